@@ -33,6 +33,8 @@ export function blocksOf(round, order) {
 const PREFIX = 15; // width in pixels of the column that stands for the whole prefix
 const GAP = 3;
 const MARGIN = { left: 10, top: 32, right: 10, bottom: 8 };
+const NUMBER_ROOM = 30; // pixels from one row number to the next
+const LENS = { cells: 11, cell: 13, margin: 22 }; // over cells that are smaller than half of its own
 
 class MaskPanel extends Panel {
   constructor(host, stage) {
@@ -85,6 +87,7 @@ class MaskPanel extends Panel {
     this.cells = this.drawCells(pen, colours);
     this.drawPrefix(pen, colours);
     this.drawNames(pen, colours);
+    this.drawNumbers(pen, colours);
     this.sheet.setAttribute("aria-label", this.words());
   }
 
@@ -167,6 +170,53 @@ class MaskPanel extends Panel {
     pen.fillText("root", this.left, this.top - 6);
   }
 
+  // Row numbers in the verify pass, along the top and, where there is room, on the right.
+  drawNumbers(pen, colours) {
+    const { cell, left, order, side, top } = this;
+    const step = 2 ** Math.max(0, Math.ceil(Math.log2(NUMBER_ROOM / cell)));
+    pen.fillStyle = colours["--quiet"];
+    for (let place = step; place < order.length; place += step) {
+      const middle = (place + 0.5) * cell;
+      if (middle > NUMBER_ROOM) pen.fillText(String(order[place]), left + middle - 3, top - 6);
+      if (left + side + NUMBER_ROOM < this.width) pen.fillText(String(order[place]), left + side + 4, top + middle + 3);
+    }
+  }
+
+  // What is around the pointer, larger, in the corner that a mask leaves empty; or in the other one.
+  lens({ row, column, x, y }) {
+    const side = LENS.margin + LENS.cells * LENS.cell;
+    if (this.cell > LENS.cell / 2 || (this.cell >= 2 && side > 0.6 * this.side)) return; // no need, or no room
+    const { order, round } = this;
+    const pen = this.over.getContext("2d");
+    const colours = palette(this.host);
+    const far = x > this.left + this.side - side - 20 && y < this.top + side + 20;
+    const [left, top] = [far ? 2 : this.left + this.side - side, this.top];
+    const first = (place) => Math.max(0, Math.min(order.length - LENS.cells, place - (LENS.cells >> 1)));
+    const [above, before] = [first(row), first(Math.max(0, column))];
+    pen.fillStyle = colours["--panel"];
+    pen.strokeStyle = colours["--line"];
+    pen.fillRect(left, top, side, side);
+    pen.strokeRect(left + 0.5, top + 0.5, side - 1, side - 1);
+    pen.font = "9px system-ui, sans-serif";
+    for (let down = 0; down < LENS.cells; down++) {
+      const path = new Set(round.path(order[above + down]));
+      const at = top + LENS.margin + down * LENS.cell;
+      pen.globalAlpha = 1;
+      pen.fillStyle = colours["--quiet"];
+      pen.fillText(String(order[above + down]), left + 2, at + 10);
+      if (down % 2 === 0) pen.fillText(String(order[before + down]), left + LENS.margin + down * LENS.cell, top + 12);
+      for (let right = 0; right < LENS.cells; right++) {
+        const key = order[before + right];
+        pen.globalAlpha = path.has(key) ? 1 : 0.25;
+        pen.fillStyle = colours[path.has(key) ? ORIGIN[round.origin(key)] : "--line"];
+        pen.fillRect(left + LENS.margin + right * LENS.cell, at, LENS.cell - 1, LENS.cell - 1);
+      }
+    }
+    pen.globalAlpha = 1;
+    pen.strokeStyle = colours["--ink"];
+    if (column >= 0) pen.strokeRect(left + LENS.margin + (column - before) * LENS.cell, top + LENS.margin + (row - above) * LENS.cell, LENS.cell - 1, LENS.cell - 1);
+  }
+
   name(pen, text, x, y, colours, strong) {
     pen.font = strong ? "600 15px system-ui, sans-serif" : "11px system-ui, sans-serif";
     pen.textAlign = "center";
@@ -211,6 +261,8 @@ class MaskPanel extends Panel {
     }
     const query = this.order[at.row];
     this.stage.hover(query);
+    this.select(this.stage.selection);
+    this.lens(at);
     const says = (node) => `row ${node} ${round.show(round.tokens[node])}`;
     if (at.column < 0) {
       this.tip.show(at.x, at.y, [says(query), `query; sees the whole prefix of ${round.start} tokens`]);

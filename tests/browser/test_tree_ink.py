@@ -1,4 +1,4 @@
-"""A node can be inked by what rows at its place earned, and says why it was kept or not."""
+"""A node can be inked by what rows at its place earned, and says why it was kept or not; a lens over the mask."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ TREE = "Canopy.parts.frames.made.get('tree').panel"
 
 def test_a_tree_is_inked_by_what_its_places_earned(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#trace=merged&mode=workbench&round=4")
-    page.wait_for_function(f"{STAGE}.current === 3 && document.querySelectorAll('[data-panel=tree] [data-node]').length > 1")
+    page.wait_for_function(f"{STAGE}.current === 3")
+    page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length > 1")
     ink = f"{TREE}.marks.scene.round.parents.reduce((all, _, node) => [...all, {TREE}.marks.scene.ink(node)], [])"
     probable = page.evaluate(ink)
     toggle = page.locator("[data-panel=tree] button", has_text="earned")
@@ -20,7 +21,8 @@ def test_a_tree_is_inked_by_what_its_places_earned(watched: Watched, address: st
     assert shares != probable and shares[0] == 1
     kept, seen = page.evaluate(f"""(() => {{
         const {{ rounds, round }} = {STAGE};
-        const place = (one, node) => [Math.min(3, one.children[one.parents[node]].indexOf(node)), one.depths[node], one.drafters[node]].join();
+        const rank = (one, node) => Math.min(3, one.children[one.parents[node]].indexOf(node));
+        const place = (one, node) => [rank(one, node), one.depths[node], one.drafters[node]].join();
         let kept = 0, seen = 0;
         for (const one of rounds) for (let node = 1; node < one.n; node++) if (place(one, node) === place(round, 1)) {{
             seen += 1; kept += Number(one.kept.has(node)); }}
@@ -31,3 +33,24 @@ def test_a_tree_is_inked_by_what_its_places_earned(watched: Watched, address: st
     page.mouse.move(box["x"] + x, box["y"] + y)
     tip = page.locator("[data-panel=tree] .cp-tip").inner_text()
     assert f"{kept} of {seen} kept in this run" in tip and ("accepted" in tip or "rejected: " in tip)
+
+
+def test_a_lens_shows_the_mask_around_the_pointer(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#trace=merged&mode=workbench&round=4")
+    page.wait_for_function(f"{STAGE}.current === 3")
+    page.set_viewport_size({"width": 700, "height": 460})
+    page.locator("[data-panel=mask] .cs-full").click()
+    page.wait_for_timeout(500)
+    mask = "Canopy.parts.frames.made.get('mask').panel"
+    left, top, side = (page.evaluate(f"{mask}.{name}") for name in ("left", "top", "side"))
+    corner = f"""(() => {{ const scale = {mask}.over.width / {mask}.width;
+        const at = (value) => Math.round(value * scale);
+        return {mask}.over.getContext('2d').getImageData(at({left + side - 8}), at({top + 40}), 1, 1).data[3]; }})()"""
+    assert page.evaluate(corner) == 0
+    box = page.locator("[data-panel=mask] canvas").last.bounding_box()
+    page.mouse.move(box["x"] + left + side * 0.3, box["y"] + top + side * 0.6)
+    page.wait_for_timeout(200)
+    assert page.evaluate(corner) > 0
+    page.mouse.move(box["x"] + left + side - 4, box["y"] + top + 4)
+    page.wait_for_timeout(200)
+    assert page.evaluate(corner) == 0, "the lens is not over what the pointer is at"
