@@ -16,12 +16,13 @@ from pathlib import Path
 from urllib.error import URLError
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 START_SECONDS = 180
 ROOT = Path(__file__).resolve().parents[2]
 PORT = "PORT"
+USUAL_SIZE: ViewportSize = {"width": 1440, "height": 900}
 PATIENCE_MS = int(os.environ.get("PATIENCE_MS", "90000"))  # for busy machines; a quiet one needs a second
 
 
@@ -107,10 +108,23 @@ class Watched:
         return self.page
 
 
+    def show(self, view: str) -> Page:
+        """Let the open page show what an address would, without opening it anew."""
+        self.page.set_viewport_size(USUAL_SIZE)
+        self.page.evaluate("""async (view) => {
+            const { stage, address } = Canopy.parts;
+            stage.pin(null);
+            history.replaceState(history.state, "", view);
+            await address.restore();
+        }""", view)
+        self.page.wait_for_function("!Canopy.parts.frames.planned")
+        return self.page
+
+
 @contextmanager
 def visit(browser: Browser, address: str) -> Iterator[Watched]:
     """A person with a browser of their own; fails if the page logged an error or asked anybody else for anything."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce",
+    context = browser.new_context(viewport=USUAL_SIZE, reduced_motion="reduce",
                                   accept_downloads=True)
     made = Watched(context.new_page())
     made.page.set_default_timeout(PATIENCE_MS)
@@ -127,6 +141,14 @@ def visit(browser: Browser, address: str) -> Iterator[Watched]:
 def watched(browser: Browser, address: str) -> Iterator[Watched]:
     """A fresh page of one person."""
     with visit(browser, address) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def onlooker(browser: Browser, address: str) -> Iterator[Watched]:
+    """One page for all tests of a module that look and leave no trace: each begins with ``show``."""
+    with visit(browser, address) as made:
+        made.open(address)
         yield made
 
 

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser.conftest import PATIENCE_MS, PORT, free_port, served, visit
-from tests.engine.servers.scripted_server import DONE, Script, chunk, event, says, scripted, streams
+from tests.engine.servers.scripted_server import DONE, chunk, event, says, scripted, streams
 from tests.engine.servers.test_answers import model, one
 
 LLAMA: dict[str, Any] = {
@@ -25,12 +25,14 @@ SETTLED = ("window.Canopy && Canopy.parts && Canopy.parts.ready && Canopy.parts.
 
 
 @pytest.fixture(scope="module")
-def attached(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Script]]:
-    """The address of a page whose rig is a llama.cpp server."""
+def attached(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """A page whose rig is a llama.cpp server."""
     results = str(tmp_path_factory.mktemp("attached") / "results.sqlite")
     with scripted(**LLAMA) as script, served("app.py", "--port", PORT, "--rig", script.address, "--results",
-                                             results) as url:
-        yield url, script
+                                             results) as url, visit(browser, url) as watched:
+        page = watched.open(f"{url}#mode=workbench")
+        page.wait_for_function(SETTLED)
+        yield page
 
 
 def figures(page: Page) -> dict[str, str]:
@@ -39,36 +41,29 @@ def figures(page: Page) -> dict[str, str]:
         item.className.match(/cs-metric-(\\w+)/)[1], item.querySelector(".cs-number").textContent])"""))
 
 
-def test_what_a_server_does_not_report_is_not_known(browser: Browser, attached: tuple[str, Script]) -> None:
-    url, _ = attached
-    with visit(browser, url) as watched:
-        page = watched.open(f"{url}#mode=workbench")
-        page.wait_for_function(SETTLED)
-        page.wait_for_function("document.querySelector('#canopy-method input').value === 'served'")
-        page.locator("#canopy-prompt textarea").fill("Count.")
-        page.get_by_role("button", name="▶ Run").click()
-        page.wait_for_function("Canopy.parts.stage.value.state === 'done' && Canopy.parts.stage.header.engine")
-        seen = figures(page)
-        speed = seen.pop("speed")
-        assert seen == {"tau": "–", "accepted": "7 of 8", "rounds": "≈ 2", "round": "–"} and speed != "–"
-        assert "does not report" in str(page.locator(".cs-metric-tau").get_attribute("title"))
-        panels = page.locator(".cs-frame.is-unknown:visible")
-        assert panels.count() >= 4 and panels.locator(".cs-lack:visible").count() == panels.count()
-        assert "/metrics" not in page.locator(".cs-notices").inner_text()
-        page.evaluate("Canopy.parts.stage.setMode('story')")
-        page.evaluate("Canopy.parts.player.go(Canopy.parts.stage.rounds.length - 1, {})")
-        page.wait_for_function("document.querySelector('.cs-headline').innerText === '9 tokens in about 2 passes.'")
+def test_what_the_server_decides_cannot_be_set_and_says_why(attached: Page) -> None:
+    for name in ("steps", "budget", "pace", "split"):
+        attached.wait_for_function(f"document.querySelector('#canopy-{name} input').disabled")
+        assert "no effect" in str(attached.locator(f"#canopy-{name}").get_attribute("title"))
+    assert attached.locator("#canopy-temperature input").is_enabled()
 
 
-def test_what_the_server_decides_cannot_be_set_and_says_why(browser: Browser, attached: tuple[str, Script]) -> None:
-    url, _ = attached
-    with visit(browser, url) as watched:
-        page = watched.open(f"{url}#mode=workbench")
-        page.wait_for_function(SETTLED)
-        for name in ("steps", "budget", "pace", "split"):
-            page.wait_for_function(f"document.querySelector('#canopy-{name} input').disabled")
-            assert "no effect" in str(page.locator(f"#canopy-{name}").get_attribute("title"))
-        assert page.locator("#canopy-temperature input").is_enabled()
+def test_what_a_server_does_not_report_is_not_known(attached: Page) -> None:
+    attached.wait_for_function("document.querySelector('#canopy-method input').value === 'served'")
+    attached.locator("#canopy-prompt textarea").fill("Count.")
+    attached.get_by_role("button", name="▶ Run").click()
+    attached.wait_for_function("Canopy.parts.stage.value.state === 'done' && Canopy.parts.stage.header.engine")
+    seen = figures(attached)
+    speed = seen.pop("speed")
+    assert seen == {"tau": "–", "accepted": "7 of 8", "rounds": "≈ 2", "round": "–"} and speed != "–"
+    assert "does not report" in str(attached.locator(".cs-metric-tau").get_attribute("title"))
+    panels = attached.locator(".cs-frame.is-unknown:visible")
+    assert panels.count() >= 4 and panels.locator(".cs-lack:visible").count() == panels.count()
+    assert "/metrics" not in attached.locator(".cs-notices").inner_text()
+    attached.evaluate("Canopy.parts.stage.setMode('story')")
+    attached.evaluate("Canopy.parts.player.go(Canopy.parts.stage.rounds.length - 1, {})")
+    attached.wait_for_function("document.querySelector('.cs-headline').innerText === '9 tokens in about 2 passes.'")
+    attached.evaluate("Canopy.parts.stage.setMode('workbench')")
 
 
 def test_a_server_that_does_not_answer_at_first_is_taken_when_it_does(browser: Browser, tmp_path: Path) -> None:

@@ -173,13 +173,3 @@ def test_the_replay_page_opens_from_disk_and_asks_nobody(watched: Watched, addre
     assert name == "tree-round-2.svg" and ElementTree.fromstring(picture).tag.endswith("svg")
     assert [url for url in asked if not url.startswith(("data:", "blob:", file.as_uri()))] == []
     watched.foreign[:] = [url for url in watched.foreign if not url.startswith("file://")]
-
-
-def test_the_link_is_copied(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#trace=merged&mode=workbench&round=4")
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.wait_for_function(f"{RUN} === 'merged' && {STAGE}.current === 3")
-    page.get_by_role("button", name="Save or share this run").click()
-    page.get_by_role("menuitem").filter(has_text="Copy link").click()
-    page.wait_for_selector(".cs-toast >> text=Copied: the link to this view.")
-    assert page.evaluate("navigator.clipboard.readText()") == page.url

@@ -27,8 +27,8 @@ DRAWN = """() => {
 }"""
 
 
-def test_a_panel_over_the_whole_window_lies_over_the_bar_too(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#mode=workbench&round=3")
+def test_a_panel_over_the_whole_window_lies_over_the_bar_too(onlooker: Watched) -> None:
+    page = onlooker.show("#trace=welcome&mode=workbench&round=3")
     for name in ("text", "tree", "cache"):
         page.locator(f"[data-panel={name}] .cs-full").click()
         assert page.evaluate(ON_TOP, f"[data-panel={name}] .cs-frame-title")
@@ -37,8 +37,8 @@ def test_a_panel_over_the_whole_window_lies_over_the_bar_too(watched: Watched, a
         assert page.locator(".cs-overlay:visible").count() == 0
 
 
-def test_back_leaves_the_full_panel_and_not_the_page(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#mode=workbench&round=3")
+def test_back_leaves_the_full_panel_and_not_the_page(onlooker: Watched) -> None:
+    page = onlooker.show("#trace=welcome&mode=workbench&round=3")
     page.locator("[data-panel=tree] .cs-full").click()
     page.wait_for_function("location.hash.includes('panel=tree')")
     page.go_back()
@@ -76,8 +76,8 @@ def test_live_is_said_of_what_is_live(watched: Watched, address: str) -> None:
     assert not [badge for run, badge in said if run == "welcome" and badge.startswith("live")]
 
 
-def test_every_way_to_look_counts_the_same_rounds(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#round=3&mode=story")
+def test_every_way_to_look_counts_the_same_rounds(onlooker: Watched) -> None:
+    page = onlooker.show("#trace=welcome&round=3&mode=story")
     figures = page.locator(".cs-metric-tau .cs-number, .cs-metric-rounds .cs-number")
     story = figures.all_inner_texts()
     page.get_by_role("button", name="All panels and all settings").click()
@@ -117,8 +117,8 @@ def test_the_tour_starts_from_the_first_round(watched: Watched, address: str) ->
     assert page.evaluate(f"{STAGE}.current") == 0
 
 
-def test_four_zooms_keep_the_accepted_path_in_sight(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#mode=workbench&round=4")
+def test_four_zooms_keep_the_accepted_path_in_sight(onlooker: Watched) -> None:
+    page = onlooker.show("#trace=welcome&mode=workbench&round=4")
     for _ in range(4):
         page.locator("[data-panel=tree]").get_by_role("button", name="Zoom in").click()
     top, columns = page.evaluate(f"[{TREE}.camera.top, {TREE}.stage.round.keep.map((node, at) => {TREE}.camera.x(at))]")
@@ -126,8 +126,8 @@ def test_four_zooms_keep_the_accepted_path_in_sight(watched: Watched, address: s
     assert 0 < top < box["height"] and any(0 < x < box["width"] for x in columns)
 
 
-def test_captions_are_whole(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#trace=merged&mode=workbench&round=3")
+def test_captions_are_whole(onlooker: Watched) -> None:
+    page = onlooker.show("#trace=merged&mode=workbench&round=3")
     page.wait_for_function(f"{RUN} === 'merged'")
     for width, height in ((1440, 900), (1280, 720)):
         page.set_viewport_size({"width": width, "height": height})
@@ -137,9 +137,9 @@ def test_captions_are_whole(watched: Watched, address: str) -> None:
 
 
 @pytest.mark.parametrize(("size", "mode"), [((1440, 900), "story"), ((1280, 720), "workbench"), ((390, 844), "story")])
-def test_the_whole_tree_fits(watched: Watched, address: str, size: tuple[int, int], mode: str) -> None:
-    watched.page.set_viewport_size({"width": size[0], "height": size[1]})
-    page = watched.open(f"{address}#trace=merged&mode={mode}&round=3")
+def test_the_whole_tree_fits(onlooker: Watched, size: tuple[int, int], mode: str) -> None:
+    page = onlooker.show(f"#trace=merged&mode={mode}&round=3")
+    page.set_viewport_size({"width": size[0], "height": size[1]})
     page.wait_for_function(f"{RUN} === 'merged' && !Canopy.parts.frames.planned")
     for index in range(page.evaluate(f"{STAGE}.rounds.length")):
         page.evaluate(f"Canopy.parts.player.go({index}, {{}})")
@@ -149,8 +149,8 @@ def test_the_whole_tree_fits(watched: Watched, address: str, size: tuple[int, in
         assert drawn["rows"][0] > 30 and drawn["rows"][1] < drawn["height"]
 
 
-def test_controls_of_the_tree_cover_no_node(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#mode=workbench&round=3")
+def test_controls_of_the_tree_cover_no_node(onlooker: Watched) -> None:
+    page = onlooker.show("#trace=welcome&mode=workbench&round=3")
     body = page.locator("[data-panel=tree] .cs-body").bounding_box()
     for name in ("Fit the tree", "Zoom in", "Zoom out"):
         box = page.locator("[data-panel=tree]").get_by_role("button", name=name).bounding_box()
@@ -173,8 +173,8 @@ def test_legends_name_who_is_there(watched: Watched, address: str) -> None:
     assert legend(page, "tree")[-3:] == ["■ story", "■ code", "┄ not chosen"]
 
 
-def test_the_timeline_has_colours_of_its_own(watched: Watched, address: str) -> None:
-    page = watched.open(address)
+def test_the_timeline_has_colours_of_its_own(onlooker: Watched) -> None:
+    page = onlooker.show("#trace=welcome")
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         names = ("drafter1", "drafter2", "both", "target", "stage-draft", "stage-build", "stage-pack", "stage-verify",

@@ -21,8 +21,9 @@ def sized(watched: Watched, size: tuple[int, int], url: str) -> Any:
 
 @pytest.mark.parametrize(("size", "mode"), [(PHONE, "story"), (LAPTOP, "workbench")])
 def test_the_caret_stands_beside_the_words_of_a_preset(
-        watched: Watched, address: str, size: tuple[int, int], mode: str) -> None:
-    page = sized(watched, size, f"{address}#mode={mode}")
+        onlooker: Watched, size: tuple[int, int], mode: str) -> None:
+    page = onlooker.show(f"#mode={mode}")
+    page.set_viewport_size({"width": size[0], "height": size[1]})
     page.evaluate("""(title) => {
         const field = document.querySelector("#canopy-preset input");
         field.value = title;
@@ -38,8 +39,8 @@ def test_the_caret_stands_beside_the_words_of_a_preset(
         assert end <= caret and overflow == "ellipsis", name
 
 
-def test_the_signs_of_the_arithmetic_stand_in_the_window(watched: Watched, address: str) -> None:
-    page = watched.open(address)
+def test_the_signs_of_the_arithmetic_stand_in_the_window(onlooker: Watched) -> None:
+    page = onlooker.show("#mode=story")
     go(page, page.evaluate(f"{STAGE}.rounds.length - 1"))
     for (width, height), (name, sign) in product((PHONE, TABLET, LAPTOP, DESKTOP), (("cost", "÷"), ("gain", "="))):
         page.set_viewport_size({"width": width, "height": height})

@@ -39,16 +39,16 @@ PLACES = """(node) => {
 }"""
 
 
-def opened(watched: Watched, address: str) -> Any:
+def opened(onlooker: Watched) -> Any:
     """The page on a round of the merged recording whose second kept node stands in every panel."""
-    page = watched.open(f"{address}#trace=merged&mode=workbench&round=4")
+    page = onlooker.show("#trace=merged&mode=workbench&round=4")
     page.wait_for_function(f"{STAGE}.current === 3 && !Canopy.parts.frames.planned")
     page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length > 1")
     return page
 
 
-def test_hover_in_one_part_lights_all(watched: Watched, address: str) -> None:
-    page = opened(watched, address)
+def test_hover_in_one_part_lights_all(onlooker: Watched) -> None:
+    page = opened(onlooker)
     node = page.evaluate(f"{STAGE}.round.keep[1]")
     for part, (x, y) in page.evaluate(PLACES, node).items():
         assert not any(page.evaluate(LIT, node).values()), part
@@ -67,8 +67,8 @@ def test_hover_in_one_part_lights_all(watched: Watched, address: str) -> None:
         page.evaluate(f"{STAGE}.pin(null)")
 
 
-def test_focus_lights_as_a_pointer_does(watched: Watched, address: str) -> None:
-    page = opened(watched, address)
+def test_focus_lights_as_a_pointer_does(onlooker: Watched) -> None:
+    page = opened(onlooker)
     node = page.evaluate(f"{STAGE}.round.keep[1]")
     page.locator(f"[data-panel=verifier] .cp-step[data-node='{node}']").focus()
     assert all(page.evaluate(LIT, node).values())
@@ -78,16 +78,16 @@ def test_focus_lights_as_a_pointer_does(watched: Watched, address: str) -> None:
     assert all(page.evaluate(LIT, node).values())
 
 
-def test_a_token_leads_to_its_round(watched: Watched, address: str) -> None:
-    page = opened(watched, address)
+def test_a_token_leads_to_its_round(onlooker: Watched) -> None:
+    page = opened(onlooker)
     page.locator(".cs-part[data-round='5'] .cs-token").first.click()
     assert page.evaluate(f"[{STAGE}.current, {STAGE}.pinned]") == [5, 0]
     page.go_back()
     page.wait_for_function(f"{STAGE}.current === 3")
 
 
-def test_looking_around_never_asks_the_server(watched: Watched, address: str) -> None:
-    page = opened(watched, address)
+def test_looking_around_never_asks_the_server(onlooker: Watched) -> None:
+    page = opened(onlooker)
     page.wait_for_function("Canopy.parts.frames.made.get('budget').panel.found")  # the one question of an opened run
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url + " " + str(request.post_data)))
@@ -106,7 +106,7 @@ def test_looking_around_never_asks_the_server(watched: Watched, address: str) ->
 
 
 def test_the_panel_that_fills_the_window_is_in_the_address(watched: Watched, address: str) -> None:
-    page = opened(watched, address)
+    page = watched.open(f"{address}#trace=merged&mode=workbench&round=4")
     frame = page.locator("[data-panel=mask]")
     before = frame.bounding_box()
     frame.locator(".cs-full").click()

@@ -25,16 +25,14 @@ def shown(watched: Watched, address: str, mode: str, **header: Any) -> Any:
     return page
 
 
-@pytest.mark.parametrize("mode", ["story", "workbench"])
-def test_the_line_is_always_there(watched: Watched, address: str, mode: str) -> None:
-    page = shown(watched, address, mode, model="A model of 11 million parameters: often wrong.")
+def test_the_line_is_always_there_and_a_prompt_that_it_answers_right_one_click_away(
+        watched: Watched, address: str) -> None:
+    page = shown(watched, address, "workbench", model="A model of 11 million parameters: often wrong.")
     line = page.locator(".cs-model")
-    assert line.is_visible() and line.inner_text().startswith("A model of 11 million parameters: often wrong.")
-    assert page.locator(".cs-notice.is-outside").is_hidden()
-
-
-def test_a_prompt_that_it_answers_right_is_one_click_away(watched: Watched, address: str) -> None:
-    page = shown(watched, address, "story", model="A model.")
+    for mode in ("workbench", "story"):
+        page.evaluate(f"{STAGE}.setMode('{mode}')")
+        assert line.is_visible() and line.inner_text().startswith("A model of 11 million parameters: often wrong.")
+        assert page.locator(".cs-notice.is-outside").is_hidden()
     buttons = page.locator(".cs-tries button")
     assert buttons.count() == 3
     buttons.first.click()
