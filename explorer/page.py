@@ -74,7 +74,7 @@ def build(rig: AnsweringRig, library: Library, choice: RigChoice | None = None, 
             value=opening, elem_id="canopy-stage", html_template=HOST, padding=False, apply_default_css=False,
             js_on_load="Canopy.open(element, props, watch, server, {adopt: (run) => trigger('adopt', run), "
                        "rig: () => trigger('rig', {})});",
-            lessons=library.summaries(), right=presets.right(), opening=first.name if first else "",
+            lessons=library.summaries(), vetted=presets.vetted(), opening=first.name if first else "",
             toured=TOURED if TOURED in library.lessons else "",
             server_functions=served([
                 service.replay, service.upload, service.open_trace, service.export, *choice.functions(),

@@ -8,18 +8,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from engine.errors import CanopyError, PresetError
 from engine.requests.rig_names import EMBEDDED_RIG
 from explorer.run_form import RunForm
 from explorer.sources.answering import AnsweringRig
 from explorer.sources.replay import RECORDINGS
+from explorer.view import View
 
 ANY = "any"  # the file for rigs without one of their own: prompts for any model
-# The embedded rig's presets that it is known to answer right, and the labels of their buttons.
-RIGHT = {"boxes": "Books in boxes", "clamp": "A Python function", "tree": "What is a draft tree?"}
+SHOWN = 3  # on a presenter's keys
+# Presets that are strong cases of their rig, and the labels of their buttons; the embedded rig answers its own right.
+VETTED = {
+    EMBEDDED_RIG: {"boxes": "Books in boxes", "clamp": "A Python function", "tree": "What is a draft tree?"},
+    "smollm2": {"smollm2-stack": "A Python class", "smollm2-rewrite": "A text repeated", "smollm2-poem": "A poem"}}
 USUAL = "ddtree"  # replaces a method that a rig cannot run
 
 
@@ -49,11 +53,17 @@ class Presets:
         name = rig.coming.name if rig.coming else EMBEDDED_RIG if recorded else rig.instruments.rig
         return self.by_rig.get(name, self.by_rig[ANY])
 
-    def right(self) -> list[dict[str, Any]]:
-        """What the embedded rig answers right, for the browser: {label, prompt, method, budget, temperature}."""
-        named = {preset.name: preset for preset in self.by_rig[EMBEDDED_RIG]}
-        return [{"label": label, "prompt": named[name].prompt, "method": named[name].method,
-                 "budget": named[name].budget, "temperature": named[name].temperature} for name, label in RIGHT.items()]
+    def vetted(self) -> View:
+        """By rig, for the browser, what is worth to be shown: {label, prompt, method, budget, temperature} each. Where
+        none are named, those are the first that draft."""
+        def of(rig: str, presets: Sequence[Preset]) -> list[View]:
+            named = {preset.name: preset for preset in presets}
+            first = {preset.name: preset.title for preset in presets if preset.budget}
+            labels = VETTED.get(rig) or dict(islice(first.items(), SHOWN))
+            return [{"label": label, "prompt": named[name].prompt, "method": named[name].method,
+                     "budget": named[name].budget, "temperature": named[name].temperature}
+                    for name, label in labels.items()]
+        return {rig: of(rig, presets) for rig, presets in self.by_rig.items()}
 
 
 def read_presets(folder: Path) -> Presets:

@@ -78,8 +78,11 @@ export class Film {
     clearTimeout(this.timer);
     player.pause();
     stage.scene = this.root.dataset.scene = name;
-    if (!["race", "same"].includes(name)) duel.close();
-    this[name]();
+    if (name === "plain") this.plain();
+    else if (name === "race" || (name === "same" && duel.box.hidden)) duel.race(name === "race" ? RACE_MS : 0);
+    else if (name !== "same") duel.close();
+    if (["guess", "verify"].includes(name)) stage.go(this.best, { animate: true });
+    else if (name === "card") stage.rest(this.best);
     stage.tell("scene");
     this.timer = stage.reducedMotion || name === "card" ? 0 : setTimeout(() => this.step(1), SCENE_MS[name] * this.hurry);
     this.draw();
@@ -89,27 +92,6 @@ export class Film {
     const { best, duel, stage: { rounds } } = this;
     const count = rounds.slice(0, best + 1).reduce((sum, { keep }) => sum + keep.length, 0);
     duel.alone(count, Math.min(PLAIN_MS, count * PASS_MS));
-  }
-
-  guess() {
-    this.stage.go(this.best, { animate: true });
-  }
-
-  verify() {
-    this.stage.go(this.best, { animate: true });
-  }
-
-  race() {
-    this.stage.rest(this.best);
-    this.duel.race(RACE_MS);
-  }
-
-  same() {
-    if (this.duel.box.hidden) this.duel.race(0);
-  }
-
-  card() {
-    this.stage.rest(this.best);
   }
 
   // Whether there was a scene to go on from.
@@ -151,6 +133,7 @@ export class Film {
     const { stage } = this;
     this.watched = "";
     if (stage.mode === "story") this.go(stage.value.state === "done" ? this.scenes.find((scene) => scene !== "plain") : "card");
+    else if (!stage.recorded) stage.rest(this.best);
   }
 
   // A live run that was not shown round by round ends on its best round too, not on its end token.

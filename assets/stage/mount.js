@@ -146,13 +146,13 @@ function open(element, props, watch, server, tell) {
     parts.notices.brief("The setting is in the bar: press Run.");
   });
   new WayOut(stage, parts.notices, parts.rigs);
-  const right = plain(props.right) || [];
+  const vetted = (rig) => Array.from(props.vetted[rig] || props.vetted.any);
   const ask = (asked) => {
     tell.adopt({ ...asked, heads: [] });
     controls.runWhen(asked.prompt);
   };
-  new ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), parts.rigs, right, ask);
-  if (document.body.classList.contains("cs-presenting")) present(parts, { ...plain(props.value), run: props.opening }, (place) => right[place] && ask(right[place]));
+  new ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), parts.rigs, vetted("demo"), ask);
+  if (document.body.classList.contains("cs-presenting")) present(parts, { ...plain(props.value), run: props.opening }, vetted, ask);
   controls.askAgain(tell.adopt);
   if (controls.goesOn === "runs") controls.runWhen(controls.carried, null, true);
   stage.on("rig", tell.rig); // the page's first rig is loaded: its methods, presets and drafters
@@ -160,18 +160,27 @@ function open(element, props, watch, server, tell) {
   begin(parts, plain(props.value), props.opening);
 }
 
-// Presenter mode, `?present` in the address: larger type, no notices, vetted prompts on the keys 1 to 3; where the server
-// is gone, the recording that the page opened with takes over, marked as one.
-function present(parts, opening, ask) {
-  const { stage, film } = parts;
+// Presenter mode, `?present` in the address: larger type, no notices, vetted prompts of the rig on the keys 1 to 3, which
+// a few tokens of each have warmed; where the server is gone, the recording that the page opened with takes over, marked
+// as one.
+const WARM_TOKENS = 8;
+
+async function present(parts, opening, vetted, ask) {
+  const { stage, film, rigs } = parts;
+  const prompts = () => vetted(rigs.state.opened);
   parts.ask = (place) => {
     document.documentElement.requestFullscreen().catch(() => undefined); // refused where the browser wants a click first
-    ask(place);
+    if (rigs.state && prompts()[place]) ask(prompts()[place]);
   };
   stage.on("lost", () => {
     stage.show(opening);
     film.open();
   });
+  await new Promise((loaded) => { stage.on("rigs", () => rigs.state && !rigs.state.coming && loaded(null)); });
+  for (const { prompt, method, budget, temperature } of prompts()) {
+    const body = JSON.stringify({ data: [prompt, method, budget, temperature, { max_tokens: WARM_TOKENS }] });
+    await fetch("gradio_api/call/generate", { method: "POST", headers: { "Content-Type": "application/json" }, body }).catch(() => undefined);
+  }
 }
 
 export function openReplay() {

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from engine.lab.report import ratio_text
+from explorer.presets import read_presets
 from tests.browser.conftest import Watched
 from tests.browser.doing import RUN, STAGE
 
@@ -103,13 +106,22 @@ def test_a_recording_that_is_opened_plays_and_ends_on_its_card(watched: Watched,
 
 
 def test_a_presenter_needs_neither_mouse_nor_notices(watched: Watched, address: str) -> None:
+    warmed = []
+    watched.page.on("request", lambda sent: warmed.append(sent.post_data_json["data"][0])
+                    if sent.url.endswith("/call/generate") else None)
     page = watched.open(f"{address}?present#mode=story")
     page.wait_for_function("Canopy.parts.rigs.state && !Canopy.parts.rigs.state.coming")
     size = "(element) => parseFloat(getComputedStyle(element).fontSize)"
     assert page.locator(".cs-headline").evaluate(size) >= 32 and page.locator(".cs-notices").is_hidden()
     asked = page.evaluate(RUN)
+    vetted = read_presets(Path("assets/prompts")).vetted()
+    assert "scripted" not in vetted and len(vetted["smollm2"]) == len(vetted["any"]) == 3
     page.keyboard.press("2")
     page.wait_for_function(f"{STAGE}.value.run !== '{asked}' && {STAGE}.state === 'done'")
+    assert page.evaluate(f"{STAGE}.header.prompt") == vetted["any"][1]["prompt"]
+    assert warmed == [offered["prompt"] for offered in vetted["any"]]
+    page.evaluate("Canopy.parts.rigs.state.opened = 'smollm2'; Canopy.parts.ask(0)")
+    page.wait_for_function(f"{STAGE}.header.prompt === '{vetted['smollm2'][0]['prompt']}' && {STAGE}.state === 'done'")
     page.evaluate(f"{STAGE}.lose('The server is gone.')")
     page.wait_for_function(f"{STAGE}.recorded && {STAGE}.value.run === '{asked}'")
     assert page.locator(".cs-badge").inner_text().startswith("recorded")

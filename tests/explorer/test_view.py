@@ -186,5 +186,5 @@ def test_whether_a_method_is_lossless_is_told_where_it_is_known() -> None:
 
 
 def test_the_prompts_that_it_answers_right_are_presets() -> None:
-    right = read_presets(Path("assets/prompts")).right()
+    right = read_presets(Path("assets/prompts")).vetted()["demo"]
     assert len(right) == 3 and all(each["prompt"] and each["label"] for each in right)
