@@ -1,6 +1,7 @@
 // Runs that another program writes: the newest is followed as it grows, the others in its folder are listed.
 
-import { html } from "../panels/ink.js";
+import { bytesOf, html } from "../panels/ink.js";
+import { NamedRuns } from "./kept.js";
 import { settingOf } from "./round.js";
 import { send } from "./save.js";
 
@@ -66,6 +67,7 @@ export class Lessons {
     this.player = player;
     this.notices = notices;
     this.listed = listed || [];
+    this.named = new NamedRuns();
     this.toured = ""; // the recording that the tour's texts speak of
     this.input = html("input", { class: "cs-file", type: "file", hidden: true, "aria-label": "Trace file to open" }, document.body);
     this.input.addEventListener("change", () => this.read(this.input.files[0]));
@@ -84,10 +86,34 @@ export class Lessons {
     return [
       ...this.followed.entries(),
       ...(kept.length ? [{ heading: "Your latest runs" }, ...kept] : []),
+      ...this.inBrowser(),
       { heading: made.length ? "Recorded runs" : "No recorded runs are here yet" }, ...made,
       { heading: "Your own" },
       { label: "Open a trace file …", note: "or drop one anywhere", act: () => this.input.click() },
     ];
+  }
+
+  // Runs that are kept by name, also when the server has forgotten them; the one that is shown can be added.
+  inBrowser() {
+    const { header, rounds, live, value: { run } } = this.stage;
+    const all = this.stage.server ? this.named.all : [];
+    const name = header && `${(header.prompt || header.title || "").slice(0, 60)} (${settingOf(header)})`;
+    const known = all.some((one) => one.name === name);
+    const offered = this.stage.server && rounds.length && !live && !known && !this.listed.some((lesson) => lesson.name === run);
+    const made = [
+      ...all.map((one) => ({ label: one.name, note: one.note, act: () => this.give(new File([bytesOf(one.data)], one.file)) })),
+      ...(offered ? [{ label: "Keep this run", note: "until you forget it", act: () => this.keep(name) }] : []),
+      ...(known ? [{ label: "Forget this run", note: "here", act: () => this.named.forget(name) }] : []),
+    ];
+    return made.length ? [{ heading: "In this browser" }, ...made] : made;
+  }
+
+  async keep(name) {
+    const { figures, server, value: { run } } = this.stage;
+    const note = `τ ${figures.tau.toFixed(1)}, ${Math.round(figures.tokensPerSecond)} tokens/s`;
+    const file = await this.answer(() => server.export({ kind: "trace", run, round: 0 }));
+    const refused = file && this.named.keep({ name, note, file: file.name, data: file.data });
+    if (refused) this.notices.fail(refused);
   }
 
   // Returns whether it could be shown.
