@@ -155,7 +155,7 @@ export class Curves {
     this.stage = lab.stage;
     this.plot = new Plot(lab.library, parent, {
       name: "curves", title: "By node budget",
-      caption: "{τ} and {tokens/s}: medians with {95 %} intervals; the thin horizontal lines are {auto}.",
+      caption: "{τ} and {tokens/s}: medians; point at a curve for its {95 %} intervals. The faint horizontal lines are {auto}.",
     });
     this.origin = html("p", "lab-recorded");
     this.doubt = html("p", "lab-notice");

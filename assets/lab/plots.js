@@ -146,6 +146,15 @@ export class Plot {
     this.canvas.on("plotly_click", ({ points }) => {
       if (this.onPoint && points[0]) this.onPoint(points[0]);
     });
+    this.canvas.on("plotly_hover", ({ points }) => this.point(points[0].fullData.uid));
+    this.canvas.on("plotly_unhover", () => this.point(null));
+  }
+
+  // Intervals of a curve are drawn while it is pointed at (lab.css): those of five at once are a thicket.
+  point(uid) {
+    for (const trace of this.canvas.querySelectorAll(".scatterlayer .trace")) {
+      trace.classList.toggle("is-pointed", uid !== null && trace.classList.contains(`trace${uid}`));
+    }
   }
 
   resize() {

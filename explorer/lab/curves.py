@@ -80,9 +80,9 @@ class CurveLayer:
     name: str
     points: Sequence[CurvePoint]
     suffix: str = ""
-    width: float = 2.2
+    width: float = 2.6
     opacity: float = 1.0
-    size: int = 8
+    size: int = 10
     sides: Sequence[str] = ("tau", "speed")
 
 
@@ -153,6 +153,7 @@ def in_words(point: CurvePoint, side: str) -> str:
     return f"{figure}<br>{value.prompts} {point.of}, 95 %: {value.low:,.{digits}f} to {value.high:,.{digits}f}"
 
 
+FAINT = 0.5  # of a curve's opacity
 THIN = 0.45  # of a curve's width: ``auto`` is a horizontal line, to be compared with all curves
 
 
@@ -212,9 +213,9 @@ def _across(layer: CurveLayer, points: Sequence[CurvePoint], side: str, scale: S
     """A horizontal line, since no budget of the axis changes it, to compare the curves with: plain decoding's, with
     its marker at 0, and a thin one for ``auto``, whose marker stands in a place of its own."""
     point = points[0]
-    sizes, width = ([0, 0], layer.width * THIN) if point.paced else ([layer.size, 0], layer.width)
+    sizes, width, faint = ([0, 0], layer.width * THIN, FAINT) if point.paced else ([layer.size, 0], layer.width, 1)
     return _trace(layer, [point, point], side).update(
-        x=scale.across(), y=[getattr(point, side).median] * 2, line_width=width,
+        x=scale.across(), y=[getattr(point, side).median] * 2, line_width=width, opacity=layer.opacity * faint,
         marker={"size": sizes, "opacity": 1, "line": {"width": 0}})
 
 

@@ -56,7 +56,7 @@ LOOKS: Mapping[str, Look] = MappingProxyType({
     "ddtree": Look("var(--method-ddtree)", "solid", "circle"),
     "routed": Look("var(--method-routed)", "dash", "triangle-up"),
     "merged": Look("var(--method-merged)", "longdash", "diamond"),
-    "joint": Look("var(--method-joint)", "solid", "star"),
+    "joint": Look("var(--method-joint)", "14px,3px,2px,3px,2px,3px", "star"),
     "expand": Look("var(--method-expand)", "dashdot", "hexagon"),
     "nanogpt": Look("var(--method-nanogpt)", "dash", "triangle-down"),
     "nanogpt_ratio": Look("var(--method-nanogpt)", "dot", "triangle-down-open"),
@@ -84,7 +84,7 @@ def paper(height_share: float = 1.0, **layout: Any) -> go.Figure:
     base: dict[str, Any] = {
         "template": go.layout.Template(), "paper_bgcolor": ground, "plot_bgcolor": ground, "autosize": True,
         "margin": {"l": 58, "r": 16, "t": 30 * height_share, "b": 42}, "hovermode": "closest",
-        "font": {"color": INK, "size": 12}, "hoverlabel": {"align": "left"}, "uirevision": "lab",
+        "font": {"color": INK, "size": 13}, "hoverlabel": {"align": "left"}, "uirevision": "lab",
         "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.01, "x": 0, "font": {"size": 12}},
     }
     return go.Figure(layout={**base, **layout})
@@ -92,8 +92,8 @@ def paper(height_share: float = 1.0, **layout: Any) -> go.Figure:
 
 def axis(title: str, **more: Any) -> dict[str, Any]:
     """An axis with its title, quiet grid lines and no box."""
-    return {"title": {"text": title, "font": {"size": 12, "color": QUIET}, "standoff": 6}, "gridcolor": LINE,
-            "zeroline": False, "linecolor": LINE, "tickfont": {"color": QUIET, "size": 11}, "automargin": True, **more}
+    return {"title": {"text": title, "font": {"size": 13, "color": QUIET}, "standoff": 6}, "gridcolor": LINE,
+            "zeroline": False, "linecolor": LINE, "tickfont": {"color": QUIET, "size": 13}, "automargin": True, **more}
 
 
 def drawn(figure: go.Figure, summary: str) -> dict[str, Any]:

@@ -92,6 +92,20 @@ def test_points_appear_as_they_are_measured_and_survive_a_reload(lab: Any) -> No
     lab.wait_for_function(f"document.querySelector('#canopy-budget input').value === '{nodes.split()[0]}'")
 
 
+def test_intervals_are_drawn_of_the_curve_that_is_pointed_at(lab: Any) -> None:
+    seen = ("[...document.querySelectorAll('[data-plot=curves] .scatterlayer .errorbar')]"
+            ".filter((bar) => getComputedStyle(bar).visibility === 'visible').length")
+    marks = lab.locator("[data-plot=curves] .scatterlayer .trace:has(.errorbar) .points path")
+    lab.wait_for_function(f"{MARKS} > 3 && document.querySelectorAll('[data-plot=curves] .errorbar').length > 3")
+    lab.mouse.move(5, 5)
+    lab.wait_for_function(f"{seen} === 0")
+    box = marks.first.bounding_box()
+    lab.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=4)
+    lab.wait_for_function(f"{seen} > 0")
+    lab.mouse.move(5, 5)
+    lab.wait_for_function(f"{seen} === 0")
+
+
 def test_pause_lets_others_run_and_resume_finishes(lab: Any) -> None:
     choose(lab, ["joint"], [8, 16, 32, 64])
     button(lab, "Measure").click()

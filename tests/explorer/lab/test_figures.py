@@ -70,7 +70,7 @@ def test_auto_is_a_line_across_with_its_marker_in_a_place_without_a_number() -> 
         ("ddtree", [128], [4]), ("ddtree", [128], [440]), ("joint", [128], [7]), ("joint", [128], [600])]
     assert [(trace["x"], trace["y"]) for trace in lines] == [
         ([4, 128], 2 * trace["y"]) for trace in marks]
-    assert all("array" in trace["error_y"] and trace["marker"]["size"] == 8 for trace in marks)
+    assert all("array" in trace["error_y"] and trace["marker"]["size"] == 10 for trace in marks)
     assert all("error_y" not in trace and trace["marker"]["size"] == [0, 0] for trace in lines)
     assert len({trace["marker"]["symbol"] for trace in marks}) == 2  # colour is not the only code
     assert "<b>joint, auto</b>" in marks[-1]["customdata"][0][2]
@@ -143,6 +143,11 @@ def test_no_two_looks_are_the_same() -> None:
     looks = [*LOOKS.values(), *SPARE]
     assert len({(each.color, each.dash) for each in looks}) == len({each.symbol for each in looks}) == len(looks)
     assert not {each.color for each in SPARE} & {each.color for each in LOOKS.values()}
+
+
+def test_methods_are_told_apart_without_colour() -> None:
+    drawn_together = ("autoregressive", "dflash", "ddtree", "routed", "merged", "joint")
+    assert len({LOOKS[method].dash for method in drawn_together}) == len(drawn_together)
 
 
 def test_every_colour_is_there_in_both_themes() -> None:
