@@ -117,8 +117,10 @@ export class Compare {
     const own = !known && stage.header && stage.rounds.length && !stage.busy ? [["stage", "current run"]] : [];
     const kept = stage.kept.filter((one) => one.run !== run || !own.length).map(({ run: name, title, prompt }) => [name, `${title}: ${prompt.slice(0, 40)}`]);
     const entries = [...own, ...kept, ...listed];
-    const first = known ? run : (entries[0] || [""])[0];
-    const [second] = entries.find(([name]) => name !== first) || [first];
+    const pins = Object.values(stage.pins).map((pin) => [pin.run === run && own.length ? "stage" : pin.run, `${pin.title}: ${pin.prompt.slice(0, 40)}`]);
+    entries.push(...pins.filter(([name]) => !entries.some(([other]) => other === name)));
+    const first = pins[0]?.[0] || (known ? run : (entries[0] || [""])[0]);
+    const [second] = pins[1] || entries.find(([name]) => name !== first) || [first];
     this.sides.forEach((side, place) => {
       const value = [first, second][place];
       side.offer(entries, value);

@@ -52,6 +52,7 @@ class BudgetPanel extends Panel {
     this.look = inTurn(() => this.ask());
     const later = sparing(() => this.look(), LOOK_MS);
     for (const event of ["value", "compared", "state"]) stage.on(event, later);
+    stage.on("pins", () => this.draw(stage.round));
     stage.on("settings", () => {
       if (stage.tried !== null && stage.settings.budget !== stage.tried) stage.tune(stage.settings.budget);
       this.draw(stage.round);
@@ -110,7 +111,9 @@ class BudgetPanel extends Panel {
     if (!this.begin(round, "Here you see what other budgets would bring, while a run goes on.") || !this.width) return;
     if (this.found?.run !== stage.value.run) this.found = null;
     if (!this.found) this.look();
-    const points = [...(stage.kept || []).filter(({ run }) => run !== stage.value.run), this.own(header)];
+    const pins = Object.entries(stage.pins).map(([pin, point]) => ({ ...point, pin }));
+    const pinned = new Set([stage.value.run, ...pins.map(({ run }) => run)]);
+    const points = [...stage.kept.filter(({ run }) => !pinned.has(run)), this.own(header), ...pins];
     this.back.hidden = stage.tried === null;
     write(this.said, this.words()); // first: the drawings begin below it
     put(this.canvas, { width: this.width, height: this.height, "aria-valuenow": this.chosen, "aria-valuetext": this.words() });
@@ -159,9 +162,10 @@ class BudgetPanel extends Panel {
     line("cp-budget-curve", `M${along("mean").join("L")}`);
   }
 
-  point({ budget, tau, speed, title }, y) {
+  point({ budget, tau, speed, title, pin }, y) {
     const dot = svg("circle", { class: `cp-budget-point ${title ? "" : "is-own"}`, cx: this.x(budget), cy: y, r: title ? 3.5 : 4.5 }, this.canvas);
     svg("title", {}, dot).textContent = `${title || "this run"}: ${budget} nodes, τ ${tau.toFixed(2)}, ${Math.round(speed)} tokens/s, measured`;
+    if (pin) svg("text", { x: this.x(budget) + 6, y: y - 5, class: "cp-budget-pin" }, this.canvas).textContent = pin;
   }
 
   get top() {

@@ -10,6 +10,7 @@ export class Axis {
     this.from = 0;
     this.to = 1;
     this.width = 1;
+    this.end = 1;
     this.whole();
   }
 
@@ -18,12 +19,13 @@ export class Axis {
     this.part = null; // [from, to] in the axis's unit: rounds, or seconds
   }
 
-  // Lays ``rounds`` out over ``width`` pixels. ``edges`` (rounds + 1) are where each begins, and the last one's end.
-  lay(rounds, width) {
+  // Lays ``rounds`` out over ``width`` pixels, with room for another run that is ``other`` long. ``edges`` (rounds + 1) are where each begins, and the last one's end.
+  lay(rounds, width, other = 0) {
     this.edges = [0];
     for (const { spent } of rounds) this.edges.push(this.edges.at(-1) + (this.byTime ? spent : 1));
     this.width = width;
-    const end = this.edges.at(-1) || 1;
+    const end = Math.max(other, this.edges.at(-1)) || 1;
+    this.end = end;
     const [from, to] = this.part || [0, this.byTime ? end : Math.max(end, width / WIDEST)];
     this.from = from;
     this.to = to;
@@ -43,7 +45,7 @@ export class Axis {
 
   // Makes what is seen ``factor`` times as long, around the place at a pixel.
   zoom(factor, pixel) {
-    const end = this.edges.at(-1);
+    const { end } = this;
     const still = this.from + (pixel / this.width) * (this.to - this.from);
     const least = (LEAST * end) / Math.max(LEAST, this.edges.length - 1);
     const long = Math.max(least, (this.to - this.from) * factor);

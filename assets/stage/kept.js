@@ -1,15 +1,24 @@
 // The latest runs of this tab, each as a point: what was asked, and what it came to. And whole runs that a person keeps in
 // the browser, as trace files by name.
 
+import { button, html, write } from "../panels/ink.js";
+import { Sheet } from "./bar.js";
 import { settingOf, usedOf } from "./round.js";
 
 const MOST = 8;
+const MOST_ROUNDS = 1024; // of a run that is laid over another
 const STORE = "canopy-runs"; // of the tab; the server has their rounds
+export const PINS = ["A", "B"];
 
 export class KeptRuns {
   constructor(stage) {
     this.stage = stage;
     stage.kept = JSON.parse(sessionStorage.getItem(STORE)) || [];
+    stage.pins = {}; // by "A" and "B": the runs that are laid over the one that is shown
+    this.sheet = new Sheet("Your runs", "cs-runs");
+    html("h2", "", this.sheet.body, "Your runs");
+    this.said = html("p", { role: "status" }, this.sheet.body);
+    this.list = html("div", "cs-runs-list", this.sheet.body);
     stage.on("state", () => this.keep());
   }
 
@@ -17,10 +26,57 @@ export class KeptRuns {
     const { stage } = this;
     const { value: { run, state }, header, rounds, figures } = stage;
     if (!["done", "stopped"].includes(state) || stage.recorded || rounds.length < 2 || stage.kept.some((one) => one.run === run)) return;
-    const kept = { run, title: settingOf(header), prompt: header.prompt, budget: usedOf(header, rounds), tau: figures.tau, speed: figures.tokensPerSecond };
-    stage.kept = [kept, ...stage.kept].slice(0, MOST);
+    stage.kept = [pointOf(run, header, rounds, figures), ...stage.kept].slice(0, MOST);
     sessionStorage.setItem(STORE, JSON.stringify(stage.kept));
   }
+
+  open() {
+    this.draw();
+    this.sheet.open(this.list.querySelector("button"));
+  }
+
+  // The run that is shown, the latest, and the pinned ones.
+  draw() {
+    const { stage } = this;
+    const { value: { run }, header, rounds, figures } = stage;
+    const shown = rounds.length > 1 ? [pointOf(run, header, rounds, figures)] : [];
+    const all = [...shown, ...stage.kept, ...Object.values(stage.pins)].filter((point) => point.spent);
+    const runs = all.filter((point, place) => all.findIndex((other) => other.run === point.run) === place);
+    this.list.replaceChildren(...runs.map((point) => this.row(point)));
+    write(this.said, runs.length ? "A and B are laid over the timeline and the budget's curves, and can be chosen in the lab's Compare." : "None yet: press Run.");
+  }
+
+  row(point) {
+    const row = html("div", "cs-run", null);
+    html("span", "cs-run-what", row, `${point.title}: ${point.prompt}`);
+    html("span", "", row, `τ ${point.tau.toFixed(2)}`);
+    html("span", "", row, point.speed ? `${point.speed.toFixed(0)} tokens/s` : "");
+    for (const pin of PINS) {
+      const made = button(row, pin, `Lay this run over the one that is shown, as ${pin}`, () => this.pin(pin, point), "cs-pin");
+      made.setAttribute("aria-pressed", String(this.stage.pins[pin]?.run === point.run));
+    }
+    return row;
+  }
+
+  pin(pin, point) {
+    const { pins } = this.stage;
+    if (pins[pin]?.run === point.run) delete pins[pin];
+    else pins[pin] = point;
+    const buttons = () => Array.from(this.list.querySelectorAll("button"));
+    const place = buttons().indexOf(document.activeElement);
+    this.draw();
+    (buttons()[place] || this.sheet.shut).focus();
+    this.stage.tell("pins");
+  }
+}
+
+// A run as its figures, and what each round kept and took.
+function pointOf(run, header, rounds, figures) {
+  const some = rounds.slice(0, MOST_ROUNDS);
+  return {
+    run, title: settingOf(header), prompt: header.prompt, budget: usedOf(header, rounds), tau: figures.tau, speed: figures.tokensPerSecond,
+    lengths: some.map(({ keep }) => keep.length), spent: some.map(({ spent }) => Number(spent.toPrecision(4))),
+  };
 }
 
 const FILES = "canopy-named-runs";

@@ -29,7 +29,7 @@ function build(stage, header, host, given) {
   const root = html("div", "cs-stage", host);
   const notices = new Notices(stage, root);
   if (stage.server) new Lost(stage, notices);
-  new KeptRuns(stage);
+  const runs = new KeptRuns(stage);
   const story = new Story(stage, root);
   new Metrics(stage, root);
   const plainly = new Plainly(stage, root);
@@ -37,7 +37,7 @@ function build(stage, header, host, given) {
   const frames = new Frames(stage, root);
   const text = arrange(stage, frames);
   const film = new Film(stage, root, story, new Duel(stage, frames.area, () => film.leave()), player);
-  new Timeline(stage, player, root);
+  new Timeline(stage, player, root, runs);
   const search = new Search(frames, frames.area);
   const lessons = new Lessons(stage, player, notices, given.lessons);
   new Cheaper(stage, plainly.box, lessons);

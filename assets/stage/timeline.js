@@ -4,6 +4,7 @@
 import { button, html, put, sparing, svg, write } from "../panels/ink.js";
 import { freshPen, onTheme } from "../panels/pen.js";
 import { Axis, totalsOf } from "./axis.js";
+import { PINS } from "./kept.js";
 import { missingWords } from "./round.js";
 
 const STAGES = ["draft", "build", "pack", "verify", "accept", "keep", "other", "loop", "wait"];
@@ -18,9 +19,10 @@ const LEFT = 30;
 const ZOOM = 1.25; // a notch of the wheel, or a key
 
 export class Timeline {
-  constructor(stage, player, parent) {
+  constructor(stage, player, parent, runs) {
     this.stage = stage;
     this.player = player;
+    this.runs = runs;
     this.plan = sparing(() => this.draw());
     this.axis = new Axis();
     this.selected = null; // [first, last]
@@ -32,7 +34,7 @@ export class Timeline {
     }, this.chart);
     this.tip = html("div", { class: "cs-bar-tip", hidden: true }, this.chart);
     this.transport();
-    for (const event of ["value", "round", "begin"]) stage.on(event, this.plan);
+    for (const event of ["value", "round", "begin", "pins"]) stage.on(event, this.plan);
     for (const event of ["play", "state", "round"]) stage.on(event, () => this.playing());
     new ResizeObserver(this.plan).observe(this.chart);
     onTheme(this.plan);
@@ -61,6 +63,7 @@ export class Timeline {
       stage.go(stage.rounds.length - 1, { follow: true, animate: true });
     }, "cs-newest");
     this.clock = button(row, "by time", "Rounds as wide as the engine time that they took", () => this.turn(), "cs-by-time");
+    button(row, "your runs", "Your runs: lay two over the one that is shown", () => this.runs.open(), "cs-your-runs");
     this.totals = html("span", { class: "cs-totals", role: "status" }, row);
     this.key = html("div", {
       class: "cs-stage-key", title: "The parts of each bar: the share of the round's engine time that each stage took.",
@@ -196,7 +199,7 @@ export class Timeline {
       return known.get(name);
     };
     this.renew(width);
-    const most = Math.max(4, ...stage.rounds.map((made) => made.keep.length));
+    const most = Math.max(4, ...stage.rounds.map((made) => made.keep.length), ...Object.values(stage.pins).flatMap(({ lengths }) => lengths));
     const high = height - TOP - BOTTOM - (this.axis.byTime ? TICKS : 0);
     this.scale(pen, most, high, width, colour);
     pen.save();
@@ -219,7 +222,8 @@ export class Timeline {
     }
     if (stage.current !== this.shown) axis.show(stage.current);
     this.shown = stage.current;
-    axis.lay(stage.rounds, Math.max(1, width - LEFT - 4));
+    const long = Object.values(stage.pins).map(({ spent }) => (axis.byTime ? spent.reduce((sum, one) => sum + one, 0) : spent.length));
+    axis.lay(stage.rounds, Math.max(1, width - LEFT - 4), Math.max(0, ...long));
   }
 
   bars(pen, most, high, colour) {
@@ -236,10 +240,32 @@ export class Timeline {
       this.bar(pen, made, { x: x(index), wide: Math.max(1, step - (step > 4 ? 2 : 0.5)), unit: high / most, high }, colour);
     });
     pen.globalAlpha = 1;
+    PINS.forEach((pin, place) => stage.pins[pin] && this.outline(pen, stage.pins[pin], { pin, place, unit: high / most, high }, colour));
     if (!stage.round) return;
     pen.strokeStyle = colour("--ink");
     pen.lineWidth = 1.5;
     pen.strokeRect(x(stage.current) - 1, TOP - 3, Math.max(3, x(stage.current + 1) - x(stage.current)), high + 5);
+  }
+
+  // A pinned run as a line over the bars; B's is dashed.
+  outline(pen, { lengths, spent }, { pin, place, unit, high }, colour) {
+    const { axis } = this;
+    const floor = TOP + high;
+    pen.strokeStyle = pen.fillStyle = colour(`--run-${place + 1}`);
+    pen.lineWidth = 2;
+    pen.setLineDash(place ? [5, 3] : []);
+    pen.beginPath();
+    let at = 0;
+    lengths.forEach((tokens, index) => {
+      pen.lineTo(LEFT + axis.x(at), floor - unit * tokens);
+      at += axis.byTime ? spent[index] : 1;
+      pen.lineTo(LEFT + axis.x(at), floor - unit * tokens);
+    });
+    pen.lineTo(LEFT + axis.x(at), floor);
+    pen.stroke();
+    pen.setLineDash([]);
+    pen.textAlign = "left";
+    pen.fillText(pin, Math.min(LEFT + axis.x(at) + 3, this.chart.clientWidth - 12), TOP + 8 + 12 * place);
   }
 
   // Tokens upwards, and seconds along an axis of time.
