@@ -14,7 +14,6 @@ export class KeptRuns {
   constructor(stage) {
     this.stage = stage;
     stage.kept = JSON.parse(sessionStorage.getItem(STORE)) || [];
-    stage.pins = {}; // by "A" and "B": the runs that are laid over the one that is shown
     this.sheet = new Sheet("Your runs", "cs-runs");
     html("h2", "", this.sheet.body, "Your runs");
     this.said = html("p", { role: "status" }, this.sheet.body);

@@ -2,7 +2,7 @@
 
 import { action, button, html, sparing, spoken, write } from "../panels/ink.js";
 import { controls } from "./controls.js";
-import { waitingWords } from "./stage.js";
+import { waitingWords } from "./text.js";
 
 const SPOKEN_EVERY_MS = 1200;
 const BRIEFLY_MS = 3500;

@@ -119,8 +119,7 @@ export class Stage extends Latest {
     this.present = new Present(); // whose nodes are in the run's trees
     this.pieces = new Map();
     this.current = -1;
-    this.selection = { node: null, pinned: false };
-    this.hovered = this.pinned = null;
+    this.unselect();
     this.following = true; // a live run shows its newest round until a person chooses another
     this.animate = false; // true for a step that is to be animated, false while scrubbing
     this.mode = "story";
@@ -131,6 +130,8 @@ export class Stage extends Latest {
     this.tuneError = ""; // or why there is none
     this.retune = inTurn(() => this.redraft());
     this.settings = {}; // method and budget as the controls have them
+    this.kept = []; // the tab's latest runs
+    this.pins = {}; // by "A" and "B": the runs that are laid over the one that is shown
     this.server = null;
     this.comparison = null; // what the server found of this run beside plain decoding: see explorer/claims.py
     this.comparing = ""; // that this is going on, or why nothing was found
@@ -205,8 +206,7 @@ export class Stage extends Latest {
     this.present = new Present();
     this.pieces = new Map();
     this.current = -1;
-    this.pinned = this.hovered = null;
-    this.selection = { node: null, pinned: false };
+    this.unselect();
     this.tried = this.retuned = null;
     this.comparison = null;
     this.comparing = "";
@@ -291,8 +291,7 @@ export class Stage extends Latest {
     this.animate = animate;
     if (moved) {
       this.current = place;
-      this.pinned = this.hovered = null;
-      this.selection = { node: null, pinned: false };
+      this.unselect();
       this.retuned = null;
     }
     this.tell("round", { moved, push });
@@ -312,8 +311,7 @@ export class Stage extends Latest {
     if (run !== this.value.run || current !== this.current || tried !== this.tried) return;
     this.tuneError = view?.error || "";
     this.retuned = view && !view.error ? { ...readRound(view, this.header, this.pieces), budget: tried, tried: true } : null;
-    this.pinned = this.hovered = null;
-    this.selection = { node: null, pinned: false };
+    this.unselect();
     this.tell("round", { moved: false, push: false });
     this.tell("select", this.selection);
   }
@@ -333,6 +331,11 @@ export class Stage extends Latest {
 
   has(node) {
     return this.round !== null && Number.isInteger(node) && node >= 0 && node < this.round.n;
+  }
+
+  unselect() {
+    this.pinned = this.hovered = null;
+    this.selection = { node: null, pinned: false };
   }
 
   choose() {
@@ -371,29 +374,4 @@ export class Stage extends Latest {
       this.mend(value.run);
     }
   }
-}
-
-// What is said of a run before its first round, and of a text that did not end by itself.
-const BELOW = "Until its first round, the tree and the figures are those of the run before.";
-
-// {headline, more} for a run that has no round yet.
-export function waitingWords({ coming, rounds }) {
-  const queued = coming.state === "queued";
-  return { headline: queued ? "Your run waits." : coming.message, more: [queued && coming.message, rounds.length && BELOW].filter(Boolean).join(" ") };
-}
-
-const CUTS = {
-  stopped: { lead: "Stopped after ", words: () => "■ Stopped here." },
-  lost: { lead: "Broken off after ", words: () => "▲ Broken off here: the server stopped answering." },
-  error: { lead: "Broken off after ", words: () => "▲ Broken off here by an error." },
-  length: { lead: "Cut off after ", words: ({ max_tokens }) => `✂ Cut off here: Max tokens is ${max_tokens} (workbench, More).` },
-  context: { lead: "Cut off after ", words: ({ context_limit }) => `✂ Cut off here: the context of ${context_limit} positions is full.` },
-};
-
-// {lead, words} where the text that is shown did not end by itself; null where it did, or goes on.
-export function cutOf({ value, header, live }) {
-  if (live || !header) return null;
-  const reason = value.end ? value.end.reason : value.state;
-  const made = CUTS[reason];
-  return made ? { lead: made.lead, words: made.words(header) } : null;
 }

@@ -4,7 +4,7 @@
 import { button, html, write } from "../panels/ink.js";
 import { sumsOf } from "./metrics.js";
 import { TokenReader } from "./round.js";
-import { cutOf, waitingWords } from "./stage.js";
+import { cutOf, waitingWords } from "./text.js";
 
 // The first tokens of the run with trees, as {text, origin, pass}.
 function drafted({ rounds, pieces }, count) {

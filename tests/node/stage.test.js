@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { cutOf, Stage, waitingWords } from "../../assets/stage/stage.js";
+import { Stage } from "../../assets/stage/stage.js";
+import { cutOf, waitingWords } from "../../assets/stage/text.js";
 import { view } from "./rounds.js";
 
 const HEADER = { method: "ddtree", budget: 8, heads: ["first"], pieces: {}, max_tokens: 9, recorded: "2026-11-20" };
