@@ -170,14 +170,14 @@ class MaskPanel extends Panel {
     pen.fillText("root", this.left, this.top - 6);
   }
 
-  // Row numbers in the verify pass, along the top and, where there is room, on the right.
+  // Row numbers in the verify pass, along the top up to the button and, where there is room, on the right.
   drawNumbers(pen, colours) {
     const { cell, left, order, side, top } = this;
     const step = 2 ** Math.max(0, Math.ceil(Math.log2(NUMBER_ROOM / cell)));
     pen.fillStyle = colours["--quiet"];
     for (let place = step; place < order.length; place += step) {
       const middle = (place + 0.5) * cell;
-      if (middle > NUMBER_ROOM) pen.fillText(String(order[place]), left + middle - 3, top - 6);
+      if (middle > NUMBER_ROOM && left + middle + NUMBER_ROOM / 2 < this.bar.offsetLeft) pen.fillText(String(order[place]), left + middle - 3, top - 6);
       if (left + side + NUMBER_ROOM < this.width) pen.fillText(String(order[place]), left + side + 4, top + middle + 3);
     }
   }
