@@ -25,12 +25,11 @@ from explorer.lessons import Library, shipped
 from explorer.listening import Listening
 from explorer.opening import serve_at_once
 from explorer.quick_gradio import import_quickly
-from explorer.rig import LoadedRig, OpenRig
+from explorer.rig import AnsweringRig, OpenRig, RigAccess, RigLoad, Tell
 from explorer.rig_choice import RigChoice
 from explorer.run_queue import RunQueue
 from explorer.security.hosts import Place, proxy_place
 from explorer.source import Source
-from explorer.sources.answering import AnsweringRig, RigAccess, RigLoad, Tell
 from explorer.sources.attached import attach
 from explorer.sources.replay import recorded_rig
 from explorer.standalone import opening_page
@@ -107,7 +106,7 @@ class RigsOnDemand:
             return attach(name, tell)
         tell("Importing torch …", None)
         try:
-            return LoadedRig(*import_module(INSTRUMENTS).open_beside(beside, name, self.dtype, tell))
+            return OpenRig(*import_module(INSTRUMENTS).open_beside(beside, name, self.dtype, tell))
         except ModuleNotFoundError as error:
             raise RigError(f"The rig {name!r} needs the package {error.name}, which is not installed.") from error
 

@@ -23,7 +23,7 @@ from engine.records import WAIT, Acceptance, DraftTree, Floats, Integers, Lattic
 from engine.requests.limits import MOST_NODES, whole
 from engine.trace import Entry, Trace, committed_ids
 from explorer.browser_calls import Call, browser_call
-from explorer.sources.answering import AnsweringRig
+from explorer.rig import AnsweringRig
 from explorer.view import View, entry_view
 
 BUDGETS = tuple(2**power for power in range(11))

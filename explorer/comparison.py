@@ -19,10 +19,9 @@ from engine.records import PromptRequest, Round
 from engine.trace import Trace, committed_ids, shared_rounds
 from explorer.browser_calls import Call, browser_call
 from explorer.claims import CUT, ENDED, GOING_ON, RunComparison
-from explorer.rig import Instruments
+from explorer.rig import AnsweringRig, Instruments
 from explorer.run_queue import Job, Jobs, RunQueue
 from explorer.runs import Runs
-from explorer.sources.answering import AnsweringRig
 from explorer.view import View
 
 AGAIN_SECONDS, OTHER_SECONDS = 4.0, 2.0  # at most, for a short text once more, and for one other setting

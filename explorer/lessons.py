@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import RequestError, TraceError
+from engine.errors import TraceError
 from engine.machine.files import name_in_utf8
 from engine.trace import Header, Trace, known_tau, load
 from explorer.claims import recorded_comparison
@@ -63,13 +63,6 @@ class Library:
     def _won(self, lesson: Lesson) -> str:
         speed = (self._compared(lesson.trace) or {"speed": {}})["speed"]
         return str(speed["times"]) if speed.get("standing") == "faster" else ""
-
-    def named(self, name: str) -> Lesson:
-        """The lesson of that name; RequestError lists the names where there is none."""
-        if name not in self.lessons:
-            there = ", ".join(self.lessons) or "none"
-            raise RequestError(f"There is no recording {name[:60]!r}; there are: {there}.")
-        return self.lessons[name]
 
     def first(self) -> Lesson | None:
         """The lesson that the page opens with."""

@@ -22,13 +22,13 @@ from explorer.follow import Follow
 from explorer.lab.service import LabService, lab_component
 from explorer.lessons import TOURED, Lesson, Library
 from explorer.presets import Preset, Presets, fitting, read_presets, titles
+from explorer.rig import AnsweringRig
 from explorer.rig_choice import RigChoice
 from explorer.run_form import FIELDS, USUAL, RunForm, choosing_drafters, names_of
 from explorer.run_queue import WAITING_ROOM, RunQueue
 from explorer.runs import Runs, Stream
 from explorer.served import served
 from explorer.service import Service
-from explorer.sources.answering import AnsweringRig
 from explorer.two_runs import TwoRuns
 from explorer.view import blank_view, packed
 

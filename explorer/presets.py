@@ -13,8 +13,8 @@ from pathlib import Path
 
 from engine.errors import CanopyError, PresetError
 from engine.requests.rig_names import EMBEDDED_RIG
+from explorer.rig import AnsweringRig
 from explorer.run_form import RunForm
-from explorer.sources.answering import AnsweringRig
 from explorer.sources.replay import RECORDINGS
 from explorer.view import View
 

@@ -16,9 +16,8 @@ from typing import Any
 from engine.errors import CanopyError, RequestError
 from engine.requests.rig_names import NAMED, PIN, RIGS_FOLDER, is_address, rig_names, server_address
 from explorer.browser_calls import browser_call
-from explorer.rig import OpenRig
+from explorer.rig import NO_RIG_ACCESS, AnsweringRig, OpenRig, RigAccess, RigLoad, RigOpener
 from explorer.run_queue import RunQueue
-from explorer.sources.answering import NO_RIG_ACCESS, AnsweringRig, RigAccess, RigLoad, RigOpener
 from explorer.sources.attached import ServerRetry
 from explorer.view import View
 

@@ -16,9 +16,9 @@ from engine.errors import CanopyError, RequestError
 from engine.records import PromptRequest
 from engine.trace import End, Entry, Header, Line, Trace
 from engine.trace.lines import held_bytes
+from explorer.rig import AnsweringRig
 from explorer.run_queue import Place, RunQueue
 from explorer.security.readers import Asker, asker
-from explorer.sources.answering import AnsweringRig
 from explorer.view import View, blank_view, closed_view, entry_view, opened_view
 
 MOST_BYTES = 256 * 2**20  # of remembered runs; the oldest is forgotten first

@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 from starlette.routing import Mount
 from starlette.types import Scope
 
-from explorer.listening import Listening, announced, listener
+from explorer.listening import Listening
 from explorer.page import launch_options
 from explorer.run_queue import WAITING_ROOM
 from explorer.security.bodies import Bodies
@@ -21,12 +21,6 @@ from explorer.security.gate import Gate, Guard
 from explorer.security.hosts import hosts_of
 
 MOST_SESSIONS = 512  # that Gradio remembers, each with the values of all components
-
-
-def serve(page: gr.Blocks, listening: Listening) -> None:
-    """Serve until the process is told to end. Raises RequestError where the address is taken or not valid."""
-    sockets = announced(listening)
-    listener(guarded(page, listening), listening).run(sockets)
 
 
 def guarded(page: gr.Blocks, listening: Listening) -> FastAPI:

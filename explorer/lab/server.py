@@ -24,8 +24,8 @@ from engine.servers.watch import (
 from explorer.lab.anatomy import flags_view
 from explorer.lab.style import ACCENT, INK, axis, drawn, paper
 from explorer.lab.sweep_form import PromptSets
+from explorer.rig import AnsweringRig
 from explorer.run_queue import Job, Jobs, RunQueue
-from explorer.sources.answering import AnsweringRig
 from explorer.sources.attached import server_of
 from explorer.view import View
 

@@ -36,9 +36,9 @@ from explorer.lab.sweeps import Sweeps, seconds_per_run
 from explorer.lab.table import curves_view, readings_at, table_view
 from explorer.lab.tools import Tools
 from explorer.lessons import TOURED
+from explorer.rig import AnsweringRig
 from explorer.run_queue import RunQueue
 from explorer.served import served
-from explorer.sources.answering import AnsweringRig
 from explorer.view import View
 
 TOOLS = ("what_if", "cost", "race", "doctor")  # what needs a rig besides sweeps

@@ -21,8 +21,8 @@ from engine.lab.store import Results, Store, StoredSweep
 from engine.lab.summary import KnownRows
 from engine.lab.sweeping import LocalCrew, run_sweep
 from explorer.lab.recorded import RecordedSweep, is_recorded, shipped
+from explorer.rig import AnsweringRig
 from explorer.run_queue import Job, RunQueue
-from explorer.sources.answering import AnsweringRig
 from explorer.view import View
 
 MOST_REMEMBERED = 3  # earlier sweeps whose results stay in memory; those of others are read from the file

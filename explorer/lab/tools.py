@@ -19,8 +19,8 @@ from engine.trace.writing import written
 from explorer.lab.concurrency import ConcurrencyPrediction
 from explorer.lab.cost import cost_figure, gain_figure, priced
 from explorer.lab.race import race_plan_from, run
+from explorer.rig import AnsweringRig
 from explorer.run_queue import Job, Jobs, RunQueue
-from explorer.sources.answering import AnsweringRig
 from explorer.view import View
 
 MOST_FORECASTS = 16  # what-ifs that are remembered; the oldest is forgotten first

@@ -18,9 +18,8 @@ from engine.servers.client import Client
 from engine.servers.kind import ServerReport
 from engine.servers.server import Server, open_server
 from engine.trace import End, Entry, Header, Line
-from explorer.rig import LoadedRig
+from explorer.rig import OpenRig, RigLoad, Tell
 from explorer.source import Source
-from explorer.sources.answering import RigLoad, Tell
 from explorer.sources.replay import NoInstruments
 from explorer.view import View
 
@@ -216,7 +215,7 @@ def server_of(source: Source) -> Server | None:
     return source.server if isinstance(source, AttachedServer) else None
 
 
-def attach(address: str, tell: Tell, client: Client | None = None) -> LoadedRig:
+def attach(address: str, tell: Tell, client: Client | None = None) -> OpenRig:
     """The server at that address as a rig; ServerError or RigError says why it cannot be one."""
     client = client or Client(address)
 
@@ -227,4 +226,4 @@ def attach(address: str, tell: Tell, client: Client | None = None) -> LoadedRig:
     source = AttachedServer(open_server(client, look))
     reason = (f"{source.good_at} In the lab the tab Server measures it; all other measurements need a rig that this "
               "page opened itself.")
-    return LoadedRig(source, NoInstruments(source, reason, client.address))
+    return OpenRig(source, NoInstruments(source, reason, client.address))

@@ -15,7 +15,7 @@ from engine.lab.whatif import WhatIf
 from engine.records import Precision, PromptRequest, Round
 from engine.trace import Line, Piece, Trace
 from explorer.lessons import Lesson, Library
-from explorer.rig import LoadedRig
+from explorer.rig import OpenRig
 from explorer.source import Source
 
 MOST_AT_ONCE = 8  # browsers that are shown a recording in place of a run
@@ -131,7 +131,7 @@ class _ClosedLaboratory:
         return {}
 
 
-def recorded_rig(library: Library, reason: str) -> LoadedRig:
+def recorded_rig(library: Library, reason: str) -> OpenRig:
     """The recordings in a rig's place; ``reason`` says why there is no model."""
     source = Recordings(library, reason)
-    return LoadedRig(source, NoInstruments(source, reason))
+    return OpenRig(source, NoInstruments(source, reason))

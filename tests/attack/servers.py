@@ -19,10 +19,9 @@ from engine.records import PromptRequest
 from engine.trace import Trace, dumps, loads
 from engine.trace.checks import UPLOADED
 from explorer.lab.server import ServerTab
-from explorer.rig import OpenRig
+from explorer.rig import AnsweringRig, OpenRig
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
-from explorer.sources.answering import AnsweringRig
 from explorer.sources.attached import attach
 from explorer.view import packed
 from tests.attack.area import Area, BrokenError, Case

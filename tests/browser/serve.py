@@ -56,9 +56,9 @@ def record(folder: Path) -> None:
 def main(port: int, pause_seconds: float, log: Path) -> None:
     """Serve until the process is ended."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    from explorer.listening import Listening
+    from explorer.listening import Listening, announced, listener
     from explorer.page import build
-    from explorer.server import serve
+    from explorer.server import guarded
 
     source = Timed(pause_seconds)
     source.log = log
@@ -67,7 +67,8 @@ def main(port: int, pause_seconds: float, log: Path) -> None:
         instruments = ScriptedInstruments(pause_seconds / 10)
         instruments.reason = "Nothing is measured here."
         page = build(answering(source, instruments), Library(shipped(Path(folder))))
-        serve(page, Listening(port=port))
+        listening = Listening(port=port)
+        listener(guarded(page, listening), listening).run(announced(listening))
 
 
 if __name__ == "__main__":

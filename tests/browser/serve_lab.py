@@ -18,15 +18,16 @@ from tests.explorer.scripted_rigs import answering
 def main(port: int, pause_seconds: float, results: Path) -> None:
     """Serve until the process is ended."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    from explorer.listening import Listening
+    from explorer.listening import Listening, announced, listener
     from explorer.page import build
-    from explorer.server import serve
+    from explorer.server import guarded
 
     with tempfile.TemporaryDirectory() as folder:
         dump(recorded(scripted_trace("joint", 64), "Scripted: joint", "", "2026-11-20"), Path(folder) / "welcome.jsonl")
         source, instruments = ScriptedSource(pause_seconds), ScriptedInstruments(pause_seconds / 10)
         page = build(answering(source, instruments), Library(shipped(Path(folder))), results=results)
-        serve(page, Listening(port=port))
+        listening = Listening(port=port)
+        listener(guarded(page, listening), listening).run(announced(listening))
 
 
 if __name__ == "__main__":

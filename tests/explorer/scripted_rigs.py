@@ -5,9 +5,8 @@ from __future__ import annotations
 from threading import Event
 
 from engine.errors import RigError
-from explorer.rig import Instruments, LoadedRig
+from explorer.rig import AnsweringRig, Instruments, OpenRig, Tell
 from explorer.source import Source
-from explorer.sources.answering import AnsweringRig, Tell
 from explorer.sources.replay import NoInstruments
 from tests.explorer.scripted import ScriptedSource
 from tests.explorer.scripted_instruments import ScriptedInstruments
@@ -21,22 +20,22 @@ class NamedInstruments(ScriptedInstruments):
         self.rig = rig
 
 
-def scripted_rig(name: str, methods: tuple[str, ...] = ()) -> LoadedRig:
+def scripted_rig(name: str, methods: tuple[str, ...] = ()) -> OpenRig:
     """A rig of that name, able to run these methods, or all."""
     source = ScriptedSource(rig=f"{name} rig", good_at=f"It is good at {name}.")
     if methods:
         source.methods = methods
-    return LoadedRig(source, NamedInstruments(name))
+    return OpenRig(source, NamedInstruments(name))
 
 
 def answering(source: Source | None = None, instruments: Instruments | None = None) -> AnsweringRig:
     """The scripted rig, or this source, answering; without instruments nothing can be measured with it."""
     made = source or ScriptedSource()
-    return AnsweringRig(LoadedRig(made, instruments or NoInstruments(made, "Nothing is measured here.")))
+    return AnsweringRig(OpenRig(made, instruments or NoInstruments(made, "Nothing is measured here.")))
 
 
 class ScriptedRigs:
-    """See ``explorer.sources.answering.RigOpener``: ``go`` lets the one that is being opened be there, ``failure``
+    """See ``explorer.rig.RigOpener``: ``go`` lets the one that is being opened be there, ``failure``
     refuses it."""
 
     def __init__(self, methods: tuple[str, ...] = ()) -> None:
@@ -46,7 +45,7 @@ class ScriptedRigs:
         self.beside: list[str] = []
         self.collected = 0
 
-    def open(self, name: str, beside: Source, tell: Tell) -> LoadedRig:
+    def open(self, name: str, beside: Source, tell: Tell) -> OpenRig:
         self.beside.append(beside.rig)
         tell("Reading the weights …", 0.5)
         self.told.set()

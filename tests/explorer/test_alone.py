@@ -19,7 +19,7 @@ class Block:
 sys.meta_path.insert(0, Block())
 import explorer.page, explorer.service, explorer.share, explorer.sources.replay, app
 from explorer.lessons import Library
-from explorer.sources.answering import AnsweringRig
+from explorer.rig import AnsweringRig
 from explorer.sources.replay import recorded_rig
 built = explorer.page.build(AnsweringRig(recorded_rig(Library([]), "No model.")), Library([]))
 print(sorted(name for name in built.get_api_info()["named_endpoints"]))

@@ -21,12 +21,12 @@ from explorer.comparison import Comparison
 from explorer.lab.service import LabService
 from explorer.lessons import Library
 from explorer.presets import fitting, read_presets
+from explorer.rig import AnsweringRig, RigAccess, RigLoad
 from explorer.rig_choice import RigChoice
 from explorer.run_form import RunForm
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream, known_trace
 from explorer.sources import attached
-from explorer.sources.answering import AnsweringRig, RigAccess, RigLoad
 from explorer.sources.attached import attach
 from explorer.sources.replay import recorded_rig
 from tests.engine.servers.scripted_server import CHAT, DONE, MODELS, answers, chunk, says, scripted, streams

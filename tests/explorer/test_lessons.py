@@ -18,10 +18,10 @@ from engine.trace import dump, dumps, recorded
 from explorer.claims import recorded_comparison
 from explorer.lessons import Library, shipped
 from explorer.page import build
+from explorer.rig import AnsweringRig, RigLoad
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
 from explorer.service import Service
-from explorer.sources.answering import AnsweringRig, RigLoad
 from explorer.sources.replay import Recordings, recorded_rig
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import answering
@@ -94,13 +94,13 @@ def test_a_broken_recording_is_left_out(library: Library, caplog: pytest.LogCapt
 
 
 def test_a_recording_is_compared_with_the_plain_one_of_the_same_prompt(library: Library) -> None:
-    found = library.view(library.named("b_tree"))["comparison"]
+    found = library.view(library.lessons["b_tree"])["comparison"]
     assert found["text"]["verdict"] == "same" and "recorded one after the other" in found["speed"]["words"]
     assert found["lanes"]["seconds"][1][-1] > found["lanes"]["seconds"][0][-1] > 0
     for other in (scripted_trace("ddtree", 24, sampling=Sampling(temperature=1.0)),
                   scripted_trace("ddtree", 24, turns=(("user", "Hi"),))):
         assert "comparison" not in library.compared_with_plain("x", recorded(other, "X", "", "2026-11-20"))
-    assert "comparison" not in library.view(library.named("a_plain"))
+    assert "comparison" not in library.view(library.lessons["a_plain"])
 
 
 def test_recordings_whose_rounds_were_timed_in_turns_say_so() -> None:
@@ -117,14 +117,14 @@ def test_recordings_that_ship_say_only_what_their_traces_show() -> None:
     for lesson in shipped_ones.lessons.values():
         found = shipped_ones.view(lesson).get("comparison")
         assert found is None or found["text"]["verdict"] == "same" and found["state"] == "ended"
-    assert "comparison" in shipped_ones.view(shipped_ones.named("welcome"))
-    assert "comparison" not in shipped_ones.view(shipped_ones.named("routing"))
+    assert "comparison" in shipped_ones.view(shipped_ones.lessons["welcome"])
+    assert "comparison" not in shipped_ones.view(shipped_ones.lessons["routing"])
 
 
 def test_recordings_answer_what_was_recorded(library: Library) -> None:
     source = Recordings(library, "The rig 'demo' has no weights.")
     lines = list(source.run(PromptRequest("How many books does Omar have? ${7*6}", method="ddtree", budget=5)))
-    assert lines[0] is library.named("c_small").trace.header
+    assert lines[0] is library.lessons["c_small"].trace.header
     with pytest.raises(RequestError, match="The rig 'demo' has no weights"):
         list(source.run(PromptRequest("Something else", method="ddtree", budget=5)))
     with pytest.raises(RequestError, match="Only recorded runs"):

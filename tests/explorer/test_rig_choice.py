@@ -19,10 +19,10 @@ from explorer.bundle import ASSETS
 from explorer.lab.service import LabService
 from explorer.lessons import Library
 from explorer.presets import fitting, read_presets
+from explorer.rig import NO_RIG_ACCESS, AnsweringRig, RigAccess, RigLoad
 from explorer.rig_choice import RigChoice, note_of
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
-from explorer.sources.answering import NO_RIG_ACCESS, AnsweringRig, RigAccess, RigLoad
 from explorer.sources.replay import recorded_rig
 from tests.explorer.scripted import ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedLaboratory

@@ -15,9 +15,9 @@ from engine.records import PromptRequest
 from engine.trace import Block, Entry, Line, SharedPass, dumps, loads
 from engine.trace.lines import held_bytes
 from explorer import runs as runs_module
+from explorer.rig import RigLoad
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream, Window, known_trace
-from explorer.sources.answering import RigLoad
 from explorer.view import View, run_view
 from tests.explorer.scripted import ScriptedSource, scripted_trace
 from tests.explorer.scripted_rigs import answering

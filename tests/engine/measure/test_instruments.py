@@ -29,10 +29,9 @@ from engine.serving.live import LiveRig
 from engine.serving.precision import storage_of
 from engine.serving.rigs import Rig, load_rig
 from engine.trace import gather
-from explorer.rig import LoadedRig
+from explorer.rig import AnsweringRig, OpenRig, RigAccess
 from explorer.rig_choice import RigChoice
 from explorer.run_queue import RunQueue
-from explorer.sources.answering import AnsweringRig, RigAccess
 from tests.engine.demo import demo_live
 from tests.engine.published import write_short, write_short_dflash
 from tests.running import completed, until
@@ -135,8 +134,8 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return f"{target}::{drafter}", f"{other}::ngram"
 
 
-def opened(name: str, told: list[str]) -> LoadedRig:
-    return LoadedRig(*open_beside(None, name, "bfloat16", lambda message, share: told.append(message)))
+def opened(name: str, told: list[str]) -> OpenRig:
+    return OpenRig(*open_beside(None, name, "bfloat16", lambda message, share: told.append(message)))
 
 
 def test_a_switch_frees_the_former_rig(names: tuple[str, str]) -> None:
