@@ -1,4 +1,5 @@
-"""The browser's half of the page as text: it travels inside the page, so that nothing is fetched from anywhere.
+"""The browser's half of the page as text: it travels inside the page, so that nothing is fetched from anywhere. So do
+pages in one file: a run that replays from disk, and the first second's page.
 
 The scripts in ``assets/`` are ES modules, the style sheets import each other. Neither can be imported by a page that is
 opened from disk, so both are put together here: of a script every module becomes a function that runs once, after
@@ -7,8 +8,12 @@ those that it imports, and returns what it exports.
 
 from __future__ import annotations
 
+import json
 import re
+from html import escape
 from pathlib import Path
+
+from explorer.view import View, packed
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 STAGE, LAB, OPENING = "stage/mount.js", "lab/mount.js", "stage/opening.js"  # the modules that a page begins with
@@ -35,6 +40,30 @@ def style(sheet: str) -> str:
     """A style sheet of ``assets/`` with those that it imports in their places."""
     path = ASSETS / sheet
     return _STYLE_IMPORT.sub(lambda line: style(str(path.parent.relative_to(ASSETS) / line[1])), path.read_text("utf8"))
+
+
+def replay_page(view: View) -> str:
+    """A page in one file that replays the run from disk, without a network."""
+    title = view["header"]["title"] or view["header"]["prompt"][:60]
+    return _document(f"{title} · Canopy", view, f"{script(STAGE)}\n<script>Canopy.openReplay();</script>")
+
+
+def opening_page(view: View | None, rig: str) -> str:
+    """What is served until the page itself is built: the run that the page will open with, if any, and a field for a
+    prompt. ``rig`` is the name of the rig that will answer; where it is empty, none is shown."""
+    name = json.dumps(rig).replace("<", "\\u003c")
+    return _document("Canopy", view, f"<style>{style('stage/opening.css')}</style>\n{script(OPENING)}\n"
+                     f"<script>Canopy.openFirst({name});</script>")
+
+
+def _document(title: str, view: View | None, code: str) -> str:
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title, quote=False)}</title>\n<style>{style('page.css')}</style></head>\n"
+        '<body class="canopy-replay"><main class="canopy-page"><div id="canopy-header"></div>'
+        '<div id="canopy-stage"></div></main>\n'
+        f'<script type="application/json" id="canopy-data">{packed(view)}</script>\n{code}</body></html>\n')
 
 
 class Modules:

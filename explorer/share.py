@@ -17,7 +17,7 @@ from engine.errors import RequestError
 from engine.records import STAGES, Round
 from engine.trace import Piece, Trace, dumps, packed
 from engine.trace.texts import pieces_of, readable
-from explorer.standalone import replay_page
+from explorer.bundle import replay_page
 from explorer.view import View, entry_view, run_view
 
 if TYPE_CHECKING:

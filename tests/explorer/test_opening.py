@@ -19,9 +19,9 @@ from starlette.routing import Route
 import app
 from engine.errors import RequestError
 from explorer import opening
+from explorer.bundle import opening_page
 from explorer.listening import Listening
 from explorer.opening import FirstSeconds, serve_at_once
-from explorer.standalone import opening_page
 from tests.running import completed
 
 SLOW = ("gradio", "pandas", "plotly", "pydantic", "fastapi", "networkx", "torch", "transformers")

@@ -16,8 +16,8 @@ import pytest
 from engine.errors import RequestError
 from engine.trace import dumps, loads
 from engine.trace.texts import joined, pieces_of
+from explorer.bundle import replay_page
 from explorer.share import EXPORTS, export, rounds_table
-from explorer.standalone import replay_page
 from explorer.view import run_view
 from tests.explorer.scripted import CODE, STORY, scripted_trace
 

@@ -16,9 +16,9 @@ from engine.recorder import Recorder
 from engine.trace import End, load
 from engine.trace.writing import written_name
 from explorer import view as view_module
-from explorer.embedded import MODEL, TITLE, model_line
 from explorer.presets import read_presets
 from explorer.view import (
+    LIMITS,
     MOST_RANKS,
     array_view,
     blank_view,
@@ -156,23 +156,23 @@ def test_a_round_of_which_little_was_recorded_is_shown_as_far_as_it_goes(tmp_pat
     assert view["end"]["remark"] == "1 round was refused as wrong."
 
 
-DEMO = Path("assets/demo")
+DEMO, TITLE = Path("assets/demo"), "demo rig"
 
 
 def test_the_number_is_that_of_the_weights() -> None:
     count = json.loads((DEMO / "target" / "training.json").read_text("utf8"))["parameters"]
-    assert f"{count / 1e6:.0f} million parameters" in MODEL
+    assert f"{count / 1e6:.0f} million parameters" in LIMITS[TITLE]
     assert json.loads((DEMO / "rig.json").read_text("utf8"))["title"] == TITLE
 
 
 def test_it_is_said_of_that_rig_alone() -> None:
     header = scripted_trace("ddtree", 8).header
-    assert model_line(header) == "" and header_view(header)["model"] == ""
+    assert header_view(header)["model"] == ""
     own = replace(header, rig=TITLE, note="This prompt lies outside what the demo rig was trained for.")
-    assert header_view(own)["model"] == MODEL and header_view(own)["outside"]
-    assert model_line(replace(own, engine="another engine")) == ""
+    assert header_view(own)["model"] == LIMITS[TITLE] and header_view(own)["outside"]
+    assert header_view(replace(own, engine="another engine"))["model"] == ""
     small = json.loads(Path("assets/smollm2/rig.json").read_text("utf8"))["title"]
-    assert "135 million parameters" in model_line(replace(header, rig=small))
+    assert "135 million parameters" in header_view(replace(header, rig=small))["model"]
 
 
 def test_whether_a_method_is_lossless_is_told_where_it_is_known() -> None:
@@ -180,7 +180,7 @@ def test_whether_a_method_is_lossless_is_told_where_it_is_known() -> None:
     biased = replace(header, request=replace(header.request, method="nanogpt_ratio"))
     assert (header_view(header)["lossless"], header_view(biased)["lossless"]) == (True, False)
     retired = replace(header, request=replace(header.request, method="unknown"))
-    assert header_view(retired)["lossless"] is None and header_view(retired)["model"] == MODEL
+    assert header_view(retired)["lossless"] is None and header_view(retired)["model"] == LIMITS[TITLE]
     outside = replace(header, request=replace(header.request, method="theirs"), engine="another engine")
     assert header_view(outside)["lossless"] is None and header_view(outside)["model"] == ""
 
