@@ -52,8 +52,8 @@ class Redrafting:
 
     def whole(self, number: int) -> bool:
         """Whether it is known what the round would have kept: it drafted, and the text goes on for as long."""
-        made, known = self.trace.entries[number].round, self.rounds.known
-        deepest = max((draft.depth for draft in made.drafts), default=0)
+        round_, known = self.trace.entries[number].round, self.rounds.known
+        deepest = max((draft.depth for draft in round_.drafts), default=0)
         return deepest > 0 and (self.places[number] + deepest < len(known.token_ids) or self.trace.end.reason == "stop")
 
 
@@ -65,10 +65,11 @@ def redrafting(trace: Trace) -> Redrafting:
     if row is None or not row.replayable or row.drafter_count == 0:
         raise RequestError(f"What {request.method[:40]} would have kept at other budgets is not known: that takes a "
                            "method that follows the text over drafts that do not depend on the budget.")
-    places = tuple(accumulate((len(made.acceptance.keep) for made in rounds), initial=0))[:-1]
-    if header.chunked or any(made.start != rounds[0].start + place for made, place in zip(rounds, places, strict=True)):
+    places = tuple(accumulate((len(round_.acceptance.keep) for round_ in rounds), initial=0))[:-1]
+    starts = [rounds[0].start + place for place in places]
+    if header.chunked or [round_.start for round_ in rounds] != starts:
         raise RequestError("What this run would have kept at other budgets is not known: not all its rounds are here.")
-    drafts = dict(zip(places, (made.drafts for made in rounds), strict=True))
+    drafts = dict(zip(places, (round_.drafts for round_ in rounds), strict=True))
     if not any(drafts.values()):
         raise RequestError(f"None of its {len(rounds)} rounds recorded what a drafter proposed, so no other budget can "
                            "be tried out; choose another run.")
@@ -84,21 +85,21 @@ def redrafting(trace: Trace) -> Redrafting:
 def redrafted(drafts: Redrafting, number: int, budget: int) -> Round:
     """A round as it would have been at that budget. What the target said of a node is taken from the round that was
     made, and unknown (NaN, token −1) where that had no such node."""
-    made = drafts.trace.entries[number].round
+    recorded = drafts.trace.entries[number].round
     tree, keep = drafts.tree(number, budget)
     after = np.append(drafts.rounds.known.token_ids, drafts.trace.entries[-1].round.acceptance.bonus)
     following = after[drafts.places[number] + 1:][:len(keep)]
-    same = _counterparts(tree, made.tree)
-    said = made.verification
-    choice = np.where(same >= 0, said.choice[same], -1).astype(np.int32)
+    same = _counterparts(tree, recorded.tree)
+    verified = recorded.verification
+    choice = np.where(same >= 0, verified.choice[same], -1).astype(np.int32)
     choice[keep] = following
 
     def known(values: Floats) -> Floats:
         return np.where(same >= 0, values[same], np.nan).astype(np.float32)
 
     verification = Verification(choice, *map(known, (
-        said.logprobs, said.entropy, said.gap, said.offered, said.processed)))
-    return replace(made, tree=tree, candidates=(tree,), verification=verification,
+        verified.logprobs, verified.entropy, verified.gap, verified.offered, verified.processed)))
+    return replace(recorded, tree=tree, candidates=(tree,), verification=verification,
                    acceptance=Acceptance(keep, int(following[-1])), seconds={})
 
 
@@ -152,9 +153,9 @@ class BudgetCurve:
         request = self.trace.header.request
         alone = [entry.round for entry in self.trace.entries if len(entry.round.tree) > 1
                  and WAIT not in entry.round.seconds and entry.round.seconds]
-        said = sum(self._ms(cost, len(made.tree), request.budget if request.pace == FIXED else len(made.tree) - 1)
-                   for made in alone)
-        return 1e3 * sum(sum(made.seconds.values()) for made in alone) / said if said else 1.0
+        predicted = sum(self._ms(cost, len(round_.tree),
+                                 request.budget if request.pace == FIXED else len(round_.tree) - 1) for round_ in alone)
+        return 1e3 * sum(sum(round_.seconds.values()) for round_ in alone) / predicted if predicted else 1.0
 
 
 class Budgets:
@@ -177,27 +178,27 @@ class Budgets:
         budget = whole("The node budget", wanted.get("budget"), 0, MOST_NODES)
         if not trace.entries[number].round.drafts:
             raise RequestError("This round drafted nothing, so there is nothing to build another tree from.")
-        made = redrafted(drafts, number, budget)
-        return {**entry_view(Entry(made, {}, trace.entries[number].elapsed_seconds)), "scores": [], "ghosts": []}
+        round_ = redrafted(drafts, number, budget)
+        return {**entry_view(Entry(round_, {}, trace.entries[number].elapsed_seconds)), "scores": [], "ghosts": []}
 
     def curve(self, wanted: Mapping[str, Any]) -> View:
         """{"run", "live": whether it goes on}: {"budgets", "rounds": how many were read, "tau", "speed": each null or
         {"mean", "low", "high"}, "plain": tokens/s, 0.0 where it is not known, "withheld": why there is no speed}."""
         run = str(wanted.get("run"))
         trace = self._trace_of(run)
-        found = self._curve(run, trace, bool(wanted.get("live")))
-        view: View = {"budgets": list(found.budgets), "rounds": len(found.kept), "tau": None, "speed": None,
+        curve = self._curve(run, trace, bool(wanted.get("live")))
+        view: View = {"budgets": list(curve.budgets), "rounds": len(curve.kept), "tau": None, "speed": None,
                       "plain": 0.0, "withheld": ""}
-        if not len(found.kept):
+        if not len(curve.kept):
             return view
         cost, why = self._cost(trace)
-        speed = _banded(found.speed(cost)) if cost else None
+        speed = _banded(curve.speed(cost)) if cost else None
         plain = 1e3 / cost.plain_ms if cost else 0.0
-        return {**view, "tau": _banded(found.tau), "speed": speed, "plain": plain, "withheld": why}
+        return {**view, "tau": _banded(curve.tau), "speed": speed, "plain": plain, "withheld": why}
 
     def _curve(self, run: str, trace: Trace, live: bool) -> BudgetCurve:
-        own = trace.header.request.budget
-        budgets = sorted({*BUDGETS, *([own] if 0 < own <= MOST_NODES else [])})
+        run_budget = trace.header.request.budget
+        budgets = sorted({*BUDGETS, *([run_budget] if 0 < run_budget <= MOST_NODES else [])})
         drafts = redrafting(trace)
         usable = [number for number in range(len(trace.entries)) if drafts.whole(number)]
         usable = usable[::-(-len(usable) // MOST_READ) or 1]

@@ -51,34 +51,35 @@ class RunComparison:
     def view(self, precision: Precision = UNKNOWN) -> View:
         """{"state", "text": see ``_text_view``, "speed": see ``speed_view``, "lanes": see ``_lanes``, "gpu": see
         ``gpu_view``}."""
-        own = [entry.round for entry in self.trace.entries]
-        text, plain = text_of(own), text_of(self.plain)
-        found = compared(text, plain, self.trace.header.request, self.trace.header.dtype)
-        ratio = speed_ratio(self.turns, own, self.busy)
-        return {"state": self.state, "text": self._text_view(found, text, plain), "lanes": self._lanes(found, plain),
-                "speed": speed_view(ratio, tau(own), self.in_turns, precision),
-                "gpu": gpu_view(fmean(len(round_.tree) for round_ in own)) if own else None}
+        run_rounds = [entry.round for entry in self.trace.entries]
+        text, plain = text_of(run_rounds), text_of(self.plain)
+        comparison = compared(text, plain, self.trace.header.request, self.trace.header.dtype)
+        ratio = speed_ratio(self.turns, run_rounds, self.busy)
+        return {"state": self.state, "text": self._text_view(comparison, text, plain),
+                "lanes": self._lanes(comparison, plain),
+                "speed": speed_view(ratio, tau(run_rounds), self.in_turns, precision),
+                "gpu": gpu_view(fmean(len(round_.tree) for round_ in run_rounds)) if run_rounds else None}
 
-    def _text_view(self, found: TextComparison, text: Text, plain: Text) -> View:
+    def _text_view(self, comparison: TextComparison, text: Text, plain: Text) -> View:
         """{"verdict", "same": tokens that are, "tokens": of the run, "words": sentences, "rule": of the verdict}."""
         named = {**pieces_of(self.trace), **self.pieces}
-        words = text_sentence(found, self.trace.header, self.state)
-        if found.difference:
-            texts = [joined(named, [*each.token_ids, *([each.bonus] if each.bonus >= 0 else [])])
-                     for each in (text, plain)]
-            two = [joined(named, [token]) for token in (found.difference.token, found.difference.baseline_token)]
-            words = f"{parting(texts, two, found.difference.place)} {words}"
+        words = text_sentence(comparison, self.trace.header, self.state)
+        if difference := comparison.difference:
+            texts = [joined(named, [*side.token_ids, *([side.bonus] if side.bonus >= 0 else [])])
+                     for side in (text, plain)]
+            two = [joined(named, [token]) for token in (difference.token, difference.baseline_token)]
+            words = f"{parting(texts, two, difference.place)} {words}"
             words = f"{words} {how_often(plain, rounding_nats(self.trace.header.dtype))}".rstrip()
-        return {"verdict": found.verdict, "same": found.same, "tokens": found.tokens, "words": words,
-                "rule": RULE if found.difference else ""}
+        return {"verdict": comparison.verdict, "same": comparison.same, "tokens": comparison.tokens, "words": words,
+                "rule": RULE if comparison.difference else ""}
 
-    def _lanes(self, found: TextComparison, plain: Text) -> View:
+    def _lanes(self, comparison: TextComparison, plain: Text) -> View:
         """{"title", "texts": what each token of plain decoding adds, "seconds": when the run and plain decoding had
         each token, from the end of the first turn on}."""
         begins = [sum(turn.seconds for turn in self.turns[:SETTLING_TURNS]),
                   sum(turn.plain_seconds for turn in self.turns[:SETTLING_TURNS])]
         decode, named = getincrementaldecoder("utf8")("replace").decode, {**pieces_of(self.trace), **self.pieces}
-        return {"title": lanes_title(found), "texts": [decode(as_bytes(named.get(token, f"⟨{token}⟩")))
+        return {"title": lanes_title(comparison), "texts": [decode(as_bytes(named.get(token, f"⟨{token}⟩")))
                                                        for token in plain.token_ids],
                 "seconds": [_clock(rounds, begin) for rounds, begin in zip(
                     (self.rounds, self.plain), begins, strict=True)]}
@@ -93,18 +94,18 @@ def _clock(rounds: Sequence[Round], begin: float) -> list[float]:
 
 def recorded_comparison(trace: Trace, plain: Trace) -> View:
     """A recording beside that of plain decoding: compared where they lie, since nothing runs."""
-    own, plainly = ([entry.round for entry in each.entries] for each in (trace, plain))
-    return RunComparison(trace, own, plainly, turn_pairs(own, plainly), pieces_of(plain),
+    rounds, plain_rounds = ([entry.round for entry in side.entries] for side in (trace, plain))
+    return RunComparison(trace, rounds, plain_rounds, turn_pairs(rounds, plain_rounds), pieces_of(plain),
                          in_turns=trace.header.in_turns and plain.header.in_turns).view()
 
 
-def text_sentence(found: TextComparison, header: Header, state: str) -> str:
+def text_sentence(comparison: TextComparison, header: Header, state: str) -> str:
     """What the comparison of the texts came to. Where they part, this follows the sentence that says at which word."""
-    if found.verdict == SAME:
-        return f"The text is plain decoding's, word for word: all {found.tokens} tokens were compared."
-    if found.verdict == SO_FAR:
-        return f"The first {found.same} of {found.tokens} tokens are plain decoding's; {REST[state]}."
-    return found.why(header.request.sampling.temperature, header.dtype)
+    if comparison.verdict == SAME:
+        return f"The text is plain decoding's, word for word: all {comparison.tokens} tokens were compared."
+    if comparison.verdict == SO_FAR:
+        return f"The first {comparison.same} of {comparison.tokens} tokens are plain decoding's; {REST[state]}."
+    return comparison.why(header.request.sampling.temperature, header.dtype)
 
 
 def parting(texts: Sequence[str], two: Sequence[str], place: int) -> str:
@@ -116,32 +117,32 @@ def parting(texts: Sequence[str], two: Sequence[str], place: int) -> str:
     return f"The text parts from plain decoding's at {at}: {one} instead of {other}."
 
 
-def lanes_title(found: TextComparison) -> str:
+def lanes_title(comparison: TextComparison) -> str:
     """The heading over both texts on one clock."""
-    if found.verdict == SAME:
+    if comparison.verdict == SAME:
         return "The same text, on one clock"
-    if found.verdict == SO_FAR:
-        return f"The first {found.same} tokens, on one clock"
-    return f"Two texts, on one clock: the first {found.same} tokens are the same"
+    if comparison.verdict == SO_FAR:
+        return f"The first {comparison.same} tokens, on one clock"
+    return f"Two texts, on one clock: the first {comparison.same} tokens are the same"
 
 
-def speed_view(found: SpeedRatio, tau_: float, in_turns: bool, precision: Precision = UNKNOWN) -> View:
+def speed_view(speed: SpeedRatio, tau_: float, in_turns: bool, precision: Precision = UNKNOWN) -> View:
     """{"withheld": why there is no ratio}, and where there is one {"ratio", "standing": faster, slower or alike,
     "times", "range", "tau", "cost", "speed", "plain_speed": as printed, "words": a sentence}. As printed,
     tau ÷ cost = times and speed ÷ plain_speed = times. Where plain decoding alone would be clearly faster in another
     dtype, the sentence says how the run stands beside that."""
-    if found.withheld:
-        return {"withheld": found.withheld}
-    whole, speeds = division(tau_, found.ratio, 2), rates(found.speed, found.plain_speed)
-    bounds = f"{ratio_text(found.low)} to {ratio_text(found.high)}"
+    if speed.withheld:
+        return {"withheld": speed.withheld}
+    whole, speeds = division(tau_, speed.ratio, 2), rates(speed.speed, speed.plain_speed)
+    bounds = f"{ratio_text(speed.low)} to {ratio_text(speed.high)}"
     how = "measured in turns with plain decoding" if in_turns else "the two were recorded one after the other"
     return {
-        "withheld": "", "ratio": found.ratio, "times": f"{whole.quotient}×", "range": bounds, "how": how,
-        "standing": "faster" if found.low > 1 else "slower" if found.high < 1 else "alike",
+        "withheld": "", "ratio": speed.ratio, "times": f"{whole.quotient}×", "range": bounds, "how": how,
+        "standing": "faster" if speed.low > 1 else "slower" if speed.high < 1 else "alike",
         "tau": whole.dividend, "cost": whole.divisor, "speed": speeds.dividend, "plain_speed": speeds.divisor,
         "words": f"A pass wrote {whole.dividend} tokens and took, draft included, as long as {whole.divisor} plain "
                  f"ones: {whole.dividend} ÷ {whole.divisor} = {whole.quotient} ({bounds}; {how})."
-                 f"{_elsewhere(found.ratio, precision)}"}
+                 f"{_elsewhere(speed.ratio, precision)}"}
 
 
 def gpu_view(rows: float) -> View:

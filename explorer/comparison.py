@@ -74,22 +74,22 @@ class Comparison:
     def _measured(self, run: str, trace: Trace, job: Job) -> View:
         instruments, ask = self._rig.instruments, ask_of(trace)
         instruments.missing_processors()
-        found = RunComparison(trace, (), (), (), {}, GOING_ON)
+        comparison = RunComparison(trace, (), (), (), {}, GOING_ON)
         for taking in self._turns(instruments, ask, job):
-            found = self._so_far(found, taking)
-            job.result = self._noted(run, found)
-        found = self._again(replace(found, state=CUT if self._given_up(job) else ENDED), ask, job)
-        found = replace(found, busy=instruments.missing_processors() >= CROWDED)
-        view = self._noted(run, found)
+            comparison = self._so_far(comparison, taking)
+            job.result = self._noted(run, comparison)
+        comparison = self._again(replace(comparison, state=CUT if self._given_up(job) else ENDED), ask, job)
+        comparison = replace(comparison, busy=instruments.missing_processors() >= CROWDED)
+        view = self._noted(run, comparison)
         if view["speed"].get("standing") == "slower" and not self._given_up(job):
             job.result = view
-            view = self._noted(run, found, self._others(trace, view["speed"]["ratio"], job))
+            view = self._noted(run, comparison, self._others(trace, view["speed"]["ratio"], job))
         if not self._given_up(job):
             instruments.known_cost(trace, measuring=True)  # for the panel Budget
         return view
 
-    def _noted(self, run: str, found: RunComparison, others: Sequence[View] = ()) -> View:
-        view = {**found.view(self._rig.instruments.precision), "others": list(others)}
+    def _noted(self, run: str, comparison: RunComparison, others: Sequence[View] = ()) -> View:
+        view = {**comparison.view(self._rig.instruments.precision), "others": list(others)}
         self._runs.note(run, view)
         return view
 
@@ -106,27 +106,27 @@ class Comparison:
                     seen = monotonic()
             yield taking
 
-    def _so_far(self, found: RunComparison, taking: TurnTaking) -> RunComparison:
-        tokens = {*committed_ids(taking.plain), *(made.acceptance.bonus for made in taking.plain[-1:])}
+    def _so_far(self, comparison: RunComparison, taking: TurnTaking) -> RunComparison:
+        tokens = {*committed_ids(taking.plain), *(round_.acceptance.bonus for round_ in taking.plain[-1:])}
         pieces = self._rig.instruments.laboratory.pieces(sorted(tokens))
-        return replace(found, rounds=tuple(taking.rounds), plain=tuple(taking.plain), pieces=pieces,
+        return replace(comparison, rounds=tuple(taking.rounds), plain=tuple(taking.plain), pieces=pieces,
                        turns=turn_pairs(taking.rounds, taking.plain))
 
-    def _again(self, found: RunComparison, ask: PromptRequest, job: Job) -> RunComparison:
+    def _again(self, comparison: RunComparison, ask: PromptRequest, job: Job) -> RunComparison:
         """A text of few turns is timed again until they are enough for a range."""
         until = monotonic() + AGAIN_SECONDS
-        while (len(found.turns) < LEAST_TURNS + SETTLING_TURNS and found.turns and monotonic() < until
+        while (len(comparison.turns) < LEAST_TURNS + SETTLING_TURNS and comparison.turns and monotonic() < until
                and not self._given_up(job)):
-            found = replace(found, turns=(*found.turns, *self._timed(ask, until, job)[0]))
-        return found
+            comparison = replace(comparison, turns=(*comparison.turns, *self._timed(ask, until, job)[0]))
+        return comparison
 
     def _timed(self, ask: PromptRequest, until: float, job: Job, other: Instruments | None = None) -> tuple[
             list[TurnPair], list[Round]]:
         """The turns of the ask, on another rig where one is given, with plain decoding on this one; and its rounds."""
         with ExitStack() as opened:
             asks = [plain_of(ask)] if other else [plain_of(ask), ask]
-            plain, *own = opened.enter_context(self._rig.instruments.in_turns(asks))
-            (rounds,) = opened.enter_context(other.in_turns([ask])) if other else own
+            plain, *turns = opened.enter_context(self._rig.instruments.in_turns(asks))
+            (rounds,) = opened.enter_context(other.in_turns([ask])) if other else turns
             taking = TurnTaking(rounds, plain)
             while not self._given_up(job) and monotonic() < until and taking.turn():
                 pass
@@ -139,20 +139,20 @@ class Comparison:
         if twin := self._rig.instruments.twin():
             same = ask if ask.pace == FIXED else replace(ask, pace=FIXED, budget=min(ask.budget, SMALLER[0]))
             tried.append((same, twin))
-        found = []
+        views = []
         for other, rig in tried:
             if self._given_up(job):
                 break
             turns, rounds = self._timed(other, monotonic() + OTHER_SECONDS, job, rig)
             speed = speed_ratio(turns, rounds)
-            found.append(_other_view(other, rig, rounds, speed))
-        return sorted(found, key=lambda view: -view["ratio"])
+            views.append(_other_view(other, rig, rounds, speed))
+        return sorted(views, key=lambda view: -view["ratio"])
 
 
 def _other_view(ask: PromptRequest, rig: Instruments | None, rounds: Sequence[Round], speed: SpeedRatio) -> View:
     return {"method": ask.method, "budget": ask.budget, "pace": ask.pace,
             "dtype": rig.laboratory.conditions.dtype if rig else "", "rounds": len(rounds),
-            "drafted": sum(len(made.tree) > 1 for made in rounds), "ratio": 0.0 if speed.withheld else speed.ratio,
+            "drafted": sum(len(round_.tree) > 1 for round_ in rounds), "ratio": 0.0 if speed.withheld else speed.ratio,
             "times": "" if speed.withheld else f"{ratio_text(speed.ratio)}×"}
 
 

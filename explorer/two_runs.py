@@ -30,18 +30,18 @@ class TwoRuns:
 
     def functions(self) -> list[Call]:
         """What the browser calls by name."""
-        return [browser_call("two_runs", self.held)]
+        return [browser_call("two_runs", self.compared_runs)]
 
-    def held(self, wanted: Mapping[str, Any]) -> View:
+    def compared_runs(self, wanted: Mapping[str, Any]) -> View:
         """{"first", "second"}: each {"run", "round": from 0, where two rounds are meant}. See ``two_runs``."""
         sides = [named_fields(wanted.get(side)) for side in SIDES]
         traces = [self._trace_of(str(side.get("run"))) for side in sides]
-        made = two_runs(*traces)
-        for view, trace, side in zip(made["sides"], traces, sides, strict=True):
+        answer = two_runs(*traces)
+        for view, trace, side in zip(answer["sides"], traces, sides, strict=True):
             if side.get("round") is not None:
                 number = whole("The round", side["round"], 0, len(trace.entries) - 1)
                 view["round"] = round_view(trace.entries[number].round)
-        return made
+        return answer
 
 
 def two_runs(first: Trace, second: Trace) -> View:
@@ -61,9 +61,9 @@ def two_runs(first: Trace, second: Trace) -> View:
     same_prompt = (first.header.prompt, first.header.turns) == (second.header.prompt, second.header.turns)
     why = _why(first, second, parted) if parted and same_prompt else ""
     rounds_part = next((place for place, pair in enumerate(zip(*lengths, strict=False)) if pair[0] != pair[1]), None)
-    said = _sentences(same_prompt, parted, rounds_part, lengths)
-    said = f"{said} {why}".rstrip()
-    return {"said": said, "same_prompt": same_prompt, "same_text": parted is None, "texts_part": parted,
+    words = _sentences(same_prompt, parted, rounds_part, lengths)
+    words = f"{words} {why}".rstrip()
+    return {"said": words, "same_prompt": same_prompt, "same_text": parted is None, "texts_part": parted,
             "rule": RULE if why else "", "rounds_part": rounds_part, "sides": [side_view(first), side_view(second)]}
 
 
@@ -101,15 +101,15 @@ def _token_texts(trace: Trace) -> list[bytes]:
 def side_view(trace: Trace) -> View:
     """A side of ``two_runs``."""
     rounds = [entry.round for entry in trace.entries]
-    return {"tau": tau(rounds), "rounds": len(rounds), "tokens": sum(len(made.acceptance.keep) for made in rounds),
-            "rows": sum(len(made.tree) for made in rounds) / len(rounds),
-            "lengths": [len(made.acceptance.keep) for made in rounds], "depths": accepted_by_depth(rounds)}
+    return {"tau": tau(rounds), "rounds": len(rounds), "tokens": sum(len(round_.acceptance.keep) for round_ in rounds),
+            "rows": sum(len(round_.tree) for round_ in rounds) / len(rounds),
+            "lengths": [len(round_.acceptance.keep) for round_ in rounds], "depths": accepted_by_depth(rounds)}
 
 
 def accepted_by_depth(rounds: Sequence[Round]) -> list[float]:
     """For each depth from 1: of the rounds that drafted to that depth, the share that accepted to it."""
-    drafted = [int(depths(made.tree.parents).max()) for made in rounds]
-    kept = [len(made.acceptance.keep) - 1 for made in rounds]
+    drafted = [int(depths(round_.tree.parents).max()) for round_ in rounds]
+    kept = [len(round_.acceptance.keep) - 1 for round_ in rounds]
     shares = []
     for depth in range(1, min(MOST_DEPTHS, max(drafted, default=0)) + 1):
         reached = [length >= depth for length, deep in zip(kept, drafted, strict=True) if deep >= depth]
@@ -117,10 +117,10 @@ def accepted_by_depth(rounds: Sequence[Round]) -> list[float]:
     return shares
 
 
-def round_view(made: Round) -> View:
+def round_view(round_: Round) -> View:
     """One round of a side: {"index", "rows", "kept", "depth"}."""
-    return {"index": made.index, "rows": len(made.tree), "kept": len(made.acceptance.keep),
-            "depth": int(depths(made.tree.parents).max())}
+    return {"index": round_.index, "rows": len(round_.tree), "kept": len(round_.acceptance.keep),
+            "depth": int(depths(round_.tree.parents).max())}
 
 
 def _sentences(same_prompt: bool, parted: list[int] | None, rounds_part: int | None,

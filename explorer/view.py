@@ -129,7 +129,7 @@ def _remark(end: End) -> str:
         (end.dropped, "dropped, because the loop was faster than its recorder"), (end.refused, "refused as wrong"))
         if count]
     cut = ["the file is cut off there"] if end.reason == "cut" else []
-    return " ".join([*(f"{said[0].upper()}{said[1:]}." for said in counts + cut), *filter(None, [end.said])])
+    return " ".join([*(f"{words[0].upper()}{words[1:]}." for words in counts + cut), *filter(None, [end.said])])
 
 
 def blank_view(run: str = "", state: str = "empty", message: str = "") -> View:

@@ -24,8 +24,8 @@ def add(verb: argparse.ArgumentParser) -> None:
 
 def run(choice: argparse.Namespace) -> Result:
     """Take the runs apart, and return what --json prints."""
-    found = anatomy([load(path) for path in choice.trace])
-    return {**asdict(found), "sentences": sentences(found)}
+    anatomy_ = anatomy([load(path) for path in choice.trace])
+    return {**asdict(anatomy_), "sentences": sentences(anatomy_)}
 
 
 def summary(result: Result) -> str:

@@ -118,10 +118,10 @@ def differences(costs: CostBook, prompts: Sequence[str], choice: argparse.Namesp
     plain = dict(zip(prompts, texts(rig, [plain_ask(prompt, choice) for prompt in prompts], 1), strict=True))
     for ask, written in zip(asks, texts(rig, asks, concurrency, costs), strict=True):
         if written.token_ids != plain[ask.prompt].token_ids:
-            found = compared(written, plain[ask.prompt], LiveRig(rig).request(ask), choice.dtype)
+            comparison = compared(written, plain[ask.prompt], LiveRig(rig).request(ask), choice.dtype)
             budget = AUTO if ask.pace == AUTO else ask.budget
-            yield TextDifference(ask.prompt, ask.method, ask.split, budget, found.same,
-                                 found.why(choice.temperature, choice.dtype), concurrency)
+            yield TextDifference(ask.prompt, ask.method, ask.split, budget, comparison.same,
+                                 comparison.why(choice.temperature, choice.dtype), concurrency)
 
 
 def add(verb: argparse.ArgumentParser) -> None:

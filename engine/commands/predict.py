@@ -63,11 +63,11 @@ def run(choice: argparse.Namespace) -> Result:
     if reason := misfit(choice.model, choice.device):
         raise RequestError(f"{reason[:-1]}; choose a smaller model or a larger device.")
     curves = {line: machine_curve(choice.model, choice.device, line, choice.context) for line in LINES}
-    found = anatomy([load(path) for path in choice.trace])
+    anatomy_ = anatomy([load(path) for path in choice.trace])
     return {"curves": {line: asdict(curve) for line, curve in curves.items()},
             "rounds_ms": {line: {nodes: curve.round_ms(nodes + 1, nodes, min(nodes, 1)) for nodes in SHOWN}
                           for line, curve in curves.items()},
-            "flags": {line: [asdict(row) for row in flags_of_run(found, curve)] for line, curve in curves.items()},
+            "flags": {line: [asdict(row) for row in flags_of_run(anatomy_, curve)] for line, curve in curves.items()},
             "table1": [asdict(row) for row in against_table()], "figure3": against_budgets(), "caution": caution()}
 
 
@@ -84,13 +84,13 @@ def predicted_here(choice: argparse.Namespace) -> Result:
                      "gigaflops": processor.gigaflops}}
 
 
-def summary_here(found: Result) -> str:
+def summary_here(here: Result) -> str:
     """A row of the table for each number of rows."""
-    lines = [f"Passes of {found['rig']} in {found['dtype']} after {found['context']} tokens on {found['hardware']}: "
-             f"{found['gigabytes_a_second']:.1f} GB/s of weights at one row, {found['gigaflops']:.0f} GFLOP/s at "
-             f"{found['rows'][-1]}", f"{'rows':>6}{'measured':>12}{'predicted':>12}{'error':>8}"]
+    lines = [f"Passes of {here['rig']} in {here['dtype']} after {here['context']} tokens on {here['hardware']}: "
+             f"{here['gigabytes_a_second']:.1f} GB/s of weights at one row, {here['gigaflops']:.0f} GFLOP/s at "
+             f"{here['rows'][-1]}", f"{'rows':>6}{'measured':>12}{'predicted':>12}{'error':>8}"]
     lines += [f"{rows:>6}{there:>9.2f} ms{guess:>9.2f} ms{error:>+8.0%}" for rows, there, guess, error in zip(
-        found["rows"], found["measured_ms"], found["predicted_ms"], found["errors"], strict=True)]
+        here["rows"], here["measured_ms"], here["predicted_ms"], here["errors"], strict=True)]
     return "\n".join(lines)
 
 

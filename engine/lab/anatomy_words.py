@@ -12,12 +12,12 @@ FEW = 20  # places; a share over fewer is said with a caution
 ORDINALS = ("first", "second", "third", "fourth")
 
 
-def sentences(found: Anatomy) -> dict[str, list[str]]:
+def sentences(anatomy: Anatomy) -> dict[str, list[str]]:
     """By the name of the figure: misses, siblings, rows, nodes, trees, text; and what is lacking."""
-    words = {"misses": [line for drafter in found.drafters for line in _misses(drafter)],
-             "siblings": [line for drafter in found.drafters for line in _siblings(drafter)],
-             "rows": list(_rows(found)), "nodes": list(_nodes(found)), "trees": list(_trees(found.redrafts)),
-             "text": list(_text(found)), "lacking": list(found.lacking)}
+    words = {"misses": [line for drafter in anatomy.drafters for line in _misses(drafter)],
+             "siblings": [line for drafter in anatomy.drafters for line in _siblings(drafter)],
+             "rows": list(_rows(anatomy)), "nodes": list(_nodes(anatomy)), "trees": list(_trees(anatomy.redrafts)),
+             "text": list(_text(anatomy)), "lacking": list(anatomy.lacking)}
     return {name: lines for name, lines in words.items() if lines}
 
 
@@ -46,31 +46,31 @@ def _siblings(drafter: DrafterAnatomy) -> Iterator[str]:
                f"{percent(share)}{beside}.")
 
 
-def _rows(found: Anatomy) -> Iterator[str]:
+def _rows(anatomy: Anatomy) -> Iterator[str]:
     def earned(name: str, share: Measured) -> str:
         return f"{name} {share.value:.2f} ({share.low:.2f} to {share.high:.2f}, {share.count} rows)"
 
-    if len(found.by_rank) > 1:
+    if len(anatomy.by_rank) > 1:
         yield "Tokens earned by a verified row: " + ", ".join(
-            earned(f"{ORDINALS[rank]} siblings", found.by_rank[rank]) for rank in list(found.by_rank)[:4]
+            earned(f"{ORDINALS[rank]} siblings", anatomy.by_rank[rank]) for rank in list(anatomy.by_rank)[:4]
             if rank < len(ORDINALS)) + "."
-    if found.by_drafter:
+    if anatomy.by_drafter:
         yield "By who proposed the row: " + ", ".join(
-            earned(name, share) for name, share in found.by_drafter.items()) + "."
+            earned(name, share) for name, share in anatomy.by_drafter.items()) + "."
 
 
-def _nodes(found: Anatomy) -> Iterator[str]:
-    sizes = list(found.first_nodes)
+def _nodes(anatomy: Anatomy) -> Iterator[str]:
+    sizes = list(anatomy.first_nodes)
     if len(sizes) < 2:
         return
     last, before = sizes[-1], sizes[-2]
-    whole, less = found.first_nodes[last], found.first_nodes[before]
-    enough = next(size for size in sizes if found.first_nodes[size].value >= ENOUGH * whole.value)
+    whole, less = anatomy.first_nodes[last], anatomy.first_nodes[before]
+    enough = next(size for size in sizes if anatomy.first_nodes[size].value >= ENOUGH * whole.value)
     yield (f"Whole trees of up to {last} nodes kept {whole} drafted tokens a round; the nodes after the {before}th "
            f"earned {(whole.value - less.value) / (last - before):.3f} each, the first one "
-           f"{found.first_nodes[sizes[0]].value:.2f}.")
+           f"{anatomy.first_nodes[sizes[0]].value:.2f}.")
     if enough < last:
-        yield f"Here {enough} nodes do what {last} do: they keep {found.first_nodes[enough].value:.2f}."
+        yield f"Here {enough} nodes do what {last} do: they keep {anatomy.first_nodes[enough].value:.2f}."
 
 
 def _trees(redrafts: tuple[RedraftedLength, ...]) -> Iterator[str]:
@@ -90,11 +90,11 @@ def _branching(row: RedraftedLength, widest: Mapping[str, RedraftedLength]) -> s
             f"chain's τ of {chain:.2f}.")
 
 
-def _text(found: Anatomy) -> Iterator[str]:
+def _text(anatomy: Anatomy) -> Iterator[str]:
     def several(what: str, parts: Mapping[str, Measured]) -> Iterator[str]:
         if len(parts) > 1:
             yield f"Drafted tokens kept by a round, {what}: " + ", ".join(
                 f"{name} {mean} in {mean.count} rounds" for name, mean in parts.items()) + "."
 
-    yield from several("by where it begins", {f"from token {begin}": mean for begin, mean in found.by_place.items()})
-    yield from several("by kind of text", found.by_kind)
+    yield from several("by where it begins", {f"from token {begin}": mean for begin, mean in anatomy.by_place.items()})
+    yield from several("by kind of text", anatomy.by_kind)

@@ -129,9 +129,9 @@ class ModelShape:
         """The floor of a target pass over so many rows after ``context`` tokens."""
         cached = 2 * self.kv_heads * self.head_dim * context
         read = BYTES * (self.layers * (self.attention + self.feed_forward(rows) + cached) + self.head)
-        each = 2 * (self.layers * self.layer + self.head)
+        products = 2 * (self.layers * self.layer + self.head)
         seen = 4 * self.layers * self.heads * self.head_dim * context
-        return longer(device, read, rows * (each + seen))
+        return longer(device, read, rows * (products + seen))
 
     def draft_ms(self, device: Device, context: int) -> float:
         """The floor of a draft: its layers over the block, and the target's head."""
@@ -149,8 +149,8 @@ def longer(device: Device, read: float, operations: float) -> float:
 @cache
 def published(name: str) -> Mapping[str, Any]:
     """A shipped file of published figures, by its name."""
-    found: Mapping[str, Any] = json.loads((RIGS_FOLDER / "published" / f"{name}.json").read_text("utf8"))
-    return found
+    figures: Mapping[str, Any] = json.loads((RIGS_FOLDER / "published" / f"{name}.json").read_text("utf8"))
+    return figures
 
 
 def devices() -> dict[str, Device]:

@@ -24,18 +24,18 @@ class Flags:
     expected: str
 
 
-def flags_of_run(found: Anatomy, cost: CostCurve) -> list[Flags]:
+def flags_of_run(anatomy: Anatomy, cost: CostCurve) -> list[Flags]:
     """The best chain's and the best tree's flags of the drafter that earned most at this cost; none without redrafts or
     from a curve that no best may be read from."""
-    chains = [row for row in found.redrafts if row.kind == CHAIN]
-    trees = [row for row in found.redrafts if row.kind in (MARGINALS, TRANSITIONS)]
+    chains = [row for row in anatomy.redrafts if row.kind == CHAIN]
+    trees = [row for row in anatomy.redrafts if row.kind in (MARGINALS, TRANSITIONS)]
     if not chains or not trees or cost.disorder:
         return []
     length, tree = (max(rows, key=lambda row: speed(row, cost)) for rows in (chains, trees))
     chained, branched = expectation(length, cost), expectation(tree, cost)
     loses = max(speed(length, cost), speed(tree, cost)) * cost.plain_ms <= 1
     off = " Plain decoding is faster: leave speculation off." if loses else ""
-    width = sum(earned.value >= LEAST_SIBLING for earned in found.by_rank.values())
+    width = sum(earned.value >= LEAST_SIBLING for earned in anatomy.by_rank.values())
     return [*chain_flags(length.budget, chained + off),
             Flags("SGLang, a tree", f"--speculative-eagle-topk {max(2, width)} --speculative-num-draft-tokens "
                   f"{tree.budget + 1}", f"{branched} Only with an EAGLE drafter: its DFLASH drafts chains.{off}"),

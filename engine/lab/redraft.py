@@ -85,10 +85,10 @@ def _lengths(round_: Round, drafter: int, known: KnownText) -> Mapping[tuple[str
     widest = max(lattice.tokens.shape[2], lattice.depth)
     sizes = [size for size in SIZES if size <= widest]
     whole = len(agreed(known, place, chain(lattice, root, lattice.depth))) - 1
-    found = {(CHAIN, size): min(whole, size) for size in sorted({*sizes, *range(1, lattice.depth + 1)})}
-    found |= {(kind, size): len(agreed(known, place, tree)) - 1
+    lengths = {(CHAIN, size): min(whole, size) for size in sorted({*sizes, *range(1, lattice.depth + 1)})}
+    lengths |= {(kind, size): len(agreed(known, place, tree)) - 1
               for size in sizes for kind, tree in branching(lattice, root, size).items()}
-    return {} if max(found.values(), default=0) >= left - 1 else found
+    return {} if max(lengths.values(), default=0) >= left - 1 else lengths
 
 
 def branching(lattice: Lattice, root: int, nodes: int) -> dict[str, DraftTree]:

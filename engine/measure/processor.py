@@ -131,10 +131,10 @@ def measured_beside(target: TorchTarget, dtype: str, context: int, rows: Sequenc
     """The processor's figures, and the milliseconds of the target's own passes over so many rows after a text of
     ``context`` tokens: lower quartiles of turns in shuffled order, taken for about so many ``seconds``, so that other
     programs disturb all of them alike."""
-    timed, own = Probes(dtype, shape_of(target.config)), target.fork()
-    own.prefill([0] * context, max(rows), Sampling())
+    timed, fork = Probes(dtype, shape_of(target.config)), target.fork()
+    fork.prefill([0] * context, max(rows), Sampling())
     probes = {(part, size): probe for size in rows for part, probe in timed.of(size).items()}
-    probes |= {(PASS, size): partial(_passed, own, pack(mock_tree(0, size), context)) for size in rows}
+    probes |= {(PASS, size): partial(_passed, fork, pack(mock_tree(0, size), context)) for size in rows}
     for probe in probes.values():
         probe()  # warms up
     spent: dict[tuple[str, int], list[float]] = defaultdict(list)
@@ -144,9 +144,9 @@ def measured_beside(target: TorchTarget, dtype: str, context: int, rows: Sequenc
             start = perf_counter()
             units = probes[key]()
             spent[key].append(1e3 * (perf_counter() - start) / units)
-    found = {part: tuple(float(np.percentile(spent[part, size], FAST)) for size in rows) for part, _ in probes}
-    passes = found.pop(PASS)
-    return Processor(PACKED_BYTES if timed.four_bits else timed.states.itemsize, tuple(rows), **found), passes
+    quartiles = {part: tuple(float(np.percentile(spent[part, size], FAST)) for size in rows) for part, _ in probes}
+    passes = quartiles.pop(PASS)
+    return Processor(PACKED_BYTES if timed.four_bits else timed.states.itemsize, tuple(rows), **quartiles), passes
 
 
 def _passed(target: TorchTarget, tree: PackedTree) -> float:

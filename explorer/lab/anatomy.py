@@ -30,28 +30,28 @@ def anatomy_view(trace: Trace, cost: CostCurve | None, model: str, device: str) 
     "sentences": by figure; "flags": [{engine, flags, expected}]; "priced": by whose cost; "misfit": why there is no
     prediction; "caution", "rounds", "models", "devices", "model", "device"}. ``cost`` is what rounds cost on the rig
     that answers, None where that was not measured."""
-    found = anatomy([trace])
+    anatomy_ = anatomy([trace])
     model = model if model in models() else next(iter(models()))
     device = device if device in devices() else PUBLISHED_DEVICE
     reason = misfit(model, device)
     curves = {} if reason else {line: machine_curve(model, device, line) for line in LINES}
     return {
-        "figures": {"siblings": siblings_figure(found.drafters), "rows": rows_figure(found.by_rank),
-                    "nodes": nodes_figure(found), "trees": trees_figure(found)},
-        "elsewhere": elsewhere_figure(found, curves), "sentences": sentences(found), "misfit": reason,
-        **_flags(found, cost or curves.get(LOOP)), "caution": caution(), "rounds": found.rounds,
+        "figures": {"siblings": siblings_figure(anatomy_.drafters), "rows": rows_figure(anatomy_.by_rank),
+                    "nodes": nodes_figure(anatomy_), "trees": trees_figure(anatomy_)},
+        "elsewhere": elsewhere_figure(anatomy_, curves), "sentences": sentences(anatomy_), "misfit": reason,
+        **_flags(anatomy_, cost or curves.get(LOOP)), "caution": caution(), "rounds": anatomy_.rounds,
         "models": list(models()), "devices": list(devices()), "model": model, "device": device}
 
 
-def _flags(found: Anatomy, cost: CostCurve | None) -> View:
+def _flags(anatomy_: Anatomy, cost: CostCurve | None) -> View:
     """The flags to paste, and by whose cost they are the best."""
-    return {"flags": flags_view(flags_of_run(found, cost) if cost else []),
+    return {"flags": flags_view(flags_of_run(anatomy_, cost) if cost else []),
             "priced": cost.hardware if cost else ""}
 
 
-def flags_view(found: Sequence[Flags]) -> list[View]:
+def flags_view(rows: Sequence[Flags]) -> list[View]:
     """Flags as JSON values."""
-    return [asdict(flags) for flags in found]
+    return [asdict(flags) for flags in rows]
 
 
 def _bars(figure: go.Figure, bars: Mapping[str, Measured], name: str, color: str) -> None:
@@ -93,26 +93,26 @@ def rows_figure(by_rank: Mapping[int, Measured]) -> View | None:
     return drawn(figure, "Tokens earned by a verified row, by its place among its siblings, with 95 % intervals.")
 
 
-def nodes_figure(found: Anatomy) -> View | None:
+def nodes_figure(anatomy_: Anatomy) -> View | None:
     """The drafted tokens that a round keeps with the first nodes of its tree alone."""
-    if len(found.first_nodes) < 2:
+    if len(anatomy_.first_nodes) < 2:
         return None
     figure = paper(xaxis=axis("the most probable nodes of the tree", type="category"),
                    yaxis=axis("drafted tokens kept", rangemode="tozero"))
-    _bars(figure, {str(size): mean for size, mean in found.first_nodes.items()}, "kept", "var(--method-ddtree)")
+    _bars(figure, {str(size): mean for size, mean in anatomy_.first_nodes.items()}, "kept", "var(--method-ddtree)")
     return drawn(figure, "Drafted tokens kept by a round if it verified so many nodes, with 95 % intervals.")
 
 
-def trees_figure(found: Anatomy) -> View | None:
+def trees_figure(anatomy_: Anatomy) -> View | None:
     """Chain, wider chain and trees at the same places, of the drafter with the most of them."""
-    if not found.redrafts:
+    if not anatomy_.redrafts:
         return None
-    drafter = max(found.redrafts, key=lambda row: row.accepted.count).drafter
+    drafter = max(anatomy_.redrafts, key=lambda row: row.accepted.count).drafter
     figure = paper(xaxis=axis("drafted nodes", type="category"),
                    yaxis=axis("drafted tokens kept", rangemode="tozero"))
-    sizes = {row.budget for row in found.redrafts if row.drafter == drafter and row.kind == WIDE}
+    sizes = {row.budget for row in anatomy_.redrafts if row.drafter == drafter and row.kind == WIDE}
     for kind, (color, dash) in LOOKS.items():
-        rows = sorted((row for row in found.redrafts if (row.drafter, row.kind) == (drafter, kind)
+        rows = sorted((row for row in anatomy_.redrafts if (row.drafter, row.kind) == (drafter, kind)
                        and row.budget in sizes), key=lambda row: row.budget)
         if rows:
             figure.add_trace(go.Scatter(
@@ -123,9 +123,9 @@ def trees_figure(found: Anatomy) -> View | None:
     return drawn(figure, f"Drafted tokens kept with other trees of {drafter}'s drafts, with 95 % intervals.")
 
 
-def elsewhere_figure(found: Anatomy, curves: Mapping[str, CostCurve]) -> View | None:
+def elsewhere_figure(anatomy_: Anatomy, curves: Mapping[str, CostCurve]) -> View | None:
     """The run's trees on another machine: measured τ over the predicted cost of a round, by node budget."""
-    kept = {size: mean.value for size, mean in found.first_nodes.items()}
+    kept = {size: mean.value for size, mean in anatomy_.first_nodes.items()}
     if not kept or not curves:
         return None
     figure = paper(xaxis=axis("drafted nodes", type="category"),
