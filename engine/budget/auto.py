@@ -43,12 +43,11 @@ from engine.records import Acceptance, DraftTree, Integers
 MEMORY = 0.95  # weight of what was known a round ago
 PRIOR = 8.0  # weight of the drafter's own probabilities against what is seen, in tokens of a step
 TRIAL = 0.02  # of the text may go into trying drafts that do not pay, and of the rounds into plain ones to compare with
-CHEAP, ALIKE = 0.005, 0.1  # of a plain round, or of the least draft: so much more may first trees cost
+ALIKE = 0.9  # of the least draft: so much more the first tree's may take; a second step of a network takes all of it
 FIRST_NODES = 16  # the largest first tree: a larger one teaches more, and takes longer to build
 
 STEPS = (1, 2, 3, 5, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025)  # places of a tree, by rank
 STEP_OF = tuple(bisect_right(STEPS, place) for place in range(STEPS[-1] + 1))
-BEYOND = 8  # rows between the sizes that are tried beyond a curve's end
 BATCH_DRAFT = 0.5  # a draft for n requests takes n to this power times one for a single request
 COMPARED = 5  # plain rounds that a drafting round is compared with
 # The first balance, in tokens; the largest, in tokens or drafts, is twice that: a few misses in a row after good rounds
@@ -121,7 +120,7 @@ class AutoBudget:
         self.plain_ms = min(curve.plain_ms, self.pass_ms(1) + curve.overhead_ms)  # as undisturbed as the passes
         self._budgets = [size - 1 for size in curve.rows if size > 1]  # whose passes are measured
         self._passes: dict[int, list[tuple[int, float]]] = {}  # see ``passes``
-        cheap = curve.draft_at(1) + max(CHEAP * self.plain_ms, ALIKE * curve.draft_at(1))
+        cheap = (1 + ALIKE) * curve.draft_at(1)
         self._least = max([nodes for nodes in self._budgets if nodes <= FIRST_NODES and curve.draft_at(nodes) <= cheap],
                           default=1)
         self._most = self._least  # nodes of the next tree
@@ -165,8 +164,7 @@ class AutoBudget:
         passes: none, the measured sizes, and steps beyond."""
         if given not in self._passes:
             end = max(0, self.curve.rows[-1] - given)
-            sizes = [0, *(size - given for size in self.curve.rows if size > given),
-                     *range(end + BEYOND, end + BEYOND * len(STEPS), BEYOND)]
+            sizes = [0, *(size - given for size in self.curve.rows if size > given), *(end + step for step in STEPS)]
             self._passes[given] = [(size, self.pass_ms(given + size)) for size in sizes]
         return self._passes[given]
 
