@@ -27,6 +27,7 @@ def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: 
     assert page.locator(".cp-budget-curve").count() == 2 and page.locator(".cp-budget-point.is-own").count() == 2
 
     page.evaluate(f"{STAGE}.go(1, {{}})")
+    page.wait_for_function(f"{DRAWN} === {STAGE}.round.n")
     kept, drawn = page.evaluate(f"[{STAGE}.round.keep.length, {DRAWN}]")
     slider = page.locator(".cp-budget .cp-svg")
     box = slider.bounding_box()
