@@ -1,7 +1,5 @@
 """Records of other tools as runs: what they say is kept, what they do not say is not made up."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

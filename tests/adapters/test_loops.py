@@ -1,7 +1,5 @@
 """The published loops recorded: stand-ins that call things as they do, over the toy engine's rounds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

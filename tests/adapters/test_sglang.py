@@ -1,7 +1,5 @@
 """The SGLang plugin: the hook is called with tensors in SGLang's layouts, made from trees of our own engine."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import time

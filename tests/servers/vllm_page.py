@@ -1,7 +1,5 @@
 """vLLM on the demo target, attached: `make test-servers`. Its texts against ours, the page in a browser, a race."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

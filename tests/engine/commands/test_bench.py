@@ -1,7 +1,5 @@
 """The benchmark on the demo rig: auto is measured like a number, and beside plain decoding."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The command lines as a person types them: once in a new process, else in this one, which has torch already."""
 
-from __future__ import annotations
-
 import json
 import runpy
 import subprocess

@@ -1,7 +1,5 @@
 """The verbs of `python -m engine`, run in this process."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

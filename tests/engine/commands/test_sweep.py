@@ -1,7 +1,5 @@
 """``python -m engine sweep`` as a person types it: once on the demo rig, else on the toy."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """Every verb with every flag at every wrong kind of value: one sentence and an exit status, never a traceback."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,8 +1,6 @@
 """The corpus is the one that the shipped weights were trained on, to the byte, and what it says is true: equations,
 functions with their checks, and what they print."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io

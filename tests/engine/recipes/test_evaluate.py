@@ -1,8 +1,6 @@
 """What the evaluation asks and runs: prompts that a person worded, and programs of a model that can compute and nothing
 else."""
 
-from __future__ import annotations
-
 import random
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A target's own answers: what is asked, written, kept, read again and learnt, on a small random Llama."""
 
-from __future__ import annotations
-
 import random
 import re
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Training: packing and blocks, the loss, a run that is stopped and goes on, the target's own answers, two steps of a
 drafter up to a checkpoint that the loader takes; and that what is shipped was made by the recipes."""
 
-from __future__ import annotations
-
 import json
 import math
 from itertools import islice

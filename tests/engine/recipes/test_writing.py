@@ -1,7 +1,5 @@
 """Prompts come to an end: kinds that are used up give way to the others, and one sentence says when nothing is left."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

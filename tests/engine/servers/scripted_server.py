@@ -1,7 +1,5 @@
 """An HTTP server that says what a test wrote: what servers do wrong. What they do right is recorded from real ones."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

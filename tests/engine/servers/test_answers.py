@@ -1,8 +1,6 @@
 """What servers answered, as rounds. vLLM's answers are those of vLLM 0.32.0 on the demo target, recorded; those of
 SGLang and llama.cpp are made from their documents and sources, as the names of their tests say."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Sequence

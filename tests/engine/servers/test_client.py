@@ -1,7 +1,5 @@
 """What a server does wrong is one sentence; nothing of it is waited for without end, and no other host is asked."""
 
-from __future__ import annotations
-
 import re
 import socket
 import time

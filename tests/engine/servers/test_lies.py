@@ -1,7 +1,5 @@
 """Servers that lie in what they report: nothing is made as large as they say, and what is shown can be exported."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """What a server counts between two looks, and the curve against requests at once."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

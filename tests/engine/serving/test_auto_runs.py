@@ -1,8 +1,6 @@
 """Runs of the demo rig at their own pace, at once: each text is the run's own, rows are shared out, and nobody waits
 for a measurement that he did not ask for."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Conversations in templates: turns, thinking, tokenizers without a template, and text that plays a special token."""
 
-from __future__ import annotations
-
 import pytest
 from transformers import PreTrainedTokenizerBase
 from transformers.convert_slow_tokenizer import bytes_to_unicode

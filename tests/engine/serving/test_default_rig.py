@@ -1,7 +1,5 @@
 """The rig that the page opens with is lossless on prompts that people wrote: every text is plain decoding's."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

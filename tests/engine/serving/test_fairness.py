@@ -1,7 +1,5 @@
 """Nobody gets less than a part of the rig for himself, counted on a rig of which it is known what its rounds take."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

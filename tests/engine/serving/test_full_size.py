@@ -1,8 +1,6 @@
 """A published pair at its full size, random weights saved to disk and loaded as a person would: 9 GB there, as much in
 memory, some minutes. Asked for with CANOPY_FULL_SIZE=1."""
 
-from __future__ import annotations
-
 import gc
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A rig in a script or a notebook: opened by name, its rounds read one by one."""
 
-from __future__ import annotations
-
 from itertools import islice
 from pathlib import Path
 

@@ -5,8 +5,6 @@ run tests the rule with draws of its own, on a small random target; the long one
 CANOPY_LAW_TEXTS sets the texts per method there, of which 200 are usual.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import replace

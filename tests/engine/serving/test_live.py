@@ -1,7 +1,5 @@
 """The demo rig answering prompts: lossless on a sample, honest headers, one sentence for every bad ask."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

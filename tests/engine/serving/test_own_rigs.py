@@ -1,7 +1,5 @@
 """A rig of one's own behind the page: its notes, its failures, and the demo rig in its place."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

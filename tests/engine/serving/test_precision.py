@@ -1,7 +1,5 @@
 """The dtype that nobody named: measured once, remembered, the same for plain decoding and trees."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace

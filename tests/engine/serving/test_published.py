@@ -1,7 +1,5 @@
 """Published block-diffusion checkpoints, loaded as a person would, against a reference written from the equations."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from pathlib import Path

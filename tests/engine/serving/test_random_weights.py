@@ -1,7 +1,5 @@
 """Rigs of random weights: published sizes, the same each time, and every verb runs on them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Runs that share rounds: each text is the run's own, and whoever comes, is slow, leaves or fails disturbs nobody."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter
@@ -31,7 +29,7 @@ class Counting(ToyTarget):
     passes: list[int]
     pass_seconds = 0.0
 
-    def fork(self) -> Counting:
+    def fork(self) -> "Counting":
         other = Counting(seed=2)
         other.passes, other.pass_seconds = self.passes, self.pass_seconds
         return other
@@ -206,7 +204,7 @@ def test_a_request_that_cannot_be_served_is_told_and_the_others_go_on() -> None:
 
 def test_runs_of_a_round_that_fails_are_told_and_the_next_is_answered() -> None:
     class Failing(ToyTarget):
-        def fork(self) -> Failing:
+        def fork(self) -> "Failing":
             return Failing(seed=2)
 
         def verify(self, packed: PackedTree) -> Verification:
