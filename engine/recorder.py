@@ -37,7 +37,7 @@ from typing import Any
 
 import numpy as np
 
-VERSION = 4  # of the trace format
+VERSION = 5  # of the trace format
 MOST_REFUSALS = 100  # that are written with their sentence; all are counted
 COMPRESSION = 1  # of gzip: twice as fast as its usual 9, a tenth larger
 SECONDS_BETWEEN_WRITES = 0.05  # readers that follow the file see a round this much later
@@ -62,7 +62,7 @@ LARGEST_SEED = 2**63 - 1
 UNKNOWN_TOKEN = LARGEST  # in place of a token that an engine does not say
 
 INTEGERS, FLOATS = "<i4", "<f4"
-TREE = {"tokens": INTEGERS, "parents": INTEGERS, "logprobs": FLOATS, "heads": INTEGERS}
+TREE = {"tokens": INTEGERS, "parents": INTEGERS, "logprobs": FLOATS, "drafters": INTEGERS}
 LATTICE = {"tokens": INTEGERS, "logprobs": FLOATS, "follow": INTEGERS}
 TRIALS = {"nodes": INTEGERS, "chances": FLOATS, "draws": FLOATS}
 VERIFICATION = {"choice": INTEGERS, "logprobs": FLOATS, "entropy": FLOATS, "gap": FLOATS, "offered": FLOATS,
@@ -129,7 +129,7 @@ class Recorder:
         -1), each node after its parent. ``keep`` (a,): the rows kept, root first. ``bonus``: the target's own next
         token, which is the next round's root.
 
-        Optional, (n,) whole numbers: ``choice``, the target's token at each node; ``heads``, a bit mask of the drafters
+        Optional, (n,) whole numbers: ``choice``, the target's token at each node; ``drafters``, a bit mask of those
         that propose it. (n,) floats: ``logprobs``, the drafter's, cumulative from the root, or ``node_logprobs``, each
         node's own; of the target, ``choice_logprobs``, ``entropy`` (nats), ``gap`` (log probability of its first
         choice less that of its second), ``offered`` (log probability of the node's own token), ``processed`` (the same
@@ -706,10 +706,10 @@ def _check_tree(tree: Mapping[str, Any]) -> None:
                             f"0 to {node - 1} are allowed")
     if above[0] != 0:
         raise RecorderError(f"the root has the parent {above[0]}; 0 and -1 are allowed")
-    heads = tree.get("heads", tokens[:0])
-    if heads.size and not 0 <= heads.min() <= heads.max() < 1 << MOST_DRAFTERS:
-        raise RecorderError(f"heads reach from {heads.min()} to {heads.max()}, where bit masks of {MOST_DRAFTERS} "
-                            "drafters are allowed")
+    drafters = tree.get("drafters", tokens[:0])
+    if drafters.size and not 0 <= drafters.min() <= drafters.max() < 1 << MOST_DRAFTERS:
+        raise RecorderError(f"drafters reach from {drafters.min()} to {drafters.max()}, where bit masks of "
+                            f"{MOST_DRAFTERS} drafters are allowed")
     _check_logprobs(tree.get("logprobs", tokens[:0]))
 
 

@@ -150,7 +150,7 @@ class Controls:
         self.top_p = gr.Number(first["top_p"], step=0.05, label="top-p")
         self.seed = gr.Number(first["seed"], precision=0, label="Seed")
         self.max_tokens = gr.Number(first["max_tokens"], precision=0, label="Max tokens", elem_id="canopy-max-tokens")
-        self.drafters = gr.Dropdown(label="Drafters", elem_id="canopy-heads", **drafters)
+        self.drafters = gr.Dropdown(label="Drafters", elem_id="canopy-drafters", **drafters)
 
     def setting(self) -> list[Any]:
         """The components that the lab's recommended setting fills in."""
@@ -240,7 +240,7 @@ def _follow_drafters(controls: Controls, stage: gr.HTML, rig: AnsweringRig) -> N
     def adopted(event: gr.EventData) -> list[Any]:
         """The bar with the settings of a run: the browser sends its header when a recording is opened."""
         method = fitting(event._data["method"], list(METHODS))
-        return [*_values(event._data), gr.Dropdown(**choosing_drafters(rig.source, method, event._data["heads"]))]
+        return [*_values(event._data), gr.Dropdown(**choosing_drafters(rig.source, method, event._data["drafters"]))]
 
     given = [controls.method, controls.drafters]
     controls.method.change(bar_call(fitted), given, controls.drafters, preprocess=False, **QUIET)

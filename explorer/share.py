@@ -66,7 +66,7 @@ def tree_graph(round_: Round, named: Mapping[int, Piece]) -> networkx.DiGraph:
     for node, token in enumerate(round_.tree.tokens.tolist()):
         graph.add_node(
             node, token_id=token, text=_xml_safe(readable(named, token)), depth=int(depth[node]),
-            probability=float(np.exp(round_.tree.logprobs[node])), heads=int(round_.tree.drafters[node]),
+            probability=float(np.exp(round_.tree.logprobs[node])), drafters=int(round_.tree.drafters[node]),
             target_probability=float(np.exp(round_.verification.offered[node])), kept=node in kept,
             target_choice=_xml_safe(readable(named, int(round_.verification.choice[node]))))
         if node:

@@ -49,7 +49,7 @@ def pieces_view(pieces: Mapping[int, Piece]) -> View:
 def tree_view(tree: DraftTree) -> View:
     """A draft tree's four arrays."""
     return {"tokens": array_view(tree.tokens), "parents": array_view(tree.parents),
-            "logprobs": array_view(tree.logprobs), "heads": array_view(tree.drafters)}
+            "logprobs": array_view(tree.logprobs), "drafters": array_view(tree.drafters)}
 
 
 def draft_view(lattice: Lattice) -> View:
@@ -63,7 +63,7 @@ def draft_view(lattice: Lattice) -> View:
 def ghosts_view(round_: Round) -> list[View]:
     """The drafted trees of which no node was verified, each with the number of its drafter, from 1."""
     verified = int(np.bitwise_or.reduce(round_.tree.drafters))
-    return [{"head": drafter, **tree_view(candidate)} for drafter, candidate in enumerate(round_.candidates, start=1)
+    return [{"drafter": drafter, **tree_view(candidate)} for drafter, candidate in enumerate(round_.candidates, start=1)
             if len(candidate) > 1 and not verified & 1 << (drafter - 1)]
 
 
@@ -98,7 +98,7 @@ def header_view(header: Header) -> View:
     request, sampling = header.request, header.request.sampling
     return {
         "prompt": header.prompt, "pieces": pieces_view(header.pieces), "rig": header.rig,
-        "heads": list(header.drafters), "hardware": header.hardware, "dtype": header.dtype,
+        "drafters": list(header.drafters), "hardware": header.hardware, "dtype": header.dtype,
         "dtype_words": ". ".join(filter(None, [DTYPE_WORDS.get(header.dtype, ""), header.precision])),
         "method": request.method,
         "budget": header.budget, "engine": header.engine, "split": request.split, "max_tokens": request.max_tokens,

@@ -12,7 +12,7 @@ const SIDES = ["first", "second"];
 const FIGURES = [
   { name: "tokens per round", value: (run) => run.tau, text: (run) => run.tau.toFixed(2) },
   { name: "tokens/s", value: (run) => run.tokensPerSecond, text: (run) => whole(run.tokensPerSecond) },
-  { name: "× plain decoding", value: (run, against) => (against ? against.ratio : null), text: (run, against, header) => (against ? against.times : header && !header.heads.length ? "is it" : "not measured") },
+  { name: "× plain decoding", value: (run, against) => (against ? against.ratio : null), text: (run, against, header) => (against ? against.times : header && !header.drafters.length ? "is it" : "not measured") },
   { name: "rounds", value: (run) => -run.rounds, text: (run) => String(run.rounds) },
   { name: "tokens", value: () => null, text: (run) => String(run.tokens) },
 ];

@@ -35,7 +35,7 @@ export class Race {
     this.methods.addMethods(options.methods, this.lab, settled.methods);
     this.auto = new Chips(details, "Methods, at the budget auto", () => {});
     this.auto.box.title = WORDS.auto;
-    this.auto.addMethods(options.methods.filter((name) => options.heads[name] > 0), this.lab, []);
+    this.auto.addMethods(options.methods.filter((name) => options.drafter_counts[name] > 0), this.lab, []);
     const row = html("div", "lab-row lab-fine", details);
     this.repeats = numberField(row, "Repeats", { value: 3, least: 3, most: 20, title: "How often each method runs; at least three, to show a spread" }, () => {});
     this.tokens = numberField(row, "Max tokens", { value: settled.max_tokens, least: 1, most: options.limits.max_tokens }, () => {});

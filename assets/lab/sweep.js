@@ -126,7 +126,7 @@ export class Sweep {
     const { options } = this.lab.given;
     const each = this.lab.secondsPerRun; // of the chosen measurement
     const { methods, budgets, concurrency } = this.wanted;
-    const drafting = methods.filter((method) => options.heads[method] > 0).length;
+    const drafting = methods.filter((method) => options.drafter_counts[method] > 0).length;
     const alone = drafting * budgets.length + methods.length - drafting;
     const reference = concurrency.includes(1) ? 0 : 1; // plain decoding of one request, whose texts the others are compared with
     const settings = concurrency.length * alone + reference;

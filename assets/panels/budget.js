@@ -94,7 +94,7 @@ class BudgetPanel extends Panel {
   async ask() {
     const { stage } = this;
     const { run } = stage.value;
-    if (!stage.server || !this.host.offsetParent || !stage.rounds.length || !stage.header.heads.length) return;
+    if (!stage.server || !this.host.offsetParent || !stage.rounds.length || !stage.header.drafters.length) return;
     const of = [run, stage.rounds.length, stage.live, stage.against?.plain_speed].join(" ");
     if (this.found?.of === of) return;
     const answer = await stage.server.budgets({ run, live: stage.live });
@@ -125,7 +125,7 @@ class BudgetPanel extends Panel {
   own(header) {
     const { tau, tokensPerSecond } = this.stage.figures;
     const used = usedOf(header, this.stage.rounds);
-    return { run: this.stage.value.run, budget: header.heads.length ? used : 0, tau, speed: tokensPerSecond };
+    return { run: this.stage.value.run, budget: header.drafters.length ? used : 0, tau, speed: tokensPerSecond };
   }
 
   plainSpeed() {
@@ -203,6 +203,6 @@ define({
     { glyph: "╌", label: "predicted", title: "What the drafts of this run would have kept at every budget, with the range that holds eight times in ten. Speed follows from what a pass costs here" },
     { glyph: "─", label: "plain", title: "Plain decoding" },
   ],
-  when: (stage) => Boolean(stage.server) && stage.mode === "workbench" && stage.header !== null && stage.header.heads.length > 0,
+  when: (stage) => Boolean(stage.server) && stage.mode === "workbench" && stage.header !== null && stage.header.drafters.length > 0,
   create: (host, stage) => new BudgetPanel(host, stage),
 });

@@ -224,5 +224,5 @@ export function shortened(hardware) {
 }
 
 function drafted(header) {
-  return header.heads.length ? `drafted by ${header.heads.join(" and ")}` : "";
+  return header.drafters.length ? `drafted by ${header.drafters.join(" and ")}` : "";
 }

@@ -67,7 +67,7 @@ export class Cheaper {
   }
 
   adopt() {
-    const { prompt, temperature, split, top_k, top_p, seed, max_tokens, heads } = this.stage.header;
-    this.stage.tell("adopt", { prompt, temperature, split, top_k, top_p, seed, max_tokens, heads, ...this.instead.setting });
+    const { prompt, temperature, split, top_k, top_p, seed, max_tokens, drafters } = this.stage.header;
+    this.stage.tell("adopt", { prompt, temperature, split, top_k, top_p, seed, max_tokens, drafters, ...this.instead.setting });
   }
 }

@@ -19,7 +19,7 @@ function taken(name) {
 }
 
 const SERVED = "served"; // the method of an attached server
-const DECIDED = ["steps", "budget", "pace", "split", "heads"]; // what its own command line sets
+const DECIDED = ["steps", "budget", "pace", "split", "drafters"]; // what its own command line sets
 
 export const controls = {
   parts: null, // of the page, once it is put together
@@ -143,7 +143,7 @@ export const controls = {
     const prompt = taken(AGAIN);
     if (!prompt) return;
     await controls.first();
-    adopt({ prompt, method: "ddtree", budget: 16, temperature: 0, pace: "fixed", heads: [] });
+    adopt({ prompt, method: "ddtree", budget: 16, temperature: 0, pace: "fixed", drafters: [] });
     controls.runWhen(prompt, "in full");
   },
 

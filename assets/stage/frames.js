@@ -30,7 +30,7 @@ export class Legend {
     for (const { entry, item, words } of this.made) {
       const { origin, ghost, lattice, label } = entry;
       item.hidden = Boolean((origin && !present.origins.has(origin)) || (ghost && !present.ghosts) || (lattice && !present.lattice));
-      const name = origin in PLACES && header ? header.heads[PLACES[origin]] : "";
+      const name = origin in PLACES && header ? header.drafters[PLACES[origin]] : "";
       if (!(origin in PLACES)) continue;
       write(words, name || label);
       item.title = name ? `${name}, ${label} of this run` : label;

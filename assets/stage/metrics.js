@@ -69,7 +69,7 @@ export class Metrics {
     const { rounds, header } = stage;
     const run = figuresOf(rounds);
     const { against } = stage;
-    const plain = !header || header.heads.length === 0;
+    const plain = !header || header.drafters.length === 0;
     for (const figure of FIGURES) this.drawFigure(figure, run, against, plain);
     const { classList } = this.items.get("gain").item;
     classList.toggle("is-slow", Boolean(against && against.standing === "slower"));
@@ -133,7 +133,7 @@ export function plainly({ pace, rounds, drafted }) {
 
 // What a run with the budget auto used of it, and how often it drafted.
 export function paced(header, rounds, busy) {
-  if (!header || header.pace !== "auto" || !header.heads.length || !rounds.length) return "";
+  if (!header || header.pace !== "auto" || !header.drafters.length || !rounds.length) return "";
   const drafted = rounds.filter((made) => made.n > 1).length;
   if (!drafted) return `auto ${busy ? "has decoded plainly so far" : "decoded plainly"}: a draft would have cost more than it brought.`;
   const used = `auto used ${usedOf(header, rounds)} of up to ${header.budget.toLocaleString("en")} nodes`;
@@ -174,7 +174,7 @@ export class Comparing {
     const { stage } = this;
     const { run, state } = stage.value;
     const ended = ["done", "stopped"].includes(state) && stage.header && stage.rounds.length > 1;
-    if (!ended || stage.recorded || stage.value.followed || !stage.header.heads.length || !stage.server || this.asked.has(run)) return;
+    if (!ended || stage.recorded || stage.value.followed || !stage.header.drafters.length || !stage.server || this.asked.has(run)) return;
     this.asked.add(run);
     if (!stage.comparison && !stage.figures.shared) this.ask(run);
   }

@@ -131,8 +131,8 @@ function open(element, props, watch, server, tell) {
   // A run that is opened fills the bar, so that Run repeats it live; where an address named it, the setting in that
   // address takes precedence over the run's own.
   stage.on("opened", ({ push }) => {
-    const { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace, heads } = stage.header;
-    const asked = { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace, heads };
+    const { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace, drafters } = stage.header;
+    const asked = { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace, drafters };
     if (stage.header.engine) return;
     if (!push && !parts.ready && controls.carried !== null) return; // the bar keeps its values
     const named = push ? {} : Address.read();
@@ -148,7 +148,7 @@ function open(element, props, watch, server, tell) {
   new WayOut(stage, parts.notices, parts.rigs);
   const vetted = (rig) => Array.from(props.vetted[rig] || props.vetted.any);
   const ask = (asked) => {
-    tell.adopt({ ...asked, heads: [] });
+    tell.adopt({ ...asked, drafters: [] });
     controls.runWhen(asked.prompt);
   };
   new ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), parts.rigs, vetted("demo"), ask);

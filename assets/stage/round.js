@@ -64,7 +64,7 @@ function tree(view) {
     children[parents[node]].push(node);
   }
   return { n, tokens: integers(view.tokens), parents, depths, children,
-    logprobs: array(view.logprobs), drafters: integers(view.heads) };
+    logprobs: array(view.logprobs), drafters: integers(view.drafters) };
 }
 
 function draft(view) {
@@ -91,11 +91,11 @@ export function readRound(view, header, named, before) {
     keep: Array.from(view.keep), kept,
     fate: Array.from(made.parents, (_, node) => (node === 0 ? "root" : kept.has(node) ? "accepted" : "rejected")),
     bonus: view.bonus, trials: trials(view.trials),
-    ghosts: view.ghosts.map((ghost) => ({ drafter: ghost.head, ...tree(ghost) })),
+    ghosts: view.ghosts.map((ghost) => ({ drafter: ghost.drafter, ...tree(ghost) })),
     drafts: view.drafts.map(draft), scores: Array.from(view.scores, (score) => (score === null ? NaN : score)),
     seconds, spent: Object.values(seconds).reduce((sum, part) => sum + part, 0), method: header.method, budget: header.budget, engine: header.engine || "",
     chunked: Boolean(header.chunked),
-    drafterNames: Array.from(header.heads),
+    drafterNames: Array.from(header.drafters),
     path(node) {
       const steps = [node];
       while (steps[0] !== 0) steps.unshift(made.parents[steps[0]]);
@@ -128,7 +128,7 @@ export function settingOf(header) {
 
 // How many nodes a round verified of its budget; with auto the median of the rounds that drafted.
 export function usedOf(header, rounds) {
-  if (header.pace !== "auto") return header.heads.length ? header.budget : 0;
+  if (header.pace !== "auto") return header.drafters.length ? header.budget : 0;
   const sizes = rounds.map(({ n }) => n - 1).filter((size) => size > 0).sort((one, other) => one - other);
   return sizes[sizes.length >> 1] || 0;
 }

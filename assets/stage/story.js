@@ -194,7 +194,7 @@ export class Story {
     const { against, comparison } = stage;
     const cut = cutOf(stage);
     const total = [[cut ? cut.lead : ""], [String(run.tokens), "cs-total"], [" tokens in "], [String(run.rounds), "cs-total"], [" passes"]];
-    if (!stage.header.heads.length) {
+    if (!stage.header.drafters.length) {
       this.words.title = comparison ? comparison.text.rule : "";
     this.say([...total, [": one at a time."]], "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up.");
       return;

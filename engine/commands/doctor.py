@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from dataclasses import asdict
 
 from engine.commands import flags
 from engine.commands.flags import Result, Verb
@@ -15,7 +16,6 @@ from engine.lab.planning import prompt_set
 from engine.measure.doctor import diagnose
 from engine.serving.precision import DTYPES
 from engine.serving.rigs import load_rig
-from engine.trace.writing import written
 
 
 def add(verb: argparse.ArgumentParser) -> None:
@@ -35,7 +35,7 @@ def run(choice: argparse.Namespace) -> Result:
     findings = worst_first(diagnose(rig, prompts, None if choice.without_dtype else load_rig(choice.rig, other)))
     print("\n".join(line(finding) for finding in findings))
     return {"rig": rig.name, "prompts": len(prompts), "dtype": rig.target.dtype,
-            "findings": [written(finding) for finding in findings],
+            "findings": [asdict(finding) for finding in findings],
             "counts": dict(Counter(finding.status for finding in findings))}
 
 

@@ -73,7 +73,7 @@ def lesson_of(row: Any, place: str) -> LessonPlan:
     sampling = Sampling(**{name: row[name] for name in OF_THE_SAMPLING if name in row})
     asked = {name: row[name] for name in OF_THE_ASK if name in row}
     return LessonPlan(row["name"], row["title"], row["note"], PromptRequest(
-        **asked, sampling=sampling, drafters=tuple(row.get("heads", ()))))
+        **asked, sampling=sampling, drafters=tuple(row.get("drafters", ()))))
 
 
 def _check_kinds(row: Mapping[str, Any], place: str) -> None:
@@ -84,9 +84,9 @@ def _check_kinds(row: Mapping[str, Any], place: str) -> None:
         value = row.get(name)
         if not isinstance(value, kind) or isinstance(value, bool):
             raise RequestError(f"{place} has {str(value)[:40]!r} under {name!r}; it has to be {wanted}.")
-    drafters = row.get("heads", [])
+    drafters = row.get("drafters", [])
     if not isinstance(drafters, list) or not all(isinstance(drafter, str) for drafter in drafters):
-        raise RequestError(f"{place} has {str(drafters)[:40]!r} under 'heads'; it has to be a list of names.")
+        raise RequestError(f"{place} has {str(drafters)[:40]!r} under 'drafters'; it has to be a list of names.")
 
 
 TRACES = RIGS_FOLDER / "traces"

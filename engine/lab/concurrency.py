@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from statistics import median
 from typing import Any
@@ -19,7 +19,6 @@ from engine.decoding.methods import METHODS
 from engine.lab.settings import CellResult, Reading, Setting
 from engine.lab.summary import Row, Summary
 from engine.lab.whatif import Forecast
-from engine.trace.writing import written
 
 
 def of_several(summary: Summary) -> bool:
@@ -155,7 +154,7 @@ def predict(texts: Texts, counts: Iterable[int], costs: CostByConcurrency) -> di
 def predicted_records(predicted: Mapping[Setting, float], summary: Summary) -> list[dict[str, Any]]:
     """Every predicted setting as a flat record, with the measured figures, None where nothing was measured."""
     known = {row.setting: row.total.median for row in summary.rows}
-    return [{"label": setting.label, **written(setting), "predicted_tokens_per_second": total,
+    return [{"label": setting.label, **asdict(setting), "predicted_tokens_per_second": total,
              "total_tokens_per_second": known.get(setting)} for setting, total in predicted.items()]
 
 

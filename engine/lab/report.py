@@ -16,7 +16,6 @@ from engine.lab.settings import CellResult, Reading, Setting, SweepPlan
 from engine.lab.statistics import Estimate, acceptance, calibration, histogram
 from engine.lab.store import StoredSweep
 from engine.lab.summary import Row, Summary, summarise
-from engine.trace.writing import written
 
 MOST_DECIMALS = 9
 
@@ -115,7 +114,7 @@ def record(row: Row) -> Record:
 
 def named(setting: Setting) -> Record:
     """The fields of a setting that a record begins with."""
-    return {"label": setting.label, **written(setting), "heads": "+".join(setting.drafters)}
+    return {"label": setting.label, **asdict(setting), "drafters": "+".join(setting.drafters)}
 
 
 def _flat(name: str, estimate: Estimate | None) -> Record:

@@ -16,7 +16,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Self
@@ -35,12 +35,11 @@ from engine.lab.settings import (
 from engine.machine.files import kind_of
 from engine.requests.prompts import Prompt
 from engine.trace import UNREADABLE
-from engine.trace.writing import written
 
 
 def encode(record: SweepPlan | Conditions | Reading) -> str:
     """A record as one line of JSON."""
-    return json.dumps(written(record), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return json.dumps(asdict(record), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
 
 
 def decode_plan(text: str) -> SweepPlan:

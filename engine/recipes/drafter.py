@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -35,7 +35,6 @@ from engine.recipes.answers import OwnAnswers
 from engine.recipes.batches import Batch, Blocks, BlockShape, RowShape, block_mask, lay_blocks, make_batch
 from engine.recipes.corpus.mixture import DRAFTER_FINISH_SHARES, DRAFTER_OWN_SHARES, DRAFTER_SHARES, Shares
 from engine.recipes.training import Run, Schedule, fast_dtype, fast_products, optimizers, train, write_facts
-from engine.trace.writing import written
 
 TAPS = (1, 4, 6)
 BLOCK = BlockShape()
@@ -238,7 +237,7 @@ def export_drafter(run: Run[DFlashModel], recipe: DrafterRecipe, out: Path, loss
     weights = {name: value.to(torch.bfloat16).contiguous() for name, value in run.model.state_dict().items()}
     save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
     facts: dict[str, Any] = {
-        "recipe": written(recipe), "parameters": sum(value.numel() for value in run.model.parameters()),
+        "recipe": asdict(recipe), "parameters": sum(value.numel() for value in run.model.parameters()),
         "tokens_seen": run.step * recipe.tokens_per_step,
         "blocks_seen": run.step * recipe.shape.rows * recipe.anchors, "training_seconds": round(run.seconds),
         "final_loss_nats": round(loss, 4), "shares": dict(DRAFTER_SHARES[recipe.drafter])}

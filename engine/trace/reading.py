@@ -43,7 +43,6 @@ from engine.trace import checks, stream
 from engine.trace.checks import LIMITS, Limits, listed, named, packed_array
 from engine.trace.lines import End, Entry, Header, Line, Piece, Trace, gather
 from engine.trace.stream import as_file, check_size, lines_of, opened
-from engine.trace.writing import written_name
 
 NOT_RECORDED = -1  # in place of a token id
 
@@ -51,7 +50,8 @@ NOT_RECORDED = -1  # in place of a token id
 def completed(header: Mapping[str, Any]) -> dict[str, Any]:
     """A header with defaults for what a recorder may leave out: empty text, and 0 for an unknown number."""
     unknown = {"method": "unknown", "prompt_ids": [], "budget": 0, "max_tokens": 0, "sampling": {}, "stop_ids": []}
-    blank = {"prompt": "", "heads": [], "hardware": "", "dtype": "", "context_limit": 0, "pieces": {}, "revisions": {}}
+    blank = {"prompt": "", "drafters": [], "hardware": "", "dtype": "", "context_limit": 0, "pieces": {},
+             "revisions": {}}
     return {**blank, "rig": header.get("engine", ""), **header, "request": {**unknown, **header.get("request", {})}}
 
 
@@ -84,9 +84,14 @@ def _unpacked(value: Mapping[str, Any]) -> dict[str, Any]:
         "seconds": named(value.get("seconds", {}), "seconds")}
 
 
+def _of_today(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields under the names that they have since version 5."""
+    return {"drafters" if name == "heads" else name: value for name, value in given.items()}
+
+
 def _arrays(value: Any, kinds: Mapping[str, str], what: str) -> dict[str, Any]:
     """Those of the named arrays that there are."""
-    given = named(value, what)
+    given = _of_today(named(value, what))
     return {name: packed_array(given[name], (kind,), name) for name, kind in kinds.items() if name in given}
 
 
@@ -96,7 +101,7 @@ def _tree(arrays: Mapping[str, Any]) -> DraftTree:
     drafters, unknown = np.ones(shape, np.int32), np.full(shape, np.nan, np.float32)
     drafters[0] = unknown[0] = 0
     return DraftTree(arrays["tokens"], arrays["parents"], arrays.get("logprobs", unknown),
-                     arrays.get("heads", drafters))
+                     arrays.get("drafters", drafters))
 
 
 def _walked(tree: DraftTree, acceptance: Acceptance) -> Integers:
@@ -107,11 +112,11 @@ def _walked(tree: DraftTree, acceptance: Acceptance) -> Integers:
     return choice
 
 
-READABLE = (1, 2, 3, 4)
+READABLE = (1, 2, 3, 4, 5)
 OPTIONAL = 4  # from this version on, a recorder may leave out what it does not know
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, RequestError)
-NEEDED = ("request", "prompt", "rig", "heads", "hardware", "dtype", "context_limit", "pieces", "revisions")
-HEADER_FIELDS = frozenset(written_name(field.name) for field in fields(Header))
+NEEDED = ("request", "prompt", "rig", "drafters", "hardware", "dtype", "context_limit", "pieces", "revisions")
+HEADER_FIELDS = frozenset(field.name for field in fields(Header))
 END_FIELDS = frozenset(field.name for field in fields(End))
 
 
@@ -246,13 +251,14 @@ def _end(given: Mapping[str, Any]) -> End:
 
 
 def _header(given: Mapping[str, Any], bare: bool) -> Header:
+    given = _of_today(given)
     if bare:
         given = completed({**given, "request": checks.named(given.get("request", {}), "request")})
     known(given, HEADER_FIELDS, "the header")
     if lacking := [name for name in NEEDED if name not in given]:
         raise KeyError(lacking[0])
     return Header(
-        request=checks.request(given["request"], bare), drafters=tuple(drafters(given["heads"], "heads")),
+        request=checks.request(given["request"], bare), drafters=tuple(drafters(given["drafters"], "drafters")),
         pieces=checks.pieces(given["pieces"]), revisions=checks.revisions(given["revisions"]),
         recorded=text(given.get("recorded", ""), "recorded", LONGEST_NOTE), turns=turns_of(given.get("turns")),
         chunked=checks.truth(given.get("chunked", False), "chunked"),

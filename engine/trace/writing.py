@@ -1,16 +1,13 @@
-"""Writes a trace to a file, under the names that fields have in traces, results, model cards and the page's API. Those
-stay when a field gets a better name in the code, so that older files can still be read.
-"""
+"""Writes a trace to a file."""
 
 from __future__ import annotations
 
 import base64
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,24 +17,9 @@ from engine.machine.files import replace_file
 from engine.trace.checks import LIMITS
 from engine.trace.lines import End, Entry, Line, Trace
 
-WRITTEN: Mapping[str, str] = MappingProxyType({"drafters": "heads", "drafter": "head"})
-
-
-def written_name(field: str) -> str:
-    """The name under which a field is written."""
-    return WRITTEN.get(field, field)
-
-
-def written(record: Any) -> dict[str, Any]:
-    """``dataclasses.asdict`` under the written names, also for the records inside."""
-    return asdict(record, dict_factory=_renamed)
-
-
-def _renamed(fields: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    return {written_name(name): value for name, value in fields}
-
-
-VERSION = 4  # 1 had no ``pace``, which was always fixed; 2 had no ``turns``; since 4 some fields may be left out
+# 1 had no ``pace``, which was always fixed; 2 had no ``turns``; since 4 some fields may be left out; before 5 drafters
+# were called heads
+VERSION = 5
 
 
 def dump(trace: Trace, path: Path) -> None:
@@ -81,7 +63,7 @@ def encode_line(line: Line) -> dict[str, Any]:
 
 
 def _plain(record: Any) -> dict[str, Any]:
-    return {written_name(field.name): getattr(record, field.name) for field in fields(record)}
+    return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
 def encode_record(record: Any) -> Any:

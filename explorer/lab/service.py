@@ -88,7 +88,7 @@ class LabService:
                 "methods": methods, "baseline": BASELINE, "budgets": list(OFFERED),
                 "concurrency": list(TRIED_CONCURRENCY), "limits": limits(),
                 "sets": self._sets.view(),
-                "heads": {name: METHODS[name].drafter_count for name in methods},
+                "drafter_counts": {name: METHODS[name].drafter_count for name in methods},
                 "summaries": {name: METHODS[name].summary for name in methods}}}
 
     @cached_property

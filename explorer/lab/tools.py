@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from engine.lab.sweeping import Progress
 from engine.lab.whatif import WhatIf
 from engine.requests.limits import TRIED_CONCURRENCY
 from engine.trace import Trace
-from engine.trace.writing import written
 from explorer.lab.concurrency import ConcurrencyPrediction
 from explorer.lab.cost import cost_figure, gain_figure, priced
 from explorer.lab.race import race_plan_from, run
@@ -114,7 +114,7 @@ class Tools:
         """Begin an examination of the rig."""
         def work(job: Job) -> View:
             job.message = "Running every drafter as configured, and with each common mistake in its configuration …"
-            return {"findings": [written(finding) for finding in worst_first(
+            return {"findings": [asdict(finding) for finding in worst_first(
                 self._rig.instruments.doctor(Progress(job.hear)))]}
         return {"job": self._jobs.start(work)}
 

@@ -103,7 +103,7 @@ def test_a_recording_ends_the_conversation_and_brings_its_own(watched: Watched, 
     header = exported(page).header
     assert (header.turns, header.drafters) == (said, ("spare", "code"))
     page.locator("#canopy-more .label-wrap").click()
-    page.wait_for_function("document.querySelector('#canopy-heads input')?.value === 'spare + code'")
+    page.wait_for_function("document.querySelector('#canopy-drafters input')?.value === 'spare + code'")
 
 
 def test_continue_waits_for_the_end_and_is_not_in_the_story(watched: Watched, address: str) -> None:
@@ -143,16 +143,17 @@ def test_the_drafters_are_those_that_a_person_chooses(watched: Watched, address:
     page = watched.open(f"{address}#mode=workbench")
     page.locator("#canopy-more .label-wrap").click()
     choose(page, "canopy-method", "ddtree")
-    page.wait_for_function("document.querySelector('#canopy-heads input')?.value === \"the rig's own: story\"")
-    choose(page, "canopy-heads", "code")
+    page.wait_for_function("document.querySelector('#canopy-drafters input')?.value === \"the rig's own: story\"")
+    choose(page, "canopy-drafters", "code")
     press_run(page)
     assert exported(page).header.drafters == ("code",)
     choose(page, "canopy-method", "joint")
-    page.wait_for_function("document.querySelector('#canopy-heads input')?.value === \"the rig's own: story + code\"")
+    page.wait_for_function(
+        "document.querySelector('#canopy-drafters input')?.value === \"the rig's own: story + code\"")
     press_run(page)
     assert exported(page).header.drafters == ("story", "code")
     choose(page, "canopy-method", "autoregressive")
-    page.wait_for_function("document.querySelector('#canopy-heads input')?.disabled")
+    page.wait_for_function("document.querySelector('#canopy-drafters input')?.disabled")
 
 
 def test_a_page_that_opens_anew_for_another_rig_keeps_the_conversation(watched: Watched, address: str) -> None:

@@ -23,7 +23,6 @@ from engine.recorder import Recorder, RecorderError
 from engine.records import Request, Round
 from engine.trace import Trace, load, loads
 from engine.trace.reading import TraceTail
-from engine.trace.writing import written_name
 from tests.attack.area import at_most
 from tests.engine.material import WARM, drafters_of, run
 from tests.engine.test_trace import same
@@ -43,7 +42,7 @@ def rounds_of(method: str, budget: int = 9) -> list[Round]:
 def parts_of(made: Round) -> dict[str, Any]:
     """A round as a loop would hand all of it over."""
     def arrays(record: Any) -> dict[str, Any]:
-        return {written_name(name): values for name, values in vars(record).items()}
+        return dict(vars(record))
     verification = arrays(made.verification)
     verification["choice_logprobs"] = verification.pop("logprobs")
     trials = made.acceptance.trials
@@ -169,7 +168,8 @@ WRONG: dict[str, dict[str, Any]] = {
     "the start of a round is -1": {"start": -1},
     "entropy is infinite": {"entropy": [0, 1, float("inf"), 0]}, "gap is infinite": {"gap": [0, 1, -float("inf"), 0]},
     "a log probability above 0": {"logprobs": [0, 5, 5, 0]}, "log probability above": {"choice_logprobs": [2] * 4},
-    "heads reach from -1": {"heads": [-1, 0, 0, 0]}, "heads reach from 0 to 65536": {"heads": [0, 2**16, 0, 0]},
+    "drafters reach from -1": {"drafters": [-1, 0, 0, 0]},
+    "drafters reach from 0 to 65536": {"drafters": [0, 2**16, 0, 0]},
     "trials of nodes that": {"trials": {"nodes": [4], "chances": [1], "draws": [0]}},
     "trials of nodes": {"trials": {"nodes": [0], "chances": [1], "draws": [0]}},
     "chances is infinite": {"trials": {"nodes": [1], "chances": [float("inf")], "draws": [0]}},

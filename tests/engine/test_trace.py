@@ -143,15 +143,20 @@ def test_a_file_that_is_cut_off_and_too_large_is_refused() -> None:
 
 
 def test_another_version_is_refused_with_both_numbers() -> None:
-    sentence = complaint(WHOLE.replace(b'"canopy_trace":4', b'"canopy_trace":7', 1))
+    sentence = complaint(WHOLE.replace(b'"canopy_trace":5', b'"canopy_trace":7', 1))
     assert "version 7" in sentence
-    assert "version 1 or 2 or 3 or 4 is allowed" in sentence
+    assert "version 1 or 2 or 3 or 4 or 5 is allowed" in sentence
 
 
 def test_a_file_of_the_first_version_had_a_fixed_pace() -> None:
     old = older(1).replace(b',"pace":"fixed"', b"", 1)
     assert b"pace" not in old
     assert loads(old).header == replace(loads(WHOLE).header, turns=()) and loads(old).header.request.pace == "fixed"
+
+
+def test_drafters_were_called_heads_before_the_fifth_version() -> None:
+    old = WHOLE.replace(b'"drafters":', b'"heads":').replace(b'"canopy_trace":5', b'"canopy_trace":4', 1)
+    assert b"drafters" not in old and same(loads(old), loads(WHOLE))
 
 
 def test_a_file_of_the_second_version_had_no_turns() -> None:

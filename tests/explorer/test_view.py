@@ -14,7 +14,6 @@ import pytest
 from engine.decoding.methods import METHODS
 from engine.recorder import Recorder
 from engine.trace import End, load
-from engine.trace.writing import written_name
 from explorer import view as view_module
 from explorer.presets import read_presets
 from explorer.view import (
@@ -58,7 +57,7 @@ def test_arrays_are_those_of_the_round(method: str) -> None:
     for entry in scripted_trace(method).entries:
         view, tree = entry_view(entry), entry.round.tree
         for name in ("tokens", "parents", "logprobs", "drafters"):
-            np.testing.assert_array_equal(array_of(view["tree"][written_name(name)]), getattr(tree, name))
+            np.testing.assert_array_equal(array_of(view["tree"][name]), getattr(tree, name))
         for name in ("choice", "logprobs", "entropy", "gap", "offered"):
             np.testing.assert_array_equal(array_of(view["verification"][name]), getattr(entry.round.verification, name))
         assert view["keep"] == entry.round.acceptance.keep.tolist()
@@ -77,7 +76,7 @@ def test_the_losing_tree_of_routed_is_the_ghost() -> None:
     for entry in trace.entries:
         ghosts = entry_view(entry)["ghosts"]
         verified = int(np.bitwise_or.reduce(entry.round.tree.drafters))
-        assert [ghost["head"] for ghost in ghosts] == [3 - verified]
+        assert [ghost["drafter"] for ghost in ghosts] == [3 - verified]
         lost = entry.round.candidates[2 - verified]
         np.testing.assert_array_equal(array_of(ghosts[0]["tokens"]), lost.tokens)
 

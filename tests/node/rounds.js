@@ -35,7 +35,7 @@ export function view({ parents, keep, drafters, tokens, index = 0, ...others }) 
   const node = (values, Kind) => packed(values || flat, Kind);
   return {
     index, start: 10, elapsed: 0.1 * (index + 1), keep, bonus: 99, shared: null, ghosts: [], drafts: [], scores: [], seconds: {},
-    tree: { parents: packed(parents), tokens: packed(tokens || parents.map((_, row) => row)), heads: packed(drafters || parents.map(() => 1)),
+    tree: { parents: packed(parents), tokens: packed(tokens || parents.map((_, row) => row)), drafters: packed(drafters || parents.map(() => 1)),
       logprobs: node(others.logprobs, Float32Array) },
     verification: { choice: node(others.choice), logprobs: node(null, Float32Array), entropy: node(null, Float32Array),
       gap: node(null, Float32Array), offered: node(others.offered, Float32Array) },
@@ -44,6 +44,6 @@ export function view({ parents, keep, drafters, tokens, index = 0, ...others }) 
 }
 
 export function round(given, before) {
-  const header = { method: "ddtree", budget: 8, heads: ["first", "second"], ...given.header };
+  const header = { method: "ddtree", budget: 8, drafters: ["first", "second"], ...given.header };
   return readRound(view(given), header, given.pieces || new Map(), before);
 }

@@ -6,7 +6,7 @@ import { Stage } from "../../assets/stage/stage.js";
 import { cutOf, waitingWords } from "../../assets/stage/text.js";
 import { view } from "./rounds.js";
 
-const HEADER = { method: "ddtree", budget: 8, heads: ["first"], pieces: {}, max_tokens: 9, recorded: "2026-11-20" };
+const HEADER = { method: "ddtree", budget: 8, drafters: ["first"], pieces: {}, max_tokens: 9, recorded: "2026-11-20" };
 
 function value(indices, more = {}) {
   const rounds = indices.map((index) => view({ parents: [-1, 0, 0], keep: [0, 2], index }));

@@ -35,7 +35,7 @@ test("instead of what was slower the fastest other setting is offered, else plai
 });
 
 test("a run at the pace auto says how often it drafted", () => {
-  const header = { pace: "auto", heads: ["first"], budget: 1024 };
+  const header = { pace: "auto", drafters: ["first"], budget: 1024 };
   const rounds = (drafted) => [...Array(8).keys()].map((place) => ({ n: place < drafted ? 4 : 1 }));
   assert.equal(paced(header, rounds(1), false), "auto used 3 of up to 1,024 nodes and drafted in 1 of 8 rounds; in the others a draft would have cost more than it brought.");
   assert.equal(paced(header, rounds(0), true), "auto has decoded plainly so far: a draft would have cost more than it brought.");

@@ -118,7 +118,7 @@ def test_a_damaged_card_of_a_rig(
     ("[3]", "has to be an object"),
     ('[{"name": 3}]', "under 'name'"), ('[{"name": "../x", "title": "", "note": "", "prompt": ""}]', "letters, digits"),
     ('[{"name": "x", "title": "", "note": "", "prompt": "", "budget": "x"}]', "under 'budget'; it has to be a number"),
-    ('[{"name": "x", "title": "", "note": "", "prompt": "", "heads": "math"}]', "a list of names")])
+    ('[{"name": "x", "title": "", "note": "", "prompt": "", "drafters": "math"}]', "a list of names")])
 def test_a_damaged_file_of_lessons(
         rows: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "lessons.json"

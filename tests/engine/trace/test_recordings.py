@@ -34,7 +34,7 @@ def rounds(draw: st.DrawFn) -> dict[str, Any]:
     numbers = np.arange(size, dtype=np.float32)
     lattice = {"tokens": np.ones((2, 3), int), "logprobs": -np.ones((2, 3))}
     more: dict[str, Any] = {
-        **dict.fromkeys(CHOICE, -numbers), "choice": [3] * size, "heads": [1] * size, "entropy": numbers,
+        **dict.fromkeys(CHOICE, -numbers), "choice": [3] * size, "drafters": [1] * size, "entropy": numbers,
         "gap": numbers, "drafts": [lattice] * draw(st.sampled_from([1, 2, 17])), "seconds": {"draft": 0.1, "verify": 2},
         "candidates": [{"tokens": [1, 2], "parents": [-1, 0]}], "node_logprobs": -numbers,
         "start": draw(st.integers(0, 99)),
