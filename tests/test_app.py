@@ -1,7 +1,5 @@
 """`make run`, in short: app.py on the demo rig serves the page and answers through its named endpoints."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The Dockerfile without a container engine: read, checked, and its steps run in order in a folder of their own."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -9,8 +9,6 @@ prints a table, with the processor time that each took; what broke lies in
 anything broke or fewer cases were tried than asked for.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess
@@ -88,7 +86,7 @@ def main(words: Sequence[str]) -> int:
     until = monotonic() + 60 * choice.minutes
     wanted = [(area, seed, -(-(choice.cases or CASES[area]) // len(choice.seeds)))
               for area in choice.areas for seed in choice.seeds]
-    with ThreadPoolExecutor(max(1, choice.concurrency)) as processes:
+    with ThreadPoolExecutor(max(1, choice.at_once)) as processes:
         rows = list(processes.map(
             lambda task: tried(task[0], task[1], task[2], max(1.0, until - monotonic())), wanted))
     print(table(rows))

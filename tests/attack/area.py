@@ -5,8 +5,6 @@ of them stand. A portion follows from the seed and its number alone. (Hypothesis
 times the time that it takes to try them.)
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,8 +1,6 @@
 """An ASGI app asked in this process, as a server would ask it: every request, its whole answer or the beginning of a
 stream, and what the app logged meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ Exit status 0 where nothing is known against any package. Where the service cann
 packages, one sentence says so: nothing was checked, which is no success, and the tests go on.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

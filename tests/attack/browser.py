@@ -1,8 +1,6 @@
 """Hostile traces in a real browser: opened as a person opens a file, looked at from all sides. Nothing may run that the
 trace brought, ask anybody, or leave the page unable to show the next one."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from contextlib import ExitStack

@@ -1,8 +1,6 @@
 """Damaged checkpoints: every JSON file of a folder with values that nobody expects, safetensors and GGUF files that are
 cut off or lie. Each is opened as a rig; one that opens answers a prompt."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

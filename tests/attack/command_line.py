@@ -1,8 +1,6 @@
 """Hostile command lines: every verb and the page, every flag, with values of every kind and files of every content. The
 words are understood as a person's are, and all is done that comes before a model runs; a few go to a real process."""
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import io

@@ -1,8 +1,6 @@
 """Hostile requests, asked of the whole server in this process: of every endpoint that the server itself describes, so
 that a new one is covered by itself, from every kind of place, with bodies that are nearly right."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import copy

@@ -1,7 +1,5 @@
 """Sound values made odd: a trace's lines, a request's fields, a file's bytes. Seeded: a case can be repeated."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Sequence

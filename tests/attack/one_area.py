@@ -1,7 +1,5 @@
 """One area in this process, within bounds: started by ``tests.attack``, which finds the result in a file."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -1,7 +1,5 @@
 """Servers that lie in what they report: attached, asked, shown, exported, watched in the lab."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -1,7 +1,5 @@
 """What an audit says: holes fail, and what was not checked is not passed off as sound."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

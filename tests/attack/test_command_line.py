@@ -1,7 +1,5 @@
 """The attack knows a sound word for every flag: a new type of flag is attacked by itself, or said here."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

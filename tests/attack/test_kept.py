@@ -1,7 +1,5 @@
 """What once broke is tried again: every file in ``kept`` is a case that was answered wrongly before."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

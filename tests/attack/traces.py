@@ -1,8 +1,6 @@
 """Hostile traces: read, and where they are taken, shown, replayed, exported, drawn, followed, by all that reads one.
 And hostile calls of the recorder, whose file has to open with exactly the rounds that it took."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -5,8 +5,6 @@ The script holds what pages get wrong: template marks, closing tags, newlines, t
 character whose bytes are spread over two tokens.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Generator, Sequence
@@ -92,7 +90,7 @@ class ScriptedTarget:
         self.written = 0
         self.released = 0
 
-    def fork(self) -> ScriptedTarget:
+    def fork(self) -> "ScriptedTarget":
         return ScriptedTarget(self.script, self.endless)
 
     def next_token(self, place: int) -> int:
@@ -151,7 +149,7 @@ class ScriptedDrafter:
 
     def release(self) -> None: ...
 
-    def fork(self) -> ScriptedDrafter:
+    def fork(self) -> "ScriptedDrafter":
         return self
 
     def draft(self, root: int, width: int) -> Lattice:

@@ -1,7 +1,5 @@
 """Instruments over the scripted source: sweeps of it take no model, and what they must come to can be foretold."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -70,7 +68,7 @@ class ScriptedInstruments:
     reason = ""
     rig = "scripted"
     doctor_seconds = 0.0
-    other: ScriptedInstruments | None = None  # the rig in the other precision
+    other: "ScriptedInstruments | None" = None  # the rig in the other precision
     missing = 0.0  # processors
     precision = Precision("float32")
 
@@ -90,7 +88,7 @@ class ScriptedInstruments:
     def missing_processors(self) -> float:
         return self.missing
 
-    def twin(self) -> ScriptedInstruments | None:
+    def twin(self) -> "ScriptedInstruments | None":
         return self.other
 
     def cost(self, trace: Trace) -> CostCurve:

@@ -1,7 +1,5 @@
 """The lab over the scripted rig: a small sweep's form, services, jobs, and what they save."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Rigs that open when a test says so, and none of which has weights."""
 
-from __future__ import annotations
-
 from threading import Event
 
 from engine.errors import RigError

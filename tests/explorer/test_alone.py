@@ -1,7 +1,5 @@
 """The page's half runs without torch, and starts nothing that speaks to others."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """A server in a rig's place, as the page sees it: chosen by its address, run, told anew, shown in the lab."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from threading import Event

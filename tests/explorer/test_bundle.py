@@ -1,7 +1,5 @@
 """Modules and style sheets are put together as their imports say, and what is not understood is refused by name."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """Plain decoding beside a run: in turns, where nobody waits, with other settings where the run was slower. What is then
 said of a run is what the comparison found: forged texts and forged clocks are told apart from true ones."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A loop that runs elsewhere is followed: round by round, soon, by many, and its folder is listed."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Recordings: found, named, compared with plain decoding, and served where there is no model."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -1,7 +1,5 @@
 """The first seconds of the page: it answers before Gradio is imported, and the real page takes its place."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Another rig behind the page: loaded while the old one answers, taken when nobody runs, refused in a sentence."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

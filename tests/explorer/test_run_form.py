@@ -1,7 +1,5 @@
 """Bad input: one sentence that says which field, what was seen, what is allowed."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

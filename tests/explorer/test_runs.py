@@ -1,7 +1,5 @@
 """Live runs: in turn, kept, ended when nobody looks any more."""
 
-from __future__ import annotations
-
 import threading
 import tracemalloc
 from collections.abc import Generator

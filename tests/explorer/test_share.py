@@ -1,7 +1,5 @@
 """What a run leaves the page as says the same as the run."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """Two runs held against each other: where texts and rounds part, and how each accepted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

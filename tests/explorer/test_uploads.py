@@ -1,7 +1,5 @@
 """Files that arrive in pieces: put together, bounded, given up where they stop."""
 
-from __future__ import annotations
-
 import base64
 import json
 from random import Random

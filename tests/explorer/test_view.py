@@ -1,7 +1,5 @@
 """The JSON that the stage draws: complete, and exact."""
 
-from __future__ import annotations
-
 import base64
 import json
 from dataclasses import replace

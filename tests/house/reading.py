@@ -1,7 +1,5 @@
 """The project's Python files as syntax trees, each parsed once for all the rules that read it."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterable
 from functools import cache

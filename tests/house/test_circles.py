@@ -1,8 +1,6 @@
 """Rooms do not import each other in a circle. A room is a folder directly below ``engine/`` or ``explorer/``
 with all that is in it; a file that lies directly in one of the two is for everybody, and a node by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter

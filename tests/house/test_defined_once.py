@@ -1,7 +1,5 @@
 """What is a fact of the whole program stands in one place: a request's fields, the budgets that are tried, τ."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Iterator

@@ -3,8 +3,6 @@
 That the commands' flags are taken, too, is checked beside the command lines, which need torch.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 one registration line. One of each is added to a copy of the tree, and runs there: in the loop, in the lab, on the page.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import os

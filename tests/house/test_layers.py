@@ -1,7 +1,5 @@
 """Who may import whom, and what is written nowhere (contracts 1 and 5)."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The lock has every runtime package in the version that is tested, each with its hashes."""
 
-from __future__ import annotations
-
 import re
 from importlib.metadata import version
 

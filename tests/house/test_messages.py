@@ -1,7 +1,5 @@
 """Every error that a person can meet is one sentence: what is wrong, what was seen or what can be done about it."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """What the code imports by itself is asked for by name, and not only brought along by something else."""
 
-from __future__ import annotations
-
 import re
 import sys
 from importlib.metadata import version

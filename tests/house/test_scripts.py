@@ -1,8 +1,6 @@
 """The browser's half keeps the house's sizes. Files are counted here; ESLint, which can tell where a function ends,
 counts functions and parameters in ``make lint``, by the numbers that are compared here."""
 
-from __future__ import annotations
-
 import json
 import re
 

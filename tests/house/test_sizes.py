@@ -1,7 +1,5 @@
 """The house rules that can be counted: lengths, parameters, what a function returns."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Callable

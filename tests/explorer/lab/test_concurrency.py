@@ -1,7 +1,5 @@
 """Several requests at once on the page: the form, the slider, the heat map, what is predicted, the report."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The lab's figures: where points stand, what is marked, what bad points of a browser do."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

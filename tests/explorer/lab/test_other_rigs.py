@@ -1,7 +1,5 @@
 """Figures belong to the rig that is loaded: another rig's are shown on request only, and alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Sweeps behind the page: in turn, kept, paused, resumed, and what the table says of them."""
 
-from __future__ import annotations
-
 import base64
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Races, what-ifs, examinations, reports: what the page is given of them."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

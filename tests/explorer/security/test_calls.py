@@ -1,7 +1,5 @@
 """Calls of the page's functions that Gradio would answer with an internal error, or remember for ever."""
 
-from __future__ import annotations
-
 import json
 from time import process_time
 from typing import Any

@@ -1,7 +1,5 @@
 """What the gate lets through to the app, and with what sentence it turns away the rest."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

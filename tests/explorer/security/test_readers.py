@@ -1,7 +1,5 @@
 """A place in the line is for those who wait: it lapses without a listener, and one address has a few."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The page as it is served: behind the gate, with a login, on every address of this machine."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any

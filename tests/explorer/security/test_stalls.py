@@ -1,7 +1,5 @@
 """Nothing that anybody asks for keeps the others waiting: what the thread that answers all of them does at a time."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json
