@@ -1,7 +1,5 @@
 """What several folders of the engine's tests ask for."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine.budget.cost import CostCurve

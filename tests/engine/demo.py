@@ -1,7 +1,5 @@
 """The demo rig, loaded once for all tests of a process."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from engine.serving.live import LiveRig

@@ -1,7 +1,5 @@
 """What the tests of the engine are made of: random lattices and trees, slow references, and the toy's drafters."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterable, Sequence
 from typing import Any

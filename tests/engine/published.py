@@ -1,7 +1,5 @@
 """Random checkpoints with the published configurations and tensor names, hidden sizes scaled down, as folders."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A random target of two layers and drafters for it: the torch half in milliseconds, without the demo rig."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 

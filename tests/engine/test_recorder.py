@@ -1,7 +1,5 @@
 """The recorder: what it is given comes back from the file, it costs the loop little, and a wrong round ends nothing."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

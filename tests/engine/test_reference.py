@@ -1,7 +1,5 @@
 """The engine makes the very rounds of the algorithm that is written down from top to bottom."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

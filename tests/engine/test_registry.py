@@ -1,7 +1,5 @@
 """Names to code: what is registered is there, and what is there is registered."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

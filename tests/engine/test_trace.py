@@ -1,7 +1,5 @@
 """Trace files: bit for bit there and back, and one sentence for every file that is not one."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from base64 import b64encode

@@ -4,8 +4,6 @@ The target is a table: what follows depends on the last three tokens. It obeys t
 contract, position draws included, and refuses what breaks it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import copy
 from itertools import pairwise
@@ -79,7 +77,7 @@ class ToyTarget:
         self.text, self._packed = [], None
         self.released += 1
 
-    def fork(self) -> ToyTarget:
+    def fork(self) -> "ToyTarget":
         other = copy(self)
         other.text, other._packed = [], None
         return other
@@ -157,7 +155,7 @@ class ToyDrafter:
         self.text = []
         self.released += 1
 
-    def fork(self) -> ToyDrafter:
+    def fork(self) -> "ToyDrafter":
         other = copy(self)
         other.text = []
         return other

@@ -8,8 +8,6 @@ make the files anew: arrays chances (places, NODES) uint8, −16 times the log p
 kept (places,) uint32, a bit for each of them that the text goes through; ends (texts,) where each text ends.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

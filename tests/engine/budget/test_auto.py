@@ -1,7 +1,5 @@
 """What budget=auto verifies, when its drafter rests, and what it learns; alone and among others."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Reading a cost curve."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

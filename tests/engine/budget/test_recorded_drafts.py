@@ -1,7 +1,5 @@
 """budget=auto over texts whose drafts were recorded, at costs that are written down: what it loses and keeps."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

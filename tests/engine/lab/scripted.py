@@ -4,8 +4,6 @@ A prompt's text is read as a seed, so that prompts differ. A round costs 1 ms an
 be foretold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -71,7 +69,7 @@ class ScriptedLaboratory:
     methods: Sequence[str] = WALKERS
     drafters: Sequence[str] = ("math", "code")
     asked: list[PromptRequest] = field(default_factory=list)
-    turns: count[int] = field(default_factory=count)
+    turns: "count[int]" = field(default_factory=count)
 
     @property
     def conditions(self) -> Conditions:

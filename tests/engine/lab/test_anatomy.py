@@ -1,7 +1,5 @@
 """Where a tree pays: figures worked out by hand over three small rounds, and what a trace lacks."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Several requests at once: what is counted, kept, resumed, reported, said in words, and predicted."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

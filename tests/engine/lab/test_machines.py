@@ -1,7 +1,5 @@
 """Another machine, against what was published of it; and flags to paste, worked out by hand."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What a person asks for, wrong in every way: one sentence each, and nothing measured."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A race: interleaved, on one clock, and honest about texts that differ."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from statistics import median
 from threading import Event

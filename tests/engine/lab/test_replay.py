@@ -1,7 +1,5 @@
 """What-if on the toy: the replay of a known text is the real run, round for round."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What a report says, and that it says it of what was measured; whoever divides two printed figures gets the third."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,8 +1,6 @@
 """Histogram, calibration, intervals, expected lengths, and acceptance by depth and rank: from readings of the toy and
 of a recorded trace, by hand and by brute force."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import comb
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The results file: exactly once, whatever happens to the process, the disk, or the file."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

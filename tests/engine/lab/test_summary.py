@@ -1,8 +1,6 @@
 """The table: medians over prompts, paired speed-up, the fastest setting, and the order that makes it fair. Speeds in
 turns: a clock that is wrong for a while gives no false speed-up, and texts are compared token by token."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby

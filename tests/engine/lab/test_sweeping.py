@@ -1,7 +1,5 @@
 """A sweep on its way: in turn, paused, stopped, resumed, and what it says meanwhile."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Writing replaces ordinary files and nothing else."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

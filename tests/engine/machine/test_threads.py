@@ -1,7 +1,5 @@
 """The waiting policy and the number of threads are settled before torch is imported, wherever a process begins."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The driver that measures: full rounds alone, all settings on the same texts, and busy processes that always end."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

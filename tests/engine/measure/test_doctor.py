@@ -1,7 +1,5 @@
 """The doctor on the demo rig as it is, and on rigs that were broken on purpose: it names what is broken."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import replace
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The live rig as a laboratory, and rigs that take one another's place: the former freed, no room said beforehand."""
 
-from __future__ import annotations
-
 import gc
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """The plain loop that the benchmark compares with commits what the engine commits."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine.decoding.loop import decode

@@ -1,7 +1,5 @@
 """A pass of a rig, predicted from what this processor takes for products, attention and dispatches that are not its."""
 
-from __future__ import annotations
-
 from statistics import median
 
 import pytest

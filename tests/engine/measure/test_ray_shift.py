@@ -1,7 +1,5 @@
 """How tasks go to workers and come back, over a stand-in for Ray that loses workers when it is told to."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -61,7 +59,7 @@ class Cluster:
 
         return type("Remote", (), {"options": staticmethod(options)})
 
-    def _hire(self, kind: type, given: tuple[Any, ...]) -> Worker:
+    def _hire(self, kind: type, given: tuple[Any, ...]) -> "Worker":
         self.hired += 1
         return Worker(self, kind(*given))
 

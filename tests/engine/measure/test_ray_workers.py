@@ -1,7 +1,5 @@
 """A sweep on two local Ray workers, one of which is killed on the way. Needs requirements-ray.txt, as make test has."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import defaultdict

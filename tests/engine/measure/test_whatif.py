@@ -1,7 +1,5 @@
 """What-if, cost curve and budget=auto on the demo rig: what is forecast is what a real run does."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

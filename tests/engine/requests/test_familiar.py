@@ -1,7 +1,5 @@
 """The check for prompts that the demo rig was not trained for: held against prompts whose kind is known."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

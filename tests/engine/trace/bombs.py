@@ -1,7 +1,5 @@
 """Traces that are small and want to be large: each as the bytes of a file, with what an honest reader should say."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from base64 import b64encode

@@ -1,7 +1,5 @@
 """Every value of a trace is what its name promises, or the file is refused with a sentence about that value."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

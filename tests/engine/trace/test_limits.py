@@ -1,7 +1,5 @@
 """A small file cannot make its reader hold much, and what is no file is not read at all."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import time

@@ -1,7 +1,5 @@
 """Whatever a recorder is given, the reader opens what it wrote, with exactly the rounds that it took."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A growing trace file gives its lines as they become whole, packed or not, and says what is wrong with it."""
 
-from __future__ import annotations
-
 import gzip
 import os
 from pathlib import Path
