@@ -64,7 +64,7 @@ export class Timeline {
     }, "cs-newest");
     this.clock = button(row, "by time", "Rounds as wide as the engine time that they took", () => this.turn(), "cs-by-time");
     button(row, "your runs", "Your runs: lay two over the one that is shown", () => this.runs.open(), "cs-your-runs");
-    this.totals = html("span", { class: "cs-totals", role: "status" }, row);
+    this.totals = html("span", { class: "cs-totals", role: "status", "aria-label": "Figures of the selected rounds" }, row);
     this.key = html("div", {
       class: "cs-stage-key", title: "The parts of each bar: the share of the round's engine time that each stage took.",
     }, row);
