@@ -10,7 +10,7 @@ from engine.decoding.acceptance import ACCEPTANCE_RULES, AcceptanceRule, Residua
 from engine.decoding.budget_policy import PACES, BudgetPolicy, FixedBudget
 from engine.decoding.builders import BUILDERS, Builder
 from engine.decoding.combiners import COMBINERS, Combiner
-from engine.decoding.methods import Share, method_named, share_named
+from engine.decoding.methods import Method, Share, method_named, share_named
 from engine.errors import RequestError
 from engine.records import Integers, Lattice, PackedTree, Request, Sampling, Verification
 from engine.requests.limits import MOST_NODES, MOST_TOKENS, check_sampling, whole
@@ -96,12 +96,21 @@ class Plan:
 
 
 def plan(request: Request, target: Target, drafters: Sequence[Drafter], policy: BudgetPolicy | None = None) -> Plan:
-    """Look the request's names up and check its numbers against target and drafters; RequestError where they do not
-    fit. Without a ``policy`` every round drafts and verifies the whole budget."""
+    """The plan of a request that passes ``check``. Without a ``policy`` every round drafts and verifies the whole
+    budget."""
+    method = check(request, target, len(drafters))
+    return Plan(
+        request, tuple(drafters[:method.drafter_count]), BUILDERS[method.build], COMBINERS[method.combine],
+        ACCEPTANCE_RULES[method.accept], share_named(method, request.split), policy or FixedBudget())
+
+
+def check(request: Request, target: Target, drafters: int) -> Method:
+    """The request's method; RequestError where its names are unknown or its numbers do not fit target and drafters."""
     method = method_named(request.method)
-    if len(drafters) < method.drafter_count:
+    share_named(method, request.split)
+    if drafters < method.drafter_count:
         raise RequestError(
-            f"The method {request.method} needs {method.drafter_count} drafters; this rig has {len(drafters)}.")
+            f"The method {request.method} needs {method.drafter_count} drafters; this rig has {drafters}.")
     whole("The node budget", request.budget, 0, MOST_NODES)
     if request.pace not in PACES:
         raise RequestError(f"There is no pace {request.pace!r}; choose one of {', '.join(PACES)}.")
@@ -113,6 +122,4 @@ def plan(request: Request, target: Target, drafters: Sequence[Drafter], policy: 
             f"The prompt has {len(request.prompt_ids)} tokens; the target knows {target.context_limit} positions, "
             f"so shorten it to at most {target.context_limit - 1}.")
     check_sampling(request.sampling)
-    return Plan(
-        request, tuple(drafters[:method.drafter_count]), BUILDERS[method.build], COMBINERS[method.combine],
-        ACCEPTANCE_RULES[method.accept], share_named(method, request.split), policy or FixedBudget())
+    return method

@@ -21,7 +21,7 @@ from engine.checkpoints.memory import RunMemory, memory_error
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import BatchRequest, decode
 from engine.decoding.methods import METHODS
-from engine.decoding.plan import Drafter, plan
+from engine.decoding.plan import Drafter, check
 from engine.models.device import rounds_in_inference_mode
 from engine.records import Integers, PromptRequest, Request, Round, Sampling
 from engine.requests.prompts import Turn, familiar, outside
@@ -160,7 +160,7 @@ class LiveRig:
     def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
         drafters = self._rig.drafters_for(ask.method, ask.drafters)
         request = self.request(ask)
-        plan(request, self._rig.target, list(drafters.values()))  # raises now instead of at the first line
+        check(request, self._rig.target, len(drafters))  # now, not at the first line
         return self._lines(ask, request, drafters)
 
     def generate(self, prompt: str, **options: Unpack[AskOptions]) -> Answer:
