@@ -94,7 +94,7 @@ class LiveRig:
         self._memory = RunMemory(rig.target)
         self._costs = CostBook(rig)
         self._histories: dict[Hashable, DraftHistory] = defaultdict(DraftHistory)  # by method and drafters
-        self._shared = SharedRounds(SharedRows())
+        self._shared = SharedRounds(rig.target, SharedRows())
         self._shares = shares
         self._texts = TokenTexts(rig.tokenizer)
         self._prompt_ids = lru_cache(KEPT_PROMPTS)(
@@ -249,7 +249,7 @@ class LiveRig:
                 yield OwnRounds(rounds)
             return
         adaptive = request.pace == AUTO and bool(drafters)
-        with self._shared.seat(SharedRun(self._rig.target, lambda: BatchRequest(
+        with self._shared.seat(SharedRun(lambda: BatchRequest(
                 request, drafters,
                 self.auto_budget(request, drafters, self._shared.runs > 1) if adaptive else None),
                 request_in_words(request))) as seat:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 from threading import Condition, Thread
 from time import perf_counter
@@ -20,13 +20,14 @@ from typing import Any
 
 import torch
 
+from engine.budget.cost import RoundCost
 from engine.checkpoints.memory import memory_error, trim_heap
 from engine.decoding.budget_policy import BudgetAllocator
 from engine.decoding.loop import RequestBatch
+from engine.decoding.plan import Target
 from engine.errors import RequestError
 from engine.records import WAIT, Round
-from engine.serving.fairness import pick_batch, update_deficits
-from engine.serving.seats import LEAVE, ROUND, Group, Seat, SharedRun
+from engine.serving.seats import LEAVE, ROUND, Seat, SharedRun, pick_batch, update_deficits
 from engine.trace import Block, SharedPass
 
 PATIENCE_SECONDS = 0.02  # how long a round waits for the runs of the last one
@@ -35,18 +36,18 @@ STALLED = (f"Nobody took this run's rounds for {STALLED_SECONDS:.0f} s while oth
            "again.")
 
 
-@dataclass
 class SharedRounds:
     """The runs of a rig, and the thread that makes their rounds."""
 
-    allocator: BudgetAllocator | None = None  # for the runs of one target at the pace ``auto``
-    _entry: Condition = field(default_factory=Condition)
-    _inbox: SimpleQueue[tuple[Seat, Any]] = field(default_factory=SimpleQueue)
-    _seats: list[Seat] = field(default_factory=list)
-    _groups: dict[int, Group] = field(default_factory=dict)  # by the target's id
-    _alone: int = 0  # how many callers have or want the rig to themselves
-    _held: bool = False
-    _thread: Thread | None = None
+    def __init__(self, target: Target, allocator: BudgetAllocator | None = None) -> None:
+        """``allocator`` is for the runs at the pace ``auto``."""
+        self._batch, self._cost = RequestBatch(target, allocator), RoundCost()
+        self._entry = Condition()
+        self._inbox: SimpleQueue[tuple[Seat, Any]] = SimpleQueue()
+        self._seats: list[Seat] = []
+        self._alone = 0  # how many callers have or want the rig to themselves
+        self._held = False
+        self._thread: Thread | None = None
 
     @contextmanager
     def seat(self, run: SharedRun) -> Iterator[Seat]:
@@ -129,17 +130,15 @@ class SharedRounds:
             self._clear(seat)
         elif seat not in self._seats:
             return  # the run was given up, and its reader was told
-        elif wish is ROUND and seat.group and seat.place not in seat.group.batch:
+        elif wish is ROUND and seat.place is not None and seat.place not in self._batch:
             seat.give(None)
         else:
             seat.wish, seat.since, seat.late = wish, perf_counter(), False
 
     def _clear(self, seat: Seat) -> None:
         """Free what a run holds; its seat is then empty."""
-        if seat.group:
-            seat.group.batch.drop(seat.place)
-            if not seat.group.batch:
-                self._groups = {name: group for name, group in self._groups.items() if group is not seat.group}
+        if seat.place is not None:
+            self._batch.drop(seat.place)
         with self._entry:
             self._seats = [other for other in self._seats if other is not seat]
             self._entry.notify_all()
@@ -159,7 +158,7 @@ class SharedRounds:
 
     def _act(self) -> None:
         """Grant one wish for a call, or read one prompt; after each the other runs get a round."""
-        wishing = [seat for seat in self._seats if seat.wish and not (seat.wish is ROUND and seat.group)]
+        wishing = [seat for seat in self._seats if seat.wish and not (seat.wish is ROUND and seat.place is not None)]
         if not wishing:
             return
         seat = wishing[0]
@@ -173,32 +172,29 @@ class SharedRounds:
 
     def _opened(self, seat: Seat) -> bool:
         """Read the prompt of a run, and return whether it has a first round."""
-        target, request = seat.run.target, seat.run.request()
-        group = self._groups.get(id(target)) or Group(RequestBatch(target, self.allocator))
-        seat.place, seat.group = group.batch.admit(request), group
-        self._groups[id(target)] = group
-        seat.shares = group.batch.shares(seat.place)
-        return seat.place in group.batch
+        seat.place = self._batch.admit(seat.run.request())
+        seat.shares = self._batch.shares(seat.place)
+        return seat.place in self._batch
 
     def _round(self) -> None:
-        """Make one round for the runs of one target: the one whose run is owed the most."""
-        asking = [(seat, seat.group) for seat in list(self._seats) if seat.wish is ROUND and seat.group]
-        if not asking:
+        """Make one round for the runs that take part in it."""
+        wanting = [seat for seat in list(self._seats) if seat.wish is ROUND and seat.place is not None]
+        if not wanting:
             return
-        wanting, (_, group) = [seat for seat, _ in asking], max(asking, key=lambda pair: pair[0].owed)
-        inside = pick_batch([seat for seat in wanting if seat.group is group], group.cost)
-        seats, shared, began = {seat.place: seat for seat in inside}, len(self._seats) > 1, perf_counter()
+        inside = pick_batch(wanting, self._cost)
+        seats = {seat.place: seat for seat in inside if seat.place is not None}
+        shared, began = len(self._seats) > 1, perf_counter()
         try:
-            rounds = group.batch.round(seats)
+            rounds = self._batch.round(seats)
         except Exception as error:
-            for seat in inside:
-                group.batch.drop(seat.place)
+            for place, seat in seats.items():
+                self._batch.drop(place)
                 seat.give(None, memory_error(error, seat.run.asks))
             return
         for place, latest in rounds:
             seats[place].rows = len(latest.tree)
-        group.cost.learn(sum(seat.rows for seat in inside), perf_counter() - began)
-        update_deficits(wanting, inside, group.cost)
+        self._cost.learn(sum(seat.rows for seat in inside), perf_counter() - began)
+        update_deficits(wanting, inside, self._cost)
         self._hand_out([(seats[place], latest) for place, latest in rounds], shared)
 
     def _hand_out(self, rounds: Sequence[tuple[Seat, Round]], shared: bool) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from engine.budget.cost import RoundCost
-from engine.serving.fairness import pick_batch, update_deficits
+from engine.serving.seats import pick_batch, update_deficits
 
 FREE, DEAR, BOTH = (0.02, 0.0), (0.001, 0.001), (0.02, 0.0004)  # seconds of a pass, and of each of its rows
 MIXTURES = ((1, 31, 31), (1, 1025), (65,) * 8, (1, 1, 9, 17, 33, 65, 129, 257), (1,) * 7 + (513,))
