@@ -1,8 +1,6 @@
 """Waiting: for a coroutine, in whatever worker (a browser that another test opened holds a loop in its thread), and for
 what other threads do."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Coroutine

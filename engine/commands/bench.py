@@ -25,7 +25,6 @@ from engine.commands import flags, values
 from engine.commands.flags import Result, Verb
 from engine.decoding.budget_policy import AUTO, MOST_AUTO
 from engine.decoding.methods import METHODS, Method
-from engine.decoding.outcome import mean_length
 from engine.errors import RequestError
 from engine.lab.planning import prompt_set
 from engine.lab.settings import BASELINE, SweepPlan
@@ -34,6 +33,7 @@ from engine.records import STAGES
 from engine.requests.limits import TRIED_BUDGETS
 from engine.requests.prompts import Prompt
 from engine.serving.live import LiveRig, open_rig
+from engine.trace import mean_length
 
 BUDGETS = TRIED_BUDGETS[3:7]  # 16 to 128 nodes
 CONCURRENT_BUDGETS = TRIED_BUDGETS[1:6]  # 4 to 64 nodes for each request

@@ -13,11 +13,10 @@ from random import Random
 from typing import Protocol
 
 from engine.decoding.budget_policy import FIXED
-from engine.decoding.outcome import mean_length
 from engine.records import PromptRequest, Sampling
 from engine.requests.prompts import Prompt
 from engine.requests.rig_names import AUTO_DTYPE
-from engine.trace import Piece
+from engine.trace import Piece, mean_length
 
 BASELINE = "autoregressive"  # what speed-up is measured against, in every sweep and race
 TURNS = 4  # how many prompts run beside a measured one, for each request at once, before they are repeated

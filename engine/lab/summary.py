@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from engine.decoding.methods import METHODS
-from engine.decoding.outcome import mean_length
 from engine.lab.findings import speedup_withheld, unsteady
 from engine.lab.parting import first_difference
 from engine.lab.settings import CellResult, Reading, Setting
 from engine.lab.statistics import Estimate, estimate
+from engine.trace import mean_length
 
 
 @dataclass(frozen=True)

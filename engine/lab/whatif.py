@@ -16,9 +16,9 @@ from engine.budget.auto import AutoBudget, best_order
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.decoding.methods import METHODS
-from engine.decoding.outcome import mean_length
 from engine.lab.replay import Grower, KnownText, Replay, Step, replay
 from engine.records import Sampling
+from engine.trace import mean_length
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from engine.trace.lines import (
     committed_ids,
     gather,
     known_tau,
+    mean_length,
     recorded,
     shared_rounds,
     tau,
@@ -27,5 +28,5 @@ from engine.trace.writing import VERSION, dump, dumps, encode_line, encode_recor
 
 __all__ = [
     "UNREADABLE", "VERSION", "Block", "SharedPass", "End", "Entry", "Header", "Line", "Piece", "Trace", "committed_ids",
-    "dump", "dumps", "encode_line", "encode_record", "gather", "known_tau", "load", "loads", "packed",
-    "recorded", "shared_rounds", "tau"]
+    "dump", "dumps", "encode_line", "encode_record", "gather", "known_tau", "load", "loads", "mean_length",
+    "packed", "recorded", "shared_rounds", "tau"]

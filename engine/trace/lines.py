@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.decoding.outcome import mean_length
 from engine.errors import TraceError
 from engine.records import WAIT, Integers, Request, Round
 from engine.requests.prompts import Turn
@@ -134,8 +133,14 @@ def committed_ids(rounds: Iterable[Round]) -> list[int]:
     return [token for round_ in rounds for token in round_.committed.tolist()]
 
 
+def mean_length(tokens: int, rounds: int) -> float:
+    """τ, the mean acceptance length: tokens committed per round, the root included (paper 001, section 9); 0 without a
+    round."""
+    return tokens / rounds if rounds else 0.0
+
+
 def tau(rounds: Sequence[Round]) -> float:
-    """τ of these rounds, see ``mean_length``."""
+    """τ of these rounds."""
     return mean_length(sum(len(round_.acceptance.keep) for round_ in rounds), len(rounds))
 
 

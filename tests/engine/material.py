@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -138,7 +139,17 @@ def run(request: Request, target: Target, drafters: Sequence[Drafter]) -> list[R
 
 def text(rounds: Iterable[Round]) -> list[int]:
     """The tokens that rounds commit."""
-    return [token for made in rounds for token in made.committed.tolist()]
+    return [token for round_ in rounds for token in round_.committed.tolist()]
+
+
+def text_of(request: Request, target: Target, drafters: Sequence[Drafter]) -> list[int]:
+    """The text that a request gets."""
+    return text(decode(request, target, drafters))
+
+
+def plain_text(request: Request, target: Target) -> list[int]:
+    """The text of autoregressive decoding."""
+    return text_of(replace(request, method="autoregressive", budget=0), target, [])
 
 
 LOSSLESS = [name for name, row in METHODS.items() if row.lossless]

@@ -1,18 +1,16 @@
 """On a GPU: the same texts as plain decoding there, and the same acceptance lengths as on a CPU."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 import torch
 
 from engine.commands.program import main
-from engine.decoding.outcome import outcome
 from engine.records import PromptRequest
 from engine.requests.prompts import read_prompts
 from engine.serving.live import LiveRig
 from engine.serving.rigs import load_rig
+from engine.trace import mean_length
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")]
 
@@ -20,12 +18,11 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 def tau_on(device: str, method: str) -> float:
     """Tokens a round over some prompts of the demo rig, float32, budget 64."""
     live = LiveRig(load_rig("demo", "float32", device))
-    tokens = rounds = 0
+    lengths: list[int] = []
     for prompt in read_prompts(Path("assets/prompts/bench.jsonl"))[:12]:
-        with live.rounds(PromptRequest(prompt.text, method=method, budget=64, max_tokens=96)) as made:
-            found = outcome(made)
-        tokens, rounds = tokens + len(found.token_ids), rounds + len(found.lengths)
-    return tokens / rounds
+        with live.rounds(PromptRequest(prompt.text, method=method, budget=64, max_tokens=96)) as rounds:
+            lengths += [len(round_.committed) for round_ in rounds]
+    return mean_length(sum(lengths), len(lengths))
 
 
 @pytest.mark.parametrize("method", ["dflash", "ddtree", "routed", "joint"])

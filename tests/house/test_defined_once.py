@@ -13,7 +13,7 @@ from tests.house.reading import HOUSE, nodes, offenders
 from tests.house.test_layers import sources
 
 SCRIPTS = sorted((HOUSE / "assets").rglob("*.js"))
-DEFINED_IN = {"TRIED_BUDGETS": "engine/requests/limits.py", "mean_length": "engine/decoding/outcome.py"}
+DEFINED_IN = {"TRIED_BUDGETS": "engine/requests/limits.py", "mean_length": "engine/trace/lines.py"}
 
 
 def test_the_form_has_the_fields_and_defaults_of_what_it_becomes() -> None:

@@ -1,7 +1,5 @@
 """Downloads by the hub's own client from a hub on this machine: what is kept, what is told, and how one is ended."""
 
-from __future__ import annotations
-
 import json
 import socket
 import time

@@ -1,7 +1,5 @@
 """Every published layout of a drafter for a Qwen3 target, small and random: it drafts, or is refused by its name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -9,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from engine.decoding.loop import decode
-from engine.decoding.outcome import outcome
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.records import Request
 from engine.serving.rigs import load_rig
+from tests.engine.material import run, text
 from tests.engine.published import (
     SHORT_DRAFTER,
     SIZES,
@@ -145,8 +142,8 @@ def test_a_published_layout_drafts_and_changes_no_text(name: str, written: Writt
     texts = []
     for method, budget in (("autoregressive", 0), ("dflash", 12), ("ddtree", 12)):
         request = Request(tuple(range(40, 52)), method=method, budget=budget, max_tokens=10)
-        rounds = list(decode(request, rig.target, [drafter][:budget]))
-        texts.append(outcome(iter(rounds)).token_ids)
+        rounds = run(request, rig.target, [drafter][:budget])
+        texts.append(text(rounds))
     assert texts[0] == texts[1] == texts[2] and rounds[0].drafts[0].tokens.shape == size
 
 

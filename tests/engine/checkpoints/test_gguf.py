@@ -1,7 +1,5 @@
 """GGUF files as targets: converted once, whole or not at all, and every failure one sentence."""
 
-from __future__ import annotations
-
 import errno
 import shutil
 import struct

@@ -1,7 +1,5 @@
 """No count in a GGUF file's header is believed: a file that lies is refused at once, and memory stays as it is."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

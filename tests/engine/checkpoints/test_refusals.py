@@ -1,7 +1,5 @@
 """What cannot run as it was trained, or cannot run at all, is refused in one sentence that names it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable
@@ -18,8 +16,6 @@ from engine.checkpoints import memory
 from engine.checkpoints.files import unheard
 from engine.checkpoints.loading import load_causal
 from engine.commands.program import main
-from engine.decoding.loop import decode
-from engine.decoding.outcome import outcome
 from engine.decoding.tree import pack
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.errors import CancellationError, RequestError, RigError
@@ -27,7 +23,8 @@ from engine.measure.instruments import open_beside
 from engine.models import target as target_module
 from engine.records import Request, Sampling
 from engine.serving import rigs
-from engine.serving.rigs import Rig, load_rig, rig_parts
+from engine.serving.rigs import load_rig, rig_parts
+from tests.engine.material import plain_text, text_of
 from tests.engine.published import SHORT_DRAFTER, refused, write_config, write_short, write_short_dflash
 
 QWEN, LLAMA = "Qwen3-8B", "Llama-3.1-8B-Instruct"
@@ -262,11 +259,6 @@ def test_targets_that_are_no_plain_decoder(tmp_path: Path, values: Values, said:
     assert said in refused(f"{tmp_path / 'odd'}::ngram")
 
 
-def text_of(rig: Rig, method: str, budget: int, prompt: tuple[int, ...], sampling: Sampling) -> tuple[int, ...]:
-    request = Request(prompt, method=method, budget=budget, max_tokens=32, sampling=sampling)
-    return outcome(decode(request, rig.target, [rig.drafters["ngram"]][:budget])).token_ids
-
-
 @pytest.mark.parametrize("kind", ["gemma2", "gpt2", "olmo2", "phi3", "mistral"])
 def test_other_architectures_write_their_own_text(tmp_path: Path, kind: str) -> None:
     names: Values = {"gpt2": {"num_key_value_heads": None, "head_dim": None}, "mistral": {"sliding_window": 64}}
@@ -275,7 +267,8 @@ def test_other_architectures_write_their_own_text(tmp_path: Path, kind: str) -> 
     rig = load_rig(f"{target}::ngram", "float32")
     prompt = tuple(range(3, 103 if kind == "mistral" else 7))  # texts go on beyond a sliding window
     for sampling in (Sampling(), Sampling(1.0, 0, 0.95, 3)):
-        assert text_of(rig, "expand", 12, prompt, sampling) == text_of(rig, "autoregressive", 0, prompt, sampling)
+        request = Request(prompt, method="expand", budget=12, max_tokens=32, sampling=sampling)
+        assert text_of(request, rig.target, [rig.drafters["ngram"]]) == plain_text(request, rig.target)
     assert rig.target.context_limit == 600 and not any("window" in note for note in rig.notes)
 
 

@@ -1,8 +1,6 @@
 """A target larger than one GPU: where its layers go, what is said where that cannot be, and that a cache and taps in
 pieces come to the same. No test here runs on several GPUs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

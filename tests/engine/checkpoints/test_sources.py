@@ -1,7 +1,5 @@
 """Names of rigs, and what the hub answers, without a network: every failure is one sentence."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Acceptance: the walk against a naive one, the greedy limit of every rule, and what the trials record."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Several requests at once: each text is the request's own, whoever runs beside it, ends, or is dropped."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

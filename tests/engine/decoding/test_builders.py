@@ -1,8 +1,6 @@
 """Builders against brute force, against a heap, against published recursions, and at their edges; depths, masks, paths
 and packing of trees against their definitions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

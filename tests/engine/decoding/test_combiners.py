@@ -1,7 +1,5 @@
 """Combiners against paper 000's worked example, dense references and brute force."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

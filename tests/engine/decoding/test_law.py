@@ -6,8 +6,6 @@ them together; the seeds are fixed, so the outcome is too. Biased ways are run t
 reject them. That the walking methods write the very text of autoregressive decoding, cuts included, is in test_decode.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from itertools import product
 from math import erfc, sqrt

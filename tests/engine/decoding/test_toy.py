@@ -1,7 +1,5 @@
 """The toy has to be right for the tests on top of it to mean anything; the n-gram drafter against plain counting."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

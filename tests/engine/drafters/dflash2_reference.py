@@ -3,8 +3,6 @@
     python tests/engine/drafters/dflash2_reference.py   # in an environment with that package
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The block-diffusion drafter from its equations: no cache, one loop a head, attention written out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import torch

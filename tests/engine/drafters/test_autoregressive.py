@@ -1,23 +1,21 @@
 """A causal language model as a drafter, against plain passes of the same model without cache or mask."""
 
-from __future__ import annotations
-
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from transformers import Qwen3ForCausalLM
 
-from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
-from engine.decoding.outcome import outcome
 from engine.decoding.plan import Drafter
 from engine.drafters.autoregressive.drafter import AutoregressiveDrafter
 from engine.drafters.beam import Reach
 from engine.records import Lattice, Request, Sampling
 from engine.trace import encode_record
 from engine.trace.reading import decode_round
+from tests.engine.material import plain_text, run, text, text_of
 from tests.engine.small import VOCABULARY, small_config, small_drafter, small_target
 
 PROMPT = tuple(range(5, 25))
@@ -90,44 +88,41 @@ def test_the_best_nodes_of_each_depth_are_the_ones_that_go_on() -> None:
 @pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.drafter_count == 1 and row.lossless])
 def test_every_method_with_this_drafter_writes_the_autoregressive_text(method: str, sampling: Sampling) -> None:
     target, drafter = small_target(), path_drafter()
-    wanted = outcome(decode(Request(PROMPT, method="autoregressive", budget=0, max_tokens=30,
-                                    sampling=sampling), target, [])).token_ids
+    request = Request(PROMPT, method=method, max_tokens=30, sampling=sampling)
     for budget in (0, 1, 7, 33):
-        found = outcome(decode(Request(PROMPT, method=method, budget=budget, max_tokens=30,
-                                       sampling=sampling), target, [drafter])).token_ids
+        written = text_of(replace(request, budget=budget), target, [drafter])
         if METHODS[method].accept == "walk" or sampling.temperature == 0:
-            assert found == wanted
+            assert written == plain_text(request, target)
 
 
 @pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.drafter_count == 2])
 def test_drafters_of_two_kinds_serve_together(method: str) -> None:
-    target = small_target()
-    wanted = outcome(decode(Request(PROMPT, method="autoregressive", budget=0, max_tokens=30), target, [])).token_ids
+    target, request = small_target(), Request(PROMPT, method=method, max_tokens=30)
+    wanted = plain_text(request, target)
     kinds: list[Drafter] = [path_drafter(), small_drafter(target)]
     for drafters in (kinds, kinds[::-1]):
         for budget in (1, 8, 33):
-            assert outcome(decode(Request(PROMPT, method=method, budget=budget,
-                                          max_tokens=30), target, drafters)).token_ids == wanted
+            assert text_of(replace(request, budget=budget), target, drafters) == wanted
 
 
 def test_a_drafter_that_is_the_target_gets_whole_chains_accepted() -> None:
     target = small_target()
     twin = AutoregressiveDrafter(copy.deepcopy(target.model), VOCABULARY, Reach(4, 1))
-    lengths = outcome(decode(Request(PROMPT, method="expand", budget=20, max_tokens=30), target, [twin])).lengths
-    assert set(lengths[:-1]) == {5}
+    rounds = run(Request(PROMPT, method="expand", budget=20, max_tokens=30), target, [twin])
+    assert {len(round_.committed) for round_ in rounds[:-1]} == {5}
 
 
 def test_beyond_its_own_context_it_proposes_nothing_and_the_text_goes_on() -> None:
     target, model = small_target(), small_model()
     model.config.max_position_embeddings = 32
     drafter = AutoregressiveDrafter(model, VOCABULARY, Reach(4, 5))
-    wanted = outcome(decode(Request(PROMPT, method="autoregressive", budget=0, max_tokens=60), target, [])).token_ids
-    rounds = list(decode(Request(PROMPT, method="expand", budget=16, max_tokens=60), target, [drafter]))
-    assert outcome(iter(rounds)).token_ids == wanted
+    request = Request(PROMPT, method="expand", budget=16, max_tokens=60)
+    rounds = run(request, target, [drafter])
+    assert text(rounds) == plain_text(request, target)
     assert rounds[0].drafts[0].depth == 4 and rounds[-1].drafts[0].depth == 0
     assert rounds[-1].start > 32
-    for made in rounds:
-        decode_round(encode_record(made))
+    for round_ in rounds:
+        decode_round(encode_record(round_))
 
 
 def test_release_frees_the_cache() -> None:

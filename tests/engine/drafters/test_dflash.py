@@ -1,7 +1,5 @@
 """The block-diffusion drafter against a reference written from its equations, without cache, module by module."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

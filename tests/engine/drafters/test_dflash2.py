@@ -1,7 +1,5 @@
 """DFlash 2 against the published package's numbers: z-lab's ``dflash`` 0.1.0, see ``dflash2_reference.py``."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path
@@ -15,7 +13,6 @@ from torch import nn
 from engine.checkpoints.files import filled
 from engine.decoding.builders.chain import chain
 from engine.decoding.loop import decode
-from engine.decoding.outcome import outcome
 from engine.drafters.dflash.checkpoint import drafter_config
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
@@ -151,7 +148,7 @@ def test_a_run_is_recorded_with_its_transitions_and_its_what_if_is_the_run(sampl
         again = decode_round(json.loads(json.dumps(encode_record(made))))
         assert made.drafts[0].tokens.shape == (drafter.block - 1, 16, 16)
         same(again.drafts[0], made.drafts[0])
-    token_ids = outcome(iter(rounds)).token_ids
+    token_ids = committed_ids(rounds)
     text_pass = reread(request, token_ids, target)
     text = read_text(request.prompt_ids, token_ids, text_pass.features)
     known = KnownText(np.asarray(token_ids, np.int32), text.start, target.context_limit)

@@ -1,8 +1,6 @@
 """Drafters whose every slot depends on the token before it, against their formulas written out: DSpark (DeepSpec,
 speculators 0.9) and TreeFlash (ETH-DISCO/TreeFlash)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The drafter of phrases: its table, its law, the tree it grows, and what is said of a table that cannot be read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

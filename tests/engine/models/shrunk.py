@@ -1,7 +1,5 @@
 """Small random models of any causal class of transformers, and a drafter that knows half of their texts."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Sequence
@@ -182,5 +180,5 @@ class HalfKnowing:
     def release(self) -> None:
         """See ``plan.Drafter``."""
 
-    def fork(self) -> HalfKnowing:
+    def fork(self) -> "HalfKnowing":
         return HalfKnowing(self.whole, (), self.seed)

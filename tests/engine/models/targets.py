@@ -1,8 +1,6 @@
 """What Canopy says of each class of transformers that writes text: docs/targets.md, written by ``python -m
 tests.engine.models.targets`` and held to the truth by ``test_targets``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,12 +13,11 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from engine.checkpoints.loading import why_not
-from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
-from engine.decoding.outcome import outcome
 from engine.errors import RigError
 from engine.models.target import TorchTarget, largest_difference_nats, must_verify_trees
 from engine.records import Request
+from tests.engine.material import text_of
 from tests.engine.models.shrunk import HalfKnowing, shrunk, small_config_of
 
 TABLE = Path("docs/targets.md")
@@ -71,7 +68,7 @@ def text(target: TorchTarget, method: str, drafters: list[HalfKnowing]) -> tuple
     """What a method writes."""
     budget = 0 if method == "autoregressive" else 8
     request = Request(PROMPT, method=method, budget=budget, max_tokens=12)
-    return tuple(outcome(decode(request, target, drafters)).token_ids)
+    return tuple(text_of(request, target, drafters))
 
 
 def table(answers: Mapping[str, str]) -> str:

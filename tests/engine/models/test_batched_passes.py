@@ -1,7 +1,5 @@
 """One pass over several texts is a pass over each: the demo rig's target and drafters, in float32."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

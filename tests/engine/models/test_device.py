@@ -1,7 +1,5 @@
 """Inference mode is entered once a round; threads sleep at their barriers while other programs want the processors."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Generator, Iterator
 from time import monotonic, sleep

@@ -1,7 +1,5 @@
 """Weights that lie as the processor reads them, or have 4 bits, multiply as they were, and are stored once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

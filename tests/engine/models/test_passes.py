@@ -1,7 +1,5 @@
 """The fused forward pass against the reference one, and which models may take it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

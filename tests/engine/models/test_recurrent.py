@@ -1,7 +1,5 @@
 """Trees over recurrent, windowed and latent layers, against transformers' own decoding token by token."""
 
-from __future__ import annotations
-
 import shutil
 from copy import deepcopy
 from pathlib import Path
@@ -13,15 +11,14 @@ import torch
 from transformers import DynamicCache, PreTrainedModel, Qwen3_5ForConditionalGeneration
 
 from engine.checkpoints.memory import cache_bytes
-from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
-from engine.decoding.outcome import Outcome, outcome
 from engine.decoding.tree import pack, path_to
 from engine.models import recurrent
 from engine.models.recurrent import DeltaMixer
 from engine.models.target import TorchTarget
 from engine.records import DraftTree, Request, Sampling
 from engine.serving.rigs import load_rig
+from tests.engine.material import text_of
 from tests.engine.models.shrunk import VOCABULARY, HalfKnowing, cut, shrunk, small_config_of
 from tests.engine.published import TOKENIZER, write_short_dflash
 
@@ -98,26 +95,26 @@ def test_every_node_of_a_tree_stepped_by_depth_is_the_text_of_its_path(
 
 
 def written(target: TorchTarget, method: str, drafters: Any, temperature: float,
-            stop: frozenset[int] = frozenset()) -> Outcome:
+            stop: frozenset[int] = frozenset()) -> list[int]:
     budget = 0 if method == "autoregressive" else 8
     request = Request(PROMPT, method=method, budget=budget, max_tokens=24, stop_ids=stop,
                       sampling=Sampling(temperature, seed=3))
-    return outcome(decode(request, target, drafters))
+    return text_of(request, target, drafters)
 
 
 @pytest.mark.parametrize("kind", DELTA)
 def test_every_method_writes_plain_decodings_text(kind: str) -> None:
     target = TorchTarget(shrunk(kind), ())
     for temperature in (0.0, 0.9):
-        wanted = written(target, "autoregressive", [], temperature).token_ids
+        wanted = written(target, "autoregressive", [], temperature)
         assert len(set(wanted)) > 8, "a text that repeats itself proves nothing"
         drafters = [HalfKnowing(PROMPT, wanted, seed) for seed in (0, 1)]
         for method in LOSSLESS if temperature == 0 else ("ddtree", "merged"):
             got = written(target, method, drafters, temperature)
-            assert got.token_ids == wanted, method
+            assert got == wanted, method
         stop = frozenset(wanted[13:14])
-        stopped = written(target, "autoregressive", [], temperature, stop).token_ids
-        assert written(target, "ddtree", drafters, temperature, stop).token_ids == stopped != wanted
+        stopped = written(target, "autoregressive", [], temperature, stop)
+        assert written(target, "ddtree", drafters, temperature, stop) == stopped != wanted
 
 
 @pytest.mark.parametrize(("kind", "full"), [("mistral", False), ("gemma3_text", True), ("gpt_oss", True)])
@@ -126,13 +123,13 @@ def test_a_window_is_a_mask(kind: str, full: bool) -> None:
     layers: dict[str, Any] = {"layer_types": ["full_attention", *["sliding_attention"] * 3]} if full else {}
     target = TorchTarget(shrunk(kind, **layers), ())
     assert target.context_limit == 256
-    wanted = written(target, "autoregressive", [], 0.0).token_ids
+    wanted = written(target, "autoregressive", [], 0.0)
     plain = Plain(target.model, PROMPT)
     said = [plain.step(plain.cache, [token], len(PROMPT) + number) for number, token in enumerate(wanted)]
     assert [int(logits.argmax()) for logits in said[:-1]] == list(wanted[1:])
     for method in ("dflash", "ddtree", "merged"):
         drafters = [HalfKnowing(PROMPT, wanted, seed) for seed in (0, 1)]
-        assert written(target, method, drafters, 0.0).token_ids == wanted
+        assert written(target, method, drafters, 0.0) == wanted
 
 
 def test_a_multimodal_hybrid_and_its_dflash_drafter_open_as_a_rig(tmp_path: Path) -> None:
@@ -150,9 +147,9 @@ def test_a_multimodal_hybrid_and_its_dflash_drafter_open_as_a_rig(tmp_path: Path
     head = write_short_dflash(tmp_path / "head", "Qwen3-8B")
     rig = load_rig(f"{tmp_path / 'target'}::{head}", "float32")
     assert rig.target.recurrent_layers == 5 and set(rig.drafters) == {"drafter", "ngram"}
-    wanted = written(rig.target, "autoregressive", [], 0.0).token_ids
+    wanted = written(rig.target, "autoregressive", [], 0.0)
     for method in ("dflash", "ddtree", "joint"):
-        assert written(rig.target, method, [rig.drafters["drafter"], rig.drafters["ngram"]], 0.0).token_ids == wanted
+        assert written(rig.target, method, [rig.drafters["drafter"], rig.drafters["ngram"]], 0.0) == wanted
 
 
 @pytest.mark.parametrize(("kind", "changes"), [

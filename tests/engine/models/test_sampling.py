@@ -1,7 +1,5 @@
 """Temperature, top-k, top-p and the draws."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """docs/targets.md says what is true: all types, and the ten most used in every run."""
 
-from __future__ import annotations
-
 import pytest
 import transformers
 

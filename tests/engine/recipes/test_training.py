@@ -15,7 +15,6 @@ from transformers import Qwen3ForCausalLM
 
 from engine.checkpoints.files import parameters
 from engine.checkpoints.loading import load_causal, load_tokenizer
-from engine.decoding.outcome import outcome
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
 from engine.drafters.dflash.transitions import CandidateSelector
@@ -38,6 +37,7 @@ from engine.recipes.training import Run, optimizers, set_rates, train
 from engine.records import PromptRequest
 from engine.serving.live import LiveRig
 from engine.serving.rigs import load_rig
+from engine.trace import committed_ids
 from tests.engine.small import DFLASH2, VOCABULARY
 from tests.engine.small import small_config as small_target_config
 
@@ -213,7 +213,7 @@ def test_answers_are_what_plain_decoding_writes() -> None:
     live = LiveRig(load_rig("demo", "float32"))
     for item, talk, found in zip(items, talks, answered(TARGET, TOKENIZER, talks, 256), strict=True):
         with live.rounds(PromptRequest(item.prompt, method="autoregressive", budget=0, max_tokens=200)) as rounds:
-            written = outcome(rounds).token_ids
+            written = committed_ids(rounds)
         assert found is not None and found.prompt == talk.prompt
         assert TOKENIZER.decode(found.response) == TOKENIZER.decode(written) + "<|im_end|>\n"
 

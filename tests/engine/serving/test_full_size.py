@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from engine.decoding.loop import decode
-from engine.decoding.outcome import outcome
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.models.packed_linear import PackedHead
 from engine.records import Request
 from engine.serving.rigs import load_rig
+from tests.engine.material import plain_text, text_of
 from tests.engine.published import (
     DFLASH,
     TARGETS,
@@ -46,11 +45,10 @@ def test_the_full_pair_loads_drafts_as_the_reference_does_and_stays_lossless(tmp
     rig = load_rig(f"{target}::{folder}", "bfloat16")
     assert sum(value.numel() for value in rig.target.model.parameters()) > 4e9
     prompt = tuple(range(40, 60))
-    plain = outcome(decode(Request(prompt, method="autoregressive", budget=0, max_tokens=6), rig.target, [])).token_ids
+    request = Request(prompt, method="ddtree", budget=16, max_tokens=6)
     drafter = rig.drafters["drafter"]
     assert isinstance(drafter, DFlashDrafter)
-    assert len(outcome(decode(Request(prompt, method="ddtree", budget=16,
-                                      max_tokens=6), rig.target, [drafter])).token_ids) == len(plain) == 6
+    assert len(text_of(request, rig.target, [drafter])) == len(plain_text(request, rig.target)) == 6
 
     # the weights are bfloat16's, so float32 holds them exactly: the arithmetic is compared and not its rounding
     output = PackedHead(rig.target.head.float())
