@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from engine.decoding.plan import Drafter
-from engine.drafters.known_text import ReadText
-from engine.records import Lattice, Proposals
+from engine.records import Integers, Lattice, Proposals
 
 
 @runtime_checkable
@@ -36,6 +38,28 @@ class BlockDrafter(Drafter, Protocol):
     @property
     def device(self) -> torch.device:
         """The device of its weights."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReadText:
+    """Prompt and text as the target read them: token_ids (all,) int32, features (all, taps × hidden size). Anchors are
+    the text's positions from ``start`` on, ``every`` so many."""
+
+    token_ids: Integers
+    features: Tensor
+    start: int
+    every: int = 1
+
+    @property
+    def anchors(self) -> Integers:
+        """The anchors' positions, (anchors,) int32."""
+        return np.arange(self.start, len(self.token_ids), self.every, dtype=np.int32)
+
+
+def read_text(prompt_ids: Sequence[int], token_ids: Sequence[int], features: Sequence[Tensor]) -> ReadText:
+    """The features that ``replay.reread`` returns in pieces, as one text."""
+    ids = np.asarray([*prompt_ids, *token_ids], np.int32)
+    return ReadText(ids, torch.cat(list(features)), len(prompt_ids))
 
 
 @runtime_checkable

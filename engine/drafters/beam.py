@@ -1,4 +1,4 @@
-"""Grows the proposals of a drafter that sees its own path: one pass per depth, which expands the best nodes of each.
+"""Drafters that see their own path: one pass per depth, over the best nodes of the depth before.
 
 The result is a ``Lattice`` with one row per expanded node, so the loop asks for it once and every builder can read it.
 Nodes are expanded as in EAGLE-2, on which papers 000 and 001 build: the best of a depth by cumulative probability.
@@ -6,15 +6,19 @@ Nodes are expanded as in EAGLE-2, on which papers 000 and 001 build: the best of
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from copy import copy
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from engine.models.layers import additive
-from engine.records import Lattice
+from engine.models.device import in_inference_mode
+from engine.models.layers import additive, causal
+from engine.models.target import UNLIMITED
+from engine.records import Integers, Lattice
 
 
 @dataclass(frozen=True)
@@ -38,15 +42,78 @@ class Reach:
 PUBLISHED = Reach(depth=6, width=10)
 
 
-class PathModel(Protocol):
-    """A model that predicts what follows a node, and remembers the nodes that it was given before."""
+class PathDrafter(ABC):
+    """A drafter with a cache of its own, in the dtype and on the device of ``weight``.
 
-    def after_root(self, root: int) -> Tensor:
-        """Logits (1, vocabulary) float32 after the committed tokens and the root."""
+    Observed tokens wait for the next draft, whose first pass reads them with the root. The root's row is not kept: the
+    next draft reads it again, as a committed token.
+    """
 
-    def after(self, tokens: Tensor, parents: Tensor) -> Tensor:
-        """Logits (rows, vocabulary) float32 after nodes of the next depth: their tokens (rows,) int64, and the rows
-        of the last call that are their parents (rows,) int64."""
+    first_waiting = 0  # the first of the waiting tokens that a draft reads
+
+    def __init__(self, weight: Tensor, reach: Reach, limit: int = UNLIMITED) -> None:
+        self.reach, self.limit, self._weight = reach, limit, weight
+        self.release()
+
+    def begin(self, rows: int) -> None:
+        """See ``plan.Drafter``: room for ``rows`` committed positions and one draft after them."""
+        self._waiting: list[int] = []
+        self._length = 0  # rows that are kept
+
+    def observe(self, token_ids: Integers, features: Tensor) -> None:
+        """See ``plan.Drafter``. features (tokens, taps × hidden size)."""
+        self._waiting += token_ids.tolist()
+
+    def fork(self) -> Self:
+        other = copy(self)
+        other.release()
+        return other
+
+    def release(self) -> None:
+        self.begin(0)
+
+    @in_inference_mode
+    def draft(self, root: int, width: int) -> Lattice:
+        """See ``plan.Drafter``: a lattice (depth, width + 1, width), empty where the drafter's own context ends. Its
+        last row belongs to no node: cells that are not expanded lead there, and everything after it has probability 0.
+        Logprobs are those of the whole vocabulary."""
+        reach = self.reach.within(width, self.limit - self._length - len(self._waiting))
+        levels: list[BeamLevel] = []
+        scores = torch.zeros(1, device=self._weight.device)
+        tokens = parents = scores.long()
+        for depth in range(reach.depth):
+            logits = self._after(depth, tokens, parents) if depth else self._after_root(root)
+            top = logits.topk(min(reach.width, logits.shape[-1]), -1)
+            logprobs = (top.values - logits.logsumexp(-1, keepdim=True)).clamp_(max=0.0)
+            totals = (scores[:, None] + logprobs).flatten()
+            scores, best = totals.topk(min(reach.width, len(totals)))
+            follow = torch.full_like(totals, reach.width, dtype=torch.long)
+            follow[best] = torch.arange(len(best), device=follow.device)
+            levels.append(BeamLevel(top.indices, logprobs, follow.view_as(logprobs)))
+            tokens, parents = top.indices.flatten()[best], best // logprobs.shape[-1]
+        return lattice_of(levels, reach.width)
+
+    def _after_root(self, root: int) -> Tensor:
+        tokens = torch.tensor([*self._waiting[self.first_waiting:], root], device=self._weight.device)
+        positions = torch.arange(self._length, self._length + len(tokens), device=tokens.device)
+        logits = self._logits(tokens, positions, causal(len(tokens), self._length, self._weight), None)
+        kept = len(tokens) - 1
+        self._waiting, self._length = self._waiting[kept:], self._length + kept
+        self._seen = torch.ones(1, 1, dtype=torch.bool, device=tokens.device)  # which row of the draft sees which
+        return logits
+
+    def _after(self, depth: int, tokens: Tensor, parents: Tensor) -> Tensor:
+        itself = torch.eye(len(parents), dtype=torch.bool, device=parents.device)
+        self._seen = torch.cat([self._seen[parents], itself], -1)
+        mask = additive(self._seen, self._length, self._weight)
+        return self._logits(tokens, torch.full_like(tokens, self._length + depth), mask, parents)
+
+    @abstractmethod
+    def _logits(self, tokens: Tensor, positions: Tensor, mask: Tensor, parents: Tensor | None) -> Tensor:
+        """Logits (n, vocabulary) float32 of a pass over tokens (n,) int64 at positions (n,), whose rows lie after those
+        of the pass before; ``mask`` (1, 1, n, all rows so far) is additive. ``parents`` (n,) int64 are their rows in
+        the pass before. Without parents it is the first pass of a draft: its rows lie after the ``_length`` kept ones,
+        and only the last one's logits (1, vocabulary) are returned."""
 
 
 class BeamLevel(NamedTuple):
@@ -57,37 +124,9 @@ class BeamLevel(NamedTuple):
     follow: Tensor
 
 
-def grow(model: PathModel, root: int, reach: Reach) -> Lattice:
-    """The lattice of ``reach``: (depth, width + 1, width). Its last row belongs to no node: cells that are not expanded
-    lead there, and everything after it has probability 0. Logprobs are those of the whole vocabulary."""
-    if reach.depth == 0:
-        return nothing()
-    levels: list[BeamLevel] = []
-    logits = model.after_root(root)
-    scores = logits.new_zeros(1)
-    for depth in range(reach.depth):
-        top = logits.topk(min(reach.width, logits.shape[-1]), -1)
-        logprobs = (top.values - logits.logsumexp(-1, keepdim=True)).clamp_(max=0.0)
-        totals = (scores[:, None] + logprobs).flatten()
-        best = totals.topk(min(reach.width, len(totals)))
-        follow = torch.full_like(totals, reach.width, dtype=torch.long)
-        follow[best.indices] = torch.arange(len(best.indices), device=follow.device)
-        levels.append(BeamLevel(top.indices, logprobs, follow.view_as(logprobs)))
-        if depth + 1 < reach.depth:
-            scores = best.values
-            logits = model.after(top.indices.flatten()[best.indices], best.indices // logprobs.shape[-1])
-    return on_host(levels, reach.width)
-
-
-def nothing() -> Lattice:
-    """The empty lattice, of depth 0, for a drafter that proposes nothing."""
-    zero = np.zeros((0, 1, 1), np.int32)
-    return Lattice(zero, np.zeros((0, 1, 1), np.float32), zero)
-
-
-def on_host(levels: list[BeamLevel], width: int) -> Lattice:
+def lattice_of(levels: list[BeamLevel], width: int) -> Lattice:
     """Levels of up to ``width`` rows as one lattice on the host; what leads to row ``width`` leads nowhere."""
-    shape = len(levels), width + 1, levels[0].tokens.shape[-1]
+    shape = len(levels), width + 1, levels[0].tokens.shape[-1] if levels else 1
     tokens, follow = np.zeros(shape, np.int32), np.full(shape, width, np.int32)
     logprobs = np.full(shape, -np.inf, np.float32)
     for depth, level in enumerate(levels):
@@ -96,17 +135,3 @@ def on_host(levels: list[BeamLevel], width: int) -> Lattice:
         logprobs[depth, :rows] = level.logprobs.cpu().numpy()
         follow[depth, :rows] = level.follow.cpu().numpy()
     return Lattice(tokens, logprobs, follow)
-
-
-class Ancestry:
-    """Which rows each row of a growing tree sees: all committed ones, its ancestors and itself."""
-
-    def __init__(self, committed: int, like: Tensor) -> None:
-        self._committed, self._like = committed, like
-        self._seen = torch.ones(1, 1, dtype=torch.bool, device=like.device)
-
-    def mask(self, parents: Tensor) -> Tensor:
-        """Additive mask (1, 1, rows, committed + all rows so far) of the next depth; ``parents`` as in ``after``."""
-        itself = torch.eye(len(parents), dtype=torch.bool, device=parents.device)
-        self._seen = torch.cat([self._seen[parents], itself], -1)
-        return additive(self._seen, self._committed, self._like)

@@ -5,18 +5,21 @@ A plan is made from configs alone, so a misfit is reported before anything large
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from torch import Tensor
 from transformers import PreTrainedConfig
 
 from engine.checkpoints.files import display_name, read_config
-from engine.decoding.plan import Drafter
+from engine.decoding.plan import BatchDrafter, Drafter
 from engine.errors import RigError
+from engine.models.passes import STEADY_ROPES
 from engine.models.target import TorchTarget
+from engine.records import Integers, Lattice
 from engine.registry import Table
 
 
@@ -37,6 +40,34 @@ class DrafterPlan:
     load: Callable[[TorchTarget], Drafter]
     sees_path: bool = True
     thinking: bool = True
+
+
+class NarrowedDrafter:
+    """A drafter that reads only some of the target's taps, where other drafters of the rig need more: it selects the
+    feature columns (n,) int64 that the drafter inside was trained on, in its order."""
+
+    def __init__(self, inside: Drafter, columns: Tensor) -> None:
+        self.inside, self.columns = inside, columns
+        self.begin, self.draft, self.release = inside.begin, inside.draft, inside.release
+
+    def observe(self, token_ids: Integers, features: Tensor) -> None:
+        """See ``plan.Drafter``. features (tokens, all taps × hidden size)."""
+        self.inside.observe(token_ids, features.index_select(-1, self.columns))
+
+    def fork(self) -> NarrowedDrafter:
+        return NarrowedDrafter(self.inside.fork(), self.columns)
+
+    @property
+    def weights(self) -> object:
+        return self.inside.weights if isinstance(self.inside, BatchDrafter) else self.inside
+
+    def draft_batch(self, forks: Sequence[NarrowedDrafter], roots: Sequence[int], widths: Sequence[int]
+                       ) -> list[Lattice]:
+        """See ``plan.BatchDrafter``; one draft after another where the drafter inside has no drafts in one pass."""
+        inside = [fork.inside for fork in forks]
+        if isinstance(self.inside, BatchDrafter):
+            return self.inside.draft_batch(inside, roots, widths)
+        return [drafter.draft(*arguments) for drafter, *arguments in zip(inside, roots, widths, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -124,9 +155,13 @@ def must_count(folder: Path, values: Mapping[str, Any], name: str) -> None:
                        "above 0, without quotes.")
 
 
-def nested(rope: Mapping[str, Any]) -> str:
-    """The reason to refuse rotary parameters that differ between kinds of layers; empty where they do not."""
-    return ", ".join(name for name, value in rope.items() if isinstance(value, Mapping))
+def unsteady_rope(config: PreTrainedConfig) -> dict[str, object]:
+    """Rotary parameters that no drafter follows, for ``must_know``: ones that differ between kinds of layers, and a
+    kind whose angles depend on the text's length."""
+    rope = config.rope_parameters or {}
+    kind = rope.get("rope_type", "default")
+    return {"rope_parameters": ", ".join(name for name, value in rope.items() if isinstance(value, Mapping)),
+            "rope_type": "" if kind in STEADY_ROPES else kind}
 
 
 def off(value: object) -> bool:

@@ -17,9 +17,8 @@ from torch import Tensor, nn
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
 
 from engine.decoding.builders.chain import best_cells
-from engine.drafters.abilities import BlockDrafter
+from engine.drafters.abilities import BlockDrafter, ReadText
 from engine.drafters.dflash.positions import Manner, proposals, usual
-from engine.drafters.known_text import ReadText
 from engine.lab.findings import (
     FINE,
     SUSPICIOUS,

@@ -12,8 +12,7 @@ from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import MOST_AUTO
 from engine.decoding.methods import METHODS, method_named
 from engine.decoding.plan import Drafter
-from engine.drafters.abilities import ReplayDrafter
-from engine.drafters.known_text import ReadText, read_text
+from engine.drafters.abilities import ReadText, ReplayDrafter, read_text
 from engine.errors import RequestError
 from engine.lab.planning import tidy_budgets
 from engine.lab.replay import Grower, KnownText, TextPass, reread

@@ -8,6 +8,7 @@ own path alone; so a window is a mask, whatever its size and whichever layers ha
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from inspect import getsource
 from typing import Any
 
@@ -31,21 +32,12 @@ def tree_mask(*, mask_function: Any, attention_mask: Tensor, dtype: torch.dtype,
     return torch.zeros(1, 1, rows, slots, dtype=dtype, device=seen.device).masked_fill_(~seen, -torch.inf)
 
 
-def fused_mask(**named: Any) -> Tensor | None:
-    """The mask of fused attention: that of a tree, or transformers' own."""
-    mask: Tensor | None = (tree_mask if is_tree(named["attention_mask"]) else sdpa_mask)(**named)
-    return mask
-
-
-def eager_or_tree_mask(**named: Any) -> Tensor:
-    """The same of attention in single steps."""
-    mask: Tensor = (tree_mask if is_tree(named["attention_mask"]) else eager_mask)(**named)
-    return mask
-
-
-def is_tree(mask: Tensor | None) -> bool:
-    """Whether a mask says which slots lie on whose path."""
-    return mask is not None and mask.ndim == 3
+def tree_mask_or(usual: Callable[..., Any]) -> Callable[..., Any]:
+    """The builder of a tree's mask, where ``attention_mask`` says which slots lie on whose path, else the usual one."""
+    def build(**named: Any) -> Any:
+        given = named["attention_mask"]
+        return (tree_mask if given is not None and given.ndim == 3 else usual)(**named)
+    return build
 
 
 def eager_attention(module: Any, *states: Any, **named: Any) -> Any:
@@ -55,8 +47,8 @@ def eager_attention(module: Any, *states: Any, **named: Any) -> Any:
 
 AttentionInterface.register(FUSED, sdpa_attention_forward)
 AttentionInterface.register(EAGER, eager_attention)
-AttentionMaskInterface.register(FUSED, fused_mask)
-AttentionMaskInterface.register(EAGER, eager_or_tree_mask)
+AttentionMaskInterface.register(FUSED, tree_mask_or(sdpa_mask))
+AttentionMaskInterface.register(EAGER, tree_mask_or(eager_mask))
 
 
 def takes_tree_masks(model: PreTrainedModel) -> bool:

@@ -81,7 +81,7 @@ def verification(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64],
     else:
         choice, left = choices(logits, sampling, draws)
         source = ChoiceStatistics(choice.cpu().numpy().astype(np.int32),
-                                lambda: described(logits, choice, left, tokens, parents))
+                                  lambda: described(logits, choice, left, tokens, parents))
     return LazyVerification(source) if logits.numel() <= WAITING else source.described()
 
 
@@ -133,25 +133,37 @@ class ChoiceStatistics:
 
 @torch.inference_mode()
 def described(logits: Tensor, choice: Tensor, left: Tensor | None, tokens: Integers, parents: Integers) -> Verification:
-    """Choices and their ``statistics``, computed on the device, as host arrays."""
+    """The results of ``choices`` from logits (rows, vocabulary) with their statistics, as host arrays."""
     if logits.device.type == "cpu" and left is None:
         return _greedy_on_cpu(logits.float().numpy(), choice.numpy(), tokens, parents)
-    rows = statistics(logits.float(), choice, left, torch.from_numpy(tokens).to(logits.device).long(),
-                       torch.from_numpy(parents).to(logits.device).long())
-    return on_host(choice.cpu().numpy().astype(np.int32), rows.cpu().numpy(), tokens, parents)
+    logits = logits.float()
+    offers, above = (torch.from_numpy(numbers).to(logits.device).long() for numbers in (tokens, parents))
+    best = choice if left is None else likeliest(logits)
+    masses, first = logits.softmax(-1), best[:, None]
+    top = logits.gather(-1, first)[:, 0]
+    total = top - masses.gather(-1, first)[:, 0].log()  # log of the sum of exponentials
+    entropy = (total - torch.linalg.vecdot(masses, logits)).clamp_(min=0)
+    offered = logits[above, offers] - total[above]
+    if left is None:
+        logprobs, processed_offer = top - total, torch.where(offers == choice[above], 0.0, -torch.inf)
+    else:
+        logprobs, processed_offer = logits.gather(-1, choice[:, None])[:, 0] - total, left[above, offers]
+    second = logits.scatter(-1, first, -torch.inf).amax(-1)
+    rows = torch.stack([logprobs, entropy, top - second, offered, processed_offer]).cpu().numpy()
+    rows[3:, 0] = 0
+    return Verification(choice.cpu().numpy().astype(np.int32), *rows)
 
 
 def _greedy_on_cpu(logits: Floats, best: NDArray[np.intp], tokens: Integers, parents: Integers) -> Verification:
-    """``statistics`` at temperature 0 in numpy: a call takes a fifth of torch's time, and torch's threads would wait
-    for one another when two Python threads call them."""
+    """The same in numpy: a call takes a fifth of torch's time, and torch's threads would wait for one another when two
+    Python threads call them."""
     rows = max(1, LOGITS_PER_BATCH // logits.shape[-1])
     batches = [_row_statistics(logits[start:start + rows], best[start:start + rows])
-             for start in range(0, len(logits), rows)]
+               for start in range(0, len(logits), rows)]
     top, total, entropy, gap = np.concatenate(batches, axis=1)
     logprobs = 0 - np.log(total)
     offered = logits[parents, tokens] - top[parents] + logprobs[parents]
-    processed_offer = np.zeros(len(tokens), np.float32)
-    processed_offer[tokens != best[parents]] = -np.inf
+    processed_offer = np.where(tokens == best[parents], np.float32(0), np.float32(-np.inf))
     offered[0] = processed_offer[0] = 0
     return Verification(best.astype(np.int32), logprobs, entropy, gap, offered, processed_offer)
 
@@ -167,30 +179,3 @@ def _row_statistics(logits: Floats, best: NDArray[np.intp]) -> Floats:
     entropy = np.maximum(np.log(total) - np.vecdot(masses, below) / total, 0)
     below[every, best] = -np.inf
     return np.stack([top, total, entropy, -below.max(-1)])
-
-
-def statistics(logits: Tensor, choice: Tensor, left: Tensor | None, tokens: Tensor, parents: Tensor) -> Tensor:
-    """The statistics (4 or 5, rows) float32, see ``on_host``, of the results of ``choices``. logits (rows, vocabulary)
-    float32; choice, tokens and parents (rows,) int64."""
-    best = choice if left is None else likeliest(logits)
-    masses = logits.softmax(-1)
-    first = best[:, None]
-    top = logits.gather(-1, first)[:, 0]
-    total = top - masses.gather(-1, first)[:, 0].log()  # log of the sum of exponentials
-    entropy = (total - torch.linalg.vecdot(masses, logits)).clamp_(min=0)
-    offered = logits[parents, tokens] - total[parents]
-    logprobs, processed_offer = top - total, []
-    if left is not None:
-        logprobs, processed_offer = logits.gather(-1, choice[:, None])[:, 0] - total, [left[parents, tokens]]
-    second = logits.scatter(-1, first, -torch.inf).amax(-1)
-    return torch.stack([logprobs, entropy, top - second, offered, *processed_offer])
-
-
-def on_host(choice: Integers, rows: Floats, tokens: Integers, parents: Integers) -> Verification:
-    """The record of choices (rows,) int32 and statistics (5, rows) float32: the other fields of ``Verification`` in its
-    order; or (4, rows), without the last, which at temperature 0 follows from the choices."""
-    fields = list(rows)
-    if len(fields) == 4:
-        fields.append(np.where(tokens == choice[parents], np.float32(0), np.float32(-np.inf)))
-    fields[3][0] = fields[4][0] = 0
-    return Verification(choice, *fields)

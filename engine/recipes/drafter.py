@@ -29,8 +29,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3Config, Qwen3ForCausalLM
 
+from engine.drafters.dflash.lattices import CandidateSelector
 from engine.drafters.dflash.model import DFlashModel
-from engine.drafters.dflash.transitions import CandidateSelector
 from engine.recipes.answers import OwnAnswers
 from engine.recipes.batches import Batch, Blocks, BlockShape, RowShape, block_mask, lay_blocks, make_batch
 from engine.recipes.corpus.mixture import DRAFTER_FINISH_SHARES, DRAFTER_OWN_SHARES, DRAFTER_SHARES, Shares

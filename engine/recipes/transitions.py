@@ -21,7 +21,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from engine.drafters.dflash.drafter import DFlashDrafter
-from engine.drafters.dflash.marginals import marginals
+from engine.drafters.dflash.lattices import marginals
 from engine.machine.threads import settle
 from engine.records import Lattice, PromptRequest
 from engine.requests.prompts import read_prompts

@@ -23,9 +23,8 @@ from engine.checkpoints.memory import ALONE, Opening, places_of
 from engine.checkpoints.sources import fetch, packaged
 from engine.decoding.methods import PATH, method_named
 from engine.decoding.plan import Drafter
-from engine.drafters.kinds import DrafterPlan, TargetFacts, planned
-from engine.drafters.narrowed import NarrowedDrafter
-from engine.drafters.ngram.drafter import NGramDrafter
+from engine.drafters.kinds import DrafterPlan, NarrowedDrafter, TargetFacts, planned
+from engine.drafters.ngram import NGramDrafter
 from engine.errors import RequestError, RigError
 from engine.models.target import TorchTarget, must_verify_trees
 from engine.records import Precision

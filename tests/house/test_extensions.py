@@ -55,7 +55,7 @@ def strolling(tree, verification, residual, random):
     "engine/drafters/echo/checkpoint.py": '''
 """What an echo checkpoint may say: nothing but that it is one."""
 from engine.drafters.kinds import DrafterPlan, Kind
-from engine.drafters.ngram.drafter import NGramDrafter
+from engine.drafters.ngram import NGramDrafter
 
 echo = Kind(recognises=lambda values: values.get("model_type") == "echo",
             plan=lambda folder, target: DrafterPlan((), lambda made: NGramDrafter(target.config.vocab_size)))

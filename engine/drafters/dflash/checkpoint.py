@@ -29,7 +29,7 @@ from engine.drafters.kinds import (
     must_fit,
     must_know,
     must_tap,
-    nested,
+    unsteady_rope,
 )
 from engine.errors import RigError
 from engine.models.packed_linear import PackedHead
@@ -48,7 +48,6 @@ FAMILIES: Mapping[str, tuple[tuple[str, ...], int]] = MappingProxyType({
 MARKOV_HEADS = ("vanilla", "gated")
 SPECULATORS = frozenset({"dflash", "dflash2", "dspark"})  # of the algorithms in the format of speculators
 NOT_DRAFTING = "confidence_head."  # guesses how far a chain is accepted; a tree has the probability of every node
-ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # kinds whose angles do not depend on the text's length
 # Sizes that mean nothing where the option that they belong to is switched off.
 COMPANIONS: Mapping[str, str] = MappingProxyType({
     "swa_window_size": "use_swa", "conv_group_size": "conv_kernel_size", "selector_top_k": "selector_rank",
@@ -118,30 +117,22 @@ def drafter_config(folder: Path) -> Qwen3Config:
     """The drafter's config with its family and all of its own options in ``dflash_config``, wherever the checkpoint
     keeps them."""
     values = _plain(folder, read_config(folder))
-    options, family = _options(folder, values), family_of(values)
-    named_options = {*NEEDED, *SCALES, *FAMILIES[family][0]}
-    known = PreTrainedConfig().to_dict().keys() | Qwen3Config().to_dict().keys() | SILENT | named_options
+    family = family_of(values)
+    options = _options(folder, values, family)
+    own = {*NEEDED, *SCALES, *FAMILIES[family][0]}
+    known = PreTrainedConfig().to_dict().keys() | Qwen3Config().to_dict().keys() | SILENT | own
     _refuse(folder, {name: value for name, value in values.items() if name not in known})
-    _refuse(folder, {
-        name: value for name, value in options.items() if name not in named_options | {"num_target_layers", "causal"}})
+    _refuse(folder, {name: value for name, value in options.items()
+                     if name not in own | {"num_target_layers", "causal"}})
     config = Qwen3Config(**{key: value for key, value in values.items() if key not in ("auto_map", "dflash_config")})
+    _refuse_model(folder, config, values)
     if values.get("is_causal") is not None:
         options["causal"] = values["is_causal"]
     elif options.get("causal_head"):
         options["causal"] = True
-    _refuse_model(folder, config, values)
-    if family == "DFlash 2":
-        _must_divide(folder, config, options)
-    if family == "TreeFlash":
-        must_be(folder, {"treeflash_config": options["treeflash_config"]}, dict, "an object")
-        correction = options["treeflash_config"].get("ar_approximation")
-        must_know(folder, {"ar_approximation": "" if correction == "swiglu" else correction})
-        options["ar_approximation"] = correction
-    if family == "DSpark":
-        must_be(folder, {"markov_rank": options["markov_rank"]}, int, "a whole number")
-        options.setdefault("sample_from_anchor", True)
-        head = options.get("markov_head_type")
-        must_know(folder, {"markov_head_type": head if options["markov_rank"] and head not in MARKOV_HEADS else ""})
+    check = {"DFlash 2": _must_divide, "TreeFlash": _read_correction, "DSpark": _read_markov_head}.get(family)
+    if check:
+        check(folder, config, options)
     config.block_size, config.dflash_config = options.pop("block_size"), {**options, "family": family}
     return config
 
@@ -170,33 +161,28 @@ def _plain(folder: Path, values: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**layer, **rest, "dflash_config": options}
 
 
-def _options(folder: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+def _options(folder: Path, values: Mapping[str, Any], family: str) -> dict[str, Any]:
     """The drafter's own options from both places; RigError where a necessary one is missing or of the wrong kind."""
     inner = values.get("dflash_config") or {}
     must_be(folder, {"dflash_config": inner}, dict, "an object")
-    family = family_of(values)
     family_options, needed = FAMILIES[family]
-    options = {**{name: values[name] for name in (*NEEDED, *SCALES, *family_options, "num_target_layers")
-                  if name in values},
-               **inner}
+    outer = (*NEEDED, *SCALES, *family_options, "num_target_layers")
+    options: dict[str, Any] = {name: values[name] for name in outer if name in values} | inner
     for name in (*NEEDED, *family_options[:needed]):
         if options.get(name) is None:
             raise RigError(f"config.json in {display_name(folder)} names no {name}, without which no {family} drafter "
                            "runs.")
     must_be(folder, {"target_layer_ids": options["target_layer_ids"]}, list, "a list of layers")
     must_be(folder, {name: options[name] for name in ("mask_token_id", "block_size")}, int, "a whole number")
-    for name in SCALES:
-        if options.get(name) is None:
-            options.pop(name, None)
-        else:
-            must_be(folder, {name: options[name]}, (int, float), "a number")
+    options = {name: value for name, value in options.items() if name not in SCALES or value is not None}
+    must_be(folder, {name: options[name] for name in SCALES if name in options}, (int, float), "a number")
     if options["block_size"] < 2:
         raise RigError(f"config.json in {display_name(folder)} has block_size {options['block_size']}; it has to be 2 "
                        "or more.")
     return options
 
 
-def _must_divide(folder: Path, config: Qwen3Config, options: Mapping[str, Any]) -> None:
+def _must_divide(folder: Path, config: Qwen3Config, options: dict[str, Any]) -> None:
     """RigError where DFlash 2's sizes are none, or do not fit the model's."""
     for name in DFLASH2:
         must_count(folder, options, name)
@@ -206,6 +192,21 @@ def _must_divide(folder: Path, config: Qwen3Config, options: Mapping[str, Any]) 
     if options["selector_top_k"] > config.vocab_size:
         raise RigError(f"config.json in {display_name(folder)} has selector_top_k {options['selector_top_k']}; the "
                        f"vocabulary has {config.vocab_size} tokens.")
+
+
+def _read_correction(folder: Path, config: Qwen3Config, options: dict[str, Any]) -> None:
+    """Put TreeFlash's correction by the token before among the options; RigError for one of another kind."""
+    must_be(folder, {"treeflash_config": options["treeflash_config"]}, dict, "an object")
+    options["ar_approximation"] = correction = options["treeflash_config"].get("ar_approximation")
+    must_know(folder, {"ar_approximation": "" if correction == "swiglu" else correction})
+
+
+def _read_markov_head(folder: Path, config: Qwen3Config, options: dict[str, Any]) -> None:
+    """Complete DSpark's options; RigError for a Markov head of another kind."""
+    must_be(folder, {"markov_rank": options["markov_rank"]}, int, "a whole number")
+    options.setdefault("sample_from_anchor", True)
+    head = options.get("markov_head_type")
+    must_know(folder, {"markov_head_type": head if options["markov_rank"] and head not in MARKOV_HEADS else ""})
 
 
 def _refuse(folder: Path, options: Mapping[str, Any]) -> None:
@@ -218,18 +219,16 @@ def _refuse(folder: Path, options: Mapping[str, Any]) -> None:
 
 def _refuse_model(folder: Path, config: Qwen3Config, values: Mapping[str, Any]) -> None:
     """Refuse fields of the model itself that the drafter's code does not follow."""
-    rope = config.rope_parameters or {}
     kinds = set(config.layer_types or ["full_attention"])
-    slides = "sliding_attention" in kinds
+    slides, turned = "sliding_attention" in kinds, (config.rope_parameters or {}).get("partial_rotary_factor", 1.0)
+    vocabulary = values.get("draft_vocab_size")
     must_know(folder, {
         "layer_types": ", ".join(sorted(kinds - {"full_attention", "sliding_attention"})),
         "sliding layers without a sliding_window": slides and not config.sliding_window,
-        "draft_vocab_size": "" if values.get("draft_vocab_size") in (None, config.vocab_size) else values[
-            "draft_vocab_size"],
+        "draft_vocab_size": "" if vocabulary == config.vocab_size else vocabulary,
         "quantization_config": "quantised weights" if values.get("quantization_config") else "",
-        "rope_parameters": nested(rope),
-        "rope_type": "" if rope.get("rope_type", "default") in ROPES else rope["rope_type"],
-        "partial_rotary_factor": "" if rope.get("partial_rotary_factor", 1.0) == 1.0 else rope["partial_rotary_factor"],
+        "partial_rotary_factor": "" if turned == 1.0 else turned,
+        **unsteady_rope(config),
         "hidden_act": "" if config.hidden_act == "silu" else config.hidden_act})
 
 

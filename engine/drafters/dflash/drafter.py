@@ -10,14 +10,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding as rows_of
 
-from engine.drafters.dflash.marginals import marginals
+from engine.drafters.abilities import ReadText
+from engine.drafters.dflash.lattices import marginals, transitions
 from engine.drafters.dflash.model import EVERYTHING, DFlashLayer, DFlashModel, Sight, convolved
 from engine.drafters.dflash.positions import proposals
-from engine.drafters.dflash.transitions import grown
-from engine.drafters.known_text import ReadText
 from engine.models.device import in_inference_mode
 from engine.models.layers import KeysValues, Layer, Rotation, Rotations, View, apply_rotary, norm_of
 from engine.models.packed_linear import PackedHead, PackedLinear, side_by_side
+from engine.models.passes import whole
 from engine.records import Integers, Lattice, Proposals
 
 
@@ -41,27 +41,22 @@ class DFlashDrafter:
     def __init__(self, model: DFlashModel, embedding: nn.Embedding, head: PackedHead) -> None:
         self.model = model.eval()
         self.embedding, self.head = embedding, head
-        self.block: int = model.config.block_size
-        self.mask_id: int = model.config.dflash_config["mask_token_id"]
+        config, options = model.config, model.config.dflash_config
+        self.block: int = config.block_size
+        self.mask_id: int = options["mask_token_id"]
+        self.device: torch.device = model.fc.weight.device
         kind = Layer if model.layers[0].attention_conv is None else BlockLayer
-        self.layers = [kind(layer, model.config.head_dim) for layer in model.layers]
+        self.layers = [kind(layer, config.head_dim) for layer in model.layers]
         self.norm, self._fused_norm = norm_of(model.norm), norm_of(model.hidden_norm)
         self._fuse, self._keys_values = PackedLinear(side_by_side([model.fc])), KeysValues(self.layers)
-        options = model.config.dflash_config
         self._scale, self._multiplier, self._cap = (
             options.get("input_embedding_scale", 1.0), options.get("output_multiplier", 1.0),
             options.get("final_logit_softcapping"))
         self._block = torch.full((self.block,), self.mask_id, device=self.device)
-        self.rotations = Rotations(model.rotary_emb, model.norm.weight, model.config.max_position_embeddings)
+        self.rotations = Rotations(model.rotary_emb, model.norm.weight, config.max_position_embeddings)
         self._partial = set(model.sights) - {EVERYTHING}
-        self._groups = model.config.num_attention_heads // model.config.num_key_value_heads
-        self._context = torch.empty(0)
-        self._length = 0
-
-    @property
-    def device(self) -> torch.device:
-        """The device that the drafter runs on."""
-        return self.model.fc.weight.device
+        self._groups = config.num_attention_heads // config.num_key_value_heads
+        self.release()
 
     @in_inference_mode
     def begin(self, rows: int) -> None:
@@ -71,31 +66,65 @@ class DFlashDrafter:
         self._context = self.model.fc.weight.new_empty(
             config.num_hidden_layers, 2, config.num_key_value_heads, rows + self.block, config.head_dim)
 
+    def release(self) -> None:
+        self._context, self._length = torch.empty(0), 0
+
+    def fork(self) -> DFlashDrafter:
+        other = copy(self)
+        other._block = self._block.clone()
+        other.release()
+        return other
+
+    @property
+    def weights(self) -> object:
+        return self.model
+
     @in_inference_mode
     def observe(self, token_ids: Integers, features: Tensor) -> None:
         """See ``plan.Drafter``. features (tokens, taps × hidden size) become keys and values of each layer."""
         end = self._length + len(token_ids)
-        keys, values = self.context_of(features)
+        keys, values = self._keys_values.of(self._fused_norm(self._fuse(features)))
         keys = apply_rotary(keys, self.rotations.span(self._length, end))
         self._context[:, 0, :, self._length:end] = keys.transpose(1, 2)
         self._context[:, 1, :, self._length:end] = values.transpose(1, 2)
         self._length = end
 
-    def context_of(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys before rotary embedding, and values, that features (rows, taps × hidden size) add to every layer: each
-        (layers, rows, kv heads, head size)."""
-        return self._keys_values.of(self._fused_norm(self._fuse(features)))
-
-    @in_inference_mode
     def draft(self, root: int, width: int) -> Lattice:
         """See ``plan.Drafter``: a lattice of block − 1 depths, or as many as the block where its root proposes too. One
         row each (paper 002, section 3) or, of a drafter that scores transitions, one for each predecessor."""
-        end = self._length + self.block
-        hidden, rotation = self.embedded(self._rooted(root)), self.rotations.span(self._length, end)
-        masks = self._masks(end)
-        for layer, sight, room in zip(self.layers, self.model.sights, self._context[:, :, :, :end], strict=True):
-            hidden = layer.run(hidden, rotation, [View(self.block, room, masks[sight])])
-        return self.lattices(self.model.proposing(hidden[None]), self._block[None, 0], width)[0]
+        return self.draft_batch([self], [root], [width])[0]
+
+    @in_inference_mode
+    def draft_batch(self, forks: Sequence[DFlashDrafter], roots: Sequence[int], widths: Sequence[int]
+                       ) -> list[Lattice]:
+        """See ``plan.BatchDrafter``: one block after another, each over its own context."""
+        ends = [fork._length + self.block for fork in forks]
+        tokens = whole([fork._rooted(root) for fork, root in zip(forks, roots, strict=True)])
+        spans = [self.rotations.span(end - self.block, end) for end in ends]
+        rotation = whole([cosines for cosines, _ in spans]), whole([sines for _, sines in spans])
+        masks, hidden = [self._masks(end) for end in ends], self.embedded(tokens)
+        for number, (layer, sight) in enumerate(zip(self.layers, self.model.sights, strict=True)):
+            hidden = layer.run(hidden, rotation, [
+                View(self.block, fork._context[number, :, :, :end], mask[sight])
+                for fork, end, mask in zip(forks, ends, masks, strict=True)])
+        proposed = self.model.proposing(hidden.unflatten(0, (len(forks), self.block)))
+        lattices = self.lattices(proposed, tokens[::self.block], max(widths))
+        return [lattice.narrowed(width) for lattice, width in zip(lattices, widths, strict=True)]
+
+    def _rooted(self, root: int) -> Tensor:
+        """The block's tokens, (block,) int64: the root, then mask tokens."""
+        self._block[0] = root
+        return self._block
+
+    def _masks(self, end: int) -> dict[Sight, Tensor | None]:
+        """The mask of a block that ends at ``end``, for each sight among the layers; see ``Layer.run``."""
+        masks: dict[Sight, Tensor | None] = {EVERYTHING: None}
+        for sight in self._partial:
+            places = torch.arange(end, device=self.device)
+            hidden = ~sight.of(places[-self.block:], places)
+            mask = self.model.fc.weight.new_zeros(self.block, end).masked_fill_(hidden, -torch.inf)
+            masks[sight] = mask.repeat(self._groups, 1)[None, None]
+        return masks
 
     def embedded(self, tokens: Tensor) -> Tensor:
         """What slots of these tokens (…,) start as, (…, hidden size): rows of the target's embedding as they are
@@ -126,54 +155,7 @@ class DFlashDrafter:
             assert bias is not None
             biased: Tensor = logits[block, slot] + bias(last, predecessors)
             return biased
-        return [grown(partial(after, block), hidden.shape[1], root, width) for block, root in enumerate(roots)]
-
-    @property
-    def weights(self) -> object:
-        return self.model
-
-    @in_inference_mode
-    def draft_batch(self, forks: Sequence[DFlashDrafter], roots: Sequence[int], widths: Sequence[int]
-                       ) -> list[Lattice]:
-        """See ``plan.BatchDrafter``: one block after another, each over its own context."""
-        ends = [fork._length + self.block for fork in forks]
-        tokens = torch.cat([fork._rooted(root) for fork, root in zip(forks, roots, strict=True)])
-        hidden = self.embedded(tokens)
-        spans = [self.rotations.span(end - self.block, end) for end in ends]
-        rotation = torch.cat([cosines for cosines, _ in spans]), torch.cat([sines for _, sines in spans])
-        masks = [self._masks(end) for end in ends]
-        for number, (layer, sight) in enumerate(zip(self.layers, self.model.sights, strict=True)):
-            hidden = layer.run(hidden, rotation, [
-                View(self.block, fork._context[number, :, :, :end], mask[sight])
-                for fork, end, mask in zip(forks, ends, masks, strict=True)])
-        proposed = self.model.proposing(hidden.unflatten(0, (len(forks), self.block)))
-        whole = self.lattices(proposed, tokens[::self.block], max(widths))
-        return [lattice.narrowed(width) for lattice, width in zip(whole, widths, strict=True)]
-
-    def _rooted(self, root: int) -> Tensor:
-        """The block's tokens, (block,) int64: the root, then mask tokens."""
-        self._block[0] = root
-        return self._block
-
-    def fork(self) -> DFlashDrafter:
-        other = copy(self)
-        other._block = self._block.clone()
-        other.release()
-        return other
+        return [transitions(partial(after, block), hidden.shape[1], root, width) for block, root in enumerate(roots)]
 
     def proposals(self, text: ReadText, width: int) -> Proposals:
         return proposals(self, text, width)
-
-    def _masks(self, end: int) -> dict[Sight, Tensor | None]:
-        """The mask of a block that ends at ``end``, for each sight among the layers; see ``Layer.run``."""
-        masks: dict[Sight, Tensor | None] = {EVERYTHING: None}
-        for sight in self._partial:
-            places = torch.arange(end, device=self.device)
-            hidden = ~self.model.seen(sight, places[-self.block:], places)
-            mask = self.model.fc.weight.new_zeros(self.block, end).masked_fill_(hidden, -torch.inf)
-            masks[sight] = mask.repeat(self._groups, 1)[None, None]
-        return masks
-
-    def release(self) -> None:
-        self._context = torch.empty(0)
-        self._length = 0

@@ -6,7 +6,7 @@ causal, and every slot sees the target's features of the committed positions bef
 layer as further keys and values. Embedding and output head are the target's.
 
 DFlash 2 (z-lab's ``dflash`` 0.1.0) adds a convolution around each attention and MLP, and a candidate selector
-(``transitions.py``); its checkpoints name the sizes of both. In DSpark every slot proposes the token *after* its own
+(``lattices.py``); its checkpoints name the sizes of both. In DSpark every slot proposes the token *after* its own
 position, the root's slot too, and a Markov head takes the selector's place; in TreeFlash a correction by the token
 before does. JetSpec's drafters are DFlash's, causal.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +27,7 @@ from transformers.models.qwen3.modeling_qwen3 import (
     rotate_half,
 )
 
-from engine.drafters.dflash.transitions import CandidateSelector, MarkovHead, TokenCorrection
+from engine.drafters.dflash.lattices import CandidateSelector, MarkovHead, TokenCorrection
 
 Rotation = tuple[Tensor, Tensor]  # cosines and sines, (rows, head size)
 Places = tuple[Tensor, Tensor]  # the positions of a block's slots, and of the keys that they may see
@@ -39,6 +39,12 @@ class Sight(NamedTuple):
 
     window: int
     causal: bool
+
+    def of(self, slots: Tensor, keys: Tensor) -> Tensor:
+        """Which keys each slot sees, (…, slots, keys) bool, by their positions (…, slots) and (…, keys)."""
+        ahead = keys[..., None, :] - slots[..., :, None]
+        near = ahead > -self.window if self.window else torch.ones_like(ahead, dtype=torch.bool)
+        return near & (ahead <= 0) if self.causal else near
 
 
 EVERYTHING = Sight(0, causal=False)
@@ -60,37 +66,44 @@ def rotated(states: Tensor, rotation: Rotation) -> Tensor:
     return rows
 
 
-class DFlashAttention(nn.Module):
+class GroupedProjections(nn.Module):
+    """The projections of attention with grouped queries, from inputs of this size."""
+
+    def __init__(self, config: Any, inputs: int) -> None:
+        super().__init__()
+        self.size: int = config.head_dim
+        self.groups = config.num_attention_heads // config.num_key_value_heads
+        bias, wide, narrow = config.attention_bias, config.num_attention_heads, config.num_key_value_heads
+        self.q_proj = nn.Linear(inputs, wide * self.size, bias=bias)
+        self.k_proj = nn.Linear(inputs, narrow * self.size, bias=bias)
+        self.v_proj = nn.Linear(inputs, narrow * self.size, bias=bias)
+        self.o_proj = nn.Linear(wide * self.size, config.hidden_size, bias=bias)
+
+    def heads(self, states: Tensor, norm: nn.Module | None = None) -> Tensor:
+        """States (…, rows, heads × size) split into heads (…, heads, rows, size), each normed."""
+        parted = states.unflatten(-1, (-1, self.size))
+        heads: Tensor = (parted if norm is None else norm(parted)).transpose(-2, -3)
+        return heads
+
+
+class DFlashAttention(GroupedProjections):
     """Queries from the block; keys and values from the context features and from the block."""
 
     def __init__(self, config: Qwen3Config) -> None:
-        super().__init__()
-        self.size = config.head_dim
-        self.groups = config.num_attention_heads // config.num_key_value_heads
-        bias, hidden = config.attention_bias, config.hidden_size
-        self.q_proj = nn.Linear(hidden, config.num_attention_heads * self.size, bias=bias)
-        self.k_proj = nn.Linear(hidden, config.num_key_value_heads * self.size, bias=bias)
-        self.v_proj = nn.Linear(hidden, config.num_key_value_heads * self.size, bias=bias)
-        self.o_proj = nn.Linear(config.num_attention_heads * self.size, hidden, bias=bias)
+        super().__init__(config, config.hidden_size)
         self.q_norm = Qwen3RMSNorm(self.size, eps=config.rms_norm_eps)
         self.k_norm = Qwen3RMSNorm(self.size, eps=config.rms_norm_eps)
 
-    def heads(self, states: Tensor) -> Tensor:
-        """States (batch, rows, heads × size) split into heads: (batch, heads, rows, size)."""
-        parted: Tensor = states.unflatten(-1, (-1, self.size)).transpose(1, 2)
-        return parted
-
     def keys_values(self, states: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
         """Keys and values of states (batch, rows, hidden): each (batch, kv heads, rows, head size)."""
-        keys = rotated(self.k_norm(self.k_proj(states).unflatten(-1, (-1, self.size))).transpose(1, 2), rotation)
-        return keys, self.heads(self.v_proj(states))
+        return rotated(self.heads(self.k_proj(states), self.k_norm), rotation), self.heads(self.v_proj(states))
 
     def forward(self, hidden: Tensor, rotation: Rotation, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """The attention output (batch, slots, hidden) of a block's states (batch, slots, hidden), over its own keys and
         values and those of the context (batch, kv heads, context, head size); ``mask`` as in torch."""
         block_keys, block_values = self.keys_values(hidden, rotation)
         keys, values = torch.cat([keys, block_keys], -2), torch.cat([values, block_values], -2)
-        queries = rotated(self.q_norm(self.q_proj(hidden).unflatten(-1, (-1, self.size))).transpose(1, 2), rotation)
+        queries = rotated(self.heads(self.q_proj(hidden), self.q_norm), rotation)
         mixed = nn.functional.scaled_dot_product_attention(
             queries, keys, values, attn_mask=mask, enable_gqa=self.groups > 1)
         projected: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(-2))
@@ -184,13 +197,6 @@ class DFlashModel(nn.Module):
         fused = self.hidden_norm(self.fc(features))
         return torch.stack([torch.stack(layer.self_attn.keys_values(fused, rotation)) for layer in self.layers])
 
-    def seen(self, sight: Sight, slots: Tensor, keys: Tensor) -> Tensor:
-        """Which keys each slot of a layer with this sight sees, (…, slots, keys) bool, by their positions (…, slots)
-        and (…, keys)."""
-        ahead = keys[..., None, :] - slots[..., :, None]
-        near = ahead > -sight.window if sight.window else torch.ones_like(ahead, dtype=torch.bool)
-        return near & (ahead <= 0) if sight.causal else near
-
     def forward(self, block: Tensor, rotation: Rotation, context: Tensor, seen: Tensor | None = None,
                 places: Places | None = None) -> Tensor:
         """Denoised states (batch, slots, hidden), before the last norm, of embedded blocks (batch, slots, hidden).
@@ -206,7 +212,7 @@ class DFlashModel(nn.Module):
                 if places is None:
                     raise ValueError("Some layers of the drafter see a part of the keys; the pass needs the positions "
                                      "of slots and keys.")
-                near = self.seen(sight, *places)
+                near = sight.of(*places)
                 mask = near if seen is None else seen & near
             attend = partial(layer.self_attn, rotation=rotation, keys=keys, values=values, mask=mask)
             hidden = hidden + convolved(layer.attention_conv, layer.input_layernorm(hidden), attend)

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.drafters.abilities import BlockDrafter
+from engine.drafters.abilities import BlockDrafter, ReadText
 from engine.drafters.dflash.model import Rotation
-from engine.drafters.known_text import ReadText
 from engine.records import Lattice, Proposals
 
 MOST_BYTES = 96 * 2**20  # of the largest tensors of one batch of anchors

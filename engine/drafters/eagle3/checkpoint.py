@@ -11,15 +11,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 from transformers import LlamaConfig, PreTrainedConfig
 
 from engine.checkpoints.files import display_name, filled, load_weights, placed, read_config
-from engine.drafters.dflash.checkpoint import ROPES
-from engine.drafters.eagle3.drafter import Eagle3Drafter
-from engine.drafters.eagle3.model import Eagle3Model
-from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, architectures, must_fit, must_know, must_tap, nested
+from engine.drafters.eagle3.drafter import Eagle3Drafter, Eagle3Model
+from engine.drafters.kinds import (
+    DrafterPlan,
+    Kind,
+    TargetFacts,
+    architectures,
+    must_fit,
+    must_know,
+    must_tap,
+    unsteady_rope,
+)
 from engine.errors import RigError
 from engine.models.target import TorchTarget
 
@@ -54,16 +60,13 @@ def _taps(values: dict[str, Any], layers: int) -> tuple[int, ...]:
 
 def _drafter_config(folder: Path, values: dict[str, Any], target: TargetFacts) -> LlamaConfig:
     known = PreTrainedConfig().to_dict().keys() | LlamaConfig().to_dict().keys() | SILENT
-    must_know(folder, {name: value for name, value in values.items() if name not in known})
     inside = values.get("eagle_config") or {}
-    must_know(folder, {name: value for name, value in inside.items() if name not in KNOWN_INSIDE})
+    must_know(folder, {name: value for name, value in values.items() if name not in known} | {
+        name: value for name, value in inside.items() if name not in KNOWN_INSIDE})
     config = LlamaConfig(**{key: value for key, value in values.items() if key not in ("auto_map", "eagle_config")})
-    rope = config.rope_parameters or {}
     must_know(folder, {
         "num_hidden_layers": "" if config.num_hidden_layers == 1 else config.num_hidden_layers,
-        "use_aux_hidden_state": "" if inside.get("use_aux_hidden_state", True) else "false",
-        "rope_parameters": nested(rope),
-        "rope_type": "" if rope.get("rope_type", "default") in ROPES else rope["rope_type"]})
+        "use_aux_hidden_state": "" if inside.get("use_aux_hidden_state", True) else "false", **unsteady_rope(config)})
     config.draft_vocab_size = values.get("draft_vocab_size") or config.vocab_size
     config.target_hidden_size = values.get("target_hidden_size") or config.hidden_size
     config.head_dim = config.head_dim or config.hidden_size // config.num_attention_heads
@@ -78,10 +81,10 @@ def _load(folder: Path, config: LlamaConfig, target: TorchTarget) -> Eagle3Draft
         weights.setdefault("d2t", model.d2t)
         weights.setdefault("t2d", ~model.t2d)
     filled(model, weights, folder)
-    ids = model.d2t + torch.arange(len(model.d2t))
-    if int(ids.min()) < 0 or int(ids.max()) >= config.vocab_size:
-        raise RigError(f"The vocabulary map d2t in {display_name(folder)} leads to token {int(ids.max())}; the target "
-                       f"has {config.vocab_size} tokens.")
+    least, most = map(int, model.token_ids.aminmax())
+    if least < 0 or most >= config.vocab_size:
+        raise RigError(f"The vocabulary map d2t in {display_name(folder)} leads to token {most}; the target has "
+                       f"{config.vocab_size} tokens.")
     model = placed(model, target.device, target.model.dtype)
     embedding = target.embedding if own_weight is None else nn.Embedding.from_pretrained(
         own_weight.to(device=target.device, dtype=target.model.dtype))

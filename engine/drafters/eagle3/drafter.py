@@ -1,92 +1,127 @@
-"""An EAGLE-3 drafter: it reads features of committed tokens, and runs its layer once per depth."""
+"""The drafter of EAGLE-3, with the tensor names and conventions of its published checkpoints.
+
+A row stands for a position: it holds the target's fused features of that position (``fc`` of three tapped layers) and
+the embedding of the token *after* it, and predicts what follows that token. At positions that the target has not read,
+the parent row's output takes the place of features. Queries, keys and values are computed from both halves together.
+"""
 
 from __future__ import annotations
 
-from copy import copy
-from typing import Self
-
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm, LlamaRotaryEmbedding
 
-from engine.drafters.beam import PUBLISHED, Ancestry, Reach, grow
-from engine.drafters.eagle3.model import Eagle3Model, Rows
+from engine.drafters.beam import PUBLISHED, PathDrafter, Reach
+from engine.drafters.dflash.model import GroupedProjections, Rotation, rotated
 from engine.models.device import in_inference_mode
-from engine.models.layers import causal
-from engine.records import Integers, Lattice
+from engine.records import Integers
 
 
-class Eagle3Drafter:
-    """The drafter with the keys and values of its rows. A row is a position: its features, and the token after it.
+class Eagle3Attention(GroupedProjections):
+    """Attention whose inputs are twice as wide as its outputs."""
 
-    The last observed position's row needs the root, so it waits for the draft, and the next draft runs it again.
-    """
+    def __init__(self, config: LlamaConfig) -> None:
+        super().__init__(config, 2 * config.hidden_size)
 
-    def __init__(self, model: Eagle3Model, embedding: nn.Module, reach: Reach = PUBLISHED) -> None:
-        self.model, self.embedding, self.reach = model.eval(), embedding, reach
-        self._room = torch.empty(0)
-        self._features = torch.empty(0)
-        self._tokens: list[int] = []
-        self._hidden = torch.empty(0)
-        self._length = self._written = self._position = 0
-        self._ancestry = Ancestry(0, self._weight)
+    def forward(self, both: Tensor, rotation: Rotation, mask: Tensor, slots: Tensor) -> Tensor:
+        """Attention of rows (rows, 2 × hidden) over ``slots`` (2, kv heads, committed + rows so far, head size), whose
+        last places they fill."""
+        queries, keys, values = (
+            self.heads(projection(both)) for projection in (self.q_proj, self.k_proj, self.v_proj))
+        slots[0, :, -len(both):], slots[1, :, -len(both):] = rotated(keys, rotation), values
+        mixed = scaled_dot_product_attention(
+            rotated(queries, rotation)[None], slots[:1], slots[1:], attn_mask=mask, enable_gqa=self.groups > 1)
+        projected: Tensor = self.o_proj(mixed[0].transpose(0, 1).flatten(-2))
+        return projected
+
+
+class Eagle3Layer(nn.Module):
+    """The drafter's only layer."""
+
+    def __init__(self, config: LlamaConfig) -> None:
+        super().__init__()
+        self.self_attn = Eagle3Attention(config)
+        self.mlp = LlamaMLP(config)
+        self.hidden_norm = LlamaRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.input_layernorm = LlamaRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.post_attention_layernorm = LlamaRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+
+    def forward(self, hidden: Tensor, embedded: Tensor, rotation: Rotation, mask: Tensor, slots: Tensor) -> Tensor:
+        """The hidden states (rows, hidden) of rows, whose embedded tokens and hidden states are normed separately."""
+        both = torch.cat([self.input_layernorm(embedded), self.hidden_norm(hidden)], -1)
+        hidden = hidden + self.self_attn(both, rotation, mask, slots)
+        states: Tensor = hidden + self.mlp(self.post_attention_layernorm(hidden))
+        return states
+
+
+class Eagle3Model(nn.Module):
+    """The trained module: ``fc`` fuses the taps, ``midlayer`` drafts, ``norm`` and ``lm_head`` give logits of the draft
+    vocabulary. ``d2t`` (draft vocabulary,) is added to a draft id to get the target's, ``t2d`` (vocabulary,) says which
+    of the target's tokens have a draft id."""
+
+    d2t: Tensor
+    t2d: Tensor
+
+    def __init__(self, config: LlamaConfig) -> None:
+        super().__init__()
+        self.config = config
+        hidden, draft = config.hidden_size, config.draft_vocab_size
+        self.fc = nn.Linear(config.taps * config.target_hidden_size, hidden, bias=False)
+        self.midlayer = Eagle3Layer(config)
+        self.norm = LlamaRMSNorm(hidden, eps=config.rms_norm_eps)
+        self.lm_head = nn.Linear(hidden, draft, bias=False)
+        self.register_buffer("d2t", torch.zeros(draft, dtype=torch.long))
+        self.register_buffer("t2d", torch.zeros(config.vocab_size, dtype=torch.bool))
+        self.rotary_emb = LlamaRotaryEmbedding(config)
 
     @property
-    def _weight(self) -> Tensor:
-        return self.model.fc.weight
+    def token_ids(self) -> Tensor:
+        """The target's id of every draft id, (draft vocabulary,) int64."""
+        return self.d2t + torch.arange(len(self.d2t), device=self.d2t.device)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Logits over the target's vocabulary, (rows, vocabulary) float32, −inf for tokens without a draft id."""
+        drafted = self.lm_head(self.norm(hidden)).float()
+        whole = drafted.new_full((len(hidden), self.config.vocab_size), -torch.inf)
+        logits: Tensor = whole.index_copy_(1, self.token_ids, drafted)
+        return logits
+
+
+class Eagle3Drafter(PathDrafter):
+    """The drafter with the keys and values of its rows. The last observed position's row needs the root's embedding, so
+    it is run in the draft, and the next draft runs it again."""
+
+    first_waiting = 1  # the first one's embedding stands in a row that is kept already, or in none
+
+    def __init__(self, model: Eagle3Model, embedding: nn.Module, reach: Reach = PUBLISHED) -> None:
+        self.model, self.embedding = model.eval(), embedding
+        super().__init__(model.fc.weight, reach)
 
     @in_inference_mode
     def begin(self, rows: int) -> None:
-        """See ``plan.Drafter``: room for ``rows`` committed positions and one draft after them."""
+        super().begin(rows)
         config = self.model.config
-        self._room = self._weight.new_empty(
-            2, config.num_key_value_heads, rows + self.reach.rows, config.head_dim)
-        self._features = self._weight.new_empty(0, self._weight.shape[1])
-        self._tokens, self._length = [], 0
+        room = rows + self.reach.rows if rows else 0
+        self._slots = self._weight.new_empty(2, config.num_key_value_heads, room, config.head_dim)
+        self._features = self._hidden = self._weight.new_empty(0, self._weight.shape[1])
+        self._written = 0
 
     @in_inference_mode
     def observe(self, token_ids: Integers, features: Tensor) -> None:
-        """See ``plan.Drafter``. features (tokens, taps × hidden size)."""
+        super().observe(token_ids, features)
         self._features = torch.cat([self._features, features])
-        self._tokens += token_ids.tolist()
 
-    @in_inference_mode
-    def draft(self, root: int, width: int) -> Lattice:
-        return grow(self, root, self.reach.within(width, width))
-
-    def fork(self) -> Self:
-        other = copy(self)
-        other.release()
-        return other
-
-    def release(self) -> None:
-        self._room = self._features = self._hidden = torch.empty(0)
-        self._tokens, self._length = [], 0
-
-    def after_root(self, root: int) -> Tensor:
-        """See ``beam.PathModel``. Rows whose token is committed are kept; the one that holds the root is not."""
-        count = len(self._tokens)
-        following = torch.tensor([*self._tokens[1:], root], device=self._weight.device)
-        self._written = self._length
-        hidden = self._run(
-            self.model.fc(self._features), following, self._length + torch.arange(count, device=following.device),
-            causal(count, self._length, self._weight))
-        self._hidden = hidden[-1:]
-        self._length += count - 1
-        self._position = self._length
-        self._features, self._tokens = self._features[-1:], self._tokens[-1:]
-        self._ancestry = Ancestry(self._length, self._weight)
+    def _logits(self, tokens: Tensor, positions: Tensor, mask: Tensor, parents: Tensor | None) -> Tensor:
+        if parents is None:
+            self._written, hidden = self._length, self.model.fc(self._features)
+            self._features = self._features[-1:]
+        else:
+            hidden = self._hidden[parents]
+        self._written += len(tokens)
+        cosines, sines = self.model.rotary_emb(self._weight, positions[None])
+        hidden = self.model.midlayer(
+            hidden, self.embedding(tokens), (cosines[0], sines[0]), mask, self._slots[:, :, :self._written])
+        self._hidden = hidden[-1:] if parents is None else hidden
         return self.model.logits(self._hidden)
-
-    def after(self, tokens: Tensor, parents: Tensor) -> Tensor:
-        self._position += 1
-        positions = torch.full_like(tokens, self._position)
-        self._hidden = self._run(self._hidden[parents], tokens, positions, self._ancestry.mask(parents))
-        return self.model.logits(self._hidden)
-
-    def _run(self, hidden: Tensor, tokens: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
-        """The hidden states of one pass of the layer over rows after all written ones."""
-        end = self._written + len(tokens)
-        rows = Rows(hidden, self.embedding(tokens), self.model.rotation(positions), mask)
-        output: Tensor = self.model.midlayer(rows, self._room[:, :, :end])
-        self._written = end
-        return output

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.decoding.tree import pack, plant
-from engine.drafters.ngram.drafter import NGramDrafter
+from engine.drafters.ngram import NGramDrafter
 from engine.records import Sampling
 from tests.engine.material import trees
 from tests.engine.toy import ToyTarget, processed

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from engine.drafters.abilities import ReadText
 from engine.drafters.dflash.positions import proposals
-from engine.drafters.known_text import ReadText
 from tests.engine.drafters.dflash_reference import plain_speeds, reference
 from tests.engine.small import MASK_ID, small_drafter, small_target
 

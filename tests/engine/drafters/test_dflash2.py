@@ -13,11 +13,11 @@ from torch import nn
 from engine.checkpoints.files import filled
 from engine.decoding.builders.chain import chain
 from engine.decoding.loop import decode
+from engine.drafters.abilities import ReadText, read_text
 from engine.drafters.dflash.checkpoint import drafter_config
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
 from engine.drafters.dflash.positions import proposals
-from engine.drafters.known_text import ReadText, read_text
 from engine.lab.replay import Grower, KnownText, replay, reread
 from engine.models.packed_linear import PackedHead
 from engine.recipes.transitions import Contender, measured, with_unary

@@ -9,9 +9,8 @@ import pytest
 
 from engine.budget.cost import CostCurve
 from engine.decoding.tree import depths
-from engine.drafters.abilities import BlockDrafter
+from engine.drafters.abilities import BlockDrafter, read_text
 from engine.drafters.dflash.positions import proposals
-from engine.drafters.known_text import read_text
 from engine.errors import RequestError
 from engine.lab.replay import reread
 from engine.measure.whatif import Alternatives, RunText, what_if, written

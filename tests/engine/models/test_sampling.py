@@ -9,10 +9,9 @@ from engine.models import sampling
 from engine.models.sampling import (
     GreedyChoices,
     choices,
+    described,
     drawn,
-    on_host,
     processed,
-    statistics,
     verification,
 )
 from engine.records import PackedTree, Sampling
@@ -59,9 +58,8 @@ def test_the_host_says_of_greedy_rows_what_the_device_does(logits_per_batch: int
     tokens = torch.randint(50, (9,), generator=generator).int().numpy()
     tokens[1] = int(logits[0].argmax())
     found = verification(logits, Sampling(), np.zeros(0), PackedTree(tokens, parents, parents, ancestors(parents)))
-    choice, left = choices(logits, Sampling(), np.zeros(9))
-    rows = statistics(logits, choice, left, torch.from_numpy(tokens).long(), torch.from_numpy(parents).long())
-    expected = on_host(choice.int().numpy(), rows.numpy(), tokens, parents)
+    choice, _ = choices(logits, Sampling(), np.zeros(9))
+    expected = described(logits, choice, processed(logits, Sampling()), tokens, parents)  # as above temperature 0
     assert found.choice.tolist() == expected.choice.tolist()
     assert found.gap[3] == 0 and found.gap[4] > 280
     for name in ("logprobs", "entropy", "gap", "offered", "processed"):

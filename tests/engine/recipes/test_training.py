@@ -16,8 +16,8 @@ from transformers import Qwen3ForCausalLM
 from engine.checkpoints.files import parameters
 from engine.checkpoints.loading import load_causal, load_tokenizer
 from engine.drafters.dflash.drafter import DFlashDrafter
+from engine.drafters.dflash.lattices import CandidateSelector
 from engine.drafters.dflash.model import DFlashModel
-from engine.drafters.dflash.transitions import CandidateSelector
 from engine.recipes.answers import READINGS, TOGETHER, OwnAnswers, answered
 from engine.recipes.batches import Blocks, BlockShape, RowShape, block_mask, conversation, lay_blocks, make_batch
 from engine.recipes.corpus.items import Item, is_test

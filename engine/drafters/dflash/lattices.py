@@ -1,4 +1,5 @@
-"""Lattices of transitions: proposals for a slot depend on the token before it, so there is a row for each candidate.
+"""A block's logits as a lattice: marginals, one distribution for each depth; or transitions, where proposals for a slot
+depend on the token before it, so that there is a row for each candidate.
 
 DFlash 2 keeps the ``top_k`` largest unary logits U of each slot as its candidates C, and scores a transition a → b from
 the slot before by S(a, b) = U(b) + ⟨A[a] ⊙ H e, B[b]⟩, where e is the slot's hidden state. Its own proposal is a greedy
@@ -27,11 +28,43 @@ from torch.nn.functional import silu
 from transformers import Qwen3Config
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
-from engine.drafters.beam import BeamLevel, on_host
-from engine.drafters.dflash.marginals import likeliest_tokens
+from engine.drafters.beam import BeamLevel, lattice_of
 from engine.records import Lattice
 
+BLOCK = 32  # tokens of a large vocabulary that are searched together
+LARGE = 8 * BLOCK  # times the width: in a smaller vocabulary all tokens are compared at once
 PREDECESSORS = 16  # tokens of a slot that have a row of the next
+
+
+def marginals(logits: Tensor, width: int) -> Lattice:
+    """The lattice of logits (depth, vocabulary): the ``width`` likeliest tokens of each depth, normalised before the
+    cut."""
+    logprobs, tokens = likeliest_tokens(logits, width)
+    ids = tokens.cpu().numpy()[:, None].astype(np.int32)
+    return Lattice(ids, logprobs.cpu().numpy()[:, None], np.zeros_like(ids))
+
+
+def likeliest_tokens(logits: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """Log probabilities float32, descending, and tokens int64 of each row of logits (rows, vocabulary): (rows, width)
+    each.
+
+    In a large vocabulary on a CPU, each of the ``width`` best tokens lies in one of the ``width`` blocks with the best
+    maxima. Block i holds the tokens i, i + blocks, i + 2 · blocks, …, so that maxima are taken over whole rows; tokens
+    left over are compared, too.
+    """
+    logprobs, vocabulary = logits.log_softmax(-1, torch.float32), logits.shape[-1]
+    width = min(width, vocabulary)
+    if logits.device.type != "cpu" or vocabulary < LARGE * width:
+        best = logprobs.topk(width, -1)
+        return best.values, best.indices
+    blocks = vocabulary // BLOCK
+    left_over = torch.arange(blocks * BLOCK, vocabulary).expand(len(logprobs), -1)
+    maxima = logprobs[:, :blocks * BLOCK].unflatten(-1, (BLOCK, blocks)).amax(1)
+    chosen = maxima.topk(width, -1, sorted=False).indices
+    inside = (chosen[:, None] + blocks * torch.arange(BLOCK)[:, None]).flatten(1)
+    places = torch.cat([inside, left_over], -1)
+    best = logprobs.gather(-1, places).topk(width, -1)
+    return best.values, places.gather(-1, best.indices)
 
 
 class CandidateSelector(nn.Module):
@@ -109,7 +142,7 @@ class TokenCorrection(nn.Module):
         return added
 
 
-def grown(after: Callable[[int, Tensor], Tensor], depth: int, root: Tensor, width: int) -> Lattice:
+def transitions(after: Callable[[int, Tensor], Tensor], depth: int, root: Tensor, width: int) -> Lattice:
     """The lattice (depth, ``PREDECESSORS`` + 1, width) of a block with this root (), its last row leading nowhere;
     ``after`` gives logits (m, vocabulary) of a slot after each of the tokens (m,)."""
     predecessors, scores = root[None], torch.zeros(1, device=root.device)
@@ -125,4 +158,4 @@ def grown(after: Callable[[int, Tensor], Tensor], depth: int, root: Tensor, widt
         rows[kept] = torch.arange(len(kept), device=rows.device)
         levels.append(BeamLevel(tokens, logprobs, rows[places]))
         predecessors, scores = ids[kept], best[kept]
-    return on_host(levels, PREDECESSORS)
+    return lattice_of(levels, PREDECESSORS)
