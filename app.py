@@ -21,18 +21,16 @@ from engine.errors import CanopyError, RigError, TraceError
 from engine.machine.threads import settle
 from engine.requests.limits import shown
 from engine.requests.rig_names import DEFAULT_RIG, EMBEDDED_RIG, NAMED, from_hub, is_address, server_address
+from explorer.attached import attach
 from explorer.bundle import ASSETS, opening_page
 from explorer.follow import Follow
-from explorer.lessons import Library, shipped
 from explorer.listening import Listening
 from explorer.opening import serve_at_once
-from explorer.rig import AnsweringRig, OpenRig, RigAccess, RigLoad, Tell
-from explorer.rig_choice import RigChoice
+from explorer.recordings import Library, recorded_rig, shipped
+from explorer.rig import AnsweringRig, Instruments, Source, Tell
+from explorer.rig_choice import RigChoice, loading
 from explorer.run_queue import RunQueue
 from explorer.security.hosts import Place, proxy_place
-from explorer.source import Source
-from explorer.sources.attached import attach
-from explorer.sources.replay import recorded_rig
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -100,13 +98,14 @@ class RigsOnDemand:
     def __init__(self, dtype: str) -> None:
         self.dtype = dtype
 
-    def open(self, name: str, beside: Source, tell: Tell) -> OpenRig:
+    def open(self, name: str, beside: Source, tell: Tell) -> Instruments:
         """See ``RigOpener``; RigError names the package that is not installed. A server needs none of them."""
         if is_address(name):
             return attach(name, tell)
         tell("Importing torch …", None)
         try:
-            return OpenRig(*import_module(INSTRUMENTS).open_beside(beside, name, self.dtype, tell))
+            opened: Instruments = import_module(INSTRUMENTS).open_beside(beside, name, self.dtype, tell)
+            return opened
         except ModuleNotFoundError as error:
             raise RigError(f"The rig {name!r} needs the package {error.name}, which is not installed.") from error
 
@@ -137,15 +136,12 @@ def may_choose(wanted: argparse.Namespace) -> bool:
     return wanted.host in ("127.0.0.1", "localhost", "::1") or wanted.auth is not None
 
 
-def access(wanted: argparse.Namespace) -> RigAccess:
-    """Who opens rigs, and the sentence where people may not choose one in the page."""
-    closed = ""
+def why_closed(wanted: argparse.Namespace) -> str:
+    """Why people may not choose another rig in the page, in a sentence; empty where they may."""
     if not may_choose(wanted):
-        closed = "Another rig cannot be chosen here; whoever runs this page can start it with --rig-choice on."
+        return "Another rig cannot be chosen here; whoever runs this page can start it with --rig-choice on."
     missing = [name for name in ("torch", "transformers") if find_spec(name) is None]
-    if missing:
-        closed = closed or f"No rig can be loaded: the package {missing[0]} is not installed."
-    return RigAccess(RigsOnDemand(wanted.dtype), closed)
+    return f"No rig can be loaded: the package {missing[0]} is not installed." if missing else ""
 
 
 def keep_offline(rig: str, may_choose: bool) -> None:
@@ -175,13 +171,12 @@ def served_page(wanted: argparse.Namespace, recordings: Library, listening: List
 
 def built_page(wanted: argparse.Namespace, recordings: Library) -> gr.Blocks:
     """The page as the command line wants it. Recordings answer at first; once it is served, the rig is loaded."""
-    entry = access(wanted)
-    rig = AnsweringRig(recorded_rig(recordings, LOADING), coming=RigLoad(wanted.rig))
-    choice = RigChoice(rig, RunQueue(), entry)
+    rig = AnsweringRig(recorded_rig(recordings, LOADING), coming=loading(wanted.rig))
+    choice = RigChoice(rig, RunQueue(), RigsOnDemand(wanted.dtype), why_closed(wanted))
     page: gr.Blocks = import_module("explorer.page").build(rig, recordings, choice, wanted.results, followed(wanted))
 
     async def load() -> None:
-        choice.load_first(RigsOnDemand(wanted.dtype), EMBEDDED_RIG, partial(recorded_rig, recordings))
+        choice.load_first(EMBEDDED_RIG, partial(recorded_rig, recordings))
 
     page.extra_startup_events.append(load)
     return page

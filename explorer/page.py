@@ -20,8 +20,8 @@ from explorer.bundle import ASSETS, LAB, STAGE, script, style
 from explorer.comparison import Comparison
 from explorer.follow import Follow
 from explorer.lab.service import LabService, lab_component
-from explorer.lessons import TOURED, Lesson, Library
 from explorer.presets import Preset, Presets, fitting, read_presets, titles
+from explorer.recordings import TOURED, Lesson, Library
 from explorer.rig import AnsweringRig
 from explorer.rig_choice import RigChoice
 from explorer.run_form import FIELDS, USUAL, RunForm, choosing_drafters, names_of

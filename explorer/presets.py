@@ -13,9 +13,9 @@ from pathlib import Path
 
 from engine.errors import CanopyError, PresetError
 from engine.requests.rig_names import EMBEDDED_RIG
+from explorer.recordings import RECORDINGS
 from explorer.rig import AnsweringRig
 from explorer.run_form import RunForm
-from explorer.sources.replay import RECORDINGS
 from explorer.view import View
 
 ANY = "any"  # the file for rigs without one of their own: prompts for any model

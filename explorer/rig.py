@@ -1,36 +1,77 @@
-"""What the page needs of a rig: a source of rounds (``source.py``), and instruments to measure with.
+"""What the page needs of a rig: a source of rounds, and instruments to measure with.
 
-The page knows a rig as these protocols alone, so that a live rig, a scripted one and none at all are the same to it.
-``AnsweringRig`` is the one that answers now, for all callers, while the rig behind it is loaded, fails, or changes.
+The page knows a rig as these protocols alone, so that a live rig, a recording, a running server and a scripted rig are
+the same to it. ``AnsweringRig`` is the one that answers now, for all callers.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from threading import Event
 from typing import Protocol
 
 from engine.budget.cost import CostCurve
-from engine.errors import CancellationError
 from engine.lab.findings import DoctorFinding
 from engine.lab.settings import Laboratory
 from engine.lab.sweeping import Progress
 from engine.lab.whatif import WhatIf
 from engine.records import Precision, PromptRequest, Round
-from engine.trace import Trace
-from explorer.source import Source
-from explorer.view import View
+from engine.trace import Line, Trace
+from explorer.run_queue import Job
 
 Tell = Callable[[str, float | None], None]  # what is being done, and the share of it that is done where one is known
 
 
+class Source(Protocol):
+    """Something that answers prompts with a header, an entry per round and an end."""
+
+    @property
+    def rig(self) -> str:
+        """The name of the set of checkpoints, as the page's badge shows it."""
+
+    @property
+    def hardware(self) -> str:
+        """What it runs on, in words."""
+
+    @property
+    def methods(self) -> Sequence[str]:
+        """The methods that it can run, in the order in which the page lists them."""
+
+    @property
+    def good_at(self) -> str:
+        """What prompts it was trained for, in a sentence; empty where that is not known."""
+
+    @property
+    def drafters(self) -> Sequence[str]:
+        """Its drafters by name, in the order in which the page lists them."""
+
+    def usual_drafters(self, method: str) -> Sequence[str]:
+        """The drafters of a method where the ask names none, in order."""
+
+    def share(self, ask: PromptRequest) -> float:
+        """The share of the machine's room that a run takes, of all runs at once: 1 where it has to be alone.
+
+        Raises CanopyError where the ask cannot be served.
+        """
+
+    def run(self, ask: PromptRequest) -> Generator[Line | None, None, None]:
+        """The run's lines as they happen; None where there is none yet, so that whoever waits can leave. Closing the
+        iterator ends the run and frees its cache.
+
+        Raises CanopyError, with a sentence for the person, when the ask cannot be served.
+        """
+
+    def close(self) -> None:
+        """Free what it holds besides its weights, since another source takes its place. No run may be in progress."""
+
+
 class Instruments(Protocol):
-    """A rig to measure with. Every method needs the rig to itself: the caller waits for its turn first.
+    """A loaded rig, to measure with. Every method needs the rig to itself: the caller waits for its turn first.
 
     Raises CanopyError, with a sentence for the person, where something cannot be done.
     """
+
+    @property
+    def source(self) -> Source:
+        """What answers prompts."""
 
     @property
     def rig(self) -> str:
@@ -55,7 +96,7 @@ class Instruments(Protocol):
         """How many processors the rig lacked since this was last asked, because other programs used them; 0.0 where
         that is not known."""
 
-    def twin(self) -> Instruments | None:
+    def twin(self) -> "Instruments | None":
         """The same rig, loaded in the other precision; None where it is too large to be held twice."""
 
     def cost(self, trace: Trace) -> CostCurve:
@@ -75,69 +116,6 @@ class Instruments(Protocol):
         """Why τ may be low: what was checked, the worst first."""
 
 
-@dataclass(frozen=True)
-class OpenRig:
-    """A rig that is loaded: what answers prompts, and what measures."""
-
-    source: Source
-    instruments: Instruments
-
-
-class RigOpener(Protocol):
-    """Opens rigs."""
-
-    def open(self, name: str, beside: Source, tell: Tell) -> OpenRig:
-        """The rig of that name, while ``beside`` goes on answering. What ``tell`` raises ends it.
-
-        Raises CanopyError, with a sentence for the person, where it cannot be opened.
-        """
-
-    def collect(self) -> None:
-        """Free the memory of rigs that are no longer referenced."""
-
-
-@dataclass(frozen=True)
-class RigAccess:
-    """What opens rigs, and the sentence why people may not choose one in the page, empty where they may."""
-
-    opener: RigOpener | None = None
-    closed: str = ""
-
-
-NO_RIG_ACCESS = RigAccess(closed="The rig of this page was chosen when it was started.")
-
-
-@dataclass
-class RigLoad:
-    """A rig that is being loaded, with its progress: ``share`` lies between 0 and 1, None where it is not known."""
-
-    name: str
-    message: str = "Looking at its files …"
-    share: float | None = None
-    stop: Event = field(default_factory=Event)
-    ended: Event = field(default_factory=Event)
-
-    def tell(self, message: str, share: float | None = None) -> None:
-        """Take note of the progress; CancellationError where the person has cancelled."""
-        if self.stop.is_set():
-            raise CancellationError("The rig was not loaded; loading was cancelled.")
-        self.message, self.share = message, share
-
-    def cancel(self) -> None:
-        """Give it up at the next step or piece of the download."""
-        self.stop.set()
-        self.message, self.share = "Cancelling after the current step …", None
-
-    def sentence(self) -> str:
-        """A sentence for the person who waits for it."""
-        done = "" if self.share is None else f" {self.share:.0%}."
-        return f"The rig {self.name} is being loaded; your run begins when it is ready. {self.message}{done}"
-
-    def view(self) -> View:
-        """For the browser."""
-        return {"name": self.name, "message": self.message, "share": self.share}
-
-
 class AnsweringRig:
     """What stands between the page and its rigs. Ask for ``source`` and ``instruments`` at every use and keep
     neither, since another rig may answer the next time.
@@ -146,8 +124,8 @@ class AnsweringRig:
     the rig besides its own notes; ``changes`` counts how often another rig took the place.
     """
 
-    def __init__(self, rig: OpenRig, coming: RigLoad | None = None) -> None:
-        self._rig = rig
+    def __init__(self, instruments: Instruments, coming: Job | None = None) -> None:
+        self.instruments = instruments
         self.coming = coming
         self.note = ""
         self.changes = 0
@@ -155,14 +133,16 @@ class AnsweringRig:
     @property
     def source(self) -> Source:
         """Answers prompts."""
-        return self._rig.source
+        return self.instruments.source
 
-    @property
-    def instruments(self) -> Instruments:
-        """Measure."""
-        return self._rig.instruments
-
-    def take(self, rig: OpenRig, note: str = "") -> None:
+    def take(self, instruments: Instruments, note: str = "") -> None:
         """Let another rig answer from now on. Nothing may be running."""
-        self._rig, self.note = rig, note
+        self.instruments, self.note = instruments, note
         self.changes += 1
+
+    def waiting(self) -> str:
+        """A sentence for whoever waits for the first rig; empty once it is there."""
+        if (load := self.coming) is None:
+            return ""
+        done = "" if load.share is None else f" {load.share:.0%}."
+        return f"The rig {load.name} is being loaded; your run begins when it is ready. {load.message}{done}"

@@ -5,35 +5,84 @@ Until another rig is ready, and where it cannot be loaded, the present rig goes 
 that is the recordings.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Mapping
-from threading import Lock, Thread
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import chain, repeat
+from threading import Event, Lock, Thread
+from time import monotonic
+from typing import Any, Protocol
 
-from engine.errors import CanopyError, RequestError
+from engine.errors import CancellationError, CanopyError, RequestError
 from engine.requests.rig_names import NAMED, PIN, RIGS_FOLDER, is_address, rig_names, server_address
 from explorer.browser_calls import browser_call
-from explorer.rig import NO_RIG_ACCESS, AnsweringRig, OpenRig, RigAccess, RigLoad, RigOpener
-from explorer.run_queue import RunQueue
-from explorer.sources.attached import ServerRetry
+from explorer.rig import AnsweringRig, Instruments, Source, Tell
+from explorer.run_queue import Job, RunQueue
 from explorer.view import View
 
 GIVING_WAY_SECONDS = 1.0  # that a brief measurement after a run may take to make room
 LONGEST_NAME = 500  # characters of what is typed
+PAUSES = (2.0, 5.0, 10.0, 30.0, 60.0)  # seconds before a server is asked again; the last for all that follow
+CHOSEN = "The rig of this page was chosen when it was started."
+CANCELLED = "The rig was not loaded; loading was cancelled."
 
 log = logging.getLogger("canopy")
 
 
-class RigChoice:
-    """The functions about rigs that the browser may call, and the loading of rigs."""
+class RigOpener(Protocol):
+    """Opens rigs."""
 
-    def __init__(self, rig: AnsweringRig, queue: RunQueue, access: RigAccess = NO_RIG_ACCESS) -> None:
+    def open(self, name: str, beside: Source, tell: Tell) -> Instruments:
+        """The rig of that name, while ``beside`` goes on answering. What ``tell`` raises ends it.
+
+        Raises CanopyError, with a sentence for the person, where it cannot be opened.
+        """
+
+    def collect(self) -> None:
+        """Free the memory of rigs that are no longer referenced."""
+
+
+def loading(name: str) -> Job:
+    """The rig of that name, about to be loaded."""
+    return Job(name, message="Looking at its files …")
+
+
+@dataclass(eq=False)
+class ServerRetry:
+    """The server that was to be the first rig and did not answer: it is asked again until it does."""
+
+    load: Job
+    wake: Event = field(default_factory=Event)
+    tries: int = 1
+    last: float = field(default_factory=monotonic)
+    trying: bool = False
+
+    def view(self) -> View:
+        """For the browser: its address, and a sentence on what has been tried."""
+        if self.trying:
+            sentence = f"{self.load.name} is being asked again now."
+        else:
+            times = "once" if self.tries == 1 else f"{self.tries} times"
+            sentence = (f"{self.load.name} has been asked {times}, the last time {monotonic() - self.last:.0f} s ago; "
+                        "this page goes on asking, and takes it when it answers.")
+        return {"name": self.load.name, "said": sentence}
+
+    def end(self) -> None:
+        """Ask no more; an attempt in progress ends at its next step."""
+        self.load.stop.set()
+        self.wake.set()
+
+
+class RigChoice:
+    """The functions about rigs that the browser may call, and the loading of rigs. ``closed`` says why people may not
+    choose one in the page; empty where they may."""
+
+    def __init__(self, rig: AnsweringRig, queue: RunQueue, opener: RigOpener | None = None, closed: str = "") -> None:
         self._rig = rig
         self.queue = queue
-        self._access = access
+        self._opener = opener
+        self._closed = closed or ("" if opener else CHOSEN)
         self._lock = Lock()
         self._load = rig.coming
         self._begun = False  # with the page's first rig
@@ -49,30 +98,31 @@ class RigChoice:
     def state(self, _: Mapping[str, Any]) -> View:
         """The rig that answers, those that can be chosen, and the one that is being loaded. ``coming`` is the name of
         the first rig until it is loaded or refused. ``changes`` counts how often the rig was changed: a page that has
-        seen another number still offers what a former rig could do. ``retry`` is the server that was asked for and is
-        asked again, see ``ServerRetry``."""
+        seen another number still offers what a former rig could do. ``retry``: see ``ServerRetry``."""
         source, instruments, load, coming = self._rig.source, self._rig.instruments, self._load, self._rig.coming
         retry = self._retry
         return {
             "rig": source.rig, "hardware": source.hardware, "opened": instruments.rig, "good_at": source.good_at,
-            "reason": instruments.reason, "changes": self._rig.changes, "closed": self._access.closed,
+            "reason": instruments.reason, "changes": self._rig.changes, "closed": self._closed,
             "named": [{"name": name, "note": note_of(name)} for name in rig_names()],
-            "coming": coming.name if coming else "", "loading": load and load.view(), "failure": self._failure,
-            "retry": retry and retry.view()}
+            "coming": coming.name if coming else "", "failure": self._failure, "retry": retry and retry.view(),
+            "loading": load and {"name": load.name, "message": load.message, "share": load.share}}
 
     def choose(self, wanted: Mapping[str, Any]) -> View:
         """Begin to load {"rig": a name, a folder, or TARGET::DRAFTER}; RequestError where that cannot begin now."""
-        opener = self._access.opener
-        if self._access.closed or opener is None:
-            raise RequestError(self._access.closed)
+        if self._closed:
+            raise RequestError(self._closed)
         name = str(wanted.get("rig") or "").strip()
         if not 0 < len(name) <= LONGEST_NAME:
             raise RequestError("Name a rig: one from the list, a folder with a rig.json, or TARGET::DRAFTER, each a "
                                f"folder or a model id, in at most {LONGEST_NAME} characters.")
         name = server_address(name) if is_address(name) else name  # without a password, which nobody else may see
         with self._lock:
-            self._refuse(name)
-            if not self.queue.alone(lambda: self._begin(name, opener), GIVING_WAY_SECONDS):
+            if self._load:
+                raise RequestError(f"{self._load.name} is being loaded; cancel that, or wait until it answers.")
+            if name == self._rig.instruments.rig and not self._rig.instruments.reason:
+                raise RequestError(f"{name} is the rig that answers already.")
+            if not self.queue.alone(lambda: self._begin(name), GIVING_WAY_SECONDS):
                 raise RequestError("A run or a measurement is in progress, and loading would distort its figures; "
                                    "choose the rig when it has ended, or stop it.")
         return self.state({})
@@ -80,73 +130,83 @@ class RigChoice:
     def cancel(self, _: Mapping[str, Any]) -> View:
         """Give up what is being loaded, at the next step or piece of the download."""
         if load := self._load:
-            load.cancel()
+            load.stop.set()
+            load.message, load.share = "Cancelling after the current step …", None
         return self.state({})
 
     def retry(self, _: Mapping[str, Any]) -> View:
         """Ask the server that did not answer again, now."""
         if retry := self._retry:
-            retry.now()
+            retry.wake.set()
         return self.state({})
 
-    def load_first(self, opener: RigOpener, fallback: str, without: Callable[[str], OpenRig]) -> None:
+    def load_first(self, fallback: str, without: Callable[[str], Instruments]) -> None:
         """Load the page's first rig; where it cannot be loaded, ``fallback``; where that cannot be loaded either, the
         stand-in that ``without`` makes answers and gives the reason. A second call does nothing."""
         with self._lock:
             begun, self._begun = self._begun, True
-        if not begun:
-            Thread(target=self._settle, args=(opener, fallback, without), name="first rig",
-                   daemon=True).start()
+        if not begun and (first := self._rig.coming):
+            Thread(target=self._settle, args=(first, fallback, without), name="first rig", daemon=True).start()
 
-    def _settle(self, opener: RigOpener, fallback: str, without: Callable[[str], OpenRig]) -> None:
-        asked, reason, failure = self._rig.coming, "", ""
-        for name in dict.fromkeys((asked.name if asked else fallback, fallback)):
-            load = asked if asked and name == asked.name else RigLoad(name)
-            self._load = self._rig.coming = load
-            failure = self._open(load, opener, reason)
-            reason = reason or failure
-            if failure:
-                log.warning("%s", failure)
-            if not failure or load.stop.is_set():
-                break
+    def _settle(self, first: Job, fallback: str, without: Callable[[str], Instruments]) -> None:
+        reason = failure = self._open(first)
+        if failure and not first.stop.is_set() and fallback != first.name:
+            log.warning("%s", failure)
+            self._load = self._rig.coming = loading(fallback)
+            failure = self._open(self._load, reason)
         if failure:
+            log.warning("%s", failure)
             self._rig.take(without(reason))
-        opener.collect()
+        self._collect()
         self._failure = self._rig.note or reason
-        if asked and reason and is_address(asked.name) and not asked.stop.is_set():
-            self._retry = ServerRetry(asked.name, lambda load: self._tried_again(load, opener))
+        if reason and is_address(first.name) and not first.stop.is_set():
+            self._retry = ServerRetry(loading(first.name))
+            Thread(target=self._ask_again, args=(self._retry,), name="server retry", daemon=True).start()
         self._load = self._rig.coming = None
 
-    def _tried_again(self, load: RigLoad, opener: RigOpener) -> str:
-        failure = self._open(load, opener)
-        if not failure:
-            self._failure, self._retry = "", None
-        return failure
+    def _ask_again(self, retry: ServerRetry) -> None:
+        for pause in chain(PAUSES, repeat(PAUSES[-1])):
+            retry.wake.wait(pause)
+            retry.wake.clear()
+            if retry.load.stop.is_set():
+                return
+            retry.trying = True
+            failure = self._open(retry.load)
+            retry.tries, retry.last, retry.trying = retry.tries + 1, monotonic(), False
+            if not failure:
+                self._failure, self._retry = "", None
+                return
 
-    def _refuse(self, name: str) -> None:
-        if self._load:
-            raise RequestError(f"{self._load.name} is being loaded; cancel that, or wait until it answers.")
-        if name == self._rig.instruments.rig and not self._rig.instruments.reason:
-            raise RequestError(f"{name} is the rig that answers already.")
-
-    def _begin(self, name: str, opener: RigOpener) -> None:
+    def _begin(self, name: str) -> None:
         if self._retry:
-            self._retry.stop()
-        self._load, self._failure, self._retry = RigLoad(name), "", None
-        Thread(target=self._replace, args=(self._load, opener), name="rig", daemon=True).start()
+            self._retry.end()
+        self._load, self._failure, self._retry = loading(name), "", None
+        Thread(target=self._replace, args=(self._load,), name="rig", daemon=True).start()
 
-    def _replace(self, load: RigLoad, opener: RigOpener) -> None:
-        failure = self._open(load, opener)
-        opener.collect()
+    def _replace(self, load: Job) -> None:
+        failure = self._open(load)
+        self._collect()
         if failure and not load.stop.is_set():
             self._failure = f"{failure} The {self._rig.source.rig} goes on answering."
         self._load = None
 
-    def _open(self, load: RigLoad, opener: RigOpener, reason: str = "") -> str:
-        """Load a rig and let it answer; ``reason`` says why it answers instead of another rig. Returns the sentence
-        why it cannot be loaded, empty where it was."""
+    def _collect(self) -> None:
+        if self._opener:
+            self._opener.collect()
+
+    def _open(self, load: Job, reason: str = "") -> str:
+        """Load a rig and let it answer as soon as no run is in progress or waiting; ``reason`` says why it answers
+        instead of another rig. Returns the sentence why it cannot be loaded, empty where it was."""
+        if self._opener is None:
+            return CHOSEN
         try:
-            self._take(load, opener.open(load.name, self._rig.source, load.tell), reason)
+            fresh, former = self._opener.open(load.name, self._rig.source, load.tell), self._rig.source
+            note = f"{reason} The {fresh.source.rig} answers instead." if reason else ""
+            while not self.queue.alone(lambda: self._rig.take(fresh, note), seconds=0.25):
+                load.tell("Loaded; it answers as soon as the run or measurement in progress has ended.", 1.0)
+            former.close()
+        except CancellationError:
+            return CANCELLED
         except CanopyError as error:
             return str(error)
         except Exception as error:
@@ -154,13 +214,6 @@ class RigChoice:
             return (f"{load.name} could not be loaded: an internal error ({type(error).__name__}); the server's log "
                     "has the details.")
         return ""
-
-    def _take(self, load: RigLoad, fresh: OpenRig, reason: str) -> None:
-        """Let the fresh rig answer as soon as no run is in progress or waiting, and free what the former one holds."""
-        former, note = self._rig.source, f"{reason} The {fresh.source.rig} answers instead." if reason else ""
-        while not self.queue.alone(lambda: self._rig.take(fresh, note), seconds=0.25):
-            load.tell("Loaded; it answers as soon as the run or measurement in progress has ended.", 1.0)
-        former.close()
 
 
 def note_of(name: str) -> str:

@@ -15,7 +15,7 @@ from engine.errors import RequestError
 from engine.records import PromptRequest, Sampling
 from engine.requests.limits import MOST_NODES, number, top_p, whole
 from engine.requests.prompts import Turn, turns_from
-from explorer.source import Source
+from explorer.rig import Source
 
 OWN = "own"  # the rig's own choice, among the values of the list
 

@@ -1,8 +1,6 @@
 """The queue for the machine, and the jobs in it: runs share the machine as far as there is room, a measurement has it
 to itself, and everybody who waits is told why."""
 
-from __future__ import annotations
-
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -61,7 +59,7 @@ class Wait:
 class Place:
     """A place in the queue: whose it is, how much of the room it takes, and whether it has begun."""
 
-    queue: RunQueue
+    queue: "RunQueue"
     address: str
     share: float
     begun: bool = False
@@ -161,11 +159,12 @@ class RunQueue:
             return Wait(len(begun), sum(not other.begun for other in before), alone)
 
 
-@dataclass
+@dataclass(eq=False)
 class Job:
-    """A measurement in the background. ``state`` is queued, running, done, error, or ``if_stopped`` where it was
-    stopped on the way; ``result`` may grow while it runs."""
+    """Work in the background, and how far it is. ``state`` is queued, running, done, error, or ``if_stopped`` where it
+    was stopped on the way; ``result`` may grow while it runs."""
 
+    name: str = ""
     state: str = "queued"
     message: str = "Waiting for the machine …"
     done: int = 0
@@ -183,7 +182,7 @@ class Job:
         """Whether it waits or runs."""
         return self.state in ("queued", "running")
 
-    def hear(self, message: str, share: float) -> None:
+    def tell(self, message: str, share: float | None = None) -> None:
         """Take note of a step; CancellationError where the person has cancelled."""
         if self.stop.is_set():
             raise CancellationError("It was stopped.")
@@ -194,12 +193,11 @@ class Job:
         return {"state": self.state, "message": self.message, "done": self.done, "total": self.total,
                 "share": self.share, "result": self.result}
 
-    def begin(self, queue: RunQueue, work: Callable[[Job], Any]) -> Job:
+    def begin(self, queue: RunQueue, work: "Callable[[Job], Any]") -> None:
         """Do the work in a thread, once it has the machine to itself; what ``work`` gives is the result."""
         Thread(target=self._run, args=(queue, work), name="job", daemon=True).start()
-        return self
 
-    def _run(self, queue: RunQueue, work: Callable[[Job], Any]) -> None:
+    def _run(self, queue: RunQueue, work: "Callable[[Job], Any]") -> None:
         try:
             with queue.place() as place:
                 for sentence in place.sentences():
@@ -234,7 +232,8 @@ class Jobs:
         if waiting >= MOST_OPEN:
             raise RequestError(f"{waiting} measurements wait or run already; wait until one has ended.")
         name = uuid4().hex[:12]
-        self._kept[name] = Job().begin(self._queue, work)
+        job = self._kept[name] = Job()
+        job.begin(self._queue, work)
         while len(self._kept) > MOST_REMEMBERED:
             self._kept.popitem(last=False)[1].stop.set()
         return name

@@ -159,9 +159,9 @@ class Stream:
 
     def _await_rig(self, run: str, who: Asker | None) -> Iterator[View]:
         shown = ""
-        while coming := self._rig.coming:
+        while sentence := self._rig.waiting():
             _check(who)
-            if shown != (shown := coming.sentence()):
+            if shown != (shown := sentence):
                 yield blank_view(run, "queued", shown)
             sleep(SECONDS_BETWEEN_LOOKS)
 

@@ -24,7 +24,7 @@ from engine.trace.checks import UPLOADED
 from engine.trace.texts import joined, pieces_of
 from explorer.browser_calls import browser_call, named_fields
 from explorer.follow import Follow
-from explorer.lessons import Library
+from explorer.recordings import Library
 from explorer.run_form import FIELDS, OLDER_NAME, RunForm
 from explorer.run_queue import WAITING_ROOM
 from explorer.runs import Runs, Stream, known_trace

@@ -10,9 +10,8 @@ const GLYPHS = { wrong: "✕", suspicious: "▲", fine: "✓" };
 
 // A button that begins a measurement, and the line beside it with its progress.
 export class Begin {
-  constructor(server, parent, label, title, act, look = "lab_job") {
+  constructor(server, parent, label, title, act) {
     this.server = server;
-    this.look = look;
     this.button = action(parent, label, title, act, "lab-primary");
     this.cancel = button(parent, "Cancel", "Cancel and drop what was measured so far", () => this.stop());
     this.bar = html("progress", { class: "lab-job-bar", "aria-label": "Progress" }, parent);
@@ -32,7 +31,7 @@ export class Begin {
   async stop() {
     this.cancel.hidden = true;
     write(this.said, "Stopping after the current step …");
-    await this.server[this.look]({ job: this.job, stop: true });
+    await this.server.lab_job({ job: this.job, stop: true });
   }
 
   // Begins a job and waits for it; `hear` is called with its progress. Returns the result or {error}, which is said.
@@ -52,7 +51,7 @@ export class Begin {
       const begun = await begin();
       if (begun.error) return begun;
       for (;;) {
-        const job = await this.server[this.look]({ job: begun.job });
+        const job = await this.server.lab_job({ job: begun.job });
         if (job.error) return job;
         if (job.state === "error") return { error: job.message };
         if (job.state === "done" || job.state === "stopped") return { ...job.result, state: job.state };
@@ -217,7 +216,7 @@ export class Server {
     this.lab = lab;
     const bar = html("div", "lab-toolbar", parent);
     this.begin = new Begin(lab.server, bar, "Measure requests at once",
-      "Sends prompts of the chosen set to this server, 1, 2, 4, 8 and 16 at once, 64 tokens each", () => this.measure(), "lab_server_job");
+      "Sends prompts of the chosen set to this server, 1, 2, 4, 8 and 16 at once, 64 tokens each", () => this.measure());
     this.set = selectField(bar, "Prompts", "The set whose prompts are sent", () => {});
     fillSelect(this.set, lab.given.options.sets.map(({ name, title }) => [name, title]), "bench");
     this.about = html("p", { class: "lab-note", role: "status" }, bar);

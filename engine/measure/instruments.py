@@ -95,21 +95,21 @@ class LiveInstruments:
     reason = ""
 
     def __init__(self, live: LiveRig, name: str) -> None:
+        self.source = live
         self.rig = name
         self.laboratory = LiveLaboratory(live)
         self.precision = live.loaded.precision
-        self._live = live
         self._twin: LiveInstruments | None = None
         self._others = OtherWork()
 
     def in_turns(self, asks: Sequence[PromptRequest]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
-        return self._live.in_turns(asks)
+        return self.source.in_turns(asks)
 
     def missing_processors(self) -> float:
         return self._others.missing()
 
     def twin(self) -> LiveInstruments | None:
-        model = self._live.loaded.target.model
+        model = self.source.loaded.target.model
         if sum(value.nbytes for value in model.parameters()) > HELD_TWICE:
             return None
         if self._twin is None:
@@ -121,29 +121,28 @@ class LiveInstruments:
         return self.concurrent_cost(trace, 1)
 
     def concurrent_cost(self, trace: Trace, requests: int) -> CostCurve:
-        return self._live.curve(written(trace).context, trace.header.request.sampling, requests)
+        return self.source.curve(written(trace).context, trace.header.request.sampling, requests)
 
     def known_cost(self, trace: Trace, measuring: bool = False) -> CostCurve | None:
         context, sampling = written(trace).context, trace.header.request.sampling
-        return self._live.quick_curve(context, sampling) if measuring else self._live.costs.known(context)
+        return self.source.quick_curve(context, sampling) if measuring else self.source.costs.known(context)
 
     def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
-        return live_what_if(self._live, written(trace), Alternatives(curve=self.cost(trace)), progress)
+        return live_what_if(self.source, written(trace), Alternatives(curve=self.cost(trace)), progress)
 
     def doctor(self, progress: Progress) -> Sequence[DoctorFinding]:
         """Only the command line compares dtypes, which needs the rig loaded a second time."""
         name, count = EXAMINED
-        return diagnose(self._live.loaded, [prompt.text for prompt in prompt_set(name, count)], progress=progress)
+        return diagnose(self.source.loaded, [prompt.text for prompt in prompt_set(name, count)], progress=progress)
 
 
-def open_beside(beside: object, name: str, dtype: str, tell: Tell) -> tuple[LiveRig, LiveInstruments]:
+def open_beside(beside: object, name: str, dtype: str, tell: Tell) -> LiveInstruments:
     """A rig whose runs share rounds, loaded while another one may answer; RigError says why it cannot be, and what was
     loaded of it is freed."""
     collect()  # the caching allocator then returns what it keeps unused
     running = beside.loaded if isinstance(beside, LiveRig) else None
     opening = Opening(tell, running.name, held_bytes(running)) if running else Opening(tell)
-    live = LiveRig(load_rig(name, dtype, opening=opening), shares=True)
-    return live, LiveInstruments(live, name)
+    return LiveInstruments(LiveRig(load_rig(name, dtype, opening=opening), shares=True), name)
 
 
 def collect() -> None:

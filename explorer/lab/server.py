@@ -21,12 +21,12 @@ from engine.servers.watch import (
     silence,
     traffic,
 )
+from explorer.attached import server_of
 from explorer.lab.anatomy import flags_view
 from explorer.lab.style import ACCENT, INK, axis, drawn, paper
 from explorer.lab.sweep_form import PromptSets
 from explorer.rig import AnsweringRig
-from explorer.run_queue import Job, Jobs, RunQueue
-from explorer.sources.attached import server_of
+from explorer.run_queue import Job, Jobs
 from explorer.view import View
 
 MOST_PROMPTS = 32  # of a set
@@ -35,10 +35,10 @@ MOST_PROMPTS = 32  # of a set
 class ServerTab:
     """The functions that the browser may call about the attached server; no other server is asked."""
 
-    def __init__(self, rig: AnsweringRig, sets: PromptSets, queue: RunQueue) -> None:
+    def __init__(self, rig: AnsweringRig, sets: PromptSets, jobs: Jobs) -> None:
         self._rig = rig
         self._sets = sets
-        self._jobs = Jobs(queue)
+        self._jobs = jobs
         self._watch: Watch | None = None
 
     @property
@@ -59,14 +59,10 @@ class ServerTab:
                 "flags": flags_view(flags_of_server(shares, int(drafts or 0)))}
 
     def load(self, wanted: Mapping[str, Any]) -> View:
-        """Begin to measure the curve over the prompts of {"set"}: {"job"}."""
+        """Begin to measure the curve over the prompts of {"set"}: {"job"}, which ends after the requests in hand."""
         server = self._server()
         prompts = [prompt.text for prompt in self._sets.named(str(wanted.get("set")))[:MOST_PROMPTS]]
         return {"job": self._jobs.start(lambda job: self._measured(server, prompts, job))}
-
-    def job(self, wanted: Mapping[str, Any]) -> View:
-        """How far it is; {"stop": true} ends it after the requests in hand."""
-        return self._jobs.look(wanted)
 
     def _server(self) -> Server:
         server = server_of(self._rig.source)

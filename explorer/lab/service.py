@@ -35,9 +35,9 @@ from explorer.lab.sweep_form import OFFERED, OPENING, PromptSets, limits, plan_f
 from explorer.lab.sweeps import Sweeps, seconds_per_run
 from explorer.lab.table import curves_view, readings_at, table_view
 from explorer.lab.tools import Tools
-from explorer.lessons import TOURED
+from explorer.recordings import TOURED
 from explorer.rig import AnsweringRig
-from explorer.run_queue import RunQueue
+from explorer.run_queue import Jobs, RunQueue
 from explorer.served import served
 from explorer.view import View
 
@@ -52,8 +52,9 @@ class LabService:
         self._trace_of = trace_of
         self._sets = PromptSets()
         self._sweeps = Sweeps(rig, queue, path)
-        self._tools = Tools(rig, trace_of, queue)
-        self._server = ServerTab(rig, self._sets, queue)
+        self._jobs = Jobs(queue)
+        self._tools = Tools(rig, trace_of, self._jobs)
+        self._server = ServerTab(rig, self._sets, self._jobs)
 
     def functions(self) -> list[Callable[[Any], Any]]:
         """What the browser calls by name; each takes one value and gives one, or {"error": a sentence}."""
@@ -66,16 +67,15 @@ class LabService:
             "lab_what_if": self._tools.what_if, "lab_cost": self._tools.cost, "lab_race": self._tools.race,
             "lab_anatomy": self.anatomy, "lab_concurrency": self.concurrency,
             "lab_concurrency_cost": self._tools.concurrent_cost,
-            "lab_doctor": self._tools.doctor, "lab_job": self._tools.job,
-            "lab_server_look": self._server.look, "lab_server_load": self._server.load,
-            "lab_server_job": self._server.job}
+            "lab_doctor": self._tools.doctor, "lab_job": self._jobs.look,
+            "lab_server_look": self._server.look, "lab_server_load": self._server.load}
         return [browser_call(name, answer) for name, answer in answers.items()]
 
     def given(self) -> View:
         """What the lab opens with: the choices there are, the defaults, the empty live figure. RequestError until the
         page's first rig is there."""
-        if coming := self._rig.coming:
-            raise RequestError(coming.sentence())
+        if waiting := self._rig.waiting():
+            raise RequestError(waiting)
         instruments, opening = self._rig.instruments, OPENING.model_dump()
         conditions = instruments.laboratory.conditions
         methods = list(instruments.laboratory.methods)

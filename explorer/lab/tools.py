@@ -20,19 +20,19 @@ from explorer.lab.concurrency import ConcurrencyPrediction
 from explorer.lab.cost import cost_figure, gain_figure, priced
 from explorer.lab.race import race_plan_from, run
 from explorer.rig import AnsweringRig
-from explorer.run_queue import Job, Jobs, RunQueue
+from explorer.run_queue import Job, Jobs
 from explorer.view import View
 
 MOST_FORECASTS = 16  # what-ifs that are remembered; the oldest is forgotten first
 
 
 class Tools:
-    """Each begins a job and returns its id; ``job`` returns its progress and its result."""
+    """Each begins a job and returns its id; ``Jobs.look`` gives its progress and its result."""
 
-    def __init__(self, rig: AnsweringRig, trace_of: Callable[[str], Trace], queue: RunQueue) -> None:
+    def __init__(self, rig: AnsweringRig, trace_of: Callable[[str], Trace], jobs: Jobs) -> None:
         self._rig = rig
         self._trace_of = trace_of
-        self._jobs = Jobs(queue)
+        self._jobs = jobs
         self._forecasts: OrderedDict[str, WhatIf] = OrderedDict()
         self._loads: OrderedDict[str, ConcurrencyPrediction] = OrderedDict()
 
@@ -44,7 +44,7 @@ class Tools:
         def work(job: Job) -> View:
             if self.forecast(name) is None:
                 job.message = "Measuring what a pass costs, then replaying the text …"
-                self._forecasts[name] = self._rig.instruments.what_if(trace, Progress(job.hear))
+                self._forecasts[name] = self._rig.instruments.what_if(trace, Progress(job.tell))
             while len(self._forecasts) > MOST_FORECASTS:
                 self._forecasts.popitem(last=False)
             return {"what_if": name, "departures": self._forecasts[name].departures,
@@ -60,9 +60,9 @@ class Tools:
         def work(job: Job) -> View:
             instruments, costs = self._rig.instruments, dict[int, CostCurve]()
             for place, count in enumerate(TRIED_CONCURRENCY):
-                job.hear(f"Measuring what rounds of {count} at once cost …", place / (len(TRIED_CONCURRENCY) + 1))
+                job.tell(f"Measuring what rounds of {count} at once cost …", place / (len(TRIED_CONCURRENCY) + 1))
                 costs[count] = instruments.concurrent_cost(trace, count)
-            job.hear("Replaying the text with every method and budget …", len(costs) / (len(TRIED_CONCURRENCY) + 1))
+            job.tell("Replaying the text with every method and budget …", len(costs) / (len(TRIED_CONCURRENCY) + 1))
             forecast = self.forecast(name) or instruments.what_if(trace, Progress())
             self._loads[name] = ConcurrencyPrediction(forecast, costs)
             while len(self._loads) > MOST_FORECASTS:
@@ -115,9 +115,5 @@ class Tools:
         def work(job: Job) -> View:
             job.message = "Running every drafter as configured, and with each common mistake in its configuration …"
             return {"findings": [asdict(finding) for finding in worst_first(
-                self._rig.instruments.doctor(Progress(job.hear)))]}
+                self._rig.instruments.doctor(Progress(job.tell)))]}
         return {"job": self._jobs.start(work)}
-
-    def job(self, wanted: Mapping[str, Any]) -> View:
-        """How far a job is: {"job", "stop": True to end it}."""
-        return self._jobs.look(wanted)

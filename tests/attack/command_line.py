@@ -246,7 +246,7 @@ class CommandLines:
                 wanted = understood(app.flags(), words)
             hosts_of(wanted.host, wanted.allow_host)
             app.followed(wanted)
-            app.access(wanted)
+            app.why_closed(wanted)
         except UsageError as error:
             return NOT_UNDERSTOOD, f"{error}\n"
         except CanopyError as error:

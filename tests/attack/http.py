@@ -21,9 +21,9 @@ from typing import Any
 from hypothesis.strategies import SearchStrategy
 
 from engine.trace import dump, dumps, recorded
-from explorer.lessons import Library, shipped
 from explorer.listening import Listening
 from explorer.page import build
+from explorer.recordings import Library, shipped
 from explorer.server import guarded
 from tests.attack.area import Area, BrokenError, Case
 from tests.attack.asgi import Answer, Complaints, ask, started

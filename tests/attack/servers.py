@@ -16,11 +16,11 @@ from engine.errors import CanopyError
 from engine.records import PromptRequest
 from engine.trace import Trace, dumps, loads
 from engine.trace.checks import UPLOADED
+from explorer.attached import attach
 from explorer.lab.server import ServerTab
-from explorer.rig import AnsweringRig, OpenRig
-from explorer.run_queue import RunQueue
+from explorer.rig import AnsweringRig, Instruments
+from explorer.run_queue import Jobs, RunQueue
 from explorer.runs import Runs, Stream
-from explorer.sources.attached import attach
 from explorer.view import packed
 from tests.attack.area import Area, BrokenError, Case
 from tests.attack.mutations import bent, bent_bytes, json_values, odd
@@ -154,12 +154,12 @@ class Servers:
         self._client.said = {**said, CHAT: said["chat"]}
         self._asked(rig, case["max_tokens"])
         try:
-            tab = ServerTab(AnsweringRig(rig), None, RunQueue())  # type: ignore[arg-type]
+            tab = ServerTab(AnsweringRig(rig), None, Jobs(RunQueue()))  # type: ignore[arg-type]
             json.dumps(tab.look({}), allow_nan=False).encode()
         except CanopyError as error:
             sentence(error)
 
-    def _asked(self, rig: OpenRig, max_tokens: int) -> None:
+    def _asked(self, rig: Instruments, max_tokens: int) -> None:
         runs, last = Runs(), ""
         ask = PromptRequest("How many?", method=SERVED, max_tokens=max_tokens)
         for view in Stream(AnsweringRig(rig), runs, RunQueue()).watch(ask):

@@ -22,7 +22,7 @@ from engine.trace.lines import held_bytes
 from engine.trace.reading import TraceTail
 from explorer.comparison import ask_of
 from explorer.lab.service import LabService
-from explorer.lessons import Lesson, Library
+from explorer.recordings import Lesson, Library
 from explorer.run_queue import RunQueue
 from explorer.share import EXPORTS, export
 from explorer.view import packed

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from engine.records import PromptRequest
 from engine.trace import Entry, Line, Trace, dump, gather, recorded
-from explorer.lessons import Library, shipped
+from explorer.recordings import Library, shipped
 from tests.explorer.scripted import ScriptedSource, going_on, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_rigs import answering

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from explorer.follow import Follow
-from explorer.lessons import Library
+from explorer.recordings import Library
 from tests.explorer.scripted import ScriptedSource
 from tests.explorer.scripted_rigs import answering
 

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from engine.trace import dump, recorded
-from explorer.lessons import Library, shipped
+from explorer.recordings import Library, shipped
 from tests.explorer.scripted import ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_rigs import answering

@@ -1,4 +1,4 @@
-"""RigAccess another rig in the page, on the real app: a small one in folders, a name that is none, and who is told."""
+"""Choosing another rig in the page, on the real app: a small one in folders, a name that is none, and who is told."""
 
 from __future__ import annotations
 

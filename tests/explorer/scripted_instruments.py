@@ -16,6 +16,7 @@ from engine.lab.sweeping import Progress
 from engine.lab.whatif import Forecast, Gain, WhatIf
 from engine.records import Precision, PromptRequest, Round
 from engine.trace import Entry, Line, Piece, Trace, gather
+from explorer.rig import Source
 from tests.explorer.scripted import CURVE, ScriptedSource
 
 METHODS_MEASURED = ("autoregressive", "dflash", "ddtree", "merged", "joint", "nanogpt_ratio")
@@ -66,20 +67,21 @@ class ScriptedInstruments:
     """See ``explorer.rig.Instruments``."""
 
     reason = ""
-    rig = "scripted"
     doctor_seconds = 0.0
     other: "ScriptedInstruments | None" = None  # the rig in the other precision
     missing = 0.0  # processors
     precision = Precision("float32")
 
-    def __init__(self, pause_seconds: float = 0.0) -> None:
+    def __init__(self, pause_seconds: float = 0.0, source: Source | None = None, rig: str = "scripted") -> None:
         self.laboratory = ScriptedLaboratory(pause_seconds)
-        self.source = ScriptedSource(pause_seconds)
+        self.source = source or ScriptedSource(pause_seconds)
+        self.rig = rig
+        self._again = ScriptedSource(pause_seconds)
 
     @contextmanager
     def in_turns(self, asks: Sequence[PromptRequest]) -> Iterator[list[Iterator[Round]]]:
         with ExitStack() as opened:
-            yield [self.rounds(opened.enter_context(closing(self.source.run(ask)))) for ask in asks]
+            yield [self.rounds(opened.enter_context(closing(self._again.run(ask)))) for ask in asks]
 
     def rounds(self, lines: Iterator[Line]) -> Iterator[Round]:
         """The rounds of one ask; a test may forge them."""

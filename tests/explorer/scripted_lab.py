@@ -10,7 +10,7 @@ from engine.errors import RequestError
 from engine.trace import Trace
 from explorer.lab.service import LabService
 from explorer.lab.tools import Tools
-from explorer.run_queue import RunQueue
+from explorer.run_queue import Jobs, RunQueue
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_rigs import answering
@@ -39,9 +39,9 @@ def saved(lab: LabService, kind: str) -> bytes:
 
 def tools(queue: RunQueue | None = None, instruments: ScriptedInstruments | None = None) -> Tools:
     return Tools(answering(None, instruments or ScriptedInstruments()),
-                 lambda run: scripted_trace("joint", 32), queue or RunQueue())
+                 lambda run: scripted_trace("joint", 32), Jobs(queue or RunQueue()))
 
 
 def ended(made: Tools, begun: Mapping[str, Any]) -> Any:
-    until(lambda: made.job(begun)["state"] in ("done", "error", "stopped"))
-    return made.job(begun)
+    until(lambda: made._jobs.look(begun)["state"] in ("done", "error", "stopped"))
+    return made._jobs.look(begun)

@@ -3,33 +3,26 @@
 from threading import Event
 
 from engine.errors import RigError
-from explorer.rig import AnsweringRig, Instruments, OpenRig, Tell
-from explorer.source import Source
-from explorer.sources.replay import NoInstruments
+from explorer.recordings import NoInstruments
+from explorer.rig import AnsweringRig, Instruments, Source, Tell
 from tests.explorer.scripted import ScriptedSource
 from tests.explorer.scripted_instruments import ScriptedInstruments
 
 
-class NamedInstruments(ScriptedInstruments):
-    """Those of a rig that is opened by a name."""
-
-    def __init__(self, rig: str) -> None:
-        super().__init__()
-        self.rig = rig
-
-
-def scripted_rig(name: str, methods: tuple[str, ...] = ()) -> OpenRig:
+def scripted_rig(name: str, methods: tuple[str, ...] = ()) -> ScriptedInstruments:
     """A rig of that name, able to run these methods, or all."""
     source = ScriptedSource(rig=f"{name} rig", good_at=f"It is good at {name}.")
     if methods:
         source.methods = methods
-    return OpenRig(source, NamedInstruments(name))
+    return ScriptedInstruments(source=source, rig=name)
 
 
-def answering(source: Source | None = None, instruments: Instruments | None = None) -> AnsweringRig:
+def answering(source: Source | None = None, instruments: ScriptedInstruments | None = None) -> AnsweringRig:
     """The scripted rig, or this source, answering; without instruments nothing can be measured with it."""
-    made = source or ScriptedSource()
-    return AnsweringRig(OpenRig(made, instruments or NoInstruments(made, "Nothing is measured here.")))
+    if instruments is None:
+        return AnsweringRig(NoInstruments(source or ScriptedSource(), "Nothing is measured here."))
+    instruments.source = source or instruments.source
+    return AnsweringRig(instruments)
 
 
 class ScriptedRigs:
@@ -43,7 +36,7 @@ class ScriptedRigs:
         self.beside: list[str] = []
         self.collected = 0
 
-    def open(self, name: str, beside: Source, tell: Tell) -> OpenRig:
+    def open(self, name: str, beside: Source, tell: Tell) -> Instruments:
         self.beside.append(beside.rig)
         tell("Reading the weights …", 0.5)
         self.told.set()

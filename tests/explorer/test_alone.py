@@ -15,10 +15,10 @@ class Block:
         if name.split(".")[0] in {"torch", "transformers"}:
             raise ImportError(f"{name} is blocked")
 sys.meta_path.insert(0, Block())
-import explorer.page, explorer.service, explorer.share, explorer.sources.replay, app
-from explorer.lessons import Library
+import explorer.page, explorer.service, explorer.share, explorer.recordings, app
+from explorer.recordings import Library
 from explorer.rig import AnsweringRig
-from explorer.sources.replay import recorded_rig
+from explorer.recordings import recorded_rig
 built = explorer.page.build(AnsweringRig(recorded_rig(Library([]), "No model.")), Library([]))
 print(sorted(name for name in built.get_api_info()["named_endpoints"]))
 """

@@ -13,20 +13,18 @@ from engine.decoding.methods import METHODS, SERVED
 from engine.errors import RequestError, RigError, ServerError
 from engine.records import PromptRequest
 from engine.trace import Header, dumps, loads
-from explorer import page
+from explorer import page, rig_choice
+from explorer.attached import attach
 from explorer.bundle import ASSETS
 from explorer.comparison import Comparison
 from explorer.lab.service import LabService
-from explorer.lessons import Library
 from explorer.presets import fitting, read_presets
-from explorer.rig import AnsweringRig, RigAccess, RigLoad
-from explorer.rig_choice import RigChoice
+from explorer.recordings import Library, recorded_rig
+from explorer.rig import AnsweringRig
+from explorer.rig_choice import RigChoice, loading
 from explorer.run_form import RunForm
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream, known_trace
-from explorer.sources import attached
-from explorer.sources.attached import attach
-from explorer.sources.replay import recorded_rig
 from tests.engine.servers.scripted_server import CHAT, DONE, MODELS, answers, chunk, says, scripted, streams
 from tests.engine.servers.test_answers import DFLASH, model, one, vllm
 from tests.engine.servers.test_client import PLAIN, drips
@@ -89,21 +87,21 @@ def test_a_server_that_breaks_off_leaves_its_rounds_and_a_sentence() -> None:
 def test_a_server_is_chosen_as_a_rig_and_only_by_whoever_may_choose_one() -> None:
     with scripted(**vllm("dflash", "trial")) as script:
         rig, queue = AnsweringRig(scripted_rig("first")), RunQueue()
-        choice = RigChoice(rig, queue, RigAccess(app.RigsOnDemand("auto")))
+        choice = RigChoice(rig, queue, app.RigsOnDemand("auto"))
         choice.choose({"rig": f" {script.address}/v1/ "})
         until(lambda: choice.state({})["loading"] is None)
         now = choice.state({})
         assert (now["rig"], now["opened"], now["failure"]) == (f"demo at {script.address}", script.address, "")
         assert "reports its steps" in now["reason"] and list(rig.source.methods) == [SERVED]
         asked = len(script.asked)
-        closed = app.access(app.flags().parse_args(["--host", "0.0.0.0"]))
+        closed = app.why_closed(app.flags().parse_args(["--host", "0.0.0.0"]))
         with pytest.raises(RequestError, match="start it with --rig-choice on"):
-            RigChoice(rig, queue, closed).choose({"rig": script.address})
+            RigChoice(rig, queue, app.RigsOnDemand("auto"), closed).choose({"rig": script.address})
         assert len(script.asked) == asked, "the address of a stranger is not asked"
 
 
 def test_a_password_in_an_address_is_refused_before_it_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    choice = RigChoice(AnsweringRig(scripted_rig("first")), RunQueue(), RigAccess(app.RigsOnDemand("auto")))
+    choice = RigChoice(AnsweringRig(scripted_rig("first")), RunQueue(), app.RigsOnDemand("auto"))
     written = "http://ada:secret@127.0.0.1:1"
     with pytest.raises(RigError, match="holds a name or a password, which would be shown") as refused:
         choice.choose({"rig": written})
@@ -117,7 +115,7 @@ def test_a_password_in_an_address_is_refused_before_it_is_shown(capsys: pytest.C
 @pytest.mark.slow
 def test_what_cannot_be_attached_is_said_and_the_rig_goes_on() -> None:
     rig = AnsweringRig(scripted_rig("first"))
-    choice = RigChoice(rig, RunQueue(), RigAccess(app.RigsOnDemand("auto")))
+    choice = RigChoice(rig, RunQueue(), app.RigsOnDemand("auto"))
     choice.choose({"rig": "http://127.0.0.1:1"})
     until(lambda: choice.state({})["loading"] is None)
     now = choice.state({})
@@ -150,8 +148,8 @@ def test_the_lab_offers_the_servers_tab_alone(tmp_path: Path) -> None:
         assert look["places"]["data"][0]["y"][0] == pytest.approx(100 * 17 / 30) and look["traffic"] is None
         script.said[CHAT] = says('{"usage": {"completion_tokens": 5}}')
         job = asked["lab_server_load"]({"set": "bench"})["job"]
-        until(lambda: asked["lab_server_job"]({"job": job})["state"] in ("done", "error"))
-        made = asked["lab_server_job"]({"job": job})
+        until(lambda: asked["lab_job"]({"job": job})["state"] in ("done", "error"))
+        made = asked["lab_job"]({"job": job})
         assert made["state"] == "done" and made["result"]["load"]["data"][0]["x"] == ["1", "2", "4", "8", "16"]
         assert "error" in asked["lab_server_load"]({"set": "no such set"})
         assert "is a running server" not in asked["lab_start"]({})["error"]
@@ -224,10 +222,10 @@ class Rigs(ScriptedRigs):
 
 def page_of(rigs: Rigs, pauses: tuple[float, ...], monkeypatch: pytest.MonkeyPatch) -> RigChoice:
     """A page that was started with the server as its rig, and settled for another."""
-    monkeypatch.setattr(attached, "PAUSES", pauses)
-    rig = AnsweringRig(recorded_rig(Library([]), "Still loading."), coming=RigLoad(ADDRESS))
-    choice = RigChoice(rig, RunQueue(), RigAccess(rigs))
-    choice.load_first(rigs, "demo", lambda reason: recorded_rig(Library([]), reason))
+    monkeypatch.setattr(rig_choice, "PAUSES", pauses)
+    rig = AnsweringRig(recorded_rig(Library([]), "Still loading."), coming=loading(ADDRESS))
+    choice = RigChoice(rig, RunQueue(), rigs)
+    choice.load_first("demo", lambda reason: recorded_rig(Library([]), reason))
     until(lambda: not choice.state({})["coming"])
     return choice
 

@@ -15,7 +15,7 @@ from engine.records import Precision, PromptRequest, Round
 from engine.trace import End, Line, Trace, gather
 from explorer.claims import text_sentence
 from explorer.comparison import Comparison, ask_of, others
-from explorer.rig import AnsweringRig, OpenRig
+from explorer.rig import AnsweringRig
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs
 from tests.explorer.scripted import STORY, ScriptedSource, going_on
@@ -47,11 +47,11 @@ def steadily(made: Round, plain: bool) -> Round:
 
 def standing(instruments: ScriptedInstruments | None = None, pause_seconds: float = 0.0, prompt: str = LONG,
              change: Callable[[Trace], Trace] = lambda trace: trace) -> tuple[Comparison, Trace, RunQueue, Runs]:
-    source, queue, runs = ScriptedSource(pause_seconds), RunQueue(), Runs()
+    queue, runs = RunQueue(), Runs()
     trace = change(gather(ScriptedSource().run(PromptRequest(prompt, method="ddtree", budget=64, max_tokens=150))))
     runs.begin("mine")
     runs.add("mine", trace.header, *trace.entries, trace.end)
-    rig = AnsweringRig(OpenRig(source, instruments or Forged(steadily, pause_seconds)))
+    rig = AnsweringRig(instruments or Forged(steadily, pause_seconds))
     return Comparison(rig, lambda run: trace, queue, runs), trace, queue, runs
 
 

@@ -15,13 +15,12 @@ from engine.trace import gather
 from explorer import page, rig_choice
 from explorer.bundle import ASSETS
 from explorer.lab.service import LabService
-from explorer.lessons import Library
 from explorer.presets import fitting, read_presets
-from explorer.rig import NO_RIG_ACCESS, AnsweringRig, RigAccess, RigLoad
-from explorer.rig_choice import RigChoice, note_of
+from explorer.recordings import Library, recorded_rig
+from explorer.rig import AnsweringRig
+from explorer.rig_choice import RigChoice, loading, note_of
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
-from explorer.sources.replay import recorded_rig
 from tests.explorer.scripted import ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedLaboratory
 from tests.explorer.scripted_lab import FORM
@@ -39,7 +38,7 @@ class Switching:
         self.rigs, self.queue = ScriptedRigs(**given), RunQueue()
         self.first = scripted_rig("first")
         self.rig = AnsweringRig(self.first)
-        self.choice = RigChoice(self.rig, self.queue, RigAccess(self.rigs))
+        self.choice = RigChoice(self.rig, self.queue, self.rigs)
 
     @property
     def laboratory(self) -> ScriptedLaboratory:
@@ -123,7 +122,7 @@ def test_what_cannot_begin_now_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     made.rigs.go.set()
     made.ended()
     with pytest.raises(RequestError, match="The rig of this page was chosen when it was started"):
-        RigChoice(made.rig, made.queue, NO_RIG_ACCESS).choose({"rig": "third"})
+        RigChoice(made.rig, made.queue).choose({"rig": "third"})
 
 
 def test_a_run_that_began_meanwhile_ends_on_its_own_rig() -> None:
@@ -187,7 +186,7 @@ def test_presets_follow_the_rig() -> None:
     assert "boxes" in demo and own[0] == "any-code" and not set(demo) & set(own)
     without = recorded_rig(Library([]), "No model.")
     assert offered_by(AnsweringRig(without)) == demo, "the recordings were made on the embedded rig"
-    coming = offered_by(AnsweringRig(without, coming=RigLoad("smollm2")))
+    coming = offered_by(AnsweringRig(without, coming=loading("smollm2")))
     assert [name.partition("-")[2] for name in coming[:3]] == ["stack", "facts", "story"]
     assert fitting("joint", ["autoregressive", "joint"]) == "joint"
     assert fitting("joint", ["autoregressive", "ddtree"]) == "ddtree" and fitting("joint", ["a"]) == "a"
@@ -237,13 +236,13 @@ def test_named_rigs_say_where_they_come_from() -> None:
     ([], True), (["--host", "localhost"], True), (["--host", "0.0.0.0"], False), (["--rig-choice", "off"], False),
     (["--host", "0.0.0.0", "--rig-choice", "on"], True), (["--host", "0.0.0.0", "--auth", "ada:x"], True)])
 def test_strangers_do_not_choose(flags: list[str], may: bool) -> None:
-    closed = app.access(app.flags().parse_args(flags)).closed
+    closed = app.why_closed(app.flags().parse_args(flags))
     assert may == (not closed) and (may or "start it with --rig-choice on" in closed)
 
 
 def test_without_the_packages_no_rig_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "find_spec", lambda name: None)
-    assert app.access(app.flags().parse_args([])).closed == "No rig can be loaded: the package torch is not installed."
+    assert app.why_closed(app.flags().parse_args([])) == "No rig can be loaded: the package torch is not installed."
 
 
 def test_recordings_give_way_to_a_rig() -> None:
@@ -260,10 +259,10 @@ class FirstRig:
 
     def __init__(self, name: str, closed: str = "") -> None:
         self.rigs, self.queue = ScriptedRigs(), RunQueue()
-        self.rig = AnsweringRig(recorded_rig(Library([]), "Still loading."), coming=RigLoad(name))
-        self.choice = RigChoice(self.rig, self.queue, RigAccess(self.rigs, closed))
+        self.rig = AnsweringRig(recorded_rig(Library([]), "Still loading."), coming=loading(name))
+        self.choice = RigChoice(self.rig, self.queue, self.rigs, closed)
         self.stream = Stream(self.rig, Runs(), self.queue)
-        self.choice.load_first(self.rigs, "demo", lambda reason: recorded_rig(Library([]), reason))
+        self.choice.load_first("demo", lambda reason: recorded_rig(Library([]), reason))
 
     def settled(self) -> dict[str, Any]:
         """The state once the page knows which rig answers first."""

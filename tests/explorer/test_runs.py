@@ -13,7 +13,7 @@ from engine.records import PromptRequest
 from engine.trace import Block, Entry, Line, SharedPass, dumps, loads
 from engine.trace.lines import held_bytes
 from explorer import runs as runs_module
-from explorer.rig import RigLoad
+from explorer.rig_choice import loading
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream, Window, known_trace
 from explorer.view import View, run_view
@@ -221,7 +221,7 @@ def test_who_left_while_the_first_rig_is_loaded_is_not_waited_for(monkeypatch: p
         assert len(looks) < 20, "nobody is there any more"
     monkeypatch.setattr(runs_module, "sleep", sleep)
     rig = answering(ScriptedSource())
-    rig.coming = RigLoad("never there")
+    rig.coming = loading("never there")
     views = list(Stream(rig, Runs(), RunQueue()).watch(ASK))
     assert [view["state"] for view in views] == ["queued", "error"] and gone.asked == 3
 

@@ -11,8 +11,8 @@ from engine.errors import CanopyError, RequestError
 from engine.lab.statistics import reading_of
 from engine.trace import Trace, dumps, loads
 from explorer import uploads
-from explorer.lessons import Lesson
 from explorer.page import opening_form
+from explorer.recordings import Lesson
 from explorer.share import EXPORTS, export
 from explorer.uploads import Uploads
 from explorer.view import packed, run_view

@@ -203,7 +203,7 @@ A_SERVER = """
 import json
 from engine.records import PromptRequest
 from engine.trace import gather
-from explorer.sources.attached import attach
+from explorer.attached import attach
 from tests.engine.servers.scripted_server import DONE, chunk, event, says, scripted, streams
 
 told = event(choices=[], mine={"kept": [1], "tried": [4]})
@@ -224,7 +224,7 @@ ON_THE_PAGE = """
 import json
 import re
 from explorer.bundle import STAGE, script
-from explorer.lessons import Library
+from explorer.recordings import Library
 from explorer.page import build
 from tests.explorer.scripted_rigs import answering
 

@@ -15,7 +15,7 @@ from engine.requests.rig_names import RIGS_FOLDER
 from engine.serving.live import LiveRig
 from engine.serving.rigs import load_rig
 from engine.trace import Header, gather
-from explorer.sources.attached import attach
+from explorer.attached import attach
 from explorer.two_runs import two_runs
 from tests.browser.conftest import PORT, browser, served, visit  # noqa: F401  (browser is a fixture)
 from tests.servers.serving import Serving, serving

@@ -20,14 +20,14 @@ from engine.errors import CancellationError, RequestError, RigError
 from engine.lab.settings import BackgroundRequests
 from engine.lab.statistics import reading_of
 from engine.measure import instruments
-from engine.measure.instruments import LiveLaboratory, held_bytes, open_beside
+from engine.measure.instruments import LiveInstruments, LiveLaboratory, held_bytes, open_beside
 from engine.records import PromptRequest, Sampling
 from engine.serving import rigs
 from engine.serving.live import LiveRig
 from engine.serving.precision import storage_of
 from engine.serving.rigs import Rig, load_rig
 from engine.trace import gather
-from explorer.rig import AnsweringRig, OpenRig, RigAccess
+from explorer.rig import AnsweringRig
 from explorer.rig_choice import RigChoice
 from explorer.run_queue import RunQueue
 from tests.engine.demo import demo_live
@@ -132,8 +132,8 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return f"{target}::{drafter}", f"{other}::ngram"
 
 
-def opened(name: str, told: list[str]) -> OpenRig:
-    return OpenRig(*open_beside(None, name, "bfloat16", lambda message, share: told.append(message)))
+def opened(name: str, told: list[str]) -> LiveInstruments:
+    return open_beside(None, name, "bfloat16", lambda message, share: told.append(message))
 
 
 def test_a_switch_frees_the_former_rig(names: tuple[str, str]) -> None:
@@ -143,7 +143,7 @@ def test_a_switch_frees_the_former_rig(names: tuple[str, str]) -> None:
     assert gather(rig.source.run(PromptRequest("Hi", method="ddtree", budget=8, max_tokens=6))).entries
     assert isinstance(rig.source, LiveRig)
     weights = weakref.ref(rig.source.loaded.target.model)
-    choice = RigChoice(rig, RunQueue(), RigAccess(app.RigsOnDemand("bfloat16")))
+    choice = RigChoice(rig, RunQueue(), app.RigsOnDemand("bfloat16"))
     choice.choose({"rig": names[1]})
     until(lambda: choice.state({})["loading"] is None)
     state = choice.state({})
@@ -187,7 +187,7 @@ def test_what_does_not_fit_beside_the_running_rig_is_said_and_that_one_stays(
     assert isinstance(rig.source, LiveRig)
     held = held_bytes(rig.source.loaded)
     monkeypatch.setattr(memory, "free_bytes", lambda device: held + 100_000)
-    choice = RigChoice(rig, RunQueue(), RigAccess(app.RigsOnDemand("bfloat16")))
+    choice = RigChoice(rig, RunQueue(), app.RigsOnDemand("bfloat16"))
     choice.choose({"rig": names[1]})
     until(lambda: choice.state({})["loading"] is None)
     failure = choice.state({})["failure"]
@@ -244,7 +244,7 @@ socket.getaddrinfo = socket.create_connection = socket.socket.connect = refuse
 import app
 app.keep_offline("demo", True)
 from engine.measure.instruments import open_beside
-print(open_beside(None, "demo", "bfloat16", lambda message, share: None)[0].rig)
+print(open_beside(None, "demo", "bfloat16", lambda message, share: None).source.rig)
 """
 
 

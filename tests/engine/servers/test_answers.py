@@ -20,7 +20,7 @@ from engine.servers.client import Client
 from engine.servers.kind import ServerReport
 from engine.servers.server import open_server
 from engine.trace import Entry, Header, Trace, committed_ids, dumps, gather, known_tau, loads, tau
-from explorer.sources.attached import AttachedServer, attach
+from explorer.attached import AttachedServer, attach
 from tests.engine.servers.scripted_server import (
     CHAT,
     DONE,

@@ -18,7 +18,7 @@ from engine.servers.kind import MOST_DRAFTED, CounterNames, ServerReport, counts
 from engine.servers.server import open_server
 from engine.trace import Trace, dumps, gather, loads
 from engine.trace.checks import UPLOADED
-from explorer.sources.attached import attach
+from explorer.attached import attach
 from tests.engine.servers.scripted_server import (
     CHAT,
     DONE,

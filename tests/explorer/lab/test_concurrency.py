@@ -83,8 +83,8 @@ def test_cells_fill_in_while_it_measures(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_was_not_measured_is_predicted_from_a_run_and_the_error_is_told(lab: LabService) -> None:
     begun = lab._tools.concurrent_cost({"run": "r"})
-    until(lambda: lab._tools.job(begun)["state"] in ("done", "error"))
-    assert lab._tools.job(begun)["result"] == {"load": "r"}
+    until(lambda: lab._jobs.look(begun)["state"] in ("done", "error"))
+    assert lab._jobs.look(begun)["result"] == {"load": "r"}
     view = lab.concurrency({"prediction": "r"})
     kinds = {(row["concurrency"], name): cell["predicted"] for row in view["table"]["rows"]
              for name, cell in zip(view["table"]["columns"], row["cells"], strict=True) if cell}
@@ -98,7 +98,7 @@ def test_what_was_not_measured_is_predicted_from_a_run_and_the_error_is_told(lab
 @pytest.mark.slow
 def test_a_prediction_shares_no_figure_with_another_machine_or_rig(lab: LabService, tmp_path: Path) -> None:
     begun = lab._tools.concurrent_cost({"run": "r"})
-    until(lambda: lab._tools.job(begun)["state"] in ("done", "error"))
+    until(lambda: lab._jobs.look(begun)["state"] in ("done", "error"))
     pack(Path(lab._sweeps._path), tmp_path / "recorded-scripted.sqlite.gz")
     lab._sweeps.recorded, before = tuple(shipped(tmp_path)), lab._sweeps.recorded
     recorded = lab.concurrency({"prediction": "r", "sweep": 0, "line": "ddtree"})  # measured on another machine

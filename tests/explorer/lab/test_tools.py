@@ -24,12 +24,12 @@ from explorer.lab.cost import binned, chosen_line, cost_figure, gain_figure, pri
 from explorer.lab.race import parts, race_plan_from
 from explorer.lab.service import LabService
 from explorer.lab.table import curves_view
+from explorer.recordings import NoInstruments
+from explorer.rig import AnsweringRig
 from explorer.run_queue import Job, Jobs, RunQueue
-from explorer.sources.replay import NoInstruments
 from tests.explorer.scripted import CODE, CURVE, PASSES_MS, STORY, ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_lab import FORM, ended, lab_at, saved, state, tools
-from tests.explorer.scripted_rigs import answering
 from tests.running import until
 
 RACE = {"prompt": "How many books? ${7*6}", "methods": ["autoregressive", "ddtree", "joint"], "budget": 32,
@@ -196,11 +196,11 @@ def test_the_doctor_tells_how_far_it_is_and_can_be_cancelled() -> None:
     made = tools()
     made._rig.instruments.doctor_seconds = 1.0  # type: ignore[attr-defined]
     job = made.doctor({})["job"]
-    until(lambda: (made.job({"job": job})["share"] or 0) > 0.1)
-    assert made.job({"job": job})["message"].startswith("Step ")
-    made.job({"job": job, "stop": True})
-    until(lambda: made.job({"job": job})["state"] == "stopped")
-    assert made.job({"job": job})["result"] is None
+    until(lambda: (made._jobs.look({"job": job})["share"] or 0) > 0.1)
+    assert made._jobs.look({"job": job})["message"].startswith("Step ")
+    made._jobs.look({"job": job, "stop": True})
+    until(lambda: made._jobs.look({"job": job})["state"] == "stopped")
+    assert made._jobs.look({"job": job})["result"] is None
 
 
 @pytest.mark.slow
@@ -209,7 +209,7 @@ def test_without_a_rig_the_lab_says_why_and_shows_what_was_measured(tmp_path: Pa
     lab.start(FORM)
     until(lambda: state(lab) == "done")
     instruments = NoInstruments(ScriptedSource(), "The rig has no weights.")
-    closed = LabService(answering(None, instruments), lambda run: scripted_trace("joint", 8), RunQueue(),
+    closed = LabService(AnsweringRig(instruments), lambda run: scripted_trace("joint", 8), RunQueue(),
                         tmp_path / "results.sqlite")
     given = closed.given()
     assert given["reason"] == "The rig has no weights." and given["tools"] == []

@@ -10,9 +10,9 @@ import pytest
 from engine.errors import RequestError
 from engine.records import PromptRequest
 from explorer import run_queue
-from explorer.lessons import Library
 from explorer.listening import Listening
 from explorer.page import build
+from explorer.recordings import Library
 from explorer.run_queue import MOST_PLACES, Jobs, RunQueue
 from explorer.runs import Runs, Stream
 from explorer.security import readers

@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from engine.errors import RequestError
-from explorer.lessons import Library
 from explorer.listening import Listening, sockets_of
 from explorer.page import build
+from explorer.recordings import Library
 from explorer.security.gate import FOLDERS
 from explorer.server import guarded
 from tests.explorer.scripted import ScriptedSource

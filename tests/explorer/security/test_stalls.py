@@ -14,9 +14,9 @@ import pytest
 
 from engine.trace import Trace, dumps, recorded
 from explorer.browser_calls import browser_call
-from explorer.lessons import Lesson, Library
 from explorer.listening import Listening
 from explorer.page import build
+from explorer.recordings import Lesson, Library
 from explorer.served import STEP, served
 from explorer.server import guarded
 from tests.attack.asgi import Answer, ask, started

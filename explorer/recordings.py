@@ -1,23 +1,25 @@
-"""Recorded traces as lessons: the page lists them, opens with one, and falls back on them without a model."""
-
-from __future__ import annotations
+"""Recorded runs: the page lists them and opens with one, and they stand in a rig's place where there is no model."""
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NoReturn
 
-from engine.errors import TraceError
+from engine.decoding.methods import METHODS
+from engine.errors import RequestError, RigError, TraceError
+from engine.lab.settings import Conditions, Laboratory
 from engine.machine.files import name_in_utf8
-from engine.trace import Header, Trace, known_tau, load
+from engine.records import Precision, PromptRequest
+from engine.trace import Header, Line, Piece, Trace, known_tau, load
 from explorer.claims import recorded_comparison
+from explorer.rig import Source
 from explorer.view import View, piece_view
 
+RECORDINGS = "recordings"  # the name of what stands in for a rig
+MOST_AT_ONCE = 8  # browsers that are shown a recording in place of a run
 TOURED = "welcome"  # the recording that the tour speaks of
-
-log = logging.getLogger("canopy")
-
 
 @dataclass(frozen=True)
 class Lesson:
@@ -38,6 +40,8 @@ class Lesson:
             "tokens_per_second": round(tokens_per_second(self.trace), 1),
             "recorded": header.recorded,
         }
+
+log = logging.getLogger("canopy")
 
 
 def tokens_per_second(trace: Trace) -> float:
@@ -114,3 +118,83 @@ def shipped(folder: Path, rig: str = "") -> list[Path]:
     place = {name: number for number, name in enumerate(names)}
     paths = sorted(path for path in folder.glob("*.jsonl*") if path.is_file() and not path.name.endswith(".part"))
     return sorted(paths, key=lambda path: place.get(name_of(path), len(place)))
+
+
+class Recordings:
+    """A source without a model: it answers with the recording of the same prompt. ``reason`` says why there is none."""
+
+    rig, hardware, good_at = RECORDINGS, "no model loaded", ""
+    methods: Sequence[str] = tuple(METHODS)  # all of them, so that the page looks the same
+    drafters: Sequence[str] = ()
+
+    def __init__(self, library: Library, reason: str) -> None:
+        self._library = library
+        self.reason = reason
+
+    def usual_drafters(self, method: str) -> Sequence[str]:
+        return ()
+
+    def share(self, ask: PromptRequest) -> float:
+        return 1 / MOST_AT_ONCE
+
+    def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
+        """The lines of the recording of the same prompt and method; of several, the one nearest in budget."""
+        recorded = [lesson.trace for lesson in self._library.lessons.values() if _answers(lesson.trace.header, ask)]
+        if not recorded:
+            raise RequestError(
+                f"{self.reason} Only recorded runs can be shown: pick one under Recordings, "
+                f"or run a prompt that was recorded with the method {ask.method}.")
+        nearest = min(recorded, key=lambda trace: abs(trace.header.request.budget - ask.budget))
+        yield nearest.header
+        yield from nearest.entries
+        yield nearest.end
+
+    def close(self) -> None: ...
+
+
+def _answers(header: Header, ask: PromptRequest) -> bool:
+    asked = (header.turns, header.prompt.strip(), header.request.method)
+    return asked == (ask.turns, ask.prompt.strip(), ask.method)
+
+
+class NoInstruments:
+    """See ``Instruments``. The source answers, but nothing can be measured with it: the lab shows what was measured
+    before, and says why. ``rig`` is the name that the command line opens it by, where that is another."""
+
+    precision = Precision("")
+
+    def __init__(self, source: Source, reason: str, rig: str = "") -> None:
+        self.source, self.reason = source, reason
+        self.rig = rig or source.rig
+        self.laboratory: Laboratory = _ClosedLaboratory(source, reason)
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise RigError(self.reason)
+
+    in_turns = cost = concurrent_cost = what_if = doctor = _refuse
+
+    def missing_processors(self) -> float:
+        return 0.0
+
+    def twin(self) -> None: ...
+
+    def known_cost(self, trace: Trace, measuring: bool = False) -> None: ...
+
+
+class _ClosedLaboratory:
+    def __init__(self, source: Source, reason: str) -> None:
+        self.conditions = Conditions(source.rig, source.hardware, "")
+        self.methods: Sequence[str] = tuple(name for name in source.methods if name in METHODS)
+        self.drafters: Sequence[str] = tuple(source.drafters)
+        self._reason = reason
+
+    def measure(self, ask: PromptRequest) -> NoReturn:
+        raise RigError(self._reason)
+
+    def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
+        return {}
+
+
+def recorded_rig(library: Library, reason: str) -> NoInstruments:
+    """The recordings in a rig's place; ``reason`` says why there is no model."""
+    return NoInstruments(Recordings(library, reason), reason)

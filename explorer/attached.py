@@ -1,13 +1,9 @@
 """A running server in place of a rig: it answers prompts, and what it reports becomes rounds."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, repeat
-from threading import Event, Thread
-from time import monotonic, perf_counter
+from time import perf_counter
 
 from engine.decoding.methods import SERVED
 from engine.errors import RequestError, ServerError
@@ -18,57 +14,8 @@ from engine.servers.client import Client
 from engine.servers.kind import ServerReport
 from engine.servers.server import Server, open_server
 from engine.trace import End, Entry, Header, Line
-from explorer.rig import OpenRig, RigLoad, Tell
-from explorer.source import Source
-from explorer.sources.replay import NoInstruments
-from explorer.view import View
-
-PAUSES = (2.0, 5.0, 10.0, 30.0, 60.0)  # seconds before the next try; the last for all that follow
-
-
-class ServerRetry:
-    """``attempt`` tries to let the server answer, and returns the sentence why it does not, empty where it does."""
-
-    def __init__(self, name: str, attempt: Callable[[RigLoad], str]) -> None:
-        self.load = RigLoad(name)
-        self._attempt = attempt
-        self._wake = Event()
-        self._tries, self._last = 1, monotonic()
-        self._trying = False
-        Thread(target=self._go_on, name="server retry", daemon=True).start()
-
-    def now(self) -> None:
-        """Try at once."""
-        self._wake.set()
-
-    def stop(self) -> None:
-        """Try no more; an attempt in progress ends at its next step."""
-        self.load.cancel()
-        self._wake.set()
-
-    def view(self) -> View:
-        """For the browser: its address, and a sentence on what has been tried."""
-        if self._trying:
-            sentence = f"{self.load.name} is being asked again now."
-        else:
-            times = "once" if self._tries == 1 else f"{self._tries} times"
-            ago = f"{monotonic() - self._last:.0f} s ago"
-            sentence = (f"{self.load.name} has been asked {times}, the last time {ago}; this "
-                    "page goes on asking, and takes it when it answers.")
-        return {"name": self.load.name, "said": sentence}
-
-    def _go_on(self) -> None:
-        for pause in chain(PAUSES, repeat(PAUSES[-1])):
-            self._wake.wait(pause)
-            self._wake.clear()
-            if self.load.stop.is_set():
-                return
-            self._trying = True
-            failure = self._attempt(self.load)
-            self._tries, self._last, self._trying = self._tries + 1, monotonic(), False
-            if not failure:
-                return
-
+from explorer.recordings import NoInstruments
+from explorer.rig import Source, Tell
 
 MOST_AT_ONCE = 8  # runs of this page that a server answers
 DRAFTER = "its drafter"
@@ -104,7 +51,7 @@ class Written:
 
 
 class AttachedServer:
-    """See ``explorer.source.Source``. It has one method: the one that the server was started with."""
+    """See ``Source``. It has one method: the one that the server was started with."""
 
     methods: Sequence[str] = (SERVED,)
     drafters = (DRAFTER,)
@@ -116,15 +63,15 @@ class AttachedServer:
         self.good_at = server.tells(server.trial)
 
     def usual_drafters(self, method: str) -> Sequence[str]:
-        """See ``explorer.source.Source``: the server has chosen."""
+        """See ``Source``: the server has chosen."""
         return self.drafters
 
     def share(self, ask: PromptRequest) -> float:
-        """See ``explorer.source.Source``: how many fit is for the server to say, and it has a line of its own."""
+        """See ``Source``: how many fit is for the server to say, and it has a line of its own."""
         return 1 / MOST_AT_ONCE
 
     def run(self, ask: PromptRequest) -> Generator[Line | None, None, None]:
-        """See ``explorer.source.Source``. Where the steps that the server reports at its end differ from its chunks, a
+        """See ``Source``. Where the steps that the server reports at its end differ from its chunks, a
         second header begins the run again, with those steps."""
         if ask.method not in self.methods:
             raise RequestError(f"{self.rig} runs what it was started with; choose the method {SERVED}.")
@@ -215,7 +162,7 @@ def server_of(source: Source) -> Server | None:
     return source.server if isinstance(source, AttachedServer) else None
 
 
-def attach(address: str, tell: Tell, client: Client | None = None) -> OpenRig:
+def attach(address: str, tell: Tell, client: Client | None = None) -> NoInstruments:
     """The server at that address as a rig; ServerError or RigError says why it cannot be one."""
     client = client or Client(address)
 
@@ -226,4 +173,4 @@ def attach(address: str, tell: Tell, client: Client | None = None) -> OpenRig:
     source = AttachedServer(open_server(client, look))
     reason = (f"{source.good_at} In the lab the tab Server measures it; all other measurements need a rig that this "
               "page opened itself.")
-    return OpenRig(source, NoInstruments(source, reason, client.address))
+    return NoInstruments(source, reason, client.address)

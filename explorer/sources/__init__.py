@@ -1,1 +1,0 @@
-"""Where rounds come from: recordings, and the rig that answers now."""
