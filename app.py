@@ -24,13 +24,12 @@ from engine.requests.rig_names import DEFAULT_RIG, EMBEDDED_RIG, NAMED, from_hub
 from explorer.attached import attach
 from explorer.bundle import ASSETS, opening_page
 from explorer.follow import Follow
-from explorer.listening import Listening
-from explorer.opening import serve_at_once
+from explorer.opening import Listening, serve_at_once
 from explorer.recordings import Library, recorded_rig, shipped
 from explorer.rig import AnsweringRig, Instruments, Source, Tell
 from explorer.rig_choice import RigChoice, loading
 from explorer.run_queue import RunQueue
-from explorer.security.hosts import Place, proxy_place
+from explorer.security.gate import Place, proxy_place
 
 if TYPE_CHECKING:
     import gradio as gr

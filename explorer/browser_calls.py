@@ -1,17 +1,28 @@
-"""Functions that the browser calls by name: a failure comes back as a value, like every other answer."""
+"""Functions that the browser calls by name: a failure comes back as a value, like every other answer.
 
-from __future__ import annotations
+Each runs in a thread that also writes its answer as JSON, since what is written where all requests are answered keeps
+all of them waiting. Those that may take long wait for each other. This module is there before Gradio, which takes
+seconds to import.
+"""
 
+import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from engine.errors import CanopyError, RequestError
 
 Call = Callable[..., Any]
 
 UNFIT = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
+LONG = frozenset({"replay", "open_trace", "export", "two_runs", "budgets", "lab_anatomy", "lab_curves",
+                  "lab_concurrency", "lab_plotly", "lab_prompts", "lab_report", "lab_shapes"})
+MOST_LONG = 2  # at once
+STEP = 2**18  # bytes of an answer that are handed on at a time
 
 log = logging.getLogger("canopy")
 
@@ -46,8 +57,48 @@ def bar_call(fill: Call) -> Call:
         try:
             return fill(*values, **named)
         except UNFIT as error:
-            import gradio as gr  # noqa: PLC0415 - this module is imported before Gradio
+            import gradio as gr  # noqa: PLC0415 - see the top
 
             raise gr.Error(
                 "What was sent does not fit the controls of the page; reload it.", print_exception=False) from error
     return filled
+
+
+def served(calls: Iterable[Call]) -> list[Call]:
+    """The same functions, answering with a response."""
+    room = asyncio.Semaphore(MOST_LONG)
+    return [_patient(call, room) if call.__name__ in LONG else _prompt(call) for call in calls]
+
+
+def _prompt(call: Call) -> Call:
+    @wraps(call)
+    def answer(wanted: Any = None) -> Response:
+        return _response(call, wanted)
+    return answer
+
+
+def _patient(call: Call, room: asyncio.Semaphore) -> Call:
+    @wraps(call)
+    async def answer(wanted: Any = None) -> Response:
+        async with room:
+            return await asyncio.to_thread(_response, call, wanted)
+    return answer
+
+
+def _response(call: Call, wanted: Any) -> Response:
+    """The answer as JSON; bytes are JSON already."""
+    from gradio.routes import ORJSONResponse  # noqa: PLC0415 - see the top
+
+    value = call(wanted)
+    return LongResponse(value, media_type="application/json") if isinstance(value, bytes) else ORJSONResponse(value)
+
+
+class LongResponse(Response):
+    """A response that leaves in steps, between which others are answered."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        for place in range(0, len(self.body), STEP):
+            await send({"type": "http.response.body", "body": self.body[place:place + STEP], "more_body": True})
+            await asyncio.sleep(0)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})

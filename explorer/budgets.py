@@ -2,8 +2,6 @@
 size, and the text says what would have been kept of it. Speeds follow from what a pass costs. All of it is predicted:
 a run at another budget would begin its rounds at other places."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -135,12 +133,15 @@ class BudgetCurve:
         """Predicted tokens per second at each budget, with the range of τ and of the cost. The cost is scaled so that
         it gives the run's own times."""
         factor = self._factor(cost)
+        rows = self.rows.mean(0).tolist()
+
+        def speeds(tau: Curve, verify_ms: Sequence[float]) -> Curve:
+            priced = replace(cost, verify_ms=tuple(verify_ms))
+            spent = [self._ms(priced, row, budget) for budget, row in zip(self.budgets, rows, strict=True)]
+            return 1e3 * tau / (factor * np.asarray(spent))
+
         mean, low, high = self.tau
-        usual, dear, cheap = (np.asarray([self._ms(priced, rows, budget) for budget, rows in zip(
-                                  self.budgets, self.rows.mean(0).tolist(), strict=True)]) for priced in (
-                                      cost, replace(cost, verify_ms=cost.verify_high_ms),
-                                      replace(cost, verify_ms=cost.verify_low_ms)))
-        return 1e3 * mean / (factor * usual), 1e3 * low / (factor * dear), 1e3 * high / (factor * cheap)
+        return speeds(mean, cost.verify_ms), speeds(low, cost.verify_high_ms), speeds(high, cost.verify_low_ms)
 
     def _ms(self, cost: CostCurve, rows: float, budget: int) -> float:
         request = self.trace.header.request
@@ -191,10 +192,10 @@ class Budgets:
                       "plain": 0.0, "withheld": ""}
         if not len(curve.kept):
             return view
-        cost, why = self._cost(trace)
-        speed = _banded(curve.speed(cost)) if cost else None
-        plain = 1e3 / cost.plain_ms if cost else 0.0
-        return {**view, "tau": _banded(curve.tau), "speed": speed, "plain": plain, "withheld": why}
+        view["tau"], (cost, view["withheld"]) = _banded(curve.tau), self._cost(trace)
+        if cost:
+            view["speed"], view["plain"] = _banded(curve.speed(cost)), 1e3 / cost.plain_ms
+        return view
 
     def _curve(self, run: str, trace: Trace, live: bool) -> BudgetCurve:
         run_budget = trace.header.request.budget

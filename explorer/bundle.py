@@ -6,8 +6,6 @@ opened from disk, so both are put together here: of a script every module become
 those that it imports, and returns what it exports.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from html import escape

@@ -1,7 +1,5 @@
 """What may be said of a run beside plain decoding, in figures and sentences: the page prints it as it stands here."""
 
-from __future__ import annotations
-
 from codecs import getincrementaldecoder
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """What a run is compared with: plain decoding of the same prompt, run in turns with it again after the run has ended,
 while the queue is empty; and, where the run was slower, a few other settings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -13,7 +11,7 @@ from engine.decoding.budget_policy import AUTO, FIXED
 from engine.errors import RequestError
 from engine.lab.report import ratio_text
 from engine.lab.settings import BASELINE
-from engine.lab.turns import LEAST_TURNS, SETTLING_TURNS, SpeedRatio, TurnPair, TurnTaking, speed_ratio, turn_pairs
+from engine.lab.turns import LEAST_TURNS, SETTLING_TURNS, TurnPair, TurnTaking, speed_ratio, turn_pairs
 from engine.machine.threads import CROWDED
 from engine.records import PromptRequest, Round
 from engine.trace import Trace, committed_ids, shared_rounds
@@ -42,21 +40,17 @@ class Comparison:
 
     def functions(self) -> list[Call]:
         """What the browser calls by name."""
-        return [browser_call("compare", self.compare), browser_call("compared", self.compared)]
+        return [browser_call("compare", self.compare), browser_call("compared", self._jobs.look)]
 
     def compare(self, wanted: Mapping[str, Any]) -> View:
         """Begin to compare {"run"} with plain decoding: {"job"}. RequestError where another run waits, or where this
-        one was made on another rig or machine."""
+        one was made on another rig or machine. The job's result, as far as it is: see ``RunComparison.view``, with
+        "others" where the run was slower: [{method, budget, pace, dtype, rounds, drafted, ratio, times}], the fastest
+        first, dtype empty where it is the run's own, drafted the rounds that verified a draft."""
         run = str(wanted.get("run"))
         trace = self._trace_of(run)
         self._refuse(trace)
         return {"job": self._jobs.start(lambda job: self._measured(run, trace, job))}
-
-    def compared(self, wanted: Mapping[str, Any]) -> View:
-        """Its progress; see ``Job``. The result, as far as it is: see ``RunComparison.view``, with "others" where the
-        run was slower: [{method, budget, pace, dtype, rounds, drafted, ratio, times}], the fastest first, dtype empty
-        where it is the run's own, drafted the rounds that verified a draft."""
-        return self._jobs.look(wanted)
 
     def _refuse(self, trace: Trace) -> None:
         source, header, shared = self._rig.source, trace.header, shared_rounds(trace)
@@ -144,12 +138,13 @@ class Comparison:
             if self._given_up(job):
                 break
             turns, rounds = self._timed(other, monotonic() + OTHER_SECONDS, job, rig)
-            speed = speed_ratio(turns, rounds)
-            views.append(_other_view(other, rig, rounds, speed))
+            views.append(_other_view(other, rig, rounds, turns))
         return sorted(views, key=lambda view: -view["ratio"])
 
 
-def _other_view(ask: PromptRequest, rig: Instruments | None, rounds: Sequence[Round], speed: SpeedRatio) -> View:
+def _other_view(ask: PromptRequest, rig: Instruments | None, rounds: Sequence[Round],
+                turns: Sequence[TurnPair]) -> View:
+    speed = speed_ratio(turns, rounds)
     return {"method": ask.method, "budget": ask.budget, "pace": ask.pace,
             "dtype": rig.laboratory.conditions.dtype if rig else "", "rounds": len(rounds),
             "drafted": sum(len(round_.tree) > 1 for round_ in rounds), "ratio": 0.0 if speed.withheld else speed.ratio,

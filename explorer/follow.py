@@ -1,7 +1,5 @@
 """Runs that another program writes into a trace file: shown as they grow, and listed where they lie in a folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -91,14 +89,20 @@ class Follow:
     def views(self) -> Iterator[View | None]:
         """Stage values of the newest run as it grows, then of the next one; None is a heartbeat."""
         yield {**blank_view(), "followed": True, "message": f"Waiting for a run in {name_in_utf8(self._place)} …"}
-        reader, told = _Reader(None), monotonic()
+        growing: GrowingRun | None = None
+        window, seen, told = Window(""), 0, monotonic()
         while True:
-            growing = self._newest()
-            if growing is not reader.growing:
-                reader = _Reader(growing)
-            view = reader.fresh()
-            if view is not None:
-                yield {**view, "followed": True, "listed": self.listed()}
+            if (newest := self._newest()) is not growing and newest:
+                growing, window, seen = newest, Window(newest.run), 0
+            lines = growing.lines[seen:] if growing else []
+            for line in lines:
+                window.add(line)
+            seen += len(lines)
+            failed = bool(growing and growing.failure) and not lines and window.view["state"] != "error"
+            if growing and failed:
+                window.fail(growing.failure)
+            if lines or failed:
+                yield {**window.value(), "followed": True, "listed": self.listed()}
             elif monotonic() - told > SECONDS_BETWEEN_BEATS:
                 yield None
             else:
@@ -118,25 +122,3 @@ class Follow:
             if growing is not None:
                 growing.grow()
             return growing
-
-
-class _Reader:
-    """One browser's position in a run."""
-
-    def __init__(self, growing: GrowingRun | None) -> None:
-        self.growing = growing
-        self._window, self._seen, self._failed = Window(growing.run if growing else ""), 0, False
-
-    def fresh(self) -> View | None:
-        """The stage value with what is new; None where nothing is new."""
-        if self.growing is None:
-            return None
-        lines = self.growing.lines[self._seen:]
-        self._seen += len(lines)
-        for line in lines:
-            self._window.add(line)
-        failed = bool(self.growing.failure) and not lines and not self._failed
-        if failed:
-            self._failed = True
-            self._window.fail(self.growing.failure)
-        return self._window.value() if lines or failed else None

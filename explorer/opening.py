@@ -1,33 +1,91 @@
-"""The first seconds: a page with a recording answers while Gradio is imported and the real page is built, which then
-takes its place on the same sockets. Every other request waits for the real page. That tells the first page when to
-reload: as soon as a request of its own is answered.
-"""
-
-from __future__ import annotations
+"""Where the page is served, and its first seconds: a page with a recording answers while Gradio is imported and the
+real page is built, which then takes its place on the same sockets. Every other request waits for the real page. That
+tells the first page when to reload: as soon as a request of its own is answered. Imports nothing that is slow."""
 
 import asyncio
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from explorer.listening import Listening, announced, listener
+from engine.errors import RequestError
 from explorer.security.bodies import Refusal
-from explorer.security.gate import Gate, Guard
-from explorer.security.hosts import hosts_of
+from explorer.security.gate import LOOPBACK, Gate, Place, hosts_of
 
+GOODBYE_SECONDS = 2  # for streams to end when the server is told to
+LONGEST_HEADERS = 32 * 2**10  # bytes
+LAST_PORT = 2**16 - 1
 MOST_WAITING = 64  # requests for the real page
 PATIENCE_SECONDS = 120.0  # that one of them waits
 
 
+@dataclass(frozen=True)
+class Listening:
+    """Where the page is served, and to whom: ``allowed`` are the proxies' addresses that pass requests on to it,
+    ``auth`` is a name and a password."""
+
+    host: str = "127.0.0.1"
+    port: int = 7860
+    auth: tuple[str, str] | None = None
+    allowed: Sequence[Place] = ()
+
+
+def listener(app: ASGIApp, listening: Listening) -> uvicorn.Server:
+    """The server of an app; its ``run`` is given the ``announced`` sockets."""
+    return uvicorn.Server(uvicorn.Config(
+        app, log_level="warning", server_header=False, ws="none", http="h11",
+        proxy_headers=bool(listening.allowed), timeout_graceful_shutdown=GOODBYE_SECONDS,
+        h11_max_incomplete_event_size=LONGEST_HEADERS))
+
+
+def announced(listening: Listening) -> list[socket.socket]:
+    """The sockets to listen on, after printing the page's address. Raises RequestError where it is taken or not
+    valid."""
+    sockets = sockets_of(listening.host, listening.port)
+    host, port = sockets[0].getsockname()[:2]
+    print(f"Canopy is at http://{f'[{host}]' if ':' in host else host}:{port}/", flush=True)
+    return sockets
+
+
+def sockets_of(host: str, port: int) -> list[socket.socket]:
+    """The sockets to listen on: of the host's address, or for this machine alone of IPv4 and, where possible, IPv6."""
+    if host.strip("[]") not in LOOPBACK:
+        return [_socket(host.strip("[]"), port)]
+    sockets = [_socket("127.0.0.1", port)]
+    with suppress(RequestError):
+        sockets.append(_socket("::1", sockets[0].getsockname()[1]))
+    return sockets
+
+
+def _socket(host: str, port: int) -> socket.socket:
+    try:
+        if not 0 <= port <= LAST_PORT:  # the system would take it modulo 65,536
+            raise OverflowError(f"a port lies between 0 and {LAST_PORT}")
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place)
+        listening.listen(socket.SOMAXCONN)
+    except (OSError, OverflowError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise RequestError(f"The page cannot be served on {host[:80]}, port {port}: {reason}; name another --host or "
+                           "--port.") from error
+    return listening
+
+
 class FirstSeconds:
-    """An ASGI app: ``first`` answers the page's address until ``build`` has made the app that answers everything."""
+    """An ASGI app: ``first`` answers the page's address until ``build``, in a thread, has made the app that answers
+    everything. Where it fails, ``failure`` holds why, and ``give_up`` is called."""
 
     def __init__(self, first: ASGIApp, build: Callable[[], Starlette], give_up: Callable[[], None]) -> None:
-        """``build`` runs in a thread; where it fails, ``failure`` holds why, and ``give_up`` is called."""
         self.failure: Exception | None = None
         self._first, self._build, self._give_up = first, build, give_up
         self._page: ASGIApp | None = None
@@ -97,7 +155,7 @@ def serve_at_once(page: str, build: Callable[[], Starlette], listening: Listenin
     async def opened(_: Request) -> HTMLResponse:
         return HTMLResponse(page, headers={"Cache-Control": "no-store"})
 
-    first = Gate(Starlette(routes=[Route("/", opened)]), Guard(hosts_of(listening.host, listening.allowed)))
+    first = Gate(Starlette(routes=[Route("/", opened)]), hosts_of(listening.host, listening.allowed))
     opening = FirstSeconds(first, build, leave)
     sockets = announced(listening)
     server = listener(opening, listening)

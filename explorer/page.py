@@ -1,7 +1,5 @@
 """The page: one bar of controls, one stage. Everything that moves is drawn in the browser (``assets/``)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,22 +12,31 @@ import gradio as gr
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.decoding.methods import METHODS, SERVED
 from engine.errors import CanopyError
-from explorer.browser_calls import bar_call
+from explorer.browser_calls import bar_call, served
 from explorer.budgets import Budgets
-from explorer.bundle import ASSETS, LAB, STAGE, script, style
+from explorer.bundle import ASSETS
 from explorer.comparison import Comparison
 from explorer.follow import Follow
 from explorer.lab.service import LabService, lab_component
-from explorer.presets import Preset, Presets, fitting, read_presets, titles
 from explorer.recordings import TOURED, Lesson, Library
 from explorer.rig import AnsweringRig
 from explorer.rig_choice import RigChoice
-from explorer.run_form import FIELDS, USUAL, RunForm, choosing_drafters, names_of
+from explorer.run_form import (
+    FIELDS,
+    USUAL,
+    Preset,
+    Presets,
+    RunForm,
+    choosing_drafters,
+    fitting,
+    names_of,
+    read_presets,
+    titles,
+)
 from explorer.run_queue import WAITING_ROOM, RunQueue
 from explorer.runs import Runs, Stream
-from explorer.served import served
 from explorer.service import Service
-from explorer.two_runs import TwoRuns
+from explorer.two_runs import two_runs_call
 from explorer.view import blank_view, packed
 
 MOST_BROWSERS = 32  # may follow at the same time
@@ -79,7 +86,7 @@ def build(rig: AnsweringRig, library: Library, choice: RigChoice | None = None, 
             server_functions=served([
                 service.replay, service.upload, service.open_trace, service.export, *choice.functions(),
                 *comparison.functions(), *Budgets(rig, service.trace_of).functions(),
-                *TwoRuns(service.trace_of).functions()]))
+                two_runs_call(service.trace_of)]))
         _wire(page, controls, stage, stream)
         _follow_rig(page, controls, stage, rig, presets)
         _follow_presets(controls, rig, presets)
@@ -89,19 +96,6 @@ def build(rig: AnsweringRig, library: Library, choice: RigChoice | None = None, 
         service.publish()
         page.unload(_farewell)
     return page
-
-
-def launch_options() -> dict[str, Any]:
-    """The options of ``launch`` with which the page looks and behaves as built."""
-    icon = ASSETS / "stage" / "icon.svg"
-    return {
-        "head": f"<style>{style('page.css')}{style('lab/lab.css')}</style>\n{script(STAGE, LAB)}",
-        "theme": gr.themes.Base(
-            font=["system-ui", "Segoe UI", "Roboto", "DejaVu Sans", "sans-serif"],
-            font_mono=["DejaVu Sans Mono", "Cascadia Mono", "Menlo", "Consolas", "monospace"]),
-        "ssr_mode": False, "footer_links": [], "run_history": False, "show_error": True,
-        "favicon_path": icon,
-    }
 
 
 def opening_form(lesson: Lesson | None, offered: Sequence[Preset]) -> Mapping[str, Any]:

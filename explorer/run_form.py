@@ -1,59 +1,45 @@
-"""What a person asks of the rig: the fields of the bar, each checked, and the ``PromptRequest`` that they make."""
-
-from __future__ import annotations
+"""What a person asks of the rig: the fields of the bar, each checked, the ``PromptRequest`` that they make, and the
+presets that fill them in: ``presets-RIG.json`` in ``assets/prompts/`` for each rig that has its own, and one file for
+all others. All presets are checked when the page starts."""
 
 import json
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import combinations, islice
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from engine.decoding.budget_policy import FIXED, PACES
 from engine.decoding.methods import METHODS, SERVED, method_named, share_named
-from engine.errors import RequestError
+from engine.errors import CanopyError, PresetError, RequestError
 from engine.records import PromptRequest, Sampling
 from engine.requests.limits import MOST_NODES, number, top_p, whole
 from engine.requests.prompts import Turn, turns_from
-from explorer.rig import Source
+from engine.requests.rig_names import EMBEDDED_RIG
+from explorer.recordings import RECORDINGS
+from explorer.rig import AnsweringRig, Source
+from explorer.view import View
 
 OWN = "own"  # the rig's own choice, among the values of the list
-
-
-def names_of(value: Any) -> list[str]:
-    """The drafters that a value of the list stands for; none for the rig's own choice, or for a value that is not in
-    the list."""
-    try:
-        names = json.loads(value) if isinstance(value, str) and value != OWN else []
-    except ValueError:
-        return []
-    return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else []
-
-
-def choosing_drafters(source: Source, method: str, names: Sequence[str] = ()) -> dict[str, Any]:
-    """The choices and the value of the list of drafters for a method: the rig's own choice, unless ``names`` are
-    others. Where a method takes no drafter, or all that the rig has, there is nothing to choose."""
-    usual = tuple(source.usual_drafters(method))
-    count = METHODS[method].drafter_count if method in METHODS else len(usual)  # an attached server drafts as it does
-    others = [choice for choice in combinations(source.drafters, count) if choice != usual]
-    asked = tuple(map(str, names))  # an uploaded file may name anything
-    if len(asked) == count and asked != usual and asked not in others and set(asked) <= set(source.drafters):
-        others.append(asked)  # in another order
-    offered = [(f"the rig's own: {_joined(usual)}" if count else "none", OWN),
-               *((_joined(choice), json.dumps(choice)) for choice in others if count)]
-    return {"choices": offered, "value": json.dumps(asked) if count and asked in others else OWN,
-            "interactive": len(offered) > 1}
-
-
-def _joined(names: Sequence[str]) -> str:
-    return " + ".join(names) or "its drafters"
-
-
 LONGEST_PROMPT = 20_000  # characters; far above any rig's context, far below what slows the page down
 LONGEST_CONVERSATION = 100_000  # characters of all turns
 MOST_TURNS = 64
 LONGEST_ANSWER = 4096  # tokens
 MOST_TEMPERATURE = 2.0
+LARGEST_SEED = 2**31 - 1
+MOST_TOP_K = 100_000
+MOST_DRAFTERS = max(row.drafter_count for row in METHODS.values())
+LONGEST_NAME = 200  # characters of a drafter's
+OLDER_NAME = "heads"  # an earlier name of the field ``drafters``, which programs may still send
+ANY = "any"  # the file for rigs without one of their own: prompts for any model
+SHOWN = 3  # on a presenter's keys
+# Presets that are strong cases of their rig, and the labels of their buttons; the embedded rig answers its own right.
+VETTED = {
+    EMBEDDED_RIG: {"boxes": "Books in boxes", "clamp": "A Python function", "tree": "What is a draft tree?"},
+    "smollm2": {"smollm2-stack": "A Python class", "smollm2-rewrite": "A text repeated", "smollm2-poem": "A poem"}}
+USUAL_METHOD = "ddtree"  # replaces a method that a rig cannot run
 
 
 def in_range(name: str, least: float, most: float) -> BeforeValidator:
@@ -115,12 +101,6 @@ TemperatureField = Annotated[float, in_range("The temperature", 0, MOST_TEMPERAT
 MaxTokensField = Annotated[int, whole_in("Max tokens", 1, LONGEST_ANSWER)]
 
 
-LARGEST_SEED = 2**31 - 1
-MOST_TOP_K = 100_000
-MOST_DRAFTERS = max(row.drafter_count for row in METHODS.values())
-LONGEST_NAME = 200  # characters of a drafter's
-
-
 def _method(value: Any) -> str:
     if value != SERVED:
         method_named(str(value))
@@ -148,9 +128,6 @@ def _drafters(value: Any) -> tuple[str, ...]:
     if long := [name for name in names if len(name) > LONGEST_NAME]:
         raise RequestError(f"There is no drafter {long[0][:20]!r}…; a name has at most {LONGEST_NAME} characters.")
     return tuple(names)
-
-
-OLDER_NAME = "heads"  # an earlier name of the field ``drafters``, which programs may still send
 
 
 class RunForm(BaseModel):
@@ -185,3 +162,108 @@ class RunForm(BaseModel):
 
 FIELDS = tuple(RunForm.model_fields)  # their names, in the order of the bar
 USUAL = {name: field.default for name, field in RunForm.model_fields.items() if field.default is not None}
+
+
+def names_of(value: Any) -> list[str]:
+    """The drafters that a value of the list stands for; none for the rig's own choice, or for a value that is not in
+    the list."""
+    try:
+        names = json.loads(value) if isinstance(value, str) and value != OWN else []
+    except ValueError:
+        return []
+    return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else []
+
+
+def choosing_drafters(source: Source, method: str, names: Sequence[str] = ()) -> dict[str, Any]:
+    """The choices and the value of the list of drafters for a method: the rig's own choice, unless ``names`` are
+    others. Where a method takes no drafter, or all that the rig has, there is nothing to choose."""
+    usual = tuple(source.usual_drafters(method))
+    count = METHODS[method].drafter_count if method in METHODS else len(usual)  # an attached server drafts as it does
+    others = [choice for choice in combinations(source.drafters, count) if choice != usual]
+    asked = tuple(map(str, names))  # an uploaded file may name anything
+    if len(asked) == count and asked != usual and asked not in others and set(asked) <= set(source.drafters):
+        others.append(asked)  # in another order
+    offered = [(f"the rig's own: {_joined(usual)}" if count else "none", OWN),
+               *((_joined(choice), json.dumps(choice)) for choice in others if count)]
+    return {"choices": offered, "value": json.dumps(asked) if count and asked in others else OWN,
+            "interactive": len(offered) > 1}
+
+
+def _joined(names: Sequence[str]) -> str:
+    return " + ".join(names) or "its drafters"
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A question and how to run it. ``domain`` is what it is about, ``title`` what the list shows."""
+
+    name: str
+    domain: str
+    title: str
+    prompt: str
+    method: str
+    budget: int
+    temperature: float
+
+
+@dataclass(frozen=True)
+class Presets:
+    """The presets by the name of their rig."""
+
+    by_rig: Mapping[str, Sequence[Preset]]
+
+    def of(self, rig: AnsweringRig) -> Sequence[Preset]:
+        """The presets of the rig that is being loaded, else of the one that answers; without a rig, those of the
+        embedded one, on which the recordings were made."""
+        recorded = rig.source.rig == RECORDINGS
+        name = rig.coming.name if rig.coming else EMBEDDED_RIG if recorded else rig.instruments.rig
+        return self.by_rig.get(name, self.by_rig[ANY])
+
+    def vetted(self) -> View:
+        """By rig, for the browser, what is worth to be shown: {label, prompt, method, budget, temperature} each. Where
+        none are named, those are the first that draft."""
+        def of(rig: str, presets: Sequence[Preset]) -> list[View]:
+            named = {preset.name: preset for preset in presets}
+            first = {preset.name: preset.title for preset in presets if preset.budget}
+            labels = VETTED.get(rig) or dict(islice(first.items(), SHOWN))
+            return [{"label": label, "prompt": named[name].prompt, "method": named[name].method,
+                     "budget": named[name].budget, "temperature": named[name].temperature}
+                    for name, label in labels.items()]
+        return {rig: of(rig, presets) for rig, presets in self.by_rig.items()}
+
+
+def read_presets(folder: Path) -> Presets:
+    """Every presets file of a folder; PresetError names the first preset that could not be run as it stands."""
+    files = sorted(folder.glob("presets-*.json"))
+    return Presets({path.stem.removeprefix("presets-"): _read(path) for path in files})
+
+
+def _read(path: Path) -> tuple[Preset, ...]:
+    try:
+        presets = tuple(Preset(**row) for row in json.loads(path.read_text("utf8")))
+    except (ValueError, TypeError) as error:
+        names = ", ".join(field.name for field in fields(Preset))
+        raise PresetError(f"{path.name} is not a list of presets ({error}); each has {names}, and nothing else."
+                          ) from error
+    if not presets:
+        raise PresetError(f"{path.name} has no preset; it has to have one at least.")
+    for preset in presets:
+        _check(preset, path.name)
+    return presets
+
+
+def _check(preset: Preset, file: str) -> None:
+    try:
+        RunForm(prompt=preset.prompt, method=preset.method, budget=preset.budget, temperature=preset.temperature).ask()
+    except CanopyError as error:
+        raise PresetError(f"The preset {preset.name!r} in {file} cannot be run. {error}") from error
+
+
+def titles(presets: Sequence[Preset]) -> list[tuple[str, str]]:
+    """The presets as a list offers them: title and name."""
+    return [(preset.title, preset.name) for preset in presets]
+
+
+def fitting(method: str, methods: Sequence[str]) -> str:
+    """The method if the rig can run it, else the usual one, else the rig's last."""
+    return next((name for name in (method, USUAL_METHOD) if name in methods), methods[-1])

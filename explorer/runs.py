@@ -1,13 +1,11 @@
 """Live runs: as many at once as the machine has room for, streamed as stage values at a rate that browsers can follow,
 remembered for export and links."""
 
-from __future__ import annotations
-
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from time import perf_counter, sleep
 from uuid import uuid4
@@ -17,8 +15,8 @@ from engine.records import PromptRequest
 from engine.trace import End, Entry, Header, Line, Trace
 from engine.trace.lines import held_bytes
 from explorer.rig import AnsweringRig
-from explorer.run_queue import Place, RunQueue
-from explorer.security.readers import Asker, asker
+from explorer.run_queue import RunQueue
+from explorer.security.askers import Asker, asker
 from explorer.view import View, blank_view, closed_view, entry_view, opened_view
 
 MOST_BYTES = 256 * 2**20  # of remembered runs; the oldest is forgotten first
@@ -30,59 +28,72 @@ MOST_VIEWS = 80  # a second, of all runs: each update is the server's work, whic
 log = logging.getLogger("canopy")
 
 
+@dataclass(eq=False)
+class KeptRun:
+    """What is remembered of a run: its lines and their size, and what its comparison came to so far (``claims``)."""
+
+    lines: list[Line] = field(default_factory=list)
+    bytes: int = 0
+    comparison: View | None = None
+
+
 class Runs:
     """The latest runs by their ids, which cannot be guessed: a person with the link to a run may see it."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
-        self._kept: OrderedDict[str, list[Line]] = OrderedDict()
-        self._bytes: dict[str, int] = {}
-        self._comparisons: dict[str, View] = {}
+        self._kept: OrderedDict[str, KeptRun] = OrderedDict()
         self._lock = Lock()
 
     def begin(self, run: str) -> None:
         """Remember a run, whose lines are to be added as they happen."""
         with self._lock:
-            self._kept[run], self._bytes[run] = [], 0
+            self._kept[run] = KeptRun()
             self._kept.move_to_end(run)
 
     def add(self, run: str, *lines: Line) -> None:
         """Add lines to a run that was begun. The oldest other runs are forgotten where memory for all is short;
         RequestError where this run alone needs more."""
         with self._lock:
-            if run not in self._kept:
+            if (kept := self._kept.get(run)) is None:
                 return
-            wanted = self._bytes[run] + sum(map(held_bytes, lines))
+            wanted = kept.bytes + sum(map(held_bytes, lines))
             if wanted > self._most_bytes:
                 raise RequestError(f"The run holds more than {self._most_bytes // 2**20} MiB of rounds, which is the "
                                    "most that is remembered; ask for fewer tokens or a smaller node budget.")
-            self._kept[run].extend(lines)
-            self._bytes[run] = wanted
-            while sum(self._bytes.values()) > self._most_bytes:
-                oldest = next(name for name in self._kept if name != run)
-                del self._kept[oldest], self._bytes[oldest]
-                self._comparisons.pop(oldest, None)
+            kept.lines.extend(lines)
+            kept.bytes = wanted
+            while sum(other.bytes for other in self._kept.values()) > self._most_bytes:
+                del self._kept[next(name for name in self._kept if name != run)]
 
     def note(self, run: str, comparison: View) -> None:
-        """Remember with a run what its comparison with plain decoding came to so far; see ``claims``."""
+        """Remember with a run what its comparison came to."""
         with self._lock:
             if run in self._kept:
-                self._comparisons[run] = comparison
+                self._kept[run].comparison = comparison
 
     def comparison(self, run: str) -> View | None:
         """What was remembered of a run's comparison, if anything."""
         with self._lock:
-            return self._comparisons.get(run)
+            return self._kept[run].comparison if run in self._kept else None
 
     def trace(self, run: str) -> Trace | None:
         """The run as a trace, closed where it stopped; None for an unknown id or a run without a round."""
         with self._lock:
-            lines = list(self._kept.get(run, ()))
+            lines = list(self._kept[run].lines) if run in self._kept else []
         entries = tuple(line for line in lines if isinstance(line, Entry))
         if not entries or not isinstance(lines[0], Header):
             return None
         end = lines[-1] if isinstance(lines[-1], End) else End("stopped", len(entries), entries[-1].elapsed_seconds)
         return Trace(lines[0], entries, end)
+
+    def known(self, run: str) -> Trace:
+        """The same; RequestError where the run is gone."""
+        trace = self.trace(run)
+        if trace is None:
+            raise RequestError(f"There is no run {run[:40]!r} any more; the server keeps the latest, up to "
+                               f"{MOST_BYTES // 2**20} MiB of them.")
+        return trace
 
 
 class Stream:
@@ -101,10 +112,10 @@ class Stream:
         """
         run, who = uuid4().hex[:12], asker()
         try:
-            yield from self._await_rig(run, who)
+            yield from _queued(run, self._coming(), who)
             share = self._rig.source.share(ask)
             with self._queue.place(who.address if who else "", share) as place:
-                yield from _wait(run, place, who)
+                yield from _queued(run, place.sentences(), who)
                 yield from self._run(run, ask, who)
         except CanopyError as error:
             yield blank_view(run, "error", str(error))
@@ -157,13 +168,27 @@ class Stream:
     def _noted(self, header: Header) -> Header:
         return replace(header, note=" ".join(filter(None, (self._rig.note, header.note))))
 
-    def _await_rig(self, run: str, who: Asker | None) -> Iterator[View]:
-        shown = ""
+    def _coming(self) -> Iterator[str]:
+        """Why a run waits for the page's first rig, some times a second, until that is there."""
         while sentence := self._rig.waiting():
-            _check(who)
-            if shown != (shown := sentence):
-                yield blank_view(run, "queued", shown)
+            yield sentence
             sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def _queued(run: str, sentences: Iterator[str], who: Asker | None) -> Iterator[View]:
+    """Stage values of a run that waits, as the sentences say, each of them once."""
+    shown = ""
+    for sentence in sentences:
+        _check(who)
+        if sentence != shown:
+            yield blank_view(run, "queued", sentence)
+            shown = sentence
+
+
+def _check(who: Asker | None) -> None:
+    """RequestError where the browser or program that asked no longer listens."""
+    if who is not None:
+        who.check()
 
 
 class Window:
@@ -201,27 +226,3 @@ class Window:
 def without_others(line: Line) -> Line:
     """The line without anything of other people's runs: what is kept, exported and linked."""
     return replace(line, shared_pass=None) if isinstance(line, Entry) else line
-
-
-def _check(who: Asker | None) -> None:
-    """RequestError where the browser or program that asked no longer listens."""
-    if who is not None:
-        who.check()
-
-
-def _wait(run: str, place: Place, who: Asker | None) -> Iterator[View]:
-    shown = ""
-    for sentence in place.sentences():
-        _check(who)
-        if sentence != shown:
-            yield blank_view(run, "queued", sentence)
-            shown = sentence
-
-
-def known_trace(run: str, runs: Runs) -> Trace:
-    """The remembered run of that id; RequestError where it is gone."""
-    trace = runs.trace(run)
-    if trace is None:
-        raise RequestError(f"There is no run {run[:40]!r} any more; the server keeps the latest, up to "
-                           f"{MOST_BYTES // 2**20} MiB of them.")
-    return trace

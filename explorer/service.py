@@ -1,7 +1,5 @@
 """What the page and other programs may ask of the server, besides the stream of a run."""
 
-from __future__ import annotations
-
 import gc
 import json
 from collections import OrderedDict
@@ -27,7 +25,7 @@ from explorer.follow import Follow
 from explorer.recordings import Library
 from explorer.run_form import FIELDS, OLDER_NAME, RunForm
 from explorer.run_queue import WAITING_ROOM
-from explorer.runs import Runs, Stream, known_trace
+from explorer.runs import Runs, Stream
 from explorer.share import REPLAY, export
 from explorer.uploads import Uploads
 from explorer.view import View, packed
@@ -133,7 +131,7 @@ class Service:
         if name in self._library.lessons:
             return self._library.lessons[name].trace
         followed = self._follow.trace(name) if self._follow else None
-        return followed or known_trace(name, self._runs)
+        return followed or self._runs.known(name)
 
     def view_of(self, name: str, first: int = 0) -> View:
         """The stage value of a recording or of a remembered run from that round on (``piece_view``), the first with its

@@ -45,16 +45,14 @@ def rounds_table(trace: Trace) -> pandas.DataFrame:
 
 
 def _row(round_: Round, elapsed_seconds: float, named: Mapping[int, Piece]) -> dict[str, object]:
-    row: dict[str, object] = {
+    return {
         "round": round_.index + 1, "elapsed_seconds": elapsed_seconds, "cache_length_before": round_.start,
         "rows_verified": len(round_.tree), "tokens_kept": len(round_.acceptance.keep),
         "keep_indices": " ".join(map(str, round_.acceptance.keep.tolist())),
         "text": "".join(readable(named, token) for token in round_.committed.tolist()),
         "bonus": readable(named, round_.acceptance.bonus),
-    }
-    row |= {f"mean_confidence_head_{drafter}": score for drafter, score in enumerate(round_.scores, start=1)}
-    row |= {f"{stage}_milliseconds": 1000 * round_.seconds.get(stage, 0.0) for stage in STAGES}
-    return row
+        **{f"mean_confidence_head_{drafter}": score for drafter, score in enumerate(round_.scores, start=1)},
+        **{f"{stage}_milliseconds": 1000 * round_.seconds.get(stage, 0.0) for stage in STAGES}}
 
 
 def tree_graph(round_: Round, named: Mapping[int, Piece]) -> networkx.DiGraph:
@@ -79,38 +77,26 @@ def _xml_safe(text: str) -> str:
     return "".join(sign if sign in "\t\n" or ord(sign) >= 32 else f"⟨{ord(sign):02x}⟩" for sign in text)
 
 
-def _trace_file(run: str, trace: Trace, number: int, view: View | None) -> Download:
-    return Download(f"{run}.jsonl.gz", "application/gzip", packed(dumps(trace)))
-
-
-def _rounds_file(run: str, trace: Trace, number: int, view: View | None) -> Download:
-    return Download(f"{run}-rounds.csv", "text/csv", rounds_table(trace).to_csv(index=False).encode())
-
-
-def _columns_file(run: str, trace: Trace, number: int, view: View | None) -> Download:
-    data = rounds_table(trace).to_parquet(index=False)
-    return Download(f"{run}-rounds.parquet", "application/vnd.apache.parquet", data)
-
-
-def _tree_file(run: str, trace: Trace, number: int, view: View | None) -> Download:
-    if not 0 <= number < len(trace.entries):
-        raise RequestError(f"There is no round {number + 1}; this run has {len(trace.entries)}.")
+def _graphml(trace: Trace, number: int) -> bytes:
     import networkx  # noqa: PLC0415 - see ``tree_graph``
 
     graph = tree_graph(trace.entries[number].round, pieces_of(trace))
-    text = "\n".join(networkx.generate_graphml(graph, named_key_ids=True))
-    return Download(f"{run}-round-{number + 1}.graphml", "application/xml", text.encode())
+    return "\n".join(networkx.generate_graphml(graph, named_key_ids=True)).encode()
 
 
-def _replay_file(run: str, trace: Trace, number: int, view: View | None) -> Download:
-    begun = view or run_view(run, (trace.header, trace.end))
-    page = replay_page({**begun, "rounds": (entry_view(entry) for entry in trace.entries)})
-    return Download(f"{run}.html", "text/html", page.encode())
+def _replay(trace: Trace, view: View) -> bytes:
+    return replay_page({**view, "rounds": (entry_view(entry) for entry in trace.entries)}).encode()
 
 
-REPLAY = "replay"
-EXPORTS: Mapping[str, Callable[[str, Trace, int, View | None], Download]] = MappingProxyType({
-    "trace": _trace_file, "rounds": _rounds_file, "columns": _columns_file, "tree": _tree_file, REPLAY: _replay_file})
+REPLAY, TREE = "replay", "tree"
+# by kind: the end of the file's name, its media type, its bytes
+EXPORTS: Mapping[str, tuple[str, str, Callable[[Trace, int, View], bytes]]] = MappingProxyType({
+    "trace": (".jsonl.gz", "application/gzip", lambda trace, number, view: packed(dumps(trace))),
+    "rounds": ("-rounds.csv", "text/csv", lambda trace, number, view: rounds_table(trace).to_csv(index=False).encode()),
+    "columns": ("-rounds.parquet", "application/vnd.apache.parquet",
+                lambda trace, number, view: rounds_table(trace).to_parquet(index=False)),
+    TREE: ("-round-{}.graphml", "application/xml", lambda trace, number, view: _graphml(trace, number)),
+    REPLAY: (".html", "text/html", lambda trace, number, view: _replay(trace, view))})
 
 
 def export(kind: str, run: str, trace: Trace, number: int, view: View | None = None) -> Download:
@@ -118,4 +104,8 @@ def export(kind: str, run: str, trace: Trace, number: int, view: View | None = N
     the stage value for a replay, where more is known than the trace says."""
     if kind not in EXPORTS:
         raise RequestError(f"There is no export {kind!r}; choose one of {', '.join(EXPORTS)}.")
-    return EXPORTS[kind](run, trace, number, view)
+    if kind == TREE and not 0 <= number < len(trace.entries):
+        raise RequestError(f"There is no round {number + 1}; this run has {len(trace.entries)}.")
+    ending, media, data = EXPORTS[kind]
+    begun = view or run_view(run, (trace.header, trace.end))
+    return Download(run + ending.format(number + 1), media, data(trace, number, begun))

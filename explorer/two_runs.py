@@ -1,8 +1,6 @@
 """Two runs compared, of any engines: where their texts and rounds first differ, and how many tokens each accepted.
 Texts are compared as texts, since two engines may number their tokens differently."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from os.path import commonprefix
@@ -22,54 +20,54 @@ SIDES = ("first", "second")
 MOST_DEPTHS = 64
 
 
-class TwoRuns:
-    """What the browser may ask of two runs that the page knows."""
-
-    def __init__(self, trace_of: Callable[[str], Trace]) -> None:
-        self._trace_of = trace_of
-
-    def functions(self) -> list[Call]:
-        """What the browser calls by name."""
-        return [browser_call("two_runs", self.compared_runs)]
-
-    def compared_runs(self, wanted: Mapping[str, Any]) -> View:
+def two_runs_call(trace_of: Callable[[str], Trace]) -> Call:
+    """The function of the browser that compares two runs that the page knows."""
+    def compared(wanted: Mapping[str, Any]) -> View:
         """{"first", "second"}: each {"run", "round": from 0, where two rounds are meant}. See ``two_runs``."""
         sides = [named_fields(wanted.get(side)) for side in SIDES]
-        traces = [self._trace_of(str(side.get("run"))) for side in sides]
+        traces = [trace_of(str(side.get("run"))) for side in sides]
         answer = two_runs(*traces)
         for view, trace, side in zip(answer["sides"], traces, sides, strict=True):
             if side.get("round") is not None:
                 number = whole("The round", side["round"], 0, len(trace.entries) - 1)
                 view["round"] = round_view(trace.entries[number].round)
         return answer
+    return browser_call("two_runs", compared)
 
 
 def two_runs(first: Trace, second: Trace) -> View:
     """{"said": sentences, "rule": of the verdict, "same_prompt", "same_text", "texts_part", "rounds_part", "sides"}.
     ``texts_part`` is the token of each text at which they first differ, from 0; ``rounds_part`` the first round in
-    which they kept different numbers of tokens; both None where there is none. A side: {"tau", "rounds", "tokens",
-    "rows": verified in a round on average, "lengths": tokens kept by each round, "depths": the share of rounds that
-    drafted to a depth and accepted it}."""
+    which they kept different numbers of tokens; both None where there is none. A side: see ``side_view``."""
     for side, trace in zip(SIDES, (first, second), strict=True):
         if not trace.entries:
             raise RequestError(f"The {side} run has no round to compare.")
         if trace.header.chunked:
             raise RequestError(f"The rounds of the {side} run are not known, since {trace.header.engine} does not "
                                "report them; there is nothing to compare round by round.")
-    parted = texts_part(first, second)
-    lengths = [[len(entry.round.acceptance.keep) for entry in trace.entries] for trace in (first, second)]
+    parted, sides = texts_part(first, second), [side_view(first), side_view(second)]
+    lengths = [side["lengths"] for side in sides]
     same_prompt = (first.header.prompt, first.header.turns) == (second.header.prompt, second.header.turns)
-    why = _why(first, second, parted) if parted and same_prompt else ""
+    why = _why((first, second), parted) if parted and same_prompt else ""
     rounds_part = next((place for place, pair in enumerate(zip(*lengths, strict=False)) if pair[0] != pair[1]), None)
-    words = _sentences(same_prompt, parted, rounds_part, lengths)
-    words = f"{words} {why}".rstrip()
-    return {"said": words, "same_prompt": same_prompt, "same_text": parted is None, "texts_part": parted,
-            "rule": RULE if why else "", "rounds_part": rounds_part, "sides": [side_view(first), side_view(second)]}
+    sentences = [] if same_prompt else ["The prompts differ, and so may everything else."]
+    if parted is None:
+        sentences.append("The texts are the same.")
+    else:
+        sentences.append(f"The texts first differ at token {parted[0] + 1} of the first and {parted[1] + 1} of the "
+                         "second.")
+    if rounds_part is not None:
+        kept = [length[rounds_part] for length in lengths]
+        sentences.append(f"The rounds first differ at round {rounds_part + 1}, which kept {kept[0]} tokens in the "
+                         f"first run and {kept[1]} in the second.")
+    elif len(lengths[0]) == len(lengths[1]):
+        sentences.append("Every round kept as many tokens as in the other run.")
+    return {"said": " ".join(filter(None, [*sentences, why])), "same_prompt": same_prompt, "same_text": parted is None,
+            "texts_part": parted, "rule": RULE if why else "", "rounds_part": rounds_part, "sides": sides}
 
 
-def _why(first: Trace, second: Trace, places: Sequence[int]) -> str:
+def _why(traces: Sequence[Trace], places: Sequence[int]) -> str:
     """Why the texts part at these tokens, and how often such gaps occur in the first, in sentences."""
-    traces = (first, second)
     texts = [text_of(entry.round for entry in trace.entries) for trace in traces]
     gaps = [gap_before(text, place) for text, place in zip(texts, places, strict=True)]
     dtype = max((trace.header.dtype for trace in traces), key=rounding_nats)
@@ -99,20 +97,20 @@ def _token_texts(trace: Trace) -> list[bytes]:
 
 
 def side_view(trace: Trace) -> View:
-    """A side of ``two_runs``."""
+    """{"tau", "rounds", "tokens", "rows": verified in a round on average, "lengths": tokens kept by each round,
+    "depths": see ``accepted_by_depth``}."""
     rounds = [entry.round for entry in trace.entries]
-    return {"tau": tau(rounds), "rounds": len(rounds), "tokens": sum(len(round_.acceptance.keep) for round_ in rounds),
-            "rows": sum(len(round_.tree) for round_ in rounds) / len(rounds),
-            "lengths": [len(round_.acceptance.keep) for round_ in rounds], "depths": accepted_by_depth(rounds)}
+    lengths = [len(round_.acceptance.keep) for round_ in rounds]
+    return {"tau": tau(rounds), "rounds": len(rounds), "tokens": sum(lengths), "lengths": lengths,
+            "rows": sum(len(round_.tree) for round_ in rounds) / len(rounds), "depths": accepted_by_depth(rounds)}
 
 
 def accepted_by_depth(rounds: Sequence[Round]) -> list[float]:
     """For each depth from 1: of the rounds that drafted to that depth, the share that accepted to it."""
-    drafted = [int(depths(round_.tree.parents).max()) for round_ in rounds]
-    kept = [len(round_.acceptance.keep) - 1 for round_ in rounds]
+    views = list(map(round_view, rounds))
     shares = []
-    for depth in range(1, min(MOST_DEPTHS, max(drafted, default=0)) + 1):
-        reached = [length >= depth for length, deep in zip(kept, drafted, strict=True) if deep >= depth]
+    for depth in range(1, min(MOST_DEPTHS, max((view["depth"] for view in views), default=0)) + 1):
+        reached = [view["kept"] > depth for view in views if view["depth"] >= depth]
         shares.append(sum(reached) / len(reached))
     return shares
 
@@ -121,21 +119,3 @@ def round_view(round_: Round) -> View:
     """One round of a side: {"index", "rows", "kept", "depth"}."""
     return {"index": round_.index, "rows": len(round_.tree), "kept": len(round_.acceptance.keep),
             "depth": int(depths(round_.tree.parents).max())}
-
-
-def _sentences(same_prompt: bool, parted: list[int] | None, rounds_part: int | None,
-               lengths: Sequence[Sequence[int]]) -> str:
-    """The findings in words."""
-    sentences = [] if same_prompt else ["The prompts differ, and so may everything else."]
-    if parted is None:
-        sentences.append("The texts are the same.")
-    else:
-        sentences.append(f"The texts first differ at token {parted[0] + 1} of the first and {parted[1] + 1} of the "
-                         "second.")
-    if rounds_part is not None:
-        kept = [length[rounds_part] for length in lengths]
-        sentences.append(f"The rounds first differ at round {rounds_part + 1}, which kept {kept[0]} tokens in the "
-                         f"first run and {kept[1]} in the second.")
-    elif len(lengths[0]) == len(lengths[1]):
-        sentences.append("Every round kept as many tokens as in the other run.")
-    return " ".join(sentences)

@@ -1,7 +1,5 @@
 """Files that arrive in pieces, each in a request of its own, so that no request has to be large."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

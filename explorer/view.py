@@ -4,8 +4,6 @@ Every token id of a round is named in its ``pieces`` or in those of an earlier l
 dtype and shape; integers that fit into 16 bits take 16.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterable, Mapping

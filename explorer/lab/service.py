@@ -22,7 +22,7 @@ from engine.lab.store import StoredSweep
 from engine.lab.summary import summarise
 from engine.requests.limits import TRIED_CONCURRENCY
 from engine.trace import Trace
-from explorer.browser_calls import browser_call
+from explorer.browser_calls import browser_call, served
 from explorer.lab.acceptance_figures import calibration_figure, depth_rank_figure, histogram_figure
 from explorer.lab.anatomy import anatomy_view
 from explorer.lab.concurrency import GridFocus, concurrency_view
@@ -38,7 +38,6 @@ from explorer.lab.tools import Tools
 from explorer.recordings import TOURED
 from explorer.rig import AnsweringRig
 from explorer.run_queue import Jobs, RunQueue
-from explorer.served import served
 from explorer.view import View
 
 TOOLS = ("what_if", "cost", "race", "doctor")  # what needs a rig besides sweeps

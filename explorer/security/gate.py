@@ -1,24 +1,27 @@
 """One gate in front of every route: whose request this is, what it asks for, and what it brings.
 
 A browser says with each request where it comes from (Origin, and Sec-Fetch-Site where the address is one that it
-trusts). Other programs say neither; they are let in, as no website can make them ask.
+trusts). Other programs say neither; they are let in, as no website can make them ask. A website can make a browser ask
+a server on this machine, and can let its own name lead here (DNS rebinding); it can forge neither the Host nor the
+Origin that the browser sends. Starlette's TrustedHostMiddleware looks at names alone: it cannot let in every plain
+address, which nobody can rebind, nor say in a sentence what is allowed.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
+import re
+import socket
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from ipaddress import ip_address
 from types import MappingProxyType
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from explorer.security.bodies import LOGIN, Bodies, Refusal
-from explorer.security.calls import API
-from explorer.security.hosts import Hosts
-from explorer.security.logins import Logins
-from explorer.security.readers import KEY, Readers, impatient, stream_of
+from engine.errors import RequestError
+from explorer.security.askers import KEY, Logins, Readers, impatient, stream_of
+from explorer.security.bodies import API, LOGIN, Bodies, Refusal, is_login
 
 METHODS = ("GET", "HEAD", "POST")
 PAGES = ("/", "/login_check", "/logout", "/config", "/theme.css", "/favicon.ico", "/robots.txt", "/manifest.json",
@@ -32,26 +35,96 @@ SAID: Mapping[str, str] = MappingProxyType({
     "Cross-Origin-Resource-Policy": "same-origin"})
 LONGEST_PATH, LONGEST_STEP = 1024, 255  # bytes: of a path, and of a name in it, which is as long as a file's may be
 GRANTED = ("access-control-allow-origin", "access-control-allow-credentials")  # to pages of others; nobody has any
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+EVERYWHERE = ("0.0.0.0", "::", "")
+PORTS = {"http": 80, "https": 443}
+NAME = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[A-Za-z0-9._-]{1,253}))(?::(?P<port>\d{1,5}))?")
+
+Place = tuple[str, int | None]  # a name or an address, in lower case and without brackets; a port where one is said
 
 
-@dataclass
-class Guard:
-    """What the gate goes by, and what it remembers. ``admits``: whether who asks has logged in, where that is needed;
-    nothing that anybody else sends is read."""
+def place_of(text: str) -> Place | None:
+    """``example.org:80`` or ``[::1]:80`` in its two parts; None where it is neither."""
+    match = NAME.fullmatch(text)
+    if not match or int(match["port"] or 0) > 65535:
+        return None
+    name = (match["name"] or "").lower().rstrip(".") or (match["address"] or "").lower()
+    return (name, int(match["port"]) if match["port"] else None) if name else None
 
-    hosts: Hosts
-    bodies: Bodies = field(default_factory=Bodies)
-    logins: Logins = field(default_factory=Logins)
-    readers: Readers = field(default_factory=Readers)
-    admits: Callable[[Scope], bool] = lambda _: True
+
+def origin_of(text: str) -> Place | None:
+    """The place of a page, always with its port; None for ``null`` and for all that is no website."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return None
+    place = place_of(parts.netloc)
+    if place is None or parts.scheme not in PORTS or parts.path:
+        return None
+    return place[0], place[1] or PORTS[parts.scheme]
+
+
+def is_address(name: str) -> bool:
+    """Is it an address and not a name?"""
+    with suppress(ValueError):
+        return bool(ip_address(name))
+    return False
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """The names that a server answers to: ``names`` are those of the machine; ``addresses``: whether any plain address
+    will do, as it has to where the server listens on all; ``proxies`` are the places at which others pass requests
+    on to this server."""
+
+    names: frozenset[str]
+    addresses: bool = False
+    proxies: tuple[Place, ...] = ()
+
+    def answers_to(self, host: str) -> bool:
+        """Whether a request with that Host is meant for this server."""
+        if (place := place_of(host)) is None:
+            return False
+        name, port = place
+        return (name in self.names or (self.addresses and is_address(name)) or any(
+            name == known and (port == asked or asked is None) for known, asked in self.proxies))
+
+    def is_own(self, origin: str, host: str) -> bool:
+        """Whether a page of that Origin is one of this server, asked as ``host``."""
+        place, asked = origin_of(origin), place_of(host)
+        if place is None or asked is None:
+            return False
+        usual = PORTS[urlsplit(origin).scheme]
+        return place in [(name, port or usual) for name, port in (asked, *self.proxies)]
+
+
+def hosts_of(listens_on: str, proxies: Sequence[Place] = ()) -> Hosts:
+    """The hosts of a server that listens on an address or a name, behind proxies at those places."""
+    name = listens_on.strip("[]").lower()
+    if name in LOOPBACK:
+        return Hosts(frozenset(LOOPBACK), proxies=tuple(proxies))
+    if name in EVERYWHERE:
+        return Hosts(frozenset({*LOOPBACK, socket.gethostname().lower()}), True, tuple(proxies))
+    return Hosts(frozenset({name}), proxies=tuple(proxies))
+
+
+def proxy_place(text: str) -> Place:
+    """What ``--allow-host`` names; RequestError where it is no host."""
+    place = place_of(text)
+    if place is None:
+        raise RequestError(f"{text[:60]!r} is no host; name one as canopy.example.org or canopy.example.org:8443.")
+    return place
 
 
 class Gate:
-    """An ASGI middleware; see the top of the file."""
+    """An ASGI middleware; see the top of the file. ``check``: see ``Bodies``. ``admits``: whether who asks has logged
+    in, where that is needed; nothing that anybody else sends is read."""
 
-    def __init__(self, app: ASGIApp, guard: Guard) -> None:
+    def __init__(self, app: ASGIApp, hosts: Hosts, check: Callable[[str, bytes], None] | None = None,
+                 admits: Callable[[Scope], bool] = lambda _: True) -> None:
         self.app = app
-        self._guard = guard
+        self._hosts, self._admits = hosts, admits
+        self._bodies, self._logins, self._readers = Bodies(check), Logins(), Readers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or answer it with what is wrong with it."""
@@ -67,24 +140,36 @@ class Gate:
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        check_host(self._guard.hosts, headers)
-        check_origin(self._guard.hosts, scope, headers)
+        check_host(self._hosts, headers)
+        check_origin(self._hosts, scope, headers)
         check_path(scope)
-        scope = {**scope, "headers": _forwarded(self._guard.hosts, scope["headers"])}
-        scope[KEY] = self._guard.readers
+        scope = {**scope, "headers": _forwarded(self._hosts, scope["headers"]), KEY: self._readers}
         if (stream := stream_of(scope, dict(QueryParams(scope["query_string"])))) is not None:
-            with self._guard.readers.reading(stream), suppress(TimeoutError, RuntimeError):
+            with self._readers.reading(stream), suppress(TimeoutError, RuntimeError):
                 await self.app(scope, receive, impatient(send))  # a RuntimeError: what was said in the stream already
             return
         if scope["method"] != "POST":
             await self.app(scope, receive, send)
             return
-        if scope["path"].rstrip("/") != LOGIN and not self._guard.admits(scope):
+        logs_in = is_login(scope["path"])
+        if not logs_in and not self._admits(scope):
             raise Refusal(401, "Log in first: this Canopy asks for a name and a password.")
-        async with self._guard.bodies.taken(scope, receive) as body:
-            if scope["path"].rstrip("/") == LOGIN:
-                send = _counted(self._guard.logins, (scope.get("client") or ("", 0))[0], send)
-            await self.app(scope, body, send)
+        async with self._bodies.taken(scope, receive) as body:
+            await self.app(scope, body, self._counted(scope, send) if logs_in else send)
+
+    def _counted(self, scope: Scope, send: Send) -> Send:
+        """A login is one attempt of its address, until it turns out to be right."""
+        address = (scope.get("client") or ("", 0))[0]
+        if (seconds := self._logins.wait_seconds(address)) > 0:
+            raise Refusal(429, f"Too many logins have failed; try again in {seconds:.0f} s.",
+                          {"Retry-After": f"{seconds:.0f}"})
+        self._logins.attempt(address)
+
+        async def watched(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] < 400:
+                self._logins.succeeded(address)
+            await send(message)
+        return watched
 
 
 def check_host(hosts: Hosts, headers: Headers) -> None:
@@ -118,10 +203,11 @@ def check_path(scope: Scope) -> None:
     if scope["method"] not in METHODS:
         raise Refusal(405, f"The method {scope['method'][:20]} is not answered; {', '.join(METHODS)} are.",
                       {"Allow": ", ".join(METHODS)})
-    below = path.removeprefix(API).rstrip("/") if path.startswith(API) else None
-    is_open = (path if path == "/" else path.rstrip("/")) in PAGES or path.startswith(FOLDERS)
-    if below is not None:
+    if path.startswith(API):
+        below = path.removeprefix(API).rstrip("/")
         is_open = any(below == start or (start.endswith("/") and below.startswith(start)) for start in ASKED)
+    else:
+        is_open = (path if path == "/" else path.rstrip("/")) in PAGES or path.startswith(FOLDERS)
     if not is_open or not _can_be_named(path):
         raise Refusal(404, f"There is nothing at {path[:80]!r}.")
 
@@ -142,7 +228,7 @@ def _forwarded(hosts: Hosts, headers: list[tuple[bytes, bytes]]) -> list[tuple[b
 
 
 def _with_headers(send: Send) -> Send:
-    """Every answer is for the server's own pages alone."""
+    """Every answer is for the server's own pages alone, and its cookies are not sent along where others ask."""
     async def said(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
@@ -156,21 +242,5 @@ def _with_headers(send: Send) -> Send:
 
 
 def _lax(cookie: bytes) -> bytes:
-    """A cookie that is not sent along where another website asks."""
     parts = [part.strip() for part in cookie.split(b";")]
-    kept = [part for part in parts if not part.lower().startswith(b"samesite")]
-    return b"; ".join([*kept, b"SameSite=Lax"])
-
-
-def _counted(logins: Logins, address: str, send: Send) -> Send:
-    """A login is one attempt of its address, until it turns out to be right."""
-    if (seconds := logins.wait_seconds(address)) > 0:
-        raise Refusal(429, f"Too many logins have failed; try again in {seconds:.0f} s.",
-                      {"Retry-After": f"{seconds:.0f}"})
-    logins.attempt(address)
-
-    async def watched(message: Message) -> None:
-        if message["type"] == "http.response.start" and message["status"] < 400:
-            logins.succeeded(address)
-        await send(message)
-    return watched
+    return b"; ".join([*(part for part in parts if not part.lower().startswith(b"samesite")), b"SameSite=Lax"])

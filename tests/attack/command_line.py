@@ -36,7 +36,7 @@ from engine.requests.rig_names import rig_names
 from engine.serving.live import LiveRig
 from engine.serving.rigs import load_rig
 from engine.trace import load
-from explorer.security.hosts import hosts_of
+from explorer.security.gate import hosts_of
 from tests.attack.area import Area, BrokenError, Case
 from tests.engine.commands.test_words import HOSTILE, NO_PATHS
 

@@ -21,7 +21,7 @@ from typing import Any
 from hypothesis.strategies import SearchStrategy
 
 from engine.trace import dump, dumps, recorded
-from explorer.listening import Listening
+from explorer.opening import Listening
 from explorer.page import build
 from explorer.recordings import Library, shipped
 from explorer.server import guarded

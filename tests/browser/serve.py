@@ -56,7 +56,7 @@ def record(folder: Path) -> None:
 def main(port: int, pause_seconds: float, log: Path) -> None:
     """Serve until the process is ended."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    from explorer.listening import Listening, announced, listener
+    from explorer.opening import Listening, announced, listener
     from explorer.page import build
     from explorer.server import guarded
 

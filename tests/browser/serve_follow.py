@@ -15,8 +15,9 @@ from tests.explorer.scripted_rigs import answering
 def main(port: int, folder: Path) -> None:
     """Serve until the process is ended."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    from explorer.page import build, launch_options
+    from explorer.page import build
     from explorer.run_queue import WAITING_ROOM
+    from explorer.server import launch_options
 
     page = build(answering(ScriptedSource(0.05)), Library([]), follow=Follow(folder))
     page.queue(max_size=WAITING_ROOM)

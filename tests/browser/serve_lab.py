@@ -18,7 +18,7 @@ from tests.explorer.scripted_rigs import answering
 def main(port: int, pause_seconds: float, results: Path) -> None:
     """Serve until the process is ended."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    from explorer.listening import Listening, announced, listener
+    from explorer.opening import Listening, announced, listener
     from explorer.page import build
     from explorer.server import guarded
 

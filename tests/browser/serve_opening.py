@@ -12,8 +12,7 @@ from pathlib import Path
 from starlette.applications import Starlette
 
 from explorer.bundle import opening_page
-from explorer.listening import Listening
-from explorer.opening import serve_at_once
+from explorer.opening import Listening, serve_at_once
 from explorer.recordings import Library, shipped
 from tests.browser.serve import record
 from tests.explorer.scripted import ScriptedSource

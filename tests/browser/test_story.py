@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.lab.report import ratio_text
-from explorer.presets import read_presets
+from explorer.run_form import read_presets
 from tests.browser.conftest import Watched
 from tests.browser.doing import RUN, STAGE
 

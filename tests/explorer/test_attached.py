@@ -18,13 +18,12 @@ from explorer.attached import attach
 from explorer.bundle import ASSETS
 from explorer.comparison import Comparison
 from explorer.lab.service import LabService
-from explorer.presets import fitting, read_presets
 from explorer.recordings import Library, recorded_rig
 from explorer.rig import AnsweringRig
 from explorer.rig_choice import RigChoice, loading
-from explorer.run_form import RunForm
+from explorer.run_form import RunForm, fitting, read_presets
 from explorer.run_queue import RunQueue
-from explorer.runs import Runs, Stream, known_trace
+from explorer.runs import Runs, Stream
 from tests.engine.servers.scripted_server import CHAT, DONE, MODELS, answers, chunk, says, scripted, streams
 from tests.engine.servers.test_answers import DFLASH, model, one, vllm
 from tests.engine.servers.test_client import PLAIN, drips
@@ -195,7 +194,7 @@ def test_plain_decoding_is_not_asked_of_a_server() -> None:
         runs = Runs()
         run = list(Stream(rig, runs, queue).watch(ASK))[-1]["run"]
         asked = len(script.asked)
-        compare, _ = Comparison(rig, lambda name: known_trace(name, runs), queue, runs).functions()
+        compare, _ = Comparison(rig, runs.known, queue, runs).functions()
         assert compare({"run": run})["error"].endswith("does not run plain decoding, so it was not measured.")
         assert len(script.asked) == asked
 

@@ -58,7 +58,7 @@ def standing(instruments: ScriptedInstruments | None = None, pause_seconds: floa
 def ended(comparison: Comparison) -> Any:
     job = comparison.compare({"run": "mine"})["job"]
     for _ in range(600):
-        view = comparison.compared({"job": job})
+        view = comparison._jobs.look({"job": job})
         if view["state"] not in ("queued", "running"):
             assert view["state"] == "done", view["message"]
             return view["result"]
@@ -153,13 +153,13 @@ def test_nothing_is_measured_while_somebody_else_runs() -> None:
 def test_it_gives_way_to_whoever_comes_and_says_how_far_it_came() -> None:
     comparison, _, queue, runs = standing(pause_seconds=0.01)
     job = comparison.compare({"run": "mine"})["job"]
-    while not comparison.compared({"job": job})["result"]:
+    while not comparison._jobs.look({"job": job})["result"]:
         time.sleep(0.005)
     with queue.place() as place:
         began = time.monotonic()
         while place.wait().ahead:
             assert time.monotonic() - began < 5
-    while comparison.compared({"job": job})["state"] == "running":
+    while comparison._jobs.look({"job": job})["state"] == "running":
         time.sleep(0.005)
     found = runs.comparison("mine")
     assert found and found["state"] == "cut" and 0 < found["text"]["same"] < 150

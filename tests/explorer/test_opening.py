@@ -18,8 +18,7 @@ import app
 from engine.errors import RequestError
 from explorer import opening
 from explorer.bundle import opening_page
-from explorer.listening import Listening
-from explorer.opening import FirstSeconds, serve_at_once
+from explorer.opening import FirstSeconds, Listening, serve_at_once
 from tests.running import completed
 
 SLOW = ("gradio", "pandas", "plotly", "pydantic", "fastapi", "networkx", "torch", "transformers")

@@ -15,10 +15,10 @@ from engine.trace import gather
 from explorer import page, rig_choice
 from explorer.bundle import ASSETS
 from explorer.lab.service import LabService
-from explorer.presets import fitting, read_presets
 from explorer.recordings import Library, recorded_rig
 from explorer.rig import AnsweringRig
 from explorer.rig_choice import RigChoice, loading, note_of
+from explorer.run_form import fitting, read_presets
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
 from tests.explorer.scripted import ScriptedSource, scripted_trace

@@ -15,7 +15,7 @@ from engine.trace.lines import held_bytes
 from explorer import runs as runs_module
 from explorer.rig_choice import loading
 from explorer.run_queue import RunQueue
-from explorer.runs import Runs, Stream, Window, known_trace
+from explorer.runs import Runs, Stream, Window
 from explorer.view import View, run_view
 from tests.explorer.scripted import ScriptedSource, scripted_trace
 from tests.explorer.scripted_rigs import answering
@@ -38,7 +38,7 @@ class Failing(ScriptedSource):
 def test_the_updates_are_the_whole_run() -> None:
     runs = Runs()
     *_, last = views = list(Stream(answering(ScriptedSource(pause_seconds=0.01)), runs, RunQueue()).watch(ASK))
-    trace = known_trace(last["run"], runs)
+    trace = runs.known(last["run"])
     assert last["state"] == "done" and last["end"]["reason"] == "stop"
     kept = [entry.round.acceptance.keep.tolist() for entry in trace.entries]
     assert [made["keep"] for made in put_together(views)] == kept
@@ -66,7 +66,7 @@ def test_closing_ends_the_run_and_keeps_what_was_made() -> None:
     views = [next(stream) for _ in range(4)]
     stream.close()
     assert source.closed == 1
-    trace = known_trace(views[-1]["run"], runs)
+    trace = runs.known(views[-1]["run"])
     assert trace.end.reason == "stopped" and len(trace.entries) >= len(views[-1]["rounds"]) > 0
     with queue.place() as place:
         assert place.wait(0).ahead == 0
@@ -143,7 +143,7 @@ def test_what_is_kept_of_a_run_has_nothing_of_others() -> None:
     assert sent and all(set(each) == {"runs", "own", "blocks"} for each in sent)
     assert {frozenset(block) for each in sent for block in each["blocks"]} == {frozenset(
         {"seat", "parents", "keep", "shares"})}
-    trace = known_trace(last["run"], runs)
+    trace = runs.known(last["run"])
     assert not [entry for entry in trace.entries if entry.shared_pass]
     assert b"shared" not in dumps(trace) and "shared" not in str(run_view("x", trace.entries))
 
@@ -175,7 +175,7 @@ def test_what_is_remembered_is_bounded_by_bytes() -> None:
         runs.add(name, *lines)
     assert [name for name in "abcd" if runs.trace(name)] == ["b", "c", "d"]
     with pytest.raises(RequestError, match="There is no run 'a' any more"):
-        known_trace("a", runs)
+        runs.known("a")
     small = Runs(most_bytes=size - 1)
     small.begin("other")
     small.add("other", trace.header)

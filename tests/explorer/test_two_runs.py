@@ -14,7 +14,7 @@ from engine.recorder import Recorder
 from engine.records import Sampling
 from engine.trace import Trace, committed_ids, load, tau
 from explorer.budgets import Budgets, redrafted, redrafting
-from explorer.two_runs import TwoRuns, accepted_by_depth, texts_part, two_runs
+from explorer.two_runs import accepted_by_depth, texts_part, two_runs, two_runs_call
 from tests.explorer.scripted import ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_rigs import answering
@@ -55,7 +55,7 @@ def test_texts_part_where_their_characters_do(tmp_path: Path, tokens: Sequence[i
 
 def test_two_methods_on_one_prompt_and_two_rounds_of_one_file() -> None:
     runs = {"tree": scripted_trace("ddtree", 24), "chain": scripted_trace("dflash", 10)}
-    (ask,) = TwoRuns(runs.__getitem__).functions()
+    ask = two_runs_call(runs.__getitem__)
     made = ask({"first": {"run": "tree", "round": 2}, "second": {"run": "tree", "round": 0}})
     assert made["said"] == "The texts are the same. Every round kept as many tokens as in the other run."
     assert [side["round"]["index"] for side in made["sides"]] == [2, 0]
@@ -74,7 +74,7 @@ def test_two_methods_on_one_prompt_and_two_rounds_of_one_file() -> None:
 def test_what_cannot_be_compared_is_a_sentence(wanted: Any, words: str) -> None:
     whole = scripted_trace("ddtree", 8)
     runs = {"x": whole, "empty": Trace(whole.header, (), whole.end)}
-    (ask,) = TwoRuns(runs.__getitem__).functions()
+    ask = two_runs_call(runs.__getitem__)
     assert words in ask(wanted)["error"]
 
 

@@ -13,7 +13,7 @@ from engine.decoding.methods import METHODS
 from engine.recorder import Recorder
 from engine.trace import End, load
 from explorer import view as view_module
-from explorer.presets import read_presets
+from explorer.run_form import read_presets
 from explorer.view import (
     LIMITS,
     MOST_RANKS,

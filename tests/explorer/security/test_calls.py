@@ -8,8 +8,7 @@ import gradio as gr
 import pytest
 from gradio.events import api
 
-from explorer.security.bodies import Refusal
-from explorer.security.calls import Calls
+from explorer.security.bodies import Calls, Refusal
 
 SERVER, JOIN = "/gradio_api/component_server", "/gradio_api/queue/join"
 

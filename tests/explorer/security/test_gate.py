@@ -12,10 +12,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from engine.errors import RequestError
-from explorer.security import bodies, logins
-from explorer.security.gate import Gate, Guard
-from explorer.security.hosts import hosts_of, is_address, origin_of, place_of, proxy_place
-from explorer.security.logins import FREE_FAILURES, LONGEST_WAIT_SECONDS, Logins, neighbourhood
+from explorer.security import askers, bodies
+from explorer.security.askers import FREE_FAILURES, LONGEST_WAIT_SECONDS, Logins, neighbourhood
+from explorer.security.gate import Gate, hosts_of, is_address, origin_of, place_of, proxy_place
 from tests.running import completed
 
 OWN = "http://127.0.0.1:7860"
@@ -34,7 +33,7 @@ async def answered(request: Request) -> Response:
 def gate(*proxies: tuple[str, int | None]) -> Gate:
     """The gate in front of an app that answers everything."""
     app = Starlette(routes=[Route("/{path:path}", answered, methods=["GET", "HEAD", "POST", "PUT", "OPTIONS"])])
-    return Gate(app, Guard(hosts_of("127.0.0.1", proxies)))
+    return Gate(app, hosts_of("127.0.0.1", proxies))
 
 
 def ask(through: Gate, method: str, path: str, /, **more: Any) -> httpx.Response:
@@ -295,7 +294,7 @@ def test_a_household_is_one_address() -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logins, "MOST_ADDRESSES", 3)
+    monkeypatch.setattr(askers, "MOST_REMEMBERED", 3)
     made = Logins(Clock())
     for number in range(5):
         for _ in range(FREE_FAILURES + 1):

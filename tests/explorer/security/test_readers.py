@@ -10,13 +10,13 @@ import pytest
 from engine.errors import RequestError
 from engine.records import PromptRequest
 from explorer import run_queue
-from explorer.listening import Listening
+from explorer.opening import Listening
 from explorer.page import build
 from explorer.recordings import Library
 from explorer.run_queue import MOST_PLACES, Jobs, RunQueue
 from explorer.runs import Runs, Stream
-from explorer.security import readers
-from explorer.security.readers import LAPSE_SECONDS, Asker, Readers, stream_of
+from explorer.security import askers
+from explorer.security.askers import LAPSE_SECONDS, Asker, Readers, stream_of
 from explorer.server import guarded
 from tests.explorer.scripted import ENDLESS, ScriptedSource
 from tests.explorer.scripted_rigs import answering
@@ -111,18 +111,18 @@ def test_measurements_that_nobody_asks_about_lapse_and_few_wait(monkeypatch: pyt
 
 
 def test_a_stream_that_is_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "STALL_SECONDS", 0.05)
+    monkeypatch.setattr(askers, "STALL_SECONDS", 0.05)
 
     async def stuck(_: Any) -> None:
         await asyncio.sleep(5)
     with pytest.raises(TimeoutError):
-        completed(readers.impatient(stuck)({"type": "http.response.body"}))  # type: ignore[arg-type]
+        completed(askers.impatient(stuck)({"type": "http.response.body"}))  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
 def test_runs_that_come_through_the_gate_know_who_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Asker | None] = []
-    found = readers.asker
+    found = askers.asker
 
     def noted() -> Asker | None:
         seen.append(found())

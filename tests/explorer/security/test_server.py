@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from engine.errors import RequestError
-from explorer.listening import Listening, sockets_of
+from explorer.opening import Listening, sockets_of
 from explorer.page import build
 from explorer.recordings import Library
 from explorer.security.gate import FOLDERS

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from engine.trace import Trace, dumps, recorded
-from explorer.browser_calls import browser_call
-from explorer.listening import Listening
+from explorer.browser_calls import STEP, browser_call, served
+from explorer.opening import Listening
 from explorer.page import build
 from explorer.recordings import Lesson, Library
-from explorer.served import STEP, served
 from explorer.server import guarded
 from tests.attack.asgi import Answer, ask, started
 from tests.explorer.scripted import scripted_trace

@@ -1,29 +1,30 @@
-"""The reader that asked for a run, and whether it still listens: only those who wait keep a place in the queue.
+"""Who asks: the readers of streams, and the addresses that log in.
 
-Gradio makes a run whether or not its answers are taken, and keeps them in memory. The gate therefore notes which
-streams of answers are open and are read, and a run asks whether its own is.
+Only those who wait keep a place in the queue. Gradio makes a run whether or not its answers are taken, and keeps them
+in memory. The gate therefore notes which streams of answers are open and are read, and a run asks whether its own is.
+Guessing a password takes long: after a few failures an address has to wait, longer each time.
 """
-
-from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
 from threading import Lock
 from time import monotonic
 
 from starlette.types import Message, Scope, Send
 
 from engine.errors import RequestError
-from explorer.security.logins import neighbourhood
 
 LAPSE_SECONDS = 30.0  # without anybody who listens
 STALL_SECONDS = 30.0  # for a piece of an answer to be taken
-MOST_REMEMBERED = 4096  # streams that have ended
+MOST_REMEMBERED = 4096  # streams that have ended, and addresses that have failed; the oldest is forgotten first
 KEY = "canopy.readers"  # of the scope, by which a run finds them
 STREAMS = ("/gradio_api/queue/data", "/gradio_api/call/")
+FREE_FAILURES = 5  # a person mistypes
+LONGEST_WAIT_SECONDS = 60.0  # no longer, or others who share the address could be kept out
 
 
 class Readers:
@@ -82,8 +83,7 @@ def asker() -> Asker | None:
     readers = scope.get(KEY)
     if readers is None or not request.session_hash:
         return None
-    address = neighbourhood((scope.get("client") or ("", 0))[0])
-    return Asker(address, request.session_hash, readers, monotonic())
+    return Asker(neighbourhood((scope.get("client") or ("", 0))[0]), request.session_hash, readers, monotonic())
 
 
 def stream_of(scope: Scope, query: dict[str, str]) -> str | None:
@@ -100,3 +100,51 @@ def impatient(send: Send) -> Send:
         async with asyncio.timeout(STALL_SECONDS):
             await send(message)
     return sent
+
+
+@dataclass
+class Failures:
+    """How often an address has failed since its last successful login, and when it may try again."""
+
+    count: int = 0
+    again: float = 0.0
+
+
+class Logins:
+    """The failures of every address. An attempt counts as failed until it succeeds, so that many at once gain
+    nothing."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._failures: OrderedDict[str, Failures] = OrderedDict()
+
+    def wait_seconds(self, address: str) -> float:
+        """How long that address has to wait before its next attempt; 0 for not at all."""
+        failures = self._failures.get(neighbourhood(address))
+        return max(0.0, failures.again - self._clock()) if failures else 0.0
+
+    def attempt(self, address: str) -> None:
+        """An attempt begins."""
+        key = neighbourhood(address)
+        failures = self._failures.setdefault(key, Failures())
+        self._failures.move_to_end(key)
+        failures.count += 1
+        over = failures.count - FREE_FAILURES
+        failures.again = self._clock() + (min(LONGEST_WAIT_SECONDS, 2.0 ** min(over, 30)) if over > 0 else 0.0)
+        while len(self._failures) > MOST_REMEMBERED:
+            self._failures.popitem(last=False)
+
+    def succeeded(self, address: str) -> None:
+        """The attempt gave the right password."""
+        self._failures.pop(neighbourhood(address), None)
+
+
+def neighbourhood(address: str) -> str:
+    """The address; of the sixth version its first 64 bits, of which one household has all."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    if not isinstance(parsed, IPv6Address):
+        return address
+    return str(parsed.ipv4_mapped or IPv6Address(int(parsed) >> 64 << 64))
