@@ -7,12 +7,11 @@ seconds to import.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any
 
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.responses import Response, StreamingResponse
 
 from engine.errors import CanopyError, RequestError
 
@@ -89,16 +88,14 @@ def _response(call: Call, wanted: Any) -> Response:
     """The answer as JSON; bytes are JSON already."""
     from gradio.routes import ORJSONResponse  # noqa: PLC0415 - see the top
 
-    value = call(wanted)
-    return LongResponse(value, media_type="application/json") if isinstance(value, bytes) else ORJSONResponse(value)
+    if not isinstance(value := call(wanted), bytes):
+        written: Response = ORJSONResponse(value)
+        return written
+    return StreamingResponse(_steps(value), media_type="application/json", headers={"Content-Length": str(len(value))})
 
 
-class LongResponse(Response):
-    """A response that leaves in steps, between which others are answered."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        for place in range(0, len(self.body), STEP):
-            await send({"type": "http.response.body", "body": self.body[place:place + STEP], "more_body": True})
-            await asyncio.sleep(0)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+async def _steps(answer: bytes) -> AsyncIterator[bytes]:
+    """A long answer in steps, between which others are answered."""
+    for place in range(0, len(answer), STEP):
+        yield answer[place:place + STEP]
+        await asyncio.sleep(0)

@@ -101,7 +101,7 @@ def build(rig: AnsweringRig, library: Library, choice: RigChoice | None = None, 
 def opening_form(lesson: Lesson | None, offered: Sequence[Preset]) -> Mapping[str, Any]:
     """What the bar opens with: the recording's prompt, or the first preset."""
     if lesson is None:
-        return asdict(offered[0])
+        return offered[0].model_dump()
     request = lesson.trace.header.request
     return {"prompt": lesson.trace.header.prompt, "method": request.method, "budget": request.budget,
             "split": request.split, "max_tokens": request.max_tokens, **asdict(request.sampling)}
@@ -220,7 +220,7 @@ def _follow_presets(controls: Controls, rig: AnsweringRig, presets: Presets) -> 
         if name not in named:
             return [gr.skip()] * len(controls.asked())
         method = fitting(named[name].method, rig.source.methods)
-        return [*_values({**asdict(named[name]), "method": method}),
+        return [*_values({**named[name].model_dump(), "method": method}),
                 gr.Dropdown(**choosing_drafters(rig.source, method))]
 
     controls.preset.input(bar_call(filled), controls.preset, controls.asked(), preprocess=False, **QUIET)

@@ -171,7 +171,7 @@ class NoInstruments:
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise RigError(self.reason)
 
-    in_turns = cost = concurrent_cost = what_if = doctor = _refuse
+    in_turns = concurrent_cost = what_if = doctor = _refuse
 
     def missing_processors(self) -> float:
         return 0.0

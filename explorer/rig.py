@@ -99,15 +99,13 @@ class Instruments(Protocol):
     def twin(self) -> "Instruments | None":
         """The same rig, loaded in the other precision; None where it is too large to be held twice."""
 
-    def cost(self, trace: Trace) -> CostCurve:
-        """What a forward pass costs at the length and sampling of that run; measured at the first call, then kept."""
-
     def concurrent_cost(self, trace: Trace, requests: int) -> CostCurve:
-        """The same for rounds that this number of requests like it share."""
+        """What a pass over rounds that this number of requests like that run share costs, at its length and sampling;
+        measured at the first call, then kept."""
 
     def known_cost(self, trace: Trace, measuring: bool = False) -> CostCurve | None:
-        """The same at about that length, as far as it is known: nothing is measured for it, unless ``measuring`` a
-        second for it is allowed."""
+        """What a pass costs at about that length, as far as it is known: nothing is measured for it, unless
+        ``measuring`` a second for it is allowed."""
 
     def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
         """The forecasts of every method at every budget for the text of that run, with the cost curve."""

@@ -4,7 +4,7 @@ all others. All presets are checked when the page starts."""
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import combinations, islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -193,17 +193,12 @@ def _joined(names: Sequence[str]) -> str:
     return " + ".join(names) or "its drafters"
 
 
-@dataclass(frozen=True)
-class Preset:
+class Preset(RunForm):
     """A question and how to run it. ``domain`` is what it is about, ``title`` what the list shows."""
 
     name: str
     domain: str
     title: str
-    prompt: str
-    method: str
-    budget: int
-    temperature: float
 
 
 @dataclass(frozen=True)
@@ -239,24 +234,21 @@ def read_presets(folder: Path) -> Presets:
 
 
 def _read(path: Path) -> tuple[Preset, ...]:
+    name, presets = "", list[Preset]()
     try:
-        presets = tuple(Preset(**row) for row in json.loads(path.read_text("utf8")))
-    except (ValueError, TypeError) as error:
-        names = ", ".join(field.name for field in fields(Preset))
-        raise PresetError(f"{path.name} is not a list of presets ({error}); each has {names}, and nothing else."
-                          ) from error
+        for row in json.loads(path.read_text("utf8")):
+            name = row["name"]
+            presets.append(Preset(**row))
+            presets[-1].ask()
+    except CanopyError as error:
+        raise PresetError(f"The preset {name!r} in {path.name} cannot be run. {error}") from error
+    except (ValueError, TypeError, LookupError) as error:
+        reason = " ".join(str(error).split())
+        raise PresetError(f"{path.name} is not a list of presets ({reason}); each has name, domain, title, prompt, "
+                          "method, budget, temperature, and nothing else.") from error
     if not presets:
         raise PresetError(f"{path.name} has no preset; it has to have one at least.")
-    for preset in presets:
-        _check(preset, path.name)
-    return presets
-
-
-def _check(preset: Preset, file: str) -> None:
-    try:
-        RunForm(prompt=preset.prompt, method=preset.method, budget=preset.budget, temperature=preset.temperature).ask()
-    except CanopyError as error:
-        raise PresetError(f"The preset {preset.name!r} in {file} cannot be run. {error}") from error
+    return tuple(presets)
 
 
 def titles(presets: Sequence[Preset]) -> list[tuple[str, str]]:

@@ -117,9 +117,6 @@ class LiveInstruments:
             self._twin = LiveInstruments(LiveRig(load_rig(self.rig, other)), self.rig)
         return self._twin
 
-    def cost(self, trace: Trace) -> CostCurve:
-        return self.concurrent_cost(trace, 1)
-
     def concurrent_cost(self, trace: Trace, requests: int) -> CostCurve:
         return self.source.curve(written(trace).context, trace.header.request.sampling, requests)
 
@@ -128,7 +125,7 @@ class LiveInstruments:
         return self.source.quick_curve(context, sampling) if measuring else self.source.costs.known(context)
 
     def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
-        return live_what_if(self.source, written(trace), Alternatives(curve=self.cost(trace)), progress)
+        return live_what_if(self.source, written(trace), Alternatives(curve=self.concurrent_cost(trace, 1)), progress)
 
     def doctor(self, progress: Progress) -> Sequence[DoctorFinding]:
         """Only the command line compares dtypes, which needs the rig loaded a second time."""

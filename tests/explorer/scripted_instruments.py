@@ -93,9 +93,6 @@ class ScriptedInstruments:
     def twin(self) -> "ScriptedInstruments | None":
         return self.other
 
-    def cost(self, trace: Trace) -> CostCurve:
-        return CURVE
-
     def concurrent_cost(self, trace: Trace, requests: int) -> CostCurve:
         return CURVE if requests == 1 else replace(CURVE, requests=requests, plain_ms=CURVE.plain_ms + 0.5 * requests)
 
@@ -103,20 +100,20 @@ class ScriptedInstruments:
         return CURVE
 
     def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
-        header, found = trace.header, []
+        header, found, curve = trace.header, [], self.concurrent_cost(trace, 1)
         for method in ("ddtree", "joint"):
             for budget, pace in ((0, FIXED), (8, FIXED), (32, FIXED), (128, FIXED), (MOST_AUTO, AUTO)):
                 ask = PromptRequest(header.prompt, method=method, budget=budget, pace=pace)
                 rounds = [entry.round for entry in gather(ScriptedSource().run(ask)).entries]
                 lengths, rows = (tuple(len(made.acceptance.keep) for made in rounds),
                                  tuple(len(made.tree) for made in rounds))
-                cost = sum(self.cost(trace).round_ms(row, budget, METHODS[method].drafter_count, 0.2) for row in rows)
+                cost = sum(curve.round_ms(row, budget, METHODS[method].drafter_count, 0.2) for row in rows)
                 found.append(Forecast(method, "total", budget, lengths, rows, 0.2, cost, pace))
         gains = tuple(Gain(method, "total", tuple(0.8**node for node in range(1, 65)),
                            tuple(0.7**node for node in range(1, 65))) for method in ("ddtree", "joint"))
         return WhatIf(header.prompt, header.rig, header.hardware, header.dtype, header.request.sampling,
                       len(header.request.prompt_ids), sum(found[0].lengths), 0, tuple(found), gains,
-                      self.cost(trace), 0.01)
+                      curve, 0.01)
 
     def doctor(self, progress: Progress) -> Sequence[DoctorFinding]:
         progress.expect(40)

@@ -1,12 +1,18 @@
 """Rigs that open when a test says so, and none of which has weights."""
 
+from functools import partial
 from threading import Event
+from typing import Any
 
 from engine.errors import RigError
-from explorer.recordings import NoInstruments
+from explorer.recordings import Library, NoInstruments, recorded_rig
 from explorer.rig import AnsweringRig, Instruments, Source, Tell
+from explorer.rig_choice import RigChoice, loading
+from explorer.run_queue import RunQueue
+from explorer.runs import Runs, Stream
 from tests.explorer.scripted import ScriptedSource
 from tests.explorer.scripted_instruments import ScriptedInstruments
+from tests.running import until
 
 
 def scripted_rig(name: str, methods: tuple[str, ...] = ()) -> ScriptedInstruments:
@@ -50,3 +56,29 @@ class ScriptedRigs:
 
     def collect(self) -> None:
         self.collected += 1
+
+
+class Rigged:
+    """A page with rigs to choose from: ``first rig`` answers, or the page's first one, of that name, is being loaded,
+    with ``demo`` to fall back on."""
+
+    def __init__(self, first: str = "", closed: str = "", methods: tuple[str, ...] = (),
+                 rigs: Any = None) -> None:
+        self.rigs: Any = rigs or ScriptedRigs(methods)
+        self.queue = RunQueue()
+        recordings = partial(recorded_rig, Library([]))
+        self.rig = (AnsweringRig(recordings("Still loading."), loading(first)) if first
+                    else AnsweringRig(scripted_rig("first")))
+        self.choice = RigChoice(self.rig, self.queue, self.rigs, closed)
+        self.stream = Stream(self.rig, Runs(), self.queue)
+        self.choice.load_first("demo", recordings)
+
+    def state(self) -> dict[str, Any]:
+        return self.choice.state({})
+
+    def settled(self) -> dict[str, Any]:
+        """The state once whatever is being loaded may be there, and is, or was refused."""
+        if isinstance(self.rigs, ScriptedRigs):
+            self.rigs.go.set()
+        until(lambda: not (self.state()["coming"] or self.state()["loading"]))
+        return self.state()

@@ -18,9 +18,8 @@ from explorer.attached import attach
 from explorer.bundle import ASSETS
 from explorer.comparison import Comparison
 from explorer.lab.service import LabService
-from explorer.recordings import Library, recorded_rig
+from explorer.recordings import Library
 from explorer.rig import AnsweringRig
-from explorer.rig_choice import RigChoice, loading
 from explorer.run_form import RunForm, fitting, read_presets
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
@@ -28,7 +27,7 @@ from tests.engine.servers.scripted_server import CHAT, DONE, MODELS, answers, ch
 from tests.engine.servers.test_answers import DFLASH, model, one, vllm
 from tests.engine.servers.test_client import PLAIN, drips
 from tests.explorer.scripted import scripted_trace
-from tests.explorer.scripted_rigs import ScriptedRigs, scripted_rig
+from tests.explorer.scripted_rigs import Rigged, ScriptedRigs, scripted_rig
 from tests.running import until
 
 ASK = PromptRequest("How many?", method=SERVED, budget=64, max_tokens=200)
@@ -85,22 +84,20 @@ def test_a_server_that_breaks_off_leaves_its_rounds_and_a_sentence() -> None:
 @pytest.mark.slow
 def test_a_server_is_chosen_as_a_rig_and_only_by_whoever_may_choose_one() -> None:
     with scripted(**vllm("dflash", "trial")) as script:
-        rig, queue = AnsweringRig(scripted_rig("first")), RunQueue()
-        choice = RigChoice(rig, queue, app.RigsOnDemand("auto"))
-        choice.choose({"rig": f" {script.address}/v1/ "})
-        until(lambda: choice.state({})["loading"] is None)
-        now = choice.state({})
+        made = Rigged(rigs=app.RigsOnDemand("auto"))
+        made.choice.choose({"rig": f" {script.address}/v1/ "})
+        now = made.settled()
         assert (now["rig"], now["opened"], now["failure"]) == (f"demo at {script.address}", script.address, "")
-        assert "reports its steps" in now["reason"] and list(rig.source.methods) == [SERVED]
+        assert "reports its steps" in now["reason"] and list(made.rig.source.methods) == [SERVED]
         asked = len(script.asked)
         closed = app.why_closed(app.flags().parse_args(["--host", "0.0.0.0"]))
         with pytest.raises(RequestError, match="start it with --rig-choice on"):
-            RigChoice(rig, queue, app.RigsOnDemand("auto"), closed).choose({"rig": script.address})
+            Rigged(closed=closed, rigs=app.RigsOnDemand("auto")).choice.choose({"rig": script.address})
         assert len(script.asked) == asked, "the address of a stranger is not asked"
 
 
 def test_a_password_in_an_address_is_refused_before_it_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    choice = RigChoice(AnsweringRig(scripted_rig("first")), RunQueue(), app.RigsOnDemand("auto"))
+    choice = Rigged(rigs=app.RigsOnDemand("auto")).choice
     written = "http://ada:secret@127.0.0.1:1"
     with pytest.raises(RigError, match="holds a name or a password, which would be shown") as refused:
         choice.choose({"rig": written})
@@ -113,19 +110,13 @@ def test_a_password_in_an_address_is_refused_before_it_is_shown(capsys: pytest.C
 
 @pytest.mark.slow
 def test_what_cannot_be_attached_is_said_and_the_rig_goes_on() -> None:
-    rig = AnsweringRig(scripted_rig("first"))
-    choice = RigChoice(rig, RunQueue(), app.RigsOnDemand("auto"))
-    choice.choose({"rig": "http://127.0.0.1:1"})
-    until(lambda: choice.state({})["loading"] is None)
-    now = choice.state({})
+    made = Rigged(rigs=app.RigsOnDemand("auto"))
+    made.choice.choose({"rig": "http://127.0.0.1:1"})
+    now = made.settled()
     assert now["failure"] == ("Nobody answers at http://127.0.0.1:1; start the server, or name another address. The "
                               "first rig goes on answering.")
-    assert now["rig"] == "first rig" and list(states_of(rig)) == ["done"]
-
-
-def states_of(rig: AnsweringRig) -> set[str]:
-    """The state that a run of it ends in."""
-    return {list(Stream(rig, Runs(), RunQueue()).watch(PromptRequest("x", method="ddtree", budget=8)))[-1]["state"]}
+    assert now["rig"] == "first rig"
+    assert [*made.stream.watch(PromptRequest("x", method="ddtree"))][-1]["state"] == "done"
 
 
 def test_the_bar_takes_its_method_and_no_other_name() -> None:
@@ -219,28 +210,26 @@ class Rigs(ScriptedRigs):
         return scripted_rig(name)
 
 
-def page_of(rigs: Rigs, pauses: tuple[float, ...], monkeypatch: pytest.MonkeyPatch) -> RigChoice:
+def page_of(rigs: Rigs, pauses: tuple[float, ...], monkeypatch: pytest.MonkeyPatch) -> Rigged:
     """A page that was started with the server as its rig, and settled for another."""
     monkeypatch.setattr(rig_choice, "PAUSES", pauses)
-    rig = AnsweringRig(recorded_rig(Library([]), "Still loading."), coming=loading(ADDRESS))
-    choice = RigChoice(rig, RunQueue(), rigs)
-    choice.load_first("demo", lambda reason: recorded_rig(Library([]), reason))
-    until(lambda: not choice.state({})["coming"])
-    return choice
+    made = Rigged(ADDRESS, rigs=rigs)
+    made.settled()
+    return made
 
 
 def test_a_silent_server_is_asked_again_and_taken_when_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     rigs = Rigs()
-    choice = page_of(rigs, (0.05,), monkeypatch)
-    now = choice.state({})
+    made = page_of(rigs, (0.05,), monkeypatch)
+    now = made.state()
     assert now["rig"] == "demo rig" and "said nothing for 60 s" in now["failure"]
     assert now["retry"]["name"] == ADDRESS
     until(lambda: rigs.asked > 3)
-    assert "s ago" in choice.state({})["retry"]["said"] or "again now" in choice.state({})["retry"]["said"]
+    assert "s ago" in made.state()["retry"]["said"] or "again now" in made.state()["retry"]["said"]
     rigs.up.set()
-    until(lambda: choice.state({})["rig"] == f"{ADDRESS} rig")
-    until(lambda: choice.state({})["retry"] is None)
-    assert choice.state({})["failure"] == "" and choice.state({})["changes"] == 2
+    until(lambda: made.state()["rig"] == f"{ADDRESS} rig")
+    until(lambda: made.state()["retry"] is None)
+    assert made.state()["failure"] == "" and made.state()["changes"] == 2
     asked = rigs.asked
     time.sleep(0.3)
     assert rigs.asked == asked, "it is asked no more"
@@ -248,26 +237,26 @@ def test_a_silent_server_is_asked_again_and_taken_when_it_answers(monkeypatch: p
 
 def test_it_is_asked_again_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     rigs = Rigs()
-    choice = page_of(rigs, (600.0,), monkeypatch)
-    assert rigs.asked == 1 and "has been asked once" in choice.state({})["retry"]["said"]
-    choice.retry({})
+    made = page_of(rigs, (600.0,), monkeypatch)
+    assert rigs.asked == 1 and "has been asked once" in made.state()["retry"]["said"]
+    made.choice.retry({})
     until(lambda: rigs.asked == 2)
-    until(lambda: "2 times" in choice.state({})["retry"]["said"])
+    until(lambda: "2 times" in made.state()["retry"]["said"])
     rigs.up.set()
-    choice.retry({})
-    until(lambda: choice.state({})["rig"] == f"{ADDRESS} rig")
+    made.choice.retry({})
+    until(lambda: made.state()["rig"] == f"{ADDRESS} rig")
 
 
 def test_whoever_chooses_another_rig_waits_for_the_server_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     rigs = Rigs()
-    choice = page_of(rigs, (0.2,), monkeypatch)
-    choice.choose({"rig": "second"})
-    until(lambda: choice.state({})["rig"] == "second rig")
-    assert choice.state({})["retry"] is None
+    made = page_of(rigs, (0.2,), monkeypatch)
+    made.choice.choose({"rig": "second"})
+    until(lambda: made.state()["rig"] == "second rig")
+    assert made.state()["retry"] is None
     rigs.up.set()
     asked = rigs.asked
     time.sleep(0.6)
-    assert rigs.asked <= asked + 1 and choice.state({})["rig"] == "second rig"
+    assert rigs.asked <= asked + 1 and made.state()["rig"] == "second rig"
 
 
 @pytest.mark.parametrize("first", [b"", chunk("a") + chunk("b")], ids=["before the first token", "in the middle"])

@@ -1,13 +1,23 @@
 """Bad input: one sentence that says which field, what was seen, what is allowed."""
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.errors import RequestError
-from explorer.run_form import OWN, RunForm, choosing_drafters, names_of
+from engine.errors import PresetError, RequestError
+from explorer import page
+from explorer.bundle import ASSETS
+from explorer.recordings import Library, recorded_rig
+from explorer.rig import AnsweringRig
+from explorer.rig_choice import loading
+from explorer.run_form import OWN, RunForm, choosing_drafters, fitting, names_of, read_presets
 from tests.explorer.scripted import ScriptedSource
+from tests.explorer.scripted_rigs import scripted_rig
+
+PROMPTS = ASSETS / "prompts"
 
 GOOD: dict[str, Any] = {"prompt": "What is τ?", "method": "ddtree", "budget": 64}
 
@@ -97,3 +107,39 @@ def test_a_value_of_the_list_is_read_back_and_nothing_else_is() -> None:
     for word, value in choosing_drafters(ScriptedSource(), "joint")["choices"][1:]:
         assert " + ".join(names_of(value)) == word
     assert [names_of(value) for value in (OWN, "", None, 7, "{", "{}", "[1]", json.dumps("a"), ["a"])] == [[]] * 9
+
+
+def offered_by(rig: AnsweringRig) -> list[str]:
+    return [preset.name for preset in read_presets(PROMPTS).of(rig)]
+
+
+def test_presets_follow_the_rig() -> None:
+    demo, own = offered_by(AnsweringRig(scripted_rig("demo"))), offered_by(AnsweringRig(scripted_rig("own/folder")))
+    assert "boxes" in demo and own[0] == "any-code" and not set(demo) & set(own)
+    without = recorded_rig(Library([]), "No model.")
+    assert offered_by(AnsweringRig(without)) == demo, "the recordings were made on the embedded rig"
+    coming = offered_by(AnsweringRig(without, coming=loading("smollm2")))
+    assert [name.partition("-")[2] for name in coming[:3]] == ["stack", "facts", "story"]
+    assert fitting("joint", ["autoregressive", "joint"]) == "joint"
+    assert fitting("joint", ["autoregressive", "ddtree"]) == "ddtree" and fitting("joint", ["a"]) == "a"
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    ({"method": "ddtre"}, "'any-code' in presets-any.json cannot be run. There is no method 'ddtre'"),
+    ({"budget": -1}, "budget is -1"), ({"prompt": ""}, "prompt is empty"), ({"colour": "red"}, "nothing else")])
+def test_a_preset_that_cannot_be_run_is_refused_when_the_page_starts(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], said: str) -> None:
+    shipped = json.loads((PROMPTS / "presets-any.json").read_text("utf8"))
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "presets-any.json").write_text(json.dumps([{**shipped[0], **change}, *shipped[1:]]), "utf8")
+    monkeypatch.setattr(page, "ASSETS", tmp_path)
+    with pytest.raises(PresetError, match=re.escape(said)) as refused:
+        page.build(AnsweringRig(scripted_rig("first")), Library([]))
+    assert "\n" not in str(refused.value) and str(refused.value).endswith(".")
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "[7]", '{"name": "x"}', "7"])
+def test_a_file_that_holds_no_presets_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "presets-any.json").write_text(text, "utf8")
+    with pytest.raises(PresetError, match=r"^presets-any.json (is not a list of presets|has no preset)"):
+        read_presets(tmp_path)

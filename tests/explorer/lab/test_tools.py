@@ -141,7 +141,6 @@ def without_order(instruments: ScriptedInstruments) -> None:
     """From now on, five rows cost more than nine."""
     passes = (4.0, 4.0, 40.0, *PASSES_MS[3:])
     curve = replace(CURVE, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes)
-    instruments.cost = lambda trace: curve  # type: ignore[method-assign]
     instruments.concurrent_cost = lambda trace, requests: replace(curve, requests=requests)  # type: ignore[method-assign]
 
 

@@ -137,7 +137,7 @@ def test_a_long_answer_leaves_in_steps() -> None:
 
 
 async def _sent(call: Callable[..., Any], take: Callable[[Any], Any]) -> None:
-    await (await call({}))({"type": "http"}, None, take)
+    await (await call({}))({"type": "http", "asgi": {"spec_version": "2.4"}}, None, take)
 
 
 @pytest.mark.slow
