@@ -16,7 +16,7 @@ from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import FIXED
 from engine.decoding.methods import METHODS, share_named
 from engine.errors import RequestError
-from engine.lab.replay import Grower, KnownText, Replay, agreed, replay
+from engine.lab.replay import Grower, KnownText, agreed, replay
 from engine.records import WAIT, Acceptance, DraftTree, Floats, Integers, Lattice, Round, Verification
 from engine.requests.limits import MOST_NODES, whole
 from engine.trace import Entry, Trace, committed_ids
@@ -34,71 +34,66 @@ NOTHING = Lattice(np.zeros((0, 1, 1), np.int32), np.zeros((0, 1, 1), np.float32)
 Curve = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
 class Redrafting:
-    """The drafts of a run, to make trees of at any budget; ``places`` are its rounds' in the text, in tokens."""
+    """The drafts of a run, to make trees of at any budget; ``places`` are its rounds' in the text, in tokens.
 
-    trace: Trace
-    rounds: Replay
-    places: tuple[int, ...]
+    RequestError where the text does not say what another tree would have kept, or rounds are missing.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        header, rounds = trace.header, [entry.round for entry in trace.entries]
+        row = METHODS.get(header.request.method)
+        if row is None or not row.replayable or row.drafter_count == 0:
+            raise RequestError(f"What {header.request.method[:40]} would have kept at other budgets is not known: that "
+                               "takes a method that follows the text over drafts that do not depend on the budget.")
+        self.trace = trace
+        self.places = tuple(accumulate((len(round_.acceptance.keep) for round_ in rounds), initial=0))[:-1]
+        if header.chunked or [round_.start for round_ in rounds] != [rounds[0].start + place for place in self.places]:
+            raise RequestError("What this run would have kept at other budgets is not known: not all its rounds are "
+                               "here.")
+        drafts = dict(zip(self.places, (round_.drafts for round_ in rounds), strict=True))
+        if not any(drafts.values()):
+            raise RequestError(f"None of its {len(rounds)} rounds recorded what a drafter proposed, so no other budget "
+                               "can be tried out; choose another run.")
+        text = np.asarray(committed_ids(rounds), np.int32)
+        known = KnownText(text, rounds[0].start, header.context_limit or 2**31)
+        names = [str(drafter) for drafter in range(max(map(len, drafts.values())))]
+        growers = {(name, row.build): Grower(known, [(drafts.get(place) or [NOTHING] * len(names))[drafter]
+                                                     for place in range(len(text))], row.build, BUDGETS[-1])
+                   for drafter, name in enumerate(names)}
+        self._replay = replay(header.request.method, header.request.split, growers, known, names)
 
     def tree(self, number: int, budget: int) -> tuple[DraftTree, Integers]:
         """A round's tree at that budget, and the nodes that would have been kept, root first."""
         place = self.places[number]
-        tree = self.rounds.tree(place, budget)
-        return tree, agreed(self.rounds.known, place, tree)
+        tree = self._replay.tree(place, budget)
+        return tree, agreed(self._replay.known, place, tree)
 
     def whole(self, number: int) -> bool:
         """Whether it is known what the round would have kept: it drafted, and the text goes on for as long."""
-        round_, known = self.trace.entries[number].round, self.rounds.known
-        deepest = max((draft.depth for draft in round_.drafts), default=0)
-        return deepest > 0 and (self.places[number] + deepest < len(known.token_ids) or self.trace.end.reason == "stop")
+        deepest = max((draft.depth for draft in self.trace.entries[number].round.drafts), default=0)
+        goes_on = self.places[number] + deepest < len(self._replay.known.token_ids)
+        return deepest > 0 and (goes_on or self.trace.end.reason == "stop")
 
+    def round_at(self, number: int, budget: int) -> Round:
+        """A round as it would have been at that budget. What the target said of a node is taken from the round that was
+        made, and unknown (NaN, token −1) where that had no such node."""
+        recorded = self.trace.entries[number].round
+        tree, keep = self.tree(number, budget)
+        after = np.append(self._replay.known.token_ids, self.trace.entries[-1].round.acceptance.bonus)
+        following = after[self.places[number] + 1:][:len(keep)]
+        same = _counterparts(tree, recorded.tree)
+        verified = recorded.verification
+        choice = np.where(same >= 0, verified.choice[same], -1).astype(np.int32)
+        choice[keep] = following
 
-def redrafting(trace: Trace) -> Redrafting:
-    """RequestError where the run's text does not say what another tree would have kept, or rounds are missing."""
-    header, rounds = trace.header, [entry.round for entry in trace.entries]
-    request = header.request
-    row = METHODS.get(request.method)
-    if row is None or not row.replayable or row.drafter_count == 0:
-        raise RequestError(f"What {request.method[:40]} would have kept at other budgets is not known: that takes a "
-                           "method that follows the text over drafts that do not depend on the budget.")
-    places = tuple(accumulate((len(round_.acceptance.keep) for round_ in rounds), initial=0))[:-1]
-    starts = [rounds[0].start + place for place in places]
-    if header.chunked or [round_.start for round_ in rounds] != starts:
-        raise RequestError("What this run would have kept at other budgets is not known: not all its rounds are here.")
-    drafts = dict(zip(places, (round_.drafts for round_ in rounds), strict=True))
-    if not any(drafts.values()):
-        raise RequestError(f"None of its {len(rounds)} rounds recorded what a drafter proposed, so no other budget can "
-                           "be tried out; choose another run.")
-    text = np.asarray(committed_ids(rounds), np.int32)
-    known = KnownText(text, rounds[0].start, header.context_limit or 2**31)
-    names = [str(drafter) for drafter in range(max(map(len, drafts.values())))]
-    growers = {(name, row.build): Grower(known, [(drafts.get(place) or [NOTHING] * len(names))[drafter]
-                                                 for place in range(len(text))], row.build, BUDGETS[-1])
-               for drafter, name in enumerate(names)}
-    return Redrafting(trace, replay(request.method, request.split, growers, known, names), places)
+        def known(values: Floats) -> Floats:
+            return np.where(same >= 0, values[same], np.nan).astype(np.float32)
 
-
-def redrafted(drafts: Redrafting, number: int, budget: int) -> Round:
-    """A round as it would have been at that budget. What the target said of a node is taken from the round that was
-    made, and unknown (NaN, token −1) where that had no such node."""
-    recorded = drafts.trace.entries[number].round
-    tree, keep = drafts.tree(number, budget)
-    after = np.append(drafts.rounds.known.token_ids, drafts.trace.entries[-1].round.acceptance.bonus)
-    following = after[drafts.places[number] + 1:][:len(keep)]
-    same = _counterparts(tree, recorded.tree)
-    verified = recorded.verification
-    choice = np.where(same >= 0, verified.choice[same], -1).astype(np.int32)
-    choice[keep] = following
-
-    def known(values: Floats) -> Floats:
-        return np.where(same >= 0, values[same], np.nan).astype(np.float32)
-
-    verification = Verification(choice, *map(known, (
-        verified.logprobs, verified.entropy, verified.gap, verified.offered, verified.processed)))
-    return replace(recorded, tree=tree, candidates=(tree,), verification=verification,
-                   acceptance=Acceptance(keep, int(following[-1])), seconds={})
+        verification = Verification(choice, *map(known, (
+            verified.logprobs, verified.entropy, verified.gap, verified.offered, verified.processed)))
+        return replace(recorded, tree=tree, candidates=(tree,), verification=verification,
+                       acceptance=Acceptance(keep, int(following[-1])), seconds={})
 
 
 def _counterparts(tree: DraftTree, other: DraftTree) -> Integers:
@@ -174,12 +169,12 @@ class Budgets:
 
     def round_at(self, wanted: Mapping[str, Any]) -> View:
         """A round of a run as it would have been: {"run", "round": from 0, "budget"}."""
-        drafts = redrafting(trace := self._trace_of(str(wanted.get("run"))))
+        drafts = Redrafting(trace := self._trace_of(str(wanted.get("run"))))
         number = whole("The round", wanted.get("round"), 0, len(trace.entries) - 1)
         budget = whole("The node budget", wanted.get("budget"), 0, MOST_NODES)
         if not trace.entries[number].round.drafts:
             raise RequestError("This round drafted nothing, so there is nothing to build another tree from.")
-        round_ = redrafted(drafts, number, budget)
+        round_ = drafts.round_at(number, budget)
         return {**entry_view(Entry(round_, {}, trace.entries[number].elapsed_seconds)), "scores": [], "ghosts": []}
 
     def curve(self, wanted: Mapping[str, Any]) -> View:
@@ -200,7 +195,7 @@ class Budgets:
     def _curve(self, run: str, trace: Trace, live: bool) -> BudgetCurve:
         run_budget = trace.header.request.budget
         budgets = sorted({*BUDGETS, *([run_budget] if 0 < run_budget <= MOST_NODES else [])})
-        drafts = redrafting(trace)
+        drafts = Redrafting(trace)
         usable = [number for number in range(len(trace.entries)) if drafts.whole(number)]
         usable = usable[::-(-len(usable) // MOST_READ) or 1]
         with self._lock:

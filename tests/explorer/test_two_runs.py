@@ -13,7 +13,7 @@ from engine.lab.parting import BIASED, NEAR_TIE, UNEXPLAINED, verdict
 from engine.recorder import Recorder
 from engine.records import Sampling
 from engine.trace import Trace, committed_ids, load, tau
-from explorer.budgets import Budgets, redrafted, redrafting
+from explorer.budgets import Budgets, Redrafting
 from explorer.two_runs import accepted_by_depth, texts_part, two_runs, two_runs_call
 from tests.explorer.scripted import ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
@@ -123,9 +123,9 @@ def asked(traces: dict[str, Trace], call: int, **wanted: Any) -> Any:
 @pytest.mark.parametrize("method", ["ddtree", "joint", "merged", "routed", "dflash"])
 def test_at_its_own_budget_a_run_is_what_it_was(method: str) -> None:
     trace = scripted_trace(method, 16)
-    drafts = redrafting(trace)
+    drafts = Redrafting(trace)
     for number, entry in enumerate(trace.entries[:-1]):
-        made = redrafted(drafts, number, 16)
+        made = drafts.round_at(number, 16)
         np.testing.assert_array_equal(made.tree.tokens, entry.round.tree.tokens)
         np.testing.assert_array_equal(made.committed, entry.round.committed)
         assert made.acceptance.bonus == entry.round.acceptance.bonus
@@ -134,7 +134,7 @@ def test_at_its_own_budget_a_run_is_what_it_was(method: str) -> None:
 
 def test_another_budget_keeps_what_a_run_at_it_keeps_from_the_same_place() -> None:
     small, large = scripted_trace("ddtree", 4), scripted_trace("ddtree", 64)
-    made, real = redrafted(redrafting(small), 0, 64), large.entries[0].round
+    made, real = Redrafting(small).round_at(0, 64), large.entries[0].round
     np.testing.assert_array_equal(made.committed, real.committed)
     assert made.acceptance.bonus == real.acceptance.bonus and len(made.tree) > len(small.entries[0].round.tree)
     assert np.isnan(made.verification.offered).any()  # of nodes that the run did not verify, nothing is known
@@ -162,9 +162,9 @@ def test_a_run_in_progress_is_read_a_few_rounds_at_a_time() -> None:
 
 def test_what_cannot_be_known_is_a_sentence() -> None:
     with pytest.raises(RequestError, match="autoregressive would have kept"):
-        redrafting(scripted_trace("autoregressive", 0))
+        Redrafting(scripted_trace("autoregressive", 0))
     with pytest.raises(RequestError, match="follows the text"):
-        redrafting(scripted_trace("nanogpt", 8))
+        Redrafting(scripted_trace("nanogpt", 8))
     trace = scripted_trace("ddtree", 8)
     assert "from 0 to 4096" in asked({"run": trace}, 1, run="run", round=0, budget=10**6)["error"]
     assert asked({"run": trace}, 1, run="run", round=0, budget=8)["tree"]["tokens"]["shape"] == [9]

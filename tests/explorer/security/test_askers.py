@@ -1,4 +1,4 @@
-"""A place in the line is for those who wait: it lapses without a listener, and one address has a few."""
+"""Who asks: a place in the line lapses without a listener, one address has a few, and guessing a password is slow."""
 
 import asyncio
 from pathlib import Path
@@ -16,11 +16,20 @@ from explorer.recordings import Library
 from explorer.run_queue import MOST_PLACES, Jobs, RunQueue
 from explorer.runs import Runs, Stream
 from explorer.security import askers
-from explorer.security.askers import LAPSE_SECONDS, Asker, Readers, stream_of
+from explorer.security.askers import (
+    FREE_FAILURES,
+    LAPSE_SECONDS,
+    LONGEST_WAIT_SECONDS,
+    Asker,
+    Logins,
+    Readers,
+    neighbourhood,
+    stream_of,
+)
 from explorer.server import guarded
 from tests.explorer.scripted import ENDLESS, ScriptedSource
 from tests.explorer.scripted_rigs import answering
-from tests.running import completed
+from tests.running import completed, until
 
 ASK = PromptRequest("How many books?", method="ddtree", budget=16)
 
@@ -103,11 +112,8 @@ def test_measurements_that_nobody_asks_about_lapse_and_few_wait(monkeypatch: pyt
         names = [kept.start(lambda _: 1) for _ in range(run_queue.MOST_OPEN)]
         with pytest.raises(RequestError, match="8 measurements wait or run already"):
             kept.start(lambda _: 1)
-        for _ in range(100):
-            if all(job.state == "stopped" for job in kept._kept.values()):
-                break
-            completed(asyncio.sleep(0.1))
-    assert [kept.look({"job": name})["state"] for name in names] == ["stopped"] * run_queue.MOST_OPEN
+        until(lambda: all(job.state == "stopped" for job in kept._kept.values()))
+    assert {kept.look({"job": name})["state"] for name in names} == {"stopped"}
 
 
 def test_a_stream_that_is_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,3 +144,33 @@ def test_runs_that_come_through_the_gate_know_who_asked(tmp_path: Path, monkeypa
             return (await client.get(f"/gradio_api/call/generate/{begun.json()['event_id']}")).text
     assert "event: complete" in completed(act())
     assert seen[0] is not None and (seen[0].address, len(seen[0].stream)) == ("10.0.0.1", 32)
+
+
+def test_the_wait_doubles_and_ends() -> None:
+    clock = Clock()
+    made, waits = Logins(clock), []
+    for _ in range(FREE_FAILURES + 8):
+        made.attempt("10.0.0.1")
+        waits.append(made.wait_seconds("10.0.0.1"))
+    assert waits == [0.0] * FREE_FAILURES + [2, 4, 8, 16, 32, 60, 60, 60] and max(waits) == LONGEST_WAIT_SECONDS
+    assert made.wait_seconds("10.0.0.2") == 0
+    clock.now += LONGEST_WAIT_SECONDS
+    assert made.wait_seconds("10.0.0.1") == 0
+    made.succeeded("10.0.0.1")
+    made.attempt("10.0.0.1")
+    assert made.wait_seconds("10.0.0.1") == 0
+
+
+def test_a_household_is_one_address() -> None:
+    assert neighbourhood("2001:db8:1:2::1") == neighbourhood("2001:db8:1:2:ffff::9") != neighbourhood("2001:db8:1:3::1")
+    assert neighbourhood("::ffff:10.0.0.1") == neighbourhood("10.0.0.1") != neighbourhood("10.0.0.2")
+    assert neighbourhood("testclient") == "testclient"
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(askers, "MOST_REMEMBERED", 3)
+    made = Logins(Clock())
+    for number in range(5):
+        for _ in range(FREE_FAILURES + 1):
+            made.attempt(f"10.0.0.{number}")
+    assert [made.wait_seconds(f"10.0.0.{number}") for number in range(5)] == [0, 0, 2, 2, 2]
