@@ -69,7 +69,6 @@ class ServerRun:
         self._guessed = not (self._server.kind.a_chunk_is_a_step or trial and trial.accepted)
 
     def lines(self) -> Generator[Line | None, None, None]:
-        """See ``Source.run``."""
         try:
             yield from self._streamed()
         except ServerError:
@@ -96,7 +95,6 @@ class ServerRun:
                     yield from self._entries(steps_of_chunks(self._sizes[-1:], self._server.width))
 
     def _add(self, tokens: Sequence[Token]) -> None:
-        """A chunk that has just arrived."""
         now = perf_counter()
         self._began = self._began or now
         self._sizes.append(len(tokens) - (not self._text))

@@ -164,7 +164,6 @@ class Budgets:
         self._lock = Lock()
 
     def functions(self) -> list[Call]:
-        """What the browser calls by name."""
         return [browser_call("budgets", self.curve), browser_call("round_at", self.round_at)]
 
     def round_at(self, wanted: Mapping[str, Any]) -> View:

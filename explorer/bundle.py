@@ -94,7 +94,6 @@ class Modules:
         return (path.parent / line[2]).resolve()
 
     def _taken(self, path: Path, line: re.Match[str]) -> str:
-        """An import as code."""
         if line[1] is None:
             return ""
         source, names = self._imported(path, line), [name.split(" as ") for name in line[1].split(", ")]

@@ -39,7 +39,6 @@ class Comparison:
         self._jobs = Jobs(queue)
 
     def functions(self) -> list[Call]:
-        """What the browser calls by name."""
         return [browser_call("compare", self.compare), browser_call("compared", self._jobs.look)]
 
     def compare(self, wanted: Mapping[str, Any]) -> View:

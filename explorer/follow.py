@@ -34,11 +34,9 @@ class GrowingRun:
 
     @property
     def ended(self) -> bool:
-        """Whether no more lines can come."""
         return bool(self.failure) or bool(self.lines) and isinstance(self.lines[-1], End)
 
     def grow(self) -> None:
-        """Read what was written since the last time."""
         try:
             if not self.ended:
                 fresh = self._tail.lines()
@@ -50,7 +48,6 @@ class GrowingRun:
             self._tail.close()
 
     def replaced(self) -> bool:
-        """Whether the file was replaced by another run's."""
         return self._tail.replaced()
 
 
@@ -65,7 +62,6 @@ class Follow:
         self._searched = 0.0
 
     def paths(self) -> list[Path]:
-        """The trace files, the newest first."""
         if not self._place.is_dir():
             return [self._place] if self._place.is_file() else []
         dated = []

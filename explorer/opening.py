@@ -93,7 +93,6 @@ class FirstSeconds:
         self._waiting = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or let the request wait for the real page."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif self._page is not None:

@@ -39,22 +39,7 @@ from explorer.service import Service
 from explorer.two_runs import two_runs_call
 from explorer.view import blank_view, packed
 
-MOST_BROWSERS = 32  # may follow at the same time
-
-
-def show_followed(page: gr.Blocks, stage: gr.HTML, follow: Follow | None) -> None:
-    """Let every browser that opens the page follow; None follows nothing."""
-    if follow is None:
-        return
-
-    def views() -> Iterator[Any]:
-        for view in follow.views():
-            yield gr.skip() if view is None else packed(view)
-
-    page.load(views, None, stage, show_progress="hidden", api_visibility="private", concurrency_id="follow",
-              concurrency_limit=MOST_BROWSERS)
-
-
+MOST_BROWSERS = 32  # may follow a growing run at the same time
 FILLED = tuple(name for name in FIELDS if name not in ("drafters", "turns"))  # set by a preset or a recording
 QUIET: Mapping[str, Any] = MappingProxyType({"queue": False, "show_progress": "hidden", "api_visibility": "private"})
 RESULTS = Path("results.sqlite")  # that of ``python -m engine sweep`` too, so that either can resume the other's sweeps
@@ -88,11 +73,10 @@ def build(rig: AnsweringRig, library: Library, choice: RigChoice | None = None, 
                 *comparison.functions(), *Budgets(rig, service.trace_of).functions(),
                 two_runs_call(service.trace_of)]))
         _wire(page, controls, stage, stream)
-        _follow_rig(page, controls, stage, rig, presets)
-        _follow_presets(controls, rig, presets)
-        _follow_drafters(controls, stage, rig)
+        _follow(page, controls, stage, rig, presets)
         lab_component(lab, HOST).adopt(bar_call(_setting_values), None, controls.setting(), **QUIET)
-        show_followed(page, stage, follow)
+        if follow:
+            _show_followed(page, stage, follow)
         service.publish()
         page.unload(_farewell)
     return page
@@ -190,17 +174,37 @@ def _wire(page: gr.Blocks, controls: Controls, stage: gr.HTML, stream: Stream) -
         control.change(**in_browser, inputs=noted, js="(...setting) => Canopy.controls.note(...setting)")
 
 
-def _follow_rig(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: AnsweringRig, presets: Presets) -> None:
-    """What depends on the rig: methods, presets, drafters. They are requested when a page opens, since the rig may have
-    changed after the page was built, and again when the page's first rig is loaded."""
+def _follow(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: AnsweringRig, presets: Presets) -> None:
+    """What is in the bar follows the rig, the preset, the method, and the run that is opened."""
+    def drafters(method: str, chosen: Any) -> Any:
+        return gr.Dropdown(**choosing_drafters(rig.source, fitting(method, list(METHODS)), chosen))
+
     def offered(method: str, chosen: Any) -> list[Any]:
+        """What the rig can do: asked for when a page opens, since the rig may have changed after the page was built,
+        and again when the page's first rig is loaded."""
         methods = list(rig.source.methods)
         # a method that can be run stays: a recording may have filled in another by the time that this arrives
         kept: dict[str, Any] = {} if method in methods else {"value": fitting(method, methods)}
-        drafters = choosing_drafters(rig.source, fitting(method, list(METHODS)), names_of(chosen))
         ours = methods != [SERVED]  # an attached server drafts as it was started
         return [gr.Dropdown(choices=methods, **kept), gr.Dropdown(choices=titles(presets.of(rig))),
-                gr.Dropdown(**drafters), *(gr.update(interactive=ours) for _ in controls.drafting())]
+                drafters(method, names_of(chosen)), *(gr.update(interactive=ours) for _ in controls.drafting())]
+
+    def filled(name: str | None) -> list[Any]:
+        """No change where the keyboard only passed through the list and chose nothing."""
+        preset = next((preset for preset in presets.of(rig) if preset.name == name), None)
+        if preset is None:
+            return [gr.skip()] * len(controls.asked())
+        method = fitting(preset.method, rig.source.methods)
+        return [*_values({**preset.model_dump(), "method": method}),
+                gr.Dropdown(**choosing_drafters(rig.source, method))]
+
+    def fitted(method: str, chosen: Any) -> Any:
+        return drafters(method, names_of(chosen))
+
+    def adopted(event: gr.EventData) -> list[Any]:
+        """The bar with the settings of a run: the browser sends its header when a recording is opened. Its drafters are
+        chosen where the rig has them."""
+        return [*_values(event._data), drafters(event._data["method"], event._data["drafters"])]
 
     asked = [controls.method, controls.budget, controls.prompt]
     restored = page.load(
@@ -210,35 +214,18 @@ def _follow_rig(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Answer
     shown = [controls.method, controls.preset, controls.drafters, *controls.drafting()]
     restored.then(bar_call(offered), given, shown, preprocess=False, **QUIET)
     stage.rig(bar_call(offered), given, shown, preprocess=False, **QUIET)
-
-
-def _follow_presets(controls: Controls, rig: AnsweringRig, presets: Presets) -> None:
-    """A preset fills the bar."""
-    def filled(name: str | None) -> list[Any]:
-        """No change where the keyboard only passed through the list and chose nothing."""
-        named = {preset.name: preset for preset in presets.of(rig)}
-        if name not in named:
-            return [gr.skip()] * len(controls.asked())
-        method = fitting(named[name].method, rig.source.methods)
-        return [*_values({**named[name].model_dump(), "method": method}),
-                gr.Dropdown(**choosing_drafters(rig.source, method))]
-
     controls.preset.input(bar_call(filled), controls.preset, controls.asked(), preprocess=False, **QUIET)
-
-
-def _follow_drafters(controls: Controls, stage: gr.HTML, rig: AnsweringRig) -> None:
-    """The drafters depend on rig and method; those that a recording was made with are chosen where the rig has them."""
-    def fitted(method: str, chosen: Any) -> Any:
-        return gr.Dropdown(**choosing_drafters(rig.source, fitting(method, list(METHODS)), names_of(chosen)))
-
-    def adopted(event: gr.EventData) -> list[Any]:
-        """The bar with the settings of a run: the browser sends its header when a recording is opened."""
-        method = fitting(event._data["method"], list(METHODS))
-        return [*_values(event._data), gr.Dropdown(**choosing_drafters(rig.source, method, event._data["drafters"]))]
-
-    given = [controls.method, controls.drafters]
     controls.method.change(bar_call(fitted), given, controls.drafters, preprocess=False, **QUIET)
     stage.adopt(bar_call(adopted), None, controls.asked(), **QUIET)
+
+
+def _show_followed(page: gr.Blocks, stage: gr.HTML, follow: Follow) -> None:
+    def views() -> Iterator[Any]:
+        for view in follow.views():
+            yield gr.skip() if view is None else packed(view)
+
+    page.load(views, None, stage, show_progress="hidden", api_visibility="private", concurrency_id="follow",
+              concurrency_limit=MOST_BROWSERS)
 
 
 def _setting_values(event: gr.EventData) -> list[Any]:

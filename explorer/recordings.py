@@ -29,7 +29,6 @@ class Lesson:
     trace: Trace
 
     def summary(self) -> View:
-        """Its entry in the list: title, note, how it was run, and the outcome."""
         header, rounds = self.trace.header, [entry.round for entry in self.trace.entries]
         known = known_tau(header, rounds)
         return {
@@ -69,7 +68,6 @@ class Library:
         return str(speed["times"]) if speed.get("standing") == "faster" else ""
 
     def first(self) -> Lesson | None:
-        """The lesson that the page opens with."""
         return next(iter(self.lessons.values()), None)
 
     def view(self, lesson: Lesson) -> View:

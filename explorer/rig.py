@@ -130,7 +130,6 @@ class AnsweringRig:
 
     @property
     def source(self) -> Source:
-        """Answers prompts."""
         return self.instruments.source
 
     def take(self, instruments: Instruments, note: str = "") -> None:

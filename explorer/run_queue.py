@@ -37,7 +37,6 @@ class Wait:
 
     @property
     def ahead(self) -> int:
-        """How many, in all."""
         return self.begun + self.waiting
 
     def sentence(self) -> str:
@@ -179,7 +178,6 @@ class Job:
 
     @property
     def open(self) -> bool:
-        """Whether it waits or runs."""
         return self.state in ("queued", "running")
 
     def tell(self, message: str, share: float | None = None) -> None:
@@ -189,7 +187,6 @@ class Job:
         self.message, self.share = message, share
 
     def view(self) -> View:
-        """For the browser; the result once it is there."""
         return {"state": self.state, "message": self.message, "done": self.done, "total": self.total,
                 "share": self.share, "result": self.result}
 
@@ -227,7 +224,6 @@ class Jobs:
         self._kept: OrderedDict[str, Job] = OrderedDict()
 
     def start(self, work: Callable[[Job], Any]) -> str:
-        """Begin; the job's id."""
         waiting = sum(job.open for job in self._kept.values())
         if waiting >= MOST_OPEN:
             raise RequestError(f"{waiting} measurements wait or run already; wait until one has ended.")

@@ -67,13 +67,11 @@ class Runs:
                 del self._kept[next(name for name in self._kept if name != run)]
 
     def note(self, run: str, comparison: View) -> None:
-        """Remember with a run what its comparison came to."""
         with self._lock:
             if run in self._kept:
                 self._kept[run].comparison = comparison
 
     def comparison(self, run: str) -> View | None:
-        """What was remembered of a run's comparison, if anything."""
         with self._lock:
             return self._kept[run].comparison if run in self._kept else None
 
@@ -203,7 +201,6 @@ class Window:
         self._count = 0
 
     def add(self, line: Line) -> None:
-        """The run has one line more."""
         if isinstance(line, Entry):
             self._new.append(line)
             self._count += 1
@@ -211,7 +208,6 @@ class Window:
             self.view = opened_view(self.view, line) if isinstance(line, Header) else closed_view(self.view, line)
 
     def fail(self, message: str) -> None:
-        """The run has ended, as the sentence says."""
         self.view = {**self.view, "state": "error", "message": message}
 
     def value(self) -> View:

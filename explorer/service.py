@@ -126,7 +126,6 @@ class Service:
         self.export = browser_call("export", self.exported)
 
     def trace_of(self, name: str) -> Trace:
-        """The recording or the remembered run of that name."""
         name = str(name)
         if name in self._library.lessons:
             return self._library.lessons[name].trace

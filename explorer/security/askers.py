@@ -69,7 +69,6 @@ class Asker:
     since: float
 
     def check(self) -> None:
-        """RequestError where there is no reader any more."""
         if self.readers.silent_seconds(self.stream, self.since) > LAPSE_SECONDS:
             raise RequestError(f"Nobody has listened for {LAPSE_SECONDS:.0f} s, so the run was given up; ask again.")
 
@@ -124,7 +123,6 @@ class Logins:
         return max(0.0, failures.again - self._clock()) if failures else 0.0
 
     def attempt(self, address: str) -> None:
-        """An attempt begins."""
         key = neighbourhood(address)
         failures = self._failures.setdefault(key, Failures())
         self._failures.move_to_end(key)
@@ -135,7 +133,6 @@ class Logins:
             self._failures.popitem(last=False)
 
     def succeeded(self, address: str) -> None:
-        """The attempt gave the right password."""
         self._failures.pop(neighbourhood(address), None)
 
 

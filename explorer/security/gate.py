@@ -82,7 +82,6 @@ class Hosts:
     proxies: tuple[Place, ...] = ()
 
     def answers_to(self, host: str) -> bool:
-        """Whether a request with that Host is meant for this server."""
         if (place := place_of(host)) is None:
             return False
         name, port = place
@@ -127,7 +126,6 @@ class Gate:
         self._bodies, self._logins, self._readers = Bodies(check), Logins(), Readers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in, or answer it with what is wrong with it."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
         elif scope["type"] == "http":

@@ -72,35 +72,27 @@ def test_what_does_not_fit_is_named(field: str, value: Any, said: str) -> None:
     assert said in sentence and sentence.endswith(".") and "\n" not in sentence and len(sentence) < 250
 
 
-def offered(method: str, *names: Any) -> tuple[list[str], str, bool]:
-    """The words of the list, the one that is chosen, and whether another one can be."""
+OWN_STORY, OWN_PAIR = "the rig's own: story", "the rig's own: story + code"
+ONE, TWO = [OWN_STORY, "code", "spare"], [OWN_PAIR, "story + spare", "code + spare"]
+
+
+@pytest.mark.parametrize(("method", "names", "words", "chosen"), [
+    ("ddtree", [], ONE, OWN_STORY), ("joint", [], TWO, OWN_PAIR), ("autoregressive", [], ["none"], "none"),
+    ("ddtree", ["spare"], ONE, "spare"), ("joint", ["story", "code"], TWO, OWN_PAIR),
+    ("joint", ["spare", "code"], [*TWO, "spare + code"], "spare + code"),  # in its own order
+    *(("ddtree", wrong, ONE, OWN_STORY) for wrong in (
+        ["nobody"], ["story", "code"], [["story"]], [7], [None, None], ["</script>"]))])
+def test_the_rigs_own_drafters_come_first_and_what_was_chosen_stays_where_it_fits(
+        method: str, names: list[Any], words: list[str], chosen: str) -> None:
     made = choosing_drafters(ScriptedSource(), method, names)
-    words = {value: word for word, value in made["choices"]}
-    return list(words.values()), words[made["value"]], made["interactive"]
+    said = {value: word for word, value in made["choices"]}
+    assert (list(said.values()), said[made["value"]]) == (words, chosen) and made["interactive"] == (len(words) > 1)
 
 
-def test_the_rigs_own_choice_comes_first_and_stands() -> None:
-    assert offered("ddtree") == (["the rig's own: story", "code", "spare"], "the rig's own: story", True)
-    words, chosen, _ = offered("joint")
-    assert words == ["the rig's own: story + code", "story + spare", "code + spare"] and chosen == words[0]
-
-
-def test_a_method_that_leaves_no_choice_offers_none() -> None:
-    assert offered("autoregressive") == (["none"], "none", False)
+def test_one_drafter_leaves_no_choice() -> None:
     source = ScriptedSource()
     source.drafters = ("story",)
     assert not choosing_drafters(source, "ddtree")["interactive"]
-
-
-def test_what_was_chosen_stays_where_it_fits() -> None:
-    assert offered("ddtree", "spare")[1] == "spare"
-    assert offered("joint", "spare", "code")[1] == "spare + code"  # in its own order
-    assert offered("joint", "story", "code")[1] == "the rig's own: story + code"
-
-
-@pytest.mark.parametrize("names", [["nobody"], ["story", "code"], [["story"]], [7], [None, None], ["</script>"]])
-def test_what_fits_nothing_becomes_the_rigs_own(names: list[Any]) -> None:
-    assert offered("ddtree", *names)[1] == "the rig's own: story"
 
 
 def test_a_value_of_the_list_is_read_back_and_nothing_else_is() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from engine.decoding.methods import METHODS
 from engine.recorder import Recorder
+from engine.records import PromptRequest
 from engine.trace import End, load
 from explorer import view as view_module
 from explorer.run_form import read_presets
@@ -117,24 +118,12 @@ def test_a_long_run_comes_in_pieces_that_make_the_whole(monkeypatch: pytest.Monk
     assert (beyond["rounds"], beyond["total"]) == ([], len(trace.entries))
 
 
-def test_a_view_that_is_packed_is_the_same_view() -> None:
-    view = run_view("run", ScriptedSource().run(_ask()))
+def test_a_view_is_json_with_marks_as_typed_and_packed_it_is_the_same() -> None:
+    view = run_view("run", ScriptedSource().run(PromptRequest("${7*6} </script>", method="joint", budget=16)))
+    assert view["header"]["prompt"] == "${7*6} </script>" and "</script>" in json.dumps(view)
     view["header"]["title"] = '"rounds":[]'
     assert json.loads(packed(view)) == json.loads(json.dumps(view)) and "<" not in packed(view)
     assert packed(None) == "null" and json.loads(packed(blank_view("x"))) == blank_view("x")
-
-
-def test_a_view_is_json_with_marks_as_typed() -> None:
-    view = run_view("run", ScriptedSource().run(_ask()))
-    text = json.dumps(view)
-    assert "${7*6}" in text and "</script>" in text
-    assert view["header"]["prompt"] == "${7*6} </script>"
-
-
-def _ask() -> Any:
-    from engine.records import PromptRequest
-
-    return PromptRequest("${7*6} </script>", method="joint", budget=16)
 
 
 def test_a_round_of_which_little_was_recorded_is_shown_as_far_as_it_goes(tmp_path: Path) -> None:
