@@ -2,7 +2,7 @@
 while the queue is empty; and, where the run was slower, a few other settings."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from time import monotonic
 from typing import Any
@@ -11,9 +11,9 @@ from engine.decoding.budget_policy import AUTO, FIXED
 from engine.errors import RequestError
 from engine.lab.report import ratio_text
 from engine.lab.settings import BASELINE
-from engine.lab.turns import LEAST_TURNS, SETTLING_TURNS, TurnPair, TurnTaking, speed_ratio, turn_pairs
+from engine.lab.turns import LEAST_TURNS, SETTLING_TURNS, TurnTaking, speed_ratio, turn_pairs
 from engine.machine.threads import CROWDED
-from engine.records import PromptRequest, Round
+from engine.records import PromptRequest
 from engine.trace import Trace, committed_ids, shared_rounds
 from explorer.browser_calls import Call, browser_call
 from explorer.claims import CUT, ENDED, GOING_ON, RunComparison
@@ -68,15 +68,19 @@ class Comparison:
         instruments, ask = self._rig.instruments, ask_of(trace)
         instruments.missing_processors()
         comparison = RunComparison(trace, (), (), (), {}, GOING_ON)
-        for taking in self._turns(instruments, ask, job):
-            comparison = self._so_far(comparison, taking)
-            job.result = self._noted(run, comparison)
+        with self._in_turns(ask) as taking:
+            seen, going_on = monotonic(), True
+            while going_on:
+                going_on = not self._given_up(job) and taking.turn()
+                if not going_on or monotonic() - seen > VIEW_SECONDS:
+                    comparison, seen = self._so_far(comparison, taking), monotonic()
+                    job.result = self._noted(run, comparison)
         comparison = self._again(replace(comparison, state=CUT if self._given_up(job) else ENDED), ask, job)
         comparison = replace(comparison, busy=instruments.missing_processors() >= CROWDED)
         view = self._noted(run, comparison)
         if view["speed"].get("standing") == "slower" and not self._given_up(job):
             job.result = view
-            view = self._noted(run, comparison, self._others(trace, view["speed"]["ratio"], job))
+            view = self._noted(run, comparison, self._others(trace, job))
         if not self._given_up(job):
             instruments.known_cost(trace, measuring=True)  # for the panel Budget
         return view
@@ -87,17 +91,23 @@ class Comparison:
         return view
 
     def _given_up(self, job: Job) -> bool:
+        """Whether it was stopped, or gives way to somebody else."""
         return job.stop.is_set() or self._queue.waiting() > 1
 
-    def _turns(self, instruments: Instruments, ask: PromptRequest, job: Job) -> Iterator[TurnTaking]:
-        """Both in turns to their ends, seen now and then; given up where somebody else comes."""
-        with instruments.in_turns([ask, plain_of(ask)]) as sources:
-            taking, seen = TurnTaking(*sources), monotonic()
-            while not self._given_up(job) and taking.turn():
-                if monotonic() - seen > VIEW_SECONDS:
-                    yield taking
-                    seen = monotonic()
-            yield taking
+    @contextmanager
+    def _in_turns(self, ask: PromptRequest, other: Instruments | None = None) -> Iterator[TurnTaking]:
+        """The ask, on another rig where one is given, in turns with plain decoding on this one."""
+        with ExitStack() as opened:
+            asks = [plain_of(ask)] if other else [plain_of(ask), ask]
+            plain, *turns = opened.enter_context(self._rig.instruments.in_turns(asks))
+            (rounds,) = opened.enter_context(other.in_turns([ask])) if other else turns
+            yield TurnTaking(rounds, plain)
+
+    def _timed(self, ask: PromptRequest, until: float, job: Job, other: Instruments | None = None) -> TurnTaking:
+        with self._in_turns(ask, other) as taking:
+            while not self._given_up(job) and monotonic() < until and taking.turn():
+                pass
+        return taking
 
     def _so_far(self, comparison: RunComparison, taking: TurnTaking) -> RunComparison:
         tokens = {*committed_ids(taking.plain), *(round_.acceptance.bonus for round_ in taking.plain[-1:])}
@@ -110,43 +120,28 @@ class Comparison:
         until = monotonic() + AGAIN_SECONDS
         while (len(comparison.turns) < LEAST_TURNS + SETTLING_TURNS and comparison.turns and monotonic() < until
                and not self._given_up(job)):
-            comparison = replace(comparison, turns=(*comparison.turns, *self._timed(ask, until, job)[0]))
+            more = self._timed(ask, until, job)
+            comparison = replace(comparison, turns=(*comparison.turns, *turn_pairs(more.rounds, more.plain)))
         return comparison
 
-    def _timed(self, ask: PromptRequest, until: float, job: Job, other: Instruments | None = None) -> tuple[
-            list[TurnPair], list[Round]]:
-        """The turns of the ask, on another rig where one is given, with plain decoding on this one; and its rounds."""
-        with ExitStack() as opened:
-            asks = [plain_of(ask)] if other else [plain_of(ask), ask]
-            plain, *turns = opened.enter_context(self._rig.instruments.in_turns(asks))
-            (rounds,) = opened.enter_context(other.in_turns([ask])) if other else turns
-            taking = TurnTaking(rounds, plain)
-            while not self._given_up(job) and monotonic() < until and taking.turn():
-                pass
-        return turn_pairs(taking.rounds, taking.plain), taking.rounds
-
-    def _others(self, trace: Trace, ratio: float, job: Job) -> list[View]:
-        """Settings that are faster than the run was, measured in turns with plain decoding too."""
+    def _others(self, trace: Trace, job: Job) -> list[View]:
+        """Settings that may be faster than the run was, measured in turns with plain decoding too."""
         ask = replace(ask_of(trace), max_tokens=MOST_TOKENS)
         tried: list[tuple[PromptRequest, Instruments | None]] = [(other, None) for other in others(ask)]
         if twin := self._rig.instruments.twin():
             same = ask if ask.pace == FIXED else replace(ask, pace=FIXED, budget=min(ask.budget, SMALLER[0]))
             tried.append((same, twin))
-        views = []
-        for other, rig in tried:
-            if self._given_up(job):
-                break
-            turns, rounds = self._timed(other, monotonic() + OTHER_SECONDS, job, rig)
-            views.append(_other_view(other, rig, rounds, turns))
+        views = [_other_view(other, rig, self._timed(other, monotonic() + OTHER_SECONDS, job, rig))
+                 for other, rig in tried if not self._given_up(job)]
         return sorted(views, key=lambda view: -view["ratio"])
 
 
-def _other_view(ask: PromptRequest, rig: Instruments | None, rounds: Sequence[Round],
-                turns: Sequence[TurnPair]) -> View:
-    speed = speed_ratio(turns, rounds)
+def _other_view(ask: PromptRequest, rig: Instruments | None, taking: TurnTaking) -> View:
+    speed = speed_ratio(turn_pairs(taking.rounds, taking.plain), taking.rounds)
     return {"method": ask.method, "budget": ask.budget, "pace": ask.pace,
-            "dtype": rig.laboratory.conditions.dtype if rig else "", "rounds": len(rounds),
-            "drafted": sum(len(round_.tree) > 1 for round_ in rounds), "ratio": 0.0 if speed.withheld else speed.ratio,
+            "dtype": rig.laboratory.conditions.dtype if rig else "", "rounds": len(taking.rounds),
+            "drafted": sum(len(round_.tree) > 1 for round_ in taking.rounds),
+            "ratio": 0.0 if speed.withheld else speed.ratio,
             "times": "" if speed.withheld else f"{ratio_text(speed.ratio)}×"}
 
 
