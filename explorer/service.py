@@ -20,7 +20,7 @@ from engine.requests.limits import MOST_TOKENS, whole
 from engine.trace import Line, Trace, committed_ids, encode_line, known_tau, loads
 from engine.trace.checks import UPLOADED
 from engine.trace.texts import joined, pieces_of
-from explorer.browser_calls import browser_call, named_fields
+from explorer.browser_calls import browser_call
 from explorer.follow import Follow
 from explorer.recordings import Library
 from explorer.run_form import FIELDS, OLDER_NAME, RunForm
@@ -154,10 +154,9 @@ class Service:
         return self._answers.of((run, *asked, len(trace.entries), trace.end, compared), trace.header,
                                 lambda: make(trace))
 
-    def opened(self, upload: dict[str, str]) -> View:
+    def opened(self, given: Mapping[str, Any]) -> View:
         """The stage value of a trace file: {"name", "upload": what ``Uploads`` calls it, or "data": base64 of a small
         one}. It is remembered like a run."""
-        given = named_fields(upload)
         name, file = str(given.get("name", "the file"))[:80], self._uploads.whole(given)
         trace, run = loads(file, name, UPLOADED), FROM_FILE + uuid4().hex[:12]
         if not trace.entries:
@@ -167,9 +166,8 @@ class Service:
         gc.freeze()  # see ``guarded``: the trace stays, and whoever looks through its millions of parts holds up all
         return self.view_of(run)
 
-    def exported(self, wanted: dict[str, Any]) -> bytes:
+    def exported(self, given: Mapping[str, Any]) -> bytes:
         """A file of a run: {"kind", "run", "round": from 0} gives {"name", "media", "data": base64} as JSON."""
-        given = named_fields(wanted)
         run, number = str(given.get("run", "")), whole("The round", given.get("round", 0), 0, MOST_TOKENS)
         kind = str(given.get("kind"))[:40]
 

@@ -33,9 +33,14 @@ from tests.running import until
 ASK = PromptRequest("How many?", method=SERVED, budget=64, max_tokens=200)
 
 
+def served(script: Any) -> AnsweringRig:
+    """The scripted server in a rig's place."""
+    return AnsweringRig(attach(script.address, lambda *_: None))
+
+
 def shown(script: Any, answer: bytes) -> tuple[list[dict[str, Any]], Runs]:
     """What the stage is shown of a run."""
-    rig, runs = AnsweringRig(attach(script.address, lambda *_: None)), Runs()
+    rig, runs = served(script), Runs()
     script.said[CHAT] = streams(answer)
     return list(Stream(rig, runs, RunQueue()).watch(ASK)), runs
 
@@ -128,7 +133,7 @@ def test_the_bar_takes_its_method_and_no_other_name() -> None:
 
 def test_the_lab_offers_the_servers_tab_alone(tmp_path: Path) -> None:
     with scripted(**vllm("dflash", "trial")) as script:
-        rig = AnsweringRig(attach(script.address, lambda *_: None))
+        rig = served(script)
         lab = LabService(rig, lambda run: scripted_trace("joint", 8), RunQueue(), tmp_path / "results.sqlite")
         given = lab.given()
         assert given["tools"] == ["server"] and given["options"]["methods"] == []
@@ -161,14 +166,14 @@ def test_the_acceptance_of_a_run_of_another_engine_is_drawn_as_far_as_it_is_know
 
 def test_presets_of_a_server_are_those_that_any_model_can_be_asked() -> None:
     with scripted(models=model("vllm"), chat=streams(chunk("a"), DONE)) as script:
-        rig = AnsweringRig(attach(script.address, lambda *_: None))
+        rig = served(script)
     offered = [preset.name for preset in read_presets(ASSETS / "prompts").of(rig)]
     assert offered[0] == "any-code"
 
 
 def test_what_the_server_decides_cannot_be_set_and_a_preset_fills_in_the_rest() -> None:
     with scripted(models=model("vllm"), chat=streams(chunk("a"), DONE)) as script:
-        rig = AnsweringRig(attach(script.address, lambda *_: None))
+        rig = served(script)
     built = page.build(rig, Library([]))
     named = {getattr(each.fn, "__name__", ""): each.fn for each in built.fns.values()}
     method, _, drafters, *drafting = named["offered"]("ddtree", "own")
@@ -180,7 +185,7 @@ def test_what_the_server_decides_cannot_be_set_and_a_preset_fills_in_the_rest() 
 
 def test_plain_decoding_is_not_asked_of_a_server() -> None:
     with scripted(**vllm("dflash", "trial")) as script:
-        rig, queue = AnsweringRig(attach(script.address, lambda *_: None)), RunQueue()
+        rig, queue = served(script), RunQueue()
         script.said[CHAT] = streams(answers("vllm-0.32.0-dflash.txt"))
         runs = Runs()
         run = list(Stream(rig, runs, queue).watch(ASK))[-1]["run"]
@@ -268,7 +273,7 @@ def test_a_run_that_waits_for_a_server_ends_at_once_when_it_is_stopped(first: by
         gone.set()
 
     with scripted(models=MODELS, chat=streams(chunk("a"), DONE)) as script:
-        rig, queue = AnsweringRig(attach(script.address, lambda *_: None)), RunQueue()
+        rig, queue = served(script), RunQueue()
         script.said[CHAT] = say
         views = Stream(rig, Runs(), queue).watch(ASK)
         seen = [next(views) for _ in range(8)]  # it goes on giving views, so that it can be closed
@@ -281,7 +286,7 @@ def test_a_run_that_waits_for_a_server_ends_at_once_when_it_is_stopped(first: by
 def test_no_round_is_lost_where_a_browser_skips_what_repeats_itself() -> None:
     parts = [chunk(letter) for letter in "abcdef"]
     with scripted(models=MODELS, chat=streams(*parts, lambda: time.sleep(1.5), chunk("g"), DONE)) as script:
-        views = list(Stream(AnsweringRig(attach(script.address, lambda *_: None)), Runs(), RunQueue()).watch(
+        views = list(Stream(served(script), Runs(), RunQueue()).watch(
             PromptRequest("x", method=ASK.method)))
     shown = [view for view in views if view["rounds"]]
     silent = [view for view in shown if view["from"] + len(view["rounds"]) == 5]

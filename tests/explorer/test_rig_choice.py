@@ -14,7 +14,7 @@ from engine.trace import gather
 from explorer import page, rig_choice
 from explorer.bundle import ASSETS
 from explorer.lab.service import LabService
-from explorer.recordings import Library, recorded_rig
+from explorer.recordings import Library
 from explorer.rig import AnsweringRig
 from explorer.rig_choice import RigChoice, note_of
 from explorer.run_queue import RunQueue
@@ -170,14 +170,6 @@ def test_strangers_do_not_choose(flags: list[str], may: bool) -> None:
 def test_without_the_packages_no_rig_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "find_spec", lambda name: None)
     assert app.why_closed(app.flags().parse_args([])) == "No rig can be loaded: the package torch is not installed."
-
-
-def test_recordings_give_way_to_a_rig() -> None:
-    made = Rigged()
-    made.rig.take(recorded_rig(Library([]), "No model."))
-    assert made.state()["reason"] == "No model." and made.state()["good_at"] == ""
-    made.choice.choose({"rig": "second"})
-    assert made.settled()["rig"] == "second rig"
 
 
 def test_a_run_waits_for_the_first_rig_and_is_told_how_far_it_is() -> None:

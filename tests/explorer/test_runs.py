@@ -10,7 +10,7 @@ import pytest
 
 from engine.errors import RequestError, RigError
 from engine.records import PromptRequest
-from engine.trace import Block, Entry, Line, SharedPass, dumps, loads
+from engine.trace import Block, Entry, Line, SharedPass, Trace, dumps, loads
 from engine.trace.lines import held_bytes
 from explorer import runs as runs_module
 from explorer.rig_choice import loading
@@ -35,10 +35,16 @@ class Failing(ScriptedSource):
             yield line
 
 
-def test_the_updates_are_the_whole_run() -> None:
+def watched(source: ScriptedSource) -> tuple[list[View], Trace]:
+    """What the stage is shown of a run, and what is remembered of it."""
     runs = Runs()
-    *_, last = views = list(Stream(answering(ScriptedSource(pause_seconds=0.01)), runs, RunQueue()).watch(ASK))
-    trace = runs.known(last["run"])
+    views = list(Stream(answering(source), runs, RunQueue()).watch(ASK))
+    return views, runs.known(views[-1]["run"])
+
+
+def test_the_updates_are_the_whole_run() -> None:
+    views, trace = watched(ScriptedSource(pause_seconds=0.01))
+    last = views[-1]
     assert last["state"] == "done" and last["end"]["reason"] == "stop"
     kept = [entry.round.acceptance.keep.tolist() for entry in trace.entries]
     assert [made["keep"] for made in put_together(views)] == kept
@@ -46,8 +52,7 @@ def test_the_updates_are_the_whole_run() -> None:
 
 
 def test_a_browser_may_skip_an_update() -> None:
-    runs = Runs()
-    views = list(Stream(answering(ScriptedSource(pause_seconds=0.01)), runs, RunQueue()).watch(ASK))
+    views, _ = watched(ScriptedSource(pause_seconds=0.01))
     assert put_together(views[::2] + views[-1:]) == put_together(views)
 
 
@@ -137,19 +142,17 @@ def test_what_is_kept_of_a_run_has_nothing_of_others() -> None:
         def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
             for line in super().run(ask):
                 yield replace(line, shared_pass=shared_pass) if isinstance(line, Entry) else line
-    runs = Runs()
-    *_, last = views = list(Stream(answering(Accompanied()), runs, RunQueue()).watch(ASK))
+    views, trace = watched(Accompanied())
     sent = [made["shared"] for view in views for made in view["rounds"]]
     assert sent and all(set(each) == {"runs", "own", "blocks"} for each in sent)
     assert {frozenset(block) for each in sent for block in each["blocks"]} == {frozenset(
         {"seat", "parents", "keep", "shares"})}
-    trace = runs.known(last["run"])
     assert not [entry for entry in trace.entries if entry.shared_pass]
     assert b"shared" not in dumps(trace) and "shared" not in str(run_view("x", trace.entries))
 
 
 def test_a_failure_is_a_sentence_and_the_rounds_stay() -> None:
-    *_, last = Stream(answering(Failing()), Runs(), RunQueue()).watch(ASK)
+    last = watched(Failing())[0][-1]
     assert (last["state"], last["message"]) == ("error", "The weights are gone; fetch them again.")
     assert len(last["rounds"]) == 2
 
@@ -173,35 +176,19 @@ def test_what_is_remembered_is_bounded_by_bytes() -> None:
     for name in "abcd":
         runs.begin(name)
         runs.add(name, *lines)
+    with pytest.raises(RequestError, match="which is the most that is remembered"):
+        runs.add("d", *lines, *lines, *lines)  # refused for its size, and so takes no room of others
     assert [name for name in "abcd" if runs.trace(name)] == ["b", "c", "d"]
     with pytest.raises(RequestError, match="There is no run 'a' any more"):
         runs.known("a")
     small = Runs(most_bytes=size - 1)
-    small.begin("other")
-    small.add("other", trace.header)
     small.begin("run")
     with pytest.raises(RequestError, match="which is the most that is remembered"):
         for line in lines:
             small.add("run", line)
-    kept = small.trace("run")
-    assert kept is not None and kept.end.reason == "stopped", "what was made is kept"
+    assert small.known("run").end.reason == "stopped", "what was made is kept"
     small.add("gone", trace.header)
     assert small.trace("gone") is None
-
-
-def test_a_run_that_is_refused_for_its_size_takes_no_room_of_others() -> None:
-    trace = scripted_trace("ddtree")
-    lines: list[Line] = [trace.header, *trace.entries, trace.end]
-    size = sum(map(held_bytes, lines))
-    runs = Runs(most_bytes=3 * size)
-    for name in ("before", "large"):
-        runs.begin(name)
-        runs.add(name, *lines)
-    with pytest.raises(RequestError, match="which is the most that is remembered"):
-        runs.add("large", *lines, *lines, *lines)
-    runs.begin("after")
-    runs.add("after", *lines)
-    assert [name for name in ("before", "large", "after") if runs.trace(name)] == ["before", "large", "after"]
 
 
 def test_who_left_while_the_first_rig_is_loaded_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

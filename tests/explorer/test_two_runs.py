@@ -70,18 +70,13 @@ def test_two_methods_on_one_prompt_and_two_rounds_of_one_file() -> None:
 @pytest.mark.parametrize(("wanted", "words"), [
     ({}, "has to be an object"), ({"first": {"run": "x"}, "second": 7}, "has to be an object"),
     ({"first": {"run": "x", "round": 99}, "second": {"run": "x"}}, "The round is 99"),
-    ({"first": {"run": "empty"}, "second": {"run": "x"}}, "The first run has no round to compare.")])
+    ({"first": {"run": "empty"}, "second": {"run": "x"}}, "The first run has no round to compare."),
+    ({"first": {"run": "x"}, "second": {"run": "empty"}}, "The second run has no round to compare.")])
 def test_what_cannot_be_compared_is_a_sentence(wanted: Any, words: str) -> None:
     whole = scripted_trace("ddtree", 8)
     runs = {"x": whole, "empty": Trace(whole.header, (), whole.end)}
     ask = two_runs_call(runs.__getitem__)
     assert words in ask(wanted)["error"]
-
-
-def test_an_empty_run_is_refused_by_itself() -> None:
-    whole = scripted_trace("ddtree", 8)
-    with pytest.raises(RequestError, match="The second run has no round"):
-        two_runs(whole, Trace(whole.header, (), whole.end))
 
 
 def parted(gap: float, dtype: str = "float32", temperature: float = 0.0) -> dict[str, Any]:
