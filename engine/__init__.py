@@ -14,11 +14,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from engine.serving.live import LiveRig
+    from engine.serving.rig import Rig
 
 
-def open_rig(name: str, dtype: str = "auto") -> LiveRig:
+def open_rig(name: str, dtype: str = "auto") -> Rig:
     """The rig of that name (``engine/requests/rig_names.py``), ready to answer; RigError says what is missing or does
     not fit. What is not on this machine is downloaded."""
-    from engine.serving.live import open_rig as opened  # noqa: PLC0415  # torch is loaded with the first rig, not before
-    return opened(name, dtype)
+    from engine.serving.rigs import load_rig  # noqa: PLC0415  # torch is loaded with the first rig, not before
+    return load_rig(name, dtype)

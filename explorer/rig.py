@@ -4,7 +4,7 @@ The page knows a rig as these protocols alone, so that a live rig, a recording, 
 the same to it. ``AnsweringRig`` is the one that answers now, for all callers.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -40,7 +40,7 @@ class Source(Protocol):
         """What prompts it was trained for, in a sentence; empty where that is not known."""
 
     @property
-    def drafters(self) -> Sequence[str]:
+    def drafters(self) -> Collection[str]:
         """Its drafters by name, in the order in which the page lists them."""
 
     def usual_drafters(self, method: str) -> Sequence[str]:

@@ -32,7 +32,8 @@ from engine.measure.bench import MOST_BUSY, OFF, ON, OWN, PLAIN, SAME, SHARED, B
 from engine.records import STAGES
 from engine.requests.limits import TRIED_BUDGETS
 from engine.requests.prompts import Prompt
-from engine.serving.live import LiveRig, open_rig
+from engine.serving.rig import Rig
+from engine.serving.rigs import load_rig
 from engine.trace import mean_length
 
 BUDGETS = TRIED_BUDGETS[3:7]  # 16 to 128 nodes
@@ -75,12 +76,12 @@ def run(choice: argparse.Namespace) -> Result:
     """Measure, and return what --json prints."""
     must_fit(choice)
     plan = concurrent_plan(choice) if choice.concurrency else plan_of(choice)
-    live = open_rig(choice.rig, choice.dtype)
-    return {"hardware": live.hardware, "dtype": live.loaded.dtype, "torch": torch.__version__,
+    live = load_rig(choice.rig, choice.dtype)
+    return {"hardware": live.hardware, "dtype": live.target.dtype, "torch": torch.__version__,
             "prompts": len(plan.prompts), "repeats": plan.repeats, **results(choice, plan, live)}
 
 
-def results(choice: argparse.Namespace, plan: SweepPlan, live: LiveRig) -> Result:
+def results(choice: argparse.Namespace, plan: SweepPlan, live: Rig) -> Result:
     """The rows of the table, and what follows from them."""
     tallies: dict[BenchPoint, list[Tally]] = {
         cast(BenchPoint, point): [Tally() for _ in range(plan.repeats)] for point in plan.settings}

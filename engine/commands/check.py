@@ -32,9 +32,8 @@ from engine.lab.planning import prompt_set
 from engine.records import PromptRequest, Round, Sampling
 from engine.requests.prompts import Prompt
 from engine.requests.rig_names import FOUR_BITS
-from engine.serving.cost import QUICK, CostBook
-from engine.serving.live import LiveRig
-from engine.serving.rigs import Rig, load_rig
+from engine.serving.rig import Rig
+from engine.serving.rigs import load_rig
 
 EXACT = ("float32", FOUR_BITS)
 BUDGETS = (0, 1, 7, 15, 64, 256, AUTO)
@@ -96,12 +95,12 @@ def sampling_of(choice: argparse.Namespace) -> Sampling:
     return Sampling(choice.temperature, 0, choice.top_p, choice.seed)
 
 
-def texts(rig: Rig, asks: Sequence[PromptRequest], concurrency: int, costs: CostBook | None = None) -> list[Text]:
-    """The texts that answer every ask, ``concurrency`` of them sharing their passes; with ``costs``, those at the
-    pace ``auto`` share one total of rows."""
-    live = LiveRig(rig)
-    curve = costs.curve(PRICED_AT, asks[0].sampling) if costs else UNMEASURED
-    asked = [BatchRequest(live.request(ask), list(rig.drafters_for(ask.method).values()),
+def texts(rig: Rig, asks: Sequence[PromptRequest], concurrency: int) -> list[Text]:
+    """The texts that answer every ask, ``concurrency`` of them sharing their passes; those at the pace ``auto`` share
+    one total of rows."""
+    adaptive = any(ask.pace == AUTO for ask in asks)
+    curve = rig.costs.ready(PRICED_AT, asks[0].sampling) if adaptive else UNMEASURED
+    asked = [BatchRequest(rig.request(ask), list(rig.drafters_for(ask.method).values()),
                           AutoBudget(curve) if ask.pace == AUTO else None) for ask in asks]
     rounds: list[list[Round]] = [[] for _ in asks]
     for place, round_ in decode_batch(asked, rig.target, concurrency, SharedRows()):
@@ -109,16 +108,16 @@ def texts(rig: Rig, asks: Sequence[PromptRequest], concurrency: int, costs: Cost
     return [text_of(written) for written in rounds]
 
 
-def differences(costs: CostBook, prompts: Sequence[str], choice: argparse.Namespace, concurrency: int
+def differences(rig: Rig, prompts: Sequence[str], choice: argparse.Namespace, concurrency: int
                 ) -> Iterator[TextDifference]:
     """The differences between the methods' answers to some prompts and the autoregressive ones, which are written one
     at a time. The order is random, so that different methods, budgets and prompts run beside each other."""
-    rig, asks = costs.rig, [ask for prompt in prompts for ask in asks_of(prompt, choice)]
+    asks = [ask for prompt in prompts for ask in asks_of(prompt, choice)]
     random.Random(choice.seed).shuffle(asks)
     plain = dict(zip(prompts, texts(rig, [plain_ask(prompt, choice) for prompt in prompts], 1), strict=True))
-    for ask, written in zip(asks, texts(rig, asks, concurrency, costs), strict=True):
+    for ask, written in zip(asks, texts(rig, asks, concurrency), strict=True):
         if written.token_ids != plain[ask.prompt].token_ids:
-            comparison = compared(written, plain[ask.prompt], LiveRig(rig).request(ask), choice.dtype)
+            comparison = compared(written, plain[ask.prompt], rig.request(ask), choice.dtype)
             budget = AUTO if ask.pace == AUTO else ask.budget
             yield TextDifference(ask.prompt, ask.method, ask.split, budget, comparison.same,
                                  comparison.why(choice.temperature, choice.dtype), concurrency)
@@ -153,10 +152,10 @@ def run(choice: argparse.Namespace) -> Result:
     prompts = prompt_set(choice.prompts, choice.skip + choice.limit)[choice.skip:]
     if not prompts:
         raise RequestError(f"{choice.prompts} holds no more than {choice.skip} prompts, and --skip leaves those out.")
-    costs = CostBook(load_rig(choice.rig, choice.dtype), QUICK)  # any price will do for texts
+    rig = load_rig(choice.rig, choice.dtype)
     parted = [difference for concurrency in choice.concurrency for prompts_ in tqdm(groups(prompts, concurrency),
                                                                                     unit="prompts")
-             for difference in differences(costs, prompts_, choice, concurrency)]
+             for difference in differences(rig, prompts_, choice, concurrency)]
     points, apart = lossless_points(choice.temperature), exact_in_law_only(choice.temperature)
     count = len(prompts) * len(choice.budgets) * len(points) * len(choice.concurrency)
     for parting in parted[:MOST_NAMED]:

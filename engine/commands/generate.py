@@ -12,7 +12,7 @@ from engine.commands import flags, values
 from engine.commands.flags import Result, Verb
 from engine.records import Sampling
 from engine.requests.prompts import ROLES
-from engine.serving.live import Answer, LiveRig
+from engine.serving.rig import Answer, Rig
 from engine.trace import dump, tau
 
 PARTIAL = "\ufffd"  # stands for a character whose tokens are not all there yet
@@ -35,7 +35,7 @@ def add(verb: argparse.ArgumentParser) -> None:
     flags.add_json(verb)
 
 
-def answer_of(rig: LiveRig, choice: argparse.Namespace) -> Answer:
+def answer_of(rig: Rig, choice: argparse.Namespace) -> Answer:
     """The answer that the flags describe."""
     nodes, pace = flags.nodes_and_pace(choice.budget)
     return rig.generate(

@@ -22,7 +22,8 @@ from engine.lab.settings import Cell, SweepPlan
 from engine.measure.bench import BenchPoint, measured
 from engine.measure.whatif import Alternatives, live_what_if, written
 from engine.requests.limits import TRIED_BUDGETS
-from engine.serving.live import LiveRig, open_rig
+from engine.serving.rig import Rig
+from engine.serving.rigs import load_rig
 from engine.trace import gather
 
 ALL = "all"
@@ -48,7 +49,7 @@ def run(choice: argparse.Namespace) -> Result:
     points = [*(BenchPoint(choice.method, budget) for budget in choice.budgets),
               BenchPoint(choice.method, MOST_AUTO, pace=AUTO)]
     plan = SweepPlan(prompts, tuple(points), choice.repeats, choice.max_tokens)
-    live = open_rig(choice.rig, choice.dtype)
+    live = load_rig(choice.rig, choice.dtype)
     tokens, predicted = forecast(live, plan, choice)
     seconds = defaultdict(list)
     for cell, tally in measured(live, plan):
@@ -59,7 +60,7 @@ def run(choice: argparse.Namespace) -> Result:
         place for place, other in enumerate(prompts) if other.domain == prompt.domain] for prompt in prompts}}
     rates = {domain: {point.nodes: sum(tokens[place] for place in places) / sum(
         times[place, point.nodes] for place in places) for point in points} for domain, places in domains.items()}
-    result = {"method": choice.method, "dtype": live.loaded.dtype, "prompts": len(prompts), "repeats": choice.repeats,
+    result = {"method": choice.method, "dtype": live.target.dtype, "prompts": len(prompts), "repeats": choice.repeats,
               "domains": {domain: row_of(rates[domain]) for domain in (*list(domains)[1:], ALL)}, "prediction_error": {
                   "median": round(median(errors.values()), 4), "by_budget": {str(budget): round(median(
                       error for (_, nodes), error in errors.items() if nodes == str(budget)), 4)
@@ -68,7 +69,7 @@ def run(choice: argparse.Namespace) -> Result:
     return result
 
 
-def forecast(live: LiveRig, plan: SweepPlan, choice: argparse.Namespace) -> tuple[list[int], Rates]:
+def forecast(live: Rig, plan: SweepPlan, choice: argparse.Namespace) -> tuple[list[int], Rates]:
     """The number of tokens of each prompt's text, and the predicted tokens/s of each setting, from a run with the first
     budget."""
     tokens, predicted = [], {}

@@ -29,7 +29,8 @@ from engine.lab.turns import TurnTaking, moments
 from engine.machine.files import open_file
 from engine.records import PromptRequest, Round, Sampling
 from engine.requests.rig_names import RIGS_FOLDER
-from engine.serving.live import LiveRig, open_rig
+from engine.serving.rig import Rig
+from engine.serving.rigs import load_rig
 from engine.trace import Trace, dump, gather, recorded, tau
 
 TEXTS = ("name", "title", "note", "prompt")
@@ -108,7 +109,7 @@ def lessons_of(rig: str) -> Path:
     return path if path.is_file() else TRACES / "lessons.json"
 
 
-def record(live: LiveRig, lesson: LessonPlan, today: str) -> Trace:
+def record(live: Rig, lesson: LessonPlan, today: str) -> Trace:
     """The lesson's run, the second of two."""
     gather(live.run(lesson.ask))
     return recorded(gather(live.run(lesson.ask)), lesson.title, lesson.note, today)
@@ -124,7 +125,7 @@ def pairs(lessons: Sequence[LessonPlan]) -> Iterator[tuple[LessonPlan, LessonPla
             yield first, plain
 
 
-def timed_in_turns(live: LiveRig, traces: Sequence[Trace], lessons: Sequence[LessonPlan]) -> list[Trace]:
+def timed_in_turns(live: Rig, traces: Sequence[Trace], lessons: Sequence[LessonPlan]) -> list[Trace]:
     """The traces of a lesson and of plain decoding, with the seconds of runs that were made in turns."""
     with live.in_turns([lesson.ask for lesson in lessons]) as sources:
         taking = TurnTaking(*sources)
@@ -146,7 +147,7 @@ def _timed(trace: Trace, rounds: Sequence[Round]) -> Trace:
 def run(choice: argparse.Namespace) -> Result:
     """Record every lesson, and print its result."""
     lessons = read_lessons(choice.lessons or lessons_of(choice.rig))
-    live, today = open_rig(choice.rig, choice.dtype), date.today().isoformat()
+    live, today = load_rig(choice.rig, choice.dtype), date.today().isoformat()
     traces = {lesson.name: record(live, lesson, today) for lesson in tqdm(lessons, unit="lesson")}
     for pair in pairs(lessons):
         names = [lesson.name for lesson in pair]

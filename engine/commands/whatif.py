@@ -16,8 +16,8 @@ from engine.measure.whatif import Alternatives, live_what_if, written
 from engine.records import PromptRequest, Sampling
 from engine.requests.limits import TRIED_BUDGETS
 from engine.requests.rig_names import AUTO_DTYPE
-from engine.serving.live import LiveRig
-from engine.serving.rigs import Rig, load_rig
+from engine.serving.rig import Rig
+from engine.serving.rigs import load_rig
 from engine.trace import Trace, gather, load
 
 OWN_RUN = ("ddtree", 64)  # the method and budget that answer a prompt first; any method gives the same text
@@ -43,20 +43,19 @@ def run(choice: argparse.Namespace) -> Result:
     """Read or make the run, forecast, and return what --json prints."""
     trace = load(choice.trace) if choice.trace else None
     rig = load_rig(choice.rig, choice.dtype or (trace.header.dtype if trace else AUTO_DTYPE))
-    live = LiveRig(rig)
-    text = written(trace or _answered(rig, live, choice))
-    curve = None if choice.without_cost else live.curve(text.context, text.request.sampling)
-    forecasts = live_what_if(live, text, Alternatives(choice.budgets, choice.methods, curve))
+    text = written(trace or _answered(rig, choice))
+    curve = None if choice.without_cost else rig.curve(text.context, text.request.sampling)
+    forecasts = live_what_if(rig, text, Alternatives(choice.budgets, choice.methods, curve))
     print(table(forecasts))
     return encoded(forecasts)
 
 
-def _answered(rig: Rig, live: LiveRig, choice: argparse.Namespace) -> Trace:
+def _answered(rig: Rig, choice: argparse.Namespace) -> Trace:
     method, budget = OWN_RUN
     if 1 not in rig.defaults:
         raise RequestError(f"{rig.name} has no drafter, so there is nothing to replay.")
     sampling = Sampling(choice.temperature, seed=choice.seed)
-    return gather(live.run(PromptRequest(choice.prompt, method=method, budget=budget, max_tokens=choice.max_tokens,
+    return gather(rig.run(PromptRequest(choice.prompt, method=method, budget=budget, max_tokens=choice.max_tokens,
                                sampling=sampling)))
 
 

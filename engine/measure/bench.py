@@ -28,7 +28,7 @@ from engine.lab.settings import Cell, Setting, SweepPlan, measuring_order
 from engine.lab.statistics import read
 from engine.measure.plain import PlainLoop
 from engine.records import STAGES, PromptRequest, Round, Sampling
-from engine.serving.live import LiveRig
+from engine.serving.rig import Rig
 from engine.trace import Entry, Line
 
 WARMING_TOKENS = 12  # enough to touch every buffer of a setting once
@@ -75,13 +75,13 @@ class Tally:
         return self.tokens / self.seconds
 
 
-def measured(live: LiveRig, plan: SweepPlan) -> Iterator[tuple[Cell, Tally]]:
+def measured(live: Rig, plan: SweepPlan) -> Iterator[tuple[Cell, Tally]]:
     """The tally of every cell, in a sweep's order, after each setting has run once to warm up. The cells of settings
     that answer several prompts at a time are those of the first prompt alone. RequestError where a setting cannot be
     run, before anything is measured."""
     shared = any(cast(BenchPoint, point).way in AT_A_TIME for point in plan.settings)
     cells = measuring_order(replace(plan, prompts=plan.prompts[:1]) if shared else plan)
-    clock = ForwardClock(live.loaded.target.fastest)
+    clock = ForwardClock(live.target.fastest)
     shortest = min(range(len(plan.prompts)), key=lambda place: len(plan.prompts[place].text))
     for point in plan.settings:
         asks = asks_of(plan, Cell(shortest, point))[:point.concurrency]
@@ -102,7 +102,7 @@ def asks_of(plan: SweepPlan, cell: Cell) -> list[PromptRequest]:
     return [plan.ask(Cell(place, cell.setting)) for place in ([cell.prompt] if alone else range(len(plan.prompts)))]
 
 
-def run(live: LiveRig, point: BenchPoint, asks: Sequence[PromptRequest]) -> Tally:
+def run(live: Rig, point: BenchPoint, asks: Sequence[PromptRequest]) -> Tally:
     """Answer the asks the point's way."""
     if point.way in AT_A_TIME:
         return at_a_time(live, point, asks)
@@ -112,13 +112,13 @@ def run(live: LiveRig, point: BenchPoint, asks: Sequence[PromptRequest]) -> Tall
     return tally
 
 
-def alone(live: LiveRig, ask: PromptRequest, recorded: bool) -> Tally:
+def alone(live: Rig, ask: PromptRequest, recorded: bool) -> Tally:
     """One run; a ``recorded`` one carries text and keeps every line, as the page does, and its statistics are computed
     only when they are shown or written, so not here."""
     if recorded:
         reading = read(_rounds_of(live.run(ask), []))
     else:
-        with live.rounds(ask) as rounds:
+        with live.in_turns([ask]) as (rounds,):
             reading = read(rounds)
     return Tally(len(reading.token_ids), reading.rounds, reading.rounds, sum(reading.rows) - reading.rounds,
                  reading.seconds, 0.0, dict(reading.stage_seconds), [reading.tokens_per_second])
@@ -131,30 +131,30 @@ def _rounds_of(lines: Iterator[Line], kept: list[Line]) -> Iterator[Round]:
             yield line.round
 
 
-def plain_loop(live: LiveRig, ask: PromptRequest) -> Tally:
+def plain_loop(live: Rig, ask: PromptRequest) -> Tally:
     """DDTree the way the paper's reference runs it, on the same weights. Nothing is known of its trees."""
-    ((name, drafter),) = live.loaded.drafters_for(ask.method, ask.drafters).items()
+    ((name, drafter),) = live.drafters_for(ask.method, ask.drafters).items()
     if not isinstance(drafter, BlockDrafter):
         raise RequestError(f"The plain loop drafts with a block-diffusion drafter; {name} is not one.")
-    request, loop = live.request(ask), PlainLoop(live.loaded.target, drafter)
+    request, loop = live.request(ask), PlainLoop(live.target, drafter)
     state = loop.open(request)
     began = perf_counter()
     lengths = [len(tokens) for tokens in loop.rounds(request, state)]
     return Tally(sum(lengths), len(lengths), len(lengths), seconds=perf_counter() - began)
 
 
-def at_a_time(live: LiveRig, point: BenchPoint, asks: Sequence[PromptRequest]) -> Tally:
+def at_a_time(live: Rig, point: BenchPoint, asks: Sequence[PromptRequest]) -> Tally:
     """Answer all asks, ``point.concurrency`` of them at a time: with the same budget each, each at its own pace, or
     with one total of rows divided among them."""
-    rig, history = live.loaded, DraftHistory()
+    history = DraftHistory()
     requests = [live.request(ask) for ask in asks]
     middle = int(median(len(request.prompt_ids) + request.max_tokens // 2 for request in requests))
     curve = live.costs.curve(middle, Sampling()) if point.pace == AUTO else None
-    drafters = list(rig.drafters_for(point.method, point.drafters).values())
+    drafters = list(live.drafters_for(point.method, point.drafters).values())
     batch = [BatchRequest(request, drafters, AutoBudget(curve, history) if curve else None) for request in requests]
-    with live.held(f"for {point.concurrency} requests at once"), torch.inference_mode():
+    with live.exclusive(f"for {point.concurrency} requests at once"), torch.inference_mode():
         allocator = SharedRows() if point.way == SHARED else None
-        tally = full_rounds(decode_batch(batch, rig.target, point.concurrency, allocator), point.concurrency)
+        tally = full_rounds(decode_batch(batch, live.target, point.concurrency, allocator), point.concurrency)
     if not tally.rounds:
         raise RequestError(f"No round had {point.concurrency} requests at work: some of the {len(asks)} prompts are "
                            "answered with nothing; name more prompts than that.")

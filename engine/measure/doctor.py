@@ -34,8 +34,7 @@ from engine.lab.findings import (
 from engine.lab.sweeping import Progress
 from engine.models.target import TorchTarget
 from engine.records import Floats, Integers, Lattice, PromptRequest, Sampling
-from engine.serving.live import LiveRig
-from engine.serving.rigs import Rig
+from engine.serving.rig import Rig
 from engine.trace import committed_ids, gather
 
 TOKENS = 96  # of each answer
@@ -70,12 +69,12 @@ def diagnose(rig: Rig, prompts: Sequence[str], other: Rig | None = None,
              progress: Progress | None = None) -> list[DoctorFinding]:
     """All findings of a rig. ``other`` is the same rig in another dtype, for the dtype check; ``progress`` is told the
     progress."""
-    live, progress = LiveRig(rig), progress or Progress()
+    progress = progress or Progress()
     progress.expect(len(prompts))
     answers = []
     for number, prompt in enumerate(prompts, start=1):
         progress.begin(f"The target answers prompt {number} of {len(prompts)}.")
-        answers.append(answer_of(live, prompt))
+        answers.append(answer_of(rig, prompt))
     return examine(rig, answers, other, progress)
 
 
@@ -93,11 +92,11 @@ def examine(rig: Rig, answers: Sequence[ReferenceAnswer], other: Rig | None = No
     return findings
 
 
-def answer_of(live: LiveRig, prompt: str) -> ReferenceAnswer:
+def answer_of(rig: Rig, prompt: str) -> ReferenceAnswer:
     """The target's own answer to a prompt as a answer."""
-    trace = gather(live.run(PromptRequest(prompt, method="autoregressive", budget=0, max_tokens=TOKENS)))
+    trace = gather(rig.run(PromptRequest(prompt, method="autoregressive", budget=0, max_tokens=TOKENS)))
     prompt_ids = trace.header.request.prompt_ids
-    return reread(live.loaded.target, [
+    return reread(rig.target, [
         *prompt_ids, *committed_ids(entry.round for entry in trace.entries)], len(prompt_ids))
 
 

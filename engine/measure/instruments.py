@@ -15,8 +15,6 @@ from engine.budget.auto import SharedRows
 from engine.budget.cost import CostCurve
 from engine.checkpoints.files import Tell
 from engine.checkpoints.memory import Opening
-from engine.decoding.budget_policy import AUTO
-from engine.decoding.loop import BatchRequest
 from engine.lab.background import read_concurrent
 from engine.lab.findings import DoctorFinding
 from engine.lab.planning import prompt_set
@@ -29,9 +27,9 @@ from engine.measure.doctor import diagnose
 from engine.measure.whatif import Alternatives, live_what_if, written
 from engine.records import PromptRequest, Round
 from engine.serving.chat import TokenTexts
-from engine.serving.live import LiveRig, open_rig
 from engine.serving.precision import DTYPES
-from engine.serving.rigs import Rig, load_rig
+from engine.serving.rig import Rig
+from engine.serving.rigs import load_rig
 from engine.trace import Piece, Trace
 
 HELD_TWICE = 256 * 2**20  # bytes: a target up to this size may be loaded a second time
@@ -39,46 +37,41 @@ EXAMINED = ("check", 4)  # the doctor's prompts: a shipped set, and how many of 
 
 
 class LiveLaboratory:
-    """See ``lab.settings.Laboratory``. It takes turns with all other users of ``live``, one run at a time."""
+    """See ``lab.settings.Laboratory``. It takes turns with all other users of the rig, one run at a time."""
 
-    def __init__(self, live: LiveRig) -> None:
-        self.live, self.rig = live, live.loaded
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
 
     @property
     def conditions(self) -> Conditions:
         versions = {**self.rig.revisions, "python": platform.python_version(), "torch": torch.__version__,
                     "transformers": transformers.__version__}
-        return Conditions(self.rig.name, self.live.hardware, self.rig.dtype, versions)
+        return Conditions(self.rig.name, self.rig.hardware, self.rig.target.dtype, versions)
 
     @property
     def methods(self) -> Sequence[str]:
-        return self.live.methods
+        return self.rig.methods
 
     @property
     def drafters(self) -> Sequence[str]:
-        return self.live.drafters
+        return tuple(self.rig.drafters)
 
     def measure(self, ask: PromptRequest) -> Reading:
-        with self.live.rounds(ask) as rounds:
+        with self.rig.in_turns([ask]) as (rounds,):
             return read(rounds)
 
     def measure_concurrent(self, ask: PromptRequest, background: BackgroundRequests) -> Reading:
         """See ``lab.background.ConcurrentLaboratory``. Requests at ``auto`` share one total of rows, whose
         costs are measured first."""
-        with self.live.held(f"with {background.concurrency} requests at once"), torch.inference_mode():
-            requests = [self._batched(one) for one in (ask, *background.others)]
+        with self.rig.exclusive(f"with {background.concurrency} requests at once"), torch.inference_mode():
+            requests = [self.rig.batch_request(one) for one in (ask, *background.others)]
             return read_concurrent(self.rig.target, requests, background.concurrency, SharedRows())
-
-    def _batched(self, ask: PromptRequest) -> BatchRequest:
-        request, drafters = self.live.request(ask), list(self.rig.drafters_for(ask.method, ask.drafters).values())
-        adaptive = ask.pace == AUTO and bool(drafters)
-        return BatchRequest(request, drafters, self.live.auto_budget(request, drafters) if adaptive else None)
 
     def concurrent_cost(self, ask: PromptRequest, requests: int) -> CostCurve:
         """The cost of rounds of so many requests like this one, in the middle of its text; a new one takes seconds to
         measure."""
-        middle = len(self.live.request(ask).prompt_ids) + ask.max_tokens // 2
-        return self.live.curve(middle, ask.sampling, requests)
+        middle = len(self.rig.request(ask).prompt_ids) + ask.max_tokens // 2
+        return self.rig.curve(middle, ask.sampling, requests)
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         return TokenTexts(self.rig.tokenizer).of(token_ids)
@@ -86,7 +79,7 @@ class LiveLaboratory:
 
 def laboratory(name: str, dtype: str) -> LiveLaboratory:
     """A laboratory on a newly opened rig; RigError says what is missing or does not fit."""
-    return LiveLaboratory(open_rig(name, dtype))
+    return LiveLaboratory(load_rig(name, dtype))
 
 
 class LiveInstruments:
@@ -94,11 +87,11 @@ class LiveInstruments:
 
     reason = ""
 
-    def __init__(self, live: LiveRig, name: str) -> None:
-        self.source = live
+    def __init__(self, rig: Rig, name: str) -> None:
+        self.source = rig
         self.rig = name
-        self.laboratory = LiveLaboratory(live)
-        self.precision = live.loaded.precision
+        self.laboratory = LiveLaboratory(rig)
+        self.precision = rig.precision
         self._twin: LiveInstruments | None = None
         self._others = OtherWork()
 
@@ -109,12 +102,12 @@ class LiveInstruments:
         return self._others.missing()
 
     def twin(self) -> LiveInstruments | None:
-        model = self.source.loaded.target.model
+        model = self.source.target.model
         if sum(value.nbytes for value in model.parameters()) > HELD_TWICE:
             return None
         if self._twin is None:
             other = next(name for name, dtype in DTYPES.items() if dtype != model.dtype)
-            self._twin = LiveInstruments(LiveRig(load_rig(self.rig, other)), self.rig)
+            self._twin = LiveInstruments(load_rig(self.rig, other), self.rig)
         return self._twin
 
     def concurrent_cost(self, trace: Trace, requests: int) -> CostCurve:
@@ -130,16 +123,15 @@ class LiveInstruments:
     def doctor(self, progress: Progress) -> Sequence[DoctorFinding]:
         """Only the command line compares dtypes, which needs the rig loaded a second time."""
         name, count = EXAMINED
-        return diagnose(self.source.loaded, [prompt.text for prompt in prompt_set(name, count)], progress=progress)
+        return diagnose(self.source, [prompt.text for prompt in prompt_set(name, count)], progress=progress)
 
 
 def open_beside(beside: object, name: str, dtype: str, tell: Tell) -> LiveInstruments:
     """A rig whose runs share rounds, loaded while another one may answer; RigError says why it cannot be, and what was
     loaded of it is freed."""
     collect()  # the caching allocator then returns what it keeps unused
-    running = beside.loaded if isinstance(beside, LiveRig) else None
-    opening = Opening(tell, running.name, held_bytes(running)) if running else Opening(tell)
-    return LiveInstruments(LiveRig(load_rig(name, dtype, opening=opening), shares=True), name)
+    opening = Opening(tell, beside.name, held_bytes(beside)) if isinstance(beside, Rig) else Opening(tell)
+    return LiveInstruments(load_rig(name, dtype, opening=opening, concurrent=True), name)
 
 
 def collect() -> None:

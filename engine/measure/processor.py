@@ -37,7 +37,7 @@ from engine.models.sampling import verification
 from engine.models.target import NO_DRAWS, TorchTarget
 from engine.records import PackedTree, Sampling
 from engine.requests.rig_names import FOUR_BITS
-from engine.serving.mock import mock_tree
+from engine.serving.cost import mock_tree
 
 SIDE = 1024  # of the square weights
 SMALL, LAYERS = 64, 8  # the width of the small layers, and how many

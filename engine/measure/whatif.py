@@ -20,8 +20,7 @@ from engine.lab.sweeping import Progress
 from engine.lab.whatif import Forecast, Point, WhatIf, builders_of, forecasts, gain, points
 from engine.records import Proposals, Request
 from engine.requests.limits import TRIED_BUDGETS
-from engine.serving.live import LiveRig
-from engine.serving.rigs import Rig
+from engine.serving.rig import Rig
 from engine.trace import Trace, committed_ids
 
 MOST_DEPARTURES = 0.1  # of the tokens may differ from the target's choices; with more, another model wrote the text
@@ -88,10 +87,10 @@ def what_if(rig: Rig, text: RunText, tried: Alternatives, progress: Progress | N
         perf_counter() - began)
 
 
-def live_what_if(live: LiveRig, text: RunText, tried: Alternatives, progress: Progress | None = None) -> WhatIf:
-    """``what_if`` on a live rig, once no run holds it."""
-    with live.held("while other budgets were replayed"):
-        return what_if(live.loaded, text, tried, progress)
+def live_what_if(rig: Rig, text: RunText, tried: Alternatives, progress: Progress | None = None) -> WhatIf:
+    """``what_if``, once no run holds the rig."""
+    with rig.exclusive("while other budgets were replayed"):
+        return what_if(rig, text, tried, progress)
 
 
 def _checked(rig: Rig, text: RunText, budgets: Sequence[int]) -> tuple[int, ...]:

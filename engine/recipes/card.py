@@ -19,7 +19,6 @@ import numpy as np
 from engine.recipes.corpus.mixture import MAKERS, unseen_items
 from engine.recipes.evaluate import REWORDED
 from engine.requests.prompts import read_prompts
-from engine.serving.live import LiveRig
 from engine.serving.rigs import load_rig
 
 FAMILIAR = 0.995  # share of test prompts that the page treats as familiar
@@ -27,7 +26,7 @@ FAMILIAR = 0.995  # share of test prompts that the page treats as familiar
 
 def familiar_nats(rig_name: str) -> float:
     """The mean surprise, in nats per token, that hardly any of 60 test prompts per domain exceeds."""
-    live = LiveRig(load_rig(rig_name))
+    live = load_rig(rig_name, "bfloat16")
     surprises = [live.surprise(item.prompt) for domain in MAKERS for item in unseen_items(domain, 60, "card")]
     return float(np.quantile(surprises, FAMILIAR))
 
@@ -144,7 +143,7 @@ def main() -> None:
     (folder / "README.md").write_text(CARD.format(
         good_at=card["good_at"], training=training_table(folder),
         scores=score_table(scores), reworded=score_table(reworded), worded=len(read_prompts(REWORDED)),
-        hardware=LiveRig(load_rig(choice.rig)).hardware, torch=target["torch"],
+        hardware=load_rig(choice.rig, "bfloat16").hardware, torch=target["torch"],
         **{name: scores[name] for name in ("prompts", "dtype", "budget")}), encoding="utf8")
 
 

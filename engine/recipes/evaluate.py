@@ -25,8 +25,8 @@ from engine.recipes.corpus.items import Item
 from engine.recipes.corpus.mixture import unseen_items
 from engine.records import PromptRequest, Round
 from engine.requests.rig_names import AUTO_DTYPE, DTYPE_NAMES, EMBEDDED_RIG, RIGS_FOLDER
-from engine.serving.live import LiveRig
-from engine.serving.rigs import Rig, load_rig
+from engine.serving.rig import Rig
+from engine.serving.rigs import load_rig
 from engine.trace import committed_ids, tau
 
 REWORDED = RIGS_FOLDER / "prompts" / "reworded.jsonl"
@@ -80,7 +80,7 @@ def answer(rig: Rig, item: Item, setting: Drafting, choice: argparse.Namespace) 
     ask = PromptRequest(item.prompt, method=setting.method, budget=choice.budget, max_tokens=choice.max_tokens,
               split=setting.split, drafters=setting.drafters)
     drafters = rig.drafters_for(ask.method, ask.drafters)
-    return list(decode(LiveRig(rig).request(ask), rig.target, list(drafters.values())))
+    return list(decode(rig.request(ask), rig.target, list(drafters.values())))
 
 
 def routed_drafters(rounds: Sequence[Round]) -> list[int]:
@@ -147,9 +147,9 @@ def main() -> None:
     for domain, values in scores.items():
         print(domain + ": " + ", ".join(f"{name} {value:.3f}" for name, value in values.items()))
     prompts = "reworded" if choice.reworded else choice.prompts
-    print(f"{prompts} prompts a domain, node budget {choice.budget}, {rig.dtype}.")
+    print(f"{prompts} prompts a domain, node budget {choice.budget}, {rig.target.dtype}.")
     if choice.json:
-        print(json.dumps({"prompts": prompts, "budget": choice.budget, "dtype": rig.dtype, **scores}))
+        print(json.dumps({"prompts": prompts, "budget": choice.budget, "dtype": rig.target.dtype, **scores}))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
 """Measures cost curves: the median times of mock rounds over trees of every size, in shuffled order, for one request or
-for several whose rounds share their passes.
+for several whose rounds share their passes. A mock round's tree is not drafted, and only its root is committed.
 """
 
 from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from math import log2
 from time import perf_counter
 
@@ -17,11 +16,16 @@ import numpy as np
 import torch
 
 from engine.budget.cost import CostCurve, between
-from engine.decoding.loop import step
-from engine.decoding.plan import Drafter
-from engine.records import Request, Sampling
-from engine.serving.mock import CHAIN, MockRun
-from engine.serving.rigs import Rig
+from engine.decoding.acceptance import Residual
+from engine.decoding.acceptance.walk import walk
+from engine.decoding.budget_policy import FixedBudget
+from engine.decoding.combiners.only import only
+from engine.decoding.loop import RequestRun, step
+from engine.decoding.methods import whole
+from engine.decoding.plan import Drafter, Plan, Target
+from engine.decoding.tree import plant
+from engine.models.target import TorchTarget
+from engine.records import Acceptance, DraftTree, Integers, Lattice, Request, Sampling, Verification
 
 # every budget plus the root, and whole blocks of a kernel: the cost may jump after 4, 8, 16, 32 or 64 rows
 ROWS = (1, 2, 3, 4, 5, 8, 9, 12, 13, 16, 17, 25, 32, 33, 49, 64, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
@@ -33,6 +37,10 @@ PLAIN_ROUNDS = 6
 SMALLEST_CONTEXT = 64
 GROWTH = 4  # a prefix is read anew before mock rounds have lengthened it by a quarter
 NEAR = 2.0  # powers of two: how far off a curve's context length may be for a run at its own pace
+CHAIN = 15  # so many nodes of a mock tree form a chain, as deep as a drafter's block; the others branch off below
+ROOT: Integers = np.zeros(1, np.int32)
+
+StageTimes = tuple[float, float, float]  # milliseconds of a mock round: drafting, verifying, the rest
 
 
 @dataclass(frozen=True)
@@ -50,23 +58,9 @@ QUICK = Effort(1.0, 4.0, 0.0)  # while a run waits for the curve
 
 
 @dataclass(frozen=True)
-class Mock:
-    """One timed mock round of ``rows`` rows, in milliseconds."""
-
-    rows: int
-    draft_ms: float
-    verify_ms: float
-    overhead_ms: float
-
-    @property
-    def round_ms(self) -> float:
-        """Drafting, verifying and overhead together."""
-        return self.draft_ms + self.verify_ms + self.overhead_ms
-
-
-@dataclass(frozen=True)
 class CostCase:
-    """What a curve is measured for: the context length in tokens, the sampling, and how many requests at once."""
+    """What a curve is measured for: the context length in tokens, the sampling, and the concurrency: how many requests
+    share a round."""
 
     context: int
     sampling: Sampling
@@ -94,48 +88,81 @@ class CostCase:
 
 
 class CostBook:
-    """A rig's cost curves: each is measured when it is first asked for, and kept. Needs the target to itself."""
+    """A rig's cost curves, of its target with one drafter: each is measured when it is first asked for, and kept. Needs
+    the rig to itself."""
 
-    def __init__(self, rig: Rig, effort: Effort = FULL) -> None:
-        self.rig, self._effort = rig, effort
-        self._curves: dict[Hashable, CostCurve] = {}  # by the kind of case
-        self._quick: dict[Hashable, CostCurve] = {}
+    def __init__(self, rig_name: str, target: TorchTarget, drafter: Drafter | None) -> None:
+        self._rig_name, self._target, self._drafter = rig_name, target, drafter
+        self._curves: dict[tuple[Hashable, Effort], CostCurve] = {}  # by the kind of case
 
     def curve(self, context: int, sampling: Sampling, requests: int = 1) -> CostCurve:
         """The curve of the context bucket that ``context`` tokens fall into; a new one takes seconds to measure. Powers
         of two of requests are measured, and numbers between them are interpolated."""
-        return _at(requests, partial(self._measured, context, sampling))
-
-    def _measured(self, context: int, sampling: Sampling, requests: int) -> CostCurve:
-        case = CostCase(bucket(context, self.rig.target.context_limit), sampling, requests)
-        if case.kind not in self._curves:
-            self._curves[case.kind] = measure(self.rig, case, effort=self._effort)
-        return self._curves[case.kind]
+        length, fewer = bucket(context, self._target.context_limit), 1 << requests.bit_length() - 1
+        curve = self._measured(CostCase(length, sampling, fewer), FULL)
+        if fewer == requests:
+            return curve
+        return between(curve, self._measured(CostCase(length, sampling, 2 * fewer), FULL), requests)
 
     def ready(self, context: int, sampling: Sampling) -> CostCurve:
         """A curve while a run waits for it: a known one of about this length, greedy or sampled as asked, else one that
         is measured quickly."""
-        case = CostCase(bucket(context, self.rig.target.context_limit), sampling)
-        near = [curve for curve in self._all() if (curve.requests, curve.sampling) == (1, case.drawing)
-                and _octaves(case.context, curve) <= NEAR]
-        if not near:
-            self._quick[case.kind] = measure(self.rig, case, effort=QUICK)
-            return self._quick[case.kind]
-        return min(near, key=partial(_octaves, case.context))
+        case = CostCase(bucket(context, self._target.context_limit), sampling)
+        known = self._nearest(case.context, case.drawing)
+        if known and _octaves(case.context, known) <= NEAR:
+            return known
+        return self._measured(case, QUICK)
 
     def known(self, context: int) -> CostCurve | None:
         """The measured curve of one request at the nearest context length, whatever the sampling; None without one."""
-        lone = [curve for curve in self._all() if curve.requests == 1]
-        return min(lone, key=partial(_octaves, context), default=None)
+        return self._nearest(context, "greedy", "sampled")
 
-    def _all(self) -> Sequence[CostCurve]:
-        return *self._curves.values(), *self._quick.values()
+    def _nearest(self, context: int, *drawings: str) -> CostCurve | None:
+        lone = [curve for curve in self._curves.values() if curve.requests == 1 and curve.sampling in drawings]
+        return min(lone, key=lambda curve: _octaves(context, curve), default=None)
 
+    def _measured(self, case: CostCase, effort: Effort) -> CostCurve:
+        if (case.kind, effort) not in self._curves:
+            self._curves[case.kind, effort] = self.measure(case, effort)
+        return self._curves[case.kind, effort]
 
-def _at(requests: int, measured: Callable[[int], CostCurve]) -> CostCurve:
-    """The curve of so many requests, interpolated between those of powers of two."""
-    fewer = 1 << requests.bit_length() - 1
-    return measured(fewer) if fewer == requests else between(measured(fewer), measured(2 * fewer), requests)
+    def measure(self, case: CostCase, effort: Effort = FULL, rows: Sequence[int] = ()) -> CostCurve:
+        """Measure a curve by mock rounds in shuffled order, repeated until the seconds of ``effort`` are over. A first
+        look at which sizes are affordable also warms up."""
+        sizes = self._affordable(case, sorted(rows or case.rows), effort)
+        times: dict[int, list[StageTimes]] = defaultdict(list)
+        plain: list[StageTimes] = []
+        order, repeats, began = random.Random(0), 0, perf_counter()
+        while repeats < FEWEST_REPEATS or (repeats < MOST_REPEATS and perf_counter() - began < effort.seconds):
+            wanted = [size for size in sizes if size <= SMALL or repeats < FEWEST_REPEATS]
+            # one repeat after a fresh prefix, or more where many prefixes would have to be read
+            count = 1 if case.requests == 1 else max(1, case.context // GROWTH // len(wanted))
+            shuffled = [size for _ in range(count) for size in order.sample(wanted, len(wanted))]
+            for size, spent in mock_rounds(self._target, self._drafter, case, shuffled):
+                times[size].append(spent)
+            plain += [spent for _, spent in mock_rounds(self._target, None, case, [case.requests] * PLAIN_ROUNDS)]
+            repeats += count
+        return self._curve(case, times, plain[PLAIN_ROUNDS:] or plain)  # the first rounds warm up
+
+    def _affordable(self, case: CostCase, sizes: Sequence[int], effort: Effort) -> list[int]:
+        """The sizes up to the first that is too dear; the largest may take seconds each."""
+        verify_ms: list[float] = []
+        with closing(mock_rounds(self._target, self._drafter, case, sizes)) as rounds:
+            for _, (_, verify, _) in rounds:
+                verify_ms.append(verify)
+                if verify > max(effort.dearest_ms, effort.dearest * min(verify_ms)):
+                    break
+        return list(sizes[:len(verify_ms)])
+
+    def _curve(self, case: CostCase, times: Mapping[int, list[StageTimes]], plain: list[StageTimes]) -> CostCurve:
+        sizes = tuple(sorted(times))
+        tables = [np.asarray(times[size]) for size in sizes]  # (repeats, stages) each
+        verify, low, high = np.asarray([np.percentile(table[:, 1], (50, 10, 90)) for table in tables]).T.tolist()
+        draft = tuple(float(np.median(table[:, 0])) for table in tables)
+        return CostCurve(
+            self._rig_name, self._target.hardware, self._target.dtype, case.drawing, case.context, len(tables[0]),
+            sizes, tuple(verify), tuple(low), tuple(high), draft, float(np.median(np.concatenate(tables)[:, 2])),
+            float(np.median(np.asarray(plain).sum(1))), case.requests)
 
 
 def _octaves(context: int, curve: CostCurve) -> float:
@@ -149,72 +176,29 @@ def bucket(context: int, context_limit: int) -> int:
     return max(1, min(length, context_limit - len(ROWS) - PLAIN_ROUNDS - CHAIN - len(ROWS)))
 
 
-def measure(rig: Rig, case: CostCase, rows: Sequence[int] = (), effort: Effort = FULL) -> CostCurve:
-    """Measure a curve by mock rounds in shuffled order, repeated until the seconds of ``effort`` are over. A first look
-    at which sizes are affordable also warms up."""
-    usual = rig.defaults.get(1, ())
-    drafter = rig.drafters[usual[0]] if usual else None
-    sizes = _affordable(rig, drafter, case, sorted(rows or case.rows), effort)
-    mocks: dict[int, list[Mock]] = defaultdict(list)
-    plain: list[Mock] = []
-    order, repeats, began = random.Random(0), 0, perf_counter()
-    while repeats < FEWEST_REPEATS or (repeats < MOST_REPEATS and perf_counter() - began < effort.seconds):
-        wanted = [size for size in sizes if size <= SMALL or repeats < FEWEST_REPEATS]
-        shuffled = [order.sample(wanted, len(wanted)) for _ in range(_repeats_of(case, len(wanted)))]
-        for mock in _rounds(rig, drafter, case, [size for sizes_once in shuffled for size in sizes_once]):
-            mocks[mock.rows].append(mock)
-        plain += _rounds(rig, None, case, [case.requests] * PLAIN_ROUNDS)
-        repeats += len(shuffled)
-    return _curve(rig, case, mocks, plain[PLAIN_ROUNDS:] or plain)  # the first rounds warm up
-
-
-def _affordable(rig: Rig, drafter: Drafter | None, case: CostCase, sizes: Sequence[int], effort: Effort) -> list[int]:
-    """The sizes up to the first that is too dear; the largest may take seconds each."""
-    timed: list[Mock] = []
-    with closing(_rounds(rig, drafter, case, sizes)) as mocks:
-        for mock in mocks:
-            timed.append(mock)
-            if mock.verify_ms > max(effort.dearest_ms, effort.dearest * min(mock.verify_ms for mock in timed)):
-                break
-    return [mock.rows for mock in timed]
-
-
-def _repeats_of(case: CostCase, sizes: int) -> int:
-    """How many repeats share one prefix: one, or more where many prefixes would have to be read."""
-    return 1 if case.requests == 1 else max(1, case.context // GROWTH // sizes)
-
-
-def _curve(rig: Rig, case: CostCase, mocks: Mapping[int, list[Mock]], plain: list[Mock]) -> CostCurve:
-    sizes = tuple(sorted(mocks))
-    spread = [np.percentile([mock.verify_ms for mock in mocks[size]], (50, 10, 90)) for size in sizes]
-    median, low, high = (tuple(float(value) for value in column) for column in zip(*spread, strict=True))
-    target = rig.target
-    return CostCurve(
-        rig.name, target.hardware, target.dtype,
-        case.drawing, case.context, len(mocks[sizes[0]]), sizes, median, low,
-        high, tuple(float(np.median([mock.draft_ms for mock in mocks[size]])) for size in sizes),
-        float(np.median([mock.overhead_ms for same_size in mocks.values() for mock in same_size])),
-        float(np.median([mock.round_ms for mock in plain])), case.requests)
-
-
-def _rounds(rig: Rig, drafter: Drafter | None, case: CostCase, sizes: Sequence[int]) -> Generator[Mock, None, None]:
-    """Mock rounds after fresh prefixes of ordinary tokens; each commits its roots, so prefixes grow by one token."""
-    with _opened(rig, drafter, case, sizes) as runs:
+def mock_rounds(target: TorchTarget, drafter: Drafter | None, case: CostCase, sizes: Sequence[int]
+                ) -> Generator[tuple[int, StageTimes], None, None]:
+    """The times of a mock round of each size, after fresh prefixes of ordinary tokens; each commits its roots, so
+    prefixes grow by one token. Each stage ends when the host has its result; building the mock trees is left out."""
+    with _mock_runs(target, drafter, case, sizes) as runs:
         for size in sizes:
-            rows_each, more = divmod(size, case.requests)
+            rows, more = divmod(size, case.requests)
             for place, run in enumerate(runs):
-                run.pace.nodes = rows_each - 1 + (place < more)
+                run.pace.nodes = rows - 1 + (place < more)
             with torch.inference_mode():
-                yield _mock(size, step(runs)[0].seconds)
+                seconds = step(runs)[0].seconds
+            rest = sum(seconds[stage] for stage in ("pack", "accept", "keep", "other"))
+            yield size, (1e3 * seconds["draft"], 1e3 * seconds["verify"], 1e3 * rest)
 
 
 @contextmanager
-def _opened(rig: Rig, drafter: Drafter | None, case: CostCase, sizes: Sequence[int]) -> Iterator[list[MockRun]]:
+def _mock_runs(target: TorchTarget, drafter: Drafter | None, case: CostCase, sizes: Sequence[int]
+               ) -> Iterator[list[MockRun]]:
     """Mock runs of all the case's requests, with their prompts read."""
-    prompt = np.arange(case.context, dtype=np.int32) % rig.target.config.vocab_size
+    prompt = np.arange(case.context, dtype=np.int32) % target.config.vocab_size
     request = Request(tuple(prompt.tolist()), budget=-(-max(sizes) // case.requests), max_tokens=len(sizes) + 1,
                       sampling=case.sampling)
-    runs = [MockRun(request, rig.target.fork(), drafter.fork() if drafter else None) for _ in range(case.requests)]
+    runs = [MockRun(request, target.fork(), drafter.fork() if drafter else None) for _ in range(case.requests)]
     try:
         for run in runs:
             run.open()
@@ -224,8 +208,36 @@ def _opened(rig: Rig, drafter: Drafter | None, case: CostCase, sizes: Sequence[i
             run.close()
 
 
-def _mock(rows: int, seconds: Mapping[str, float]) -> Mock:
-    """The times of one mock round. Each stage ends when the host has its result; building the mock trees is left
-    out."""
-    around = sum(seconds[stage] for stage in ("pack", "accept", "keep", "other"))
-    return Mock(rows, 1e3 * seconds["draft"], 1e3 * seconds["verify"], 1e3 * around)
+class MockPace(FixedBudget):
+    """A ``BudgetPolicy`` whose rounds have as many nodes as ``nodes`` says at the time."""
+
+    nodes = 0
+
+    def opens(self, drafters: int, budget: int) -> tuple[int, int]:
+        return drafters, self.nodes
+
+
+class MockRun(RequestRun):
+    """A request whose rounds verify mock trees of any size and commit only the root."""
+
+    def __init__(self, request: Request, target: Target, drafter: Drafter | None) -> None:
+        self.pace = MockPace()
+        drafters = (drafter,) if drafter else ()
+        super().__init__(Plan(request, drafters, _mock, only, _root_kept, whole, self.pace), target)
+
+
+def mock_tree(root: int, rows: int) -> DraftTree:
+    """A tree of ``rows`` rows as deep as a drafter's block: a chain, then four children per node."""
+    nodes = np.arange(1, rows, dtype=np.int32)
+    parents = np.where(nodes <= CHAIN, nodes - 1, (nodes - CHAIN - 1) // 4).astype(np.int32)
+    return plant(root, np.full(rows - 1, root, np.int32), parents, np.zeros(rows - 1, np.float32))
+
+
+def _mock(_: Lattice, root: int, nodes: int) -> DraftTree:
+    return mock_tree(root, nodes + 1)
+
+
+def _root_kept(tree: DraftTree, verification: Verification, residual: Residual,
+               random: np.random.Generator) -> Acceptance:
+    """Walk as a real round would, for its time, then keep only the root, which is the next tree's root again."""
+    return replace(walk(tree, verification, residual, random), keep=ROOT, bonus=int(tree.tokens[0]))

@@ -33,7 +33,7 @@ from engine.models.packed_linear import CACHE_DTYPE, PACKED_BYTES, levels_of
 from engine.models.target import TorchTarget
 from engine.records import PackedTree, Precision, Sampling
 from engine.requests.rig_names import AUTO_DTYPE, EXACTNESS, FOUR_BITS
-from engine.serving.mock import mock_tree
+from engine.serving.cost import mock_tree
 
 # The dtype that is computed in, by the name of the weights' dtype.
 DTYPES: Mapping[str, torch.dtype] = MappingProxyType({

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,18 +14,17 @@ from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from transformers import PreTrainedTokenizerBase
 
 from engine.checkpoints.files import display_name, first_line
 from engine.checkpoints.gguf import origin_of
 from engine.checkpoints.loading import causal_config, load_causal, load_tokenizer
 from engine.checkpoints.memory import ALONE, Opening, places_of
 from engine.checkpoints.sources import fetch, packaged
-from engine.decoding.methods import PATH, method_named
+from engine.decoding.methods import PATH
 from engine.decoding.plan import Drafter
 from engine.drafters.kinds import DrafterPlan, NarrowedDrafter, TargetFacts, planned
 from engine.drafters.ngram import NGramDrafter
-from engine.errors import RequestError, RigError
+from engine.errors import RigError
 from engine.models.target import TorchTarget, must_verify_trees
 from engine.records import Precision
 from engine.requests.rig_names import (
@@ -41,9 +40,10 @@ from engine.requests.rig_names import (
     pair_of,
     rig_names,
 )
-from engine.serving.chat import ChatStyle, chat_style
+from engine.serving.chat import chat_style
 from engine.serving.precision import DTYPES, USUAL, enable_int4, precision, storage_of
 from engine.serving.random_weights import MEANINGLESS, SEED, random_models, random_texts, shape_named
+from engine.serving.rig import Rig
 
 log = logging.getLogger("canopy.rigs")
 WRONG_KIND = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RuntimeError, StrictDataclassError)
@@ -60,53 +60,8 @@ NEEDED = ("title", "drafters", "defaults")
 OLDER_NAME = "heads"  # of ``drafters``, in cards written before
 
 
-
-@dataclass(frozen=True)
-class Rig:
-    """A target, its tokenizer and its drafters, loaded.
-
-    ``drafters`` are of any kind, by name; ``ngram`` is always among them. ``defaults`` names those for methods of one
-    and of two drafters, ``families`` the best one for a family of methods. A prompt whose mean surprise is above
-    ``familiar_nats`` lies outside the rig's training, unless a regular expression of ``familiar`` matches it;
-    ``good_at`` is a sentence about what lies inside. ``notes`` are shown with every run, ``opened`` is the name to open
-    the rig by."""
-
-    name: str
-    target: TorchTarget
-    tokenizer: PreTrainedTokenizerBase
-    drafters: Mapping[str, Drafter]
-    defaults: Mapping[int, tuple[str, ...]]
-    revisions: Mapping[str, str]
-    good_at: str = ""
-    familiar_nats: float = float("inf")
-    families: Mapping[str, str] = field(default_factory=dict)
-    chat: ChatStyle = ChatStyle()
-    notes: tuple[str, ...] = ()
-    opened: str = ""
-    familiar: tuple[str, ...] = ()
-    precision: Precision = Precision("")
-
-    @property
-    def dtype(self) -> str:
-        """The name of the dtype that plain decoding and trees run in."""
-        return self.target.dtype
-
-    def drafters_for(self, method: str, names: Sequence[str] = ()) -> Mapping[str, Drafter]:
-        """The drafters of a method by name, in order: ``names``, or the rig's choice. RequestError where they do not
-        suit the method."""
-        row = method_named(method)
-        usual = ((self.families[row.family],) if row.family in self.families
-                 else self.defaults.get(row.drafter_count, ()))
-        chosen = tuple(names) or usual
-        unknown = [name for name in chosen if name not in self.drafters]
-        if unknown or len(chosen) != row.drafter_count:
-            raise RequestError(
-                f"The method {method} takes {row.drafter_count} of the drafters {', '.join(self.drafters)}; "
-                f"asked for were {', '.join(chosen) or 'none'}.")
-        return {name: self.drafters[name] for name in chosen}
-
-
-def load_rig(name: str, dtype: str = "bfloat16", device: str = "", opening: Opening = ALONE) -> Rig:
+def load_rig(name: str, dtype: str = AUTO_DTYPE, device: str = "", opening: Opening = ALONE,
+             concurrent: bool = False) -> Rig:
     """Load a rig by name, from a folder with a rig.json, or as TARGET::DRAFTER (see ``sources``), or make one of random
     weights (random:SHAPE). The dtype "auto" is the fastest on this processor (see ``precision``).
 
@@ -118,7 +73,7 @@ def load_rig(name: str, dtype: str = "bfloat16", device: str = "", opening: Open
     try:
         rig = (_random_rig(name, dtype, place, opening) if name.startswith(RANDOM)
                else _loaded(rig_parts(name, opening), dtype, place, opening))
-        return replace(rig, opened=name)
+        return replace(rig, opened=name, concurrent=concurrent)
     except torch.OutOfMemoryError as error:
         torch.cuda.empty_cache()
         raise RigError(f"The GPU ran out of memory while {name} was loaded ({first_line(error)}); choose a smaller "

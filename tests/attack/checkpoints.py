@@ -16,7 +16,6 @@ from hypothesis.strategies import SearchStrategy
 from engine.checkpoints.gguf import header_of
 from engine.errors import CanopyError
 from engine.records import PromptRequest
-from engine.serving.live import LiveRig
 from engine.serving.rigs import load_rig
 from tests.attack.area import Area, BrokenError, Case
 from tests.attack.mutations import bent
@@ -78,7 +77,7 @@ class Checkpoints:
                 header_of(path)
                 if not case["whole"]:
                     return
-            rig = LiveRig(load_rig(f"{path if path.suffix == '.gguf' else self._rig}::ngram", "float32", "cpu"))
+            rig = load_rig(f"{path if path.suffix == '.gguf' else self._rig}::ngram", "float32", "cpu")
             for _ in rig.run(PromptRequest("ab th a", budget=2, max_tokens=2, method="expand")):
                 pass
         except CanopyError as error:

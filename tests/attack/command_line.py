@@ -33,7 +33,7 @@ from engine.lab.settings import measuring_order
 from engine.lab.store import Store
 from engine.measure.whatif import written
 from engine.requests.rig_names import rig_names
-from engine.serving.live import LiveRig
+from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from engine.trace import load
 from explorer.security.gate import hosts_of
@@ -114,9 +114,9 @@ def checked(verb: Verb, choice: argparse.Namespace) -> int:
 
 
 @cache
-def live() -> LiveRig:
+def live() -> Rig:
     """The demo rig, once."""
-    return LiveRig(load_rig("demo", "bfloat16"))
+    return load_rig("demo", "bfloat16")
 
 
 def _generate(choice: argparse.Namespace) -> None:
@@ -132,7 +132,7 @@ def _bench(choice: argparse.Namespace) -> None:
 def _sweep(choice: argparse.Namespace) -> None:
     sweep.must_differ(choice)
     plan = sweep.latest(choice.out)[1] if choice.resume else sweep.plan_of(choice)
-    planning.check(plan, live().methods, live().drafters)
+    planning.check(plan, live().methods, tuple(live().drafters))
     tables = [path for path in (choice.csv, choice.runs_csv, choice.report) if path and _may_be_written(path)]
     wanted = dict.fromkeys(tables, TABLE.encode())
     if not choice.resume:

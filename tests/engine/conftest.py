@@ -3,9 +3,7 @@
 import pytest
 
 from engine.budget.cost import CostCurve
-from engine.serving import cost
-from engine.serving.cost import CostCase, Effort
-from engine.serving.rigs import Rig
+from engine.serving.cost import CostBook, CostCase, Effort
 
 FEW_ROWS = (1, 3, 9, 33)
 
@@ -13,9 +11,9 @@ FEW_ROWS = (1, 3, 9, 33)
 @pytest.fixture
 def quick_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cost curves are measured in earnest, but at a few sizes and in a fraction of a second."""
-    measure = cost.measure
+    measure = CostBook.measure
 
-    def quickly(rig: Rig, case: CostCase, effort: Effort = cost.QUICK) -> CostCurve:
+    def quickly(book: CostBook, case: CostCase, effort: Effort) -> CostCurve:
         rows = [case.requests * rows for rows in FEW_ROWS]
-        return measure(rig, case, rows, Effort(0.0, effort.dearest, effort.dearest_ms))
-    monkeypatch.setattr(cost, "measure", quickly)
+        return measure(book, case, Effort(0.0, effort.dearest, effort.dearest_ms), rows)
+    monkeypatch.setattr(CostBook, "measure", quickly)

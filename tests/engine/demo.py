@@ -1,9 +1,10 @@
 """The demo rig, loaded once for all tests of a process."""
 
+from dataclasses import replace
 from functools import lru_cache
 
-from engine.serving.live import LiveRig
-from engine.serving.rigs import Rig, load_rig
+from engine.serving.rig import Rig
+from engine.serving.rigs import load_rig
 
 
 @lru_cache(maxsize=2)
@@ -11,5 +12,6 @@ def demo_rig(dtype: str = "float32") -> Rig:
     return load_rig("demo", dtype)
 
 
-def demo_live(dtype: str = "float32") -> LiveRig:
-    return LiveRig(demo_rig(dtype))
+def demo_live(dtype: str = "float32", concurrent: bool = False) -> Rig:
+    """The same weights, with nothing measured or learnt yet."""
+    return replace(demo_rig(dtype), concurrent=concurrent)

@@ -8,7 +8,6 @@ import torch
 from engine.commands.program import main
 from engine.records import PromptRequest
 from engine.requests.prompts import read_prompts
-from engine.serving.live import LiveRig
 from engine.serving.rigs import load_rig
 from engine.trace import mean_length
 
@@ -17,10 +16,10 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 
 def tau_on(device: str, method: str) -> float:
     """Tokens a round over some prompts of the demo rig, float32, budget 64."""
-    live = LiveRig(load_rig("demo", "float32", device))
+    live = load_rig("demo", "float32", device)
     lengths: list[int] = []
     for prompt in read_prompts(Path("assets/prompts/bench.jsonl"))[:12]:
-        with live.rounds(PromptRequest(prompt.text, method=method, budget=64, max_tokens=96)) as rounds:
+        with live.in_turns([PromptRequest(prompt.text, method=method, budget=64, max_tokens=96)]) as (rounds,):
             lengths += [len(round_.committed) for round_ in rounds]
     return mean_length(sum(lengths), len(lengths))
 

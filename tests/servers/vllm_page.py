@@ -12,7 +12,6 @@ import pytest
 from engine.decoding.methods import SERVED
 from engine.records import PromptRequest
 from engine.requests.rig_names import RIGS_FOLDER
-from engine.serving.live import LiveRig
 from engine.serving.rigs import load_rig
 from engine.trace import Header, gather
 from explorer.attached import attach
@@ -34,7 +33,7 @@ def vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 def test_its_texts_are_ours_and_its_rounds_as_reported(vllm: Serving) -> None:
     source = attach(vllm.address, lambda *_: None).source
-    ours = LiveRig(load_rig("demo", "float32"))
+    ours = load_rig("demo", "float32")
     before, rounds, accepted = source.server.counts(), 0, 0  # type: ignore[attr-defined]
     for prompt in PROMPTS:
         lines = list(source.run(PromptRequest(prompt, method=SERVED, max_tokens=200)))

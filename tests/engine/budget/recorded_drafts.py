@@ -94,13 +94,13 @@ def record(rig: str, prompts: str, limit: int, tokens: int = 99) -> None:
     from engine.lab.planning import prompt_set
     from engine.models.device import rounds_in_inference_mode
     from engine.records import PromptRequest
-    from engine.serving.live import open_rig
-    live, columns, ends = open_rig(rig, "float32"), list[tuple[Integers, int]](), list[int]()
+    from engine.serving.rigs import load_rig
+    live, columns, ends = load_rig(rig, "float32"), list[tuple[Integers, int]](), list[int]()
     asked = prompt_set(prompts, None)
     for prompt in asked[::max(1, len(asked) // limit)][:limit]:
         ask = PromptRequest(prompt.text, method="ddtree", budget=NODES, max_tokens=tokens, pace=AUTO)
-        drafters, looking = live.loaded.drafters_for("ddtree"), Looking()
-        rounds = decode(live.request(ask), live.loaded.target, list(drafters.values()), looking)
+        drafters, looking = live.drafters_for("ddtree"), Looking()
+        rounds = decode(live.request(ask), live.target, list(drafters.values()), looking)
         written = [int(made.tree.tokens[0]) for made in rounds_in_inference_mode(rounds)]
         columns += _columns(looking.trees, written)
         ends.append(len(columns))

@@ -27,7 +27,7 @@ from engine.decoding.loop import BatchRequest, RequestBatch, decode, decode_batc
 from engine.decoding.methods import METHODS
 from engine.decoding.tree import beginning, plant
 from engine.records import Acceptance, DraftTree, Request, Round, Sampling
-from engine.serving.seats import pick_batch, update_deficits
+from engine.serving.scheduler import pick_batch, update_deficits
 from tests.engine.budget.test_cost import STAIRS
 from tests.engine.material import GREEDY, LOSSLESS, WARM, drafters_of, text, trees
 from tests.engine.material import run as run_of

@@ -295,7 +295,7 @@ def test_weights_stored_in_four_bits_are_read_as_such(kind: str, kept: Path, tmp
     folder = converted(str(file))
     assert in_four_bits(folder)
     rig = load_rig(f"{file}::ngram", "int4", "cpu")
-    assert rig.dtype == "int4" and rig.target.model.dtype == torch.bfloat16
+    assert rig.target.dtype == "int4" and rig.target.model.dtype == torch.bfloat16
     assert largest_difference_nats(rig.target) < 0.05, "a tree of few rows predicts what the dense weights do"
     said = rig.target.model(torch.tensor([[5, 9, 3, 14, 7]])).logits.float()
     dense = load_causal(folder, torch.float32, CPU)(torch.tensor([[5, 9, 3, 14, 7]])).logits

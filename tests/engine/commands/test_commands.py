@@ -12,7 +12,6 @@ from engine.commands.whatif import encoded, table
 from engine.lab.parting import Text
 from engine.lab.whatif import Forecast, WhatIf
 from engine.records import Sampling
-from engine.serving.cost import QUICK, CostBook
 from engine.serving.rigs import load_rig
 from engine.trace import load
 from tests.engine.lab.scripted import CURVE
@@ -72,7 +71,7 @@ def test_a_check_says_why_a_text_differs(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(check, "texts", lambda _rig, asks, *_: [
         plain if ask.method == "autoregressive" else other for ask in asks])
     choice = parser.parse_args(["--rig", "demo", "--prompts", "bench", "--budgets", "16"])
-    found = list(check.differences(CostBook(rig, QUICK), ["Count."], choice, 1))
+    found = list(check.differences(rig, ["Count."], choice, 1))
     assert len(found) == len(check.lossless_points()) and {row.place for row in found} == {2}
     assert "0.0005 nats apart: a near-tie, which rounding in float32 may turn" in found[0].why
 

@@ -22,7 +22,6 @@ from engine.lab.replay import Grower, KnownText, replay, reread
 from engine.models.packed_linear import PackedHead
 from engine.recipes.transitions import Contender, measured, with_unary
 from engine.records import Floats, Lattice, Request, Sampling
-from engine.serving.live import LiveRig
 from engine.trace import committed_ids, encode_record
 from engine.trace.reading import decode_round
 from tests.engine.demo import demo_live, demo_rig
@@ -175,7 +174,7 @@ def test_the_demo_rigs_transitions_serve_every_method_and_change_no_text(
 
 
 def test_transitions_beat_the_same_drafters_marginals() -> None:
-    live = LiveRig(with_unary(demo_rig()))
+    live = with_unary(demo_rig())
     figures = measured(live, [Contender("unary", 64), Contender("all2", 64)], DEMO_PROMPT, 64, 0)
     (tokens, unary_rounds, _), (same_tokens, rounds, _) = figures.tolist()
     assert tokens == same_tokens and rounds < unary_rounds

@@ -17,7 +17,8 @@ from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
 from engine.errors import RigError
 from engine.records import Request, Sampling
-from engine.serving.rigs import Rig, load_rig
+from engine.serving.rig import Rig
+from engine.serving.rigs import load_rig
 from tests.engine.drafters import dflash_reference
 from tests.engine.drafters.test_autoregressive import paths
 from tests.engine.material import plain_text, text_of

@@ -91,7 +91,7 @@ def test_every_way_is_measured_on_the_same_prompts() -> None:
                                                                        "With --concurrency, --split")])
 def test_what_cannot_be_measured_is_said_before_a_rig_is_loaded(
         monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...], reason: str) -> None:
-    monkeypatch.delattr(bench, "open_rig")
+    monkeypatch.delattr(bench, "load_rig")
     with pytest.raises(RequestError, match=reason):
         bench.run(choice(*more))
 

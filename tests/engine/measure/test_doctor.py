@@ -15,8 +15,7 @@ from engine.measure.doctor import ReferenceAnswer, answer_of, diagnose, examine
 from engine.models.target import TorchTarget
 from engine.records import Lattice
 from engine.requests.prompts import read_prompts
-from engine.serving.live import LiveRig
-from engine.serving.rigs import Rig
+from engine.serving.rig import Rig
 from tests.engine.demo import demo_rig
 
 PROMPTS = [prompt.text for prompt in read_prompts(Path("assets/prompts/math.jsonl"))[:2]]
@@ -44,7 +43,7 @@ def with_model(broken: DFlashModel, kind: type[DFlashDrafter] = DFlashDrafter) -
 @lru_cache(maxsize=1)
 def texts() -> list[ReferenceAnswer]:
     """The target is never broken, so neither are its texts."""
-    return [answer_of(LiveRig(demo_rig()), prompt) for prompt in PROMPTS]
+    return [answer_of(demo_rig(), prompt) for prompt in PROMPTS]
 
 
 def by_name(rig: Rig) -> dict[str, DoctorFinding]:

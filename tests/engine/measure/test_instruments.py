@@ -23,9 +23,9 @@ from engine.measure import instruments
 from engine.measure.instruments import LiveInstruments, LiveLaboratory, held_bytes, open_beside
 from engine.records import PromptRequest, Sampling
 from engine.serving import rigs
-from engine.serving.live import LiveRig
 from engine.serving.precision import storage_of
-from engine.serving.rigs import Rig, load_rig
+from engine.serving.rig import Rig
+from engine.serving.rigs import load_rig
 from engine.trace import gather
 from explorer.rig import AnsweringRig
 from explorer.rig_choice import RigChoice
@@ -48,7 +48,7 @@ def laboratory() -> LiveLaboratory:
                             split="each"),
     PromptRequest(PROMPT, method="autoregressive", budget=0, max_tokens=12)], ids=lambda ask: ask.method)
 def test_a_reading_is_what_the_trace_of_the_same_run_says(laboratory: LiveLaboratory, ask: PromptRequest) -> None:
-    found, traced = laboratory.measure(ask), reading_of(gather(laboratory.live.run(ask)))
+    found, traced = laboratory.measure(ask), reading_of(gather(laboratory.rig.run(ask)))
     assert found.token_ids
     for name in ("token_ids", "lengths", "rows", "expected", "gaps", "acceptance", "bonus", "cut"):
         assert getattr(found, name) == getattr(traced, name)
@@ -93,7 +93,7 @@ def test_the_cost_of_rounds_is_measured_by_requests(laboratory: LiveLaboratory) 
 
 
 def test_a_measurement_waits_for_the_rig_and_does_not_count_the_waiting(laboratory: LiveLaboratory) -> None:
-    other = laboratory.live.run(PromptRequest(PROMPT, method="ddtree", budget=8, max_tokens=20))
+    other = laboratory.rig.run(PromptRequest(PROMPT, method="ddtree", budget=8, max_tokens=20))
     next(other)
     found = []
     worker = threading.Thread(target=lambda: found.append(laboratory.measure(PromptRequest(PROMPT,
@@ -141,8 +141,8 @@ def test_a_switch_frees_the_former_rig(names: tuple[str, str]) -> None:
     rig = AnsweringRig(opened(names[0], told))
     assert told == ["Reading the weights of qwen …", "Reading the drafters …"]
     assert gather(rig.source.run(PromptRequest("Hi", method="ddtree", budget=8, max_tokens=6))).entries
-    assert isinstance(rig.source, LiveRig)
-    weights = weakref.ref(rig.source.loaded.target.model)
+    assert isinstance(rig.source, Rig)
+    weights = weakref.ref(rig.source.target.model)
     choice = RigChoice(rig, RunQueue(), app.RigsOnDemand("bfloat16"))
     choice.choose({"rig": names[1]})
     until(lambda: choice.state({})["loading"] is None)
@@ -158,14 +158,14 @@ def test_a_switch_frees_the_former_rig(names: tuple[str, str]) -> None:
 
 
 def test_the_app_itself_holds_on_to_no_rig(names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    before: list[weakref.ref[LiveRig]] = []
+    loaded: list[weakref.ref[Rig]] = []
 
-    class Watched(LiveRig):
-        def __init__(self, rig: Rig, shares: bool = False) -> None:
-            super().__init__(rig, shares)
-            before.append(weakref.ref(self))
+    def load(*given: Any, **named: Any) -> Rig:
+        rig = load_rig(*given, **named)
+        loaded.append(weakref.ref(rig))
+        return rig
 
-    monkeypatch.setattr(instruments, "LiveRig", Watched)
+    monkeypatch.setattr(instruments, "load_rig", load)
     page = app.built_page(app.flags().parse_args(["--rig", names[0]]), app.library(None, "demo"))
     stage: Any = next(block for block in page.blocks.values() if block.elem_id == "canopy-stage")
     completed(page.run_extra_startup_events())
@@ -175,17 +175,16 @@ def test_the_app_itself_holds_on_to_no_rig(names: tuple[str, str], monkeypatch: 
         return read
 
     until(lambda: state()["rig"] == "qwen" and not state()["coming"])
-    monkeypatch.setattr(instruments, "LiveRig", LiveRig)
     stage.rig_choose({"rig": names[1]})
     until(lambda: state()["rig"] == "llama" and state()["loading"] is None)
-    assert before[0]() is None
+    assert loaded[0]() is None
 
 
 def test_what_does_not_fit_beside_the_running_rig_is_said_and_that_one_stays(
         names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     rig = AnsweringRig(opened(names[0], []))
-    assert isinstance(rig.source, LiveRig)
-    held = held_bytes(rig.source.loaded)
+    assert isinstance(rig.source, Rig)
+    held = held_bytes(rig.source)
     monkeypatch.setattr(memory, "free_bytes", lambda device: held + 100_000)
     choice = RigChoice(rig, RunQueue(), app.RigsOnDemand("bfloat16"))
     choice.choose({"rig": names[1]})

@@ -17,10 +17,7 @@ from engine.measure.whatif import Alternatives, RunText, what_if, written
 from engine.models.target import TorchTarget
 from engine.records import PackedTree, PromptRequest, Sampling, Verification
 from engine.requests.prompts import read_prompts
-from engine.serving import cost
-from engine.serving.cost import FULL, MOST_BATCH_ROWS, QUICK, CostBook, CostCase, Effort, bucket, measure
-from engine.serving.mock import mock_tree
-from engine.serving.rigs import Rig
+from engine.serving.cost import FULL, MOST_BATCH_ROWS, QUICK, CostBook, CostCase, Effort, bucket, mock_tree
 from engine.trace import Trace, committed_ids, dumps, gather, loads
 from tests.engine.demo import demo_live, demo_rig
 from tests.engine.lab.scripted import CURVE
@@ -101,7 +98,7 @@ def test_bad_questions_get_one_sentence() -> None:
 
 
 def test_the_cost_curve_is_measured_and_kept() -> None:
-    curve = measure(demo_rig(), CostCase(64, Sampling()), (1, 9, 129))
+    curve = demo_live().costs.measure(CostCase(64, Sampling()), FULL, (1, 9, 129))
     assert curve.rows == (1, 9, 129) and curve.repeats >= 2 and curve.context == 64
     assert all(low <= middle <= high for low, middle, high in zip(
         curve.verify_low_ms, curve.verify_ms, curve.verify_high_ms, strict=True))
@@ -121,7 +118,7 @@ def test_the_cost_of_several_requests_is_that_of_their_shared_passes(monkeypatch
         return own(self, forks, packed)
 
     monkeypatch.setattr(TorchTarget, "verify_batch", counted)
-    curve = measure(demo_rig(), CostCase(64, Sampling(), 3), (3, 11, 129))
+    curve = demo_live().costs.measure(CostCase(64, Sampling(), 3), FULL, (3, 11, 129))
     assert (curve.requests, curve.rows) == (3, (3, 11, 129)) and min(curve.draft_ms) > 0
     assert {tuple(each) for each in passes} == {(1, 1, 1), (4, 4, 3), (43, 43, 43)}
     assert 0 < curve.verify_ms[0] < curve.verify_ms[2] and curve.plain_ms > 0
@@ -130,7 +127,7 @@ def test_the_cost_of_several_requests_is_that_of_their_shared_passes(monkeypatch
 
 
 def test_a_slow_machine_has_a_price_of_plain_decoding_too() -> None:
-    assert measure(demo_rig(), CostCase(64, Sampling(), 2), (2, 5), replace(QUICK, seconds=0.0)).plain_ms > 0
+    assert demo_live().costs.measure(CostCase(64, Sampling(), 2), replace(QUICK, seconds=0.0), (2, 5)).plain_ms > 0
 
 
 def test_an_adaptive_run_writes_the_same_text_and_prices_are_positive() -> None:
@@ -153,12 +150,12 @@ def test_an_adaptive_run_writes_the_same_text_and_prices_are_positive() -> None:
 def test_a_run_that_waits_goes_by_a_curve_of_about_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def measured(rig: Rig, load: CostCase, rows: Sequence[int] = (), effort: Effort = FULL) -> CostCurve:
-        asked.append((load.context, load.sampling.temperature, effort))
-        return replace(CURVE, context=load.context, sampling=load.drawing)
+    def measured(_: CostBook, case: CostCase, effort: Effort) -> CostCurve:
+        asked.append((case.context, case.sampling.temperature, effort))
+        return replace(CURVE, context=case.context, sampling=case.drawing)
 
-    monkeypatch.setattr(cost, "measure", measured)
-    book, warm = CostBook(demo_rig()), Sampling(temperature=0.7, seed=3)
+    monkeypatch.setattr(CostBook, "measure", measured)
+    book, warm = demo_live().costs, Sampling(temperature=0.7, seed=3)
     assert [book.ready(context, Sampling()).context for context in (60, 100, 250)] == [64, 64, 64]
     assert [book.ready(context, warm).context for context in (100, 400, 60)] == [128, 128, 128]
     assert book.ready(260, replace(warm, temperature=0.9)).context == 128
@@ -168,7 +165,7 @@ def test_a_run_that_waits_goes_by_a_curve_of_about_its_length(monkeypatch: pytes
 
 
 def test_a_quick_curve_ends_where_passes_are_dear() -> None:
-    quick = measure(demo_rig(), CostCase(64, Sampling()), effort=QUICK)
+    quick = demo_live().costs.measure(CostCase(64, Sampling()), QUICK)
     assert quick.rows[0] == 1 and len(quick.rows) > 2 and quick.rows[-1] < 1025 and quick.plain_ms > 0
 
 

@@ -9,7 +9,7 @@ from engine.decoding.loop import BatchRequest, decode, decode_batch
 from engine.decoding.plan import BatchDrafter, JointTarget
 from engine.models.passes import FusedPass, PassOutput, PassPart
 from engine.records import PromptRequest, Sampling
-from engine.serving.live import LiveRig
+from engine.serving.rig import Rig
 from engine.trace import committed_ids
 from tests.engine.demo import demo_live, demo_rig
 
@@ -29,7 +29,7 @@ ASKS = (
 )
 
 
-def asked(live: LiveRig, ask: PromptRequest) -> BatchRequest:
+def asked(live: Rig, ask: PromptRequest) -> BatchRequest:
     return BatchRequest(live.request(ask), list(demo_rig().drafters_for(ask.method, ask.drafters).values()))
 
 

@@ -35,7 +35,6 @@ from engine.recipes.drafter import (
 from engine.recipes.target import SMALL, Recipe, small_config
 from engine.recipes.training import Run, optimizers, set_rates, train
 from engine.records import PromptRequest
-from engine.serving.live import LiveRig
 from engine.serving.rigs import load_rig
 from engine.trace import committed_ids
 from tests.engine.small import DFLASH2, VOCABULARY
@@ -210,9 +209,10 @@ def test_answers_are_what_plain_decoding_writes() -> None:
     items = list(islice(training_items(DRAFTER_SHARES["all"], "own"), 4))
     talks = [conversation(item, TOKENIZER) for item in items]
     assert len({len(talk.prompt) for talk in talks}) > 1, "prompts of one length prove nothing of the padding"
-    live = LiveRig(load_rig("demo", "float32"))
+    live = load_rig("demo", "float32")
     for item, talk, found in zip(items, talks, answered(TARGET, TOKENIZER, talks, 256), strict=True):
-        with live.rounds(PromptRequest(item.prompt, method="autoregressive", budget=0, max_tokens=200)) as rounds:
+        with live.in_turns([PromptRequest(item.prompt, method="autoregressive", budget=0,
+                                          max_tokens=200)]) as (rounds,):
             written = committed_ids(rounds)
         assert found is not None and found.prompt == talk.prompt
         assert TOKENIZER.decode(found.response) == TOKENIZER.decode(written) + "<|im_end|>\n"

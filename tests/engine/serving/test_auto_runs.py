@@ -10,13 +10,11 @@ import pytest
 
 from engine.budget.auto import AutoBudget
 from engine.records import PromptRequest, Sampling
-from engine.serving import cost
-from engine.serving.cost import CostBook, CostCase
-from engine.serving.live import LiveRig
-from engine.serving.rigs import Rig
+from engine.serving.cost import CostBook, CostCase, Effort
+from engine.serving.rig import Rig
 from engine.trace import Entry, committed_ids
 from tests.engine.budget.test_auto import LONE
-from tests.engine.demo import demo_rig
+from tests.engine.demo import demo_live
 
 TOKENS = 60
 ASKS = (
@@ -37,14 +35,14 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """How many runs were there when a curve was measured; none is measured in truth."""
     found: list[int] = []
 
-    def measure(_: Rig, load: CostCase, **__: object) -> object:
-        found.append(load.requests)
-        return replace(LONE, context=load.context, requests=load.requests)
-    monkeypatch.setattr(cost, "measure", measure)
+    def measure(_: CostBook, case: CostCase, __: Effort) -> object:
+        found.append(case.requests)
+        return replace(LONE, context=case.context, requests=case.requests, sampling=case.drawing)
+    monkeypatch.setattr(CostBook, "measure", measure)
     yield found
 
 
-def lines_of(live: LiveRig, asks: Sequence[PromptRequest]) -> list[list[Entry]]:
+def lines_of(live: Rig, asks: Sequence[PromptRequest]) -> list[list[Entry]]:
     """All at once; nobody goes on before all have begun."""
     ready = threading.Barrier(len(asks))
 
@@ -62,8 +60,8 @@ def text(entries: Sequence[Entry]) -> list[int]:
 
 
 def test_texts_are_those_of_lone_runs_and_rows_are_shared_out(measured: list[int]) -> None:
-    alone = [lines_of(LiveRig(demo_rig()), [ask])[0] for ask in ASKS]
-    live = LiveRig(demo_rig(), shares=True)
+    alone = [lines_of(demo_live(), [ask])[0] for ask in ASKS]
+    live = demo_live(concurrent=True)
     lines_of(live, ASKS[:1])
     assert len(measured) == len(ASKS), "each at its own pace when it was alone"
     concurrency = lines_of(live, ASKS)
@@ -80,24 +78,24 @@ def test_a_lone_run_where_runs_may_share_is_as_one_where_they_may_not(
         measured: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AutoBudget, "took", lambda *_: None)  # the clock differs from run to run
     rows = []
-    for shares in (False, True):
-        live = LiveRig(demo_rig(), shares=shares)
+    for concurrent in (False, True):
+        live = demo_live(concurrent=concurrent)
         rows.append([len(entry.round.tree) for ask in ASKS[:3] for entry in lines_of(live, [ask])[0]])
         assert not any(block.shares for entry in lines_of(live, ASKS[:1])[0] if entry.shared_pass
                        for block in entry.shared_pass.blocks)
     assert rows[0] == rows[1] and len(set(rows[0])) > 2 and measured
 
 
-@pytest.mark.parametrize("shares", [False, True])
+@pytest.mark.parametrize("concurrent", [False, True])
 def test_rounds_are_learnt_from_but_where_a_text_would_follow_the_clock(
-        measured: list[int], monkeypatch: pytest.MonkeyPatch, shares: bool) -> None:
+        measured: list[int], monkeypatch: pytest.MonkeyPatch, concurrent: bool) -> None:
     told: list[float] = []
     monkeypatch.setattr(AutoBudget, "took", lambda _, seconds: told.append(sum(seconds.values())))
-    live = LiveRig(demo_rig(), shares=shares)
+    live = demo_live(concurrent=concurrent)
     for ask in (ASKS[0], ASKS[4]):
         rounds = lines_of(live, [ask])[0]
         assert len(told) == (len(rounds) if ask.method == "ddtree" else 0)
-        with live.rounds(ask) as bare:
+        with live.in_turns([ask]) as (bare,):
             seconds = [sum(made.seconds.values()) for made in bare]
         if ask.method == "ddtree":
             assert told[-len(seconds):] == seconds
@@ -105,7 +103,7 @@ def test_rounds_are_learnt_from_but_where_a_text_would_follow_the_clock(
 
 
 def test_runs_that_begin_together_begin_without_a_measurement(measured: list[int]) -> None:
-    live = LiveRig(demo_rig(), shares=True)
+    live = demo_live(concurrent=True)
     concurrency = lines_of(live, ASKS[:2])
     assert measured == [] and all(text(each) for each in concurrency)
     lines_of(live, ASKS[:1])
@@ -113,7 +111,7 @@ def test_runs_that_begin_together_begin_without_a_measurement(measured: list[int
 
 
 def test_what_is_kept_of_costs_does_not_grow_with_what_people_ask_for(measured: list[int]) -> None:
-    book = CostBook(demo_rig())
+    book = demo_live().costs
     for place in range(40):
         book.curve(100 + place % 9, Sampling(0.02 * place, top_p=1 - 0.02 * (place % 3), seed=place))
     assert len(measured) == len(book._curves) == 3, "greedy, sampled, cut"

@@ -15,7 +15,8 @@ from torch import Tensor
 from engine.decoding.methods import METHODS
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.records import Request, Sampling
-from engine.serving.rigs import Rig, load_rig
+from engine.serving.rig import Rig
+from engine.serving.rigs import load_rig
 from tests.engine.drafters.dflash_reference import plain_speeds, reference
 from tests.engine.material import plain_text, text_of
 from tests.engine.published import (

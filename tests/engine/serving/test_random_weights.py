@@ -17,11 +17,12 @@ from engine.measure.instruments import open_beside
 from engine.records import PromptRequest, Request
 from engine.requests.rig_names import from_hub
 from engine.serving import random_weights
-from engine.serving.live import LiveRig
 from engine.serving.precision import storage_of
 from engine.serving.random_weights import MEANINGLESS, SHAPES, random_models
-from engine.serving.rigs import Rig, load_rig, rig_parts
+from engine.serving.rig import Rig
+from engine.serving.rigs import load_rig, rig_parts
 from engine.trace import gather
+from tests.engine.demo import demo_rig
 
 TINY = "random:tiny"
 CPU = torch.device("cpu")
@@ -68,14 +69,13 @@ def test_the_weights_are_the_same_each_time_and_leave_the_generator_alone() -> N
 
 
 def test_every_id_has_a_text_and_every_run_says_that_the_weights_are_random(caplog: pytest.LogCaptureFixture) -> None:
-    live = LiveRig(tiny())
+    live = tiny()
     trace = gather(live.run(PromptRequest(PROMPT, method="merged", budget=16, max_tokens=40)))
     assert trace.header.note == MEANINGLESS and trace.end.reason == "length"
     beyond = [piece for token, piece in trace.header.pieces.items() if token >= 1536]
     beyond += [piece for entry in trace.entries for token, piece in entry.pieces.items() if token >= 1536]
     assert beyond and all(str(piece).startswith("<") for piece in beyond)
-    assert live.request(PromptRequest(PROMPT)).prompt_ids == LiveRig(load_rig("demo",
-                                                                              "float32")).request(PromptRequest(PROMPT)).prompt_ids
+    assert live.request(PromptRequest(PROMPT)).prompt_ids == demo_rig().request(PromptRequest(PROMPT)).prompt_ids
     load_rig(TINY, "float32", "cpu")
     assert MEANINGLESS in caplog.text
 
@@ -83,7 +83,7 @@ def test_every_id_has_a_text_and_every_run_says_that_the_weights_are_random(capl
 def test_the_page_opens_it_in_bfloat16() -> None:
     told: list[str] = []
     instruments = open_beside(None, TINY, "auto", lambda message, share: told.append(message))
-    assert instruments.source.loaded.dtype == "bfloat16" and instruments.rig == TINY
+    assert instruments.source.target.dtype == "bfloat16" and instruments.rig == TINY
     assert told == ["Making random weights …"] and from_hub(TINY) == ()
 
 

@@ -13,7 +13,7 @@ from engine.lab.turns import TurnTaking, turn_pairs
 from engine.records import PromptRequest, Sampling
 from engine.requests.prompts import SAID, read_prompts
 from engine.serving.chat import TokenTexts, prompt_ids
-from engine.serving.live import LiveRig
+from engine.serving.rig import Rig
 from engine.trace import Entry, Header, committed_ids, dumps, gather, loads
 from tests.engine.demo import demo_live, demo_rig
 
@@ -21,7 +21,7 @@ MATH = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many b
 PROMPTS = read_prompts(Path("assets/prompts/check.jsonl"))
 
 
-def text_ids(live: LiveRig, ask: PromptRequest) -> list[int]:
+def text_ids(live: Rig, ask: PromptRequest) -> list[int]:
     return committed_ids(entry.round for entry in gather(live.run(ask)).entries)
 
 
@@ -43,14 +43,14 @@ def test_one_prompt_is_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     reading: list[int] = []
     most: list[int] = []
 
-    def slow(*given: Any) -> tuple[int, ...]:
+    def slow(*given: Any, **named: Any) -> tuple[int, ...]:
         reading.append(1)
         most.append(len(reading))
         time.sleep(0.02)
         reading.pop()
-        return prompt_ids(*given)
+        return prompt_ids(*given, **named)
 
-    monkeypatch.setattr("engine.serving.live.prompt_ids", slow)
+    monkeypatch.setattr("engine.serving.rig.prompt_ids", slow)
     live = demo_live()
     with ThreadPoolExecutor(4) as readers:
         ids = list(readers.map(lambda number: live.request(PromptRequest(f"{MATH} {number}")).prompt_ids, range(6)))
@@ -60,12 +60,12 @@ def test_one_prompt_is_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_prompt_is_tokenised_once_for_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     prompts: list[str] = []
 
-    def counted(*given: Any) -> tuple[int, ...]:
+    def counted(*given: Any, **named: Any) -> tuple[int, ...]:
         prompts.append(given[1])
-        return prompt_ids(*given)
+        return prompt_ids(*given, **named)
 
-    monkeypatch.setattr("engine.serving.live.prompt_ids", counted)
-    live, ask = LiveRig(demo_rig(), shares=True), PromptRequest("Wie spät ist es gerade in Kyoto?", budget=4,
+    monkeypatch.setattr("engine.serving.rig.prompt_ids", counted)
+    live, ask = demo_live(concurrent=True), PromptRequest("Wie spät ist es gerade in Kyoto?", budget=4,
                                                                 max_tokens=4)
     live.share(ask)
     assert SAID in gather(live.run(ask)).header.note and prompts == [ask.prompt]

@@ -1,0 +1,240 @@
+"""Concurrent runs: each text is the run's own, whoever comes, is slow, leaves or fails disturbs nobody, and nobody gets
+less than a part of the rig for himself, counted on a rig of which it is known what its rounds take."""
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from engine.budget.cost import RoundCost
+from engine.decoding.loop import BatchRequest
+from engine.decoding.methods import METHODS
+from engine.errors import RequestError
+from engine.records import WAIT, PackedTree, Request, Sampling, Verification
+from engine.serving import scheduler
+from engine.serving.scheduler import RunHandle, RunRound, Scheduler, pick_batch, update_deficits
+from tests.engine.material import GREEDY, WARM, drafters_of, run, text
+from tests.engine.toy import ToyTarget
+from tests.running import until
+
+PROMPTS = ((1, 2, 3, 1, 2), (4,), (0, 0, 7, 5, 1, 1, 2, 6, 3), (2, 6))
+Begin = Callable[[], BatchRequest]
+
+
+class Counting(ToyTarget):
+    """Takes its time for every pass, and notes who was in it; ``failures`` are raised first, one a pass."""
+
+    def __init__(self, pass_seconds: float = 0.0, passes: list[int] | None = None,
+                 failures: list[Exception] | None = None) -> None:
+        super().__init__(seed=2)
+        self.pass_seconds = pass_seconds
+        self.passes = [] if passes is None else passes
+        self.failures = [] if failures is None else failures
+
+    def fork(self) -> "Counting":
+        return Counting(self.pass_seconds, self.passes, self.failures)
+
+    def verify_batch(self, forks: Sequence[Any], packed: Sequence[PackedTree]) -> list[Verification]:
+        self.passes.append(len(forks))
+        if self.failures:
+            raise self.failures.pop()
+        time.sleep(self.pass_seconds)
+        return [ToyTarget.verify(fork, own) for fork, own in zip(forks, packed, strict=True)]
+
+    def verify(self, packed: PackedTree) -> Verification:
+        return self.verify_batch([self], [packed])[0]
+
+
+def begin(target: ToyTarget, request: Request) -> Begin:
+    return lambda: BatchRequest(request, drafters_of(request.method, target))
+
+
+def plain(target: ToyTarget, tokens: int) -> Begin:
+    return begin(target, Request(PROMPTS[0], method="autoregressive", budget=0, max_tokens=tokens, sampling=GREEDY))
+
+
+def read(handle: RunHandle) -> list[RunRound]:
+    return list(iter(handle.round, None))
+
+
+def concurrent_runs(schedule: Scheduler, runs: Sequence[Begin]) -> list[list[RunRound]]:
+    """The rounds of all runs, each read in a thread of its own, which begin together."""
+    rounds: dict[int, list[RunRound]] = {}
+    ready = threading.Barrier(len(runs))
+
+    def reader(place: int) -> None:
+        with schedule.run(runs[place], "for a test") as handle:
+            ready.wait()
+            rounds[place] = read(handle)
+    threads = [threading.Thread(target=partial(reader, place)) for place in range(len(runs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return [rounds[place] for place in range(len(runs))]
+
+
+def test_every_text_is_that_of_the_run_alone_whatever_shares_its_rounds() -> None:
+    target = ToyTarget(seed=2)
+    requests = [Request(PROMPTS[place % 4], method=method, budget=(0, 7, 31, 64)[place % 4],
+                        max_tokens=20 + 9 * (place % 5), sampling=Sampling(WARM.temperature * (place % 2), seed=place))
+                for place, method in enumerate(METHODS)]
+    alone = [text(run(request, target, drafters_of(request.method, target))) for request in requests]
+    runs = concurrent_runs(Scheduler(target), [begin(target, request) for request in requests])
+    assert [text([made for made, _ in rounds]) for rounds in runs] == alone
+    assert len(set(map(tuple, alone))) > 4
+
+
+def test_all_get_a_round_each_and_are_told_who_shared_it() -> None:
+    target = Counting(0.004)
+    runs = concurrent_runs(Scheduler(target), [plain(target, 60) for _ in range(6)])
+    assert [len(rounds) for rounds in runs] == [60] * 6
+    assert Counter(target.passes)[6] > 40, Counter(target.passes)
+    made, shared_pass = runs[2][30]
+    assert shared_pass is not None and len(shared_pass.blocks) == shared_pass.runs == 6
+    own = next(block for block in shared_pass.blocks if block.seat == shared_pass.own)
+    assert own.keep is made.acceptance.keep and own.parents is made.tree.parents
+    numbers = {shared_pass.own for rounds in runs for _, shared_pass in rounds[30:31] if shared_pass}
+    assert made.seconds[WAIT] >= 0 and numbers == set(range(6))
+
+
+def test_a_run_by_itself_shares_nothing() -> None:
+    target = ToyTarget(seed=2)
+    with Scheduler(target).run(plain(target, 9), "for a test") as handle:
+        rounds = read(handle)
+    assert len(rounds) == 9 and not [made for made, shared_pass in rounds if shared_pass or WAIT in made.seconds]
+
+
+def test_who_comes_joins_and_who_leaves_frees_its_place() -> None:
+    target = Counting(0.002)
+    schedule = Scheduler(target)
+    with schedule.run(plain(target, 4000), "for a test") as first:
+        first.round()
+        for tokens in (30, 4000):
+            with schedule.run(plain(target, tokens), "for a test") as second:
+                assert second.number == 1 and schedule.concurrency == 2
+                assert len(read(second)) == 30 if tokens == 30 else second.round()
+            until(lambda: schedule.concurrency == 1)
+        assert first.round() is not None
+    until(lambda: schedule._thread is None)
+    assert not schedule._batch and not schedule._runs
+
+
+def test_a_slow_reader_sits_rounds_out_and_nothing_piles_up() -> None:
+    target = Counting(0.001)
+    schedule = Scheduler(target)
+    with schedule.run(plain(target, 4000), "for a test") as slow, schedule.run(plain(target, 100), "too") as quick:
+        assert slow.round() is not None
+        began = time.monotonic()
+        assert len(read(quick)) == 100
+        assert time.monotonic() - began < 5
+        made = slow.round()
+        assert made is not None and made[0].index == 1
+
+
+def test_a_reader_who_is_gone_is_given_up_once_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler, "STALLED_SECONDS", 0.2)
+    target = ToyTarget(seed=2)
+    schedule = Scheduler(target)
+    with schedule.run(plain(target, 50), "for a test") as gone:
+        gone.round()
+        time.sleep(0.5)
+        assert gone.round() is not None, "nobody waits for it"
+        with schedule.exclusive():
+            assert schedule.concurrency == 0
+        with pytest.raises(RequestError, match="Nobody took this run's rounds"):
+            gone.round()
+
+
+def test_whoever_measures_has_the_rig_alone_and_runs_wait() -> None:
+    target = ToyTarget(seed=2)
+    schedule = Scheduler(target)
+    order: list[str] = []
+
+    def measure() -> None:
+        with schedule.exclusive():
+            order.append("measured")
+            assert schedule.concurrency == 0
+
+    def late() -> None:
+        with schedule.run(plain(target, 5), "for a test") as handle:
+            order.append("ran after")
+            read(handle)
+    threads = [threading.Thread(target=act) for act in (measure, late)]
+    with schedule.run(plain(target, 5), "for a test") as handle:
+        threads[0].start()
+        until(lambda: schedule._claims == 1)
+        threads[1].start()
+        assert len(read(handle)) == 5
+        order.append("ran before")
+    for thread in threads:
+        thread.join(20)
+    assert order == ["ran before", "measured", "ran after"]
+
+
+def test_a_request_that_cannot_be_served_is_told_and_the_others_go_on() -> None:
+    target = ToyTarget(seed=2, context_limit=40)
+    schedule = Scheduler(target)
+    with schedule.run(plain(target, 20), "for a test") as good:
+        good.round()
+        too_long = begin(target, Request((1,) * 40))
+        with schedule.run(too_long, "for a test") as bad, pytest.raises(RequestError, match="shorten it"):
+            bad.round()
+        assert len(read(good)) == 19
+
+
+def test_runs_of_a_round_that_fails_are_told_and_the_next_is_answered() -> None:
+    target = Counting(failures=[ZeroDivisionError("broken")])
+    schedule = Scheduler(target)
+    with schedule.run(plain(target, 5), "for a test") as handle, pytest.raises(ZeroDivisionError):
+        handle.round()
+    with schedule.run(plain(target, 5), "for a test") as handle:
+        assert len(read(handle)) == 5
+
+
+FREE, DEAR, BOTH = (0.02, 0.0), (0.001, 0.001), (0.02, 0.0004)  # seconds of a pass, and of each of its rows
+MIXTURES = ((1, 31, 31), (1, 1025), (65,) * 8, (1, 1, 9, 17, 33, 65, 129, 257), (1,) * 7 + (513,))
+
+
+def rates(rows: Sequence[int], costs: tuple[float, float], noise: random.Random | None = None) -> list[float]:
+    """The rates of runs whose rounds have so many rows, each over a lone run's rate divided by their number."""
+    runs = [SimpleNamespace(owed=0.0, rows=size) for size in rows]
+    rounds, cost, clock = Counter[int](), RoundCost(), 0.0
+    while clock < 400:
+        inside = pick_batch(runs, cost)
+        seconds = costs[0] + costs[1] * sum(run.rows for run in inside)
+        seconds *= noise.choice((0.9, 1.0, 1.1, 1.0, 8.0 if noise.random() < 0.1 else 1.0)) if noise else 1.0
+        cost.learn(sum(run.rows for run in inside), seconds)
+        update_deficits(runs, inside, cost)
+        clock += seconds
+        rounds.update(map(id, inside))
+    return [rounds[id(run)] / clock * (costs[0] + costs[1] * run.rows) * len(runs) for run in runs]
+
+
+@pytest.mark.parametrize("rows", MIXTURES, ids=str)
+def test_nobody_falls_below_a_part_of_a_lone_run(rows: Sequence[int]) -> None:
+    assert min(rates(rows, DEAR)) > 0.8 and min(rates(rows, BOTH)) > 0.8
+    assert min(rates(rows, FREE)) > 0.85 * len(rows), "where rows are free, all are nearly as fast as alone"
+
+
+def test_what_else_holds_rounds_up_parts_no_runs() -> None:
+    parts = rates((65,) * 8, BOTH, random.Random(1))
+    assert max(parts) < 1.02 * min(parts)
+    assert min(rates((1, 31, 31), FREE, random.Random(1))) > 0.4 * min(rates((1, 31, 31), FREE))
+
+
+def test_the_cost_of_rounds_is_learnt_from_them() -> None:
+    cost = RoundCost()
+    assert cost.of(5) == 0
+    cost.learn(60, 0.6)
+    assert cost.of(6) == pytest.approx(0.06, rel=0.05), "until sizes differ a row's part is its own"
+    for _ in range(40):
+        cost.learn(60, 0.6)
+        cost.learn(1, 0.3)
+    assert cost.of(1) == pytest.approx(0.3, rel=0.05) and cost.of(60) == pytest.approx(0.6, rel=0.05)
