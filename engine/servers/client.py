@@ -7,9 +7,6 @@
 Every wait has a deadline: the connection, the whole of the headers, each piece of the body, and the answer as a whole.
 Redirects are refused, proxies and passwords of the environment are not used, and the key in ``SERVER_KEY`` is sent to
 that address only. Every failure is a ServerError of one sentence.
-
-
-from __future__ import annotations
 """
 
 from __future__ import annotations
@@ -19,8 +16,8 @@ import json
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
@@ -32,138 +29,19 @@ from engine.errors import ServerError
 from engine.requests.rig_names import SERVER_KEY, server_address
 from engine.servers.kind import whole
 
-LONGEST_SAID = 200  # characters of what a server says itself
-
-
-def unanswered(address: str, error: Exception) -> ServerError:
-    """The sentence for a network error."""
-    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-        return ServerError(f"Nobody answers at {address}; start the server, or name another address.")
-    if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
-        return ServerError(f"{address} broke its answer off, or does not speak HTTP; what came until then is kept.")
-    return ServerError(f"{address} cannot be asked ({type(error).__name__}); look at the address again.")
-
-
-def refusal(address: str, path: str, response: httpx.Response, body: bytes) -> ServerError:
-    """The sentence for an answer whose status is not 200."""
-    status = response.status_code
-    if response.is_redirect:
-        return ServerError(f"{address} sends on to {_host(response) or 'another path'}, which is not followed; name "
-                           "that address itself where it is the server.")
-    known = {
-        401: f"wants a key (401); put it into the environment as {SERVER_KEY} and start the page again",
-        403: f"forbids it (403); look at the key in {SERVER_KEY}",
-        404: f"has no {path} (404); is it an OpenAI-compatible server, and is its address whole?",
-        429: "has more to do than it takes (429); try again later"}
-    words = known.get(status, f"refuses (status {status})" if status < 500 else f"failed (status {status})")
-    quoted = _said(body)
-    return ServerError(f"{address} {words}.{f' It says: {quoted!r}.' if quoted and status not in known else ''}"
-                       .replace("?.", "?"))
-
-
-def _host(response: httpx.Response) -> str:
-    """The host that a redirect names, without a password; empty where it names none."""
-    try:
-        return urlsplit(str(response.headers.get("location", ""))).netloc.rpartition("@")[2][:80]
-    except ValueError:
-        return ""
-
-
-def _said(data: bytes) -> str:
-    """The server's own words, on one line."""
-    try:
-        value: Any = json.loads(data)
-    except (ValueError, RecursionError):
-        return ""
-    for name in ("error", "message", "detail"):
-        if isinstance(value, dict) and name in value:
-            value = value[name]
-    text = whole(" ".join(value.split())) if isinstance(value, str) else ""
-    return text if len(text) <= LONGEST_SAID else f"{text[:LONGEST_SAID]}…"
-
-
-LONGEST_LINE = 2**20  # bytes
-LAST = b"[DONE]"
-
-
-def events(pieces: Iterable[bytes]) -> Iterator[Mapping[str, Any] | None]:
-    """The JSON object of every event, and None after every piece, so that whoever waits can look whether the answer is
-    still wanted. ServerError where the stream breaks off or sends anything else."""
-    for line in _lines(pieces):
-        if line is None:
-            yield None
-            continue
-        name, _, value = line.partition(b":")
-        if name.strip() != b"data":
-            continue  # a comment, the name of an event, an empty line
-        if value.strip() == LAST:
-            return
-        yield parsed(value)
-    raise ServerError("The server's answer breaks off in the middle; what came until then is kept.")
-
-
-def parsed(data: bytes) -> Mapping[str, Any]:
-    """The JSON object in these bytes; ServerError where they are anything else."""
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise ServerError(f"The server sent {_seen(data)}, which is not complete JSON.") from error
-    if not isinstance(value, Mapping):
-        raise ServerError(f"The server sent {_seen(data)}, where an object is expected.")
-    return value
-
-
-def _lines(pieces: Iterable[bytes]) -> Iterator[bytes | None]:
-    """The lines, and None after every piece. It takes time in proportion to the bytes, however small the pieces."""
-    line = bytearray()
-    for piece in pieces:
-        beginning, *others = piece.split(b"\n")
-        line += beginning
-        for other in others:
-            yield bytes(line)
-            line = bytearray(other)
-        if len(line) > LONGEST_LINE:
-            raise ServerError(f"The server sent a line of more than {LONGEST_LINE // 2**20} MiB, which is too long.")
-        yield None
-    if line.strip():
-        yield bytes(line)
-
-
-def _seen(data: bytes) -> str:
-    text = data.strip().decode("utf8", "replace")
-    return repr(text if len(text) <= 40 else f"{text[:40]}…")
-
-
 CONNECT_SECONDS = 5.0
 SILENT_SECONDS = 60.0  # the longest wait for the whole of an answer's headers, and for the next piece of it
 ANSWER_SECONDS, STREAM_SECONDS = 20.0, 1800.0  # for a whole answer, for a whole stream, from the question on
 ANSWER_BYTES, STREAM_BYTES, REFUSAL_BYTES = 4 * 2**20, 256 * 2**20, 64 * 2**10
+LONGEST_LINE = 2**20  # bytes
+LONGEST_SAID = 200  # characters of what a server says itself
 MOST_CONNECTIONS = 20
-LOOK_SECONDS = 0.2
 MOST_PIECES = 16  # of an answer that are held until they are taken
+LOOK_SECONDS = 0.2
+JSON, EVENTS, TEXT = "application/json", "text/event-stream", "text/plain"
+LAST = b"[DONE]"
 
 Events = Iterator[Mapping[str, Any] | None]
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is asked: the path, the body that is posted to it, the content type that is expected back; the bytes and
-    the seconds that the whole answer may take."""
-
-    path: str
-    body: Mapping[str, Any] | None = None
-    kind: str = "application/json"
-    most_bytes: int = ANSWER_BYTES
-    seconds: float = ANSWER_SECONDS
-
-
-@dataclass
-class Pieces:
-    """The pieces of an answer on their way from the event loop to the thread that takes them; None is behind the
-    last."""
-
-    room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_PIECES))
-    waiting: SimpleQueue[bytes | None] = field(default_factory=SimpleQueue)
 
 
 class Client:
@@ -171,94 +49,93 @@ class Client:
 
     def __init__(self, address: str) -> None:
         self.address = server_address(address)
-        self._key = _key()
+        self._key = os.environ.get(SERVER_KEY, "").strip()
+        if not (self._key.isascii() and (self._key.isprintable() or not self._key)):
+            raise ServerError(f"The key in {SERVER_KEY} has characters that a header may not have; check it.")
         key = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        limits = httpx.Limits(max_connections=MOST_CONNECTIONS, keepalive_expiry=5.0)
         self._loop = _loop()
-        self._http = httpx.AsyncClient(headers={"Accept-Encoding": "identity", **key}, limits=limits,
-                                       timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
-                                       follow_redirects=False, trust_env=False)
+        self._http = httpx.AsyncClient(
+            headers={"Accept-Encoding": "identity", **key}, timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+            limits=httpx.Limits(max_connections=MOST_CONNECTIONS, keepalive_expiry=5.0), trust_env=False)
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None,
             seconds: float = ANSWER_SECONDS) -> Mapping[str, Any]:
         """The JSON object at a path; a ``body`` is posted to it."""
-        with self._answer(Question(path, body, seconds=seconds)) as pieces:
-            return parsed(b"".join(pieces))
+        with self._answer(path, body, seconds=seconds) as pieces:
+            return _parsed(b"".join(pieces))
 
     def text(self, path: str) -> str:
         """The text at a path."""
-        with self._answer(Question(path, kind="text/plain")) as pieces:
+        with self._answer(path, None, TEXT) as pieces:
             return b"".join(pieces).decode("utf8", "replace")
 
     @contextmanager
     def stream(self, path: str, body: Mapping[str, Any], seconds: float = STREAM_SECONDS) -> Iterator[Events]:
         """The events of a stream as they arrive, and None at least every ``LOOK_SECONDS``, so that whoever waits can
         look whether it is still wanted. Leaving the block ends the stream and the server's work on it, at once."""
-        asked = Question(path, body, "text/event-stream", STREAM_BYTES, seconds)
-        with self._answer(asked) as pieces:
-            yield events(pieces)
+        with self._answer(path, body, EVENTS, seconds, STREAM_BYTES) as pieces:
+            yield events_of(pieces)
 
     def close(self) -> None:
         """Close its connections."""
         asyncio.run_coroutine_threadsafe(self._http.aclose(), self._loop).result()
 
     @contextmanager
-    def _answer(self, asked: Question) -> Iterator[Iterator[bytes]]:
-        """The pieces of the answer, empty ones where nothing has come for ``LOOK_SECONDS``."""
-        pieces = Pieces()
-        work = asyncio.run_coroutine_threadsafe(self._fetch(asked, pieces), self._loop)
-        work.add_done_callback(lambda _: pieces.waiting.put(None))
+    def _answer(self, path: str, body: Mapping[str, Any] | None, kind: str = JSON, seconds: float = ANSWER_SECONDS,
+                most_bytes: int = ANSWER_BYTES) -> Iterator[Iterator[bytes]]:
+        """The pieces of an answer of a content type, empty ones where nothing has come for ``LOOK_SECONDS``."""
+        waiting: SimpleQueue[bytes | None] = SimpleQueue()  # None is behind the last
+        room = asyncio.Semaphore(MOST_PIECES)
+        late = f"{self.address} had not finished its answer after {seconds:g} s, which is the longest wait."
+
+        async def fetch() -> None:
+            try:
+                async with _within(seconds, late), self._response(path, body, kind) as response:
+                    async for piece in self._pieces(response, most_bytes):
+                        await room.acquire()
+                        waiting.put(piece)
+            except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+                raise _unanswered(self.address, error) from error
 
         def taken() -> Iterator[bytes]:
-            while (piece := _next(pieces.waiting)) is not None:
+            while (piece := _next(waiting)) is not None:
                 if piece:
-                    self._loop.call_soon_threadsafe(pieces.room.release)
+                    self._loop.call_soon_threadsafe(room.release)
                 yield piece
             work.result()  # raises what went wrong
+
+        work = asyncio.run_coroutine_threadsafe(fetch(), self._loop)
+        work.add_done_callback(lambda _: waiting.put(None))
         try:
             yield taken()
         finally:
             work.cancel()
 
-    async def _fetch(self, asked: Question, pieces: Pieces) -> None:
-        late = f"{self.address} had not finished its answer after {asked.seconds:g} s, which is the longest wait."
-        try:
-            async with _within(asked.seconds, late), self._answered(asked) as response:
-                async for piece in self._pieces(response, asked.most_bytes):
-                    await pieces.room.acquire()
-                    pieces.waiting.put(piece)
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-            raise unanswered(self.address, error) from error
-
     @asynccontextmanager
-    async def _answered(self, asked: Question) -> AsyncIterator[httpx.Response]:
-        content = None if asked.body is None else json.dumps(asked.body).encode()
-        headers = {"Accept": asked.kind, **({"Content-Type": "application/json"} if content else {})}
-        request = self._http.build_request("POST" if content else "GET", self.address + asked.path, content=content,
+    async def _response(self, path: str, body: Mapping[str, Any] | None, kind: str) -> AsyncIterator[httpx.Response]:
+        content = None if body is None else json.dumps(body).encode()
+        headers = {"Accept": kind, **({"Content-Type": JSON} if content else {})}
+        request = self._http.build_request("POST" if content else "GET", self.address + path, content=content,
                                            headers=headers)
         late = f"{self.address} had not begun its answer after {SILENT_SECONDS:g} s; it may be too busy, or stuck."
         async with _within(SILENT_SECONDS, late):
             response = await self._http.send(request, stream=True)
         try:
-            await self._check(response, asked)
+            if response.status_code != 200:
+                data = [] if response.is_redirect else [piece async for piece in self._pieces(response, REFUSAL_BYTES)]
+                said = b"".join(data)
+                raise _refusal(self.address, path, response, said.replace(self._key.encode(), "…".encode())
+                               if self._key else said)
+            coded = response.headers.get("content-encoding", "identity")
+            if coded.lower() != "identity":
+                raise ServerError(f"{self.address} sends its answer packed as {coded[:20]!r}, which was not asked for.")
+            seen = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if kind not in (TEXT, seen):
+                raise ServerError(f"{self.address} answers {path} as {seen[:40] or 'nothing named'!r}, where {kind} is "
+                                  "expected; name the address of an OpenAI-compatible server.")
             yield response
         finally:
             await response.aclose()
-
-    async def _check(self, response: httpx.Response, asked: Question) -> None:
-        if response.status_code != 200:
-            body = b"" if response.is_redirect else b"".join(
-                [piece async for piece in self._pieces(response, REFUSAL_BYTES)])
-            if self._key:
-                body = body.replace(self._key.encode(), "…".encode())
-            raise refusal(self.address, asked.path, response, body)
-        coded = response.headers.get("content-encoding", "identity")
-        if coded.lower() != "identity":
-            raise ServerError(f"{self.address} sends its answer packed as {coded[:20]!r}, which was not asked for.")
-        seen = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if asked.kind not in ("text/plain", seen):
-            raise ServerError(f"{self.address} answers {asked.path} as {seen[:40] or 'nothing named'!r}, where "
-                              f"{asked.kind} is expected; name the address of an OpenAI-compatible server.")
 
     async def _pieces(self, response: httpx.Response, most_bytes: int) -> AsyncIterator[bytes]:
         pieces, size = response.aiter_raw(), 0
@@ -299,8 +176,84 @@ def _next(waiting: SimpleQueue[bytes | None]) -> bytes | None:
         return b""
 
 
-def _key() -> str:
-    key = os.environ.get(SERVER_KEY, "").strip()
-    if not (key.isascii() and (key.isprintable() or not key)):
-        raise ServerError(f"The key in {SERVER_KEY} has characters that a header may not have; check it.")
-    return key
+def events_of(pieces: Iterable[bytes]) -> Events:
+    """The JSON object of every event, and None after every piece. ServerError where the stream breaks off or sends
+    anything else. It takes time in proportion to the bytes, however small the pieces."""
+    line = bytearray()
+    for piece in chain(pieces, (b"\n",)):
+        beginning, *others = piece.split(b"\n")
+        line += beginning
+        for other in others:
+            name, _, value = line.partition(b":")
+            if name.strip() == b"data":  # else a comment, the name of an event, an empty line
+                if value.strip() == LAST:
+                    return
+                yield _parsed(bytes(value))
+            line = bytearray(other)
+        if len(line) > LONGEST_LINE:
+            raise ServerError(f"The server sent a line of more than {LONGEST_LINE // 2**20} MiB, which is too long.")
+        yield None
+    raise ServerError("The server's answer breaks off in the middle; what came until then is kept.")
+
+
+def _parsed(data: bytes) -> Mapping[str, Any]:
+    """The JSON object in these bytes; ServerError where they are anything else."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ServerError(f"The server sent {_seen(data)}, which is not complete JSON.") from error
+    if not isinstance(value, Mapping):
+        raise ServerError(f"The server sent {_seen(data)}, where an object is expected.")
+    return value
+
+
+def _seen(data: bytes) -> str:
+    text = data.strip().decode("utf8", "replace")
+    return repr(text if len(text) <= 40 else f"{text[:40]}…")
+
+
+def _unanswered(address: str, error: Exception) -> ServerError:
+    """The sentence for a network error."""
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+        return ServerError(f"Nobody answers at {address}; start the server, or name another address.")
+    if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
+        return ServerError(f"{address} broke its answer off, or does not speak HTTP; what came until then is kept.")
+    return ServerError(f"{address} cannot be asked ({type(error).__name__}); look at the address again.")
+
+
+def _refusal(address: str, path: str, response: httpx.Response, body: bytes) -> ServerError:
+    """The sentence for an answer whose status is not 200."""
+    status = response.status_code
+    if response.is_redirect:
+        return ServerError(f"{address} sends on to {_host(response) or 'another path'}, which is not followed; name "
+                           "that address itself where it is the server.")
+    known = {
+        401: f"wants a key (401); put it into the environment as {SERVER_KEY} and start the page again.",
+        403: f"forbids it (403); look at the key in {SERVER_KEY}.",
+        404: f"has no {path} (404); is it an OpenAI-compatible server, and is its address whole?",
+        429: "has more to do than it takes (429); try again later."}
+    if status in known:
+        return ServerError(f"{address} {known[status]}")
+    quoted = f" It says: {said!r}." if (said := _said(body)) else ""
+    return ServerError(f"{address} {'refuses' if status < 500 else 'failed'} (status {status}).{quoted}")
+
+
+def _host(response: httpx.Response) -> str:
+    """The host that a redirect names, without a password; empty where it names none."""
+    try:
+        return urlsplit(str(response.headers.get("location", ""))).netloc.rpartition("@")[2][:80]
+    except ValueError:
+        return ""
+
+
+def _said(data: bytes) -> str:
+    """The server's own words, on one line."""
+    try:
+        value: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        return ""
+    for name in ("error", "message", "detail"):
+        if isinstance(value, dict) and name in value:
+            value = value[name]
+    text = whole(" ".join(value.split())) if isinstance(value, str) else ""
+    return text if len(text) <= LONGEST_SAID else f"{text[:LONGEST_SAID]}…"

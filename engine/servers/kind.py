@@ -4,7 +4,7 @@ those of an answer, and its counters over all requests (``/metrics`` in Promethe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,38 +84,20 @@ def whole(text: str) -> str:
 SAMPLE = re.compile(r'([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?')
 LABEL = re.compile(r'(?<!\w)([A-Za-z_]\w*+)="((?:[^"\\]|\\.)*+)"')  # possessive: a hostile line takes no longer
 LARGEST_COUNT = 1e15
-PLACE = re.compile("[0-9]{1,3}")  # a place in a draft
-
-
-@dataclass(frozen=True)
-class CounterNames:
-    """A kind of server's names for its counters, without ``_total``; empty for those that it does not have. ``place``
-    is the label of ``by_place`` that holds the place in the draft, from 0; ``length`` and ``rate`` are its own
-    means."""
-
-    drafts: str = ""
-    drafted: str = ""
-    accepted: str = ""
-    by_place: str = ""
-    place: str = ""
-    generated: str = ""
-    running: str = ""
-    length: str = ""
-    rate: str = ""
+PLACE_LABEL, PLACE = "position", re.compile("[0-9]{1,3}")  # a place in a draft, from 0
 
 
 @dataclass(frozen=True)
 class Counts:
     """The counters since the server started, summed over its engines; None for what it does not count. ``by_place``
-    counts accepted tokens by their place in the draft."""
+    counts accepted tokens by their place in the draft; ``length`` is its own mean
+    acceptance length."""
 
     drafts: float | None = None
-    drafted: float | None = None
     accepted: float | None = None
     generated: float | None = None
     running: float | None = None
     length: float | None = None
-    rate: float | None = None
     by_place: tuple[float, ...] = ()
 
     @property
@@ -124,32 +106,26 @@ class Counts:
         return self == Counts()
 
 
-def samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    """The name, labels and value of every sample; any other line is skipped, and so is what no counter can be."""
-    for line in text.splitlines():
-        sample = SAMPLE.fullmatch(line.strip())
-        if sample is None:
-            continue
-        try:
-            value = float(sample[3])
-        except ValueError:
-            continue
-        if 0 <= value <= LARGEST_COUNT:
-            yield sample[1].removesuffix("_total"), dict(LABEL.findall(sample[2] or "")), value
-
-
-def counts_of(text: str, names: CounterNames) -> Counts:
-    """The counters of that kind of server in this text."""
+def counts_of(text: str, names: Mapping[str, str]) -> Counts:
+    """The counters in this text; ``names`` are a kind of server's names, without ``_total``, by the fields of
+    ``Counts``. Lines that are no sample are skipped, and so is what no counter can be."""
     sums: dict[str, float] = {}
     places: dict[int, float] = {}
-    for name, labels, value in samples(text):
+    for line in text.splitlines():
+        sample = SAMPLE.fullmatch(line.strip())
+        try:
+            value = float(sample[3]) if sample else -1.0
+        except ValueError:
+            continue
+        if sample is None or not 0 <= value <= LARGEST_COUNT:
+            continue
+        name = sample[1].removesuffix("_total")
         sums[name] = sums.get(name, 0.0) + value
-        place = labels.get(names.place, "")
-        if name == names.by_place and PLACE.fullmatch(place):
+        place = dict(LABEL.findall(sample[2] or "")).get(PLACE_LABEL, "")
+        if name == names.get("by_place") and PLACE.fullmatch(place):
             places[int(place)] = places.get(int(place), 0.0) + value
-    fields = {field: sums.get(getattr(names, field)) for field in (
-        "drafts", "drafted", "accepted", "generated", "running", "length", "rate")}
-    return Counts(by_place=tuple(places.get(place, 0.0) for place in range(max(places, default=-1) + 1)), **fields)
+    found = {field: sums.get(name) for field, name in names.items() if field != "by_place"}
+    return Counts(by_place=tuple(places.get(place, 0.0) for place in range(max(places, default=-1) + 1)), **found)
 
 
 @dataclass(frozen=True)
@@ -159,7 +135,8 @@ class ServerKind:
     ``owner`` is the value of ``owned_by`` in its ``/v1/models``; ``asks`` are request fields besides the usual ones;
     ``version`` is the path of its version, and the field in that answer. ``report`` reads an event of the stream, and
     returns None where it holds no figures on speculation. ``a_chunk_is_a_step`` says that every chunk of its stream was
-    written by one step. ``more`` tells a person how to make it report more, ``counting`` how to make it count.
+    written by one step; ``counters`` are its names for ``Counts``. ``more`` tells a person how to make it report more,
+    ``counting`` how to make it count.
     """
 
     title: str
@@ -167,7 +144,7 @@ class ServerKind:
     asks: Mapping[str, Any] = field(default_factory=dict)
     version: tuple[str, str] = ("", "")
     report: Callable[[Mapping[str, Any]], ServerReport | None] = lambda event: None
-    counters: CounterNames = CounterNames()
+    counters: Mapping[str, str] = field(default_factory=dict)
     a_chunk_is_a_step: bool = False
     more: str = ""
     counting: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine.servers.kind import CounterNames, ServerKind, ServerReport, count, section
+from engine.servers.kind import ServerKind, ServerReport, count, section
 
 
 def _report(event: Mapping[str, Any]) -> ServerReport | None:
@@ -20,11 +20,10 @@ def _report(event: Mapping[str, Any]) -> ServerReport | None:
 
 
 llama_cpp = ServerKind(
-    title="llama.cpp", owner="llamacpp", version=("/props", "build_info"), report=_report, counters=CounterNames(
-        drafts="llamacpp:spec_decode_num_drafts", drafted="llamacpp:spec_decode_num_draft_tokens",
-        accepted="llamacpp:spec_decode_num_accepted_tokens",
-        by_place="llamacpp:spec_decode_num_accepted_tokens_per_pos", place="position",
-        generated="llamacpp:tokens_predicted", running="llamacpp:requests_processing"),
+    title="llama.cpp", owner="llamacpp", version=("/props", "build_info"), report=_report, counters={
+        "drafts": "llamacpp:spec_decode_num_drafts", "accepted": "llamacpp:spec_decode_num_accepted_tokens",
+        "by_place": "llamacpp:spec_decode_num_accepted_tokens_per_pos", "generated": "llamacpp:tokens_predicted",
+        "running": "llamacpp:requests_processing"},
     more="llama.cpp sends every token by itself, so its rounds cannot be told apart; a build with LLAMA_SPEC_DUMP "
          "writes them (adapters/README.md).",
     counting="llama.cpp counts where it was started with --metrics.")

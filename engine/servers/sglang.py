@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine.servers.kind import CounterNames, ServerKind, ServerReport, count, rate, section
+from engine.servers.kind import ServerKind, ServerReport, count, rate, section
 
 STEPS = ("spec_verify_ct",)
 ACCEPTED = ("spec_num_correct_drafts", "spec_accept_token_num")  # the older name last
@@ -40,7 +40,7 @@ def _said(number: int | None) -> str:
 
 sglang = ServerKind(
     title="SGLang", owner="sglang", asks={"return_spec_tokens_details": True}, version=("/server_info", "version"),
-    report=_report, counters=CounterNames(
-        length="sglang:spec_accept_length", rate="sglang:spec_accept_rate", generated="sglang:generation_tokens",
-        running="sglang:num_running_reqs"),
+    report=_report, counters={
+        "length": "sglang:spec_accept_length", "generated": "sglang:generation_tokens",
+        "running": "sglang:num_running_reqs"},
     more="SGLang does not report single steps; adapters/sglang records its trees.")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import ServerError
-from engine.servers.kind import MOST_DRAFTED, CounterNames, ServerKind, ServerReport, count, counts, rate, section
+from engine.servers.kind import MOST_DRAFTED, ServerKind, ServerReport, count, counts, rate, section
 
 
 def _report(event: Mapping[str, Any]) -> ServerReport | None:
@@ -28,9 +28,9 @@ def _report(event: Mapping[str, Any]) -> ServerReport | None:
 
 vllm = ServerKind(
     title="vLLM", owner="vllm", asks={"return_token_ids": True}, version=("/version", "version"), report=_report,
-    counters=CounterNames(
-        drafts="vllm:spec_decode_num_drafts", drafted="vllm:spec_decode_num_draft_tokens",
-        accepted="vllm:spec_decode_num_accepted_tokens", by_place="vllm:spec_decode_num_accepted_tokens_per_pos",
-        place="position", generated="vllm:generation_tokens", running="vllm:num_requests_running"),
+    counters={
+        "drafts": "vllm:spec_decode_num_drafts", "accepted": "vllm:spec_decode_num_accepted_tokens",
+        "by_place": "vllm:spec_decode_num_accepted_tokens_per_pos", "generated": "vllm:generation_tokens",
+        "running": "vllm:num_requests_running"},
     a_chunk_is_a_step=True,
     more="Start vLLM 0.32 or later with --per-request-spec-decode-metrics detailed to see the steps themselves.")

@@ -10,9 +10,9 @@ import plotly.graph_objects as go
 from engine.errors import RequestError
 from engine.lab.paste import flags_of_server
 from engine.requests.limits import TRIED_CONCURRENCY
-from engine.servers.server import Server
-from engine.servers.watch import (
+from engine.servers.server import (
     ConcurrencyLevel,
+    Server,
     Traffic,
     TrafficLook,
     Watch,

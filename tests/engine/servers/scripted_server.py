@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from engine.servers.client import Client, Question
+from engine.servers.client import Client
 
 ANSWERS = Path(__file__).parent / "answers"
 CHAT = "/v1/chat/completions"
@@ -80,8 +80,8 @@ class Unwired(Client):
         self.said = said
 
     @contextmanager
-    def _answer(self, asked: Question) -> Iterator[Iterator[bytes]]:
-        yield iter([self.said.get(asked.path, b"{}")])
+    def _answer(self, path: str, *_: Any, **__: Any) -> Iterator[Iterator[bytes]]:
+        yield iter([self.said.get(path, b"{}")])
 
 
 class Server(ThreadingHTTPServer):
