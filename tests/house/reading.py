@@ -1,38 +1,49 @@
-"""The project's Python files as syntax trees, each parsed once for all the rules that read it."""
+"""The project's files, and the Python ones as syntax trees, each parsed once for all the rules that read it."""
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 HOUSE = Path(__file__).parents[2]
+SCRIPTS = sorted((HOUSE / "assets").rglob("*.js"))
+
+
+def sources(*folders: str) -> list[Path]:
+    """app.py and the Python files of these folders."""
+    return [HOUSE / "app.py", *(path for folder in folders for path in sorted((HOUSE / folder).rglob("*.py")))]
 
 
 @cache
 def module(path: Path) -> ast.Module:
-    """The syntax tree of a file."""
     return ast.parse(path.read_text(encoding="utf8"))
 
 
 @cache
 def nodes(path: Path) -> tuple[ast.AST, ...]:
-    """Every node of a file's syntax tree."""
     return tuple(ast.walk(module(path)))
 
 
 @cache
-def functions(path: Path) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
-    """Every function and method of a file, inner ones too."""
-    return tuple(node for node in nodes(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+def imports(path: Path) -> frozenset[str]:
+    """The full names of all modules that a file imports, wherever in the file."""
+    def names() -> Iterator[str]:
+        for node in nodes(path):
+            if isinstance(node, ast.Import):
+                yield from (name.name for name in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                yield from (node.module or "", *(f"{node.module}.{name.name}" for name in node.names))
+    return frozenset(names())
+
+
+def packages(path: Path) -> set[str]:
+    """The packages that a file imports from."""
+    return {name.split(".")[0] for name in imports(path)}
 
 
 def offenders(paths: Iterable[Path], rule: Callable[[Path], Iterable[object]]) -> dict[str, list[object]]:
-    """What a rule has against each file, by its name; a file that keeps the rule is not in it.
-
-    Raises:
-        ValueError: there are no files, and a rule about nothing holds nothing up.
-    """
-    found = {str(path.relative_to(HOUSE)): list(rule(path)) for path in paths}
-    if not found:
-        raise ValueError("A rule was asked about no files.")
-    return {name: wrong for name, wrong in found.items() if wrong}
+    """What a rule has against each file, by its name; a file that keeps the rule is not in it. AssertionError where
+    there are no files: a rule about nothing holds nothing up."""
+    against = {str(path.relative_to(HOUSE)): list(rule(path)) for path in paths}
+    assert against
+    return {name: wrong for name, wrong in against.items() if wrong}

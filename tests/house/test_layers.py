@@ -3,51 +3,19 @@
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, partial
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import TypeGuard
 
 import pytest
 
-from tests.house.reading import HOUSE, nodes, offenders
+from tests.house.reading import HOUSE, imports, nodes, offenders, packages, sources
 
 TORCH_ROOMS = ("models", "checkpoints", "drafters", "serving", "measure", "recipes", "commands")  # all else: torch-free
 PAGE_PACKAGES = {"gradio", "plotly", "pandas", "networkx", "matplotlib", "explorer"}
 SWITCHES = {"trust_remote_code", "allow_pickle", "weights_only"}  # of what may run code that comes with weights
 UNSAFE = {"pickle", "cPickle", "dill", "joblib", "shelve", "marshal", "cloudpickle"}
-
-
-def sources(*folders: str) -> list[Path]:
-    """The Python files of these folders and of app.py."""
-    return [HOUSE / "app.py", *(path for folder in folders for path in sorted((HOUSE / folder).rglob("*.py")))]
-
-
-def is_torch_free(path: Path) -> bool:
-    """Does the design want this file of ``engine/`` to import without torch?"""
-    return path.relative_to(HOUSE / "engine").parts[0] not in TORCH_ROOMS
-
-
-def module_name(path: Path) -> str:
-    """engine/decoding/tree.py is engine.decoding.tree."""
-    return ".".join(path.relative_to(HOUSE).with_suffix("").parts).removesuffix(".__init__")
-
-
-@cache
-def imports(path: Path) -> frozenset[str]:
-    """The full names of all modules that a file imports, wherever in the file."""
-    return frozenset(_imported(path))
-
-
-def _imported(path: Path) -> Iterator[str]:
-    for node in nodes(path):
-        if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield node.module or ""
-            yield from (f"{node.module}.{name.name}" for name in node.names)
-
-
 BLOCKED = """
 import importlib, sys
 class Wall:
@@ -61,59 +29,91 @@ assert not {"torch", "transformers"} & set(sys.modules)
 """
 
 
-def imported_without_torch(names: list[str]) -> subprocess.CompletedProcess[str]:
-    """Import modules in a process of their own in which torch does not exist."""
-    return subprocess.run([sys.executable, "-c", BLOCKED, *names], cwd=HOUSE, capture_output=True, text=True,
+def error_without_torch(paths: list[Path]) -> str:
+    """The error of importing files in a process of their own in which torch does not exist; empty without one."""
+    names = [".".join(path.relative_to(HOUSE).with_suffix("").parts).removesuffix(".__init__") for path in paths]
+    done = subprocess.run([sys.executable, "-c", BLOCKED, *names], cwd=HOUSE, capture_output=True, text=True,
                           check=False, timeout=300)
+    assert done.returncode == 0 or done.stderr
+    return done.stderr if done.returncode else ""
 
 
 def test_the_torch_free_half_of_the_engine_imports_without_torch() -> None:
-    names = [module_name(path) for path in sorted((HOUSE / "engine").rglob("*.py")) if is_torch_free(path)]
-    assert {"engine.decoding.loop", "engine.requests.limits", "engine.trace", "engine.__main__"} <= set(names)
-    done = imported_without_torch(names)
-    assert done.returncode == 0, done.stderr
+    paths = [path for path in sources("engine")[1:]
+             if path.relative_to(HOUSE / "engine").parts[0] not in TORCH_ROOMS]
+    assert {HOUSE / "engine" / name for name in ("decoding/loop.py", "requests/limits.py", "__main__.py")} <= set(paths)
+    assert error_without_torch(paths) == ""
+    assert "blocked: torch" in error_without_torch([HOUSE / "engine/models/sampling.py"]), "the wall holds"
 
 
 @pytest.mark.slow
 def test_the_explorer_imports_without_torch() -> None:
-    done = imported_without_torch([module_name(path) for path in sorted((HOUSE / "explorer").rglob("*.py"))])
-    assert done.returncode == 0, done.stderr
+    assert error_without_torch(sources("explorer")[1:]) == ""
 
 
-def test_the_wall_holds() -> None:
-    done = imported_without_torch(["engine.models.sampling"])
-    assert done.returncode != 0
-    assert "blocked: torch" in done.stderr
+def imported(names: tuple[str, ...], path: Path) -> list[str]:
+    """What a file imports of these packages and modules."""
+    return [name for name in imports(path) if name.startswith(tuple(f"{each}." for each in names)) or name in names]
 
 
-def packages(path: Path) -> set[str]:
-    """The packages that a file imports from."""
-    return {name.split(".")[0] for name in imports(path)}
-
-
-def test_the_engine_knows_nothing_of_the_page() -> None:
+def test_no_half_knows_more_than_it_may() -> None:
     assert offenders(sources("engine")[1:], lambda path: packages(path) & PAGE_PACKAGES) == {}
-
-
-def test_the_explorer_knows_nothing_of_the_torch_half() -> None:
     torch_half = ("torch", "transformers", *(f"engine.{room}" for room in TORCH_ROOMS))
-    assert offenders(sources("explorer")[1:], lambda path: [
-        name for name in imports(path) if name.startswith(torch_half)]) == {}
+    assert offenders(sources("explorer")[1:], partial(imported, torch_half)) == {}
+    everybody = [path.relative_to(HOUSE) for path in sources("engine", "explorer", "adapters")[1:]]
+    for room in ("recipes", "commands"):
+        others = [HOUSE / path for path in everybody if path.parts[:2] != ("engine", room)]
+        assert offenders(others, partial(imported, (f"engine.{room}",))).keys() <= {"engine/__main__.py"}
+    recipes = [path for path in sources("engine") if "recipes" in path.parts]
+    assert offenders(recipes, partial(imported, ("engine.commands",))) == {}
 
 
-def test_nothing_needs_the_recipes_or_the_command_line() -> None:
-    for room, itself in (("engine.recipes", "recipes"), ("engine.commands", "commands")):
-        others = [path for path in sources("engine", "explorer", "adapters")
-                  if path.relative_to(HOUSE).parts[:2] != ("engine", itself)
-                  and (itself, path.name) != ("commands", "app.py")]
-        assert offenders(others, lambda path, room=room: [  # type: ignore[misc]
-            name for name in imports(path) if name == room or name.startswith(f"{room}.")]) == {}
-    recipes = sorted((HOUSE / "engine" / "recipes").rglob("*.py"))
-    assert offenders(recipes, lambda path: [name for name in imports(path) if name.startswith("engine.commands")]) == {}
+# A room is a folder directly below engine/ or explorer/ with all that is in it; a file that lies directly in one of the
+# two is for everybody, and a node by itself.
 
 
-def compared_with_a_name(node: ast.AST) -> bool:
-    """``method == "ddtree"``, ``row.name in (…)`` and the like: a decision that belongs into the table of methods."""
+def room(path: Path) -> str:
+    """The room of a file, or the file where it lies in no room."""
+    parts = path.relative_to(HOUSE).with_suffix("").parts
+    return "/".join(parts[:2] if parts[0] in ("engine", "explorer") else parts[:1])
+
+
+@cache
+def file_of(module: str) -> Path | None:
+    """The file of a module of ours; None for a name in one, and for what is not ours."""
+    place = HOUSE.joinpath(*module.split("."))
+    return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.exists()), None)
+
+
+def circle(rooms: Mapping[str, set[str]]) -> list[str]:
+    """The rooms of a circle in order, or none."""
+    try:
+        TopologicalSorter(rooms).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_rooms_import_each_other_in_a_circle() -> None:
+    """An empty ``__init__`` is imported by everybody and imports nobody; the engine's is its door for other programs."""
+    rooms: dict[str, set[str]] = {}
+    for path in sources("engine", "explorer"):
+        if path != HOUSE / "engine" / "__init__.py":
+            files = [other for name in imports(path) if (other := file_of(name)) and other.stat().st_size]
+            rooms.setdefault(room(path), set()).update({room(other) for other in files} - {room(path)})
+    assert {"app", "engine/decoding", "engine/models", "explorer/lab"} <= rooms.keys()
+    assert circle(rooms) == []
+    assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    assert set(circle({"a": {"b"}, "b": {"c"}, "c": {"a"}})) == {"a", "b", "c"}
+
+
+def decides_by_name(node: ast.AST) -> bool:
+    """``method == "ddtree"``, ``row.name in (…)``, ``def is_merged(method)`` and the like: a decision that belongs into
+    the table of methods."""
+    if isinstance(node, ast.FunctionDef):
+        return node.name.startswith("is_") and any(
+            given.arg == "method" or "Method" in ast.unparse(given.annotation or ast.Constant(""))
+            or (given.arg == "self" and "drafter_count" in ast.unparse(node)) for given in node.args.args)
     if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.In | ast.NotIn):
         return False
     sides = [node.left, *node.comparators]
@@ -124,26 +124,9 @@ def compared_with_a_name(node: ast.AST) -> bool:
     return asks and any(isinstance(constant.value, str) for constant in constants)
 
 
-def asks_what_a_method_is(node: ast.AST) -> TypeGuard[ast.FunctionDef]:
-    """``def is_merged(method)``: a decision by name in disguise."""
-    return isinstance(node, ast.FunctionDef) and node.name.startswith("is_") and any(
-        given.arg == "method" or (given.arg == "self" and "drafter_count" in ast.unparse(node))
-        or (given.annotation is not None and "Method" in ast.unparse(given.annotation)) for given in node.args.args)
-
-
 def test_no_decision_is_made_by_a_methods_name() -> None:
     assert offenders(sources("engine", "explorer"), lambda path: [
-        ast.unparse(node).splitlines()[0] for node in nodes(path)
-        if compared_with_a_name(node) or asks_what_a_method_is(node)]) == {}
-
-
-def test_the_name_rule_sees_what_it_should() -> None:
-    for text in ('method == "a"', 'request.method in ("a", "b")', '"a" != ask.method', 'method.name == "x"'):
-        assert compared_with_a_name(ast.parse(text, mode="eval").body)
-    for text in ("name == method", "row.drafter_count == 1", "method in METHODS", 'color == "a"'):
-        assert not compared_with_a_name(ast.parse(text, mode="eval").body)
-    assert asks_what_a_method_is(ast.parse("def is_merged(row: Method): return row.drafter_count > 1").body[0])
-    assert not asks_what_a_method_is(ast.parse("def is_empty(text: str): return not text").body[0])
+        ast.unparse(node).splitlines()[0] for node in nodes(path) if decides_by_name(node)]) == {}
 
 
 def executes(node: ast.AST) -> bool:
@@ -165,8 +148,18 @@ def test_nothing_a_stranger_wrote_is_executed() -> None:
     assert offenders(read, lambda path: [ast.unparse(node) for node in nodes(path) if executes(node)]) == {}
 
 
-def test_the_rule_on_strangers_code_sees_what_it_should() -> None:
+def test_the_rules_see_what_they_should() -> None:
+    def seen(rule: str, text: str) -> bool:
+        return {"by name": decides_by_name, "executes": executes}[rule](ast.parse(text).body[0] if text.startswith(
+            "def") else ast.parse(text, mode="eval").body)
+
+    for text in ('method == "a"', 'request.method in ("a", "b")', '"a" != ask.method', 'method.name == "x"',
+                 "def is_merged(row: Method): return row.drafter_count > 1"):
+        assert seen("by name", text), text
+    for text in ("name == method", "row.drafter_count == 1", "method in METHODS", 'color == "a"',
+                 "def is_empty(text: str): return not text"):
+        assert not seen("by name", text), text
     for text in ("torch.load(a)", "f(trust_remote_code=True)", "numpy.load(a, allow_pickle=yes)"):
-        assert executes(ast.parse(text, mode="eval").body)
+        assert seen("executes", text), text
     for text in ("load", "torch.load(a, weights_only=True)", "f(trust_remote_code=False)", "json.load(a)"):
-        assert not executes(ast.parse(text, mode="eval").body)
+        assert not seen("executes", text), text

@@ -1,38 +1,55 @@
-"""What the code imports by itself is asked for by name, and not only brought along by something else."""
+"""What the code imports is asked for by name; the lock has every runtime package in the version that is tested, each
+with its hashes; the browser's checkers are pinned."""
 
+import json
 import re
 import sys
 from importlib.metadata import version
-from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from tests.house.reading import HOUSE
-from tests.house.test_layers import imports, sources
+from tests.house.reading import HOUSE, packages, sources
 
 OPTIONAL = {"ray": "requirements-ray.txt"}  # by package; imported where it is used alone
+LOCK = (HOUSE / "requirements.lock").read_text(encoding="utf8")
+LOCKED = {package[1]: (package[2], package[3]) for package in re.finditer(
+    r"^([a-z0-9.-]+)==([^\s\\]+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", LOCK, re.MULTILINE)}
 
 
 def asked_for(name: str) -> dict[str, Requirement]:
     """The packages of a requirements file by the name that they are imported by."""
     lines = [line for line in (HOUSE / name).read_text(encoding="utf8").splitlines() if line and line[0] not in "-#"]
-    return {re.sub("[-.]", "_", made.name).lower(): made for made in map(Requirement, lines)}
+    return {re.sub("[-.]", "_", package.name).lower(): package for package in map(Requirement, lines)}
 
 
-def imported(path: Path) -> set[str]:
-    """The top packages of a file that neither Python nor this house brings."""
-    return {name.split(".")[0] for name in imports(path)} - set(sys.stdlib_module_names) - {
-        "", "engine", "explorer", "app"}
+ASKED = asked_for("requirements.txt")
 
 
 def test_every_imported_package_is_asked_for() -> None:
-    asked = asked_for("requirements.txt")
-    found = {name: path.name for path in sources("engine", "explorer") for name in imported(path)}
+    ours = {"", "engine", "explorer", "app", *sys.stdlib_module_names}
+    found = {name: path.name for path in sources("engine", "explorer") for name in packages(path) - ours}
     assert {"torch", "huggingface_hub", "jinja2"} <= found.keys()
-    assert {name: path for name, path in found.items() if name not in asked and name not in OPTIONAL} == {}
+    assert {name: path for name, path in found.items() if name not in ASKED and name not in OPTIONAL} == {}
 
 
-def test_what_is_installed_is_what_is_asked_for() -> None:
+def test_what_is_installed_is_what_is_asked_for_and_locked() -> None:
     for name in ("requirements.txt", *OPTIONAL.values()):
-        for made in asked_for(name).values():
-            assert made.specifier.contains(version(made.name)), made
+        for package in asked_for(name).values():
+            assert package.specifier.contains(version(package.name)), package
+    assert {name: version(name) for name in LOCKED} == {name: locked for name, (locked, _) in LOCKED.items()}
+
+
+def test_every_package_is_locked_with_its_hashes_and_no_place() -> None:
+    names = {package.name.lower().replace("_", "-"): package for package in ASKED.values()}
+    assert names.keys() - LOCKED.keys() == {"torch"}, "renew it with `make lock`"
+    assert all(package.specifier.contains(LOCKED[name][0]) for name, package in names.items() if name in LOCKED)
+    assert len(LOCKED) > 50 and LOCK.count("--hash") == sum(hashes.count("--hash") for _, hashes in LOCKED.values())
+    assert "://" not in LOCK and "index-url" not in LOCK and "@" not in LOCK
+
+
+def test_the_browsers_checkers_are_pinned_and_name_no_registry() -> None:
+    asked = json.loads((HOUSE / "package.json").read_text(encoding="utf8"))["devDependencies"]
+    assert {"eslint", "typescript"} <= asked.keys()
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+", number) for number in asked.values())
+    locked = json.loads((HOUSE / "package-lock.json").read_text(encoding="utf8"))["packages"]
+    assert [name for name, package in locked.items() if "resolved" in package] == []

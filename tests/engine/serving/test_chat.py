@@ -17,11 +17,24 @@ def tokenizer() -> PreTrainedTokenizerBase:
     return load_tokenizer(TOKENIZER)
 
 
-def test_half_a_character_is_its_bytes(tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_a_character_is_its_bytes_and_each_token_is_looked_up_once(
+        tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {character: byte for byte, character in bytes_to_unicode().items()} == BYTE_SYMBOLS
-    monkeypatch.setattr(tokenizer, "decode", lambda ids, **_: {1: "τ", 2: "\ufffd", 3: "\ufffd", 4: "\ufffd"}[ids[0]])
+    ids = tokenizer.encode("a 🌳 é", add_special_tokens=False)
+    texts = TokenTexts(tokenizer)
+    pieces = [texts.of(ids)[token] for token in ids]
+    assert b"".join(bytes(piece) if isinstance(piece, tuple) else piece.encode() for piece in pieces) == (
+        "a 🌳 é".encode())
+    looked_up: list[int] = []
+
+    def decode(ids: list[int], **_: object) -> str:
+        looked_up.extend(ids)
+        return {1: "τ", 2: "\ufffd", 3: "\ufffd", 4: "\ufffd"}[ids[0]]
+    monkeypatch.setattr(tokenizer, "decode", decode)
     monkeypatch.setattr(tokenizer, "convert_ids_to_tokens", {2: "Ïa", 3: "<0xCF>", 4: "▁odd"}.get)
-    assert TokenTexts(tokenizer).of([1, 2, 3, 4]) == {1: "τ", 2: (0xCF, 0x61), 3: (0xCF,), 4: "\ufffd"}
+    texts = TokenTexts(tokenizer)
+    assert texts.of([1, 2, 3]) == {1: "τ", 2: (0xCF, 0x61), 3: (0xCF,)}
+    assert texts.of({2, 4}) == {2: (0xCF, 0x61), 4: "\ufffd"} and looked_up == [1, 2, 3, 4]
 
 
 def test_turns_come_before_the_prompt_in_the_template(tokenizer: PreTrainedTokenizerBase) -> None:

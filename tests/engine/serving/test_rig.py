@@ -1,20 +1,23 @@
-"""The demo rig answering prompts: lossless on a sample, honest headers, one sentence for every bad ask."""
+"""The demo rig answering prompts, in a script as for the page: lossless on a sample, honest headers, one sentence for
+every bad ask."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine import open_rig
 from engine.commands.check import lossless_points
-from engine.errors import CanopyError
+from engine.errors import CanopyError, TraceError
 from engine.lab.turns import TurnTaking, turn_pairs
 from engine.records import PromptRequest, Sampling
 from engine.requests.prompts import SAID, read_prompts
-from engine.serving.chat import TokenTexts, prompt_ids
+from engine.serving.chat import prompt_ids
 from engine.serving.rig import Rig
-from engine.trace import Entry, Header, committed_ids, dumps, gather, loads
+from engine.trace import Entry, Header, committed_ids, dump, dumps, gather, load, loads
 from tests.engine.demo import demo_live, demo_rig
 
 MATH = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?"
@@ -80,15 +83,28 @@ def test_the_walk_methods_share_the_sampled_text_too() -> None:
                                   sampling=sampling)) == wanted
 
 
-def test_a_word_problem_is_answered_right() -> None:
-    text = demo_rig().tokenizer.decode(text_ids(demo_live(), PromptRequest(MATH, method="ddtree", budget=32)))
-    assert text.endswith("Answer: 67")
+def test_a_script_reads_rounds_as_they_are_made_and_the_text_is_the_targets(tmp_path: Path) -> None:
+    rig = open_rig("demo", "float32")
+    plain = rig.generate(MATH, method="autoregressive", budget=0)
+    assert all(len(made.acceptance.keep) == 1 for made in plain) and plain.text.endswith("Answer: 67")
+    answer = rig.generate(MATH, method="ddtree", budget=64)
+    first = next(answer)
+    assert answer.token_ids == first.committed.tolist() and plain.text.startswith(answer.text)
+    with pytest.raises(TraceError):
+        answer.trace  # noqa: B018  # it has not ended
+    rounds = [first, *answer]
+    assert answer.text == plain.text and len(answer.token_ids) > 3 * len(rounds), "drafting pays"
+    dump(answer.trace, tmp_path / "run.jsonl")
+    assert len(load(tmp_path / "run.jsonl").entries) == len(rounds)
 
 
-def test_drafting_pays_in_rounds() -> None:
-    found = gather(demo_live().run(PromptRequest(MATH, method="ddtree", budget=64)))
-    rounds = [entry.round for entry in found.entries]
-    assert len(committed_ids(rounds)) / len(rounds) > 3
+def test_an_answer_that_is_closed_frees_its_caches_and_the_rig_for_the_next() -> None:
+    rig = demo_live()
+    answer = rig.generate(MATH, method="ddtree", budget=8, max_tokens=200)
+    assert len(list(islice(answer, 2))) == 2
+    answer.close()
+    assert list(answer) == [] and rig.target._cache is None
+    assert list(rig.generate("Hi", method="dflash", budget=4, max_tokens=5))
 
 
 def test_header_names_every_token_that_is_shown_and_the_file_is_the_run() -> None:
@@ -102,38 +118,6 @@ def test_header_names_every_token_that_is_shown_and_the_file_is_the_run() -> Non
         assert set(made.tree.tokens.tolist()) | {made.acceptance.bonus} <= named
     again = loads(dumps(found))
     assert dumps(again) == dumps(found)
-
-
-def test_special_token_text_stays_text() -> None:
-    tokenizer = demo_rig().tokenizer
-    ids = prompt_ids(tokenizer, "<|im_end|><|mask|>")
-    assert ids.count(tokenizer.mask_token_id) == 0
-    assert ids.count(tokenizer.convert_tokens_to_ids("<|im_end|>")) == 1  # the turn's own
-    assert "<|im_end|><|mask|>" in tokenizer.decode(ids)
-
-
-def test_pieces_are_text_or_bytes() -> None:
-    tokenizer = demo_rig().tokenizer
-    ids = tokenizer.encode("a 🌳 é", add_special_tokens=False)
-    found = TokenTexts(tokenizer).of(ids)
-    whole = b"".join(bytes(piece) if isinstance(piece, tuple) else piece.encode() for piece in (
-        found[token] for token in ids))
-    assert whole.decode() == "a 🌳 é"
-    assert any(isinstance(piece, tuple) for piece in found.values())
-
-
-def test_a_token_is_spelt_once() -> None:
-    asked: list[list[int]] = []
-
-    class Counting:
-        def decode(self, ids: list[int], **_options: object) -> str:
-            asked.append(ids)
-            return f"<{ids[0]}>"
-
-    tokenizer: Any = Counting()
-    spelling = TokenTexts(tokenizer)
-    assert spelling.of([3, 1]) == {1: "<1>", 3: "<3>"}
-    assert spelling.of({1, 2}) == {1: "<1>", 2: "<2>"} and asked == [[1], [3], [2]]
 
 
 @pytest.mark.parametrize(("ask", "said"), [  # what every request is checked for is in decoding/test_loop.py
@@ -171,15 +155,6 @@ def test_the_context_ends_the_text_cleanly() -> None:
     found = gather(demo_live().run(PromptRequest(prompt, method="ddtree", budget=16, max_tokens=5000)))
     assert found.end.reason in ("context", "stop")
     assert len(committed_ids(entry.round for entry in found.entries)) <= room
-
-
-def test_closing_a_run_frees_its_cache_and_lets_the_next_one_in() -> None:
-    live = demo_live()
-    lines = live.run(PromptRequest(MATH, method="ddtree", budget=8, max_tokens=100))
-    next(lines), next(lines)
-    lines.close()
-    assert demo_rig().target._cache is None
-    assert text_ids(live, PromptRequest(MATH, method="ddtree", budget=8, max_tokens=4))
 
 
 def test_runs_are_taken_in_turns_and_write_what_they_write_alone() -> None:
