@@ -95,7 +95,7 @@ def circle(rooms: Mapping[str, set[str]]) -> list[str]:
 
 
 def test_no_rooms_import_each_other_in_a_circle() -> None:
-    """An empty ``__init__`` is imported by everybody and imports nobody; the engine's is its door for other programs."""
+    """An empty ``__init__`` is imported by all and imports none; the engine's own is its door for other programs."""
     rooms: dict[str, set[str]] = {}
     for path in sources("engine", "explorer"):
         if path != HOUSE / "engine" / "__init__.py":

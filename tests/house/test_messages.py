@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from engine import errors
-from tests.house.reading import HOUSE, nodes
-from tests.house.test_layers import sources
+from tests.house.reading import HOUSE, nodes, sources
 
 MEANT = {name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, errors.CanopyError)}
 VALUE = "\ufffc"  # stands for what is inserted while the program runs
