@@ -11,8 +11,13 @@ from pathlib import Path
 
 import pytest
 
-HOUSE = Path(__file__).parents[2]
+from tests.house.reading import HOUSE
+
 ELSEWHERE = {".git", ".venv", ".training", "node_modules"}
+DATED = "LOG.md"  # says what was, so the files it names may have moved since
+SUFFIXES = (".py", ".js", ".css", ".json", ".jsonl", ".txt", ".md", ".toml", ".html", "Makefile", "Dockerfile", "/")
+# Files of checkpoints and of those who run Canopy, named in the documents and no part of the repository.
+OTHERS = {"config.json", "rig.json", "model.safetensors.index.json", "tokenizer.json", "run.jsonl", "training.json"}
 
 
 def everything(folder: Path) -> Iterator[Path]:
@@ -26,20 +31,15 @@ def everything(folder: Path) -> Iterator[Path]:
 
 PLACES = list(everything(HOUSE))
 DOCUMENTS = [path for path in PLACES if path.suffix == ".md"]
-DATED = "LOG.md"  # says what was, so the files it names may have moved since
-
-SUFFIXES = (".py", ".js", ".css", ".json", ".jsonl", ".txt", ".md", ".toml", ".html", "Makefile", "Dockerfile")
-# Files of checkpoints and of those who run Canopy, named in the documents and no part of the repository.
-OTHERS = {"config.json", "rig.json", "model.safetensors.index.json", "tokenizer.json", "run.jsonl", "training.json"}
 
 
 def outside_fences(text: str) -> list[str]:
-    """The lines of a document that are no code."""
-    fenced, found = False, []
+    """The lines of a document, empty where they are code."""
+    fenced, lines = False, []
     for line in text.splitlines():
         fenced ^= line.startswith("```")
-        found.append("" if fenced or line.startswith("```") else line)
-    return found
+        lines.append("" if fenced or line.startswith("```") else line)
+    return lines
 
 
 def cells(row: str) -> int:
@@ -49,13 +49,13 @@ def cells(row: str) -> int:
 
 def broken_tables(text: str) -> list[str]:
     """The first row of every table that does not render: no line of dashes below its head, or rows of other lengths."""
-    found = []
+    broken = []
     for is_row, lines in groupby(outside_fences(text), lambda line: line.lstrip().startswith("|")):
         rows = list(lines)
         headed = len(rows) > 1 and re.fullmatch(r"[|\s:-]+", rows[1])
         if is_row and (not headed or len({cells(row) for row in rows}) > 1):
-            found.append(rows[0])
-    return found
+            broken.append(rows[0])
+    return broken
 
 
 def commands(text: str) -> Iterator[list[str]]:
@@ -69,24 +69,17 @@ def commands(text: str) -> Iterator[list[str]]:
             yield words[:words.index("|")] if "|" in words else words
 
 
-def is_module(name: str) -> bool:
-    """``engine.records`` is a file, ``engine`` a folder that runs; what is not ours is not looked for."""
-    if name.split(".", maxsplit=1)[0] not in ("engine", "explorer", "tests"):
-        return True
-    place = HOUSE.joinpath(*name.split("."))
-    return place.with_suffix(".py").exists() or (place / "__main__.py").exists()
-
-
 def missing(words: list[str]) -> str:
     """What a command names that is not there, or nothing."""
     if words[:2] == ["python", "-m"]:
-        return "" if is_module(words[2]) else words[2]
+        place, ours = HOUSE.joinpath(*words[2].split(".")), ("engine", "explorer", "tests")
+        there = place.with_suffix(".py").exists() or (place / "__main__.py").exists()
+        return "" if there or words[2].split(".")[0] not in ours else words[2]
     if words[0] == "python":
         return "" if (HOUSE / words[1]).exists() else words[1]
-    if words[0] == "make":
-        makefile = (HOUSE / "Makefile").read_text(encoding="utf8")
-        return "" if re.search(rf"^{re.escape(words[1])}:", makefile, re.MULTILINE) else words[1]
-    return ""
+    makefile = (HOUSE / "Makefile").read_text(encoding="utf8")
+    target = words[0] != "make" or re.search(rf"^{re.escape(words[1])}:", makefile, re.MULTILINE)
+    return "" if target else words[1]
 
 
 def is_there(document: Path, name: str) -> bool:
@@ -98,37 +91,20 @@ def is_there(document: Path, name: str) -> bool:
 
 
 def files_named(text: str) -> set[str]:
-    """What stands in code and looks like a file or a folder of the repository."""
-    found = set()
-    for span in re.findall(r"`([^`\n]+)`", "\n".join(outside_fences(text))):
-        if re.fullmatch(r"[\w./*-]+", span) and span.endswith((*SUFFIXES, "/")):
-            found.add(re.sub(r"\b(RIG|NAME|KIND)\b", "*", span))  # a word that stands for many
-    found |= set(re.findall(r"\]\(([^)#:]+)\)", text))
-    return found - OTHERS
+    """What stands in code and looks like a file or a folder of the repository, and what is linked."""
+    spans = re.findall(r"`([^`\n]+)`", "\n".join(outside_fences(text)))
+    names = {re.sub(r"\b(RIG|NAME|KIND)\b", "*", span) for span in spans  # a word that stands for many
+             if re.fullmatch(r"[\w./*-]+", span) and span.endswith(SUFFIXES)}
+    return (names | set(re.findall(r"\]\(([^)#:]+)\)", text))) - OTHERS
 
 
-def name_of(path: Path) -> str:
-    """As it stands in a list of tests."""
-    return str(path.relative_to(HOUSE))
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
-def test_every_table_renders(document: Path) -> None:
-    assert broken_tables(document.read_text(encoding="utf8")) == []
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
-def test_every_command_names_what_is_there(document: Path) -> None:
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(HOUSE)))
+def test_a_document_renders_and_names_what_is_there(document: Path) -> None:
+    text = document.read_text(encoding="utf8")
+    assert broken_tables(text) == []
     if document.name != DATED:
-        found = list(commands(document.read_text(encoding="utf8")))
-        assert [(" ".join(words), missing(words)) for words in found if missing(words)] == []
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
-def test_every_file_it_names_exists(document: Path) -> None:
-    if document.name != DATED:
-        found = files_named(document.read_text(encoding="utf8"))
-        assert sorted(name for name in found if not is_there(document, name)) == []
+        assert [" ".join(words) for words in commands(text) if missing(words)] == []
+        assert sorted(name for name in files_named(text) if not is_there(document, name)) == []
 
 
 def test_the_checks_see_what_they_should() -> None:
