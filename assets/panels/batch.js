@@ -1,9 +1,9 @@
 // The forward pass of a round, where several runs share passes: the rows of all runs as blocks of one mask, one colour
 // per run. Of other people's runs only the shapes of their trees and the kept rows arrive here, never their text.
 
-import { html } from "./ink.js";
+import { box, html, joinPaths, Pool, put, svg } from "./ink.js";
+import { Grid } from "./mask.js";
 import { Panel, placeIn } from "./panel.js";
-import { colourOf, drawnAsSvg, freshPen, onTheme } from "./pen.js";
 import { define } from "../stage/stage.js";
 
 const MARGIN = { left: 10, top: 10, bottom: 10, gap: 14 };
@@ -19,6 +19,10 @@ function placed(shared) {
     return made;
   });
   return { blocks, rows };
+}
+
+function colourOf(block) {
+  return `var(${block.own ? "--accent" : `--run-${(block.seat % COLOURS) + 1}`})`;
 }
 
 function named(block) {
@@ -41,19 +45,22 @@ export function sharing(blocks) {
 class BatchPanel extends Panel {
   constructor(host, stage) {
     super(host, stage, "batch");
-    this.sheet = html("canvas", { class: "cp-canvas", role: "img" }, host);
-    this.over = html("canvas", { class: "cp-canvas", "aria-hidden": "true" }, host);
+    this.sheet({ role: "img" });
+    this.ground = svg("path", { class: "cp-mask-ground" }, this.canvas);
+    this.cells = new Pool(this.canvas, "path", {}, { class: "cp-mask-cells" });
+    this.frames = new Pool(this.canvas, "path", { class: "cp-mask-block" });
+    this.lit = svg("path", { class: "cp-batch-lit" }, this.canvas);
     this.list = html("div", {
       class: "cp-scroll cp-batch-list", tabIndex: 0, role: "group", "aria-label": "Runs of this pass (scrollable)",
     }, host);
-    this.listen(this.over);
-    onTheme(() => this.draw(this.round));
+    this.listen(this.canvas);
   }
 
   draw(round) {
     const there = this.begin(round, "Where several runs share the passes, the rows of all of them are shown here.");
     this.shared = round && round.shared;
-    this.sheet.hidden = this.over.hidden = this.list.hidden = !this.shared;
+    this.seen(Boolean(this.shared));
+    this.list.hidden = !this.shared;
     if (there && !this.shared) {
       this.empty.say("This round was not shared", "The run had the pass to itself, or it is a recording: only a live run shows who shared it.");
     }
@@ -62,62 +69,42 @@ class BatchPanel extends Panel {
     this.blocks = found.blocks;
     this.rows = found.rows;
     this.measure();
-    this.drawSheet(freshPen(this.sheet, this.width, this.height));
+    this.drawBlocks();
     this.drawList();
     this.select(this.stage.selection);
   }
 
-  // A square of whole device pixels on the left, the list on what is left of the width.
+  // The mask on the left, the list on what is left of the width.
   measure() {
-    const width = (this.width = this.host.clientWidth || 320);
-    const height = (this.height = this.host.clientHeight || 260);
-    this.ratio = window.devicePixelRatio || 1;
+    const [width, height] = [this.host.clientWidth || 320, this.host.clientHeight || 260];
     const listed = Math.min(LIST.most, Math.max(LIST.least, width * LIST.share));
     const room = Math.max(40, Math.min(width - listed - MARGIN.left - MARGIN.gap, height - MARGIN.top - MARGIN.bottom));
-    const cell = (room * this.ratio) / this.rows;
-    this.cell = Math.min(24, cell >= 3 ? Math.floor(cell) / this.ratio : cell / this.ratio);
-    this.side = this.cell * this.rows;
-    this.list.style.left = `${Math.ceil(MARGIN.left + this.side + MARGIN.gap)}px`;
+    this.grid = new Grid(room, this.rows, 24).at(MARGIN.left, MARGIN.top);
+    this.setSize(width, height);
+    this.list.style.left = `${Math.ceil(MARGIN.left + this.grid.side + MARGIN.gap)}px`;
   }
 
-  colour(block) {
-    return colourOf(this.host, block.own ? "--accent" : `--run-${(block.seat % COLOURS) + 1}`);
+  // Every pair (row, ancestor-or-self); what was kept in full colour.
+  drawBlocks() {
+    const { left, top, side, cell } = this.grid;
+    put(this.ground, { d: box(left, top, side, side) });
+    this.cells.fill(joinPaths(this.blocks.flatMap((block) => this.cellsOf(block))));
+    this.frames.fill(this.blocks.map((block) => {
+      const size = Math.max(2, block.rows * cell);
+      return { style: `--o: ${colourOf(block)}; stroke-width: ${block.own ? 2 : 1}`, d: box(left + block.first * cell, top + block.first * cell, size, size) };
+    }));
+    put(this.canvas, { "aria-label": this.words() });
   }
 
-  drawSheet(pen) {
-    pen.globalAlpha = 0.28;
-    pen.fillStyle = colourOf(this.host, "--line");
-    pen.fillRect(MARGIN.left, MARGIN.top, this.side, this.side);
-    for (const block of this.blocks) this.drawBlock(pen, block);
-    pen.globalAlpha = 1;
-    this.sheet.setAttribute("aria-label", this.words());
-  }
-
-  // Every pair (row, ancestor-or-self), at least a device pixel; what was kept in full colour.
-  drawBlock(pen, block) {
-    const { cell, ratio } = this;
-    const size = Math.max(1 / ratio, cell - (cell >= 5 ? 1 / ratio : 0));
-    const snap = (value) => Math.round(value * ratio) / ratio;
-    const kept = new Set(block.keep);
-    const colour = this.colour(block);
-    const at = (row) => (block.first + row) * cell;
-    pen.fillStyle = colour;
-    for (const full of [false, true]) {
-      pen.globalAlpha = full ? 1 : 0.42;
-      for (let row = 0; row < block.rows; row++) {
-        if (kept.has(row) !== full) continue;
-        const y = snap(MARGIN.top + at(row));
-        for (let key = row; ; key = block.parents[key]) {
-          pen.fillRect(snap(MARGIN.left + at(key)), y, size, size);
-          if (key === 0) break;
-        }
+  cellsOf(block) {
+    const found = [];
+    for (let row = 0; row < block.rows; row++) {
+      for (let key = row; ; key = block.parents[key]) {
+        found.push({ style: `--o: ${colourOf(block)}`, "fill-opacity": block.keep.includes(row) ? 1 : 0.42, d: this.grid.square(block.first + row, block.first + key) });
+        if (key === 0) break;
       }
     }
-    pen.globalAlpha = 1;
-    pen.strokeStyle = colour;
-    pen.lineWidth = block.own ? 2 : 1;
-    const side = Math.max(2, block.rows * cell);
-    pen.strokeRect(MARGIN.left + at(0), MARGIN.top + at(0), side, side);
+    return found;
   }
 
   words() {
@@ -133,7 +120,7 @@ class BatchPanel extends Panel {
     for (const block of this.blocks) {
       const row = html("tr", block.own ? "is-own" : "", body);
       const name = html("th", { scope: "row" }, row);
-      html("i", "cp-batch-sign", name).style.background = this.colour(block);
+      html("i", "cp-batch-sign", name).style.background = colourOf(block);
       name.append(named(block));
       html("td", "", row, String(block.rows));
       html("td", "", row, String(block.keep.length));
@@ -146,11 +133,11 @@ class BatchPanel extends Panel {
   }
 
   blockAt(event) {
-    const [x, y] = placeIn(this.over, event).map((place, axis) => place - (axis ? MARGIN.top : MARGIN.left));
-    const row = Math.floor(y / this.cell);
-    const inside = this.shared && x >= 0 && x < this.side && row >= 0 && row < this.rows;
-    const block = inside ? this.blocks.find(({ first, rows }) => row < first + rows) : null;
-    return block && { block, row: row - block.first, x: x + MARGIN.left, y: y + MARGIN.top };
+    const [x, y] = placeIn(this.canvas, event);
+    const cell = this.shared && this.grid.find(x, y);
+    if (!cell || cell.column < 0) return null;
+    const block = this.blocks.find(({ first, rows }) => cell.row < first + rows);
+    return { block, row: cell.row - block.first, x, y };
   }
 
   nodeAt(event) {
@@ -168,16 +155,10 @@ class BatchPanel extends Panel {
   // The selected node's row, in the run's own block.
   select({ node }) {
     if (!this.shared) return;
-    const pen = freshPen(this.over, this.width, this.height);
+    const { left, top, side, cell } = this.grid;
     const own = this.blocks.find((block) => block.own);
-    if (node === null || !own || node >= own.rows) return;
-    pen.fillStyle = colourOf(this.host, "--ink");
-    pen.globalAlpha = 0.3;
-    pen.fillRect(MARGIN.left, MARGIN.top + (own.first + node) * this.cell, this.side, Math.max(2, this.cell));
-  }
-
-  svg() {
-    return this.shared && drawnAsSvg(this.width, this.height, colourOf(this.host, "--panel"), (pen) => this.drawSheet(pen));
+    const there = node !== null && own && node < own.rows;
+    put(this.lit, { d: there ? box(left, top + (own.first + node) * cell, side, Math.max(2, cell)) : "" });
   }
 }
 

@@ -2,7 +2,6 @@
 
 import { button, html, inTurn, put, sparing, svg, write } from "./ink.js";
 import { Panel, placeIn } from "./panel.js";
-import { stillOfSvg } from "../stage/picture.js";
 import { usedOf } from "../stage/round.js";
 import { define } from "../stage/stage.js";
 
@@ -48,7 +47,7 @@ class BudgetPanel extends Panel {
     this.head = html("div", "cp-budget-said", host);
     this.back = button(this.head, "as it was run", "Show the tree as it was run", () => stage.tune(null));
     this.said = html("p", { role: "status" }, this.head);
-    this.canvas = svg("svg", { class: "cp-svg", role: "slider", tabindex: 0, "aria-label": "Node budget to try out", "aria-valuemin": 0, "aria-valuemax": MOST }, host);
+    this.sheet({ role: "slider", tabindex: 0, "aria-label": "Node budget to try out", "aria-valuemin": 0, "aria-valuemax": MOST });
     this.look = inTurn(() => this.ask());
     const later = sparing(() => this.look(), LOOK_MS);
     for (const event of ["value", "compared", "state"]) stage.on(event, later);
@@ -116,7 +115,8 @@ class BudgetPanel extends Panel {
     const points = [...stage.kept.filter(({ run }) => !pinned.has(run)), this.own(header), ...pins];
     this.back.hidden = stage.tried === null;
     write(this.said, this.words()); // first: the drawings begin below it
-    put(this.canvas, { width: this.width, height: this.height, "aria-valuenow": this.chosen, "aria-valuetext": this.words() });
+    this.setSize(this.width, this.height);
+    put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": this.words() });
     this.canvas.replaceChildren();
     PLOTS.forEach(([name, label, plain], place) => this.plot({ name, label, plain: plain || this.plainSpeed(), place }, points));
     this.marker();
@@ -186,10 +186,6 @@ class BudgetPanel extends Panel {
     const error = tuneError || (found && found.error);
     put(this.said, { title: found && found.withheld ? found.withheld : null });
     return error || `${seen}${found && found.tau && chosen >= 1 ? predictedWords(found, chosen) : ""}`;
-  }
-
-  svg() {
-    return this.round ? stillOfSvg(this.canvas) : null;
   }
 }
 

@@ -1,8 +1,7 @@
 // The cache's rows on a strip: where each is drawn, and their fates in words.
 
-import { clip, MONO, Pool, put, short, svg, textWidth, write } from "./ink.js";
+import { box, clip, joinPaths, MONO, Pool, put, short, svg, textWidth } from "./ink.js";
 import { Panel, placeIn } from "./panel.js";
-import { stillOfSvg } from "../stage/picture.js";
 import { define } from "../stage/stage.js";
 
 const KEPT = { least: 9, share: 0.6 }; // a kept slot's width and what all of them may take, where slots are narrow
@@ -41,34 +40,28 @@ const LOW = { height: 23, least: 84, most: 168, foot: 32, footWithBonus: 50 };
 const CELL = { most: 58 };
 const NUMBER_ROOM = 17; // pixels between two row numbers
 
-function box(x, y, width, height) {
-  return `M${x},${y}h${width}v${height}h${-width}Z`;
-}
-
 class CachePanel extends Panel {
   constructor(host, stage) {
     super(host, stage, "cache", "KV cache");
-    this.canvas = svg("svg", { class: "cp-svg", role: "img" }, host);
-    const pool = (tag, parent) => new Pool(svg("g", {}, parent), () => svg(tag));
-    this.slots = pool("path", this.canvas);
+    this.sheet({ role: "img" });
+    this.slots = new Pool(this.canvas, "path");
     this.moved = svg("g", { class: "cp-moved" }, this.canvas);
-    this.moves = pool("path", this.moved);
-    this.cells = pool("rect", this.moved);
-    this.texts = pool("text", this.canvas);
+    this.moves = new Pool(this.moved, "path");
+    this.cells = new Pool(this.moved, "rect", { height: LOW.height, rx: 3 });
+    this.texts = new Pool(this.canvas, "text");
     this.mark = svg("path", { class: "cp-slot-mark" }, this.canvas);
     this.listen(this.canvas);
   }
 
   draw(round) {
     const fresh = round !== this.round;
-    this.canvas.style.display = round ? "" : "none";
     if (!this.begin(round, "Here you see which cache rows stay after a verify pass.")) return;
     this.measure();
-    for (const pool of [this.slots, this.moves, this.cells, this.texts]) pool.begin();
+    this.words = [];
     this.drawSlots();
     this.drawKept();
     this.drawWords();
-    for (const pool of [this.slots, this.moves, this.cells, this.texts]) pool.end();
+    this.texts.fill(this.words);
     this.select(this.stage.selection);
     if (fresh && this.stage.animate && !this.stage.reducedMotion) this.slide();
   }
@@ -85,61 +78,51 @@ class CachePanel extends Panel {
     this.edges = strip.edges;
     this.uneven = strip.uneven;
     this.cell = Math.min(CELL.most, (width - this.x - LEFT) / Math.max(1, this.round.keep.length));
-    put(this.canvas, { width, height, viewBox: `0 0 ${width} ${height}` });
+    this.setSize(width, height);
   }
 
-  text(words, x, y, className) {
-    write(put(this.texts.take(), { x: x.toFixed(1), y: y.toFixed(1), class: className }), words);
+  text(text, x, y, look) {
+    this.words.push({ text, x: x.toFixed(1), y: y.toFixed(1), class: look });
   }
 
-  // All slots of one kind are one path: a strip of a thousand slots is a handful of elements.
   drawSlots() {
     const { round, edges } = this;
-    const kinds = new Map();
-    for (let node = 0; node < round.n; node++) {
-      const kept = round.kept.has(node);
-      const slot = edges[node + 1] - edges[node];
-      const inset = slot >= 4 ? 0.5 : 0;
-      const key = `${kept ? "is-kept" : "is-dropped"} o-${round.origin(node)}`;
-      const left = (this.x + edges[node] + inset).toFixed(2);
-      const shape = box(left, TOP.y, Math.max(slot - 2 * inset, 0.3).toFixed(2), TOP.height);
-      kinds.set(key, (kinds.get(key) || "") + shape);
-    }
-    const order = [...kinds.keys()].sort((one) => (one.startsWith("is-dropped") ? -1 : 1));
-    for (const strip of [TOP, this.low]) {
-      put(this.slots.take(), { class: "cp-slot is-prefix", d: box(LEFT, strip.y, PREFIX, strip.height) });
-    }
-    for (const key of order) put(this.slots.take(), { class: `cp-slot ${key}`, d: kinds.get(key) });
+    const slot = (node) => {
+      const wide = edges[node + 1] - edges[node];
+      const inset = wide >= 4 ? 0.5 : 0;
+      return { class: `cp-slot ${round.kept.has(node) ? "is-kept" : "is-dropped"} o-${round.origin(node)}`,
+        d: box((this.x + edges[node] + inset).toFixed(2), TOP.y, Math.max(wide - 2 * inset, 0.3).toFixed(2), TOP.height) };
+    };
+    const [kept, dropped] = [true, false].map((is) => Array.from(round.tokens.keys()).filter((node) => round.kept.has(node) === is));
     const end = this.x + round.keep.length * this.cell;
     const free = Math.max(0, Math.min(this.width - LEFT, this.x + edges[round.n]) - end);
-    const rest = free > 6 ? box(end + 2, this.low.y, free - 2, LOW.height) : "";
-    put(this.slots.take(), { class: "cp-slot is-free", d: rest });
+    this.slots.fill([
+      ...[TOP, this.low].map(({ y, height }) => ({ class: "cp-slot is-prefix", d: box(LEFT, y, PREFIX, height) })),
+      ...joinPaths([...dropped, ...kept].map(slot)),
+      { class: "cp-slot is-free", d: free > 6 ? box(end + 2, this.low.y, free - 2, LOW.height) : "" }]);
   }
 
   drawKept() {
-    const { round, cell } = this;
+    const { round, cell, edges, low } = this;
+    const kept = round.keep.map((node, place) => ({
+      node, look: `o-${round.origin(node)}`, still: node === place,
+      from: this.x + (edges[node] + edges[node + 1]) / 2, to: this.x + (place + 0.5) * cell }));
+    const bend = (TOP.y + TOP.height + low.y) / 2;
+    this.moves.fill(kept.map(({ look, still, from, to }) => ({
+      class: `cp-move ${look} ${still ? "is-still" : ""}`,
+      d: `M${from},${TOP.y + TOP.height + 1}C${from},${bend} ${to},${bend} ${to},${low.y - 2}` })));
+    this.cells.fill(kept.map(({ look, to }) => ({
+      class: `cp-slot is-kept ${look}`, x: (to - cell / 2 + 1).toFixed(1), y: low.y, width: Math.max(1, cell - 2).toFixed(1) })));
     let last = -Infinity;
-    round.keep.forEach((node, place) => {
-      const from = this.x + (this.edges[node] + this.edges[node + 1]) / 2;
-      const to = this.x + (place + 0.5) * cell;
-      const still = node === place;
-      const origin = round.origin(node);
-      const bend = (TOP.y + TOP.height + this.low.y) / 2;
-      put(this.moves.take(), {
-        class: `cp-move o-${origin} ${still ? "is-still" : ""}`,
-        d: `M${from},${TOP.y + TOP.height + 1}C${from},${bend} ${to},${bend} ${to},${this.low.y - 2}` });
-      put(this.cells.take(), {
-        class: `cp-slot is-kept o-${origin}`, x: (to - cell / 2 + 1).toFixed(1), y: this.low.y,
-        width: Math.max(1, cell - 2).toFixed(1), height: LOW.height, rx: 3 });
+    for (const { node, still, from, to } of kept) {
       const token = short(round.show(round.tokens[node]), cell - 4, `10.5px ${MONO}`);
-      if (token) this.text(token, to, this.low.y + 16, "cp-slot-token is-mid");
+      if (token) this.text(token, to, low.y + 16, "cp-slot-token is-mid");
       const tight = textWidth(String(node), "700 10px system-ui, sans-serif") > cell - 2 ? "is-tight" : "";
-      this.text(String(node), to, this.low.y + LOW.height + 13, `cp-slot-number is-mid ${tight} ${still ? "" : "is-moved"}`);
-      if (from - last >= NUMBER_ROOM) {
-        this.text(String(node), from, TOP.y - 5, "cp-slot-number is-mid");
-        last = from;
-      }
-    });
+      this.text(String(node), to, low.y + LOW.height + 13, `cp-slot-number is-mid ${tight} ${still ? "" : "is-moved"}`);
+      if (from - last < NUMBER_ROOM) continue;
+      this.text(String(node), from, TOP.y - 5, "cp-slot-number is-mid");
+      last = from;
+    }
   }
 
   drawWords() {
@@ -165,10 +148,9 @@ class CachePanel extends Panel {
     const last = this.stage.value.end && this.stage.value.end.reason === "stop" && round === this.stage.rounds.at(-1);
     const next = last ? "ends the text: it needs no slot" : "has no slot yet: it is the next root";
     if (this.roomy) this.text(`◆ ${bonus} ${next}`, LEFT, y + 17, "cp-strip-size");
-    this.canvas.setAttribute("aria-label",
-      `Cache of round ${round.index + 1}: ${round.start} slots before, ${after} after verify, `
+    put(this.canvas, { "aria-label": `Cache of round ${round.index + 1}: ${round.start} slots before, ${after} after verify, `
       + `${round.start + kept} after keep; kept rows ${round.keep.join(", ")}; `
-      + rowWords(still, kept - still, round.n - kept, false) + replayed);
+      + rowWords(still, kept - still, round.n - kept, false) + replayed });
   }
 
   slide() {
@@ -202,19 +184,11 @@ class CachePanel extends Panel {
 
   select({ node }) {
     const { round } = this;
-    if (!round || node === null || node >= round.n) {
-      this.mark.setAttribute("d", "");
-      return;
-    }
+    const there = round && node !== null && node < round.n;
+    const place = there ? round.keep.indexOf(node) : -1;
     const around = (x, width, strip) => box(x - 1, strip.y - 2, width + 2, strip.height + 4);
-    const place = round.keep.indexOf(node);
-    const slot = Math.max(3, this.edges[node + 1] - this.edges[node]);
-    this.mark.setAttribute("d", around(this.x + this.edges[node], slot, TOP)
-      + (place < 0 ? "" : around(this.x + place * this.cell, this.cell, this.low)));
-  }
-
-  svg() {
-    return this.round ? stillOfSvg(this.canvas) : null;
+    const top = there ? around(this.x + this.edges[node], Math.max(3, this.edges[node + 1] - this.edges[node]), TOP) : "";
+    put(this.mark, { d: place < 0 ? top : top + around(this.x + place * this.cell, this.cell, this.low) });
   }
 }
 

@@ -51,34 +51,41 @@ export function write(element, text) {
   return element;
 }
 
-// Elements of one kind under one parent. A draw takes as many as it needs; the rest leaves the document.
+// Elements of one kind in a layer of their own, one for each row: its attributes, and the text that it says, if any. The rows
+// of a pool name the same attributes. What is not needed leaves the document and is used again.
 export class Pool {
-  constructor(parent, make) {
-    this.parent = parent;
-    this.make = make;
+  constructor(parent, tag, attributes, layer) {
+    this.layer = svg("g", { role: "presentation", ...layer }, parent);
+    this.make = () => svg(tag, attributes);
     this.items = [];
-    this.used = 0;
     this.shown = 0;
   }
 
-  begin() {
-    this.used = 0;
-  }
-
-  take() {
-    if (this.used === this.items.length) this.items.push(this.make());
-    const item = this.items[this.used++];
-    if (this.used > this.shown) {
-      this.parent.append(item);
-      this.shown = this.used;
-    }
-    return item;
-  }
-
-  end() {
-    while (this.shown > this.used) this.items[--this.shown].remove();
+  fill(rows) {
+    while (this.items.length < rows.length) this.items.push(this.make());
+    rows.forEach(({ text, ...attributes }, place) => {
+      const item = put(this.items[place], attributes);
+      if (text !== undefined) write(item, text);
+    });
+    this.layer.append(...this.items.slice(this.shown, rows.length));
+    for (const item of this.items.slice(rows.length, this.shown)) item.remove();
+    this.shown = rows.length;
   }
 }
+
+// Rows of paths, those that look alike as one: a thousand nodes are then some twenty paths.
+export function joinPaths(rows) {
+  const looks = new Map();
+  for (const { d, ...look } of rows) {
+    const key = Object.values(look).join(" ");
+    if (!looks.has(key)) looks.set(key, { ...look, d: "" });
+    looks.get(key).d += d;
+  }
+  return [...looks.values()];
+}
+
+// A rectangle as a part of a path.
+export const box = (x, y, width, height) => `M${x},${y}h${width}v${height}h${-width}z`;
 
 export function textWidth(text, font) {
   const key = font + "|" + text;

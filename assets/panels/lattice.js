@@ -113,7 +113,7 @@ export function changeWords(candidate, changes, show) {
 // The least width in which a lattice of that many depths can be read.
 export const leastWidth = (depths) => SLOT.least * (depths + 1);
 
-// Draws a lattice on a marginals sheet, and leaves a hit for each candidate.
+// Draws a lattice on the marginals' sheet, and leaves a hit for each candidate.
 export class LatticeDrawing {
   constructor(sheet, draft, drafter, origin) {
     const { root, columns, path } = columnsOf(draft, drafter, sheet.round);
@@ -154,35 +154,27 @@ export class LatticeDrawing {
   }
 
   line({ from, to, chance, lit, kept }) {
-    const { pen, colours } = this.sheet;
     const [start, end] = [this.placed.get(from), this.placed.get(to)];
-    pen.globalAlpha = kept ? 1 : lit ? 0.35 + 0.5 * chance : 0.1 + 0.3 * chance;
-    pen.strokeStyle = colours[kept ? "--ink" : lit ? ORIGIN[this.origin] : "--quiet"];
-    pen.lineWidth = kept ? 2.4 : 0.7 + (lit ? 1.6 : 1) * chance;
-    pen.beginPath();
-    pen.moveTo(start.x + start.width, start.y + start.height / 2);
-    pen.lineTo(end.x, end.y + end.height / 2);
-    pen.stroke();
-    pen.globalAlpha = 1;
+    const colour = kept ? "--ink" : lit ? ORIGIN[this.origin] : "--quiet";
+    const alpha = kept ? 1 : lit ? 0.35 + 0.5 * chance : 0.1 + 0.3 * chance;
+    const d = `M${start.x + start.width},${start.y + start.height / 2}L${end.x},${end.y + end.height / 2}`;
+    this.sheet.line(d, colour, alpha, kept ? 2.4 : 0.7 + (lit ? 1.6 : 1) * chance);
   }
 
   cell(candidate, { x, y, width, height }) {
     const { sheet, root } = this;
-    const { round, pen, colours } = sheet;
+    const { round } = sheet;
     const [origin, alpha] = candidate === root ? ["root", 0.25] : [this.origin, 0.05 + 0.8 * candidate.mass];
     const drafted = candidate.node !== null;
     const kept = drafted && round.kept.has(candidate.node);
     const font = `${Math.max(9, Math.min(12, Math.round(width / 3.4)))}px ${MONO}`;
     sheet.box(x, y + 0.5, width, height - 1, "--panel", 1);
     sheet.box(x, y + 0.5, width, height - 1, ORIGIN[origin], alpha);
-    if (drafted) {
-      Object.assign(pen, { strokeStyle: colours["--ink"], lineWidth: kept ? 1.8 : 0.9 });
-      pen.strokeRect(x, y + 1, width, height - 2);
-    }
+    if (drafted) sheet.box(x, y + 1, width, height - 2, "--panel", 0, kept ? 1.8 : 0.9);
     const tone = sheet.shade.inverts(origin, alpha) ? "--panel" : drafted ? "--ink" : "--quiet";
     const tick = kept && candidate !== root && width > 34 ? 9 : 0;
-    sheet.text(short(round.show(candidate.token), width - 5 - tick, font), x + 3, y + height / 2 + 3.5, tone, "left", font);
-    if (tick) sheet.text("✓", x + width - 2, y + height / 2 + 3.5, tone, "right", `700 10px ${MONO}`);
+    sheet.text(short(round.show(candidate.token), width - 5 - tick, font), x + 3, y + height / 2 + 3.5, tone, "start", font);
+    if (tick) sheet.text("✓", x + width - 2, y + height / 2 + 3.5, tone, "end", `700 10px ${MONO}`);
   }
 
   // The depth over a column, and under it how much of the probability lies outside.
@@ -195,8 +187,8 @@ export class LatticeDrawing {
     const rest = Math.max(0, 1 - column.reduce((sum, { mass }) => sum + mass, 0));
     const entropy = column.reduce((sum, { mass }) => sum + part(mass), part(rest));
     const middle = x + (slot * SLOT.cell) / 2;
-    sheet.text(String(depth + 1), middle, SLOT.top - 5, "--quiet", "center");
-    sheet.text(`+${Math.round(100 * outside)}%`, middle, y + 12, "--quiet", "center");
+    sheet.text(String(depth + 1), middle, SLOT.top - 5, "--quiet", "middle");
+    sheet.text(`+${Math.round(100 * outside)}%`, middle, y + 12, "--quiet", "middle");
     sheet.hits.push({ x, y, width: slot * SLOT.cell, height: SLOT.foot, node: null, lines: () => [
       `depth ${depth + 1}`, `${probability(outside)} of the probability lies outside the guesses shown`,
       `entropy H at least ${nats(entropy)} nats (all that was not recorded counted as one token)`] });

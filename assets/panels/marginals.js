@@ -1,9 +1,9 @@
 // Reading a drafter's lattice beside the tree it became: which cells are nodes.
 
-import { clip, html, MONO, nats, ORIGIN, probability, put, short, svg, textWidth } from "./ink.js";
+import { box, clip, MONO, nats, ORIGIN, Pool, probability, put, short, svg, textWidth } from "./ink.js";
 import { LatticeDrawing, leastWidth, standsFor } from "./lattice.js";
 import { Panel, placeIn } from "./panel.js";
-import { drawnAsSvg, freshPen, onTheme, palette, Shade } from "./pen.js";
+import { onTheme, Shade } from "./pen.js";
 import { define } from "../stage/stage.js";
 
 // For every cell of a lattice of marginals the node that stands for it.
@@ -51,52 +51,80 @@ export function columnEdges(width, count) {
   return edges;
 }
 
-// The drawing of the marginals, on a canvas or an SVG pen, and the places that react to the pointer.
 const GUTTER = { left: 20, right: 78, gap: 14, head: 26, ranks: 15, foot: 4 };
 const ROW = { least: 11, most: 26 };
 const SANS = "system-ui, sans-serif";
 const NAME_FONT = `600 12px ${SANS}`;
 const ORIGINS = ["drafter1", "drafter2"];
 
-export class MarginalsSheet {
-  constructor() {
-    this.hits = [];
+// What each drafter proposes for every depth: a heat map of depth against rank, the tree's own cells outlined; or columns
+// of candidates, joined by ink, where a guess depends on the one before it.
+class MarginalsPanel extends Panel {
+  constructor(host, stage) {
+    super(host, stage, "marginals", "Marginals");
+    this.hits = []; // the places that react to the pointer
+    this.sheet({ role: "img" });
+    this.drawing = svg("g", { class: "cp-drawing" }, this.canvas);
+    this.lines = new Pool(this.drawing, "path");
+    this.boxes = new Pool(this.drawing, "rect");
+    this.texts = new Pool(this.drawing, "text");
+    this.frontier = svg("path", { class: "cp-frontier" }, this.drawing);
+    this.ring = svg("path", { class: "cp-cell-ring" }, this.canvas);
+    this.change = svg("g", { class: "cp-change" }, this.canvas); // what a focused candidate changes in the next column
+    put(this.tip.box, { role: "status" });
+    onTheme(() => this.draw(this.round)); // a text's colour depends on the tint under it
+    this.listen(this.canvas);
+    this.canvas.addEventListener("focus", () => this.canvas.matches(":focus-visible") && this.light(this.first()));
+    this.canvas.addEventListener("blur", () => this.leave());
+    this.canvas.addEventListener("keydown", (event) => this.walk(event));
   }
 
-  measure(round, host) {
-    const deepest = Math.max(...round.drafts.map((draft) => draft.depth));
+  draw(round) {
+    const there = this.begin(round, "Here you see what the drafters propose for each position.");
+    const bare = !there || !round.drafts.length;
+    this.seen(!bare);
+    this.light(null);
+    if (there && bare && !round.engine) this.empty.say("No drafter", "In plain decoding the target writes alone, one token a pass.");
+    if (!bare) this.paint(round.drafts);
+    this.select(this.stage.selection);
+  }
+
+  paint(drafts) {
+    this.measure(drafts);
+    this.shade = new Shade(this.host);
+    this.hits = [];
+    this.edges = "";
+    this.rows = { lines: [], boxes: [], texts: [] };
+    const wide = (this.width - GUTTER.gap * (drafts.length + 1)) / drafts.length;
+    drafts.forEach((draft, drafter) => this.drawDrafter(draft, drafter, GUTTER.gap + drafter * (wide + GUTTER.gap), wide));
+    for (const [name, rows] of Object.entries(this.rows)) this[name].fill(rows);
+    put(this.frontier, { d: this.edges });
+    this.announce();
+  }
+
+  measure(drafts) {
+    const deepest = Math.max(...drafts.map((draft) => draft.depth));
     const around = GUTTER.head + GUTTER.ranks + GUTTER.foot;
-    const room = (host.clientHeight || 300) - around;
-    const least = Math.max(0, ...round.drafts.map((draft) => (draft.follow ? leastWidth(draft.depth) : 0)));
-    this.round = round;
-    this.width = Math.max(host.clientWidth || 480, (least && least + GUTTER.gap) * round.drafts.length);
+    const room = (this.host.clientHeight || 300) - around;
+    const least = Math.max(0, ...drafts.map((draft) => (draft.follow ? leastWidth(draft.depth) : 0)));
+    this.width = Math.max(this.host.clientWidth || 480, (least && least + GUTTER.gap) * drafts.length);
     this.row = Math.min(ROW.most, Math.max(ROW.least, Math.floor(room / deepest)));
     this.height = around + this.row * deepest;
     if (least) this.height = Math.max(this.height, room + around - 2);
-    this.colours = palette(host);
-    this.shade = new Shade(host);
+    this.setSize(this.width, this.height);
   }
 
-  paint(pen) {
-    const { drafts } = this.round;
-    this.pen = pen;
-    this.hits = [];
-    const wide = (this.width - GUTTER.gap * (drafts.length + 1)) / drafts.length;
-    drafts.forEach((draft, drafter) => this.drawDrafter(draft, drafter, GUTTER.gap + drafter * (wide + GUTTER.gap), wide));
+  text(text, x, y, colour, anchor, font = `10px ${SANS}`) {
+    this.rows.texts.push({ text, x: x.toFixed(1), y: y.toFixed(1), "text-anchor": anchor, style: `fill: var(${colour}); font: ${font}` });
   }
 
-  text(words, x, y, colour, align, font) {
-    this.pen.font = font || `10px ${SANS}`;
-    this.pen.fillStyle = this.colours[colour];
-    this.pen.textAlign = align || "start";
-    this.pen.fillText(words, x, y);
+  // `edge`: the width of its outline.
+  box(x, y, width, height, colour, alpha, edge = 0) {
+    this.rows.boxes.push({ x, y, width: Math.max(0, width), height, fill: `var(${colour})`, "fill-opacity": alpha, "stroke-width": edge });
   }
 
-  box(x, y, width, height, colour, alpha) {
-    this.pen.globalAlpha = alpha;
-    this.pen.fillStyle = this.colours[colour];
-    this.pen.fillRect(x, y, Math.max(0, width), height);
-    this.pen.globalAlpha = 1;
+  line(d, colour, alpha, width) {
+    this.rows.lines.push({ d, stroke: `var(${colour})`, "stroke-opacity": alpha, "stroke-width": width });
   }
 
   drawDrafter(draft, drafter, left, wide) {
@@ -121,10 +149,10 @@ export class MarginalsSheet {
     const y = GUTTER.head + 10;
     for (let rank = 0; rank < shown; rank++) {
       const middle = (edges[rank] + edges[rank + 1]) / 2;
-      if (edges[rank + 1] - edges[rank] >= 13) this.text(String(rank + 1), middle, y, "--quiet", "center");
+      if (edges[rank + 1] - edges[rank] >= 13) this.text(String(rank + 1), middle, y, "--quiet", "middle");
     }
-    this.text("rest", edges[shown] + 22, y, "--quiet", "center");
-    this.text("H ≥", right, y, "--quiet", "right");
+    this.text("rest", edges[shown] + 22, y, "--quiet", "middle");
+    this.text("H ≥", right, y, "--quiet", "end");
   }
 
   drawTitle(drafter, left, wide) {
@@ -137,14 +165,14 @@ export class MarginalsSheet {
     const free = wide - bar - (scored ? 76 : 16);
     const verified = !routed ? "" : free > textWidth(name, NAME_FONT) + 76 ? "✓ verified" : "✓";
     this.box(left, 7, 9, 9, colour, 1);
-    this.text(clip(name, free - (routed ? 16 : 0), NAME_FONT), left + 14, 16, "--ink", "left", NAME_FONT);
+    this.text(clip(name, free - (routed ? 16 : 0), NAME_FONT), left + 14, 16, "--ink", "start", NAME_FONT);
     if (!scored) return;
     const end = left + wide;
     const words = `μ${"₁₂"[drafter]} ${probability(round.scores[drafter])}`;
     this.box(end - bar, 8, bar, 8, "--line", 0.7);
     this.box(end - bar, 8, bar * Math.min(1, round.scores[drafter]), 8, colour, 1);
-    this.text(words, end - bar - 6, 16, "--ink", "right", `11px ${SANS}`);
-    if (verified) this.text(verified, end - bar - 60, 16, colour, "right", `600 11px ${SANS}`);
+    this.text(words, end - bar - 6, 16, "--ink", "end", `11px ${SANS}`);
+    if (verified) this.text(verified, end - bar - 60, 16, colour, "end", `600 11px ${SANS}`);
     this.hits.push({ x: end - bar - 60, y: 2, width: bar + 60, height: 18, node: null, lines: () => [
       `μ${"₁₂"[drafter]} = ${round.scores[drafter].toFixed(4)}`,
       "mean path probability of this drafter's nodes: how sure it is"] });
@@ -156,7 +184,7 @@ export class MarginalsSheet {
     const y = GUTTER.head + GUTTER.ranks + depth * this.row;
     const line = y + this.row / 2 + 3.5;
     const used = [];
-    this.text(String(depth + 1), left + GUTTER.left - 5, line, "--quiet", "right");
+    this.text(String(depth + 1), left + GUTTER.left - 5, line, "--quiet", "end");
     for (let rank = 0; rank < shown; rank++) {
       const id = draft.tokens[start + rank];
       const node = cells.get(`${depth} ${id}`) ?? null;
@@ -169,8 +197,8 @@ export class MarginalsSheet {
     const right = edges[shown];
     this.box(right + 4, y + 1, 36, this.row - 2, "--line", 0.5);
     this.box(right + 4, y + 1, 36 * Math.min(1, rest), this.row - 2, "--quiet", 0.4);
-    this.text(`${Math.round(rest * 100)}%`, right + 22, line, "--ink", "center");
-    this.text(nats(entropy), left + wide, line, "--ink", "right");
+    this.text(`${Math.round(rest * 100)}%`, right + 22, line, "--ink", "middle");
+    this.text(nats(entropy), left + wide, line, "--ink", "end");
     this.hits.push({ x: right + 2, y, width: left + wide - right, height: this.row, node: null, lines: () => [
       `depth ${depth + 1}`, `${probability(rest)} of the probability lies outside these ${shown} ranks`,
       `entropy H at least ${nats(entropy)} nats (all that no rank shows counted as one token)`] });
@@ -187,9 +215,9 @@ export class MarginalsSheet {
     const line = hit.y + hit.height / 2 + 3.5;
     this.box(hit.x + 0.5, hit.y + 0.5, hit.width - 1, hit.height - 1, ORIGIN[ORIGINS[hit.drafter]], alpha);
     const text = room > 9 ? short(this.round.show(hit.id), room, font) : "";
-    if (text) this.text(text, hit.x + 4, line, tone, "left", font);
+    if (text) this.text(text, hit.x + 4, line, tone, "start", font);
     const sign = inverse ? "--panel" : "--ink";
-    if (kept) this.text("✓", hit.x + hit.width - 3, line, sign, "right", `700 10.5px ${MONO}`);
+    if (kept) this.text("✓", hit.x + hit.width - 3, line, sign, "end", `700 10.5px ${MONO}`);
   }
 
   words(hit) {
@@ -203,79 +231,34 @@ export class MarginalsSheet {
   drawFrontier(used, edges) {
     const top = GUTTER.head + GUTTER.ranks;
     const is = (depth, rank) => Boolean(used[depth] && used[depth][rank]);
-    const line = (x, y, right, down) => {
-      this.pen.moveTo(x, y);
-      this.pen.lineTo(right, down);
-    };
-    Object.assign(this.pen, { strokeStyle: this.colours["--ink"], lineWidth: 1.6, lineCap: "square" });
-    this.pen.beginPath();
-    for (let depth = 0; depth < used.length; depth++) {
-      const [y, low] = [top + depth * this.row, top + (depth + 1) * this.row];
-      for (let rank = 0; rank < used[depth].length; rank++) {
-        if (!is(depth, rank)) continue;
-        const [x, right] = [edges[rank], edges[rank + 1]];
-        if (!is(depth - 1, rank)) line(x, y, right, y);
-        if (!is(depth + 1, rank)) line(x, low, right, low);
-        if (!is(depth, rank - 1)) line(x, y, x, low);
-        if (!is(depth, rank + 1)) line(right, y, right, low);
-      }
-    }
-    this.pen.stroke();
-  }
-}
-
-// What each drafter proposes for every depth: a heat map of depth against rank, the tree's own cells outlined; or columns
-// of candidates, joined by ink, where a guess depends on the one before it.
-class MarginalsPanel extends Panel {
-  constructor(host, stage) {
-    super(host, stage, "marginals", "Marginals");
-    this.drawing = new MarginalsSheet();
-    this.sheet = html("canvas", { class: "cp-sheet", role: "img" }, host);
-    this.marks = svg("svg", { class: "cp-over", "aria-hidden": "true" }, host);
-    this.ring = svg("path", { class: "cp-cell-ring" }, this.marks);
-    this.change = svg("g", {}, this.marks); // what a focused candidate changes in the next column
-    put(this.tip.box, { role: "status" });
-    onTheme(() => this.draw(this.round));
-    this.listen(this.sheet);
-    this.sheet.addEventListener("focus", () => this.sheet.matches(":focus-visible") && this.light(this.first()));
-    this.sheet.addEventListener("blur", () => this.leave());
-    this.sheet.addEventListener("keydown", (event) => this.walk(event));
-  }
-
-  draw(round) {
-    const there = this.begin(round, "Here you see what the drafters propose for each position.");
-    const bare = !there || !round.drafts.length;
-    this.sheet.hidden = bare;
-    this.light(null);
-    if (there && bare && !round.engine) this.empty.say("No drafter", "In plain decoding the target writes alone, one token a pass.");
-    if (!bare) {
-      this.drawing.measure(round, this.host);
-      const { width, height } = this.drawing;
-      put(this.marks, { width, height });
-      this.drawing.paint(freshPen(this.sheet, width, height));
-      this.announce();
-    }
-    this.select(this.stage.selection);
+    used.forEach((ranks, depth) => ranks.forEach((inside, rank) => {
+      if (!inside) return;
+      const [x, right, y, low] = [edges[rank], edges[rank + 1], top + depth * this.row, top + (depth + 1) * this.row];
+      if (!is(depth - 1, rank)) this.edges += `M${x},${y}H${right}`;
+      if (!is(depth + 1, rank)) this.edges += `M${x},${low}H${right}`;
+      if (!is(depth, rank - 1)) this.edges += `M${x},${y}V${low}`;
+      if (!is(depth, rank + 1)) this.edges += `M${right},${y}V${low}`;
+    }));
   }
 
   announce() {
     const size = (draft, drafter) => `drafter ${drafter + 1}: ${draft.depth} depths, ${draft.k} ranks`;
     const sizes = this.round.drafts.map(size);
-    const used = this.drawing.hits.filter((hit) => hit.node !== null).length;
+    const used = this.hits.filter((hit) => hit.node !== null).length;
     const walked = Boolean(this.first());
-    put(this.sheet, { role: walked ? "application" : "img", tabindex: walked ? 0 : null,
+    put(this.canvas, { role: walked ? "application" : "img", tabindex: walked ? 0 : null,
       "aria-label": `Marginals of round ${this.round.index + 1}; ${sizes.join("; ")}; ${used} cells shown are in the tree`
         + (walked ? "; arrow keys walk from guess to guess" : "") });
   }
 
   first() {
-    return this.drawing.hits.find(({ candidate }) => candidate) || null;
+    return this.hits.find(({ candidate }) => candidate) || null;
   }
 
   point(event) {
-    const [x, y] = placeIn(this.sheet, event);
+    const [x, y] = placeIn(this.canvas, event);
     const within = (one) => x >= one.x && x < one.x + one.width && y >= one.y && y < one.y + one.height;
-    const hit = this.drawing.hits.find(within) || null;
+    const hit = this.hits.find(within) || null;
     if (hit === this.over) return;
     this.light(hit, x);
     if (!hit) this.stage.hover(null);
@@ -285,7 +268,7 @@ class MarginalsPanel extends Panel {
   light(hit, x = hit && hit.x) {
     this.over = hit;
     const changes = hit && hit.candidate ? hit.drawing.focus(hit.candidate) : [];
-    this.sheet.classList.toggle("is-dimmed", changes.length > 0);
+    this.drawing.classList.toggle("is-dimmed", changes.length > 0);
     this.change.replaceChildren();
     changes.forEach((change) => this.drawChange(hit, change));
     if (!hit) {
@@ -300,8 +283,7 @@ class MarginalsPanel extends Panel {
 
   // One candidate of the next column: a bar as long as its probability after the focused one, a mark at its average.
   drawChange(from, { hit, own, average, to }) {
-    const { colours } = this.drawing;
-    const [y, colour] = [hit.y + hit.height / 2, colours[ORIGIN[ORIGINS[hit.drafter]]]];
+    const [y, colour] = [hit.y + hit.height / 2, `var(${ORIGIN[ORIGINS[hit.drafter]]})`];
     svg("path", { class: "cp-change-ink", d: `M${from.x + from.width},${from.y + from.height / 2}L${hit.x},${y}`,
       stroke: colour, "stroke-width": 0.8 + 3 * own, "stroke-opacity": 0.25 + 0.75 * own }, this.change);
     svg("rect", { class: "cp-change-cell", x: hit.x, y: hit.y + 1, width: hit.width, height: hit.height - 2 }, this.change);
@@ -336,15 +318,8 @@ class MarginalsPanel extends Panel {
     const there = round && node !== null && node > 0 && node < round.n;
     const same = (hit) => hit.depth === round.depths[node] - 1 && hit.id === round.tokens[node]
       && round.drafters[node] & (1 << hit.drafter);
-    const shapes = there ? this.drawing.hits.filter(same) : [];
-    const outline = (hit) => `M${hit.x},${hit.y}h${hit.width}v${hit.height}h${-hit.width}Z`;
-    this.ring.setAttribute("d", shapes.map(outline).join(""));
-  }
-
-  svg() {
-    if (this.sheet.hidden) return null;
-    const { width, height, colours } = this.drawing;
-    return drawnAsSvg(width, height, colours["--panel"], (pen) => this.drawing.paint(pen));
+    const shapes = there ? this.hits.filter(same) : [];
+    put(this.ring, { d: shapes.map(({ x, y, width, height }) => box(x, y, width, height)).join("") });
   }
 }
 

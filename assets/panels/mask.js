@@ -1,8 +1,7 @@
-// In which order the mask's rows stand, and the blocks that the order shows.
+// The ancestor mask of the verify pass: row = query, column = key, derived from the parents (paper 000, section 4).
 
-import { button, html, ORIGIN } from "./ink.js";
+import { box, button, html, joinPaths, Pool, put, svg } from "./ink.js";
 import { Panel, placeIn } from "./panel.js";
-import { colourOf, drawnAsSvg, freshPen, onTheme, palette } from "./pen.js";
 import { define } from "../stage/stage.js";
 
 export function depthFirst(round) {
@@ -29,7 +28,37 @@ export function blocksOf(round, order) {
   return pair ? blocks : [];
 }
 
-// The ancestor mask of the verify pass: row = query, column = key, derived from the parents (paper 000, section 4).
+// A square of cells in a room of so many pixels: of whole device pixels where a cell has three of them, so that all look
+// alike; and a cell is drawn with one at least, or a thin column would vanish among a thousand.
+export class Grid {
+  constructor(room, count, most) {
+    this.ratio = window.devicePixelRatio || 1;
+    const cell = (room * this.ratio) / count;
+    this.cell = Math.min(most, cell >= 3 ? Math.floor(cell) / this.ratio : Math.max(cell, 0.05) / this.ratio);
+    this.count = count;
+    this.side = this.cell * count;
+    this.left = this.top = 0;
+  }
+
+  at(left, top) {
+    return Object.assign(this, { left, top });
+  }
+
+  // Row and column at a place; a column left of the grid is negative. null beside it.
+  find(x, y) {
+    const [row, column] = [Math.floor((y - this.top) / this.cell), Math.floor((x - this.left) / this.cell)];
+    return row >= 0 && row < this.count && column < this.count ? { row, column } : null;
+  }
+
+  // The cell of a row and column as a part of a path.
+  square(row, column) {
+    const { cell, ratio } = this;
+    const snap = (value) => Math.round(value * ratio) / ratio;
+    const size = Math.max(1 / ratio, cell - (cell >= 5 ? 1 / ratio : 0));
+    return box(snap(this.left + column * cell), snap(this.top + row * cell), size, size);
+  }
+}
+
 const PREFIX = 15; // width in pixels of the column that stands for the whole prefix
 const GAP = 3;
 const MARGIN = { left: 10, top: 32, right: 10, bottom: 8 };
@@ -40,12 +69,18 @@ class MaskPanel extends Panel {
   constructor(host, stage) {
     super(host, stage, "mask");
     this.byDepth = false;
-    this.sheet = html("canvas", { class: "cp-canvas", role: "img" }, host);
-    this.over = html("canvas", { class: "cp-canvas", "aria-hidden": "true" }, host);
+    this.sheet({ role: "img" });
+    this.ground = svg("path", { class: "cp-mask-ground" }, this.canvas);
+    this.prefix = svg("path", { class: "cp-mask-prefix" }, this.canvas);
+    this.cells = new Pool(this.canvas, "path", {}, { class: "cp-mask-cells" });
+    this.frames = new Pool(this.canvas, "path");
+    this.texts = new Pool(this.canvas, "text");
+    this.cross = svg("path", { class: "cp-mask-cross" }, this.canvas);
+    this.lit = svg("path", { class: "cp-mask-lit" }, this.canvas);
+    this.lens = svg("g", { class: "cp-lens" }, this.canvas);
     this.bar = html("div", "cp-tools", host);
     this.orderButton = button(this.bar, "depth-first", "Order the rows depth-first instead of as in the pass", () => this.toggle());
-    this.listen(this.over);
-    onTheme(() => this.draw(this.round));
+    this.listen(this.canvas);
   }
 
   toggle() {
@@ -54,7 +89,7 @@ class MaskPanel extends Panel {
   }
 
   draw(round) {
-    this.sheet.hidden = this.over.hidden = this.bar.hidden = !round;
+    this.bar.hidden = !round;
     if (!this.begin(round, "Here you see which rows each row of the verify pass sees.")) return;
     this.orderButton.setAttribute("aria-pressed", String(this.byDepth));
     this.order = this.byDepth ? depthFirst(round) : Array.from(round.tokens.keys());
@@ -62,194 +97,127 @@ class MaskPanel extends Panel {
     this.order.forEach((node, place) => { this.place[node] = place; });
     this.blocks = blocksOf(round, this.order);
     this.measure();
-    this.drawSheet(freshPen(this.sheet, this.width, this.height));
+    this.drawCells();
+    this.drawBlocks();
+    this.texts.fill([...this.prefixWords(), ...this.blockNames(), ...this.numbers()]);
+    put(this.canvas, { "aria-label": this.words() });
     this.select(this.stage.selection);
   }
 
-  // A square of whole device pixels, so that cells of one size are drawn as one size.
   measure() {
-    const width = (this.width = this.host.clientWidth || 280);
-    const height = (this.height = this.host.clientHeight || 280);
-    this.ratio = window.devicePixelRatio || 1;
+    const [width, height] = [this.host.clientWidth || 280, this.host.clientHeight || 280];
     const room = Math.min(width - MARGIN.left - MARGIN.right - PREFIX - GAP, height - MARGIN.top - MARGIN.bottom);
-    const cell = (room * this.ratio) / this.round.n;
-    this.cell = Math.min(36, cell >= 3 ? Math.floor(cell) / this.ratio : Math.max(cell, 0.05) / this.ratio);
-    this.side = this.cell * this.round.n;
-    this.left = Math.max(MARGIN.left + PREFIX + GAP, Math.floor((width - this.side + PREFIX + GAP) / 2));
-    this.top = MARGIN.top;
-  }
-
-  drawSheet(pen) {
-    const colours = palette(this.host);
-    pen.globalAlpha = 0.28;
-    pen.fillStyle = colours["--line"];
-    pen.fillRect(this.left, this.top, this.side, this.side);
-    this.cells = this.drawCells(pen, colours);
-    this.drawPrefix(pen, colours);
-    this.drawNames(pen, colours);
-    this.drawNumbers(pen, colours);
-    this.sheet.setAttribute("aria-label", this.words());
+    this.grid = new Grid(room, this.round.n, 36);
+    const middle = Math.floor((width - this.grid.side + PREFIX + GAP) / 2);
+    const { left, top, side } = this.grid.at(Math.max(MARGIN.left + PREFIX + GAP, middle), MARGIN.top);
+    this.width = width;
+    this.setSize(width, height);
+    put(this.ground, { d: box(left, top, side, side) });
+    put(this.prefix, { d: box(left - GAP - PREFIX, top, PREFIX, side) });
   }
 
   words() {
     const { round } = this;
     const rows = (block) => `drafter ${block.mask} rows ${block.start} to ${block.end - 1}`;
     const blocks = this.blocks.map(rows).join(", ");
-    return `Ancestor mask of round ${round.index + 1}: ${round.n} by ${round.n}, ${this.cells} cells seen, `
+    const seen = round.depths.reduce((sum, depth) => sum + depth + 1, 0);
+    return `Ancestor mask of round ${round.index + 1}: ${round.n} by ${round.n}, ${seen} cells seen, `
       + `all rows see the prefix of ${round.start}${blocks ? `; blocks: ${blocks}` : ""}`;
   }
 
-  // Every pair (row, ancestor-or-self) as a rectangle of at least one device pixel: at a thousand nodes a thin
-  // column would otherwise vanish in the scaling.
-  drawCells(pen, colours) {
-    const { round, cell, ratio } = this;
-    const least = 1 / ratio;
-    const inset = cell >= 5 ? 1 / ratio : 0;
-    const size = Math.max(least, cell - inset);
-    const snap = (value) => Math.round(value * ratio) / ratio;
-    let count = 0;
-    for (const kept of [false, true]) {
-      pen.globalAlpha = kept ? 1 : cell < 2 ? 0.75 : 0.55;
-      for (const node of this.order) {
-        if (round.kept.has(node) !== kept) continue;
-        const y = snap(this.top + this.place[node] * cell);
-        for (let key = node; ; key = round.parents[key]) {
-          pen.fillStyle = colours[ORIGIN[round.origin(key)]];
-          pen.fillRect(snap(this.left + this.place[key] * cell), y, size, size);
-          count++;
-          if (key === 0) break;
-        }
-      }
-    }
-    pen.globalAlpha = 1;
-    return count;
+  // Every pair (row, ancestor-or-self); the rows that were kept in full colour, over the others.
+  drawCells() {
+    const { round, grid, place } = this;
+    const faint = grid.cell < 2 ? 0.75 : 0.55;
+    const cells = this.order.flatMap((node, row) => round.path(node).map((key) => ({
+      class: `o-${round.origin(key)}`, "fill-opacity": round.kept.has(node) ? 1 : faint, d: grid.square(row, place[key]) })));
+    this.cells.fill(joinPaths(cells).sort((one, other) => one["fill-opacity"] - other["fill-opacity"]));
   }
 
-  drawPrefix(pen, colours) {
-    const x = this.left - GAP - PREFIX;
-    pen.globalAlpha = 0.4;
-    pen.fillStyle = colours["--quiet"];
-    pen.fillRect(x, this.top, PREFIX, this.side);
-    pen.globalAlpha = 1;
-    pen.font = "10.5px system-ui, sans-serif";
-    pen.textBaseline = "alphabetic";
-    const words = `prefix (${this.round.start})${this.side > 170 ? ", seen by every row" : ""}`;
-    if (this.side < 76) {
-      pen.fillText(words, x, this.top + this.side + 14);
-      return;
-    }
-    pen.save();
-    pen.translate(x + PREFIX / 2 + 3.5, this.top + this.side / 2);
-    pen.rotate(-Math.PI / 2);
-    pen.textAlign = "center";
-    pen.fillStyle = colours["--ink"];
-    pen.fillText(words, 0, 0);
-    pen.restore();
+  drawBlocks() {
+    const { left, top, cell } = this.grid;
+    const frame = (look, rows, columns) => ({ class: `cp-mask-block ${look}`,
+      d: box(left + columns.start * cell, top + rows.start * cell, (columns.end - columns.start) * cell, (rows.end - rows.start) * cell) });
+    this.frames.fill(this.blocks.flatMap((block, number) => [
+      frame(`o-drafter${block.mask}`, block, block), frame("is-empty", block, this.blocks[1 - number])]));
   }
 
-  drawNames(pen, colours) {
-    const { blocks, cell } = this;
-    pen.lineWidth = 1.2;
-    blocks.forEach((block, number) => {
-      const start = this.left + block.start * cell;
-      const y = this.top + block.start * cell;
-      const size = (block.end - block.start) * cell;
-      const other = blocks[1 - number];
-      pen.strokeStyle = colours[block.mask === 1 ? "--drafter1" : "--drafter2"];
-      pen.strokeRect(start, y, size, size);
-      pen.setLineDash([3, 3]);
-      pen.strokeStyle = colours["--quiet"];
-      pen.strokeRect(this.left + other.start * cell, y, (other.end - other.start) * cell, size);
-      pen.setLineDash([]);
-      const high = y + Math.min(size * 0.28, size - 8);
-      this.name(pen, `M${"₁₂"[block.mask - 1]}`, start + size * 0.72, high, colours, true);
-      this.name(pen, "0", this.left + (other.start + other.end) * cell / 2, y + size / 2, colours, false);
+  prefixWords() {
+    const { left, top, side } = this.grid;
+    const text = `prefix (${this.round.start})${side > 170 ? ", seen by every row" : ""}`;
+    const [x, y] = [left - GAP - PREFIX / 2 + 3.5, top + side / 2];
+    if (side < 76) return [{ text, x: left - GAP - PREFIX, y: top + side + 14, class: "cp-mask-word", transform: null }];
+    return [{ text, x, y, class: "cp-mask-word is-mid", transform: `rotate(-90 ${x} ${y})` }];
+  }
+
+  blockNames() {
+    const { left, top, cell } = this.grid;
+    return this.blocks.flatMap((block, number) => {
+      const other = this.blocks[1 - number];
+      const [y, size] = [top + block.start * cell, (block.end - block.start) * cell];
+      return [
+        { text: `M${"₁₂"[block.mask - 1]}`, x: left + block.start * cell + size * 0.72, y: y + Math.min(size * 0.28, size - 8), class: "cp-mask-name is-mid", transform: null },
+        { text: "0", x: left + ((other.start + other.end) * cell) / 2, y: y + size / 2, class: "cp-mask-zero is-mid", transform: null }];
     });
-    pen.font = "10.5px system-ui, sans-serif";
-    pen.fillStyle = colours["--target"];
-    pen.fillText("root", this.left, this.top - 6);
   }
 
   // Row numbers in the verify pass, along the top up to the button and, where there is room, on the right.
-  drawNumbers(pen, colours) {
-    const { cell, left, order, side, top } = this;
+  numbers() {
+    const { cell, left, side, top } = this.grid;
     const step = 2 ** Math.max(0, Math.ceil(Math.log2(NUMBER_ROOM / cell)));
-    pen.fillStyle = colours["--quiet"];
-    for (let place = step; place < order.length; place += step) {
+    const rows = [{ text: "root", x: left, y: top - 6, class: "cp-mask-root", transform: null }];
+    const number = (place, x, y) => rows.push({ text: String(this.order[place]), x, y, class: "cp-mask-number", transform: null });
+    for (let place = step; place < this.order.length; place += step) {
       const middle = (place + 0.5) * cell;
-      if (middle > NUMBER_ROOM && left + middle + NUMBER_ROOM / 2 < this.bar.offsetLeft) pen.fillText(String(order[place]), left + middle - 3, top - 6);
-      if (left + side + NUMBER_ROOM < this.width) pen.fillText(String(order[place]), left + side + 4, top + middle + 3);
+      if (middle > NUMBER_ROOM && left + middle + NUMBER_ROOM / 2 < this.bar.offsetLeft) number(place, left + middle - 3, top - 6);
+      if (left + side + NUMBER_ROOM < this.width) number(place, left + side + 4, top + middle + 3);
     }
+    return rows;
   }
 
   // What is around the pointer, larger, in the corner that a mask leaves empty; or in the other one.
-  lens({ row, column, x, y }) {
+  drawLens({ row, column, x, y }) {
+    const { grid, order, round } = this;
     const side = LENS.margin + LENS.cells * LENS.cell;
-    if (this.cell > LENS.cell / 2 || (this.cell >= 2 && side > 0.6 * this.side)) return; // no need, or no room
-    const { order, round } = this;
-    const pen = this.over.getContext("2d");
-    const colours = palette(this.host);
-    const far = x > this.left + this.side - side - 20 && y < this.top + side + 20;
-    const [left, top] = [far ? 2 : this.left + this.side - side, this.top];
+    if (grid.cell > LENS.cell / 2 || (grid.cell >= 2 && side > 0.6 * grid.side)) return; // no need, or no room
+    const far = x > grid.left + grid.side - side - 20 && y < grid.top + side + 20;
+    const [left, top] = [far ? 2 : grid.left + grid.side - side, grid.top];
     const first = (place) => Math.max(0, Math.min(order.length - LENS.cells, place - (LENS.cells >> 1)));
     const [above, before] = [first(row), first(Math.max(0, column))];
-    pen.fillStyle = colours["--panel"];
-    pen.strokeStyle = colours["--line"];
-    pen.fillRect(left, top, side, side);
-    pen.strokeRect(left + 0.5, top + 0.5, side - 1, side - 1);
-    pen.font = "9px system-ui, sans-serif";
+    const square = (down, right) => box(left + LENS.margin + right * LENS.cell, top + LENS.margin + down * LENS.cell, LENS.cell - 1, LENS.cell - 1);
+    const say = (place, right, down) => { svg("text", { x: left + right, y: top + down }, this.lens).textContent = String(order[place]); };
+    svg("rect", { x: left + 0.5, y: top + 0.5, width: side - 1, height: side - 1 }, this.lens);
+    const cells = [];
     for (let down = 0; down < LENS.cells; down++) {
       const path = new Set(round.path(order[above + down]));
-      const at = top + LENS.margin + down * LENS.cell;
-      pen.globalAlpha = 1;
-      pen.fillStyle = colours["--quiet"];
-      pen.fillText(String(order[above + down]), left + 2, at + 10);
-      if (down % 2 === 0) pen.fillText(String(order[before + down]), left + LENS.margin + down * LENS.cell, top + 12);
+      say(above + down, 2, LENS.margin + down * LENS.cell + 10);
+      if (down % 2 === 0) say(before + down, LENS.margin + down * LENS.cell, 12);
       for (let right = 0; right < LENS.cells; right++) {
         const key = order[before + right];
-        pen.globalAlpha = path.has(key) ? 1 : 0.25;
-        pen.fillStyle = colours[path.has(key) ? ORIGIN[round.origin(key)] : "--line"];
-        pen.fillRect(left + LENS.margin + right * LENS.cell, at, LENS.cell - 1, LENS.cell - 1);
+        cells.push({ class: path.has(key) ? `o-${round.origin(key)}` : "is-unseen", d: square(down, right) });
       }
     }
-    pen.globalAlpha = 1;
-    pen.strokeStyle = colours["--ink"];
-    if (column >= 0) pen.strokeRect(left + LENS.margin + (column - before) * LENS.cell, top + LENS.margin + (row - above) * LENS.cell, LENS.cell - 1, LENS.cell - 1);
-  }
-
-  name(pen, text, x, y, colours, strong) {
-    pen.font = strong ? "600 15px system-ui, sans-serif" : "11px system-ui, sans-serif";
-    pen.textAlign = "center";
-    pen.textBaseline = "middle";
-    pen.fillStyle = colours[strong ? "--ink" : "--quiet"];
-    pen.fillText(text, x, y);
-    pen.textAlign = "start";
+    for (const look of joinPaths(cells)) svg("path", look, this.lens);
+    if (column >= 0) svg("path", { class: "is-here", d: square(row - above, column - before) }, this.lens);
   }
 
   // The selected node's row (what it sees) and column (what sees it), with the cells of both drawn over.
   select({ node }) {
-    if (!this.round) return;
-    const pen = freshPen(this.over, this.width, this.height);
-    if (node === null || node >= this.round.n) return;
-    const size = Math.max(1, this.cell);
-    const along = this.place[node] * this.cell;
-    pen.fillStyle = colourOf(this.host, "--accent");
-    pen.globalAlpha = 0.22;
-    pen.fillRect(this.left - GAP - PREFIX, this.top + along, this.side + PREFIX + GAP, size);
-    pen.fillRect(this.left + along, this.top, size, this.side);
-    pen.globalAlpha = 1;
-    for (const key of this.round.path(node)) {
-      pen.fillRect(this.left + this.place[key] * this.cell, this.top + along, size, size);
-    }
+    const { round, grid } = this;
+    const there = round && node !== null && node < round.n;
+    const along = there ? this.place[node] * grid.cell : 0;
+    const size = there ? Math.max(1, grid.cell) : 0;
+    put(this.cross, { d: there ? box(grid.left - GAP - PREFIX, grid.top + along, grid.side + PREFIX + GAP, size)
+      + box(grid.left + along, grid.top, size, grid.side) : "" });
+    put(this.lit, { d: there ? round.path(node).map((key) => box(grid.left + this.place[key] * grid.cell, grid.top + along, size, size)).join("") : "" });
+    this.lens.replaceChildren();
   }
 
+  // Row, column (-1: the prefix) and place under the pointer.
   at(event) {
-    const [x, y] = placeIn(this.over, event);
-    const [right, down] = [x - this.left, y - this.top];
-    const row = Math.floor(down / this.cell);
-    const column = right < 0 && right >= -PREFIX - GAP ? -1 : Math.floor(right / this.cell);
-    const inside = row >= 0 && row < this.round.n && column >= -1 && column < this.round.n && right < this.side;
-    return inside ? { row, column, x, y } : null;
+    const [x, y] = placeIn(this.canvas, event);
+    const cell = this.grid.find(x, y);
+    return cell && x >= this.grid.left - PREFIX - GAP ? { row: cell.row, column: Math.max(-1, cell.column), x, y } : null;
   }
 
   point(event) {
@@ -262,7 +230,7 @@ class MaskPanel extends Panel {
     const query = this.order[at.row];
     this.stage.hover(query);
     this.select(this.stage.selection);
-    this.lens(at);
+    this.drawLens(at);
     const says = (node) => `row ${node} ${round.show(round.tokens[node])}`;
     if (at.column < 0) {
       this.tip.show(at.x, at.y, [says(query), `query; sees the whole prefix of ${round.start} tokens`]);
@@ -277,10 +245,6 @@ class MaskPanel extends Panel {
   nodeAt(event) {
     const at = this.at(event);
     return at && this.order[at.row];
-  }
-
-  svg() {
-    return this.round && drawnAsSvg(this.width, this.height, colourOf(this.host, "--panel"), (pen) => this.drawSheet(pen));
   }
 }
 

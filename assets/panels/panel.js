@@ -1,6 +1,7 @@
 // What every panel has: its host, a tip at the pointer, and a sentence for where it has nothing to show.
 
-import { html, put } from "./ink.js";
+import { html, put, svg } from "./ink.js";
+import { stillOfSvg } from "../stage/picture.js";
 
 export class Tip {
   constructor(host) {
@@ -49,7 +50,8 @@ export class Empty {
   }
 }
 
-// A panel has draw(round) and select({node, pinned}); point(event) and nodeAt(event) where it listens to the pointer.
+// A panel has draw(round) and select({node, pinned}); point(event) and nodeAt(event) where it listens to the pointer. What it
+// draws is an SVG, so that colours follow the theme by themselves, and what is saved is what is seen.
 export class Panel {
   // `label` names the host where it scrolls: then keys have to reach it.
   constructor(host, stage, name, label = "") {
@@ -61,10 +63,23 @@ export class Panel {
     this.tip = new Tip(host);
   }
 
+  sheet(attributes) {
+    this.canvas = svg("svg", { class: "cp-svg", ...attributes }, this.host);
+  }
+
+  setSize(width, height) {
+    put(this.canvas, { width, height, viewBox: `0 0 ${width} ${height}` });
+  }
+
+  seen(there) {
+    put(this.canvas, { hidden: there ? null : "" });
+  }
+
   // Whether there is a round to draw; where there is none, the panel says what will be here.
   begin(round, words) {
     this.round = round;
     this.tip.hide();
+    if (this.canvas) this.seen(Boolean(round));
     if (round) this.empty.hide();
     else this.empty.say("No round yet", words);
     return Boolean(round);
@@ -99,6 +114,11 @@ export class Panel {
 
   resize() {
     this.draw(this.round);
+  }
+
+  // The drawing as a picture that stands alone; null where there is nothing to see.
+  svg() {
+    return this.canvas.hasAttribute("hidden") ? null : stillOfSvg(this.canvas);
   }
 }
 

@@ -1,11 +1,10 @@
 // The draft tree: left to right by depth, the kept path straight along the top.
 
-import { button, clip, html, ORIGIN_NAME, probability, put, sparing, spoken, svg } from "./ink.js";
+import { button, clip, html, ORIGIN_NAME, probability, put, sparing, spoken } from "./ink.js";
 import { Earned, rankOf } from "./earned.js";
 import { Camera, layoutOf, neighbour } from "./layout.js";
 import { Panel, placeIn } from "./panel.js";
-import { TreeLabels, TreeMarks } from "./tree_marks.js";
-import { stillOfSvg } from "../stage/picture.js";
+import { standOf, TreeMarks } from "./tree_marks.js";
 import { define } from "../stage/stage.js";
 
 const SWIFT = { grow: 250, walk: 150 }; // milliseconds
@@ -17,7 +16,7 @@ const NEAR = 14; // pixels within which the pointer means a node
 class TreePanel extends Panel {
   constructor(host, stage) {
     super(host, stage, "tree");
-    this.canvas = svg("svg", { class: "cp-svg", role: "tree", "aria-label": "Draft tree" }, host);
+    this.sheet({ role: "tree", "aria-label": "Draft tree" });
     this.marks = new TreeMarks(this.canvas);
     this.camera = new Camera(stage);
     this.folded = new Set();
@@ -44,10 +43,9 @@ class TreePanel extends Panel {
     cancelAnimationFrame(this.frame);
     const scene = SCENES[this.stage.scene];
     const fresh = round !== this.round;
-    this.canvas.style.display = round ? "" : "none";
     this.bar.hidden = !round;
     if (!this.begin(round, "Press Run, or open a recording: the tree of each round grows here.")) {
-      this.marks.items.clear();
+      this.marks.clearItems();
       return;
     }
     if (fresh) this.start(round);
@@ -62,9 +60,8 @@ class TreePanel extends Panel {
     this.focus = 0;
     this.matches = [];
     const kept = round.keep.length - 1;
-    this.canvas.setAttribute("aria-label",
-      `Draft tree of round ${round.index + 1}: ${round.n - 1} drafted nodes, ${kept} accepted, `
-      + `bonus '${spoken(round, round.bonus)}'`);
+    put(this.canvas, { "aria-label": `Draft tree of round ${round.index + 1}: ${round.n - 1} drafted nodes, ${kept} accepted, `
+      + `bonus '${spoken(round, round.bonus)}'` });
   }
 
   // The ghost's nodes follow the tree's own as further children of the same root.
@@ -98,15 +95,14 @@ class TreePanel extends Panel {
 
   fitCamera() {
     const [width, height] = this.size();
-    const stand = (column) => TreeLabels.stand(this.round, column);
-    this.camera.fit(width, height, this.layout.columnCount, this.layout.rowCount, stand);
+    this.camera.fit(width, height, this.layout.columnCount, this.layout.rowCount, (column) => standOf(this.round, column));
   }
 
   paint(limit, lit) {
     const [width, height] = this.size();
     const round = this.round;
     const ghost = this.ghost;
-    put(this.canvas, { width, height, viewBox: `0 0 ${width} ${height}` });
+    this.setSize(width, height);
     this.limit = limit;
     this.lit = lit;
     this.marks.draw({
@@ -328,8 +324,7 @@ class TreePanel extends Panel {
   go(node) {
     if (node === null) return;
     this.focus = node;
-    this.marks.items.draw(this.marks);
-    this.marks.items.focus(node);
+    this.marks.focus(node);
   }
 
   focused(event) {
@@ -337,10 +332,6 @@ class TreePanel extends Panel {
     if (!event.target.hasAttribute("data-node")) return;
     this.focus = node;
     this.stage.hover(node);
-  }
-
-  svg() {
-    return this.round ? stillOfSvg(this.canvas) : null;
   }
 }
 

@@ -1,60 +1,15 @@
-// The tree for screen readers, focus and pointer: an unpainted circle per node, each a treeitem with a name.
-//
-// It follows the drawing once the drawing rests: while rounds are scrubbed past, nobody can read them out, and a
-// thousand named elements a frame would be felt.
+// The marks of the draft tree: edges, nodes, the bonus, labels. Given a scene they are drawn; no state is kept but the
+// elements that are used again. Edges of one colour and weight are one path, and so are nodes of one look.
 
-import { clip, describe, MONO, Pool, put, short, strength, svg, textWidth, write } from "./ink.js";
+import { clip, describe, joinPaths, MONO, Pool, put, short, strength, svg, textWidth, write } from "./ink.js";
 
 const REST_MS = 90;
-
-export class TreeItems {
-  constructor(layer) {
-    this.layer = layer;
-    this.pool = new Pool(layer, () => svg("circle", { class: "cp-item", role: "treeitem" }));
-  }
-
-  later(marks) {
-    clearTimeout(this.waiting);
-    this.waiting = setTimeout(() => this.draw(marks), REST_MS);
-  }
-
-  clear() {
-    clearTimeout(this.waiting);
-    this.pool.begin();
-    this.pool.end();
-  }
-
-  draw(marks) {
-    clearTimeout(this.waiting);
-    const { round } = marks.scene;
-    this.pool.begin();
-    for (let node = 0; node < round.n; node++) this.item(marks, node);
-    this.pool.end();
-  }
-
-  item(marks, node) {
-    const { round, layout, folded, focus } = marks.scene;
-    const there = layout.rows[node] >= 0;
-    const [x, y] = there ? marks.at(node) : [0, 0];
-    put(this.pool.take(), {
-      cx: x.toFixed(1), cy: y.toFixed(1), r: Math.max(4, marks.radius), display: there ? null : "none",
-      tabindex: node === focus ? 0 : -1, "data-node": node, "aria-level": round.depths[node] + 1,
-      "aria-label": describe(round, node),
-      "aria-expanded": round.children[node].length ? String(!folded.has(node)) : null,
-    });
-  }
-
-  focus(node) {
-    for (const item of this.pool.items) put(item, { tabindex: -1 });
-    const item = this.pool.items[node];
-    if (!item) return;
-    put(item, { tabindex: 0 });
-    item.focus({ preventScroll: true });
-  }
-}
-
-// The labels of the draft tree. The kept path is always labelled; other nodes only where no node of their column is
-// nearer than a line of text, so that labels never overlap however many nodes there are.
+const WEIGHTS = [
+  { least: 0, width: 0.7, opacity: 0.4 }, { least: 0.02, width: 1, opacity: 0.55 },
+  { least: 0.1, width: 1.6, opacity: 0.75 }, { least: 0.35, width: 2.4, opacity: 0.95 },
+];
+const KEPT_RADIUS = 7;
+const TICK = "M-2.9,0.2 L-0.9,2.4 L3,-2.3";
 const PATH_FONT = `600 12.5px ${MONO}`;
 const LABEL_FONT = `10.5px ${MONO}`;
 const LINE = 12; // pixels that a line of labels needs
@@ -62,162 +17,52 @@ const NARROW = 33; // pixels of a column under which labels of the kept path do 
 const SLANT = { degrees: -52, room: 88 };
 const AIRY = 18; // pixels between rows from which labels of inner nodes stand above their edge
 
-// The shown nodes of each column from top to bottom.
-function columnsOf(marks) {
-  const { layout, parents } = marks.scene;
-  const columns = Array.from({ length: layout.columnCount }, () => []);
-  for (let node = 0; node < parents.length; node++) {
-    if (marks.shown(node)) columns[layout.columns[node]].push(node);
-  }
-  for (const column of columns) column.sort((one, other) => layout.rows[one] - layout.rows[other]);
-  return columns;
-}
-
 // How the kept path's labels stand: side by side on one line, in turn on two, or aslant where columns are narrow.
-function stand(round, column) {
+export function standOf(round, column) {
   if (column < NARROW) return "slanted";
   const ids = [...round.keep.map((node) => round.tokens[node]), round.bonus];
   return ids.some((id) => textWidth(round.show(id), PATH_FONT) > column - 7) ? "staggered" : "flat";
 }
 
-export class TreeLabels {
-  constructor(layer) {
-    this.pool = new Pool(layer, () => svg("text", { class: "cp-label", "aria-hidden": "true" }));
-  }
-
-  draw(marks) {
-    this.marks = marks;
-    this.pool.begin();
-    this.drawPath();
-    this.drawFolds();
-    if (!marks.scene.quiet && marks.scene.camera.row * 24 >= LINE) columnsOf(marks).forEach((column) => this.drawColumn(column));
-    this.pool.end();
-  }
-
-  label(text, x, y, className, opacity, turn) {
-    const place = { x: x.toFixed(1), y: y.toFixed(1), class: className, opacity, transform: turn || null };
-    write(put(this.pool.take(), place), text);
-  }
-
-  drawPath() {
-    const { round, camera, layout, folded, lit } = this.marks.scene;
-    const form = stand(round, camera.column);
-    const say = (id, column, origin) => (form === "slanted" ? this.slanted(id, column, origin)
-      : this.upright(id, column, origin, form === "staggered"));
-    for (const node of round.keep) {
-      if (this.marks.shown(node)) say(round.tokens[node], layout.columns[node], round.origin(node));
-    }
-    const tail = round.keep[round.keep.length - 1];
-    const after = layout.columns[tail] + 1;
-    if (this.marks.shown(tail) && !folded.has(tail) && lit > after) say(round.bonus, after, "root");
-  }
-
-  upright(id, column, origin, tight) {
-    const { round, camera } = this.marks.scene;
-    const wide = tight ? 2 * camera.column - 12 : camera.column - 7;
-    const room = column ? wide : Math.min(wide, 70); // the root's label must not leave the panel on the left
-    const raised = tight && column % 2 ? 15 : 0; // two lines of labels give each twice the room
-    const text = clip(round.show(id), room, PATH_FONT);
-    this.label(text, camera.x(column), camera.top - 14 - raised, `cp-label is-path o-${origin}`, 1);
-  }
-
-  slanted(id, column, origin) {
-    const { round, camera } = this.marks.scene;
-    const [x, y] = [camera.x(column) + 3, camera.top - 11];
-    const text = clip(round.show(id), SLANT.room, PATH_FONT);
-    const turn = `rotate(${SLANT.degrees} ${x.toFixed(1)} ${y.toFixed(1)})`;
-    this.label(text, x, y, `cp-label is-path is-slanted o-${origin}`, 1, turn);
-  }
-
-  drawFolds() {
-    const { folded, hidden } = this.marks.scene;
-    for (const node of folded) {
-      if (!this.marks.shown(node)) continue;
-      const [x, y] = this.marks.at(node);
-      this.label(`+${hidden(node)}`, x + this.marks.radius + 5, y + 3.5, "cp-label is-fold", 1);
-    }
-  }
-
-  drawColumn(column) {
-    const ys = column.map((node) => this.marks.at(node)[1]);
-    for (let place = 0; place < column.length; place++) {
-      const above = place ? ys[place] - ys[place - 1] : Infinity;
-      const below = place + 1 < column.length ? ys[place + 1] - ys[place] : Infinity;
-      if (Math.min(above, below) >= LINE - 0.5) this.drawNode(column[place], ys[place]);
-    }
-  }
-
-  inside(x, y) {
-    const { height, width } = this.marks.scene;
-    return y > -9 && y < height + 9 && x > -90 && x < width;
-  }
-
-  drawNode(node, y) {
-    const { round, camera, layout, folded, tokens } = this.marks.scene;
-    const radius = this.marks.radius;
-    const x = this.marks.at(node)[0] + radius + 3;
-    const ghost = node >= round.n;
-    if (!this.inside(x, y) || folded.has(node) || (!ghost && this.marks.lit(node))) return;
-    const inner = layout.children[node].length > 0;
-    const room = inner ? this.marks.lead - radius - 5 : camera.column * 0.8 - radius;
-    const text = short(round.show(tokens(node)), room, LABEL_FONT);
-    const fade = ghost ? 0.6 : strength(this.marks.scene.ink(node), 0.66).toFixed(2);
-    const above = inner && camera.row >= AIRY; // clear of its own edge where the rows leave room for that
-    if (text) this.label(text, x, above ? y - 4 : y + 3.5, "cp-label", fade);
-  }
-}
-
-TreeLabels.LINE = LINE;
-TreeLabels.stand = stand;
-
-// The marks of the draft tree: edges, nodes, the bonus, the ghost (labels: tree_labels.js). Given a scene, it
-// draws; it keeps no state of its own but the elements that it reuses.
-//
-// Edges of one colour and weight are one path: a thousand nodes are then some twenty paths.
-const WEIGHTS = [
-  { least: 0, width: 0.7, opacity: 0.4 }, { least: 0.02, width: 1, opacity: 0.55 },
-  { least: 0.1, width: 1.6, opacity: 0.75 }, { least: 0.35, width: 2.4, opacity: 0.95 },
-];
-const KEPT_RADIUS = 7;
-const TICK = "M-2.9,0.2 L-0.9,2.4 L3,-2.3";
-
-function weight(chance) {
-  let bucket = WEIGHTS.length - 1;
-  while (chance < WEIGHTS[bucket].least) bucket--;
-  return bucket;
-}
-
 export class TreeMarks {
   constructor(canvas) {
-    const layer = (name) => svg("g", { class: name, role: "presentation" }, canvas);
-    const pool = (name, tag, className) => new Pool(layer(name), () => svg(tag, { class: className }));
-    this.axis = pool("cp-axis", "text", "cp-axis-text");
-    this.edges = pool("cp-edges", "path", "cp-edge");
-    this.walk = svg("path", { class: "cp-walk" }, layer("cp-walk-layer"));
-    this.chosen = svg("path", { class: "cp-chosen" }, layer("cp-chosen-layer"));
-    this.nodes = pool("cp-nodes", "path", "");
-    this.ticks = pool("cp-ticks", "path", "cp-tick");
-    this.bonus = svg("path", { class: "cp-bonus" }, layer("cp-bonus-layer"));
-    this.labels = new TreeLabels(layer("cp-labels"));
-    this.named = svg("text", { class: "cp-label is-named", "aria-hidden": "true" }, layer("cp-named-layer"));
-    this.ring = svg("circle", { class: "cp-ring", r: 9 }, layer("cp-ring-layer"));
-    this.found = pool("cp-found-layer", "circle", "cp-found");
-    this.items = new TreeItems(svg("g", { class: "cp-items", role: "presentation" }, canvas));
+    const pool = (tag, attributes) => new Pool(canvas, tag, attributes);
+    this.axis = pool("text", { class: "cp-axis-text", y: 13 });
+    this.edges = pool("path");
+    this.walk = svg("path", { class: "cp-walk" }, canvas);
+    this.chosen = svg("path", { class: "cp-chosen" }, canvas);
+    this.nodes = pool("path");
+    this.ticks = pool("path", { class: "cp-tick", d: TICK });
+    this.bonus = svg("path", { class: "cp-bonus" }, canvas);
+    this.labels = pool("text", { "aria-hidden": "true" });
+    this.named = svg("text", { class: "cp-label is-named", "aria-hidden": "true" }, canvas);
+    this.ring = svg("circle", { class: "cp-ring" }, canvas);
+    this.found = pool("circle", { class: "cp-found" });
+    this.items = new Pool(canvas, "circle", { class: "cp-item", role: "treeitem" }, { class: "cp-items" });
   }
 
-  // scene: {round, layout, camera, ghosts, limit, lit, folded, width, height}; `limit` is null, or how many
-  // nodes of the best-first order are drawn so far, `lit` how many of the kept path the walk has reached.
+  // scene: {round, width, height, layout, camera, parents, rank, limit, lit, folded, focus, ghostOrigin, tokens(node),
+  // hidden(node), quiet, ink(node)}; `limit` is null, or how many nodes of the best-first order are drawn so far, `lit` how
+  // many of the kept path the walk has reached.
   draw(scene) {
+    const { camera, parents, round } = scene;
     this.scene = scene;
-    this.radius = Math.min(5.5, 0.3 * scene.camera.column, Math.max(1.3, scene.camera.row * 0.36));
-    this.bold = Math.min(1, scene.camera.column / 20); // of the kept path's marks, in their full size
-    this.lead = scene.camera.column * (scene.camera.row >= TreeLabels.LINE ? 0.66 : 0.3);
+    this.radius = Math.min(5.5, 0.3 * camera.column, Math.max(1.3, camera.row * 0.36));
+    this.bold = Math.min(1, camera.column / 20); // of the kept path's marks, in their full size
+    this.lead = camera.column * (camera.row >= LINE ? 0.66 : 0.3);
+    const shown = Array.from(parents.keys()).filter((node) => this.shown(node));
+    const kept = shown.filter((node) => node && this.lit(node));
     this.drawAxis();
-    this.drawEdges();
-    this.drawNodes();
-    this.drawBonus();
-    this.labels.draw(this);
-    this.items.later(this);
+    this.edges.fill(joinPaths(shown.filter((node) => node && !this.lit(node)).map((node) => this.edge(node))));
+    put(this.walk, { d: kept.map((node) => this.curve(node)).join("") });
+    this.nodes.fill(joinPaths(shown.map((node) => this.node(node))));
+    this.ticks.fill(kept.map((node) => ({ transform: `translate(${this.spot(node)}) scale(${this.bold.toFixed(2)})` })));
+    this.drawBonus(round.keep.at(-1));
+    this.drawLabels(shown);
+    // The items follow once the drawing rests: while rounds are scrubbed past, nobody can read them out, and a thousand
+    // named elements a frame would be felt.
+    clearTimeout(this.waiting);
+    this.waiting = setTimeout(() => this.drawItems(), REST_MS);
   }
 
   shown(node) {
@@ -235,6 +80,10 @@ export class TreeMarks {
     return [camera.x(layout.columns[node]), camera.y(layout.rows[node])];
   }
 
+  spot(node) {
+    return this.at(node).map((place) => place.toFixed(1)).join(",");
+  }
+
   // All curves between two columns bend at the same abscissas, so that they keep their order and never cross.
   curve(node) {
     const { camera, layout, parents } = this.scene;
@@ -250,120 +99,156 @@ export class TreeMarks {
 
   drawAxis() {
     const { camera, layout } = this.scene;
-    this.axis.begin();
-    for (let column = 0; column < layout.columnCount; column++) {
-      const text = put(this.axis.take(), { x: camera.x(column).toFixed(1), y: 13 });
-      const plain = column || camera.left < 24; // no room for the word
-      write(text, plain ? String(column) : "depth 0");
-    }
-    this.axis.end();
+    const word = (column) => (column || camera.left < 24 ? String(column) : "depth 0"); // or there is no room for it
+    this.axis.fill(Array.from({ length: layout.columnCount }, (_, column) => ({ x: camera.x(column).toFixed(1), text: word(column) })));
   }
 
-  drawEdges() {
-    const { round, parents } = this.scene;
-    const batches = new Map();
-    const walk = [];
-    for (let node = 1; node < parents.length; node++) {
-      if (!this.shown(node)) continue;
-      const ghost = node >= round.n;
-      if (!ghost && this.lit(node)) {
-        walk.push(this.curve(node));
-        continue;
-      }
-      const key = ghost ? "ghost" : `${round.origin(node)} ${weight(this.scene.ink(node))}`;
-      if (!batches.has(key)) batches.set(key, []);
-      batches.get(key).push(this.curve(node));
-    }
-    this.edges.begin();
-    for (const [key, curves] of batches) this.batch(key, curves);
-    this.edges.end();
-    put(this.walk, { d: walk.join("") });
+  edge(node) {
+    const { round, ghostOrigin, ink } = this.scene;
+    const d = this.curve(node);
+    if (node >= round.n) return { class: `cp-edge o-${ghostOrigin} is-ghost`, "stroke-width": 1, "stroke-opacity": 0.5, d };
+    const { width, opacity } = WEIGHTS.findLast(({ least }) => ink(node) >= least) || WEIGHTS.at(-1); // not recorded: as if sure
+    return { class: `cp-edge o-${round.origin(node)}`, "stroke-width": width, "stroke-opacity": opacity, d };
   }
 
-  batch(key, curves) {
-    const [origin, bucket] = key.split(" ");
-    const { width, opacity } = WEIGHTS[bucket || 0];
-    const ghost = origin === "ghost";
-    put(this.edges.take(), {
-      class: `cp-edge o-${ghost ? this.scene.ghostOrigin + " is-ghost" : origin}`, d: curves.join(""),
-      "stroke-width": ghost ? 1 : width, "stroke-opacity": ghost ? 0.5 : opacity,
-    });
-  }
-
-  // Nodes of one look are one path, as edges are; what a screen reader and a pointer meet is TreeItems.
-  drawNodes() {
-    const { round, parents, ghostOrigin } = this.scene;
-    const looks = new Map();
-    this.ticks.begin();
-    for (let node = 0; node < parents.length; node++) {
-      if (!this.shown(node)) continue;
-      const kept = node < round.n && this.lit(node);
-      const look = node >= round.n ? `is-ghost o-${ghostOrigin} 0.55`
-        : kept ? `is-accepted o-${round.origin(node)} 1` : `is-rejected o-${round.origin(node)} ${this.fade(node)}`;
-      looks.set(look, (looks.get(look) || "") + this.circle(node, kept ? KEPT_RADIUS * this.bold : this.radius));
-      if (kept && node > 0) this.tick(node);
-    }
-    this.ticks.end();
-    this.nodes.begin();
-    for (const [look, d] of looks) {
-      const [fate, origin, opacity] = look.split(" ");
-      put(this.nodes.take(), { class: `cp-node ${fate} ${origin}`, d, "stroke-opacity": opacity });
-    }
-    this.nodes.end();
-  }
-
-  fade(node) {
-    return (Math.round(strength(this.scene.ink(node), 0.45) * 10) / 10).toFixed(1);
-  }
-
-  circle(node, radius) {
+  node(node) {
+    const { round, ghostOrigin, ink } = this.scene;
+    const lit = this.lit(node);
+    const radius = lit ? KEPT_RADIUS * this.bold : this.radius;
     const [x, y] = this.at(node);
     const arc = `a${radius},${radius} 0 1 0`;
-    return `M${(x - radius).toFixed(1)},${y.toFixed(1)}${arc} ${2 * radius},0${arc} ${-2 * radius},0`;
+    const d = `M${(x - radius).toFixed(1)},${y.toFixed(1)}${arc} ${2 * radius},0${arc} ${-2 * radius},0`;
+    if (node >= round.n) return { class: `cp-node is-ghost o-${ghostOrigin}`, "stroke-opacity": 0.55, d };
+    const fade = lit ? 1 : (Math.round(strength(ink(node), 0.45) * 10) / 10).toFixed(1);
+    return { class: `cp-node is-${lit ? "accepted" : "rejected"} o-${round.origin(node)}`, "stroke-opacity": fade, d };
   }
 
-  tick(node) {
-    const [x, y] = this.at(node);
-    put(this.ticks.take(), { d: TICK, transform: `translate(${x.toFixed(1)},${y.toFixed(1)}) scale(${this.bold.toFixed(2)})` });
-  }
-
-  drawBonus() {
-    const { round, camera, layout, lit, folded } = this.scene;
-    const tail = round.keep[round.keep.length - 1];
+  drawBonus(tail) {
+    const { camera, layout, lit, folded } = this.scene;
     const there = this.shown(tail) && lit > layout.columns[tail] + 1 && !folded.has(tail);
     put(this.bonus, { display: there ? "inline" : "none" });
     if (!there) return;
     const start = camera.x(layout.columns[tail]);
-    const x = camera.x(layout.columns[tail] + 1);
     const size = Math.round(80 * this.bold) / 10;
-    const left = (x - size).toFixed(1);
+    const left = (camera.x(layout.columns[tail] + 1) - size).toFixed(1);
     put(this.bonus, {
       d: `M${start + size},${camera.top}H${left}M${left},${camera.top}l${size},-${size} ${size},${size} -${size},${size}Z` });
   }
 
+  // The kept path is always labelled; other nodes only where no node of their column is nearer than a line of text, so that
+  // labels never overlap however many nodes there are.
+  drawLabels(shown) {
+    const { camera, folded, hidden, layout, quiet } = this.scene;
+    const rows = this.pathLabels();
+    for (const node of folded) {
+      const [x, y] = this.at(node);
+      if (this.shown(node)) rows.push(label(`+${hidden(node)}`, x + this.radius + 5, y + 3.5, "is-fold"));
+    }
+    const columns = quiet || camera.row * 24 < LINE ? [] : Array.from({ length: layout.columnCount }, () => []);
+    if (columns.length) for (const node of shown) columns[layout.columns[node]].push(node);
+    for (const column of columns) {
+      column.sort((one, other) => layout.rows[one] - layout.rows[other]);
+      const ys = [-Infinity, ...column.map((node) => this.at(node)[1]), Infinity];
+      column.forEach((node, place) => {
+        const [above, y, below] = ys.slice(place, place + 3);
+        if (Math.min(y - above, below - y) >= LINE - 0.5) rows.push(...this.nodeLabel(node));
+      });
+    }
+    this.labels.fill(rows);
+  }
+
+  pathLabels() {
+    const { round, camera, layout, folded, lit } = this.scene;
+    const form = standOf(round, camera.column);
+    const say = (id, column, origin) => (form === "slanted" ? this.slanted(id, column, origin)
+      : this.upright(id, column, origin, form === "staggered"));
+    const rows = round.keep.filter((node) => this.shown(node)).map((node) => say(round.tokens[node], layout.columns[node], round.origin(node)));
+    const tail = round.keep.at(-1);
+    const after = layout.columns[tail] + 1;
+    if (this.shown(tail) && !folded.has(tail) && lit > after) rows.push(say(round.bonus, after, "root"));
+    return rows;
+  }
+
+  upright(id, column, origin, tight) {
+    const { round, camera } = this.scene;
+    const wide = tight ? 2 * camera.column - 12 : camera.column - 7;
+    const room = column ? wide : Math.min(wide, 70); // the root's label must not leave the panel on the left
+    const raised = tight && column % 2 ? 15 : 0; // two lines of labels give each twice the room
+    return label(clip(round.show(id), room, PATH_FONT), camera.x(column), camera.top - 14 - raised, `is-path o-${origin}`);
+  }
+
+  slanted(id, column, origin) {
+    const { round, camera } = this.scene;
+    const [x, y] = [camera.x(column) + 3, camera.top - 11];
+    const turn = `rotate(${SLANT.degrees} ${x.toFixed(1)} ${y.toFixed(1)})`;
+    return label(clip(round.show(id), SLANT.room, PATH_FONT), x, y, `is-path is-slanted o-${origin}`, 1, turn);
+  }
+
+  nodeLabel(node) {
+    const { round, camera, layout, folded, tokens, height, width, ink } = this.scene;
+    const [left, y] = this.at(node);
+    const x = left + this.radius + 3;
+    const inside = y > -9 && y < height + 9 && x > -90 && x < width;
+    if (!inside || folded.has(node) || this.lit(node)) return [];
+    const inner = layout.children[node].length > 0;
+    const room = inner ? this.lead - this.radius - 5 : camera.column * 0.8 - this.radius;
+    const text = short(round.show(tokens(node)), room, LABEL_FONT);
+    const fade = node >= round.n ? 0.6 : strength(ink(node), 0.66).toFixed(2);
+    const above = inner && camera.row >= AIRY; // clear of its own edge where the rows leave room for that
+    return text ? [label(text, x, above ? y - 4 : y + 3.5, "", fade)] : [];
+  }
+
+  // For screen readers, focus and pointer: an unpainted circle per node, each a treeitem with a name.
+  drawItems() {
+    clearTimeout(this.waiting);
+    const { round, layout, folded, focus } = this.scene;
+    this.items.fill(Array.from({ length: round.n }, (_, node) => {
+      const there = layout.rows[node] >= 0;
+      const [x, y] = there ? this.at(node) : [0, 0];
+      return {
+        cx: x.toFixed(1), cy: y.toFixed(1), r: Math.max(4, this.radius), display: there ? null : "none",
+        tabindex: node === focus ? 0 : -1, "data-node": node, "aria-level": round.depths[node] + 1,
+        "aria-label": describe(round, node),
+        "aria-expanded": round.children[node].length ? String(!folded.has(node)) : null,
+      };
+    }));
+  }
+
+  clearItems() {
+    clearTimeout(this.waiting);
+    this.items.fill([]);
+  }
+
+  focus(node) {
+    this.scene.focus = node;
+    this.drawItems();
+    this.items.items[node].focus({ preventScroll: true });
+  }
+
   // The ring round the selected node, the path to it, and its label whatever the room.
   select(node) {
-    const there = node !== null && node < this.scene.round.n && this.shown(node);
+    const { round, width } = this.scene;
+    const there = node !== null && node < round.n && this.shown(node);
     for (const mark of [this.ring, this.chosen]) put(mark, { display: there ? "inline" : "none" });
     put(this.named, { display: there && !this.lit(node) ? "inline" : "none" });
     if (!there) return;
     const [x, y] = this.at(node);
     put(this.ring, { cx: x.toFixed(1), cy: y.toFixed(1), r: this.lit(node) ? 10.5 : this.radius + 3.5 });
-    const { round, width } = this.scene;
     const left = x > width - 90;
     put(this.named, { x: (left ? x - 10 : x + 10).toFixed(1), y: (y - 8).toFixed(1), "text-anchor": left ? "end" : "start" });
     write(this.named, round.show(round.tokens[node]));
-    const path = round.path(node).filter((step) => step > 0);
-    put(this.chosen, { d: path.map((step) => this.curve(step)).join("") });
+    put(this.chosen, { d: round.path(node).slice(1).map((step) => this.curve(step)).join("") });
   }
 
   find(nodes) {
-    this.found.begin();
-    for (const node of nodes) {
-      if (!this.shown(node)) continue;
-      const [x, y] = this.at(node);
-      put(this.found.take(), { cx: x.toFixed(1), cy: y.toFixed(1), r: Math.max(5, this.radius + 2.5) });
-    }
-    this.found.end();
+    const r = Math.max(5, this.radius + 2.5);
+    this.found.fill(nodes.filter((node) => this.shown(node)).map((node) => {
+      const [cx, cy] = this.at(node);
+      return { cx: cx.toFixed(1), cy: cy.toFixed(1), r };
+    }));
   }
+}
+
+function label(text, x, y, look, opacity = 1, transform = null) {
+  return { text, x: x.toFixed(1), y: y.toFixed(1), class: `cp-label ${look}`, opacity, transform };
 }

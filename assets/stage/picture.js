@@ -124,11 +124,6 @@ function drawing(element, into) {
   part.append(...marksOf(element));
 }
 
-function painted(element, into) {
-  const { left: x, top: y, width, height } = element.getBoundingClientRect();
-  if (element.width && element.height) svg("image", { x, y, width, height, href: element.toDataURL() }, into);
-}
-
 // What hides its overflow is a window of its own, in the coordinates of the screen.
 function windowOf(element, style, into) {
   if (style.overflowX === "visible" && style.overflowY === "visible") return into;
@@ -146,8 +141,7 @@ function add(element, into, whole) {
   const style = getComputedStyle(element);
   if (isLeftOut(element, style, whole)) return;
   if (style.visibility === "visible") ground(element, style, into);
-  if (element.tagName === "CANVAS") painted(element, into);
-  else if (element.tagName === "svg") drawing(element, into);
+  if (element.tagName === "svg") drawing(element, into);
   else addChildren(element, style, whole ? into : windowOf(element, style, into));
 }
 

@@ -1,8 +1,7 @@
 // A bar per round: as high as the tokens it kept, divided by where its time went. Click, drag, or the arrow keys; zoom by
 // the wheel or + and −, and select with Shift.
 
-import { button, html, put, sparing, svg, write } from "../panels/ink.js";
-import { freshPen, onTheme } from "../panels/pen.js";
+import { box, button, html, joinPaths, Pool, put, sparing, svg, write } from "../panels/ink.js";
 import { Axis, totalsOf } from "./axis.js";
 import { PINS } from "./kept.js";
 import { missingWords } from "./round.js";
@@ -27,17 +26,25 @@ export class Timeline {
     this.axis = new Axis();
     this.selected = null; // [first, last]
     this.box = html("section", { class: "cs-timeline", "aria-label": "Timeline" }, parent);
-    this.chart = html("div", "cs-chart", this.box);
-    this.canvas = html("canvas", {
-      class: "cs-bars", tabIndex: 0, role: "slider", "aria-label": "Round",
-      title: "Drag: look through the rounds. Shift and drag, or Shift and ← →: select. Wheel, or + and −: zoom; 0: all",
-    }, this.chart);
+    this.chart = html("div", {
+      class: "cs-chart", title: "Drag: look through the rounds. Shift and drag, or Shift and ← →: select. Wheel, or + and −: zoom; 0: all",
+    }, this.box);
+    this.canvas = svg("svg", { class: "cs-bars", tabindex: 0, role: "slider", "aria-label": "Round" }, this.chart);
+    this.window = svg("svg", { x: LEFT - 2, overflow: "hidden", role: "presentation" }, this.canvas); // a part of the axis at most
+    this.chosen = svg("path", { class: "cs-chosen" }, this.window);
+    this.bars = new Pool(this.window, "path");
+    this.gaps = svg("path", { class: "cs-gaps" }, this.window);
+    this.future = svg("path", { class: "cs-veil" }, this.window); // over the rounds after the one that is shown
+    this.outlines = new Pool(this.window, "path");
+    this.pins = new Pool(this.window, "text");
+    this.frame = svg("path", { class: "cs-here" }, this.window);
+    this.scale = svg("path", { class: "cs-scale" }, this.canvas);
+    this.texts = new Pool(this.canvas, "text");
     this.tip = html("div", { class: "cs-bar-tip", hidden: true }, this.chart);
     this.transport();
     for (const event of ["value", "round", "begin", "pins"]) stage.on(event, this.plan);
     for (const event of ["play", "state", "round"]) stage.on(event, () => this.playing());
     new ResizeObserver(this.plan).observe(this.chart);
-    onTheme(this.plan);
     this.hands();
   }
 
@@ -188,27 +195,29 @@ export class Timeline {
   }
 
   draw() {
-    const { canvas, stage } = this;
-    const [width, height] = [this.chart.clientWidth, this.chart.clientHeight];
+    const { axis, chart: { clientWidth: width, clientHeight: height }, stage } = this;
     if (!width || !height) return;
-    const pen = freshPen(canvas, width, height);
-    const style = getComputedStyle(canvas);
-    const known = new Map(); // asked once a drawing: a thousand bars have seven colours
-    const colour = (name) => {
-      if (!known.has(name)) known.set(name, style.getPropertyValue(name).trim());
-      return known.get(name);
-    };
     this.renew(width);
     const most = Math.max(4, ...stage.rounds.map((made) => made.keep.length), ...Object.values(stage.pins).flatMap(({ lengths }) => lengths));
-    const high = height - TOP - BOTTOM - (this.axis.byTime ? TICKS : 0);
-    this.scale(pen, most, high, width, colour);
-    pen.save();
-    pen.beginPath();
-    pen.rect(LEFT - 2, 0, width, height);
-    pen.clip();
-    this.bars(pen, most, high, colour);
-    pen.restore();
+    const high = height - TOP - BOTTOM - (axis.byTime ? TICKS : 0);
+    put(this.window, { width: width - LEFT + 2, height, viewBox: `${LEFT - 2} 0 ${width - LEFT + 2} ${height}` });
+    this.drawScale(most, high, width);
+    this.drawBars(high / most, high);
+    const { current, pins } = stage;
+    const { selected } = this;
+    const span = (first, last, y, tall) => box(this.x(first), y, this.x(last) - this.x(first), tall);
+    put(this.chosen, { d: selected ? span(selected[0], selected[1] + 1, 0, TOP + high + BOTTOM) : "" });
+    put(this.future, { d: stage.round ? span(current + 1, stage.rounds.length, 0, height) : "" });
+    put(this.frame, { d: stage.round ? box(this.x(current) - 1, TOP - 3, Math.max(3, this.x(current + 1) - this.x(current)), high + 5) : "" });
+    const laid = PINS.filter((pin) => pins[pin]).map((pin) => this.outline(pin, pins[pin], high / most, TOP + high));
+    this.outlines.fill(laid.map(([path]) => path));
+    this.pins.fill(laid.map(([, text]) => text));
     this.announce();
+  }
+
+  // The pixel at which a round begins.
+  x(index) {
+    return LEFT + this.axis.x(this.axis.edges[index]);
   }
 
   // The axis over what there is now; another run is seen whole.
@@ -226,93 +235,53 @@ export class Timeline {
     axis.lay(stage.rounds, Math.max(1, width - LEFT - 4), Math.max(0, ...long));
   }
 
-  bars(pen, most, high, colour) {
-    const { axis, selected, stage } = this;
-    const x = (index) => LEFT + axis.x(axis.edges[index]);
-    if (selected) {
-      pen.fillStyle = colour("--lit");
-      pen.fillRect(x(selected[0]), 0, x(selected[1] + 1) - x(selected[0]), TOP + high + BOTTOM);
-    }
-    stage.rounds.forEach((made, index) => {
-      const step = x(index + 1) - x(index);
-      pen.globalAlpha = index > stage.current ? 0.4 : 1;
-      if (stage.missing(index)) this.gap(pen, x(index), high, colour);
-      this.bar(pen, made, { x: x(index), wide: Math.max(1, step - (step > 4 ? 2 : 0.5)), unit: high / most, high }, colour);
-    });
-    pen.globalAlpha = 1;
-    PINS.forEach((pin, place) => stage.pins[pin] && this.outline(pen, stage.pins[pin], { pin, place, unit: high / most, high }, colour));
-    if (!stage.round) return;
-    pen.strokeStyle = colour("--ink");
-    pen.lineWidth = 1.5;
-    pen.strokeRect(x(stage.current) - 1, TOP - 3, Math.max(3, x(stage.current + 1) - x(stage.current)), high + 5);
+  // What each round kept, divided by the shares of its stages; drawn anew only where it has changed.
+  drawBars(unit, high) {
+    const { axis, stage: { rounds, value: { run } } } = this;
+    const drawn = [run, rounds.length, axis.byTime, axis.from, axis.to, axis.width, unit].join(" ");
+    if (drawn === this.drawn) return;
+    this.drawn = drawn;
+    this.bars.fill(joinPaths(rounds.flatMap((made, index) => {
+      const wide = this.x(index + 1) - this.x(index);
+      let bottom = TOP + high;
+      return sharesOf(made).map(({ name, share }) => {
+        const tall = unit * made.keep.length * share;
+        bottom -= tall;
+        return { fill: `var(--stage-${name})`, d: box(this.x(index), bottom, Math.max(1, wide - (wide > 4 ? 2 : 0.5)), tall) };
+      });
+    })));
+    const gaps = Array.from(rounds.keys()).filter((index) => this.stage.missing(index)); // before them a round was not recorded
+    put(this.gaps, { d: gaps.map((index) => `M${this.x(index) - 1.5},${TOP - 4}V${TOP + high + 3}`).join("") });
   }
 
-  // A pinned run as a line over the bars; B's is dashed.
-  outline(pen, { lengths, spent }, { pin, place, unit, high }, colour) {
+  // A pinned run as a line over the bars, and its name; B's is dashed.
+  outline(pin, { lengths, spent }, unit, floor) {
     const { axis } = this;
-    const floor = TOP + high;
-    pen.strokeStyle = pen.fillStyle = colour(`--run-${place + 1}`);
-    pen.lineWidth = 2;
-    pen.setLineDash(place ? [5, 3] : []);
-    pen.beginPath();
+    const place = PINS.indexOf(pin);
     let at = 0;
+    let d = `M${LEFT + axis.x(0)},${floor - unit * lengths[0]}`;
     lengths.forEach((tokens, index) => {
-      pen.lineTo(LEFT + axis.x(at), floor - unit * tokens);
+      d += `V${floor - unit * tokens}`;
       at += axis.byTime ? spent[index] : 1;
-      pen.lineTo(LEFT + axis.x(at), floor - unit * tokens);
+      d += `H${LEFT + axis.x(at)}`;
     });
-    pen.lineTo(LEFT + axis.x(at), floor);
-    pen.stroke();
-    pen.setLineDash([]);
-    pen.textAlign = "left";
-    pen.fillText(pin, Math.min(LEFT + axis.x(at) + 3, this.chart.clientWidth - 12), TOP + 8 + 12 * place);
+    const colour = `var(--run-${place + 1})`;
+    const x = Math.min(LEFT + axis.x(at) + 3, this.chart.clientWidth - 12);
+    return [{ class: "cs-outline", stroke: colour, "stroke-dasharray": place ? "5 3" : "none", d: `${d}V${floor}` },
+      { text: pin, x, y: TOP + 12 + 12 * place, fill: colour }];
   }
 
   // Tokens upwards, and seconds along an axis of time.
-  scale(pen, most, high, width, colour) {
-    pen.fillStyle = colour("--quiet");
-    pen.strokeStyle = colour("--line");
-    pen.font = "11px system-ui, sans-serif";
-    pen.textAlign = "right";
-    pen.textBaseline = "middle";
-    for (const tokens of [0, most]) {
-      const y = Math.round(TOP + high * (1 - tokens / most)) + 0.5;
-      pen.fillText(String(tokens), LEFT - 8, Math.min(y, TOP + high - 3) + (tokens ? 4 : 0));
-      pen.beginPath();
-      pen.moveTo(LEFT - 4, y);
-      pen.lineTo(width, y);
-      pen.stroke();
-    }
-    if (!this.axis.byTime || !this.stage.rounds.length) return;
-    pen.textAlign = "center";
-    for (const seconds of this.axis.ticks()) {
-      const x = LEFT + this.axis.x(seconds);
-      if (x < width - 16) pen.fillText(`${Number(seconds.toPrecision(6))} s`, Math.max(x, LEFT + 8), TOP + high + 9);
-    }
-  }
-
-  bar(pen, made, { x, wide, unit, high }, colour) {
-    const spent = STAGES.reduce((sum, name) => sum + (made.seconds[name] || 0), 0);
-    const share = (name) => (spent ? (made.seconds[name] || 0) / spent : Number(name === "loop"));
-    let bottom = TOP + high;
-    for (const name of STAGES) {
-      const tall = unit * made.keep.length * share(name);
-      pen.fillStyle = colour(`--stage-${name}`);
-      pen.fillRect(x, bottom - tall, wide, tall);
-      bottom -= tall;
-    }
-  }
-
-  // Before a round whose predecessor was not recorded.
-  gap(pen, x, high, colour) {
-    pen.strokeStyle = colour("--ink");
-    pen.lineWidth = 1;
-    pen.setLineDash([2, 2]);
-    pen.beginPath();
-    pen.moveTo(x - 1.5, TOP - 4);
-    pen.lineTo(x - 1.5, TOP + high + 3);
-    pen.stroke();
-    pen.setLineDash([]);
+  drawScale(most, high, width) {
+    const { axis } = this;
+    const y = (tokens) => Math.round(TOP + high * (1 - tokens / most)) + 0.5;
+    put(this.scale, { d: [0, most].map((tokens) => `M${LEFT - 4},${y(tokens)}H${width}`).join("") });
+    const tokens = [0, most].map((count) => ({
+      text: String(count), x: LEFT - 8, y: Math.min(y(count), TOP + high - 3) + (count ? 8 : 4), "text-anchor": "end" }));
+    const ticks = axis.byTime && this.stage.rounds.length ? axis.ticks() : [];
+    const seconds = ticks.map((tick) => [tick, LEFT + axis.x(tick)]).filter(([, x]) => x < width - 16).map(([tick, x]) => ({
+      text: `${Number(tick.toPrecision(6))} s`, x: Math.max(x, LEFT + 8), y: TOP + high + 13, "text-anchor": "middle" }));
+    this.texts.fill([...tokens, ...seconds]);
   }
 
   announce() {
@@ -338,6 +307,12 @@ function draw(button, name) {
   const picture = svg("svg", { viewBox: "0 0 16 16", width: 15, height: 15, "aria-hidden": "true" });
   svg("path", { d: ICONS[name], fill: "currentColor" }, picture);
   button.replaceChildren(picture);
+}
+
+// The parts of a round's time by stage; all of it is the loop's where no stage was timed.
+function sharesOf({ seconds, spent }) {
+  if (!spent) return [{ name: "loop", share: 1 }];
+  return STAGES.filter((name) => seconds[name]).map((name) => ({ name, share: seconds[name] / spent }));
 }
 
 function largest(seconds) {

@@ -126,7 +126,7 @@ def test_every_panel_leaves_as_a_picture(watched: Watched, address: str) -> None
     page.wait_for_function(f"{RUN} === 'merged' && {STAGE}.current === 3 && !Canopy.parts.frames.planned")
     for title in ("Draft tree", "Marginals", "Ancestor mask", "Verifier walk", "KV cache"):
         name, data = saved(page, title, "SVG")
-        assert name.endswith("-round-4.svg") and len(list(ElementTree.fromstring(data).iter())) > 20, title
+        assert name.endswith("-round-4.svg") and len(list(ElementTree.fromstring(data).iter())) > 10, title
         name, data = saved(page, title, "PNG")
         width, height = struct.unpack(">II", data[16:24])
         assert data.startswith(b"\x89PNG") and width > 400 and height > 150 and len(data) > 2000, title
@@ -149,7 +149,7 @@ def test_the_text_and_the_whole_view_leave_as_pictures(watched: Watched, address
         assert name.endswith("-round-4.svg") and page.evaluate(f"{STAGE}.header.prompt.slice(0, 20)") in words, title
         name, data = saved(page, title, "PNG")
         assert data.startswith(b"\x89PNG") and struct.unpack(">I", data[16:20])[0] > 2 * least, title
-    assert "tokens per round" in words and "<image" in saved(page, "Whole view", "SVG")[1].decode()  # figures, drawings
+    assert "tokens per round" in words and saved(page, "Whole view", "SVG")[1].count(b"<path") > 50  # figures, drawings
 
 
 def test_the_replay_page_opens_from_disk_and_asks_nobody(watched: Watched, address: str, tmp_path: Path) -> None:

@@ -10,10 +10,7 @@ from tests.browser.doing import STAGE, go
 LIT = """(node) => ({
     tree: document.querySelector("[data-panel=tree] .cp-ring").getAttribute("display") === "inline",
     marginals: Boolean(document.querySelector("[data-panel=marginals] .cp-cell-ring").getAttribute("d")),
-    mask: (() => {
-        const { over } = Canopy.parts.frames.made.get("mask").panel;
-        return over.getContext("2d").getImageData(0, 0, over.width, over.height).data.some((value) => value > 0);
-    })(),
+    mask: Boolean(document.querySelector("[data-panel=mask] .cp-mask-lit").getAttribute("d")),
     verifier: Array.from(document.querySelectorAll("[data-panel=verifier] .is-selected"))
         .some((mark) => Number(mark.dataset.node) === node),
     cache: Boolean(document.querySelector("[data-panel=cache] .cp-slot-mark").getAttribute("d")),
@@ -27,13 +24,13 @@ PLACES = """(node) => {
     const on = (element, x, y) => [box(element).left + x, box(element).top + y];
     const middle = (element) => on(element, box(element).width / 2, box(element).height / 2);
     const { mask, cache, marginals } = { mask: made("mask"), cache: made("cache"), marginals: made("marginals") };
-    const cell = marginals.drawing.hits.find((hit) => hit.node === node && hit.id !== undefined);
+    const cell = marginals.hits.find((hit) => hit.node === node && hit.id !== undefined);
     return {
         tree: middle(document.querySelector(`[data-panel=tree] [data-node="${node}"]`)),
         text: middle(document.querySelector(`.cs-part.is-current .cs-token[data-node="${node}"]`)),
-        mask: on(mask.over, ...[mask.left, mask.top].map((edge) => edge + (mask.place[node] + 0.5) * mask.cell)),
+        mask: on(mask.canvas, ...[mask.grid.left, mask.grid.top].map((edge) => edge + (mask.place[node] + 0.5) * mask.grid.cell)),
         cache: on(cache.canvas, cache.x + (cache.edges[node] + cache.edges[node + 1]) / 2, 39),
-        marginals: on(marginals.sheet, cell.x + cell.width / 2, cell.y + cell.height / 2),
+        marginals: on(marginals.canvas, cell.x + cell.width / 2, cell.y + cell.height / 2),
         verifier: middle(document.querySelector(`[data-panel=verifier] .cp-step .cp-token[data-node="${node}"]`)),
     };
 }"""

@@ -66,7 +66,7 @@ def test_stills_stand_alone(drawings: Any) -> None:
     for name in PANELS:
         drawn = drawings.evaluate("(name) => panels[name].svg()", name)
         root = ElementTree.fromstring(drawn)
-        assert root.tag.endswith("svg") and len(list(root.iter())) > 20, name
+        assert root.tag.endswith("svg") and len(list(root.iter())) > 10 and len(drawn) > 2000, name
         assert "var(" not in drawn and "class=" not in drawn, name
 
 
@@ -79,10 +79,7 @@ def test_selection_reaches_every_panel_and_keys_walk_the_tree(drawings: Any) -> 
     assert drawings.locator(".cp-cell-ring").get_attribute("d")
     assert drawings.locator(".cp-slot-mark").get_attribute("d")
     assert drawings.locator(".cp-steps .is-selected").count() > 0
-    lit = drawings.evaluate("""() => { const data = panels.mask.over.getContext("2d")
-        .getImageData(0, 0, panels.mask.over.width, panels.mask.over.height).data;
-        return data.some((value) => value > 0); }""")
-    assert lit
+    assert drawings.locator(".cp-mask-lit").get_attribute("d")
     drawings.locator("[role=treeitem][tabindex='0']").focus()
     drawings.keyboard.press("ArrowRight")
     assert drawings.evaluate("stage.selection.node") == node
@@ -126,6 +123,7 @@ def test_confidence_is_drawn_against_one(drawings: Any) -> None:
     show(drawings, make("merged", 64))
     bars = drawings.evaluate("""() => {
         stage.round.scores = [0.14, 0.12];
+        panels.marginals.draw(stage.round);
         const drawn = new DOMParser().parseFromString(panels.marginals.svg(), "image/svg+xml");
         return Array.from(drawn.querySelectorAll("rect[y='8']"), (bar) => Number(bar.getAttribute("width")));
     }""")
@@ -135,19 +133,19 @@ def test_confidence_is_drawn_against_one(drawings: Any) -> None:
 def test_transitions_are_ink_and_a_guess_says_what_it_changes(drawings: Any) -> None:
     made = make("ddtree", 24, first_order=True)
     show(drawings, made)
-    tokens, places = made.round.tree.tokens, "panels.marginals.drawing.hits.filter(({ candidate }) => candidate)"
+    tokens, places = made.round.tree.tokens, "panels.marginals.hits.filter(({ candidate }) => candidate)"
     outlined = drawings.evaluate(f"{places}.filter(({{ node }}) => node !== null).map(({{ id }}) => id)")
     assert set(outlined) == set(tokens[1:].tolist())
     ink = drawings.evaluate("panels.marginals.svg()").count("<path")
     assert len(tokens) - 1 <= ink <= 26 * DEPTH  # the tree's edges at least
     first = drawings.evaluate(f"(({{ x, y }}) => [x + 4, y + 4])({places}[0])")
-    drawings.locator(".cp-sheet").hover(position=dict(zip("xy", first, strict=True)))
+    drawings.locator(".cp-marginals .cp-svg").hover(position=dict(zip("xy", first, strict=True)))
     assert drawings.locator(".cp-marginals .cp-change-mark").count() > 2
     words = drawings.locator(".cp-marginals .cp-tip").inner_text()
     assert "after it (on average):" in words
     drawings.mouse.move(1, 1)
     assert drawings.locator(".cp-change-cell").count() == 0
-    drawings.locator(".cp-sheet").focus()
+    drawings.locator(".cp-marginals .cp-svg").focus()
     drawings.keyboard.press("ArrowDown")
     node, token = drawings.evaluate("(({ node, id }) => [node, id])(panels.marginals.over)")
     drawings.keyboard.press("ArrowRight")
@@ -159,28 +157,21 @@ def test_transitions_are_ink_and_a_guess_says_what_it_changes(drawings: Any) -> 
 
 
 def test_unlike_a_mask_of_ones_the_cells_are_the_ancestors(drawings: Any) -> None:
-    for method, budget in (("ddtree", 40), ("merged", 40)):
-        made = make(method, budget)
-        show(drawings, made)
-        expected = ancestors(made.round.tree.parents)
-        for by_depth in (False, True):
-            seen = np.asarray(drawings.evaluate("""(byDepth) => {
-                const mask = panels.mask;
-                if (mask.byDepth !== byDepth) mask.toggle();
-                const pen = mask.sheet.getContext("2d");
-                const at = (node) => (mask.place[node] + 0.5) * mask.cell;
-                const ground = String(pen.getImageData(mask.left + mask.side - 3, mask.top + 2, 1, 1).data);
-                const size = stage.round.n;
-                const row = (query) => Array.from({ length: size }, (_, key) => String(pen.getImageData(
-                    Math.floor(mask.left + at(key)), Math.floor(mask.top + at(query)), 1, 1).data) !== ground);
-                return Array.from({ length: size }, (_, query) => row(query));
-            }""", by_depth))
-            if method == "merged":  # the names of the blocks are written over empty cells
-                assert (seen | ~expected).all() and (seen != expected).mean() < 0.02
-            else:
-                assert (seen == expected).all()
-            name = drawings.evaluate("panels.mask.sheet.getAttribute('aria-label')")
-            assert f"{int(expected.sum())} cells seen" in name
+    made = make("merged", 40)
+    show(drawings, made)
+    expected = ancestors(made.round.tree.parents)
+    for by_depth in (False, True):
+        seen = drawings.evaluate("""(byDepth) => {
+            const { mask } = panels;
+            if (mask.byDepth !== byDepth) mask.toggle();
+            const drawn = document.querySelectorAll(".cp-mask .cp-mask-cells path");
+            const cells = Array.from(drawn, (path) => path.getAttribute("d")).join("").matchAll(/M([^,]+),([^h]+)h/g);
+            return Array.from(cells, ([, x, y]) => [y - mask.grid.top, x - mask.grid.left]
+                .map((at) => mask.order[Math.round(at / mask.grid.cell)]));
+        }""", by_depth)
+        assert sorted(map(tuple, seen)) == sorted(zip(*map(np.ndarray.tolist, expected.nonzero()), strict=True))
+        name = drawings.locator(".cp-mask .cp-svg").get_attribute("aria-label")
+        assert f"{len(seen)} cells seen" in name
 
 
 @pytest.mark.parametrize(("method", "budget"), [("ddtree", 1024), ("nanogpt", 40)])
