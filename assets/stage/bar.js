@@ -32,34 +32,22 @@ function flipTheme() {
   dress();
 }
 
-// A button that opens a list under it: arrows move, Enter chooses, Esc or a click elsewhere closes.
+// A button that opens a list under it, a popover: arrows move, Enter chooses, Esc or a click elsewhere closes.
 export class Menu {
   // `fill` gives the entries when the list opens: {label, note?, act} or {heading}.
   constructor(parent, label, title, fill) {
-    this.fill = fill;
-    this.box = html("div", "cs-menu", parent);
-    this.button = button(this.box, label, title, () => (this.list.hidden ? this.open() : this.close()));
-    this.button.setAttribute("aria-haspopup", "menu");
-    this.list = html("div", { class: "cs-menu-list", role: "menu", hidden: true }, this.box);
-    this.close();
+    const box = html("div", "cs-menu", parent);
+    const opener = button(box, label, title, () => undefined);
+    opener.setAttribute("aria-haspopup", "menu");
+    this.list = html("div", { class: "cs-menu-list", role: "menu", popover: "auto" }, box);
+    opener.popoverTargetElement = this.list;
+    this.list.addEventListener("beforetoggle", ({ newState }) => newState === "open" && this.list.replaceChildren(...fill().map((entry) => this.entry(entry))));
+    this.list.addEventListener("toggle", ({ newState }) => newState === "open" && this.items[0]?.focus({ preventScroll: true }));
     this.list.addEventListener("keydown", (event) => this.key(event));
-    document.addEventListener("pointerdown", (event) => {
-      if (!this.box.contains(event.target)) this.close();
-    });
   }
 
-  open() {
-    for (const other of document.querySelectorAll(".cs-menu-list")) other.hidden = true;
-    this.list.replaceChildren(...this.fill().map((entry) => this.entry(entry)));
-    this.list.hidden = false;
-    this.button.setAttribute("aria-expanded", "true");
-    const first = this.list.querySelector("button");
-    if (first) first.focus({ preventScroll: true });
-  }
-
-  close() {
-    this.list.hidden = true;
-    this.button.setAttribute("aria-expanded", "false");
+  get items() {
+    return Array.from(this.list.querySelectorAll("button"));
   }
 
   entry(entry) {
@@ -68,67 +56,34 @@ export class Menu {
     html("span", "cs-menu-label", item, entry.label);
     if (entry.note) html("span", "cs-menu-note", item, entry.note);
     item.addEventListener("click", () => {
-      this.close();
+      this.list.hidePopover();
       entry.act();
     });
     return item;
   }
 
   key(event) {
-    const items = Array.from(this.list.querySelectorAll("button"));
+    const { items } = this;
     const at = items.indexOf(document.activeElement);
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 }[event.key];
-    if (event.key === "Escape") {
-      this.close();
-      this.button.focus();
-    } else if (to !== undefined) items[(to + items.length) % items.length].focus();
-    else return;
+    if (to === undefined && event.key !== "Escape") return;
+    event.stopPropagation(); // Esc closes the list, and nothing else
+    if (to === undefined) return;
     event.preventDefault();
-    event.stopPropagation();
+    items[(to + items.length) % items.length].focus();
   }
 }
 
-// Hiding the focused element takes the focus away only at the next frame: until then it would get the keys.
-export function letGo(box) {
-  if (box.contains(document.activeElement)) document.activeElement.blur();
-}
-
-// A sheet over the page. Tab goes round inside, Esc and a click beside it close it; then the element that had the focus
-// before gets it back.
+// A sheet over the page. Esc and a click beside it close it; then the element that had the focus before gets it back.
 export class Sheet {
   constructor(label, look = "") {
-    this.box = html("div", { class: "cs-overlay", hidden: true }, document.body);
-    this.body = html("div", { class: `cs-sheet ${look}`, role: "dialog", "aria-modal": "true", "aria-label": label, tabIndex: 0 }, this.box);
-    this.shut = button(this.body, "×", "Close (Esc)", () => this.close(), "cs-close");
-    this.box.addEventListener("click", (event) => event.target === this.box && this.close());
-    this.box.addEventListener("keydown", (event) => this.key(event));
+    this.box = html("dialog", { class: `cs-sheet ${look}`, "aria-label": label, closedby: "any" }, document.body);
+    this.shut = button(this.box, "×", "Close (Esc)", () => this.box.close(), "cs-close");
   }
 
   open(first) {
-    this.before = document.activeElement;
-    this.box.hidden = false;
+    this.box.showModal();
     (first || this.shut).focus();
-  }
-
-  // Returns whether it was open.
-  close() {
-    const open = !this.box.hidden;
-    letGo(this.box);
-    this.box.hidden = true;
-    if (open && this.before && this.before.isConnected) this.before.focus({ preventScroll: true });
-    return open;
-  }
-
-  key(event) {
-    if (event.key === "Escape") this.close();
-    else if (event.key === "Tab") {
-      const reach = [this.body, ...this.body.querySelectorAll("button, input")].filter((item) => !item.disabled && item.offsetParent);
-      const [end, other] = event.shiftKey ? [reach[0], reach.at(-1)] : [reach.at(-1), reach[0]];
-      if (document.activeElement !== end) return;
-      other.focus();
-    } else return;
-    event.preventDefault();
-    event.stopPropagation();
   }
 }
 

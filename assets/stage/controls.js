@@ -12,10 +12,25 @@ const KEPT = "canopy-kept";
 const LOOKS = 100; // at the bar, until it is as it was asked to be
 const BETWEEN_LOOKS_MS = 100;
 
+// What outlives a reload of the page; null forgets it.
+function store(name, value) {
+  if (value === null) sessionStorage.removeItem(name);
+  else sessionStorage.setItem(name, value);
+}
+
 function taken(name) {
-  const value = window.sessionStorage.getItem(name);
-  window.sessionStorage.removeItem(name);
+  const value = sessionStorage.getItem(name);
+  store(name, null);
   return value;
+}
+
+const field = () => document.querySelector("#canopy-prompt textarea");
+
+// As if it had been typed.
+function type(input, value) {
+  if (!input) return;
+  input.value = value;
+  input.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
 const SERVED = "served"; // the method of an attached server
@@ -56,13 +71,8 @@ export const controls = {
     return [...wanted, controls.carried ?? controls.restored() ?? prompt, controls.stepOf(wanted[1])];
   },
 
-  // Puts a node budget into the bar, as if it had been typed.
-  setBudget(budget) {
-    const field = document.querySelector("#canopy-budget input");
-    if (!field) return;
-    field.value = budget;
-    field.dispatchEvent(new Event("input", { bubbles: true }));
-  },
+  // Puts a node budget into the bar.
+  setBudget: (budget) => type(document.querySelector("#canopy-budget input"), budget),
 
   // What Run sends: the bar's values, the first of which is the prompt, the last replaced by the turns.
   asked(values) {
@@ -72,10 +82,12 @@ export const controls = {
 
   // Reloads the page, with the prompt as it stands and the turns before it.
   reload() {
-    const again = window.sessionStorage.getItem(AGAIN);
-    window.sessionStorage.setItem(PROMPT, again || document.querySelector("#canopy-prompt textarea").value);
-    if (again) window.history.replaceState(null, "", `#mode=${controls.parts.stage.mode}&method=ddtree`);
-    window.sessionStorage.setItem(TURNS, JSON.stringify(controls.turns));
+    const again = sessionStorage.getItem(AGAIN);
+    controls.keep(null, null);
+    if (again) {
+      store(PROMPT, again);
+      window.history.replaceState(null, "", `#mode=${controls.parts.stage.mode}&method=ddtree`);
+    }
     window.location.reload();
   },
 
@@ -89,21 +101,20 @@ export const controls = {
 
   // What the page is to have when it is loaded again; a run that is too large for the browser's store is let go.
   keep(run, goesOn) {
-    const { sessionStorage } = window;
-    sessionStorage.setItem(PROMPT, document.querySelector("#canopy-prompt textarea").value);
-    sessionStorage.setItem(TURNS, JSON.stringify(controls.turns));
-    if (goesOn) sessionStorage.setItem(ON, goesOn);
+    store(PROMPT, field().value);
+    store(TURNS, JSON.stringify(controls.turns));
+    if (goesOn) store(ON, goesOn);
     try {
-      if (run) sessionStorage.setItem(KEPT, JSON.stringify(run));
+      if (run) store(KEPT, JSON.stringify(run));
     } catch {
-      sessionStorage.removeItem(KEPT);
+      store(KEPT, null);
     }
   },
 
   // From the first page to this one: the prompt if one was typed, and what goes on.
   handOver(prompt, goesOn) {
-    if (prompt !== null) window.sessionStorage.setItem(PROMPT, prompt);
-    if (goesOn) window.sessionStorage.setItem(ON, goesOn);
+    if (prompt !== null) store(PROMPT, prompt);
+    if (goesOn) store(ON, goesOn);
     window.location.reload();
   },
 
@@ -123,20 +134,16 @@ export const controls = {
   async runWhen(prompt, pace, early) {
     for (let look = 0; look < LOOKS; look++) {
       await pause(BETWEEN_LOOKS_MS);
-      const field = document.querySelector("#canopy-prompt textarea");
       const { rigs } = controls.parts || {};
       const paced = !pace || document.querySelector("#canopy-pace input").value === pace;
-      const ready = field && field.value === prompt && paced && rigs && rigs.state && (early || !rigs.state.coming);
+      const ready = field()?.value === prompt && paced && rigs && rigs.state && (early || !rigs.state.coming);
       if (ready) return document.querySelector("#canopy-run").click();
     }
     return undefined;
   },
 
   // The prompt that the page runs by itself after it has reloaded; null for none.
-  askAfterReload(prompt) {
-    if (prompt === null) window.sessionStorage.removeItem(AGAIN);
-    else window.sessionStorage.setItem(AGAIN, prompt);
-  },
+  askAfterReload: (prompt) => store(AGAIN, prompt),
 
   // In full, because auto would first time passes of the new rig.
   async askAgain(adopt) {
@@ -202,15 +209,13 @@ export class Conversation {
     if (!this.ready || !this.box) return;
     const { header } = this.stage;
     this.take([...header.turns, ["user", header.prompt], ["assistant", answer(this.stage)]]);
-    const field = this.box.querySelector("textarea");
-    field.value = "";
-    field.dispatchEvent(new Event("input", { bubbles: true }));
-    field.focus();
+    type(field(), "");
+    field().focus();
   }
 
   leave() {
     this.take([]);
-    this.box.querySelector("textarea").focus();
+    field().focus();
   }
 
   draw() {

@@ -1,7 +1,7 @@
 // A panel's legend. It names only what this run has: its drafters by name, and a tree that was not chosen only if there
 // is one.
 
-import { button, html, write } from "../panels/ink.js";
+import { button, html, put, write } from "../panels/ink.js";
 import { Empty } from "../panels/panel.js";
 import { panels } from "./stage.js";
 
@@ -69,9 +69,7 @@ export class Frames {
 
   // A frame in a row, with a divider before it where it is not the first.
   frame(row, name, grow, about) {
-    const frame = html("section", `cs-frame cs-frame-${name}`);
-    frame.dataset.panel = name;
-    frame.setAttribute("aria-label", about.title);
+    const frame = put(html("section", `cs-frame cs-frame-${name}`), { "data-panel": name, "aria-label": about.title });
     const before = row.lastElementChild;
     if (before) row.append(this.divider(before, frame, "row"));
     row.append(frame);
@@ -189,13 +187,10 @@ export class Frames {
   }
 
   divider(before, after, along) {
-    const bar = html("div", `cs-divider cs-divider-${along}`);
-    bar.tabIndex = 0;
-    bar.setAttribute("role", "separator");
-    bar.setAttribute("aria-label", "Resize the neighbouring panels");
-    bar.setAttribute("aria-orientation", along === "row" ? "vertical" : "horizontal");
-    bar.setAttribute("aria-valuemin", String(100 * LEAST));
-    bar.setAttribute("aria-valuemax", String(100 * (1 - LEAST)));
+    const bar = put(html("div", `cs-divider cs-divider-${along}`), {
+      tabindex: 0, role: "separator", "aria-label": "Resize the neighbouring panels",
+      "aria-orientation": along === "row" ? "vertical" : "horizontal", "aria-valuemin": 100 * LEAST, "aria-valuemax": 100 * (1 - LEAST),
+    });
     const size = (element) => element.getBoundingClientRect()[along === "row" ? "width" : "height"];
     const say = () => bar.setAttribute("aria-valuenow", String(Math.round((100 * size(before)) / (size(before) + size(after) || 1))));
     const move = (pixels) => {

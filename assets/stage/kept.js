@@ -15,9 +15,9 @@ export class KeptRuns {
     this.stage = stage;
     stage.kept = JSON.parse(sessionStorage.getItem(STORE)) || [];
     this.sheet = new Sheet("Your runs", "cs-runs");
-    html("h2", "", this.sheet.body, "Your runs");
-    this.said = html("p", { role: "status" }, this.sheet.body);
-    this.list = html("div", "cs-runs-list", this.sheet.body);
+    html("h2", "", this.sheet.box, "Your runs");
+    this.said = html("p", { role: "status" }, this.sheet.box);
+    this.list = html("div", "cs-runs-list", this.sheet.box);
     stage.on("state", () => this.keep());
   }
 

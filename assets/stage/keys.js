@@ -1,7 +1,7 @@
 // The keyboard, and the page that documents it. One table serves both.
 
 import { html } from "../panels/ink.js";
-import { letGo, Sheet } from "./bar.js";
+import { Sheet } from "./bar.js";
 
 const TERMS = [
   ["target", "The big model whose text it is: it checks every guess and keeps what it would have written itself."],
@@ -50,7 +50,8 @@ export class Keys {
   press(event) {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || taken(event)) return;
     const entry = this.table.find(({ keys }) => keys.includes(event.key));
-    if (!entry || (this.parts.stage.mode === "lab" && !["?", "Escape"].includes(event.key))) return;
+    const elsewhere = this.parts.stage.mode === "lab" || document.querySelector("dialog[open]");
+    if (!entry || (elsewhere && !["?", "Escape"].includes(event.key))) return;
     event.preventDefault();
     entry.act();
   }
@@ -83,9 +84,11 @@ export class Keys {
   }
 
   leave() {
-    const { help, rigs, search, frames, notices, stage, tour, film } = this.parts;
-    if (help.close() || (rigs && rigs.sheet.close()) || search.close() || (tour && tour.stop()) || frames.full(null) || notices.dismiss() || film.leave()) return;
-    if (stage.pinned !== null) stage.pin(null);
+    const { search, frames, notices, stage, tour, film } = this.parts;
+    const sheet = document.querySelector("dialog[open]");
+    if (sheet) sheet.close();
+    else if (search.close() || tour?.stop() || frames.full(null) || notices.dismiss() || film.leave()) return;
+    else if (stage.pinned !== null) stage.pin(null);
   }
 }
 
@@ -106,14 +109,14 @@ function scrolling(element) {
 export class Help extends Sheet {
   constructor(table) {
     super("Keys and terms");
-    html("h2", "", this.body, "Keys");
-    const keys = html("dl", "cs-keys", this.body);
+    html("h2", "", this.box, "Keys");
+    const keys = html("dl", "cs-keys", this.box);
     for (const { shown, does } of table) {
       html("kbd", "", html("dt", "", keys), shown);
       html("dd", "", keys, does);
     }
-    html("h2", "", this.body, "Terms");
-    const terms = html("dl", "cs-words", this.body);
+    html("h2", "", this.box, "Terms");
+    const terms = html("dl", "cs-words", this.box);
     for (const [term, meaning] of TERMS) {
       html("dt", "", terms, term);
       html("dd", "", terms, meaning);
@@ -121,7 +124,8 @@ export class Help extends Sheet {
   }
 
   toggle() {
-    if (!this.close()) this.open();
+    if (this.box.open) this.box.close();
+    else this.open();
   }
 }
 
@@ -152,7 +156,7 @@ export class Search {
 
   close() {
     const open = !this.box.hidden;
-    letGo(this.box);
+    this.field.blur(); // hiding it takes the focus away only at the next frame: until then it would get the keys
     this.box.hidden = true;
     if (open) {
       this.field.value = "";

@@ -18,7 +18,7 @@ export class Rigs {
     this.state = null;
     this.mine = false; // whether this page asked for the rig that is being loaded
     this.sheet = new Sheet("The rig", "cs-rigs");
-    this.build(this.sheet.body);
+    this.build(this.sheet.box);
     stage.on("state", () => {
       if (["done", "error"].includes(stage.state)) this.look();
     });
@@ -57,9 +57,8 @@ export class Rigs {
   fields() {
     this.named = html("div", "", this.list);
     const own = this.radio(this.list, "", "your own", FORMS);
-    this.typed = html("input", "cs-rig-typed", this.list);
-    Object.assign(this.typed, { type: "text", spellcheck: false, autocomplete: "off", placeholder: "Qwen/Qwen3-8B::/data/my-drafter" });
-    this.typed.setAttribute("aria-label", "Your own rig: TARGET::DRAFTER, or a folder");
+    this.typed = html("input", { class: "cs-rig-typed", type: "text", spellcheck: false, autocomplete: "off",
+      placeholder: "Qwen/Qwen3-8B::/data/my-drafter", "aria-label": "Your own rig: TARGET::DRAFTER, or a folder" }, this.list);
     this.typed.addEventListener("input", () => { own.checked = true; });
   }
 
@@ -125,7 +124,7 @@ export class Rigs {
     const ended = before.loading && !state.loading;
     if (before.coming && !state.coming) this.arrived();
     else if (state.changes !== this.first) this.changed();
-    else if (ended && state.failure && this.mine && this.sheet.box.hidden) this.notices.fail(state.failure);
+    else if (ended && state.failure && this.mine && !this.sheet.box.open) this.notices.fail(state.failure);
     if (ended) this.ended(state.failure);
   }
 

@@ -24,8 +24,17 @@ export class Teller {
   }
 }
 
-// What becomes of the latest run before and beside its rounds: asked for, waited for, refused, stopped, lost.
-class Latest extends Teller {
+export const panels = new Map();
+export const modes = ["story", "workbench"]; // the views; the lab adds its own where there is a server
+
+// A panel: {name, title, caption, legend?, place?, when?(stage): whether it is there at all, create(host, stage) -> {draw, select, resize?, svg?, fit?, search?}}.
+// Its place: {row: "upper" (beside the text) or "lower", share: of the row's width, against its neighbours'}; in a row
+// panels stand in the order in which they are defined.
+export function define(panel) {
+  panels.set(panel.name, panel);
+}
+
+export class Stage extends Teller {
   constructor() {
     super();
     this.value = BLANK; // of the run that is shown
@@ -35,6 +44,25 @@ class Latest extends Teller {
     this.coming = null; // {run, prompt, turns, state, message} of a run that was asked for and has no round yet
     this.refusal = ""; // why the latest run did not come or did not go on
     this.halted = null; // the run that Stop was pressed for
+    this.present = new Present(); // whose nodes are in the run's trees
+    this.pieces = new Map();
+    this.current = -1;
+    this.unselect();
+    this.following = true; // a live run shows its newest round until a person chooses another
+    this.animate = false; // true for a step that is to be animated, false while scrubbing
+    this.mode = "story";
+    this.tab = ""; // of the lab
+    this.resting = false; // on a round that stands for the whole run
+    this.scene = ""; // of the film
+    this.tried = this.retuned = null; // a budget that is tried out on the round that is shown, and the round with it
+    this.tuneError = ""; // or why there is none
+    this.retune = inTurn(() => this.redraft());
+    this.settings = {}; // method and budget as the controls have them
+    this.kept = []; // the tab's latest runs
+    this.pins = {}; // by "A" and "B": the runs that are laid over the one that is shown
+    this.server = null;
+    this.comparison = null; // what the server found of this run beside plain decoding: see explorer/claims.py
+    this.comparing = ""; // that this is going on, or why nothing was found
   }
 
   // Whether the run that is shown goes on.
@@ -101,42 +129,6 @@ class Latest extends Teller {
     this.value = { ...this.value, state, message };
     this.tell("state");
   }
-}
-
-export const panels = new Map();
-export const modes = ["story", "workbench"]; // the views; the lab adds its own where there is a server
-
-// A panel: {name, title, caption, legend?, place?, when?(stage): whether it is there at all, create(host, stage) -> {draw, select, resize?, svg?, fit?, search?}}.
-// Its place: {row: "upper" (beside the text) or "lower", share: of the row's width, against its neighbours'}; in a row
-// panels stand in the order in which they are defined.
-export function define(panel) {
-  panels.set(panel.name, panel);
-}
-
-export class Stage extends Latest {
-  constructor() {
-    super();
-    this.present = new Present(); // whose nodes are in the run's trees
-    this.pieces = new Map();
-    this.current = -1;
-    this.unselect();
-    this.following = true; // a live run shows its newest round until a person chooses another
-    this.animate = false; // true for a step that is to be animated, false while scrubbing
-    this.mode = "story";
-    this.tab = ""; // of the lab
-    this.resting = false; // on a round that stands for the whole run
-    this.scene = ""; // of the film
-    this.tried = this.retuned = null; // a budget that is tried out on the round that is shown, and the round with it
-    this.tuneError = ""; // or why there is none
-    this.retune = inTurn(() => this.redraft());
-    this.settings = {}; // method and budget as the controls have them
-    this.kept = []; // the tab's latest runs
-    this.pins = {}; // by "A" and "B": the runs that are laid over the one that is shown
-    this.server = null;
-    this.comparison = null; // what the server found of this run beside plain decoding: see explorer/claims.py
-    this.comparing = ""; // that this is going on, or why nothing was found
-  }
-
   // Its figures so far: see ``figuresOf``.
   get figures() {
     return figuresOf(this.rounds);

@@ -1,6 +1,6 @@
 // The text, each token in the colour of its origin. A click goes to the token's round and node.
 
-import { html, write } from "../panels/ink.js";
+import { html, put, write } from "../panels/ink.js";
 import { missingWords, TokenReader } from "./round.js";
 
 // What is said of a run before its first round.
@@ -35,9 +35,7 @@ export class TextPanel {
     this.stage = stage;
     this.host = host;
     host.classList.add("cs-text");
-    host.tabIndex = 0; // it scrolls, so keys have to reach it
-    host.setAttribute("role", "group");
-    host.setAttribute("aria-label", "Prompt and text");
+    put(host, { tabindex: 0, role: "group", "aria-label": "Prompt and text" }); // it scrolls, so keys have to reach it
     this.turns = html("ol", { class: "cs-turns", "aria-label": "Earlier turns" }, host);
     this.prompt = html("p", "cs-prompt", host);
     this.body = html("div", { class: "cs-output", "aria-label": "The text, coloured by origin" }, host);

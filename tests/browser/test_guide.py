@@ -67,7 +67,7 @@ def test_keys_that_play_fit_search_and_help(watched: Watched, address: str) -> N
     shown = sheet.locator("kbd").all_inner_texts()
     keys = page.evaluate("Canopy.parts.keys.table.map((entry) => entry.shown)")
     assert shown == keys == ["Space", "←", "→", "Home", "End", "↑", "↓", "[", "]", "f", "/", "c", "?", "Esc"]
-    assert page.evaluate("document.activeElement.closest('[role=dialog]') !== null")
+    assert page.evaluate("document.activeElement.closest('dialog') !== null")
     page.keyboard.press("Escape")
     sheet.wait_for(state="hidden")
 

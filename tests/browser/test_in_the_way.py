@@ -34,7 +34,7 @@ def test_a_panel_over_the_whole_window_lies_over_the_bar_too(onlooker: Watched) 
         assert page.evaluate(ON_TOP, f"[data-panel={name}] .cs-frame-title")
         page.locator(f"[data-panel={name}] .cs-full").click()  # a second click goes back, and opens nothing else
         page.wait_for_selector(".is-full", state="detached")
-        assert page.locator(".cs-overlay:visible").count() == 0
+        assert page.locator("dialog[open]").count() == 0
 
 
 def test_back_leaves_the_full_panel_and_not_the_page(onlooker: Watched) -> None:

@@ -67,7 +67,7 @@ def test_no_button_and_no_menu_of_the_bar_leaves_a_phone(watched: Watched, addre
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
     for menu in ("Open a recorded run", "Save or share this run"):
         page.get_by_role("button", name=menu).click()
-        box = page.locator(".cs-menu-list:not([hidden])").bounding_box()
+        box = page.locator(".cs-menu-list:popover-open").bounding_box()
         assert box and box["x"] >= 0 and box["x"] + box["width"] <= PHONE[0]
 
 
@@ -93,7 +93,7 @@ def test_every_panel_that_is_shown_can_be_saved(watched: Watched, address: str) 
     }}""")
     page.wait_for_function("!Canopy.parts.frames.planned")
     page.get_by_role("button", name="Save or share this run").click()
-    offered = page.locator(".cs-menu-list:not([hidden]) .cs-menu-label").all_inner_texts()
+    offered = page.locator(".cs-menu-list:popover-open .cs-menu-label").all_inner_texts()
     titles = page.locator(".cs-frame:visible .cs-frame-title").all_inner_texts()
     assert len(titles) == 8 and {*titles, "Timeline"} <= set(offered)
     with page.expect_download() as saved:

@@ -13,7 +13,7 @@ from tests.browser.doing import STAGE
 
 pytestmark = pytest.mark.long
 
-OURS = ".cs-bar, .cs-stage, .cs-overlay, .cs-tour"
+OURS = ".cs-bar, .cs-stage, .cs-sheet, .cs-tour"
 NAMES = """(ours) => {
     const bad = [];
     const shown = (element) => element.getClientRects().length > 0;
