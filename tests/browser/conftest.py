@@ -1,7 +1,5 @@
 """A server of the scripted page and a browser, shared by the whole module; every page watched for errors."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket
@@ -23,6 +21,7 @@ START_SECONDS = 180
 ROOT = Path(__file__).resolve().parents[2]
 PORT = "PORT"
 USUAL_SIZE: ViewportSize = {"width": 1440, "height": 900}
+READY = "window.Canopy && Canopy.parts && Canopy.parts.ready"
 PATIENCE_MS = int(os.environ.get("PATIENCE_MS", "90000"))  # for busy machines; a quiet one needs a second
 
 
@@ -104,9 +103,8 @@ class Watched:
         """Go there and wait for the stage."""
         self.page.goto(url)
         self.page.wait_for_selector(".cs-stage")
-        self.page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.ready")
+        self.page.wait_for_function(READY)
         return self.page
-
 
     def show(self, view: str) -> Page:
         """Let the open page show what an address would, without opening it anew."""

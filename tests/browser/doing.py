@@ -1,7 +1,5 @@
 """What the tests do on the page as a person would: choose, run, wait for the end, take the trace home."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 from tempfile import TemporaryDirectory

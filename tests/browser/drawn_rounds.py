@@ -1,7 +1,5 @@
 """Rounds of a given size for the tests of the drawings, and the page in which the panels draw them alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

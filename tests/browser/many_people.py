@@ -5,8 +5,6 @@ follow one another. Printed: whether texts equal those of the lone runs, everybo
 resident memory before and after. It ends with status 1 where a text differs or a rate is too low.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

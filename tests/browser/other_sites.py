@@ -7,8 +7,6 @@ counts the requests that got in, by where they came from. It asks a server for e
 point it at one that may be lost.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -3,8 +3,6 @@
 All show what ships, on the demo rig: story and workbench recorded runs, the lab its recorded sweep.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 from tempfile import TemporaryDirectory

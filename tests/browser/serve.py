@@ -3,8 +3,6 @@
 LOG gets a line per round, the time at which it was made, in seconds since the epoch.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """The page as it follows a folder, in a process of its own: ``python -m tests.browser.serve_follow PORT FOLDER``."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -3,8 +3,6 @@
 It is built as soon as the file GO exists.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

@@ -1,8 +1,6 @@
 """A server attached to the page: what it does not report is said to be unknown, what it decides cannot be set, and one
 that does not answer at first is taken when it does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path

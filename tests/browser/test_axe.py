@@ -1,7 +1,5 @@
 """axe finds nothing to complain of in what is ours, in every way to look, light and dark; and all has a name."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path

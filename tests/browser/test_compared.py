@@ -1,9 +1,5 @@
 """A typed run gets its ×: plain decoding of the same prompt is measured after it, and what is slower is said to be."""
 
-from __future__ import annotations
-
-from playwright.sync_api import Page
-
 from tests.browser.conftest import Watched
 from tests.browser.doing import STAGE, STATE, ask, run
 
@@ -34,38 +30,25 @@ def test_what_is_slower_says_so_and_what_would_help(watched: Watched, address: s
                 cost: "4.0", speed: "20", plain_speed: "40", words: "" }},
             gpu: {{ name: "qwen3-8b on an H200", loop: 1.43, floor: 1.21, caution: "Predicted, not measured." }},
             others: [{{ method: "ddtree", budget: 64, pace: "auto", ratio: 1.3, times: "1.30×", rounds: 9,
-                drafted: 9 }},
-                {{ method: "ddtree", budget: 7, pace: "auto", ratio: 1.7, times: "1.70×", rounds: 9,
-                drafted: 1 }}],
+                drafted: 9 }}],
         }} }});
     }}""")
     run(page, "ddtree")
     use = page.get_by_role("button", name="Use auto up to 64 nodes: 1.30×")
     use.wait_for(state="visible")
-    measured = use.get_attribute("title")
-    assert "auto up to 64 nodes 1.30×" in measured
-    assert "7 nodes" not in measured, "that one decoded plainly, so what it seems faster by is chance"
     assert page.locator(".cs-metric-gain.is-slow").count() == 1
     plainly = page.locator(".cs-plainly")
-    lesson = plainly.inner_text()
-    assert "costs 4.0 plain ones here, so τ 2.00 loses; from τ 4.0 on it wins" in lesson
-    assert "The budget auto would have decoded plainly." in lesson
+    assert "costs 4.0 plain ones here, so τ 2.00 loses; from τ 4.0 on it wins" in plainly.inner_text()
     slide = plainly.get_by_label("What if a pass cost less?")
     assert "4.0 plain ones, as measured here" in plainly.inner_text()
-    slide.press("Home")
-    assert ("1.21 plain ones, the least that bandwidth allows qwen3-8b on an H200: τ 2.00 gives 1.65×, predicted"
-            in plainly.inner_text())
-    assert slide.get_attribute("title") == "Predicted, not measured."
-    slide.fill("1.42")
-    assert "1.43 plain ones, as the published loop takes for qwen3-8b on an H200: τ 2.00 gives 1.40×" in lesson_of(page)
-    slide.fill("3")
-    assert "3.00 plain ones: τ 2.00 gives 0.67×, predicted" in lesson_of(page)
+    for at, said in (
+            ("1.21", "1.21 plain ones, the least that bandwidth allows qwen3-8b on an H200: τ 2.00 gives 1.65×"),
+            ("1.42", "1.43 plain ones, as the published loop takes for qwen3-8b on an H200: τ 2.00 gives 1.40×"),
+            ("3", "3.00 plain ones: τ 2.00 gives 0.67×, predicted")):
+        slide.fill(at)
+        assert said in plainly.inner_text()
     use.click()
     page.wait_for_function("document.querySelector('#canopy-pace input').value.startsWith('auto')")
-
-
-def lesson_of(page: Page) -> str:
-    return str(page.locator(".cs-plainly").inner_text())
 
 
 def test_a_slow_recording_links_to_one_that_won(watched: Watched, address: str) -> None:
@@ -103,9 +86,6 @@ def test_a_live_run_has_its_best_round_and_its_race_as_scenes(watched: Watched, 
     page.get_by_role("button", name="Watch both").click()
     flags = page.locator(".cs-lane-flag").all_inner_texts()
     assert f" tokens in {len(lengths)} passes, " in flags[1] and f"✓ {sum(lengths)} tokens in " in flags[0]
-    page.keyboard.press("Escape")
-    page.get_by_role("button", name="Tune its budget").click()
-    page.wait_for_function(f"{STAGE}.mode === 'workbench'")
 
 
 def test_where_nobody_could_measure_it_says_so(watched: Watched, address: str) -> None:

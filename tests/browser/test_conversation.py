@@ -1,7 +1,5 @@
 """A conversation: Continue, the next turn with those before it, starting afresh; and the drafters that one chooses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

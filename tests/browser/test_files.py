@@ -1,7 +1,5 @@
 """What comes in as a file and what leaves as one."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import io
@@ -121,15 +119,21 @@ def test_tables_and_trees_leave_as_files(watched: Watched, address: str) -> None
     assert "round-4" in name and graph.number_of_nodes() == len(MERGED.entries[3].round.tree)
 
 
-def test_every_panel_leaves_as_a_picture(watched: Watched, address: str) -> None:
+def test_every_panel_the_text_and_the_whole_view_leave_as_pictures(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#trace=merged&mode=workbench&round=4")
     page.wait_for_function(f"{RUN} === 'merged' && {STAGE}.current === 3 && !Canopy.parts.frames.planned")
-    for title in ("Draft tree", "Marginals", "Ancestor mask", "Verifier walk", "KV cache"):
-        name, data = saved(page, title, "SVG")
-        assert name.endswith("-round-4.svg") and len(list(ElementTree.fromstring(data).iter())) > 10, title
-        name, data = saved(page, title, "PNG")
-        width, height = struct.unpack(">II", data[16:24])
-        assert data.startswith(b"\x89PNG") and width > 400 and height > 150 and len(data) > 2000, title
+    page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length > 1")
+    prompt = page.evaluate(f"{STAGE}.header.prompt.slice(0, 20)")
+    for title, least in (("Draft tree", 200), ("Marginals", 200), ("Ancestor mask", 200), ("Verifier walk", 200),
+                         ("KV cache", 200), ("Text", 300), ("Whole view", 1300)):
+        name, drawn = saved(page, title, "SVG")
+        parts = list(ElementTree.fromstring(drawn).iter())
+        assert name.endswith("-round-4.svg") and len(parts) > 10, title
+        assert least == 200 or prompt in "".join(ElementTree.fromstring(drawn).itertext()), title
+        _, painted = saved(page, title, "PNG")
+        width, height = struct.unpack(">II", painted[16:24])
+        assert painted.startswith(b"\x89PNG") and width > 2 * least and height > 150 and len(painted) > 2000, title
+    assert b"tokens per round" in drawn and drawn.count(b"<path") > 50  # figures, drawings
 
 
 def test_a_panel_with_nothing_to_draw_says_so(watched: Watched, address: str) -> None:
@@ -137,19 +141,6 @@ def test_a_panel_with_nothing_to_draw_says_so(watched: Watched, address: str) ->
     page.wait_for_function(f"{RUN} === 'plain' && {STAGE}.current === 1 && !Canopy.parts.frames.planned")
     to_save(page, "Marginals", "SVG").click()  # nobody drafts there
     page.wait_for_selector(".cs-toast >> text=Round 2 has nothing to draw there, so no picture was saved.")
-
-
-def test_the_text_and_the_whole_view_leave_as_pictures(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#trace=merged&mode=workbench&round=4")
-    page.wait_for_function(f"{RUN} === 'merged' && {STAGE}.current === 3 && !Canopy.parts.frames.planned")
-    page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length > 1")
-    for title, least in (("Text", 300), ("Whole view", 1300)):
-        name, data = saved(page, title, "SVG")
-        words = "".join(ElementTree.fromstring(data).itertext())
-        assert name.endswith("-round-4.svg") and page.evaluate(f"{STAGE}.header.prompt.slice(0, 20)") in words, title
-        name, data = saved(page, title, "PNG")
-        assert data.startswith(b"\x89PNG") and struct.unpack(">I", data[16:20])[0] > 2 * least, title
-    assert "tokens per round" in words and saved(page, "Whole view", "SVG")[1].count(b"<path") > 50  # figures, drawings
 
 
 def test_the_replay_page_opens_from_disk_and_asks_nobody(watched: Watched, address: str, tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """The film: it starts by itself, its figures are the recording's, it can be left, and a live run ends on its card."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.browser.conftest import Watched

@@ -1,7 +1,5 @@
 """The page follows a loop that is not ours: as it grows, while a person scrubs, and back from another run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

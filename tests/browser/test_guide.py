@@ -1,13 +1,11 @@
 """Finding one's way: every key, the page that documents them, the tour, captions, legends and definitions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 
 from engine.trace import dumps
-from tests.browser.conftest import Watched
+from tests.browser.conftest import READY, Watched
 from tests.browser.doing import STAGE, upload
 from tests.explorer.scripted import scripted_trace
 
@@ -72,6 +70,16 @@ def test_keys_that_play_fit_search_and_help(watched: Watched, address: str) -> N
     sheet.wait_for(state="hidden")
 
 
+def test_typing_a_prompt_is_no_command(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench&round=3")
+    page.click("#canopy-prompt textarea")
+    page.keyboard.press("Control+End")
+    page.keyboard.type(" [/? f")
+    page.keyboard.press("ArrowLeft")
+    assert at(page) == 2 and not page.evaluate("Canopy.parts.player.playing")
+    assert page.input_value("#canopy-prompt textarea").endswith(" [/? f")
+
+
 def test_the_tour_has_an_exercise_a_step_and_remembers_where_it_was_left(watched: Watched, address: str) -> None:
     page = watched.open(address)
     page.get_by_role("button", name="A tour in nine steps").click()
@@ -88,7 +96,7 @@ def test_the_tour_has_an_exercise_a_step_and_remembers_where_it_was_left(watched
             page.keyboard.press("Escape")
             assert card.is_hidden() and page.locator(".cs-toured").count() == 0
             page.reload()
-            page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.ready")
+            page.wait_for_function(READY)
             page.get_by_role("button", name="A tour in nine steps").click()
             assert card.locator("footer span").inner_text() == "4 of 9"
         card.get_by_role("button", name="Next step").click()
@@ -138,5 +146,5 @@ def test_dividers_drag(watched: Watched, address: str) -> None:
     page.keyboard.press("ArrowLeft")
     assert page.evaluate(width) < wide - 10
     page.reload()
-    page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.ready")
+    page.wait_for_function(READY)
     assert page.evaluate(width) > before + 20

@@ -1,14 +1,12 @@
 """What lay in the way once: the bar over a full panel, the default prompt after a reload, figures of other rounds,
 cut captions, trees that do not fit, controls over nodes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 
 from engine.trace import dumps
-from tests.browser.conftest import Watched
+from tests.browser.conftest import READY, Watched
 from tests.browser.doing import RUN, STAGE, STATE, ask, run, start, upload
 from tests.explorer.scripted import ENDLESS, scripted_trace
 
@@ -101,20 +99,13 @@ def test_the_address_holds_the_zoom_and_the_tab_of_the_lab(watched: Watched, add
     page.wait_for_function("location.hash.includes('zoom=')")
     camera = page.evaluate(f"{TREE}.camera.told()")
     page.reload()
-    page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.ready")
+    page.wait_for_function(READY)
     assert page.evaluate(f"{TREE}.camera.told()") == camera
     page.get_by_role("button", name="Which method and budget are fastest here").click()
     page.get_by_role("tab", name="Acceptance").click()
     page.wait_for_function("location.hash.includes('tab=shapes')")
     page.reload()
     page.wait_for_selector("#lab-tab-shapes[aria-selected=true]")
-
-
-@pytest.mark.long
-def test_the_tour_starts_from_the_first_round(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#mode=workbench&round=7")
-    page.get_by_role("button", name="A tour in nine steps").click()
-    assert page.evaluate(f"{STAGE}.current") == 0
 
 
 def test_four_zooms_keep_the_accepted_path_in_sight(onlooker: Watched) -> None:

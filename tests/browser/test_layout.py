@@ -1,7 +1,5 @@
 """Nothing is cut off, covered or left alone on a line of its own, on a phone, a laptop and a desktop."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 
@@ -99,3 +97,28 @@ def test_every_panel_that_is_shown_can_be_saved(watched: Watched, address: str) 
     with page.expect_download() as saved:
         page.get_by_role("menuitem", name="Timeline SVG").click()
     assert saved.value.suggested_filename == "timeline-round-3.svg"
+
+
+@pytest.mark.long
+def test_light_and_dark_follow_the_system_and_the_switch(watched: Watched, address: str) -> None:
+    page = watched.page
+    page.emulate_media(color_scheme="dark")
+    watched.open(address)
+    ground = "getComputedStyle(document.querySelector('.cs-frame')).backgroundColor"
+    dark = page.evaluate(ground)
+    page.get_by_role("button", name="Light or dark").click()
+    light = page.evaluate(ground)
+    assert dark == "rgb(21, 28, 37)" and light == "rgb(255, 255, 255)"
+    page.reload()
+    page.wait_for_selector(".cs-frame")
+    page.wait_for_function(f"{ground} === 'rgb(255, 255, 255)'")
+
+
+@pytest.mark.long
+def test_nothing_overflows(watched: Watched, address: str) -> None:
+    for width, height in (DESKTOP, LAPTOP, (1920, 1080), PHONE):
+        page = sized(watched, (width, height), f"{address}#mode=workbench&round=3")
+        page.wait_for_timeout(300)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        if width > 900:
+            assert page.evaluate("document.documentElement.scrollHeight") <= height + 1

@@ -1,10 +1,10 @@
 """One thing, everywhere: what is lit in one part is lit in all; a click pins; the address keeps it."""
 
-from __future__ import annotations
-
 from typing import Any
 
-from tests.browser.conftest import Watched
+import pytest
+
+from tests.browser.conftest import READY, Watched
 from tests.browser.doing import STAGE, go
 
 LIT = """(node) => ({
@@ -23,12 +23,13 @@ PLACES = """(node) => {
     const box = (element) => element.getBoundingClientRect();
     const on = (element, x, y) => [box(element).left + x, box(element).top + y];
     const middle = (element) => on(element, box(element).width / 2, box(element).height / 2);
-    const { mask, cache, marginals } = { mask: made("mask"), cache: made("cache"), marginals: made("marginals") };
+    const [mask, cache, marginals] = ["mask", "cache", "marginals"].map(made);
+    const { left, top, cell: size } = mask.grid;
     const cell = marginals.hits.find((hit) => hit.node === node && hit.id !== undefined);
     return {
         tree: middle(document.querySelector(`[data-panel=tree] [data-node="${node}"]`)),
         text: middle(document.querySelector(`.cs-part.is-current .cs-token[data-node="${node}"]`)),
-        mask: on(mask.canvas, ...[mask.grid.left, mask.grid.top].map((edge) => edge + (mask.place[node] + 0.5) * mask.grid.cell)),
+        mask: on(mask.canvas, ...[left, top].map((edge) => edge + (mask.place[node] + 0.5) * size)),
         cache: on(cache.canvas, cache.x + (cache.edges[node] + cache.edges[node + 1]) / 2, 39),
         marginals: on(marginals.canvas, cell.x + cell.width / 2, cell.y + cell.height / 2),
         verifier: middle(document.querySelector(`[data-panel=verifier] .cp-step .cp-token[data-node="${node}"]`)),
@@ -111,11 +112,26 @@ def test_the_panel_that_fills_the_window_is_in_the_address(watched: Watched, add
     assert large["width"] > 1300 and large["height"] > 800
     page.wait_for_function("location.hash.includes('panel=mask')")
     page.reload()
-    page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.ready")
+    page.wait_for_function(READY)
     assert page.evaluate("Canopy.parts.frames.filling") == "mask" and frame.bounding_box() == large
     page.keyboard.press("Escape")
     page.wait_for_function("!location.hash.includes('panel=')")
     assert frame.bounding_box() == before
+
+
+@pytest.mark.long
+def test_reload_restores_the_view_and_back_works(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#trace=merged&round=4&node=5&mode=workbench&method=merged&budget=128")
+    page.wait_for_function(f"{STAGE}.value.run === 'merged'")
+    page.wait_for_function(f"{STAGE}.current === 3 && {STAGE}.pinned === 5")
+    page.wait_for_function("document.querySelector('#canopy-budget input').value === '128'")
+    page.wait_for_function("document.querySelector('#canopy-method input').value === 'merged'")
+    page.evaluate("Canopy.parts.player.go(6, {push: true})")
+    page.wait_for_function("location.hash.includes('round=7')")
+    page.reload()
+    page.wait_for_function(f"{READY} && {STAGE}.current === 6 && {STAGE}.value.run === 'merged'")
+    page.go_back()
+    page.wait_for_function(f"{STAGE}.current === 3")
 
 
 def test_an_address_that_names_no_panel_or_round_is_harmless(watched: Watched, address: str) -> None:

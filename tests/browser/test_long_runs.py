@@ -1,7 +1,5 @@
 """A run of more rounds than one answer takes: it arrives whole, in pieces, wherever it is opened."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from engine.trace import dumps, recorded
@@ -28,7 +26,6 @@ def test_a_long_run_arrives_in_pieces_and_a_link_leads_to_any_of_its_rounds(watc
     run = page.evaluate(RUN)
     page.goto("about:blank")
     page = watched.open(f"{address}#mode=workbench&trace={run}&round={ROUNDS - 3}")
-    page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.ready")
     assert page.evaluate(f"[{STAGE}.rounds.length, {STAGE}.current]") == [ROUNDS, ROUNDS - 4]
 
 

@@ -1,7 +1,5 @@
 """The embedded model: what is always said of it, prompts that it answers right, and the way out of those it cannot."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

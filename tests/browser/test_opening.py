@@ -1,7 +1,5 @@
 """The page of the first seconds: it plays, takes a question, and what was asked there is run on the page itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

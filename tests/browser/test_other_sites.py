@@ -1,7 +1,5 @@
 """No other website acts on a running Canopy or reads from it; its own page, links to it and programs go on as ever."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -9,7 +7,7 @@ import pytest
 from gradio_client import Client
 from playwright import sync_api
 
-from tests.browser.conftest import CHROMIUM
+from tests.browser.conftest import CHROMIUM, READY
 from tests.browser.other_sites import EVIL, RULES, ask_for_all, described, places, website
 
 pytestmark = pytest.mark.long
@@ -65,7 +63,7 @@ def test_the_page_opens_under_every_name_of_this_machine(
     page.goto(f"http://{EVIL}:{port}/")
     page.evaluate("(url) => { location.href = url }", own)  # a link of another website leads to it
     page.wait_for_selector(".cs-stage")
-    page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.ready")
+    page.wait_for_function(READY)
     assert page.url.startswith(own)
     page.close()
 

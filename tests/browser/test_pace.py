@@ -1,8 +1,6 @@
 """How fast the page is: frames while scrubbing, and how long after a round it stands on the screen. Printed; what is
 asserted is loose, because machines that run tests do other work too (engine/LOG.md has the figures of a quiet one)."""
 
-from __future__ import annotations
-
 import statistics
 from pathlib import Path
 from typing import Any

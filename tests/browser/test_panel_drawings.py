@@ -1,8 +1,6 @@
 """What the panels draw of a round: tokens as typed, the accepted path on a line of its own, the mask's cells, the
 cache's numbers, stills that stand alone, one selection. What they read from it is tested in tests/node."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

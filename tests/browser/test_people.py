@@ -1,7 +1,5 @@
 """Two people at once: each sees their own run, waits in line, and frees the model by leaving."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -4,8 +4,6 @@ live regions.
 axe-core's own rules run in test_axe.py; here are those for elements that it cannot judge.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.browser.conftest import Watched

@@ -1,7 +1,5 @@
 """Choosing another rig in the page, on the real app: a small one in folders, a name that is none, and who is told."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

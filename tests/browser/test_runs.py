@@ -1,7 +1,5 @@
 """Runs in a browser: what is drawn is what the trace says; live updates, Stop, refusals."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

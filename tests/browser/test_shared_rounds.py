@@ -1,7 +1,5 @@
 """Two people on the demo rig at once: their runs share rounds, each sees the other's shapes and none of their text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Waiting, stopping, dying: what the page says of a run before its first round, of one that did not end by itself, and
 of a server that is gone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

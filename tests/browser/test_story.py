@@ -1,26 +1,27 @@
 """The story: it ends on what the run came to, and shows the race on one clock."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from engine.lab.report import ratio_text
+from engine.trace import tau
 from explorer.run_form import read_presets
 from tests.browser.conftest import Watched
 from tests.browser.doing import RUN, STAGE
+from tests.explorer.scripted import scripted_trace
 
 
 def test_it_ends_on_the_total_and_says_why(watched: Watched, address: str) -> None:
     page = watched.open(address)
     page.keyboard.press("End")
     run, against = page.evaluate(f"[{STAGE}.figures, {STAGE}.against]")
+    assert against["tau"] == f"{tau([entry.round for entry in scripted_trace('joint', 64).entries]):.2f}"
     headline = page.locator(".cs-headline").inner_text()
     assert headline.startswith(f"{run['tokens']} tokens in {run['rounds']} passes, ") and against["times"] in headline
     more = page.locator(".cs-more")
     assert f"{against['tau']} ÷ {against['cost']} = {against['times'][:-1]} ({against['range']}" in more.inner_text()
     printed = [page.locator(f".cs-metric-{name} .cs-number").inner_text() for name in ("tau", "cost", "gain")]
-    tau, cost, gain = (float(text.rstrip("×")) for text in printed)
-    assert ratio_text(tau / cost) == ratio_text(gain) and printed[1] == f"{against['cost']}×"  # as anybody divides
+    length, cost, gain = (float(text.rstrip("×")) for text in printed)
+    assert ratio_text(length / cost) == ratio_text(gain) and printed[1] == f"{against['cost']}×"  # as anybody divides
     assert f"word for word: all {run['tokens']} tokens were compared" in more.inner_text()
 
 
