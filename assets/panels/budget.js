@@ -50,7 +50,7 @@ class BudgetPanel extends Panel {
     this.sheet({ role: "slider", tabindex: 0, "aria-label": "Node budget to try out", "aria-valuemin": 0, "aria-valuemax": MOST });
     this.look = inTurn(() => this.ask());
     const later = sparing(() => this.look(), LOOK_MS);
-    for (const event of ["value", "compared", "state"]) stage.on(event, later);
+    stage.on("value compared state", later);
     stage.on("pins", () => this.draw(stage.round));
     stage.on("settings", () => {
       if (stage.tried !== null && stage.settings.budget !== stage.tried) stage.tune(stage.settings.budget);

@@ -17,12 +17,9 @@ export class Address {
     this.lessons = lessons;
     this.first = stage.mode; // the mode of an address that names none
     this.held = true; // nothing is written until the first view has been restored
-    stage.on("round", ({ push }) => this.write(push));
-    stage.on("mode", ({ push }) => this.write(push));
-    stage.on("opened", ({ push }) => this.write(push));
-    stage.on("pin", () => this.write(false));
+    stage.on("round mode opened", ({ push }) => this.write(push));
     stage.on("full", (name) => this.write(Boolean(name))); // Back leaves the full screen, not the page
-    for (const event of ["settings", "tab", "camera"]) stage.on(event, () => this.write(false));
+    stage.on("pin settings tab camera", () => this.write(false));
     window.addEventListener("popstate", () => this.restore());
   }
 

@@ -123,8 +123,7 @@ export class Bar {
     if (parts.tour) button(tools, "Tour", "A tour in nine steps", () => parts.tour.start());
     button(tools, "◐", "Light or dark", flipTheme);
     button(tools, "?", "Keys and terms (?)", () => parts.help.toggle());
-    stage.on("state", () => this.draw());
-    stage.on("value", () => this.draw());
+    stage.on("state value", () => this.draw());
     this.draw();
   }
 

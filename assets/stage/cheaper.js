@@ -29,7 +29,7 @@ export class Cheaper {
     this.use = action(this.box, "", "", () => this.adopt(), "cs-use");
     this.won = action(this.box, "", "", () => lessons.open(this.winner.name, { push: true }), "cs-use");
     this.slide.addEventListener("input", () => this.weigh());
-    for (const event of ["value", "round", "begin", "compared", "mode"]) stage.on(event, () => this.draw());
+    stage.on("value round begin compared mode", () => this.draw());
     this.draw();
   }
 

@@ -186,7 +186,7 @@ export class Conversation {
     this.number = html("span", "", this.place);
     html("span", "cs-turn-more", this.place, " of a conversation");
     action(this.mark, "Start afresh", "Forget the earlier turns: the next run begins a new conversation", () => this.leave());
-    for (const event of ["state", "mode"]) stage.on(event, () => this.draw());
+    stage.on("state mode", () => this.draw());
     this.take(controls.keptTurns());
   }
 

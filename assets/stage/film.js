@@ -23,12 +23,12 @@ export class Film {
     this.raced = ""; // the run whose race was shown
     this.timer = 0;
     this.hurry = 1; // of the time that a scene is shown
-    for (const event of ["asked", "begin", "hand"]) stage.on(event, () => this.stop());
+    stage.on("asked begin hand", () => this.stop());
     stage.on("mode", ({ moved }) => moved && this.stop());
     stage.on("finale", () => this.end());
     stage.on("state", () => this.look());
     stage.on("compared", () => this.compared());
-    for (const event of ["play", "round", "state", "mode"]) stage.on(event, () => this.draw());
+    stage.on("play round state mode", () => this.draw());
   }
 
   build(bar) {

@@ -13,8 +13,7 @@ export class Legend {
     this.stage = stage;
     this.list = html("ul", { class: "cs-legend", "aria-label": "Legend" }, frame);
     this.made = entries.map((entry) => ({ entry, ...this.item(entry) }));
-    stage.on("value", () => this.draw());
-    stage.on("begin", () => this.draw());
+    stage.on("value begin", () => this.draw());
   }
 
   item({ glyph, label, color, title }) {
@@ -62,9 +61,8 @@ export class Frames {
     this.lower = html("div", "cs-row cs-lower", this.area);
     this.area.insertBefore(this.divider(this.upper, this.lower, "column"), this.lower);
     this.watch = new ResizeObserver((entries) => this.resized(entries));
-    stage.on("round", () => this.plan());
+    stage.on("round mode", () => this.plan());
     stage.on("select", (selection) => this.select(selection));
-    stage.on("mode", () => this.plan());
   }
 
   // A frame in a row, with a divider before it where it is not the first.

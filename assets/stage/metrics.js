@@ -51,7 +51,7 @@ export class Metrics {
     this.stage = stage;
     this.box = html("dl", "cs-metrics", parent);
     this.items = new Map(FIGURES.map((figure) => [figure.name, this.item(figure)]));
-    for (const event of ["value", "round", "mode", "begin", "compared"]) stage.on(event, () => this.draw());
+    stage.on("value round mode begin compared", () => this.draw());
     this.draw();
   }
 
@@ -146,7 +146,7 @@ export class Plainly {
     this.stage = stage;
     this.box = html("div", { class: "cs-plainly", role: "status" }, parent);
     this.words = html("span", "", this.box);
-    for (const event of ["value", "round", "begin", "compared", "mode"]) stage.on(event, () => this.draw());
+    stage.on("value round begin compared mode", () => this.draw());
     this.draw();
   }
 
@@ -166,8 +166,7 @@ export class Comparing {
   constructor(stage) {
     this.stage = stage;
     this.asked = new Set(); // runs: each is compared with plain decoding once
-    stage.on("value", () => this.look());
-    stage.on("state", () => this.look());
+    stage.on("value state", () => this.look());
   }
 
   look() {

@@ -60,7 +60,7 @@ export class Notices {
     const { stage } = this;
     stage.on("state", () => this.state());
     stage.on("round", sparing(() => this.speak(), SPOKEN_EVERY_MS));
-    for (const event of ["asked", "begin"]) stage.on(event, () => this.pass());
+    stage.on("asked begin", () => this.pass());
     stage.on("refused", (message) => this.fail(message));
     stage.on("withdrawn", () => this.runAgain("Stopped before its first token; what is shown is the run before."));
     stage.on("value", () => this.remark());
@@ -138,8 +138,7 @@ export class Lost {
     this.gone = false;
     this.heard = 0;
     this.goesOn = ""; // what the page does by itself once the server is back
-    stage.on("value", () => { this.heard = Date.now(); });
-    stage.on("asked", () => { this.heard = Date.now(); });
+    stage.on("value asked", () => { this.heard = Date.now(); });
     stage.on("state", () => this.watch());
     window.addEventListener("pagehide", () => this.gone && this.keep());
     document.addEventListener("click", (event) => this.click(event));

@@ -11,7 +11,7 @@ export class Player {
     this.stage = stage;
     this.playing = false;
     this.speed = 1;
-    for (const event of ["asked", "begin"]) stage.on(event, () => this.pause());
+    stage.on("asked begin", () => this.pause());
     stage.on("arrived", () => this.follow());
     stage.on("mode", ({ moved }) => moved && this.playing && stage.following && this.skip());
   }

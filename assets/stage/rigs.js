@@ -206,7 +206,7 @@ export class ModelLine {
     }
     this.right = right;
     this.rigs = rigs;
-    for (const event of ["value", "begin", "rig", "rigs"]) stage.on(event, () => this.draw());
+    stage.on("value begin rig rigs", () => this.draw());
     this.draw();
   }
 
@@ -226,7 +226,7 @@ export class WayOut {
     this.stage = stage;
     this.notices = notices;
     this.rigs = rigs;
-    for (const event of ["value", "begin", "rigs"]) stage.on(event, () => this.draw());
+    stage.on("value begin rigs", () => this.draw());
   }
 
   draw() {

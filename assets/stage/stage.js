@@ -15,8 +15,9 @@ export const goesOn = ({ state }) => BUSY.includes(state);
 export class Teller {
   listeners = new Map();
 
-  on(event, listener) {
-    this.listeners.set(event, [...(this.listeners.get(event) || []), listener]);
+  // `events`: one or several names, with spaces between.
+  on(events, listener) {
+    for (const event of events.split(" ")) this.listeners.set(event, [...(this.listeners.get(event) || []), listener]);
   }
 
   tell(event, detail) {

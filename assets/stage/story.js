@@ -137,7 +137,7 @@ export class Story {
     this.box = html("div", "cs-story", parent);
     this.headline = html("p", "cs-headline", this.box);
     this.words = html("p", "cs-more", this.box);
-    for (const event of ["round", "value", "begin", "mode", "state", "compared", "scene"]) stage.on(event, () => this.draw());
+    stage.on("round value begin mode state compared scene", () => this.draw());
     this.draw();
   }
 

@@ -42,8 +42,8 @@ export class Timeline {
     this.texts = new Pool(this.canvas, "text");
     this.tip = html("div", { class: "cs-bar-tip", hidden: true }, this.chart);
     this.transport();
-    for (const event of ["value", "round", "begin", "pins"]) stage.on(event, this.plan);
-    for (const event of ["play", "state", "round"]) stage.on(event, () => this.playing());
+    stage.on("value round begin pins", this.plan);
+    stage.on("play state round", () => this.playing());
     new ResizeObserver(this.plan).observe(this.chart);
     this.hands();
   }

@@ -23,12 +23,17 @@ def ask(page: Any, prompt: str) -> None:
     page.fill("#canopy-prompt textarea", prompt)
 
 
-def start(page: Any, method: str) -> None:
+def press(page: Any) -> None:
     """Press Run, and wait for the first round of that run: until then the stage still shows what was there before."""
-    choose(page, "canopy-method", method)
     before = page.evaluate(RUN)
     page.click("#canopy-run")
     page.wait_for_function(f"{RUN} !== '{before}' && {STAGE}.rounds.length > 0")
+
+
+def start(page: Any, method: str) -> None:
+    """Choose a method, and press Run."""
+    choose(page, "canopy-method", method)
+    press(page)
     assert page.evaluate(f"{STAGE}.header.method") == method
 
 

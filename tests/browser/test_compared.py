@@ -1,7 +1,7 @@
 """A typed run gets its ×: plain decoding of the same prompt is measured after it, and what is slower is said to be."""
 
 from tests.browser.conftest import Watched
-from tests.browser.doing import STAGE, STATE, ask, run
+from tests.browser.doing import STAGE, STATE, ask, finish, press, run
 
 
 def test_a_typed_run_gets_its_measured_speed_up(watched: Watched, address: str) -> None:
@@ -75,10 +75,9 @@ def test_a_slow_recording_links_to_one_that_won(watched: Watched, address: str) 
 
 def test_a_live_run_has_its_best_round_and_its_race_as_scenes(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=story")
-    before = page.evaluate(f"{STAGE}.value.run")
     ask(page, "Tell me how it ends")
-    page.click("#canopy-run")
-    page.wait_for_function(f"{STAGE}.value.run !== '{before}' && {STATE} === 'done'")
+    press(page)
+    finish(page)
     page.wait_for_function(f"{STAGE}.against && {STAGE}.scene === 'card'")
     lengths, shown = page.evaluate(f"[{STAGE}.rounds.map((made) => made.keep.length), {STAGE}.current]")
     assert lengths[shown] == max(lengths) > lengths[-1]

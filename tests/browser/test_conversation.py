@@ -6,7 +6,7 @@ import pytest
 
 from engine.trace import dumps
 from tests.browser.conftest import Watched
-from tests.browser.doing import RUN, STAGE, STATE, ask, choose, exported, finish, start, upload
+from tests.browser.doing import RUN, STAGE, STATE, ask, choose, exported, finish, press, start, upload
 from tests.explorer.scripted import CODE, ENDLESS, STORY, scripted_trace
 
 pytestmark = pytest.mark.long
@@ -22,9 +22,7 @@ def turns(page: Any) -> Any:
 
 def press_run(page: Any) -> None:
     """Press Run, and wait until that run has ended."""
-    before = page.evaluate(RUN)
-    page.click("#canopy-run")
-    page.wait_for_function(f"{RUN} !== '{before}' && {STAGE}.rounds.length > 0")
+    press(page)
     finish(page)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.browser.conftest import Watched
-from tests.browser.doing import RUN, STAGE, STATE, ask
+from tests.browser.doing import STAGE, ask, finish, press
 
 SCENE = f"{STAGE}.scene"
 SCENES = ["plain", "guess", "verify", "race", "same", "card"]
@@ -70,7 +70,6 @@ def test_it_is_left_by_key_and_button_and_played_again(moving: Watched, address:
 
 def test_a_live_run_is_shown_round_by_round_and_ends_on_its_card(moving: Watched, address: str) -> None:
     page = moving.open(address)
-    before = page.evaluate(RUN)
     page.evaluate(f"""() => {{
         window.seen = [];
         {STAGE}.on("round", () => {STAGE}.recorded || seen.push({STAGE}.current));
@@ -78,8 +77,8 @@ def test_a_live_run_is_shown_round_by_round_and_ends_on_its_card(moving: Watched
         Canopy.parts.film.hurry = 0.02;
     }}""")
     ask(page, "Tell me how it ends")
-    page.click("#canopy-run")
-    page.wait_for_function(f"{RUN} !== '{before}' && {STATE} === 'done'")
+    press(page)
+    finish(page)
     page.wait_for_function(f"{SCENE} === 'card' && seen.includes('same')")
     last = page.evaluate(f"{STAGE}.rounds.length") - 1
     seen = page.evaluate("seen")
@@ -95,12 +94,10 @@ def test_a_live_run_is_shown_round_by_round_and_ends_on_its_card(moving: Watched
 
 def test_a_person_in_a_hurry_goes_to_the_end(moving: Watched, address: str) -> None:
     page = moving.open(address)
-    before = page.evaluate(RUN)
     ask(page, "Tell me how it ends")
-    page.click("#canopy-run")
-    page.wait_for_function(f"{RUN} !== '{before}' && {STAGE}.rounds.length > 2")
+    press(page)
     assert page.locator(".cs-film-clock").inner_text().endswith(" s")
-    page.wait_for_function(f"{STATE} === 'done'")
+    finish(page)
     page.wait_for_function(f"{SCENE} || {STAGE}.current < {STAGE}.rounds.length - 1")
     while page.evaluate(SCENE) != "card":
         page.keyboard.press("Escape")

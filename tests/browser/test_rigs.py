@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import PORT, Watched, served, visit
-from tests.browser.doing import RUN, STAGE, STATE
+from tests.browser.doing import STAGE, STATE, finish, press
 from tests.engine.published import write_short, write_short_dflash
 
 pytestmark = pytest.mark.long
@@ -43,9 +43,8 @@ def load(page: Any, name: str) -> None:
 
 def run(page: Any) -> dict[str, Any]:
     """Press Run, wait for the end; what the run's header says."""
-    before = page.evaluate(RUN)
-    page.click("#canopy-run")
-    page.wait_for_function(f"{RUN} !== '{before}' && ['done', 'error'].includes({STATE})")
+    press(page)
+    finish(page)
     found: dict[str, Any] = page.evaluate(
         f"({{state: {STATE}, rig: {STAGE}.header.rig, rounds: {STAGE}.rounds.length}})")
     return found

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 
 from engine.trace import dumps
 from tests.browser.conftest import PATIENCE_MS, Watched
-from tests.browser.doing import RUN, STAGE, STATE, ask, finish, go, upload
+from tests.browser.doing import RUN, STAGE, STATE, ask, finish, go, press, upload
 from tests.browser.lab_app import App
 from tests.explorer.scripted import ENDLESS, scripted_trace
 
@@ -29,9 +29,7 @@ COMING = """(state) => {
 def begin(page: Any, prompt: str) -> None:
     """Run a prompt, and wait for its first round; in the story no method can be chosen."""
     ask(page, prompt)
-    before = page.evaluate(RUN)
-    page.click("#canopy-run")
-    page.wait_for_function(f"{RUN} !== '{before}' && {STAGE}.rounds.length > 0")
+    press(page)
 
 
 def shown(page: Any) -> dict[str, Any]:
