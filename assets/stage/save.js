@@ -45,19 +45,13 @@ function hand(name, blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-function png(svg) {
-  return new Promise((done, failed) => {
-    const image = new Image();
-    image.onload = () => {
-      const canvas = document.createElement("canvas");
-      canvas.width = image.width * SCALE;
-      canvas.height = image.height * SCALE;
-      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-      canvas.toBlob((blob) => (blob ? done(blob) : failed(new Error("no image"))), "image/png");
-    };
-    image.onerror = () => failed(new Error("the picture could not be drawn"));
-    image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
-  });
+async function png(svg) {
+  const image = new Image();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
+  await image.decode();
+  const canvas = new OffscreenCanvas(image.width * SCALE, image.height * SCALE);
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  return canvas.convertToBlob();
 }
 
 export class Save {
