@@ -12,6 +12,21 @@ const SCENE_MS = { plain: PLAIN_MS + 1200, guess: 4600, verify: 5600, race: RACE
 const SHOWS_BOTH = 1.5; // times as good a round to show as one without refused guesses
 const FIELD = "#canopy-prompt textarea, .cs-opening textarea";
 
+// The round that kept most, or nearly most where some guesses fell away too.
+export function bestOf(rounds) {
+  const worth = rounds.map(({ keep, n }) => keep.length * (n - keep.length > 1 ? SHOWS_BOTH : 1));
+  return worth.indexOf(Math.max(...worth));
+}
+
+// The scenes that a run has. Plain decoding's shows the words that the run wrote too, so they have to be the same.
+export function scenesOf({ against, comparison, rounds }) {
+  const race = Boolean(against && comparison.lanes.seconds);
+  const same = race && comparison.text.verdict === "same";
+  const best = rounds[bestOf(rounds)];
+  const drafts = Boolean(best) && best.n > 1 && !best.chunked;
+  return [same && drafts && "plain", drafts && "guess", drafts && "verify", race && "race", same && "same", "card"].filter(Boolean);
+}
+
 export class Film {
   constructor(stage, root, story, duel, player) {
     this.stage = stage;
@@ -44,20 +59,12 @@ export class Film {
     this.draw();
   }
 
-  // The round that kept most, or nearly most where some guesses fell away too.
   get best() {
-    const worth = this.stage.rounds.map(({ keep, n }) => keep.length * (n - keep.length > 1 ? SHOWS_BOTH : 1));
-    return worth.indexOf(Math.max(...worth));
+    return bestOf(this.stage.rounds);
   }
 
-  // The scenes that this run has. Plain decoding's shows the words that the run wrote too, so they have to be the same.
   get scenes() {
-    const { against, comparison, rounds } = this.stage;
-    const race = Boolean(against && comparison.lanes.seconds);
-    const same = race && comparison.text.verdict === "same";
-    const best = rounds[this.best];
-    const drafts = Boolean(best) && best.n > 1 && !best.chunked;
-    return [same && drafts && "plain", drafts && "guess", drafts && "verify", race && "race", same && "same", "card"].filter(Boolean);
+    return scenesOf(this.stage);
   }
 
   // Whether it goes on by itself.

@@ -47,14 +47,6 @@ def test_it_stands_still_where_asked_and_its_figures_are_the_recordings(watched:
     assert page.evaluate("document.activeElement.closest('#canopy-prompt') !== null")
 
 
-def test_it_is_silent_on_what_was_not_compared(watched: Watched, address: str) -> None:
-    page = watched.open(address)
-    page.evaluate(f"{STAGE}.comparison = {{ ...{STAGE}.comparison, text: {{ verdict: 'parted', words: '' }} }}")
-    assert page.evaluate("Canopy.parts.film.scenes") == ["guess", "verify", "race", "card"]
-    page.evaluate(f"{STAGE}.comparison = null")
-    assert page.evaluate("Canopy.parts.film.scenes") == ["guess", "verify", "card"]
-
-
 def test_it_is_left_by_key_and_button_and_played_again(moving: Watched, address: str) -> None:
     page = moving.open(address)
     assert page.evaluate(SCENE) == "plain"

@@ -162,14 +162,3 @@ def test_legends_name_who_is_there(watched: Watched, address: str) -> None:
     upload(page, "two.jsonl", dumps(scripted_trace("routed", 20)))
     page.wait_for_function(f"{STAGE}.header.method === 'routed'")
     assert legend(page, "tree")[-3:] == ["■ story", "■ code", "┄ not chosen"]
-
-
-def test_the_timeline_has_colours_of_its_own(onlooker: Watched) -> None:
-    page = onlooker.show("#trace=welcome")
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        names = ("drafter1", "drafter2", "both", "target", "stage-draft", "stage-build", "stage-pack", "stage-verify",
-                 "stage-accept", "stage-keep", "stage-other")
-        colours = [page.evaluate(f"getComputedStyle(document.body).getPropertyValue('--{name}').trim()")
-                   for name in names]
-        assert len(set(colours)) == len(names)

@@ -1,5 +1,6 @@
 // The timeline's axis: where rounds lie, what zooming shows of them, and what a selection comes to.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { Axis, totalsOf } from "../../assets/stage/axis.js";
@@ -51,4 +52,14 @@ test("a selection sums tokens, rounds and the time of every stage", () => {
   const { rounds, tokens, spent, seconds } = totalsOf(ROUNDS, 1, 3);
   assert.deepEqual([rounds, tokens], [3, 9]);
   assert.ok(Math.abs(spent - 0.07) < 1e-12 && Math.abs(seconds.draft - 0.0175) < 1e-12 && Math.abs(seconds.verify - 0.0525) < 1e-12);
+});
+
+test("the timeline has colours of its own, in light and in dark", () => {
+  const sheet = readFileSync(new URL("../../assets/stage.css", import.meta.url), "utf8");
+  const themes = sheet.match(/^(:root, body|body\.dark) \{[^}]*\}/gm);
+  assert.equal(themes.length, 2);
+  for (const theme of themes) {
+    const colours = Array.from(theme.matchAll(/--(?:drafter1|drafter2|both|target|stage-\w+): ([^;]+);/g), ([, colour]) => colour);
+    assert.deepEqual([new Set(colours).size, theme.match(/--stage-/g).length], [colours.length, 9]);
+  }
 });

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { bestOf, scenesOf } from "../../assets/stage/film.js";
 import { Stage } from "../../assets/stage/stage.js";
 import { cutOf, waitingWords } from "../../assets/stage/text.js";
 import { view } from "./rounds.js";
@@ -67,6 +68,16 @@ test("what is still on its way of a stopped run is passed by", () => {
   stage.ask("Again?", []);
   stage.show(value([], { run: "c", state: "error", message: "No.", end: null }));
   assert.deepEqual([refused, stage.refusal, stage.value.run], [["No."], "No.", "a"]);
+});
+
+test("the film shows the best round, and is silent on what was not compared", () => {
+  const rounds = [[1, 9], [5, 6], [4, 9], [2, 2]].map(([kept, n]) => ({ keep: Array(kept), n }));
+  assert.equal(bestOf(rounds), 2, "four kept of nine show more than five of six");
+  const scenes = (verdict, more) => scenesOf({ rounds, against: {}, comparison: { lanes: { seconds: [1, 2] }, text: { verdict } }, ...more });
+  assert.deepEqual(scenes("same"), ["plain", "guess", "verify", "race", "same", "card"]);
+  assert.deepEqual(scenes("parted"), ["guess", "verify", "race", "card"]);
+  assert.deepEqual(scenes("same", { against: null, comparison: null }), ["guess", "verify", "card"]);
+  assert.deepEqual(scenes("parted", { rounds: [{ keep: [0], n: 1 }] }), ["race", "card"]);
 });
 
 test("a text that did not end by itself says how it ended", () => {
