@@ -107,7 +107,9 @@ class BudgetPanel extends Panel {
     const { header } = stage;
     this.width = this.host.clientWidth;
     this.height = this.host.clientHeight;
-    if (!this.begin(round, "Here you see what other budgets would bring, while a run goes on.") || !this.width) return;
+    const there = this.begin(round, "Here you see what other budgets would bring, while a run goes on.");
+    this.head.hidden = !there;
+    if (!there || !this.width) return;
     if (this.found?.run !== stage.value.run) this.found = null;
     if (!this.found) this.look();
     const pins = Object.entries(stage.pins).map(([pin, point]) => ({ ...point, pin }));

@@ -56,6 +56,9 @@ const ROW = { least: 11, most: 26 };
 const SANS = "system-ui, sans-serif";
 const NAME_FONT = `600 12px ${SANS}`;
 const ORIGINS = ["drafter1", "drafter2"];
+const UNDRAFTED = ["No drafter", "In plain decoding the target writes alone, one token a pass."];
+const UNRECORDED = ["Not recorded by this engine", // and how to record it
+  "recorder.round(…, drafts=[{tokens, logprobs}]): the drafter's likeliest tokens by depth, (depth, k)."];
 
 // What each drafter proposes for every depth: a heat map of depth against rank, the tree's own cells outlined; or columns
 // of candidates, joined by ink, where a guess depends on the one before it.
@@ -84,7 +87,7 @@ class MarginalsPanel extends Panel {
     const bare = !there || !round.drafts.length;
     this.seen(!bare);
     this.light(null);
-    if (there && bare && !round.engine) this.empty.say("No drafter", "In plain decoding the target writes alone, one token a pass.");
+    if (there && bare) this.empty.say(...(round.engine ? UNRECORDED : UNDRAFTED));
     if (!bare) this.paint(round.drafts);
     this.select(this.stage.selection);
   }
@@ -334,7 +337,5 @@ define({
     { glyph: "╱", label: "transition", lattice: true, title: "Ink joins a guess with what may follow it; dark: in the tree. Point at a guess: bars show what follows it, marks what follows on average" },
     { glyph: "✓", label: "accepted" }, { glyph: "μ", label: "confidence", title: "Mean path probability of the nodes that a drafter drafted" },
   ],
-  lacks: (round) => (round.engine && !round.drafts.length
-    ? "recorder.round(…, drafts=[{tokens, logprobs}]): the drafter's likeliest tokens by depth, (depth, k)." : ""),
   create: (host, stage) => new MarginalsPanel(host, stage),
 });

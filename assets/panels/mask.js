@@ -89,8 +89,9 @@ class MaskPanel extends Panel {
   }
 
   draw(round) {
-    this.bar.hidden = !round;
-    if (!this.begin(round, "Here you see which rows each row of the verify pass sees.")) return;
+    const there = this.begin(round, "Here you see which rows each row of the verify pass sees.");
+    this.bar.hidden = !there;
+    if (!there) return;
     this.orderButton.setAttribute("aria-pressed", String(this.byDepth));
     this.order = this.byDepth ? depthFirst(round) : Array.from(round.tokens.keys());
     this.place = new Int32Array(round.n);

@@ -75,14 +75,16 @@ export class Panel {
     put(this.canvas, { hidden: there ? null : "" });
   }
 
-  // Whether there is a round to draw; where there is none, the panel says what will be here.
+  // Whether there is a round to draw; where there is none, the panel says what will be here, or that it is not known.
   begin(round, words) {
-    this.round = round;
+    const known = Boolean(round) && !round.chunked;
+    this.round = known ? round : null;
     this.tip.hide();
-    if (this.canvas) this.seen(Boolean(round));
-    if (round) this.empty.hide();
+    if (this.canvas) this.seen(known);
+    if (known) this.empty.hide();
+    else if (round) this.empty.say("Not known", "This server does not report which of its tokens came in one round.");
     else this.empty.say("No round yet", words);
-    return Boolean(round);
+    return known;
   }
 
   listen(drawing) {

@@ -43,8 +43,9 @@ class TreePanel extends Panel {
     cancelAnimationFrame(this.frame);
     const scene = SCENES[this.stage.scene];
     const fresh = round !== this.round;
-    this.bar.hidden = !round;
-    if (!this.begin(round, "Press Run, or open a recording: the tree of each round grows here.")) {
+    const there = this.begin(round, "Press Run, or open a recording: the tree of each round grows here.");
+    this.bar.hidden = !there;
+    if (!there) {
       this.marks.clearItems();
       return;
     }

@@ -79,8 +79,9 @@ class VerifierPanel extends Panel {
   }
 
   draw(round) {
-    this.scroll.hidden = !round;
-    if (!this.begin(round, "Here you see how the target walks through the tree, choice by choice.")) return;
+    const there = this.begin(round, "Here you see how the target walks through the tree, choice by choice.");
+    this.scroll.hidden = !there;
+    if (!there) return;
     const width = this.host.clientWidth || 360;
     const free = width * (width < 660 ? 1 : 0.64) - 50;
     this.room = Math.max(2, Math.floor(free / (round.trials ? TRIAL_WIDTH : OFFER_WIDTH)));

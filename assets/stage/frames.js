@@ -2,7 +2,6 @@
 // is one.
 
 import { button, html, put, write } from "../panels/ink.js";
-import { Empty } from "../panels/panel.js";
 import { panels } from "./stage.js";
 
 const PLACES = { drafter1: 0, drafter2: 1 };
@@ -86,8 +85,7 @@ export class Frames {
     const about = panels.get(name);
     if (!about) return;
     const { frame, body, tools } = this.frame(row, name, grow, about);
-    const entry = { frame, body, about, stale: true, panel: null, lack: new Empty(body) };
-    entry.lack.box.classList.add("cs-lack");
+    const entry = { frame, body, about, stale: true, panel: null };
     this.guard(entry, () => { entry.panel = about.create(body, this.stage); });
     if (!entry.panel) return;
     tools.prepend(...body.querySelectorAll(".cp-tools.is-low"));
@@ -129,20 +127,8 @@ export class Frames {
       if (!entry.stale || !this.shown(entry)) continue;
       entry.stale = false;
       this.guard(entry, () => entry.panel.draw(this.stage.round));
-      this.tellOfLack(entry);
       this.guard(entry, () => entry.panel.select(this.stage.selection));
     }
-  }
-
-  // A round of another engine may lack what a panel shows: the panel then says so, and how to record it.
-  tellOfLack(entry) {
-    const { round } = this.stage;
-    const remedy = round && entry.about.lacks ? entry.about.lacks(round) : "";
-    entry.lack.hide();
-    const unknown = Boolean(round && round.chunked);
-    entry.frame.classList.toggle("is-unknown", unknown);
-    if (unknown) entry.lack.say("Not known", "This server does not report which of its tokens came in one round.");
-    else if (remedy) entry.lack.say("Not recorded by this engine", remedy);
   }
 
   // One panel that fails says so in its place and leaves the others alone.

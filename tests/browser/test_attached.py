@@ -55,8 +55,9 @@ def test_what_a_server_does_not_report_is_not_known(attached: Page) -> None:
     speed = seen.pop("speed")
     assert seen == {"tau": "–", "accepted": "7 of 8", "rounds": "≈ 2", "round": "–"} and speed != "–"
     assert "does not report" in str(attached.locator(".cs-metric-tau").get_attribute("title"))
-    panels = attached.locator(".cs-frame.is-unknown:visible")
-    assert panels.count() >= 4 and panels.locator(".cs-lack:visible").count() == panels.count()
+    panels = attached.locator(".cs-frame:not(.cs-frame-text):visible")
+    assert panels.count() >= 4 and panels.get_by_text("This server does not report which").count() == panels.count()
+    assert panels.locator(".cp-svg:visible").count() == 0
     assert "/metrics" not in attached.locator(".cs-notices").inner_text()
     attached.evaluate("Canopy.parts.stage.setMode('story')")
     attached.evaluate("Canopy.parts.player.go(Canopy.parts.stage.rounds.length - 1, {})")
