@@ -5,11 +5,13 @@ from threading import Event
 from typing import Any
 
 from engine.errors import RigError
+from engine.records import PromptRequest
 from explorer.recordings import Library, NoInstruments, recorded_rig
 from explorer.rig import AnsweringRig, Instruments, Source, Tell
 from explorer.rig_choice import RigChoice, loading
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
+from explorer.view import View
 from tests.explorer.scripted import ScriptedSource
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.running import until
@@ -29,6 +31,21 @@ def answering(source: Source | None = None, instruments: ScriptedInstruments | N
         return AnsweringRig(NoInstruments(source or ScriptedSource(), "Nothing is measured here."))
     instruments.source = source or instruments.source
     return AnsweringRig(instruments)
+
+
+def watched(rig: AnsweringRig, ask: PromptRequest) -> tuple[list[View], Runs]:
+    """What the stage is shown of a run, and the runs that are remembered."""
+    runs = Runs()
+    return list(Stream(rig, runs, RunQueue()).watch(ask)), runs
+
+
+def put_together(views: list[View]) -> list[View]:
+    """The rounds as the stage collects them; a gap between two updates fails."""
+    rounds: list[View] = []
+    for view in views:
+        assert view["from"] <= len(rounds)
+        rounds[view["from"]:] = view["rounds"]
+    return rounds
 
 
 class ScriptedRigs:

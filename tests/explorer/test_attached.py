@@ -27,7 +27,7 @@ from tests.engine.servers.scripted_server import CHAT, DONE, MODELS, answers, ch
 from tests.engine.servers.test_answers import DFLASH, model, one, vllm
 from tests.engine.servers.test_client import PLAIN, drips
 from tests.explorer.scripted import scripted_trace
-from tests.explorer.scripted_rigs import Rigged, ScriptedRigs, scripted_rig
+from tests.explorer.scripted_rigs import Rigged, ScriptedRigs, put_together, scripted_rig, watched
 from tests.running import until
 
 ASK = PromptRequest("How many?", method=SERVED, budget=64, max_tokens=200)
@@ -40,9 +40,9 @@ def served(script: Any) -> AnsweringRig:
 
 def shown(script: Any, answer: bytes) -> tuple[list[dict[str, Any]], Runs]:
     """What the stage is shown of a run."""
-    rig, runs = served(script), Runs()
+    rig = served(script)
     script.said[CHAT] = streams(answer)
-    return list(Stream(rig, runs, RunQueue()).watch(ASK)), runs
+    return watched(rig, ASK)
 
 
 def test_a_run_of_chunks_that_were_steps_is_one_run() -> None:
@@ -50,7 +50,7 @@ def test_a_run_of_chunks_that_were_steps_is_one_run() -> None:
         views, runs = shown(script, answers("vllm-0.32.0-dflash.txt"))
     last = views[-1]
     assert last["state"] == "done" and len({view["run"] for view in views}) == 1
-    assert [len(made["keep"]) for made in rounds_shown(views, last["run"])] == DFLASH
+    assert [len(made["keep"]) for made in put_together(views)] == DFLASH
     assert last["header"]["engine"] == "vLLM 0.32.0" and last["header"]["method"] == SERVED
     assert last["end"]["remark"].startswith("vLLM's own figures: mean acceptance length 10.1")
     trace = runs.trace(last["run"])
@@ -64,18 +64,9 @@ def test_a_run_that_is_told_anew_is_another_run_that_goes_on() -> None:
     assert len(named) == 2 and views[-1]["run"] == named[1]
     told = [view for view in views if view["run"] == named[1]]
     assert [view["state"] for view in told[-2:]] == ["running", "done"], "so that the stage stays at the last round"
-    assert len(rounds_shown(told[:-1], named[1])) == told[-1]["end"]["rounds"] == 75
+    assert len(put_together(told[:-1])) == told[-1]["end"]["rounds"] == 75
     trace = runs.trace(named[1])
     assert trace is not None and sum(len(entry.round.tree) > 1 for entry in trace.entries) == 4
-
-
-def rounds_shown(views: list[dict[str, Any]], run: str) -> list[dict[str, Any]]:
-    """The rounds of a run, put together from its windows."""
-    found: list[dict[str, Any]] = []
-    for view in views:
-        if view["run"] == run:
-            found[view["from"]:] = view["rounds"]
-    return found
 
 
 def test_a_server_that_breaks_off_leaves_its_rounds_and_a_sentence() -> None:

@@ -10,15 +10,15 @@ import pytest
 
 from engine.errors import RequestError, RigError
 from engine.records import PromptRequest
-from engine.trace import Block, Entry, Line, SharedPass, Trace, dumps, loads
+from engine.trace import Block, Entry, Line, SharedPass, dumps, loads
 from engine.trace.lines import held_bytes
 from explorer import runs as runs_module
 from explorer.rig_choice import loading
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream, Window
-from explorer.view import View, run_view
+from explorer.view import run_view
 from tests.explorer.scripted import ScriptedSource, scripted_trace
-from tests.explorer.scripted_rigs import answering
+from tests.explorer.scripted_rigs import answering, put_together, watched
 
 ASK = PromptRequest("How many books?", method="ddtree", budget=16)
 
@@ -35,15 +35,9 @@ class Failing(ScriptedSource):
             yield line
 
 
-def watched(source: ScriptedSource) -> tuple[list[View], Trace]:
-    """What the stage is shown of a run, and what is remembered of it."""
-    runs = Runs()
-    views = list(Stream(answering(source), runs, RunQueue()).watch(ASK))
-    return views, runs.known(views[-1]["run"])
-
-
 def test_the_updates_are_the_whole_run() -> None:
-    views, trace = watched(ScriptedSource(pause_seconds=0.01))
+    views, runs = watched(answering(ScriptedSource(pause_seconds=0.01)), ASK)
+    trace = runs.known(views[-1]["run"])
     last = views[-1]
     assert last["state"] == "done" and last["end"]["reason"] == "stop"
     kept = [entry.round.acceptance.keep.tolist() for entry in trace.entries]
@@ -52,17 +46,8 @@ def test_the_updates_are_the_whole_run() -> None:
 
 
 def test_a_browser_may_skip_an_update() -> None:
-    views, _ = watched(ScriptedSource(pause_seconds=0.01))
+    views, _ = watched(answering(ScriptedSource(pause_seconds=0.01)), ASK)
     assert put_together(views[::2] + views[-1:]) == put_together(views)
-
-
-def put_together(views: list[View]) -> list[View]:
-    """The rounds as the stage collects them; a gap between two updates fails."""
-    rounds: list[View] = []
-    for view in views:
-        assert view["from"] <= len(rounds)
-        rounds += view["rounds"][len(rounds) - view["from"]:]
-    return rounds
 
 
 def test_closing_ends_the_run_and_keeps_what_was_made() -> None:
@@ -142,7 +127,8 @@ def test_what_is_kept_of_a_run_has_nothing_of_others() -> None:
         def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
             for line in super().run(ask):
                 yield replace(line, shared_pass=shared_pass) if isinstance(line, Entry) else line
-    views, trace = watched(Accompanied())
+    views, runs = watched(answering(Accompanied()), ASK)
+    trace = runs.known(views[-1]["run"])
     sent = [made["shared"] for view in views for made in view["rounds"]]
     assert sent and all(set(each) == {"runs", "own", "blocks"} for each in sent)
     assert {frozenset(block) for each in sent for block in each["blocks"]} == {frozenset(
@@ -152,7 +138,7 @@ def test_what_is_kept_of_a_run_has_nothing_of_others() -> None:
 
 
 def test_a_failure_is_a_sentence_and_the_rounds_stay() -> None:
-    last = watched(Failing())[0][-1]
+    last = watched(answering(Failing()), ASK)[0][-1]
     assert (last["state"], last["message"]) == ("error", "The weights are gone; fetch them again.")
     assert len(last["rounds"]) == 2
 
