@@ -110,9 +110,9 @@ class ServerRun:
         return steps_of_chunks(self._sizes, self._server.width)
 
     def _ending(self) -> Iterator[Line]:
-        told = steps_of_report(self._sizes, self._report) if self._report else None
-        steps = told or self._by_chunks()
-        chunked = not (told or self._server.kind.a_chunk_is_a_step or fits(steps, self._report))
+        reported = steps_of_report(self._sizes, self._report) if self._report else None
+        steps = reported or self._by_chunks()
+        chunked = not (reported or self._server.kind.a_chunk_is_a_step or fits(steps, self._report))
         if chunked and self._text[-1].piece:  # no stop token, so it belongs to the text, which a bonus token does not
             self._add([Token(UNKNOWN_TOKEN, UNKNOWN_PIECE)])
             steps = self._by_chunks()

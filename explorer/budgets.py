@@ -186,9 +186,9 @@ class Budgets:
                       "plain": 0.0, "withheld": ""}
         if not len(curve.kept):
             return view
-        view["tau"], (cost, view["withheld"]) = _banded(curve.tau), self._cost(trace)
+        view["tau"], (cost, view["withheld"]) = _band_view(curve.tau), self._cost(trace)
         if cost:
-            view["speed"], view["plain"] = _banded(curve.speed(cost)), 1e3 / cost.plain_ms
+            view["speed"], view["plain"] = _band_view(curve.speed(cost)), 1e3 / cost.plain_ms
         return view
 
     def _curve(self, run: str, trace: Trace, live: bool) -> BudgetCurve:
@@ -222,5 +222,5 @@ class Budgets:
         return (None, cost.disorder) if cost.disorder else (cost, "")
 
 
-def _banded(curves: tuple[Curve, Curve, Curve]) -> View:
+def _band_view(curves: tuple[Curve, Curve, Curve]) -> View:
     return dict(zip(("mean", "low", "high"), (np.round(curve, 3).tolist() for curve in curves), strict=True))

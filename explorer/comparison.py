@@ -49,7 +49,7 @@ class Comparison:
         run = str(wanted.get("run"))
         trace = self._trace_of(run)
         self._refuse(trace)
-        return {"job": self._jobs.start(lambda job: self._measured(run, trace, job))}
+        return {"job": self._jobs.start(lambda job: self._measure(run, trace, job))}
 
     def _refuse(self, trace: Trace) -> None:
         source, header, shared = self._rig.source, trace.header, shared_rounds(trace)
@@ -64,7 +64,7 @@ class Comparison:
         if self._queue.waiting():
             raise RequestError("Somebody else's run or measurement is in progress; plain decoding was not measured.")
 
-    def _measured(self, run: str, trace: Trace, job: Job) -> View:
+    def _measure(self, run: str, trace: Trace, job: Job) -> View:
         instruments, ask = self._rig.instruments, ask_of(trace)
         instruments.missing_processors()
         comparison = RunComparison(trace, (), (), (), {}, GOING_ON)
@@ -73,19 +73,19 @@ class Comparison:
             while going_on:
                 going_on = not self._given_up(job) and taking.turn()
                 if not going_on or monotonic() - seen > VIEW_SECONDS:
-                    comparison, seen = self._so_far(comparison, taking), monotonic()
-                    job.result = self._noted(run, comparison)
+                    comparison, seen = self._update(comparison, taking), monotonic()
+                    job.result = self._note(run, comparison)
         comparison = self._again(replace(comparison, state=CUT if self._given_up(job) else ENDED), ask, job)
         comparison = replace(comparison, busy=instruments.missing_processors() >= CROWDED)
-        view = self._noted(run, comparison)
+        view = self._note(run, comparison)
         if view["speed"].get("standing") == "slower" and not self._given_up(job):
             job.result = view
-            view = self._noted(run, comparison, self._others(trace, job))
+            view = self._note(run, comparison, self._others(trace, job))
         if not self._given_up(job):
             instruments.known_cost(trace, measuring=True)  # for the panel Budget
         return view
 
-    def _noted(self, run: str, comparison: RunComparison, others: Sequence[View] = ()) -> View:
+    def _note(self, run: str, comparison: RunComparison, others: Sequence[View] = ()) -> View:
         view = {**comparison.view(self._rig.instruments.precision), "others": list(others)}
         self._runs.note(run, view)
         return view
@@ -103,13 +103,13 @@ class Comparison:
             (rounds,) = opened.enter_context(other.in_turns([ask])) if other else turns
             yield TurnTaking(rounds, plain)
 
-    def _timed(self, ask: PromptRequest, until: float, job: Job, other: Instruments | None = None) -> TurnTaking:
+    def _time(self, ask: PromptRequest, until: float, job: Job, other: Instruments | None = None) -> TurnTaking:
         with self._in_turns(ask, other) as taking:
             while not self._given_up(job) and monotonic() < until and taking.turn():
                 pass
         return taking
 
-    def _so_far(self, comparison: RunComparison, taking: TurnTaking) -> RunComparison:
+    def _update(self, comparison: RunComparison, taking: TurnTaking) -> RunComparison:
         tokens = {*committed_ids(taking.plain), *(round_.acceptance.bonus for round_ in taking.plain[-1:])}
         pieces = self._rig.instruments.laboratory.pieces(sorted(tokens))
         return replace(comparison, rounds=tuple(taking.rounds), plain=tuple(taking.plain), pieces=pieces,
@@ -120,7 +120,7 @@ class Comparison:
         until = monotonic() + AGAIN_SECONDS
         while (len(comparison.turns) < LEAST_TURNS + SETTLING_TURNS and comparison.turns and monotonic() < until
                and not self._given_up(job)):
-            more = self._timed(ask, until, job)
+            more = self._time(ask, until, job)
             comparison = replace(comparison, turns=(*comparison.turns, *turn_pairs(more.rounds, more.plain)))
         return comparison
 
@@ -131,7 +131,7 @@ class Comparison:
         if twin := self._rig.instruments.twin():
             same = ask if ask.pace == FIXED else replace(ask, pace=FIXED, budget=min(ask.budget, SMALLER[0]))
             tried.append((same, twin))
-        views = [_other_view(other, rig, self._timed(other, monotonic() + OTHER_SECONDS, job, rig))
+        views = [_other_view(other, rig, self._time(other, monotonic() + OTHER_SECONDS, job, rig))
                  for other, rig in tried if not self._given_up(job)]
         return sorted(views, key=lambda view: -view["ratio"])
 

@@ -86,7 +86,7 @@ class Follow:
         """Stage values of the newest run as it grows, then of the next one; None is a heartbeat."""
         yield {**blank_view(), "followed": True, "message": f"Waiting for a run in {name_in_utf8(self._place)} …"}
         growing: GrowingRun | None = None
-        window, seen, told = Window(""), 0, monotonic()
+        window, seen, spoke = Window(""), 0, monotonic()
         while True:
             if (newest := self._newest()) is not growing and newest:
                 growing, window, seen = newest, Window(newest.run), 0
@@ -99,12 +99,12 @@ class Follow:
                 window.fail(growing.failure)
             if lines or failed:
                 yield {**window.value(), "followed": True, "listed": self.listed()}
-            elif monotonic() - told > SECONDS_BETWEEN_BEATS:
+            elif monotonic() - spoke > SECONDS_BETWEEN_BEATS:
                 yield None
             else:
                 sleep(SECONDS_BETWEEN_LOOKS)
                 continue
-            told = monotonic()
+            spoke = monotonic()
 
     def _newest(self) -> GrowingRun | None:
         """The newest run, with what was written until now. The first browser that asks reads for all."""

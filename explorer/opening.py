@@ -38,14 +38,14 @@ class Listening:
 
 
 def listener(app: ASGIApp, listening: Listening) -> uvicorn.Server:
-    """The server of an app; its ``run`` is given the ``announced`` sockets."""
+    """The server of an app; its ``run`` is given the sockets of ``open_sockets``."""
     return uvicorn.Server(uvicorn.Config(
         app, log_level="warning", server_header=False, ws="none", http="h11",
         proxy_headers=bool(listening.allowed), timeout_graceful_shutdown=GOODBYE_SECONDS,
         h11_max_incomplete_event_size=LONGEST_HEADERS))
 
 
-def announced(listening: Listening) -> list[socket.socket]:
+def open_sockets(listening: Listening) -> list[socket.socket]:
     """The sockets to listen on, after printing the page's address. Raises RequestError where it is taken or not
     valid."""
     sockets = sockets_of(listening.host, listening.port)
@@ -100,7 +100,7 @@ class FirstSeconds:
         elif scope["type"] != "http" or scope["path"] == "/":
             await self._first(scope, receive, send)
         else:
-            answer = await self._later()
+            answer = await self._page_or_refusal()
             await answer(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
@@ -126,22 +126,22 @@ class FirstSeconds:
             self._settled.set()
             self._give_up()
 
-    async def _later(self) -> ASGIApp:
+    async def _page_or_refusal(self) -> ASGIApp:
         """The app for a request that came too early: the real page, or a refusal that says why there is none."""
         if self._waiting >= MOST_WAITING:
-            return _refused("Too many requests wait for this page to be built; ask again in a few seconds.")
+            return _refusal("Too many requests wait for this page to be built; ask again in a few seconds.")
         self._waiting += 1
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await self._settled.wait()
         except TimeoutError:
-            return _refused("The page is still being built; ask again in a few seconds.")
+            return _refusal("The page is still being built; ask again in a few seconds.")
         finally:
             self._waiting -= 1
-        return self._page or _refused("The page could not be built; the terminal that it was started in says why.")
+        return self._page or _refusal("The page could not be built; the terminal that it was started in says why.")
 
 
-def _refused(sentence: str) -> ASGIApp:
+def _refusal(sentence: str) -> ASGIApp:
     return Refusal(503, sentence, {"Retry-After": "3"}).response(programs=False)
 
 
@@ -156,7 +156,7 @@ def serve_at_once(page: str, build: Callable[[], Starlette], listening: Listenin
 
     first = Gate(Starlette(routes=[Route("/", opened)]), hosts_of(listening.host, listening.allowed))
     opening = FirstSeconds(first, build, leave)
-    sockets = announced(listening)
+    sockets = open_sockets(listening)
     server = listener(opening, listening)
     server.run(sockets)
     if opening.failure:

@@ -64,7 +64,7 @@ class Library:
         return [{**lesson.summary(), "won": self._won(lesson)} for lesson in self.lessons.values()]
 
     def _won(self, lesson: Lesson) -> str:
-        speed = (self._compared(lesson.trace) or {"speed": {}})["speed"]
+        speed = (self._comparison(lesson.trace) or {"speed": {}})["speed"]
         return str(speed["times"]) if speed.get("standing") == "faster" else ""
 
     def first(self) -> Lesson | None:
@@ -78,18 +78,19 @@ class Library:
         """A piece of a trace (``piece_view``); the first one's ``comparison`` is what a recording of plain decoding of
         the same prompt on the same machine shows (``claims``)."""
         view = piece_view(run, trace, first)
-        comparison = None if first else self._compared(trace)
+        comparison = None if first else self._comparison(trace)
         return {**view, "comparison": comparison} if comparison else view
 
-    def _compared(self, trace: Trace) -> View | None:
+    def _comparison(self, trace: Trace) -> View | None:
+        wanted = comparison_key(trace.header)
         plain = [other.trace for other in self.lessons.values()
-                 if not other.trace.header.drafters and matter(other.trace.header) == matter(trace.header)]
+                 if not other.trace.header.drafters and comparison_key(other.trace.header) == wanted]
         if not plain or not trace.header.drafters or not trace.header.recorded:
             return None
         return recorded_comparison(trace, plain[0])
 
 
-def matter(header: Header) -> tuple[object, object]:
+def comparison_key(header: Header) -> tuple[object, object]:
     """What two runs must have in common for their speeds to be comparable: the machine, and the prompt."""
     return (header.rig, header.hardware, header.dtype), (header.turns, header.prompt, header.request.sampling)
 

@@ -110,10 +110,10 @@ class Stream:
         """
         run, who = uuid4().hex[:12], asker()
         try:
-            yield from _queued(run, self._coming(), who)
+            yield from _waiting_views(run, self._coming(), who)
             share = self._rig.source.share(ask)
             with self._queue.place(who.address if who else "", share) as place:
-                yield from _queued(run, place.sentences(), who)
+                yield from _waiting_views(run, place.sentences(), who)
                 yield from self._run(run, ask, who)
         except CanopyError as error:
             yield blank_view(run, "error", str(error))
@@ -173,7 +173,7 @@ class Stream:
             sleep(SECONDS_BETWEEN_LOOKS)
 
 
-def _queued(run: str, sentences: Iterator[str], who: Asker | None) -> Iterator[View]:
+def _waiting_views(run: str, sentences: Iterator[str], who: Asker | None) -> Iterator[View]:
     """Stage values of a run that waits, as the sentences say, each of them once."""
     shown = ""
     for sentence in sentences:

@@ -122,8 +122,8 @@ class Service:
         self.replay = browser_call("replay", self.piece, _run_and_first)
         self._uploads = Uploads(UPLOADED.file_bytes)
         self.upload = browser_call("upload", self._uploads.take)
-        self.open_trace = browser_call("open_trace", self.opened)
-        self.export = browser_call("export", self.exported)
+        self.open_trace = browser_call("open_trace", self.open_file)
+        self.export = browser_call("export", self.export_file)
 
     def trace_of(self, name: str) -> Trace:
         name = str(name)
@@ -146,15 +146,15 @@ class Service:
     def piece(self, wanted: tuple[str, int]) -> bytes:
         """``view_of`` a name and a first round, as JSON."""
         name, first = wanted
-        return self._kept(name, (first,), lambda _: packed(self.view_of(name, first)).encode())
+        return self._cached(name, (first,), lambda _: packed(self.view_of(name, first)).encode())
 
-    def _kept(self, run: str, asked: tuple[object, ...], make: Callable[[Trace], bytes]) -> bytes:
+    def _cached(self, run: str, asked: tuple[object, ...], make: Callable[[Trace], bytes]) -> bytes:
         """What was asked of a run, as long as neither it nor its comparison has changed."""
         trace, compared = self.trace_of(run), json.dumps(self._runs.comparison(run))
         return self._answers.of((run, *asked, len(trace.entries), trace.end, compared), trace.header,
                                 lambda: make(trace))
 
-    def opened(self, given: Mapping[str, Any]) -> View:
+    def open_file(self, given: Mapping[str, Any]) -> View:
         """The stage value of a trace file: {"name", "upload": what ``Uploads`` calls it, or "data": base64 of a small
         one}. It is remembered like a run."""
         name, file = str(given.get("name", "the file"))[:80], self._uploads.whole(given)
@@ -166,14 +166,14 @@ class Service:
         gc.freeze()  # see ``guarded``: the trace stays, and whoever looks through its millions of parts holds up all
         return self.view_of(run)
 
-    def exported(self, given: Mapping[str, Any]) -> bytes:
+    def export_file(self, given: Mapping[str, Any]) -> bytes:
         """A file of a run: {"kind", "run", "round": from 0} gives {"name", "media", "data": base64} as JSON."""
         run, number = str(given.get("run", "")), whole("The round", given.get("round", 0), 0, MOST_TOKENS)
         kind = str(given.get("kind"))[:40]
 
-        def made(trace: Trace) -> bytes:
+        def make(trace: Trace) -> bytes:
             return export(kind, run, trace, number, self.view_of(run) if kind == REPLAY else None).as_json()
-        return self._kept(run, (kind, number if kind == "tree" else -1), made)
+        return self._cached(run, (kind, number if kind == "tree" else -1), make)
 
     def publish(self) -> None:
         """Declare the named endpoints for other programs, while the page is being built."""

@@ -35,9 +35,9 @@ class Uploads:
     def take(self, wanted: Mapping[str, Any]) -> View:
         """One piece, {"upload": empty for the first of a file, "data": base64}, gives {"upload": the file's name}.
         RequestError where it is damaged, too much, or of a file that was given up."""
-        piece = _decoded(wanted.get("data"))
+        piece = _decode(wanted.get("data"))
         with self._lock:
-            name = self._begun() if not wanted.get("upload") else str(wanted["upload"])
+            name = self._begin() if not wanted.get("upload") else str(wanted["upload"])
             arriving = self._known(name)
             arriving.pieces.append(piece)
             arriving.heard = self._clock()
@@ -50,7 +50,7 @@ class Uploads:
         """The bytes of {"upload": a file that has arrived}, which is handed over and forgotten, or of {"data": base64},
         a small file at once. RequestError where there is none."""
         if "upload" not in given:
-            data = _decoded(given.get("data"))
+            data = _decode(given.get("data"))
             self._check(len(data))
             return data
         with self._lock:
@@ -62,7 +62,7 @@ class Uploads:
             raise RequestError(f"The file is larger than {self._most_bytes // 2**20} MiB, which is the most that is "
                                "taken.")
 
-    def _begun(self) -> str:
+    def _begin(self) -> str:
         since = self._clock() - LAPSE_SECONDS
         self._arriving = {name: upload for name, upload in self._arriving.items() if upload.heard > since}
         if len(self._arriving) >= MOST_AT_ONCE:
@@ -76,7 +76,7 @@ class Uploads:
         return self._arriving[name]
 
 
-def _decoded(data: object) -> bytes:
+def _decode(data: object) -> bytes:
     try:
         return base64.b64decode(str(data or ""), validate=True)
     except ValueError as error:

@@ -153,11 +153,11 @@ def packed(view: View | None) -> str:
     """
     if view is None:
         return "null"
-    rounds = ",".join(map(_written, view["rounds"]))
-    return _written({**view, "rounds": []}).replace('"rounds":[]', f'"rounds":[{rounds}]', 1)
+    rounds = ",".join(map(_json, view["rounds"]))
+    return _json({**view, "rounds": []}).replace('"rounds":[]', f'"rounds":[{rounds}]', 1)
 
 
-def _written(value: Any) -> str:
+def _json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 

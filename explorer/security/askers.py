@@ -95,10 +95,10 @@ def stream_of(scope: Scope, query: dict[str, str]) -> str | None:
 
 def impatient(send: Send) -> Send:
     """Do not wait for a reader that no longer takes answers."""
-    async def sent(message: Message) -> None:
+    async def send_in_time(message: Message) -> None:
         async with asyncio.timeout(STALL_SECONDS):
             await send(message)
-    return sent
+    return send_in_time
 
 
 @dataclass

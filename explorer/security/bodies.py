@@ -62,22 +62,22 @@ class Bodies:
         self._large = asyncio.Semaphore(MOST_LARGE)
 
     @asynccontextmanager
-    async def taken(self, scope: Scope, receive: Receive) -> AsyncIterator[Receive]:
+    async def read(self, scope: Scope, receive: Receive) -> AsyncIterator[Receive]:
         """The whole body, checked, as something to receive it from. Raises Refusal."""
         headers = Headers(scope=scope)
         most = _largest(scope["path"], headers)
         length = _length(headers, most)
         if length <= LARGEST_COMMON:
-            yield await self._checked(scope, receive, min(most, LARGEST_COMMON))
+            yield await self._read_checked(scope, receive, min(most, LARGEST_COMMON))
             return
         if self._large.locked():
             raise Refusal(503, "Other large requests are being read just now; send yours again in a minute.",
                           {"Retry-After": "20"})
         async with self._large:
-            yield await self._checked(scope, receive, most)
+            yield await self._read_checked(scope, receive, most)
 
-    async def _checked(self, scope: Scope, receive: Receive, most: int) -> Receive:
-        body = await _whole(receive, most)
+    async def _read_checked(self, scope: Scope, receive: Receive, most: int) -> Receive:
+        body = await _read_whole(receive, most)
         if self._check and not is_login(scope["path"]):
             self._check(scope["path"], body)
         waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
@@ -121,7 +121,7 @@ def _too_large(most: int) -> Refusal:
     return Refusal(413, f"The request is larger than {size}, which is the most that is taken.")
 
 
-async def _whole(receive: Receive, most: int) -> bytes:
+async def _read_whole(receive: Receive, most: int) -> bytes:
     body, going_on = bytearray(), True
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):

@@ -141,7 +141,7 @@ class Gate:
         check_host(self._hosts, headers)
         check_origin(self._hosts, scope, headers)
         check_path(scope)
-        scope = {**scope, "headers": _forwarded(self._hosts, scope["headers"]), KEY: self._readers}
+        scope = {**scope, "headers": _without_forwarding(self._hosts, scope["headers"]), KEY: self._readers}
         if (stream := stream_of(scope, dict(QueryParams(scope["query_string"])))) is not None:
             with self._readers.reading(stream), suppress(TimeoutError, RuntimeError):
                 await self.app(scope, receive, impatient(send))  # a RuntimeError: what was said in the stream already
@@ -152,10 +152,10 @@ class Gate:
         logs_in = is_login(scope["path"])
         if not logs_in and not self._admits(scope):
             raise Refusal(401, "Log in first: this Canopy asks for a name and a password.")
-        async with self._bodies.taken(scope, receive) as body:
-            await self.app(scope, body, self._counted(scope, send) if logs_in else send)
+        async with self._bodies.read(scope, receive) as body:
+            await self.app(scope, body, self._count_login(scope, send) if logs_in else send)
 
-    def _counted(self, scope: Scope, send: Send) -> Send:
+    def _count_login(self, scope: Scope, send: Send) -> Send:
         """A login is one attempt of its address, until it turns out to be right."""
         address = (scope.get("client") or ("", 0))[0]
         if (seconds := self._logins.wait_seconds(address)) > 0:
@@ -163,11 +163,11 @@ class Gate:
                           {"Retry-After": f"{seconds:.0f}"})
         self._logins.attempt(address)
 
-        async def watched(message: Message) -> None:
+        async def send_and_count(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] < 400:
                 self._logins.succeeded(address)
             await send(message)
-        return watched
+        return send_and_count
 
 
 def check_host(hosts: Hosts, headers: Headers) -> None:
@@ -218,7 +218,7 @@ def _can_be_named(path: str) -> bool:
             and b"\0" not in encoded and b".." not in steps)
 
 
-def _forwarded(hosts: Hosts, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def _without_forwarding(hosts: Hosts, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """The headers without what only a proxy may say of where it stands, where there is none."""
     if hosts.proxies:
         return headers
@@ -227,7 +227,7 @@ def _forwarded(hosts: Hosts, headers: list[tuple[bytes, bytes]]) -> list[tuple[b
 
 def _with_headers(send: Send) -> Send:
     """Every answer is for the server's own pages alone, and its cookies are not sent along where others ask."""
-    async def said(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name in GRANTED:
@@ -236,7 +236,7 @@ def _with_headers(send: Send) -> Send:
             message["headers"] = [(name, _lax(value) if name == b"set-cookie" else value)
                                   for name, value in message["headers"]]
         await send(message)
-    return said
+    return send_with_headers
 
 
 def _lax(cookie: bytes) -> bytes:

@@ -54,7 +54,7 @@ def record(folder: Path) -> None:
 def main(port: int, pause_seconds: float, log: Path) -> None:
     """Serve until the process is ended."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    from explorer.opening import Listening, announced, listener
+    from explorer.opening import Listening, listener, open_sockets
     from explorer.page import build
     from explorer.server import guarded
 
@@ -66,7 +66,7 @@ def main(port: int, pause_seconds: float, log: Path) -> None:
         instruments.reason = "Nothing is measured here."
         page = build(answering(source, instruments), Library(shipped(Path(folder))))
         listening = Listening(port=port)
-        listener(guarded(page, listening), listening).run(announced(listening))
+        listener(guarded(page, listening), listening).run(open_sockets(listening))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from tests.explorer.scripted_rigs import answering
 def main(port: int, pause_seconds: float, results: Path) -> None:
     """Serve until the process is ended."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    from explorer.opening import Listening, announced, listener
+    from explorer.opening import Listening, listener, open_sockets
     from explorer.page import build
     from explorer.server import guarded
 
@@ -27,7 +27,7 @@ def main(port: int, pause_seconds: float, results: Path) -> None:
         source, instruments = ScriptedSource(pause_seconds), ScriptedInstruments(pause_seconds / 10)
         page = build(answering(source, instruments), Library(shipped(Path(folder))), results=results)
         listening = Listening(port=port)
-        listener(guarded(page, listening), listening).run(announced(listening))
+        listener(guarded(page, listening), listening).run(open_sockets(listening))
 
 
 if __name__ == "__main__":
