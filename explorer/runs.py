@@ -112,13 +112,13 @@ class Stream:
         try:
             yield from _waiting_views(run, self._coming(), who)
             share = self._rig.source.share(ask)
-            with self._queue.place(who.address if who else "", share) as place:
+            with self._queue.place(who.address, share) as place:
                 yield from _waiting_views(run, place.sentences(), who)
                 yield from self._run(run, ask, who)
         except CanopyError as error:
             yield blank_view(run, "error", str(error))
 
-    def _run(self, run: str, ask: PromptRequest, who: Asker | None) -> Iterator[View]:
+    def _run(self, run: str, ask: PromptRequest, who: Asker) -> Iterator[View]:
         shown, window, first = 0.0, Window(run), run
         waiting = blank_view(run, "running", "Reading the prompt …")
         yield waiting
@@ -126,7 +126,7 @@ class Stream:
         try:
             with closing(self._lines(ask)) as happening:
                 for line in happening:
-                    _check(who)
+                    who.check()
                     if line is None:
                         yield window.value() if window.view["header"] else waiting
                         continue
@@ -173,20 +173,14 @@ class Stream:
             sleep(SECONDS_BETWEEN_LOOKS)
 
 
-def _waiting_views(run: str, sentences: Iterator[str], who: Asker | None) -> Iterator[View]:
+def _waiting_views(run: str, sentences: Iterator[str], who: Asker) -> Iterator[View]:
     """Stage values of a run that waits, as the sentences say, each of them once."""
     shown = ""
     for sentence in sentences:
-        _check(who)
+        who.check()
         if sentence != shown:
             yield blank_view(run, "queued", sentence)
             shown = sentence
-
-
-def _check(who: Asker | None) -> None:
-    """RequestError where the browser or program that asked no longer listens."""
-    if who is not None:
-        who.check()
 
 
 class Window:

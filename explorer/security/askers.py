@@ -61,27 +61,29 @@ class Readers:
 
 @dataclass(frozen=True)
 class Asker:
-    """The reader that asked for a run: from which address, under which name of a stream, and when."""
+    """The reader that asked for a run: from which address, under which name of a stream, and when. One that did not
+    come through the gate has none of these, and is never missed."""
 
-    address: str
-    stream: str
-    readers: Readers
-    since: float
+    address: str = ""
+    stream: str = ""
+    readers: Readers | None = None
+    since: float = 0.0
 
     def check(self) -> None:
-        if self.readers.silent_seconds(self.stream, self.since) > LAPSE_SECONDS:
+        """RequestError where the browser or program that asked no longer listens."""
+        if self.readers and self.readers.silent_seconds(self.stream, self.since) > LAPSE_SECONDS:
             raise RequestError(f"Nobody has listened for {LAPSE_SECONDS:.0f} s, so the run was given up; ask again.")
 
 
-def asker() -> Asker | None:
-    """Who asked for what is being answered; None where that did not come through the gate."""
+def asker() -> Asker:
+    """Who asked for what is being answered."""
     from gradio.context import LocalContext  # noqa: PLC0415 - the gate is there before Gradio, which takes seconds
 
     request = LocalContext.request.get(None)
     scope = request.request.scope if request is not None and request.request is not None else {}
     readers = scope.get(KEY)
     if readers is None or not request.session_hash:
-        return None
+        return Asker()
     return Asker(neighbourhood((scope.get("client") or ("", 0))[0]), request.session_hash, readers, monotonic())
 
 

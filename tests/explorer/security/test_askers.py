@@ -65,11 +65,12 @@ def test_streams_are_known_by_session_or_event() -> None:
 
 def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    who = Asker("10.0.0.1", "s", Readers(clock), clock.now)
+    readers = Readers(clock)
+    who = Asker("10.0.0.1", "s", readers, clock.now)
     monkeypatch.setattr("explorer.runs.asker", lambda: who)
     source = ScriptedSource()
     stream = Stream(answering(source), Runs(), RunQueue()).watch(PromptRequest(ENDLESS, method="ddtree", budget=16))
-    with who.readers.reading("s"):
+    with readers.reading("s"):
         clock.now += 10 * LAPSE_SECONDS
         states = [next(stream)["state"] for _ in range(5)]
     assert states[-1] == "running" and source.closed < 1
@@ -127,10 +128,10 @@ def test_a_stream_that_is_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.slow
 def test_runs_that_come_through_the_gate_know_who_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Asker | None] = []
+    seen: list[Asker] = []
     found = askers.asker
 
-    def noted() -> Asker | None:
+    def noted() -> Asker:
         seen.append(found())
         return seen[-1]
     monkeypatch.setattr("explorer.runs.asker", noted)
@@ -143,7 +144,7 @@ def test_runs_that_come_through_the_gate_know_who_asked(tmp_path: Path, monkeypa
             begun = await client.post("/gradio_api/call/generate", json={"data": ["Hi", "ddtree", 4, 0, {}]})
             return (await client.get(f"/gradio_api/call/generate/{begun.json()['event_id']}")).text
     assert "event: complete" in completed(act())
-    assert seen[0] is not None and (seen[0].address, len(seen[0].stream)) == ("10.0.0.1", 32)
+    assert (seen[0].address, len(seen[0].stream)) == ("10.0.0.1", 32)
 
 
 def test_the_wait_doubles_and_ends() -> None:
