@@ -20,6 +20,7 @@ from explorer.run_queue import RunQueue
 from explorer.runs import Runs
 from tests.explorer.scripted import STORY, ScriptedSource, going_on
 from tests.explorer.scripted_instruments import ScriptedInstruments
+from tests.running import until
 
 LONG = going_on(150)
 OTHER_WORD = " left"  # a token that the script has not
@@ -56,14 +57,11 @@ def standing(instruments: ScriptedInstruments | None = None, pause_seconds: floa
 
 
 def ended(comparison: Comparison) -> Any:
-    job = comparison.compare({"run": "mine"})["job"]
-    for _ in range(600):
-        view = comparison._jobs.look({"job": job})
-        if view["state"] not in ("queued", "running"):
-            assert view["state"] == "done", view["message"]
-            return view["result"]
-        time.sleep(0.02)
-    raise AssertionError("It did not end.")
+    job = comparison.compare({"run": "mine"})
+    until(lambda: comparison._jobs.look(job)["state"] not in ("queued", "running"))
+    view = comparison._jobs.look(job)
+    assert view["state"] == "done", view["message"]
+    return view["result"]
 
 
 def test_plain_decoding_that_alone_would_be_faster_in_another_dtype_is_named() -> None:
@@ -152,15 +150,13 @@ def test_nothing_is_measured_while_somebody_else_runs() -> None:
 
 def test_it_gives_way_to_whoever_comes_and_says_how_far_it_came() -> None:
     comparison, _, queue, runs = standing(pause_seconds=0.01)
-    job = comparison.compare({"run": "mine"})["job"]
-    while not comparison._jobs.look({"job": job})["result"]:
-        time.sleep(0.005)
+    job = comparison.compare({"run": "mine"})
+    until(lambda: comparison._jobs.look(job)["result"])
     with queue.place() as place:
         began = time.monotonic()
         while place.wait().ahead:
             assert time.monotonic() - began < 5
-    while comparison._jobs.look({"job": job})["state"] == "running":
-        time.sleep(0.005)
+    until(lambda: comparison._jobs.look(job)["state"] != "running")
     found = runs.comparison("mine")
     assert found and found["state"] == "cut" and 0 < found["text"]["same"] < 150
     assert f"The first {found['text']['same']} of 150 tokens" in found["text"]["words"]
