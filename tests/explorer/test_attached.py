@@ -166,7 +166,7 @@ def test_what_the_server_decides_cannot_be_set_and_a_preset_fills_in_the_rest() 
     with scripted(models=model("vllm"), chat=streams(chunk("a"), DONE)) as script:
         rig = served(script)
     built = page.build(rig, Library([]))
-    named = {getattr(each.fn, "__name__", ""): each.fn for each in built.fns.values()}
+    named = {getattr(function.fn, "__name__", ""): function.fn for function in built.fns.values()}
     method, _, drafters, *drafting = named["offered"]("ddtree", "own")
     assert method.value == SERVED and not drafters.interactive
     assert [control["interactive"] for control in drafting] == [False] * 4

@@ -191,8 +191,8 @@ def test_a_slow_run_is_told_of_other_settings_and_the_other_precision() -> None:
     assert found["speed"]["standing"] == "slower"
     assert 1 < found["gpu"]["floor"] < found["gpu"]["loop"] < float(found["speed"]["cost"]), "a GPU's rounds cost less"
     assert found["gpu"]["name"] == "qwen3-8b on an H200" and found["gpu"]["caution"].startswith("Predicted")
-    assert {(each["budget"], each["pace"], each["dtype"]) for each in found["others"]} == {
+    assert {(other["budget"], other["pace"], other["dtype"]) for other in found["others"]} == {
         (64, "auto", ""), (16, "fixed", ""), (4, "fixed", ""), (64, "fixed", "a new one")}
-    ratios = [each["ratio"] for each in found["others"]]
+    ratios = [other["ratio"] for other in found["others"]]
     assert ratios == sorted(ratios, reverse=True)
-    assert all(each["drafted"] == each["rounds"] > 0 for each in found["others"] if each["pace"] == "fixed")
+    assert all(other["drafted"] == other["rounds"] > 0 for other in found["others"] if other["pace"] == "fixed")

@@ -133,8 +133,8 @@ def test_no_more_than_so_many_wait_and_none_for_ever(monkeypatch: pytest.MonkeyP
 
     async def act(client: httpx.AsyncClient) -> list[str]:
         answers = await asyncio.gather(*(client.get("/config") for _ in range(3)))
-        assert {each.status_code for each in answers} == {503}
-        return sorted(each.text for each in answers)
+        assert {answer.status_code for answer in answers} == {503}
+        return sorted(answer.text for answer in answers)
     refused = completed(made.served(act))
     assert [text.split(";")[0] for text in refused] == [
         "The page is still being built"] * 2 + ["Too many requests wait for this page to be built"]

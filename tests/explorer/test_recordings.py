@@ -182,7 +182,7 @@ def test_an_unknown_name_is_refused(service: Service) -> None:
 
 def test_the_lessons_of_single_rigs_follow_the_others_each_in_their_own_order(tmp_path: Path) -> None:
     for name, listed in (("lessons", ["b", "a"]), ("lessons-own", ["d", "c"])):
-        (tmp_path / f"{name}.json").write_text(json.dumps([{"name": each} for each in listed]))
+        (tmp_path / f"{name}.json").write_text(json.dumps([{"name": lesson} for lesson in listed]))
     for name in "abcde":
         (tmp_path / f"{name}.jsonl.gz").touch()
     assert [path.name[0] for path in shipped(tmp_path)] == ["b", "a", "d", "c", "e"]

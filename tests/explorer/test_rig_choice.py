@@ -143,7 +143,7 @@ def test_the_lab_measures_the_rig_that_answers_and_no_sweep_goes_on_with_another
 def test_a_page_asks_for_what_the_rig_can_do_now() -> None:
     made = scripted_rig("first")
     built = page.build(AnsweringRig(made), Library([]))
-    offered = next(each.fn for each in built.fns.values() if getattr(each.fn, "__name__", "") == "offered")
+    offered = next(function.fn for function in built.fns.values() if getattr(function.fn, "__name__", "") == "offered")
     method, preset, drafters, *drafting = offered("no such method", "own")
     assert method.value == "ddtree" and len(method.choices) == len(made.source.methods)
     assert preset.choices[0][1] == "any-code" and drafters.value == "own" and len(drafters.choices) == 3
@@ -208,7 +208,7 @@ def test_where_no_rig_can_be_loaded_the_recordings_say_why(caplog: pytest.LogCap
     said = "second could not be loaded: an internal error (ZeroDivisionError); the server's log has the details."
     assert (now["rig"], now["reason"], now["failure"]) == ("recordings", said, said)
     assert made.rigs.beside == ["recordings"] * 2, "the embedded rig was tried too"
-    assert [each.exc_info[0] for each in caplog.records if each.exc_info] == [ZeroDivisionError] * 2
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError] * 2
     assert list(made.stream.watch(ASK))[-1]["message"].startswith(said)
     made.rigs.failure = None
     until(lambda: made.state()["loading"] is None)

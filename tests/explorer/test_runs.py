@@ -92,7 +92,7 @@ def test_runs_share_the_machine_up_to_its_room_and_are_told() -> None:
     source = ScriptedSource(pause_seconds=0.002, room=1 / 8)
     stream = Stream(answering(source), Runs(), RunQueue())
     eight = [stream.watch(ASK) for _ in range(8)]
-    assert [next(each)["state"] for each in eight] == ["running"] * 8
+    assert [next(run)["state"] for run in eight] == ["running"] * 8
     ninth, tenth = stream.watch(ASK), stream.watch(ASK)
     assert next(ninth)["message"] == "8 runs share this machine; yours starts when one of them ends."
     assert next(tenth)["message"] == (
@@ -107,7 +107,7 @@ def test_whoever_measures_waits_for_all_runs_and_later_runs_wait_for_it() -> Non
     queue = RunQueue()
     stream = Stream(answering(ScriptedSource(room=1 / 8)), Runs(), queue)
     first, second = stream.watch(ASK), stream.watch(ASK)
-    assert [next(each)["state"] for each in (first, second)] == ["running"] * 2
+    assert [next(run)["state"] for run in (first, second)] == ["running"] * 2
     with queue.place() as measurement:
         assert measurement.wait(0).ahead == 2
         late = stream.watch(ASK)
@@ -130,8 +130,8 @@ def test_what_is_kept_of_a_run_has_nothing_of_others() -> None:
     views, runs = watched(answering(Accompanied()), ASK)
     trace = runs.known(views[-1]["run"])
     sent = [made["shared"] for view in views for made in view["rounds"]]
-    assert sent and all(set(each) == {"runs", "own", "blocks"} for each in sent)
-    assert {frozenset(block) for each in sent for block in each["blocks"]} == {frozenset(
+    assert sent and all(set(shared) == {"runs", "own", "blocks"} for shared in sent)
+    assert {frozenset(block) for shared in sent for block in shared["blocks"]} == {frozenset(
         {"seat", "parents", "keep", "shares"})}
     assert not [entry for entry in trace.entries if entry.shared_pass]
     assert b"shared" not in dumps(trace) and "shared" not in str(run_view("x", trace.entries))

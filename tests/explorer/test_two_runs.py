@@ -64,7 +64,7 @@ def test_two_methods_on_one_prompt_and_two_rounds_of_one_file() -> None:
     assert made["same_text"] and made["rounds_part"] is not None and "round" not in made["sides"][0]
     assert made["sides"][0]["tau"] > made["sides"][1]["tau"] and made["sides"][0]["rows"] > made["sides"][1]["rows"]
     rounds = [entry.round for entry in runs["chain"].entries]
-    assert accepted_by_depth(rounds)[0] == sum(len(each.acceptance.keep) > 1 for each in rounds) / len(rounds)
+    assert accepted_by_depth(rounds)[0] == sum(len(round_.acceptance.keep) > 1 for round_ in rounds) / len(rounds)
 
 
 @pytest.mark.parametrize(("wanted", "words"), [

@@ -108,12 +108,12 @@ def test_a_long_run_comes_in_pieces_that_make_the_whole(monkeypatch: pytest.Monk
         with monkeypatch.context() as patch:
             patch.setattr(view_module, name, most)
             pieces = [piece_view("run", trace)]
-            while sum(len(each["rounds"]) for each in pieces) < pieces[-1]["total"]:
-                pieces.append(piece_view("run", trace, sum(len(each["rounds"]) for each in pieces)))
+            while sum(len(piece["rounds"]) for piece in pieces) < pieces[-1]["total"]:
+                pieces.append(piece_view("run", trace, sum(len(piece["rounds"]) for piece in pieces)))
         assert len(pieces) == -(-len(trace.entries) // most) > 2
-        assert sum((each["rounds"] for each in pieces), []) == whole["rounds"]
-        assert [bool(each["header"]) for each in pieces] == [True] + [False] * (len(pieces) - 1)
-        assert all(each["end"] == whole["end"] and each["state"] == "done" for each in pieces)
+        assert sum((piece["rounds"] for piece in pieces), []) == whole["rounds"]
+        assert [bool(piece["header"]) for piece in pieces] == [True] + [False] * (len(pieces) - 1)
+        assert all(piece["end"] == whole["end"] and piece["state"] == "done" for piece in pieces)
     beyond = piece_view("run", trace, 10**6)
     assert (beyond["rounds"], beyond["total"]) == ([], len(trace.entries))
 
@@ -173,4 +173,4 @@ def test_whether_a_method_is_lossless_is_told_where_it_is_known() -> None:
 
 def test_the_prompts_that_it_answers_right_are_presets() -> None:
     right = read_presets(Path("assets/prompts")).vetted()["demo"]
-    assert len(right) == 3 and all(each["prompt"] and each["label"] for each in right)
+    assert len(right) == 3 and all(preset["prompt"] and preset["label"] for preset in right)

@@ -82,8 +82,8 @@ def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch: pytest.MonkeyPatc
 def test_one_address_has_a_few_places_and_another_is_let_in() -> None:
     queue = RunQueue()
     held = [queue.place("10.0.0.1") for _ in range(MOST_PLACES)]
-    for each in held:
-        each.__enter__()
+    for held_place in held:
+        held_place.__enter__()
     with pytest.raises(RequestError, match="You already have 4 runs in progress or waiting"), queue.place("10.0.0.1"):
         pass
     with queue.place("10.0.0.2") as other, queue.place() as server:

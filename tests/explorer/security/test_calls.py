@@ -31,11 +31,11 @@ def page() -> gr.Blocks:
 
 
 def part(page: gr.Blocks) -> int:
-    return next(int(number) for number, each in page.blocks.items() if isinstance(each, gr.HTML))
+    return next(int(number) for number, part in page.blocks.items() if isinstance(part, gr.HTML))
 
 
 def event(page: gr.Blocks) -> int:
-    return next(int(number) for number, each in page.fns.items() if each.api_name != "add")
+    return next(int(number) for number, function in page.fns.items() if function.api_name != "add")
 
 
 def test_what_the_page_and_programs_send_is_let_through(page: gr.Blocks) -> None:

@@ -144,7 +144,7 @@ def test_few_large_bodies_are_held_at_once() -> None:
             await asyncio.sleep(0.05)
             over, small = await post(slow()), await post(b"{}")
             arrived.set()
-            return [over.status_code, small.status_code, *[(await each).status_code for each in held],
+            return [over.status_code, small.status_code, *[(await answer).status_code for answer in held],
                     (await post(slow())).status_code]
     assert completed(asked()) == [503, 200, *[200] * bodies.MOST_LARGE, 200]
 

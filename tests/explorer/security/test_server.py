@@ -82,12 +82,12 @@ def test_functions_of_the_page_cannot_skip_the_queue() -> None:
 
 def test_this_machine_is_both_its_addresses_and_all_is_all() -> None:
     made = sockets_of("localhost", 0)
-    assert {each.getsockname()[0] for each in made} <= {"127.0.0.1", "::1"} and len(
-        {each.getsockname()[1] for each in made}) == 1
+    assert {listening.getsockname()[0] for listening in made} <= {"127.0.0.1", "::1"} and len(
+        {listening.getsockname()[1] for listening in made}) == 1
     everywhere = sockets_of("0.0.0.0", 0)
-    assert [each.getsockname()[0] for each in everywhere] == ["0.0.0.0"]
-    for each in (*made, *everywhere):
-        each.close()
+    assert [listening.getsockname()[0] for listening in everywhere] == ["0.0.0.0"]
+    for listening in (*made, *everywhere):
+        listening.close()
 
 
 @pytest.mark.parametrize(("host", "port"), [
