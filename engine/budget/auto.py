@@ -17,10 +17,11 @@ Three things are learnt, and kept from run to run of the same drafters (``DraftH
   rounds next to plain ones, never from the clock's own milliseconds: other programs slow both alike.
 
 Several runs share one total of rows: chances fall along every path, so the most probable nodes of all trees are the
-best use of a number of rows, and form a top part of each tree. Runs at fixed budgets keep their whole trees.
+best use of a number of rows, and form a top part of each tree. Runs at fixed budgets keep their whole trees. What their
+passes and drafts cost is read off the curve of one run, at as many rows.
 
-The constants hardly matter: over recorded drafts at eleven machines' costs (``tests/engine/budget``) half or twice the
-value of any of them changes the time by 1.5 % or less.
+Six constants, which hardly matter: over recorded drafts at ten machines' costs (``tests/engine/budget``) half or twice
+the value of any of them changes the time by 1.5 % or less.
 """
 
 from __future__ import annotations
@@ -42,17 +43,15 @@ from engine.records import Acceptance, DraftTree, Integers
 
 MEMORY = 0.95  # weight of what was known a round ago
 PRIOR = 8.0  # weight of the drafter's own probabilities against what is seen, in tokens of a step
+# The first balance, in tokens; the largest, in tokens or drafts, is twice that: a few misses in a row after good rounds
+# are no reason to rest.
+BALANCE = 5.0
 TRIAL = 0.02  # of the text may go into trying drafts that do not pay, and of the rounds into plain ones to compare with
 ALIKE = 0.9  # of the least draft: so much more the first tree's may take; a second step of a network takes all of it
 FIRST_NODES = 16  # the largest first tree: a larger one teaches more, and takes longer to build
 
 STEPS = (1, 2, 3, 5, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025)  # places of a tree, by rank
 STEP_OF = tuple(bisect_right(STEPS, place) for place in range(STEPS[-1] + 1))
-BATCH_DRAFT = 0.5  # a draft for n requests takes n to this power times one for a single request
-COMPARED = 5  # plain rounds that a drafting round is compared with
-# The first balance, in tokens; the largest, in tokens or drafts, is twice that: a few misses in a row after good rounds
-# are no reason to rest.
-BALANCE = 5.0
 
 # Python's own numbers: for dozens of nodes its loops take less time than numpy's calls, which besides displace what the
 # target's pass needs from the processor's caches.
@@ -70,7 +69,7 @@ class DraftHistory:
     promised: list[float] = field(default_factory=lambda: [PRIOR] * (len(STEPS) + 1))  # tokens of nodes, by step
     accepted: list[float] = field(default_factory=lambda: [PRIOR] * (len(STEPS) + 1))
     scales: list[float] = field(default_factory=lambda: [1.0] * (len(STEPS) + 1))  # accepted over promised
-    balance: float = BALANCE
+    balance: float = field(default_factory=lambda: BALANCE)
     factor: float = 1.0  # on the time that the curve says drafting takes beyond a plain round
     unlike_plain: int = 0  # drafting rounds since the last plain one
     _expected: float = 1.0  # the curve counts as one round that takes twice a plain one
@@ -129,7 +128,7 @@ class AutoBudget:
         self._beyond_ms = self._cost = 0.0
         self._probabilities: list[float] = []  # of the built tree's nodes, best first
         self._order: Integers | None = None  # of the built tree, where its nodes do not lie best first
-        self._plain_logs: deque[float] = deque(maxlen=COMPARED)  # logarithms of plain rounds' milliseconds
+        self._plain_logs: deque[float] = deque()  # logarithms of the milliseconds of plain rounds to compare with
 
     def opens(self, drafters: int, budget: int) -> tuple[int, int]:
         """See ``BudgetPolicy``. No drafter drafts while drafts have not paid, or where a plain round is due."""
@@ -270,8 +269,8 @@ def share_rows(runs: Sequence[AutoBudget], trees: Sequence[DraftTree],
             best, best_ms, most = size, pass_ms, gain
     nodes = [best] if owners is None else Counter(owners[:best])
     row_ms = (best_ms - root_ms) / max(1, best)
-    drafting = sum(run.drafters > 0 for run in runs)
-    drafts_ms = [run.drafters * drafting ** (BATCH_DRAFT - 1) * run.curve.draft_at(run.built) if run.drafters else 0.0
+    drafted = sum(run.built + 1 for run in runs if run.drafters)  # rows, by which the curve has drafts too
+    drafts_ms = [run.drafters * lead.curve.draft_at(drafted - 1) * (run.built + 1) / drafted if run.drafters else 0.0
                  for run in runs]
     beyond_ms = best_ms - lead.pass_ms(requests) + sum(drafts_ms)
     for place, (run, of_run, draft_ms) in enumerate(zip(runs, chances, drafts_ms, strict=True)):

@@ -148,7 +148,7 @@ def test_where_the_curve_is_right_little_is_lost_by_learning(case: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["MEMORY", "PRIOR", "TRIAL", "ALIKE", "FIRST_NODES", "HELD_UP"])
+@pytest.mark.parametrize("name", ["MEMORY", "PRIOR", "TRIAL", "BALANCE", "ALIKE", "FIRST_NODES", "HELD_UP"])
 def test_no_constant_is_tuned(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def mean() -> float:
         return float(np.mean([of_plain(rig, costs, 64) for rig, costs in ALL.values()]))
