@@ -16,14 +16,21 @@ from time import perf_counter
 import numpy as np
 
 from engine.decoding.budget_policy import BudgetAllocator, BudgetPolicy
-from engine.decoding.choices import trial_draws
-from engine.decoding.plan import BatchDrafter, Drafter, Features, JointTarget, Plan, Target, plan
-from engine.decoding.tree import pack
+from engine.decoding.plan import (
+    BatchDrafter,
+    Drafter,
+    Features,
+    JointTarget,
+    Plan,
+    Target,
+    plan,
+    trial_draws,
+)
+from engine.decoding.tree import bare, pack
 from engine.records import (
     STAGES,
     Acceptance,
     DraftTree,
-    Integers,
     Lattice,
     PackedTree,
     Request,
@@ -200,12 +207,6 @@ def verify(runs: Sequence[RequestRun], packed: Sequence[PackedTree]) -> list[Ver
     if len(runs) > 1 and isinstance(runs[0].target, JointTarget):
         return runs[0].target.verify_batch([run.target for run in runs], packed)
     return [run.target.verify(tree) for run, tree in zip(runs, packed, strict=True)]
-
-
-def bare(root: int) -> DraftTree:
-    """The tree of a round that drafted nothing: the root alone."""
-    zero: Integers = np.zeros(1, np.int32)
-    return DraftTree(np.asarray([root], np.int32), zero, np.zeros(1, np.float32), zero)
 
 
 def _end_of_text(acceptance: Acceptance, tree: DraftTree, request: Request, left: int) -> Acceptance:

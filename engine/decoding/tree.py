@@ -25,6 +25,12 @@ def path_to(parents: Integers, node: int) -> Integers:
     return np.asarray(path[::-1], np.int32)
 
 
+def bare(root: int) -> DraftTree:
+    """The tree of the root alone."""
+    zero: Integers = np.zeros(1, np.int32)
+    return DraftTree(np.asarray([root], np.int32), zero, np.zeros(1, np.float32), zero)
+
+
 def plant(root: int, tokens: Integers, parents: Integers, logprobs: Floats) -> DraftTree:
     """The tree of one drafter from its drafted nodes, all (n,); parents count the root as node 0."""
     size = len(tokens) + 1

@@ -16,10 +16,9 @@ from engine.decoding.acceptance.walk import longest_path
 from engine.decoding.budget_policy import BudgetPolicy, FixedBudget
 from engine.decoding.builders import BUILDERS
 from engine.decoding.combiners import COMBINERS
-from engine.decoding.loop import bare
 from engine.decoding.methods import Method, method_named, share_named
 from engine.decoding.plan import Features, Target
-from engine.decoding.tree import beginning, depths, pack, plant
+from engine.decoding.tree import bare, beginning, depths, pack, plant
 from engine.errors import RequestError
 from engine.records import Acceptance, DraftTree, Integers, Proposals, Request
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.decoding.builders.chain import best_rows
-from engine.decoding.tree import plant
+from engine.decoding.tree import bare, plant
 from engine.records import DraftTree, Floats, Integers, Lattice
 
 LOWEST = np.finfo(np.float32).min  # only −inf, a prefix of probability 0, is lower
@@ -43,8 +43,8 @@ class Pairs:
 
 @dataclass(frozen=True, eq=False)
 class SearchLevel:
-    """The nodes of one depth that may be in the tree, best first, all (m,): scores, tokens, the row that each reads
-    its children in, and its parent's place. Places number the nodes of all levels, from the root's 0."""
+    """The nodes of one depth that may be in the tree, all (m,): scores cumulative from the root, tokens, the row that
+    each reads its children in, and its parent's place. Places number the nodes of all levels, from the root's 0."""
 
     scores: Floats
     tokens: Integers
@@ -61,7 +61,7 @@ def best_first(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     where there are fewer than ``nodes`` others, all of them are. Expects logprobs ≤ 0, descending along k.
     """
     if nodes == 0 or lattice.tokens.size == 0:
-        return plant(root, *(np.zeros(0, np.int32),) * 2, np.zeros(0, np.float32))
+        return bare(root)
     if lattice.tokens.shape[1] == 1 and nodes <= HEAP_NODES:
         return from_heap(lattice, root, nodes)
     return by_levels(lattice, root, nodes)
@@ -118,7 +118,7 @@ def by_levels(lattice: Lattice, root: int, nodes: int) -> DraftTree:
         levels.append(below)
         if len(below.scores) > nodes // 8:
             least = _raised(least, levels, nodes)
-    return _assemble(root, levels, nodes)
+    return best_of(root, levels, nodes)
 
 
 def _children(lattice: Lattice, depth: int, above: SearchLevel, pairs: Pairs, least: np.float32) -> SearchLevel:
@@ -138,8 +138,9 @@ def _children(lattice: Lattice, depth: int, above: SearchLevel, pairs: Pairs, le
                  parents.take(best) + above.first_place, above.first_place + len(above.scores))
 
 
-def _assemble(root: int, levels: list[SearchLevel], nodes: int) -> DraftTree:
-    """The tree of the best ``nodes`` of all levels, which lie depth by depth in order, so a stable sort keeps ties."""
+def best_of(root: int, levels: list[SearchLevel], nodes: int) -> DraftTree:
+    """The tree of the best ``nodes`` of all levels, one or more. A parent scores no less than its children and precedes
+    them, so it is in; a stable sort keeps the order among equals."""
     scores = np.concatenate([level.scores for level in levels])
     order = (-scores).argsort(kind="stable")[:nodes]
     places = np.zeros(len(scores) + 1, np.int32)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.decoding.tree import plant, select
+from engine.decoding.tree import bare, plant, select
 from engine.records import DraftTree, Floats, Integers, Lattice
 
 WIDTH = 2  # the paper's own; wider trees spend the budget on the first depth
@@ -33,7 +33,7 @@ def full(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     width = min(WIDTH, lattice.tokens.shape[2], max(nodes, 1))
     depth = deepest(width, nodes, lattice.depth)
     if depth == 0:
-        return plant(root, *(np.zeros(0, np.int32),) * 2, np.zeros(0, np.float32))
+        return bare(root)
     zero = np.zeros(1, np.int32)
     levels = [FullLevel(zero, zero, np.zeros(1, np.float32), zero, zero)]
     for step in range(depth):

@@ -11,9 +11,9 @@ from engine.decoding.builders import BUILDERS
 from engine.decoding.builders import expand as module
 from engine.decoding.builders.best_first import best_first, by_levels
 from engine.decoding.builders.chain import chain
-from engine.decoding.builders.expand import WIDEST, expand
+from engine.decoding.builders.expand import expand
 from engine.decoding.builders.full import full
-from engine.decoding.tree import depths, pack, path_to, plant, select
+from engine.decoding.tree import bare, depths, pack, path_to, plant, select
 from engine.records import DraftTree, Lattice
 from tests.engine.material import (
     Prefix,
@@ -30,22 +30,10 @@ from tests.engine.material import (
 @pytest.mark.slow
 @settings(max_examples=600)
 @given(lattices(), st.integers(0, 60))
-def test_best_first_is_the_first_of_all_prefixes(lattice: Lattice, nodes: int) -> None:
-    assert prefixes(best_first(lattice, 7, nodes)) == all_prefixes(lattice)[:nodes]
-
-
-@pytest.mark.slow
-@settings(max_examples=300)
-@given(lattices(), st.integers(1, 60))
-def test_the_search_by_levels_is_the_first_of_all_prefixes(lattice: Lattice, nodes: int) -> None:
-    assert prefixes(by_levels(lattice, 7, nodes)) == all_prefixes(lattice)[:nodes]
-
-
-@pytest.mark.slow
-@settings(max_examples=300)
-@given(lattices(), st.integers(1, 60))
-def test_best_first_is_algorithm_1(lattice: Lattice, nodes: int) -> None:
-    assert prefixes(best_first(lattice, 7, nodes)) == heap_prefixes(lattice, nodes)
+def test_best_first_and_the_search_by_levels_are_the_first_of_all_prefixes(lattice: Lattice, nodes: int) -> None:
+    expected = all_prefixes(lattice)[:nodes]
+    assert prefixes(best_first(lattice, 7, nodes)) == expected
+    assert nodes == 0 or prefixes(by_levels(lattice, 7, nodes)) == expected
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 7, 15, 16, 63, 64, 256, 1024])
@@ -55,17 +43,6 @@ def test_best_first_is_algorithm_1_at_working_sizes(nodes: int, width: int) -> N
     expected = heap_prefixes(lattice, nodes)
     assert prefixes(best_first(lattice, 0, nodes)) == expected
     assert prefixes(by_levels(lattice, 0, nodes)) == expected
-
-
-@pytest.mark.parametrize("nodes", [8, 64, 300])
-def test_best_first_reads_the_row_that_a_path_leads_to(nodes: int) -> None:
-    flat, random = sharp_lattice(5, 6, seed=1), np.random.default_rng(0)
-    order = random.permuted(np.tile(np.arange(6), (5, 9, 1)), axis=-1)
-    lattice = Lattice(
-        np.take_along_axis(flat.tokens.repeat(9, 1), order, -1),
-        (flat.logprobs + random.normal(scale=0.3, size=(5, 9, 1)).clip(None, 0)).astype(np.float32),
-        random.integers(0, 9, (5, 9, 6)).astype(np.int32))
-    assert prefixes(best_first(lattice, 0, nodes)) == heap_prefixes(lattice, nodes)
 
 
 def transitions(random: np.random.Generator, depth: int = 7, width: int = 16) -> tuple[Lattice, NDArray[np.float64]]:
@@ -158,13 +135,6 @@ def test_full_is_the_recursion_of_the_paper(lattice: Lattice, nodes: int) -> Non
     assert prefixes(full(lattice, 3, nodes)) == expanded(lattice, width, depth)
 
 
-def test_full_tree_of_depth_three_and_width_two_has_fourteen_nodes() -> None:
-    tree = full(sharp_lattice(5, 4, seed=0), 0, 14)
-    assert len(tree) == 15
-    assert depths(tree.parents).tolist() == [0, 1, 2, 3, 3, 2, 3, 3, 1, 2, 3, 3, 2, 3, 3]
-    assert len(full(sharp_lattice(5, 4, seed=0), 0, 29)) == 15
-
-
 @settings(max_examples=50)
 @given(lattices(), st.integers(0, 20), st.sampled_from(list(BUILDERS)))
 def test_builders_stay_within_the_budget_and_leave_the_lattice_alone(lattice: Lattice, nodes: int, name: str) -> None:
@@ -202,13 +172,6 @@ def test_expand_is_the_published_expansion_and_re_ranking(lattice: Lattice, node
         assert prefixes(expand(lattice, 7, nodes)) == published(lattice, widest)[:nodes]
 
 
-def test_a_limit_that_binds_costs_prefixes_and_one_that_does_not_costs_none() -> None:
-    wide = sharp_lattice(5, 32, seed=3)
-    assert sum(expand(wide, 0, 200).logprobs) < sum(best_first(wide, 0, 200).logprobs)
-    narrow = sharp_lattice(2, WIDEST, seed=3)
-    assert prefixes(expand(narrow, 0, 60)) == prefixes(best_first(narrow, 0, 60))
-
-
 def climb(tree: DraftTree, node: int) -> list[int]:
     """A node and its ancestors, the root last."""
     above = [node]
@@ -218,22 +181,16 @@ def climb(tree: DraftTree, node: int) -> list[int]:
 
 
 @given(trees())
-def test_depths_masks_and_paths_follow_the_parents(tree: DraftTree) -> None:
-    climbs = [climb(tree, node) for node in range(len(tree))]
+def test_depths_masks_positions_and_paths_follow_the_parents(tree: DraftTree) -> None:
+    climbs, packed = [climb(tree, node) for node in range(len(tree))], pack(tree, 100)
     assert depths(tree.parents).tolist() == [len(above) - 1 for above in climbs]
-    mask = pack(tree, 0).seen
-    np.testing.assert_array_equal(mask, ancestors(tree.parents))
-    for node, above in enumerate(climbs):
-        assert set(np.flatnonzero(mask[node]).tolist()) == set(above)
-        assert path_to(tree.parents, node).tolist() == above[::-1]
-
-
-@given(trees())
-def test_packing_puts_nodes_at_their_depth(tree: DraftTree) -> None:
-    packed = pack(tree, 100)
-    assert packed.positions.tolist() == [100 + len(climb(tree, node)) - 1 for node in range(len(tree))]
+    np.testing.assert_array_equal(packed.seen, ancestors(tree.parents))
+    assert packed.positions.tolist() == [100 + len(above) - 1 for above in climbs]
     assert packed.tokens.tolist() == tree.tokens.tolist() and packed.parents.tolist() == tree.parents.tolist()
     assert packed.positions.dtype == np.int32 and packed.seen.dtype == np.bool_
+    for node, above in enumerate(climbs):
+        assert set(np.flatnonzero(packed.seen[node]).tolist()) == set(above)
+        assert path_to(tree.parents, node).tolist() == above[::-1]
 
 
 @given(trees(), st.data())
@@ -250,5 +207,5 @@ def test_selecting_a_prefix_closed_set_keeps_prefixes(tree: DraftTree, data: st.
 def test_confidence_is_the_mean_probability_of_drafted_nodes() -> None:
     halves = plant(5, np.asarray([1, 2], np.int32), np.asarray([0, 1], np.int32), np.log([0.5, 0.25]).astype("f4"))
     assert halves.confidence == np.float32(0.375)
-    assert plant(5, *(np.zeros(0, np.int32),) * 2, np.zeros(0, np.float32)).confidence == 0
+    assert bare(5).confidence == 0
     assert halves.drafters.tolist() == [0, 1, 1]

@@ -4,17 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.decoding.builders.best_first import best_first
 from engine.decoding.combiners.joint import joint
 from engine.decoding.combiners.merged import merged
-from engine.decoding.combiners.only import only
 from engine.decoding.combiners.routed import routed
-from engine.decoding.tree import depths, pack, plant
+from engine.decoding.tree import pack, plant
 from engine.records import DraftTree, Integers
-from tests.engine.material import ancestors, lattices, prefixes, sharp_lattice, trees
+from tests.engine.material import ancestors, lattices, prefixes, trees
 
 ROOT = 42
 
@@ -34,20 +33,8 @@ def test_worked_example_maps_drafter_2_after_drafter_1() -> None:
     assert union.tokens.tolist() == [ROOT, 11, 12, 13, 21, 22, 23]
     assert union.parents.tolist() == [0, 0, 1, 0, 0, 0, 5]
     assert union.drafters.tolist() == [0, 1, 1, 1, 2, 2, 2]
-    assert union.logprobs.tolist() == np.asarray([0, -0.1, -0.5, -1.0, -0.2, -0.3, -0.9], np.float32).tolist()
-
-
-def test_worked_example_mask_and_positions() -> None:
-    union = merged((DRAFTER_1, DRAFTER_2), 6)
-    assert ancestors(union.parents).astype(int).tolist() == [
-        [1, 0, 0, 0, 0, 0, 0],
-        [1, 1, 0, 0, 0, 0, 0],
-        [1, 1, 1, 0, 0, 0, 0],
-        [1, 0, 0, 1, 0, 0, 0],
-        [1, 0, 0, 0, 1, 0, 0],
-        [1, 0, 0, 0, 0, 1, 0],
-        [1, 0, 0, 0, 0, 1, 1]]
     assert pack(union, 10).positions.tolist() == [10, 11, 12, 11, 11, 11, 12]
+    assert union.logprobs.tolist() == np.asarray([0, -0.1, -0.5, -1.0, -0.2, -0.3, -0.9], np.float32).tolist()
 
 
 def dense_parents(tree: DraftTree) -> Integers:
@@ -76,10 +63,6 @@ def test_merging_is_block_diagonal_below_one_root(parts: list[DraftTree]) -> Non
     assert np.array_equal(dense_parents(union), parents)
     assert union.parents.dtype == union.drafters.dtype == np.int32
     assert [path for path in prefixes(union)] == [path for tree in parts for path in prefixes(tree)]
-
-
-def test_only_takes_the_first_tree_as_it_is() -> None:
-    assert only((DRAFTER_1,), 3) is DRAFTER_1
 
 
 def test_routing_takes_the_larger_mean_confidence_and_names_the_drafter() -> None:
@@ -141,21 +124,3 @@ def test_joint_over_two_drafters_has_no_duplicates(one, other, budget: int) -> N
     assert len(tree) - 1 == min(budget, concurrency)
 
 
-@given(lattices(), st.integers(1, 30))
-def test_joint_of_two_equal_drafters_is_their_own_tree(lattice, budget: int) -> None:  # type: ignore[no-untyped-def]
-    tree = best_first(lattice, ROOT, budget)
-    assume(len(tree) > 1)
-    both = joint((tree, tree), budget)
-    # where two nodes are equally likely but for rounding, either may come first
-    found, wanted = ({path: logprob for logprob, path in prefixes(each)} for each in (both, tree))
-    assert found.keys() == wanted.keys()
-    assert found == {path: pytest.approx(logprob, abs=1e-5) for path, logprob in wanted.items()}
-    assert set(both.drafters[1:].tolist()) == {3}
-
-
-def test_joint_covers_what_either_drafter_is_sure_of() -> None:
-    parts = tuple(best_first(sharp_lattice(15, 64, seed), ROOT, 64) for seed in (1, 2))
-    tree = joint(parts, 64)
-    assert {1, 2} <= set(tree.drafters.tolist())
-    assert {prefixes(part)[0][1] for part in parts} <= {path for _, path in prefixes(tree)}
-    assert depths(tree.parents).max() > 1

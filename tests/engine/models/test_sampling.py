@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.decoding.choices import position_draws
+from engine.decoding.plan import position_draws
 from engine.models import sampling
 from engine.models.sampling import (
     GreedyChoices,

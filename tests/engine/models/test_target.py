@@ -9,9 +9,9 @@ import pytest
 import torch
 from transformers import Qwen3ForCausalLM
 
-from engine.decoding.choices import LazyVerification
 from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
+from engine.decoding.plan import LazyVerification
 from engine.decoding.tree import pack, path_to
 from engine.models.target import TorchTarget
 from engine.records import DraftTree, Request, Round, Sampling, Verification
