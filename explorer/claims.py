@@ -21,8 +21,7 @@ from engine.lab.parting import (
 from engine.lab.report import division, rates, ratio_text
 from engine.lab.turns import SETTLING_TURNS, SpeedRatio, TurnPair, moments, speed_ratio, turn_pairs
 from engine.records import Precision, Round
-from engine.trace import Header, Piece, Trace, tau
-from engine.trace.texts import as_bytes, joined, pieces_of
+from engine.trace import Header, Piece, Trace, as_bytes, joined, pieces_of, tau
 from explorer.view import View
 
 UNKNOWN = Precision("")

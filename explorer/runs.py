@@ -12,8 +12,7 @@ from uuid import uuid4
 
 from engine.errors import CanopyError, RequestError
 from engine.records import PromptRequest
-from engine.trace import End, Entry, Header, Line, Trace
-from engine.trace.lines import held_bytes
+from engine.trace import End, Entry, Header, Line, Trace, held_bytes
 from explorer.rig import AnsweringRig
 from explorer.run_queue import RunQueue
 from explorer.security.askers import Asker, asker

@@ -17,9 +17,7 @@ from gradio.events import api
 from engine.errors import CanopyError, RequestError, TraceError
 from engine.records import PromptRequest
 from engine.requests.limits import MOST_TOKENS, whole
-from engine.trace import Line, Trace, committed_ids, encode_line, known_tau, loads
-from engine.trace.checks import UPLOADED
-from engine.trace.texts import joined, pieces_of
+from engine.trace import UPLOADED, Line, Trace, committed_ids, encode_line, joined, known_tau, loads, pieces_of
 from explorer.browser_calls import browser_call
 from explorer.follow import Follow
 from explorer.recordings import Library

@@ -15,8 +15,7 @@ import pandas
 from engine.decoding.tree import depths
 from engine.errors import RequestError
 from engine.records import STAGES, Round
-from engine.trace import Piece, Trace, dumps, packed
-from engine.trace.texts import pieces_of, readable
+from engine.trace import Piece, Trace, dumps, packed, pieces_of, readable
 from explorer.bundle import replay_page
 from explorer.view import View, entry_view, run_view
 

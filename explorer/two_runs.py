@@ -11,8 +11,7 @@ from engine.errors import RequestError
 from engine.lab.parting import RULE, gap_before, how_often, rounding_nats, text_of, verdict, verdict_words
 from engine.records import Round
 from engine.requests.limits import whole
-from engine.trace import Trace, committed_ids, tau
-from engine.trace.texts import as_bytes, pieces_of
+from engine.trace import Trace, as_bytes, committed_ids, pieces_of, tau
 from explorer.browser_calls import Call, browser_call, named_fields
 from explorer.view import View
 

@@ -21,8 +21,7 @@ from engine.decoding.tree import depths
 from engine.lab.redraft import RedraftedLength, redrafted
 from engine.lab.statistics import Measured, ended_by_text, mean_of, place, share_of, step
 from engine.records import Round
-from engine.trace import Trace, committed_ids
-from engine.trace.texts import as_bytes, pieces_of
+from engine.trace import Trace, as_bytes, committed_ids, pieces_of
 
 PLACES = (0, 16, 64, 256, 1024, 4096)  # of the text, in tokens, at which a stretch begins
 SILENT_ROUNDS = 16  # in a row without a draft, at the end of a run, before that is said

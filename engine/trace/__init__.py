@@ -2,8 +2,8 @@
 
 A live engine yields the same three records as a recorded file, so a reader can tell the two apart only by the header's
 ``recorded`` date. Arrays are written as base64 of their bytes with dtype and shape, so a file reproduces every field of
-every ``Round`` bit for bit. No pickle: a file from anywhere is only data, is read within bounds, and every
-field of it is checked (``checks.py``).
+every ``Round`` bit for bit. No pickle: a file from anywhere is only data, is read within bounds, and every field of it
+is checked.
 """
 
 from engine.trace.lines import (
@@ -15,18 +15,25 @@ from engine.trace.lines import (
     Piece,
     SharedPass,
     Trace,
+    as_bytes,
     committed_ids,
     gather,
+    held_bytes,
+    joined,
     known_tau,
     mean_length,
+    pieces_of,
+    readable,
     recorded,
     shared_rounds,
     tau,
 )
 from engine.trace.reading import UNREADABLE, load, loads
-from engine.trace.writing import VERSION, dump, dumps, encode_line, encode_record, packed
+from engine.trace.stream import LIMITS, UPLOADED, Limits
+from engine.trace.writing import dump, dumps, encode_line, encode_record, packed
 
 __all__ = [
-    "UNREADABLE", "VERSION", "Block", "SharedPass", "End", "Entry", "Header", "Line", "Piece", "Trace", "committed_ids",
-    "dump", "dumps", "encode_line", "encode_record", "gather", "known_tau", "load", "loads", "mean_length",
-    "packed", "recorded", "shared_rounds", "tau"]
+    "LIMITS", "UNREADABLE", "UPLOADED", "Block", "End", "Entry", "Header", "Limits", "Line", "Piece", "SharedPass",
+    "Trace", "as_bytes", "committed_ids", "dump", "dumps", "encode_line", "encode_record", "gather", "held_bytes",
+    "joined", "known_tau", "load", "loads", "mean_length", "packed", "pieces_of", "readable", "recorded",
+    "shared_rounds", "tau"]

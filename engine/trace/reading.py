@@ -8,22 +8,27 @@ known in any case.
 
 from __future__ import annotations
 
+import base64
 import json
+import math
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from engine.errors import RequestError, TraceError
-from engine.machine.files import open_file
 from engine.recorder import (
     HEADER,
     INTEGERS,
     LATTICE,
     LONGEST_NOTE,
+    MOST_PIECES,
+    REQUEST,
     TREE,
     TRIALS,
     VERIFICATION,
@@ -32,113 +37,45 @@ from engine.recorder import (
     drafters,
     known,
     number,
+    piece,
     reason_of,
     seen,
     text,
     whole,
 )
-from engine.records import Acceptance, DraftTree, Integers, Lattice, Round, Trials, Verification
+from engine.records import Acceptance, DraftTree, Integers, Lattice, Request, Round, Sampling, Trials, Verification
 from engine.requests.prompts import turns_from
-from engine.trace import checks, stream
-from engine.trace.checks import LIMITS, Limits, listed, named, packed_array
 from engine.trace.lines import End, Entry, Header, Line, Piece, Trace, gather
-from engine.trace.stream import as_file, check_size, lines_of, opened
+from engine.trace.stream import LIMITS, FileLines, Limits, check_size, open_trace
 
-NOT_RECORDED = -1  # in place of a token id
-
-
-def completed(header: Mapping[str, Any]) -> dict[str, Any]:
-    """A header with defaults for what a recorder may leave out: empty text, and 0 for an unknown number."""
-    unknown = {"method": "unknown", "prompt_ids": [], "budget": 0, "max_tokens": 0, "sampling": {}, "stop_ids": []}
-    blank = {"prompt": "", "drafters": [], "hardware": "", "dtype": "", "context_limit": 0, "pieces": {},
-             "revisions": {}}
-    return {**blank, "rig": header.get("engine", ""), **header, "request": {**unknown, **header.get("request", {})}}
-
-
-def decode_round(value: Mapping[str, Any]) -> Round:
-    """The round of a line; ValueError, LookupError or TypeError where it is not sound."""
-    line = _unpacked(value)
-    check_round(line)
-    kept, trials = line["acceptance"], line["acceptance"].get("trials")
-    acceptance = Acceptance(kept["keep"], kept["bonus"], None if trials is None else Trials(**trials))
-    tree = _tree(line["tree"])
-    unknown = {name: np.full(len(tree), np.nan, np.float32) for name in VERIFICATION if name != "choice"}
-    verification = Verification(**{"choice": _walked(tree, acceptance), **unknown, **line["verification"]})
-    return Round(
-        line["index"], line["start"], tuple(Lattice(**draft) for draft in line["drafts"]),
-        tuple(map(_tree, line["candidates"])), tree, verification, acceptance,
-        {stage: float(seconds) for stage, seconds in line["seconds"].items()})
-
-
-def _unpacked(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A round as its line has it, with its arrays unpacked."""
-    kept = named(value["acceptance"], "acceptance")
-    acceptance = {"keep": packed_array(kept["keep"], (INTEGERS,), "keep"), "bonus": kept["bonus"]}
-    if kept.get("trials") is not None:
-        acceptance["trials"] = _arrays(kept["trials"], TRIALS, "trials")
-    return {
-        "index": value["index"], "start": value["start"], "tree": _arrays(value["tree"], TREE, "tree"),
-        "verification": _arrays(value.get("verification", {}), VERIFICATION, "verification"), "acceptance": acceptance,
-        "drafts": [_arrays(draft, LATTICE, "lattice") for draft in listed(value.get("drafts", []), "drafts")],
-        "candidates": [_arrays(tree, TREE, "tree") for tree in listed(value.get("candidates", []), "candidates")],
-        "seconds": named(value.get("seconds", {}), "seconds")}
-
-
-def _of_today(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields under the names that they have since version 5."""
-    return {"drafters" if name == "heads" else name: value for name, value in given.items()}
-
-
-def _arrays(value: Any, kinds: Mapping[str, str], what: str) -> dict[str, Any]:
-    """Those of the named arrays that there are."""
-    given = _of_today(named(value, what))
-    return {name: packed_array(given[name], (kind,), name) for name, kind in kinds.items() if name in given}
-
-
-def _tree(arrays: Mapping[str, Any]) -> DraftTree:
-    """The tree of a line; where it does not say which drafter proposed a node, the first did."""
-    shape = arrays["tokens"].shape
-    drafters, unknown = np.ones(shape, np.int32), np.full(shape, np.nan, np.float32)
-    drafters[0] = unknown[0] = 0
-    return DraftTree(arrays["tokens"], arrays["parents"], arrays.get("logprobs", unknown),
-                     arrays.get("drafters", drafters))
-
-
-def _walked(tree: DraftTree, acceptance: Acceptance) -> Integers:
-    """The choices that the walk followed, (n,) int32."""
-    choice = np.full(len(tree), NOT_RECORDED, np.int32)
-    choice[acceptance.keep[:-1]] = tree.tokens[acceptance.keep[1:]]
-    choice[acceptance.keep[-1]] = acceptance.bonus
-    return choice
-
-
+# Versions: 1 had no ``pace``, which was always fixed; 2 had no ``turns``; since 4 what is not known may be left out;
+# before 5 drafters were called heads.
 READABLE = (1, 2, 3, 4, 5)
-OPTIONAL = 4  # from this version on, a recorder may leave out what it does not know
+NOT_RECORDED = -1  # in place of a token id
+ID_ARRAYS = ("<i4", "<i8")  # of token ids, as recorders have written them
+MOST_REVISIONS = 256
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, RequestError)
-NEEDED = ("request", "prompt", "rig", "drafters", "hardware", "dtype", "context_limit", "pieces", "revisions")
-HEADER_FIELDS = frozenset(field.name for field in fields(Header))
-END_FIELDS = frozenset(field.name for field in fields(End))
 
 
 def load(path: Path, limits: Limits = LIMITS) -> Trace:
     """Read a trace file, gzipped or not. TraceError says what is wrong with it and where."""
-    with opened(path, limits) as file:
-        return gather(_lines(file, path.name, limits))
+    with open_trace(path, limits) as file:
+        return gather(_lines(FileLines(file, path.name, limits), path.name, limits))
 
 
 def loads(data: bytes, name: str = "the trace", limits: Limits = LIMITS) -> Trace:
     """A trace from the bytes of a file."""
     check_size(len(data), limits, name)
-    return gather(_lines(as_file(data), name, limits))
+    return gather(_lines(FileLines(BytesIO(data), name, limits), name, limits))
 
 
-def _lines(file: BinaryIO, name: str, limits: Limits) -> Iterator[Line]:
+def _lines(rows: FileLines, name: str, limits: Limits) -> Iterator[Line]:
     reading, last, shown = LineReader(name, limits), None, False
-    for row in lines_of(file, limits, name):
-        line = reading.line(row)
-        if line is not None:
-            last, shown = line, shown or isinstance(line, Entry)
-            yield line
+    while not rows.ended:
+        for line in map(reading.line, rows.step()):
+            if line is not None:
+                last, shown = line, shown or isinstance(line, Entry)
+                yield line
     if reading.count == 0:
         raise TraceError(f"{name} is not a Canopy trace, or is cut off in its first line; nothing of it can be shown.")
     if reading.left_out and not shown:
@@ -147,6 +84,37 @@ def _lines(file: BinaryIO, name: str, limits: Limits) -> Iterator[Line]:
         raise TraceError(f"{name} is cut off before its first round; nothing of it can be shown.")
     if isinstance(last, Entry):
         yield End("cut", last.round.index + 1, last.elapsed_seconds, said=reading.left_out)
+
+
+class TraceTail:
+    """Yields the lines of a growing file once they are complete; a half-written line waits for its other half."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._reading = LineReader(path.name)
+        self._rows: FileLines | None = None
+        self._number = 0  # the file's own
+
+    def lines(self) -> list[Line]:
+        """The lines completed since the last call, at most one step's worth, so that it returns soon. TraceError where
+        the file cannot be read, is not a trace, or is too large."""
+        if self._rows is None:
+            file = open_trace(self.path, LIMITS)
+            self._number, self._rows = os.fstat(file.fileno()).st_ino, FileLines(file, self.path.name, LIMITS)
+        return [line for line in map(self._reading.line, self._rows.step()) if line is not None]
+
+    def replaced(self) -> bool:
+        """Whether another file has taken its place, or it has been begun anew."""
+        try:
+            there = self.path.stat()
+        except OSError:
+            return False
+        return self._rows is not None and (there.st_ino != self._number or there.st_size < self._rows.read_bytes)
+
+    def close(self) -> None:
+        """Close the file; nothing more is read."""
+        if self._rows is not None:
+            self._rows.close()
 
 
 class LineReader:
@@ -191,40 +159,40 @@ class LineReader:
         return line
 
     def _decoded(self, row: bytes) -> Line | None:
-        value = self._value(row)
-        if self.count == 1:
-            _check_version(value, self._name)
-        if ("header" in value) != (self.count == 1) or self._ended:
-            raise ValueError("a header that is not first" if "header" in value else "it comes where none may")
-        if "end" in value:
-            self._ended = True
-            end = _end(checks.named(value["end"], "end"))
-            return replace(end, said=f"{self.left_out} {end.said}".strip()[:LONGEST_NOTE])
-        if "refused" in value and "round" not in value:
-            return None
-        return self._begun(value) if self.count == 1 else self._round(value)
-
-    def _value(self, row: bytes) -> Mapping[str, Any]:
-        """The line's object; of a line that has none, an empty one."""
         try:
-            return checks.named(json.loads(row), "line")
+            value = named(json.loads(row), "line")
         except (ValueError, RecursionError):
             if self.count == 1:
                 raise
-            return {}
+            value = {}  # a line that is no object is no sound round
+        if self.count == 1:
+            self._check_version(value)
+        if ("header" in value) != (self.count == 1) or self._ended:
+            raise ValueError("a header that is not first" if "header" in value else "it comes where none may")
+        if self.count == 1:
+            header = read_header(named(value["header"], "header"))
+            self._pieces += len(header.pieces)
+            return header
+        if "end" in value:
+            self._ended = True
+            end = read_end(named(value["end"], "end"))
+            return replace(end, said=f"{self.left_out} {end.said}".strip()[:LONGEST_NOTE])
+        return None if "refused" in value and "round" not in value else self._entry(value)
 
-    def _begun(self, value: Mapping[str, Any]) -> Header:
-        header = _header(checks.named(value["header"], "header"), value["canopy_trace"] >= OPTIONAL)
-        self._pieces += len(header.pieces)
-        return header
+    def _check_version(self, first: Mapping[str, Any]) -> None:
+        version = first.get("canopy_trace")
+        if type(version) is not int or version not in READABLE:
+            problem = f"its first line says version {seen(version)}" if version else "its first line is no trace header"
+            raise TraceError(f"{self._name} is not a trace that this Canopy reads: {problem}, and version "
+                             f"{' or '.join(map(str, READABLE))} is allowed.")
 
-    def _round(self, value: Mapping[str, Any]) -> Entry | None:
+    def _entry(self, value: Mapping[str, Any]) -> Entry | None:
         try:
-            pieces = checks.pieces(value["pieces"])
+            pieces = read_pieces(value["pieces"])
             self._pieces += len(pieces)
             self._carried |= pieces
-            round_, seconds = decode_round(checks.named(value["round"], "round")), value["elapsed_seconds"]
-            entry = Entry(round_, self._carried, number(seconds, "elapsed_seconds"))
+            round_ = decode_round(named(value["round"], "round"))
+            entry = Entry(round_, self._carried, number(value["elapsed_seconds"], "elapsed_seconds"))
         except UNREADABLE as error:
             self._wrong += 1
             self._reason = self._reason or f"line {self.count} cannot be read ({reason_of(error)})"
@@ -233,81 +201,167 @@ class LineReader:
         return entry
 
 
-def _check_version(line: Mapping[str, Any], name: str) -> None:
-    version = line.get("canopy_trace")
-    if type(version) is not int or version not in READABLE:
-        problem = f"its first line says version {seen(version)}" if version else "its first line is no trace header"
-        allowed = " or ".join(map(str, READABLE))
-        raise TraceError(f"{name} is not a trace that this Canopy reads: {problem}, and version {allowed} is allowed.")
+# From JSON values to records: each function returns the value in its type, or raises one of ``UNREADABLE`` with the
+# reason. ``engine/recorder.py`` decides what a trace may hold; here is besides what only a reader meets.
 
 
-def _end(given: Mapping[str, Any]) -> End:
-    known(given, END_FIELDS, "the end")
-    dropped, refused = (whole(given.get(name, 0), f"{name} rounds") for name in ("dropped", "refused"))
-    return End(text(given["reason"], "reason"), whole(given["rounds"], "number of rounds"),
-               number(given["seconds"], "time of the run"), dropped, refused,
-               text(given.get("said", ""), "engine's own figures", LONGEST_NOTE),
-               *(whole(given.get(name, 0), f"{name} tokens") for name in ("drafted", "accepted")))
-
-
-def _header(given: Mapping[str, Any], bare: bool) -> Header:
-    given = _of_today(given)
-    if bare:
-        given = completed({**given, "request": checks.named(given.get("request", {}), "request")})
+def read_header(value: Mapping[str, Any]) -> Header:
+    """A header; what a recorder may leave out is empty text, or 0."""
+    blank = {"request": {}, "prompt": "", "drafters": [], "hardware": "", "dtype": "", "context_limit": 0, "pieces": {},
+             "revisions": {}, "rig": value.get("engine", "")}
+    given = {**blank, **_of_today(value)}
     known(given, HEADER_FIELDS, "the header")
-    if lacking := [name for name in NEEDED if name not in given]:
-        raise KeyError(lacking[0])
-    return Header(
-        request=checks.request(given["request"], bare), drafters=tuple(drafters(given["drafters"], "drafters")),
-        pieces=checks.pieces(given["pieces"]), revisions=checks.revisions(given["revisions"]),
-        recorded=text(given.get("recorded", ""), "recorded", LONGEST_NOTE), turns=turns_of(given.get("turns")),
-        chunked=checks.truth(given.get("chunked", False), "chunked"),
-        in_turns=checks.truth(given.get("in_turns", False), "in_turns"),
-        **{name: check(given[name], name) for name, check in HEADER.items() if name in given})
+    return Header(**{name: HEADER_FIELDS[name](part, name) for name, part in given.items()})
 
 
-def turns_of(value: Any) -> Any:
+def read_end(value: Mapping[str, Any]) -> End:
+    """The end of a run."""
+    known(value, END_FIELDS, "the end")
+    return End(**{name: check(value[name], name) for name, check in END_FIELDS.items()
+                  if name in value or name in ("reason", "rounds", "seconds")})
+
+
+def decode_round(value: Mapping[str, Any]) -> Round:
+    """The round of a line."""
+    kept = named(value["acceptance"], "acceptance")
+    acceptance = {"keep": packed_array(kept["keep"], "keep", INTEGERS), "bonus": kept["bonus"]}
+    if kept.get("trials") is not None:
+        acceptance["trials"] = _arrays(kept["trials"], TRIALS, "trials")
+    line = {
+        "index": value["index"], "start": value["start"], "tree": _arrays(value["tree"], TREE, "tree"),
+        "verification": _arrays(value.get("verification", {}), VERIFICATION, "verification"), "acceptance": acceptance,
+        "drafts": [_arrays(draft, LATTICE, "lattice") for draft in listed(value.get("drafts", []), "drafts")],
+        "candidates": [_arrays(tree, TREE, "tree") for tree in listed(value.get("candidates", []), "candidates")],
+        "seconds": named(value.get("seconds", {}), "seconds")}
+    check_round(line)
+    trials = acceptance.get("trials")
+    accepted = Acceptance(acceptance["keep"], kept["bonus"], None if trials is None else Trials(**trials))
+    tree = _tree(line["tree"])
+    unknown = {name: np.full(len(tree), np.nan, np.float32) for name in VERIFICATION if name != "choice"}
+    verification = Verification(**{"choice": _walked(tree, accepted), **unknown, **line["verification"]})
+    return Round(
+        line["index"], line["start"], tuple(Lattice(**draft) for draft in line["drafts"]),
+        tuple(map(_tree, line["candidates"])), tree, verification, accepted,
+        {stage: float(seconds) for stage, seconds in line["seconds"].items()})
+
+
+def _of_today(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields under the names that they have since version 5."""
+    return {"drafters" if name == "heads" else name: value for name, value in given.items()}
+
+
+def _arrays(value: Any, kinds: Mapping[str, str], what: str) -> dict[str, Any]:
+    """Those of the named arrays that there are."""
+    given = _of_today(named(value, what))
+    return {name: packed_array(given[name], name, kind) for name, kind in kinds.items() if name in given}
+
+
+def _tree(arrays: Mapping[str, Any]) -> DraftTree:
+    """The tree of a line; where it does not say which drafter proposed a node, the first did."""
+    shape = arrays["tokens"].shape
+    first, unknown = np.ones(shape, np.int32), np.full(shape, np.nan, np.float32)
+    first[0] = unknown[0] = 0
+    return DraftTree(arrays["tokens"], arrays["parents"], arrays.get("logprobs", unknown),
+                     arrays.get("drafters", first))
+
+
+def _walked(tree: DraftTree, acceptance: Acceptance) -> Integers:
+    """The choices that the walk followed, (n,) int32."""
+    choice = np.full(len(tree), NOT_RECORDED, np.int32)
+    choice[acceptance.keep[:-1]] = tree.tokens[acceptance.keep[1:]]
+    choice[acceptance.keep[-1]] = acceptance.bonus
+    return choice
+
+
+def named(value: Any, name: str) -> dict[str, Any]:
+    """A JSON object."""
+    if not isinstance(value, dict):
+        raise ValueError(f"the {name} is {seen(value)}, where an object is allowed")
+    return value
+
+
+def listed(value: Any, name: str) -> list[Any]:
+    """A JSON list."""
+    if not isinstance(value, list):
+        raise ValueError(f"the {name} is {seen(value)}, where a list is allowed")
+    return value
+
+
+def truth(value: Any, name: str) -> bool:
+    """True or false."""
+    if type(value) is not bool:
+        raise ValueError(f"{name} is {seen(value)}, where true or false is allowed")
+    return value
+
+
+def packed_array(value: Any, name: str, *dtypes: str) -> Any:
+    """A new array from its {dtype, shape, data}, of one of these dtypes."""
+    value = named(value, name)
+    dtype, data = value["dtype"], value["data"]
+    if dtype not in dtypes:
+        raise ValueError(f"an array of dtype {seen(dtype)}, where {' or '.join(dtypes)} is allowed")
+    shape = tuple(whole(side, f"{name}'s size") for side in listed(value["shape"], f"{name}'s shape")[:4])
+    if len(shape) > 3:
+        raise ValueError(f"{name} has more than 3 dimensions")
+    if not isinstance(data, str) or not data.isascii():
+        raise ValueError(f"the data of {name} are {seen(data)}, where base64 is allowed")
+    array = np.frombuffer(base64.b64decode(data, validate=True), np.dtype(dtype))
+    if math.prod(shape) != array.size:
+        raise ValueError(f"{name} has {array.size} numbers, and its shape is {shape}")
+    return array.reshape(shape).copy()
+
+
+def read_pieces(value: Any, name: str = "pieces") -> dict[int, Piece]:
+    """Tokens' texts by their ids."""
+    given = named(value, name)
+    if len(given) > MOST_PIECES:
+        raise ValueError(f"the text of {len(given):,} tokens, where {MOST_PIECES:,} are allowed")
+    pieces: dict[int, Piece] = {}
+    for token, part in given.items():
+        if not (token.isascii() and token.isdigit() and len(token) <= 10):
+            raise ValueError(f"a piece of the token {seen(token)}, where an id is allowed")
+        shown = piece(part)
+        pieces[whole(int(token), "token of a piece")] = shown if isinstance(shown, str) else tuple(shown)
+    return pieces
+
+
+def read_request(value: Any, name: str) -> Request:
+    """A request. The method may have any name, since rounds are shown by their contents."""
+    usual = Request(())
+    given = {"method": "unknown", "prompt_ids": [], "budget": 0, "max_tokens": 0, "sampling": {}, "stop_ids": [],
+             "split": usual.split, "pace": usual.pace, **named(value, name)}
+    known(given, REQUEST_FIELDS, "the request")
+    for ids in ("prompt_ids", "stop_ids"):
+        given[ids] = (packed_array(given[ids], ids, *ID_ARRAYS) if isinstance(given[ids], dict)
+                      else listed(given[ids], ids))
+    checked = {part: check(given[part], part) for part, check in REQUEST_FIELDS.items()}
+    return Request(**{**checked, "prompt_ids": tuple(checked["prompt_ids"].tolist()),
+                      "stop_ids": frozenset(checked["stop_ids"].tolist()), "sampling": Sampling(**checked["sampling"])})
+
+
+def read_revisions(value: Any, name: str) -> dict[str, str]:
+    """Versions by the name of what they belong to."""
+    given = named(value, name)
+    if len(given) > MOST_REVISIONS:
+        raise ValueError(f"{len(given):,} revisions, where {MOST_REVISIONS} are allowed")
+    return {NOTE(part, "name of a revision"): NOTE(version, "revision") for part, version in given.items()}
+
+
+def read_turns(value: Any, name: str) -> Any:
     """The conversation before the prompt, in whole characters."""
     turns = turns_from(value)
-    for _, text_ in turns:
-        HEADER["prompt"](text_, "turn")
+    for _, words in turns:
+        HEADER["prompt"](words, name)
     return turns
 
 
-class TraceTail:
-    """Yields the lines of a growing file once they are complete; a half-written line waits for its other half."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._reading, self._rows = LineReader(path.name), stream.FileLines(path.name, LIMITS)
-        self._file: BinaryIO | None = None
-        self._number = self._read = 0  # the file's own number; bytes
-
-    def lines(self) -> list[Line]:
-        """The lines completed since the last call, at most one step's worth, so that it returns soon. TraceError where
-        the file cannot be read, is not a trace, or is too large."""
-        try:
-            self._file = self._file or self._opened()
-            fresh = b"" if self._rows.waiting else self._file.read(stream.STEP_BYTES)
-        except OSError as error:
-            raise TraceError(f"The trace {self.path.name} cannot be read: {error.strerror}.") from error
-        self._read += len(fresh)
-        return [line for line in map(self._reading.line, self._rows.of(fresh)) if line is not None]
-
-    def replaced(self) -> bool:
-        """Whether another file has taken its place, or it has been begun anew."""
-        try:
-            there = self.path.stat()
-        except OSError:
-            return False
-        return self._file is not None and (there.st_ino != self._number or there.st_size < self._read)
-
-    def close(self) -> None:
-        """Close the file; nothing more is read."""
-        if self._file is not None:
-            self._file.close()
-
-    def _opened(self) -> BinaryIO:
-        file = open_file(self.path)
-        self._number = os.fstat(file.fileno()).st_ino
-        return file
+Check = Callable[[Any, str], Any]
+NOTE = partial(text, most=LONGEST_NOTE)
+REQUEST_FIELDS: Mapping[str, Check] = {**REQUEST, "split": text, "pace": text}
+HEADER_FIELDS: Mapping[str, Check] = {
+    **HEADER, "request": read_request, "drafters": lambda value, name: tuple(drafters(value, name)),
+    "pieces": read_pieces, "revisions": read_revisions, "recorded": NOTE, "turns": read_turns, "chunked": truth,
+    "in_turns": truth, "recurrent_layers": whole}
+END_FIELDS: Mapping[str, Check] = {
+    "reason": text, "rounds": whole, "seconds": number, "dropped": whole, "refused": whole, "said": NOTE,
+    "drafted": whole, "accepted": whole}

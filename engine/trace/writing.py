@@ -14,12 +14,9 @@ import numpy as np
 
 from engine.errors import FileError, TraceError
 from engine.machine.files import replace_file
-from engine.trace.checks import LIMITS
+from engine.recorder import VERSION
 from engine.trace.lines import End, Entry, Line, Trace
-
-# 1 had no ``pace``, which was always fixed; 2 had no ``turns``; since 4 some fields may be left out; before 5 drafters
-# were called heads
-VERSION = 5
+from engine.trace.stream import LIMITS
 
 
 def dump(trace: Trace, path: Path) -> None:
@@ -34,7 +31,7 @@ def dump(trace: Trace, path: Path) -> None:
 
 
 def packed(data: bytes) -> bytes:
-    """The bytes gzipped, but never so tightly that a reader would take them for a bomb (``limits.py``), as a text that
+    """The bytes gzipped, but never so tightly that a reader would take them for a bomb (``Limits``), as a text that
     says the same thing again and again can be: then a beginning of it is stored as it is."""
     whole = gzip.compress(data, mtime=0)
     if len(data) <= max(LIMITS.free_bytes, LIMITS.growth * len(whole)):

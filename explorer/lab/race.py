@@ -16,8 +16,7 @@ from engine.lab.race import Lane, Race, lanes, race_plan, run_race
 from engine.lab.settings import BASELINE, CellResult, Laboratory, Setting, SweepPlan
 from engine.records import Sampling
 from engine.requests.prompts import Prompt
-from engine.trace import Piece
-from engine.trace.texts import joined
+from engine.trace import Piece, joined
 from explorer.lab.style import label_of
 from explorer.lab.sweep_form import listed
 from explorer.run_form import (

@@ -12,8 +12,7 @@ from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import sync_playwright
 
 from engine.errors import TraceError
-from engine.trace import dumps, loads
-from engine.trace.checks import UPLOADED
+from engine.trace import UPLOADED, dumps, loads
 from tests.attack.area import Area, BrokenError, Case
 from tests.attack.mutations import json_values
 from tests.attack.traces import hostile

@@ -14,8 +14,7 @@ from hypothesis.strategies import SearchStrategy
 from engine.decoding.methods import SERVED
 from engine.errors import CanopyError
 from engine.records import PromptRequest
-from engine.trace import Trace, dumps, loads
-from engine.trace.checks import UPLOADED
+from engine.trace import UPLOADED, Trace, dumps, loads
 from explorer.attached import attach
 from explorer.lab.server import ServerTab
 from explorer.rig import AnsweringRig, Instruments

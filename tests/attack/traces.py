@@ -16,9 +16,7 @@ from hypothesis.strategies import SearchStrategy
 
 from engine.errors import CanopyError, TraceError
 from engine.recorder import Recorder, RecorderError
-from engine.trace import Entry, Trace, dumps, load, loads
-from engine.trace.checks import UPLOADED
-from engine.trace.lines import held_bytes
+from engine.trace import UPLOADED, Entry, Trace, dumps, held_bytes, load, loads
 from engine.trace.reading import TraceTail
 from explorer.comparison import ask_of
 from explorer.lab.service import LabService

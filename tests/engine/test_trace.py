@@ -19,6 +19,7 @@ from engine.trace import (
     End,
     Entry,
     Header,
+    Limits,
     Line,
     Piece,
     Trace,
@@ -31,7 +32,6 @@ from engine.trace import (
     recorded,
     tau,
 )
-from engine.trace.checks import Limits
 from tests.engine.material import WARM, drafters_of, run, text
 from tests.engine.toy import ToyTarget
 
@@ -48,10 +48,11 @@ def made(method: str, budget: int = 9, most: int = 20) -> Trace:
     rounds = run(request, target, drafters)
     header = Header(
         request, "one\ttwo\n🌳 \u2028", "toy", tuple(f"drafter {index}" for index in range(len(drafters))), "one core",
-        "float32", 128, PIECES, {"toy": "1"}, title="T", note="N", recorded="2026-11-21",
+        "float32", 128, PIECES, {"toy": "1"}, title="T", note="N", recorded="2026-11-21", engine="E", every=2,
+        precision="P", chunked=True, in_turns=True, recurrent_layers=3,
         turns=(("system", "</script>"), ("user", "${7*6} 🌳"), ("assistant", "")))
     entries = tuple(Entry(each, {each.index: "piece"}, 0.1 * each.index) for each in rounds)
-    return Trace(header, entries, End("length", len(rounds), 1 / 3))
+    return Trace(header, entries, End("length", len(rounds), 1 / 3, 1, 2, "", 3, 4))
 
 
 def same(one: Any, other: Any) -> bool:

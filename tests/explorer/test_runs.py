@@ -10,8 +10,7 @@ import pytest
 
 from engine.errors import RequestError, RigError
 from engine.records import PromptRequest
-from engine.trace import Block, Entry, Line, SharedPass, dumps, loads
-from engine.trace.lines import held_bytes
+from engine.trace import Block, Entry, Line, SharedPass, dumps, held_bytes, loads
 from explorer import runs as runs_module
 from explorer.rig_choice import loading
 from explorer.run_queue import RunQueue

@@ -12,8 +12,7 @@ import pandas
 import pytest
 
 from engine.errors import RequestError
-from engine.trace import dumps, loads
-from engine.trace.texts import joined, pieces_of
+from engine.trace import dumps, joined, loads, pieces_of
 from explorer.bundle import replay_page
 from explorer.share import EXPORTS, export, rounds_table
 from explorer.view import run_view

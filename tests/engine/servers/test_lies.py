@@ -16,8 +16,7 @@ from engine.servers.answer import ServerStep, Token, chain_round, steps_of_repor
 from engine.servers.client import Client
 from engine.servers.kind import MOST_DRAFTED, ServerReport, counts_of
 from engine.servers.server import open_server
-from engine.trace import Trace, dumps, gather, loads
-from engine.trace.checks import UPLOADED
+from engine.trace import UPLOADED, Trace, dumps, gather, loads
 from explorer.attached import attach
 from tests.engine.servers.scripted_server import (
     CHAT,

@@ -97,12 +97,11 @@ def test_an_end_is_checked(path: str, value: Any) -> None:
         read(-1, f"end.{path}", value)
 
 
-def test_a_prompt_without_a_token_is_only_a_recorders() -> None:
-    assert read(0, "header.request.prompt_ids", []).header.request.prompt_ids == ()
-    lines = json.loads(json.dumps(LINES))
-    lines[0]["canopy_trace"], lines[0]["header"]["request"]["prompt_ids"] = 3, []
-    with pytest.raises(TraceError, match="the prompt_ids are empty"):
-        loads(("\n".join(map(json.dumps, lines)) + "\n").encode())
+def test_what_a_recorder_does_not_know_is_left_out_and_read_as_nothing() -> None:
+    header = loads(b"\n".join([b'{"canopy_trace":5,"header":{"engine":"e"}}', *(
+        json.dumps(line).encode() for line in LINES[1:])]) + b"\n").header
+    assert (header.prompt, header.drafters, header.rig, header.request.method) == ("", (), "e", "unknown")
+    assert header.request.prompt_ids == () and header.budget is None
 
 
 def test_nothing_comes_after_the_end_and_no_header_but_the_first() -> None:

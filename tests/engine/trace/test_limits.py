@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import TraceError
-from engine.trace import dump, dumps, load, loads
-from engine.trace.checks import LIMITS, Limits
+from engine.trace import LIMITS, Limits, dump, dumps, load, loads
 from engine.trace.reading import TraceTail
 from tests.engine.test_trace import made
 from tests.engine.trace.bombs import BOMBS, HEADER, LINES, file_of, packed, zeros
