@@ -102,10 +102,11 @@ class Recorder:
         self._bonus: int | None = None  # of the chain before
         self._index, self._start = 0, len(about.get("prompt_ids", ()))
         self.dropped = self.refused = 0
-        self._end = _TextEnd()
+        self._first: Any = None  # start of the first round
+        self._ended, self._rounds = "", 0  # why the text ended, and how many rounds it then had
         self.until(about.get("stop_ids"), about.get("max_tokens", 0))
         self._began = time.perf_counter()
-        self._waiting: deque[tuple[int, float, Any]] = deque()  # rounds, or what is wrong with them
+        self._waiting: deque[tuple[int, float, Any]] = deque()  # copies of rounds, or what is wrong with them
         self._reason, self._closing = "", Event()
         self._file = _TraceFile(path, run.get("token_text"))
         self._file.header(about, refusals)
@@ -118,7 +119,7 @@ class Recorder:
         any number). Later rounds are not recorded. For loops that see the end of their text only when it is over."""
         try:
             stops = token_ids(() if stop_ids is None else stop_ids, "stop_ids", MOST_STOP_TOKENS)
-            self._end.stop_ids, self._end.most = frozenset(stops.tolist()), whole(_plain(max_tokens), "max_tokens")
+            self._stop_ids, self._most_tokens = frozenset(stops.tolist()), whole(_plain(max_tokens), "max_tokens")
         except Exception as error:
             if self._strict:
                 raise RecorderError(f"The end of the text is not watched: {reason_of(error)}") from error
@@ -138,15 +139,15 @@ class Recorder:
         {"nodes", "chances", "draws"} (t,). ``seconds`` by stage: draft, build, pack, verify, accept, keep, other.
         ``start``: the tokens cached before the round.
         """
-        if self._end.reason:
+        if self._ended:
             return
         index, self._index = self._index, self._index + 1
         try:
             start = more.get("start", self._start)
             sound = _position(start, self._start)
-            self._end.first = sound if self._end.first is None else self._end.first
+            self._first = sound if self._first is None else self._first
             self._start = sound + len(keep)
-            if index % self._every and not self._end.watches:
+            if index % self._every and not self._watches:
                 return
             if len(self._waiting) >= self._most or not self._thread.is_alive():
                 self.dropped += 1
@@ -196,8 +197,8 @@ class Recorder:
                 while self._waiting:
                     self._add(*self._waiting.popleft())
                 self._file.flush()
-            reason = self._end.reason or self._reason or "unknown"
-            rounds = self._end.rounds if self._end.reason else self._index
+            reason = self._ended or self._reason or "unknown"
+            rounds = self._rounds if self._ended else self._index
             counts = {"rounds": rounds, "dropped": self.dropped, "refused": self.refused}
             self._file.write({"end": {"reason": reason, "seconds": time.perf_counter() - self._began, **counts}})
             self._file.close()
@@ -205,13 +206,13 @@ class Recorder:
             log.warning("Recording ends, because the file cannot be written: %s.", error.strerror)
 
     def _add(self, index: int, seconds: float, copy: _Copy | Exception) -> None:
-        if self._end.reason:
+        if self._ended:
             return
         try:
             if isinstance(copy, Exception):
                 raise copy
             parts = copy.parts()
-            if self._end.cut(index, parts) and index % self._every == 0:
+            if self._cut(index, parts) and index % self._every == 0:
                 self._file.round(_checked_line(index, parts), seconds)
         except OSError:
             raise
@@ -223,34 +224,25 @@ class Recorder:
                 self._file.write({"refused": {"index": index, "reason": reason_of(error)}})
 
 
-class _TextEnd:
-    """Where the text ends: before one of ``stop_ids``, or after ``most`` tokens (0: any number). ``first`` is the start
-    of the first round; ``reason`` is set at the end, and ``rounds`` to how many there were."""
-
-    def __init__(self) -> None:
-        self.stop_ids: frozenset[int] = frozenset()
-        self.most = self.rounds = 0
-        self.first: Any = None
-        self.reason = ""
-
     @property
-    def watches(self) -> bool:
-        """Whether the text can end here."""
-        return bool(self.stop_ids) or self.most > 0
+    def _watches(self) -> bool:
+        """Whether a stop token or a number of tokens may end the text."""
+        return bool(self._stop_ids) or self._most_tokens > 0
 
-    def cut(self, index: int, parts: dict[str, Any]) -> bool:
+    def _cut(self, index: int, parts: dict[str, Any]) -> bool:
         """Cut a round's ``keep`` at the end of the text; the token behind it becomes its bonus token. False where the
         text ended before the round."""
-        if not self.watches:
+        if not self._watches:
             return True
         keep = _array("keep", parts["keep"], INTEGERS)
         path = [*_array("tokens", parts["tokens"], INTEGERS)[keep].tolist(), _single("bonus", parts["bonus"])]
-        left = self.most - (_single("start", parts["start"]) - _single("start", self.first)) if self.most else len(path)
-        stops = [place for place, token in enumerate(path) if token in self.stop_ids]
+        before = _single("start", parts["start"]) - _single("start", self._first)
+        left = self._most_tokens - before if self._most_tokens else len(path)
+        stops = [place for place, token in enumerate(path) if token in self._stop_ids]
         length = max(0, min([left, *stops, len(keep)]))
         if stops or length == left:
-            self.reason = "stop" if path[length] in self.stop_ids else "length"
-            self.rounds = index + bool(length)
+            self._ended = "stop" if path[length] in self._stop_ids else "length"
+            self._rounds = index + bool(length)
             parts["keep"], parts["bonus"] = keep[:length], path[length]
         return length > 0
 
@@ -276,15 +268,14 @@ class _Copy:
             return [self._copied(part) for part in value] if value and hasattr(value[0], "__len__") else list(value)
         if isinstance(value, dict):
             return {name: self._copied(part) for name, part in value.items()}
-        return self._cloned(value) if hasattr(value, "clone") else value
-
-    def _cloned(self, tensor: Any) -> Any:
+        if not hasattr(value, "clone"):
+            return value
         with suppress(TypeError, RuntimeError):  # on a GPU, with a gradient, or of bfloat16
-            return tensor.numpy().copy()
-        copy = tensor.detach().clone()
-        if copy.device.type == "cuda":
-            self._event = sys.modules["torch"].cuda.current_stream(copy.device).record_event(self._event)
-        return copy
+            return value.numpy().copy()
+        clone = value.detach().clone()
+        if clone.device.type == "cuda":
+            self._event = sys.modules["torch"].cuda.current_stream(clone.device).record_event(self._event)
+        return clone
 
 
 class _TraceFile:
@@ -339,10 +330,13 @@ class _TraceFile:
         self._size, self._fresh = self._size + len(data), True
         if self._packs and self._swells():
             self.flush()
-            if self._swells():
-                self._store(data)
-                return
-        self._file.write(data)
+        if self._packs and self._swells():
+            self._file.close()
+            with self._member(0) as stored:  # as it is: packed, the file might unpack to more than is read
+                stored.write(data)
+            self._file = self._member(COMPRESSION)
+        else:
+            self._file.write(data)
 
     def flush(self) -> None:
         """Write what is buffered, for readers that follow the file."""
@@ -357,14 +351,6 @@ class _TraceFile:
 
     def _swells(self) -> bool:
         return self._size > max(FREE_BYTES // 2, GROWTH * self._raw.tell())
-
-    def _store(self, data: bytes) -> None:
-        """Write a line as it is, in a gzip member of its own: with it packed, the file might unpack to more than
-        ``GROWTH`` times its size."""
-        self._file.close()
-        with self._member(0) as member:
-            member.write(data)
-        self._file = self._member(COMPRESSION)
 
     def _member(self, level: int) -> Any:
         return gzip.GzipFile("", "wb", level, self._raw)
@@ -402,14 +388,10 @@ def token_piece(tokenizer: Any, token: int) -> str | bytes:
     return bytes(map(BYTE_SYMBOLS.__getitem__, symbols)) if symbols and set(symbols) <= set(BYTE_SYMBOLS) else decoded
 
 
-def _byte_symbols() -> dict[str, int]:
-    """The alphabet of byte-level tokens: a printable byte is itself, the others follow from U+0100 on."""
-    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    hidden = [byte for byte in range(256) if byte not in shown]
-    return {**{chr(byte): byte for byte in shown}, **{chr(256 + place): byte for place, byte in enumerate(hidden)}}
-
-
-BYTE_SYMBOLS = _byte_symbols()
+# The alphabet of byte-level tokens: a printable byte is itself, the others follow from U+0100 on.
+_PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
+BYTE_SYMBOLS = {chr(byte): byte for byte in _PRINTABLE}
+BYTE_SYMBOLS.update((chr(256 + place), byte) for place, byte in enumerate(sorted({*range(256)} - {*_PRINTABLE})))
 
 
 def _token_ids(line: Mapping[str, Any]) -> set[int]:
