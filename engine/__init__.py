@@ -4,8 +4,8 @@
 
     rig = open_rig("smollm2")
     answer = rig.generate("What is a draft tree?", method="ddtree", budget=16)
-    for made in answer:
-        print(len(made.tree), "rows verified,", len(made.acceptance.keep), "kept")
+    for round_ in answer:
+        print(len(round_.tree), "rows verified,", len(round_.acceptance.keep), "kept")
     print(answer.text)
 """
 

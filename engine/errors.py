@@ -1,15 +1,5 @@
 """The errors that a person may meet, each with one sentence.
 
-    CanopyError
-    ├── RequestError       the request cannot be served as asked (prompt, budget, method, numbers)
-    ├── RigError           a checkpoint or a set of them cannot be used (missing, truncated, mismatched)
-    ├── TraceError         a trace file is not one, is of another version, or is cut off
-    ├── FileError          a file cannot be written where it was asked for
-    ├── ResultsError       a results file of the lab is not one, is in use, or cannot be written
-    ├── ServerError        an attached server does not answer, or not as it should
-    ├── PresetError        a preset that the page would offer cannot be run
-    └── CancellationError  the person cancelled; nothing went wrong
-
 A message says what is wrong, what was seen, and what is allowed. The page and the command line print it as it is.
 """
 
@@ -21,23 +11,23 @@ class CanopyError(Exception):
 
 
 class RequestError(CanopyError):
-    """The request cannot be served as asked."""
+    """The request cannot be served as asked: its prompt, budget, method or numbers."""
 
 
 class RigError(CanopyError):
-    """A checkpoint, or a set of checkpoints, cannot be used."""
+    """A checkpoint, or a set of them, cannot be used: it is missing, truncated, or does not fit."""
 
 
 class TraceError(CanopyError):
-    """A file is not a usable trace."""
+    """A file is not a trace, is of another version, or is cut off."""
 
 
 class FileError(CanopyError):
-    """A file cannot be written."""
+    """A file cannot be written where it was asked for."""
 
 
 class ResultsError(CanopyError):
-    """A results file cannot be used or written."""
+    """A results file of the lab is not one, is in use, or cannot be written."""
 
 
 class ServerError(CanopyError):
@@ -49,4 +39,4 @@ class PresetError(CanopyError):
 
 
 class CancellationError(CanopyError):
-    """The person cancelled."""
+    """The person cancelled; nothing went wrong."""

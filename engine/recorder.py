@@ -296,18 +296,22 @@ class _TraceFile:
             raise RecorderError(f"The trace {ascii(Path(str(path)).name)[1:-1]} cannot be written: {why}.") from error
         self._file = self._member(COMPRESSION) if self._packs else self._raw
 
-    def header(self, about: Mapping[str, Any], refusals: Mapping[str, str]) -> None:
-        """The first line, then one for each thing that was left out of it."""
-        request = {name: about[name] for name in REQUEST if name in about}
+    def header(self, about: Mapping[str, Any], refusals: dict[str, str]) -> None:
+        """The first line, whose note names what was left out of it, and a line about each of those."""
         header = {name: about[name] for name in HEADER if name in about}
-        header.update(heads=about.get("drafters", ["drafter"]), recorded=time.strftime("%Y-%m-%d"), request=request)
-        header["pieces"] = self._pieces({"tokens": about.get("prompt_ids", ())})
+        header.update(heads=about.get("drafters", ["drafter"]), recorded=time.strftime("%Y-%m-%d"),
+                      request={name: about[name] for name in REQUEST if name in about},
+                      pieces=self._pieces({"tokens": about.get("prompt_ids", ())}))
         self._named.update(header["pieces"])
+        line = {"canopy_trace": VERSION, "header": header}
         try:
-            self.write(_first_line(header, refusals))
+            _encoded(line)
         except RecorderError as error:  # only a prompt can be so long
-            refusals = {**refusals, "prompt": reason_of(error)}
-            self.write(_first_line({**header, "prompt": ""}, refusals))
+            header["prompt"], refusals["prompt"] = "", reason_of(error)
+        if refusals:
+            left_out = f"Left out, because it does not fit: {', '.join(refusals)}."
+            header["note"] = f"{header.get('note', '')[:LONGEST_NOTE // 2]} {left_out}".strip()
+        self.write(line)
         for name, reason in refusals.items():
             log.warning("The %s of a run is left out of its recording: %s.", name, reason)
             self.write({"refused": {"field": name, "reason": reason}})
@@ -432,14 +436,6 @@ def _about(run: Mapping[str, Any], strict: bool) -> tuple[dict[str, Any], dict[s
                 raise RecorderError(f"The {name} of the run is refused: {reason_of(error)}.") from error
             refusals[name] = reason_of(error)
     return about, refusals
-
-
-def _first_line(header: Mapping[str, Any], refusals: Mapping[str, str]) -> dict[str, Any]:
-    """The header's line, whose note names what was left out."""
-    if refusals:
-        left_out = f"Left out, because it does not fit: {', '.join(refusals)}."
-        header = {**header, "note": f"{header.get('note', '')[:LONGEST_NOTE // 2]} {left_out}".strip()}
-    return {"canopy_trace": VERSION, "header": header}
 
 
 def _plain(value: Any) -> Any:

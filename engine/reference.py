@@ -142,7 +142,7 @@ COMBINE: Mapping[str, Callable[[Sequence[Tree], int], Tree]] = {
     "merged": lambda trees, nodes: merged(trees), "joint": joint}
 
 
-def drafted(request: Request, drafters: Sequence[Drafter], text: Sequence[int], deepest: int) -> Tree:
+def draft_tree(request: Request, drafters: Sequence[Drafter], text: Sequence[int], deepest: int) -> Tree:
     """The tree of a round whose root is the text's last token, at most ``deepest`` deep."""
     method = METHODS[request.method]
     nodes = method.shares[request.split](request.budget, len(drafters))  # of each drafter's tree
@@ -204,7 +204,7 @@ def generate(target: Target, drafters: Sequence[Drafter], request: Request,
     root = verify(target, cache[:-1], Tree([cache[-1]]), temperature, draws)[0]
     left = request.max_tokens
     while left > 0 and root not in stop and len(cache) < context_limit:
-        tree = drafted(request, drafters, [*cache, root], context_limit - len(cache) - 1)
+        tree = draft_tree(request, drafters, [*cache, root], context_limit - len(cache) - 1)
         choices = verify(target, cache, tree, temperature, draws)
         keep = accept(tree, choices)
         bonus = choices[keep[-1]]

@@ -31,6 +31,11 @@ def name_in_utf8(path: Path) -> str:
     return os.fsencode(path.name).decode("utf8", "backslashreplace")
 
 
+def cause_of(error: Exception) -> str:
+    """Why a file could not be opened, read or written, without its name."""
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+
+
 def open_file(path: Path) -> BinaryIO:
     """An ordinary file, opened for reading; a pipe is not waited for. OSError where it cannot be opened, or where it is
     anything else, which its ``strerror`` says."""
@@ -53,8 +58,7 @@ def replace_file(path: Path, data: bytes) -> None:
             raise FileError(f"{path.name or path}: it is {kind}, and only an ordinary file is replaced.")
         _write_beside(target, data)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise FileError(f"{path.name or path}: {reason}.") from error
+        raise FileError(f"{path.name or path}: {cause_of(error)}.") from error
 
 
 def _write_beside(target: Path, data: bytes) -> None:

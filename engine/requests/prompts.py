@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import RequestError, RigError
-from engine.machine.files import open_file
+from engine.machine.files import cause_of, open_file
 
 LARGEST_FILE_BYTES = 32 * 2**20  # far more prompts than a sweep can measure
 
@@ -24,7 +24,6 @@ FORMS = 'it has to be [role, text] or {"role": …, "content": …}, both texts'
 
 LOOKED_AT = 1500  # characters: matching an expression may take time quadratic in them
 SAID = "lies outside what the"  # a part of the sentence below by which a header's note is recognised
-
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,7 @@ def read_prompts(path: Path) -> list[Prompt]:
         with open_file(path) as file:
             return prompts_from(file.read(LARGEST_FILE_BYTES + 1), path.name)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise RequestError(f"The prompt file {path.name} cannot be read: {reason}.") from error
+        raise RequestError(f"The prompt file {path.name} cannot be read: {cause_of(error)}.") from error
 
 
 def prompts_from(data: bytes, name: str) -> list[Prompt]:

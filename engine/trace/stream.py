@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from engine import recorder
 from engine.errors import TraceError
-from engine.machine.files import open_file
+from engine.machine.files import cause_of, open_file
 
 GZIP_MAGIC = b"\x1f\x8b"
 STEP_BYTES = 2**20  # the most that is read, and unpacked, at a time
@@ -48,7 +48,7 @@ def open_trace(path: Path, limits: Limits) -> BinaryIO:
     try:
         file = open_file(path)
     except (OSError, ValueError) as error:
-        raise _unreadable(path.name, error) from error
+        raise TraceError(f"The trace {path.name} cannot be read: {cause_of(error)}.") from error
     try:
         check_size(os.fstat(file.fileno()).st_size, limits, path.name)
     except TraceError:
@@ -66,11 +66,6 @@ def check_size(size: int, limits: Limits, name: str) -> None:
 def in_words(size: int) -> str:
     """A number of bytes in words."""
     return f"{size / 2**20:,.0f} MiB" if size >= 2**20 else f"{size:,} bytes"
-
-
-def _unreadable(name: str, error: Exception) -> TraceError:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return TraceError(f"The trace {name} cannot be read: {reason}.")
 
 
 class FileLines:
@@ -120,7 +115,7 @@ class FileLines:
         try:
             fresh = self._file.read(STEP_BYTES)
         except OSError as error:
-            raise _unreadable(self._name, error) from error
+            raise TraceError(f"The trace {self._name} cannot be read: {cause_of(error)}.") from error
         self.ended = not fresh
         self.read_bytes += len(fresh)
         check_size(self.read_bytes, self._limits, self._name)

@@ -1,9 +1,7 @@
 """What the tests of the engine are made of: random lattices and trees, slow references, and the toy's drafters."""
 
-import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -62,47 +60,26 @@ def trees(draw: st.DrawFn, most: int = 14, vocabulary: int = 3) -> DraftTree:
 Prefix = tuple[float, tuple[int, ...]]  # log probability, tokens behind the root
 
 
-def all_prefixes(lattice: Lattice) -> list[Prefix]:
-    """Every prefix of non-zero probability, in the order that ``best_first`` promises, by listing them all."""
+def all_prefixes(lattice: Lattice, least: float = -np.inf) -> list[Prefix]:
+    """Every prefix of non-zero probability, in the order that ``best_first`` promises, by listing them all; only those
+    from ``least`` on, of which all beginnings are, too."""
     found: list[tuple[np.float32, tuple[int, ...]]] = []
     level: list[tuple[np.float32, tuple[int, ...], int]] = [(np.float32(0), (), 0)]
     for depth in range(lattice.depth):
         grown = []
         for order, (score, tokens, row) in enumerate(level):
-            for rank in range(lattice.tokens.shape[2]):
-                total = score + lattice.logprobs[depth, row, rank]
-                below = (*tokens, int(lattice.tokens[depth, row, rank]))
-                grown.append(((-total, order, rank), (total, below, int(lattice.follow[depth, row, rank]))))
-        level = [node for _, node in sorted(grown, key=lambda pair: pair[0]) if np.isfinite(node[0])]
+            for rank, total in enumerate(score + lattice.logprobs[depth, row]):
+                if total >= least and np.isfinite(total):
+                    below = (*tokens, int(lattice.tokens[depth, row, rank]))
+                    grown.append(((-total, order, rank), (total, below, int(lattice.follow[depth, row, rank]))))
+        level = [node for _, node in sorted(grown, key=lambda pair: pair[0])]
         found += [(score, tokens) for score, tokens, _ in level]
     return [(float(score), tokens) for score, tokens in sorted(found, key=lambda pair: -pair[0])]
 
 
-def heap_prefixes(lattice: Lattice, nodes: int) -> list[Prefix]:
-    """Algorithm 1 of paper 002 as printed, for rows that depend on the path too: pop, push sibling and first child."""
-    popped: list[Prefix] = []
-    turns = [0] * (lattice.depth + 1)
-
-    def entry(depth: int, above: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
-        score, turn, tokens, row = above
-        total = score + lattice.logprobs[depth, row, rank]
-        return (-total, depth, turn, rank), above, tokens
-
-    heap = [entry(0, (np.float32(0), 0, (), 0), 0)]
-    while heap and len(popped) < nodes:
-        (minus, depth, _, rank), above, tokens = heapq.heappop(heap)
-        if not np.isfinite(minus):
-            continue
-        row = above[3]
-        below = (*tokens, int(lattice.tokens[depth, row, rank]))
-        popped.append((float(-minus), below))
-        own = (-minus, turns[depth], below, int(lattice.follow[depth, row, rank]))
-        turns[depth] += 1
-        if rank + 1 < lattice.tokens.shape[2]:
-            heapq.heappush(heap, entry(depth, above, rank + 1))
-        if depth + 1 < lattice.depth:
-            heapq.heappush(heap, entry(depth + 1, own, 0))
-    return popped
+def are_the_best(found: list[Prefix], lattice: Lattice, nodes: int) -> bool:
+    """Whether these are the ``nodes`` best prefixes of a lattice that has so many."""
+    return len(found) == nodes and found == all_prefixes(lattice, found[-1][0])[:nodes]
 
 
 def prefixes(tree: DraftTree) -> list[Prefix]:

@@ -20,16 +20,16 @@ def walk(tree: DraftTree, verification: Verification, residual: Residual, random
     (disjoint ``merged`` has them) have the same choices below them, and the longest match is the one text that the
     target would have written. Where equally long matches differ, the lowest index wins.
     """
-    return Acceptance(*followed(tree.parents, tree.tokens, verification.at))
+    return Acceptance(*follow_choices(tree.parents, tree.tokens, verification.at))
 
 
 def longest_path(parents: Integers, accepted: NDArray[np.bool_]) -> Integers:
     """The path from the root to the deepest node that is accepted with all its ancestors, (a,) int32; accepted (n,)
     bool, the root counting as accepted."""
-    return followed(parents, accepted, lambda _: True)[0]
+    return follow_choices(parents, accepted, lambda _: True)[0]
 
 
-def followed(parents: Integers, tokens: NDArray[Any], at: Callable[[int], int]) -> tuple[Integers, int]:
+def follow_choices(parents: Integers, tokens: NDArray[Any], at: Callable[[int], int]) -> tuple[Integers, int]:
     """The longest path from the root on which every token (n,) is the choice ``at`` its parent, (a,) int32, and the
     choice at its end. ``at`` is called only for nodes on such paths."""
     choices, depth = {0: at(0)}, {0: 0}

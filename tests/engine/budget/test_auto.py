@@ -23,10 +23,10 @@ from engine.budget.auto import (
 )
 from engine.budget.cost import RoundCost
 from engine.decoding.budget_policy import BudgetPolicy, FixedBudget
-from engine.decoding.loop import BatchRequest, RequestBatch, decode, decode_batch
+from engine.decoding.loop import BatchRequest, decode, decode_batch
 from engine.decoding.methods import METHODS
 from engine.decoding.tree import beginning, plant
-from engine.records import Acceptance, DraftTree, Request, Round, Sampling
+from engine.records import Acceptance, DraftTree, Request, Sampling
 from engine.serving.scheduler import pick_batch, update_deficits
 from tests.engine.budget.test_cost import STAIRS
 from tests.engine.material import GREEDY, LOSSLESS, WARM, drafters_of, text, trees
@@ -372,27 +372,3 @@ def test_every_text_is_that_of_the_request_alone(sampling: Sampling, concurrency
     assert all(len(made.tree) <= 1 + requests[number].budget for number, made in rounds)
 
 
-@pytest.mark.parametrize("concurrency", [2, 5])
-def test_texts_are_those_of_lone_runs_whoever_comes_and_goes(concurrency: int) -> None:
-    target = ToyTarget(seed=2)
-    methods = [name for name, row in METHODS.items() if row.follows_text and row.drafter_count]
-    requests = [Request((1, 2, place % 5), method=methods[place % len(methods)], budget=64, sampling=GREEDY,
-                        max_tokens=20 + 13 * (place % 5), pace="fixed" if place % 5 == 4 else "auto")
-                for place in range(15)]
-    alone = [text(run_of(replace(request, pace="fixed"), target, drafters_of(request.method, target)))
-             for request in requests]
-    batch, waiting = RequestBatch(target, SharedRows()), list(enumerate(requests))[::-1]
-    places: dict[int, int] = {}
-    rounds: dict[int, list[Round]] = {place: [] for place in range(len(requests))}
-    sizes = set()
-    while waiting or len(batch):
-        while waiting and len(batch) < concurrency and not (len(batch) == 1 and sum(map(len, rounds.values())) % 4):
-            place, request = waiting.pop()
-            policy = AutoBudget(LONE) if request.pace == "auto" else None
-            number = batch.admit(BatchRequest(request, drafters_of(request.method, target), policy))
-            places[number] = place
-            assert batch.shares(number) == (request.pace == "auto")
-        for number, made in batch.round():
-            rounds[places[number]].append(made)
-            sizes.add(len(made.tree))
-    assert [text(rounds[place]) for place in range(len(requests))] == alone and len(sizes) > 3

@@ -64,23 +64,18 @@ def test_what_the_person_set_stays() -> None:
     assert settled == {**WAITING, "MKL_NUM_THREADS": "3"}
 
 
-def test_a_containers_quota_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for written, expected in (("150000 100000", 2), ("50000 100000", 1), ("max 100000", 8)):
-        (tmp_path / "cpu.max").write_text(written)
-        monkeypatch.setattr("engine.machine.threads.QUOTAS", (tmp_path / "missing", tmp_path / "cpu.max"))
-        monkeypatch.setattr("engine.machine.threads.processors", lambda: tuple(range(8)))
-        monkeypatch.setattr("engine.machine.threads.SIBLINGS", str(tmp_path / "none{}"))
-        assert cores() == expected
-
-
-def test_the_older_kind_of_quota_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("files", "expected"), [
+    ({"cpu.max": "150000 100000"}, 2), ({"cpu.max": "50000 100000"}, 1), ({"cpu.max": "max 100000"}, 8),
+    ({"cpu.cfs_quota_us": "150000\n", "cpu.cfs_period_us": "50000\n"}, 3),
+    ({"cpu.cfs_quota_us": "-1\n", "cpu.cfs_period_us": "50000\n"}, 8)])
+def test_a_containers_quota_counts_of_either_kind(
+        files: dict[str, str], expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, written in files.items():
+        (tmp_path / name).write_text(written)
+    monkeypatch.setattr("engine.machine.threads.QUOTAS", (tmp_path / "cpu.max", tmp_path / "cpu.cfs_quota_us"))
     monkeypatch.setattr("engine.machine.threads.processors", lambda: tuple(range(8)))
     monkeypatch.setattr("engine.machine.threads.SIBLINGS", str(tmp_path / "none{}"))
-    monkeypatch.setattr("engine.machine.threads.QUOTAS", (tmp_path / "cpu.cfs_quota_us",))
-    (tmp_path / "cpu.cfs_period_us").write_text("50000\n")
-    for written, expected in (("150000\n", 3), ("-1\n", 8)):
-        (tmp_path / "cpu.cfs_quota_us").write_text(written)
-        assert cores() == expected
+    assert cores() == expected
 
 
 def test_two_processors_of_one_core_count_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import TraceError
 from engine.recorder import Recorder
-from engine.trace import End, Entry, Header, Line, dumps, loads
+from engine.trace import End, Entry, Header, Line, loads
 from engine.trace.reading import TraceTail
 from tests.engine.test_trace import WHOLE, same
 
@@ -91,5 +91,3 @@ def test_what_a_recorder_refused_is_no_line(tmp_path: Path) -> None:
     assert [type(line) for line in TraceTail(tmp_path / "run.jsonl.gz").lines()] == [Header, Entry, End]
 
 
-def test_the_lines_are_those_of_the_whole_file() -> None:
-    assert dumps(TRACE) == WHOLE
