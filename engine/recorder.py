@@ -103,6 +103,7 @@ class Recorder:
         self._index, self._start = 0, len(about.get("prompt_ids", ()))
         self.dropped = self.refused = 0
         self._first: Any = None  # start of the first round
+        self._stop_ids, self._most_tokens = frozenset[int](), 0  # see ``until``
         self._ended, self._rounds = "", 0  # why the text ended, and how many rounds it then had
         self.until(about.get("stop_ids"), about.get("max_tokens", 0))
         self._began = time.perf_counter()
@@ -222,7 +223,6 @@ class Recorder:
                 log.warning("Round %d is refused: %s. Later ones are counted in the file.", index + 1, reason_of(error))
             if self.refused <= MOST_REFUSALS:
                 self._file.write({"refused": {"index": index, "reason": reason_of(error)}})
-
 
     @property
     def _watches(self) -> bool:
