@@ -36,7 +36,7 @@ from statistics import fmean
 
 import numpy as np
 
-from engine.budget.cost import HELD_UP, CostCurve
+from engine.budget.cost import HELD_UP, CostCurve, interpolate
 from engine.decoding.budget_policy import BudgetPolicy
 from engine.decoding.tree import beginning, select
 from engine.records import Acceptance, DraftTree, Integers
@@ -149,14 +149,9 @@ class AutoBudget:
         self.history.book(TRIAL * kept + kept - 1, self._cost)
 
     def pass_ms(self, rows: int) -> float:
-        """Milliseconds of an undisturbed pass over so many rows; beyond the curve, along its last line."""
+        """Milliseconds of an undisturbed pass over so many rows."""
         measured = self._low_ms.get(rows)
-        if measured is not None:
-            return measured
-        sizes, low = list(self._low_ms), list(self._low_ms.values())
-        if rows < sizes[-1] or len(sizes) < 2:
-            return float(np.interp(rows, sizes, low))
-        return low[-1] + (low[-1] - low[-2]) / (sizes[-1] - sizes[-2]) * (rows - sizes[-1])
+        return interpolate(self.curve.rows, list(self._low_ms.values()), rows) if measured is None else measured
 
     def passes(self, given: int) -> list[tuple[int, float]]:
         """The numbers of nodes that are tried beside the ``given`` rows, ascending, with the milliseconds of their

@@ -10,7 +10,7 @@ tells from the rounds themselves how much longer one with more rows takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -67,13 +67,12 @@ class CostCurve:
                 "machine is quiet, or measure the budgets themselves.")
 
     def verify_at(self, rows: int) -> float:
-        """Milliseconds of a pass over ``rows`` rows, interpolated between measured neighbours; beyond the last,
-        extrapolated along the line through the last two."""
-        return _read(self.rows, self.verify_ms, rows)
+        """Milliseconds of a pass over ``rows`` rows."""
+        return interpolate(self.rows, self.verify_ms, rows)
 
     def draft_at(self, budget: int) -> float:
         """Milliseconds of one drafter's draft for all requests, each with a budget of ``budget`` nodes."""
-        return _read(self.rows, self.draft_ms, self.requests * (budget + 1))
+        return interpolate(self.rows, self.draft_ms, self.requests * (budget + 1))
 
     def round_ms(self, rows: int, budget: int, drafters: int, build_ms: float = 0.0) -> float:
         """Milliseconds of a whole round that verifies ``rows`` rows of all requests together, from drafts of ``budget``
@@ -95,18 +94,19 @@ def between(fewer: CostCurve, more: CostCurve, requests: int) -> CostCurve:
         return one + share * (other - one)
 
     def passes(name: str) -> tuple[float, ...]:
-        return tuple(mixed(*(_read(curve.rows, getattr(curve, name), size) for curve in (fewer, more)))
+        return tuple(mixed(*(interpolate(curve.rows, getattr(curve, name), size) for curve in (fewer, more)))
                      for size in rows)
 
     return replace(
         fewer, requests=requests, repeats=min(fewer.repeats, more.repeats), rows=rows, verify_ms=passes("verify_ms"),
         verify_low_ms=passes("verify_low_ms"), verify_high_ms=passes("verify_high_ms"),
-        draft_ms=tuple(mixed(*(_read(curve.rows, curve.draft_ms, curve.requests * size / requests)
+        draft_ms=tuple(mixed(*(interpolate(curve.rows, curve.draft_ms, curve.requests * size / requests)
                                for curve in (fewer, more))) for size in rows),
         overhead_ms=mixed(fewer.overhead_ms, more.overhead_ms), plain_ms=mixed(fewer.plain_ms, more.plain_ms))
 
 
-def _read(rows: tuple[int, ...], milliseconds: tuple[float, ...], at: float) -> float:
+def interpolate(rows: Sequence[int], milliseconds: Sequence[float], at: float) -> float:
+    """The value at so many rows, between measured neighbours; beyond the last, along the line through the last two."""
     if at <= rows[-1] or len(rows) < 2:
         return float(np.interp(at, rows, milliseconds))
     slope = (milliseconds[-1] - milliseconds[-2]) / (rows[-1] - rows[-2])

@@ -309,7 +309,7 @@ class RequestBatch:
 
 
 def decode_batch(requests: Iterable[BatchRequest], target: Target, concurrency: int,
-                    allocator: BudgetAllocator | None = None) -> Iterator[tuple[int, Round]]:
+                 allocator: BudgetAllocator | None = None) -> Iterator[tuple[int, Round]]:
     """The rounds of many requests, ``concurrency`` of them at a time; each round comes with its request's place in
     ``requests``."""
     batch, waiting = RequestBatch(target, allocator), list(requests)[::-1]

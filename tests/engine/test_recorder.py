@@ -85,8 +85,9 @@ def test_four_parts_are_a_round(tmp_path: Path) -> None:
     assert header.recorded == time.strftime("%Y-%m-%d")
 
 
-def test_a_chain_is_a_tree(tmp_path: Path) -> None:
+def test_a_chain_is_a_tree_and_the_first_needs_its_root(tmp_path: Path) -> None:
     with Recorder(tmp_path / "run.jsonl.gz", prompt_ids=[1, 2]) as recorder:
+        recorder.chain(drafted=[5], accepted=1, bonus=8)
         recorder.chain(drafted=[5, 6, 7], accepted=2, bonus=8, root=4)
         recorder.chain(drafted=[1], accepted=0, bonus=2)
         recorder.chain(drafted=[], accepted=0, bonus=3)
@@ -94,28 +95,15 @@ def test_a_chain_is_a_tree(tmp_path: Path) -> None:
     assert [made.tree.tokens.tolist() for made in rounds] == [[4, 5, 6, 7], [8, 1], [2]]
     assert rounds[0].tree.parents.tolist() == [0, 0, 1, 2]
     assert [made.committed.tolist() for made in rounds] == [[4, 5, 6], [8], [2]]
-    assert [made.start for made in rounds] == [2, 5, 6]
+    assert [made.start for made in rounds] == [2, 5, 6] and recorder.refused == 1
 
 
-def test_a_first_chain_without_its_root_is_refused(tmp_path: Path) -> None:
-    with Recorder(tmp_path / "run.jsonl.gz") as recorder:
-        recorder.chain(drafted=[5], accepted=1, bonus=8)
-        recorder.chain(drafted=[5], accepted=1, bonus=9)
-    assert recorder.refused == 1
-    assert load(tmp_path / "run.jsonl.gz").entries[0].round.committed.tolist() == [8, 5]
-
-
-def test_log_probabilities_of_nodes_are_added_up(tmp_path: Path) -> None:
-    trace = recorded(tmp_path / "run.jsonl.gz", {**TREE, "keep": [0], "bonus": 9, "node_logprobs": [-9, -1, -2, -4]})
-    assert trace.entries[0].round.tree.logprobs.tolist() == [0, -1, -3, -4]
-
-
-def test_marginals_are_a_lattice_of_one_row(tmp_path: Path) -> None:
+def test_each_nodes_log_probability_and_marginals_are_taken_as_a_round_has_them(tmp_path: Path) -> None:
     draft = {"tokens": [[1, 2], [3, 4]], "logprobs": [[-0.5, -1], [-0.25, -2]]}
-    trace = recorded(tmp_path / "run.jsonl.gz", {**TREE, "keep": [0], "bonus": 9, "drafts": [draft]})
-    lattice = trace.entries[0].round.drafts[0]
-    assert lattice.tokens.tolist() == [[[1, 2]], [[3, 4]]]
-    assert lattice.follow.shape == (2, 1, 2)
+    made = recorded(tmp_path / "run.jsonl.gz", {**TREE, "keep": [0], "bonus": 9, "node_logprobs": [-9, -1, -2, -4],
+                                                "drafts": [draft]}).entries[0].round
+    assert made.tree.logprobs.tolist() == [0, -1, -3, -4]
+    assert made.drafts[0].tokens.tolist() == [[[1, 2]], [[3, 4]]] and made.drafts[0].follow.shape == (2, 1, 2)
 
 
 @pytest.mark.parametrize("text", [{5: "five", 9: "nine"}, lambda token: {5: "five", 9: "nine"}[token]])
