@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.decoding.acceptance import Residual
-from engine.records import Acceptance, DraftTree, Trials, Verification
+from engine.records import Acceptance, DraftTree, Integers, Trials, Verification
+
+Trial = tuple[int, float, float]  # a node, its chance, and the draw that decided
 
 
 def sequential(
@@ -27,15 +27,18 @@ def sequential(
     to 1 within rounding and all trials still fail, a chance of about 1e-7, the bonus is drawn from p.)
     """
     masses = np.exp(verification.processed, dtype=np.float64)
-    path, trials = [0], TrialLog(random)
-    while len(children := children_of(tree, path[-1])):
-        taken = trials.first_accepted(children, tree.tokens[children], masses[children])
-        if taken == 0:
+    path, trials, bonus = [0], list[Trial](), None
+    while bonus is None and len(children := children_of(tree, path[-1])):
+        if accepted := first_accepted(children, tree.tokens[children], masses[children], random, trials):
+            path.append(accepted)
+        else:
             tokens = np.unique(tree.tokens[children])
             bonus = residual.redraw(path[-1], tokens, np.ones(len(tokens), np.float32), random.random())
-            return Acceptance(np.asarray(path, np.int32), bonus, trials.record())
-        path.append(taken)
-    return Acceptance(np.asarray(path, np.int32), int(verification.choice[path[-1]]), trials.record())
+    if bonus is None:
+        bonus = int(verification.choice[path[-1]])
+    nodes, chances, draws = zip(*trials, strict=True) if trials else ((), (), ())
+    return Acceptance(np.asarray(path, np.int32), bonus, Trials(
+        np.asarray(nodes, np.int32), np.asarray(chances, np.float32), np.asarray(draws, np.float32)))
 
 
 def children_of(tree: DraftTree, node: int) -> NDArray[np.intp]:
@@ -43,36 +46,19 @@ def children_of(tree: DraftTree, node: int) -> NDArray[np.intp]:
     return np.flatnonzero(tree.parents[1:] == node) + 1
 
 
-@dataclass
-class TrialLog:
-    """Collects the trials of a round as they are made."""
-
-    random: np.random.Generator
-    nodes: list[int] = field(default_factory=list)
-    chances: list[float] = field(default_factory=list)
-    draws: list[float] = field(default_factory=list)
-
-    def first_accepted(
-        self, children: NDArray[np.intp], tokens: NDArray[np.int32], masses: NDArray[np.float64],
-    ) -> int:
-        """The first of ``children`` whose draw lies below its chance, or 0. The compared numbers are those recorded.
-        ``tokens`` are the tree's, ``masses`` their probabilities under the target."""
-        tried: set[int] = set()
-        left = 1.0
-        for node, token, mass in zip(children.tolist(), tokens.tolist(), masses.tolist(), strict=True):
-            fresh = 0.0 if token in tried else mass
-            chance = float(np.float32(min(1.0, fresh / left) if left > 0 else 0))
-            draw = float(self.random.random(dtype=np.float32))
-            self.nodes.append(node)
-            self.chances.append(chance)
-            self.draws.append(draw)
-            if draw < chance:
-                return int(node)
-            tried.add(token)
-            left -= fresh
-        return 0
-
-    def record(self) -> Trials:
-        """The trials as arrays."""
-        return Trials(np.asarray(self.nodes, np.int32), np.asarray(self.chances, np.float32),
-                      np.asarray(self.draws, np.float32))
+def first_accepted(children: NDArray[np.intp], tokens: Integers, masses: NDArray[np.float64],
+                   random: np.random.Generator, trials: list[Trial]) -> int:
+    """The first of ``children`` whose draw lies below its chance, or 0; the numbers that were compared go to
+    ``trials``. ``tokens`` are the tree's, ``masses`` their probabilities under the target."""
+    tried: set[int] = set()
+    left = 1.0
+    for node, token, mass in zip(children.tolist(), tokens.tolist(), masses.tolist(), strict=True):
+        fresh = 0.0 if token in tried else mass
+        chance = float(np.float32(min(1.0, fresh / left) if left > 0 else 0))
+        draw = float(random.random(dtype=np.float32))
+        trials.append((node, chance, draw))
+        if draw < chance:
+            return int(node)
+        tried.add(token)
+        left -= fresh
+    return 0
