@@ -75,7 +75,7 @@ class MarginalsPanel extends Panel {
     this.ring = svg("path", { class: "cp-cell-ring" }, this.canvas);
     this.change = svg("g", { class: "cp-change" }, this.canvas); // what a focused candidate changes in the next column
     put(this.tip.box, { role: "status" });
-    onTheme(() => this.draw(this.round)); // a text's colour depends on the tint under it
+    onTheme(() => this.draw(this.stage.round)); // a text's colour depends on the tint under it
     this.listen(this.canvas);
     this.canvas.addEventListener("focus", () => this.canvas.matches(":focus-visible") && this.light(this.first()));
     this.canvas.addEventListener("blur", () => this.leave());

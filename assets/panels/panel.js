@@ -115,7 +115,7 @@ export class Panel {
   select(selection) {}
 
   resize() {
-    this.draw(this.round);
+    this.draw(this.stage.round);
   }
 
   // The drawing as a picture that stands alone; null where there is nothing to see.
