@@ -6,21 +6,22 @@ import argparse
 import inspect
 import logging
 import os
+import socket
 import sys
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from unittest.mock import patch
 
-from engine.commands import values
-from engine.commands.flags import add_dtype
-from engine.commands.program import NOT_UNDERSTOOD, CommandLine, UsageError, understood
+from engine.commands.flags import add_flags, name, readable, whole, writable_file
+from engine.commands.program import FAILED, NOT_UNDERSTOOD, CommandLine, UsageError
 from engine.errors import CanopyError, RigError, TraceError
 from engine.machine.threads import settle
 from engine.requests.limits import shown
-from engine.requests.rig_names import DEFAULT_RIG, EMBEDDED_RIG, NAMED, from_hub, is_address, server_address
+from engine.requests.rig_names import EMBEDDED_RIG, NAMED, from_hub, is_address, server_address
 from explorer.attached import attach
 from explorer.bundle import ASSETS, opening_page
 from explorer.follow import Follow
@@ -36,37 +37,43 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 LOADING = "The rig is still being loaded."
+Read = TypeVar("Read")
 INSTRUMENTS = "engine.measure.instruments"  # imports torch
 
 
 def flags() -> CommandLine:
     """The command line."""
-    parser = CommandLine(
-        prog="app.py", description="Canopy: tree speculative decoding, seen round by round.")
-    parser.add_argument("--host", type=values.address, default="127.0.0.1",
-                        help="address to listen on (default: this machine alone)")
-    parser.add_argument("--port", type=values.whole(1, 65535), default=7860, help="port to listen on (default: 7860)")
+    parser = CommandLine("app.py", "Canopy: tree speculative decoding, seen round by round.")
+    parser.add_argument("--host", type=_address, default="127.0.0.1", help="address to listen on")
+    parser.add_argument("--port", type=whole(1, 65535), default=7860, help="port to listen on")
     parser.add_argument("--allow-host", type=_place, action="append", default=[], metavar="NAME",
                         help="a name (or NAME:PORT) under which a proxy of yours passes requests on to this page; as "
                         "often as there are names (default: only the names of the address that it listens on)")
     parser.add_argument("--auth", type=_credentials, metavar="USER:PASSWORD", help="ask for this name and password")
-    parser.add_argument("--rig", type=_rig, default=DEFAULT_RIG,
-                        help="a rig's name, a folder with a rig.json, or "
-                        "TARGET::DRAFTER, each a folder or a model id of the hub; or random:SHAPE, random weights in "
-                        "a published size; or http://HOST:PORT, a server that "
-                        "runs already: vLLM, SGLang or llama.cpp (default: "
-                        f"{DEFAULT_RIG}; known: {', '.join(NAMED)})")
-    add_dtype(parser)
+    add_flags(parser, "--rig", type=_rig, help="a rig's name, a folder with a rig.json, or TARGET::DRAFTER, each a "
+              "folder or a model id of the hub; or random:SHAPE, random weights in a published size; or "
+              "http://HOST:PORT, a server that runs already: vLLM, SGLang or llama.cpp; known by name: "
+              f"{', '.join(NAMED)}")
+    add_flags(parser, "--dtype")
     parser.add_argument("--rig-choice", choices=("on", "off"), help="whether another rig may be chosen in the page, "
                         "which reads folders of this machine and downloads models (default: on where only this machine "
                         "can reach the page, or with --auth)")
-    parser.add_argument("--trace", type=values.readable, metavar="PATH",
+    parser.add_argument("--trace", type=readable, metavar="PATH",
                         help="a trace file, or a folder of them, to open first")
     parser.add_argument("--follow", action="store_true", help="show the --trace file, or the newest of its folder, as "
                         "it grows: another program is writing it")
-    parser.add_argument("--results", type=values.writable_file, default=Path("results.sqlite"), metavar="FILE",
-                        help="where the lab keeps what it measured (default: results.sqlite)")
+    parser.add_argument("--results", type=writable_file, default=Path("results.sqlite"), metavar="FILE",
+                        help="where the lab keeps what it measured")
     return parser
+
+
+def _address(word: str) -> str:
+    try:
+        socket.getaddrinfo(word or "\0", None)
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"is {shown(word)}, which is not an address; write one such as 127.0.0.1 or "
+                                         "0.0.0.0") from error
+    return word
 
 
 def _credentials(text: str) -> tuple[str, str]:
@@ -77,16 +84,18 @@ def _credentials(text: str) -> tuple[str, str]:
 
 
 def _rig(text: str) -> str:
-    name = values.name(text)
-    try:
-        return server_address(name) if is_address(name) else name
-    except CanopyError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+    rig = name(text)
+    return _sentence(server_address, rig) if is_address(rig) else rig
 
 
 def _place(text: str) -> Place:
+    return _sentence(proxy_place, text)
+
+
+def _sentence(read: Callable[[str], Read], text: str) -> Read:
+    """What is read from the text, or its refusal as argparse reports it."""
     try:
-        return proxy_place(text)
+        return read(text)
     except CanopyError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
@@ -119,7 +128,7 @@ def library(opened: Path | None, rig: str) -> Library:
     return Library([*named, *shipped(ASSETS / "traces", rig)])
 
 
-def followed(wanted: argparse.Namespace) -> Follow | None:
+def follow_of(wanted: argparse.Namespace) -> Follow | None:
     """What the command line wants to be followed."""
     if not wanted.follow:
         return None
@@ -158,21 +167,21 @@ def first_page(wanted: argparse.Namespace, recordings: Library) -> str:
     return opening_page(recordings.view(first) if first else None, "" if wanted.auth else wanted.rig)
 
 
-def served_page(wanted: argparse.Namespace, recordings: Library, listening: Listening) -> Starlette:
+def serve_page(wanted: argparse.Namespace, recordings: Library, listening: Listening) -> Starlette:
     """The page itself, inside its gate. This imports Gradio, without the stubs for editors that it writes at every
     import, for which it parses the source of all its components (gradio 6.31, ``component_meta.py``; 1.1 of 3.1 s of
     processor time). It leaves out a component that has no file, so no class has one meanwhile."""
     with patch.object(inspect, "getfile", side_effect=OSError("Gradio is being imported.")):
         import_module("gradio")
-    app: Starlette = import_module("explorer.server").guarded(built_page(wanted, recordings), listening)
+    app: Starlette = import_module("explorer.server").guarded(build_page(wanted, recordings), listening)
     return app
 
 
-def built_page(wanted: argparse.Namespace, recordings: Library) -> gr.Blocks:
+def build_page(wanted: argparse.Namespace, recordings: Library) -> gr.Blocks:
     """The page as the command line wants it. Recordings answer at first; once it is served, the rig is loaded."""
     rig = AnsweringRig(recorded_rig(recordings, LOADING), coming=loading(wanted.rig))
     choice = RigChoice(rig, RunQueue(), RigsOnDemand(wanted.dtype), why_closed(wanted))
-    page: gr.Blocks = import_module("explorer.page").build(rig, recordings, choice, wanted.results, followed(wanted))
+    page: gr.Blocks = import_module("explorer.page").build(rig, recordings, choice, wanted.results, follow_of(wanted))
 
     async def load() -> None:
         choice.load_first(EMBEDDED_RIG, partial(recorded_rig, recordings))
@@ -185,7 +194,7 @@ def main() -> int:
     """Serve the page until it is interrupted."""
     settle()  # a rig that is loaded later imports torch
     try:
-        wanted = understood(flags(), sys.argv[1:])
+        wanted = flags().understand(sys.argv[1:])
     except UsageError as error:
         print(error, file=sys.stderr)
         return NOT_UNDERSTOOD
@@ -193,12 +202,12 @@ def main() -> int:
     keep_offline(wanted.rig, may_choose(wanted))
     listening = Listening(wanted.host, wanted.port, wanted.auth, wanted.allow_host)
     try:
-        followed(wanted)
+        follow_of(wanted)
         recordings = library(None if wanted.follow else wanted.trace, wanted.rig)
-        serve_at_once(first_page(wanted, recordings), partial(served_page, wanted, recordings, listening), listening)
+        serve_at_once(first_page(wanted, recordings), partial(serve_page, wanted, recordings, listening), listening)
     except CanopyError as error:
         print(error, file=sys.stderr)
-        return 1
+        return FAILED
     except KeyboardInterrupt:
         return 0
     return 0

@@ -1,13 +1,18 @@
-"""The command line: `python -m engine VERB …`. Each verb is a module, which adds its flags, runs, and sums up.
+"""The command line: `python -m engine VERB …`.
+
+A verb is a module of its name: ``add`` adds its flags to a parser; ``run`` does the work, prints its progress and
+returns an ``Outcome``, or raises CanopyError with the reason why it cannot; the docstring is the text of --help.
 
 ``program.py`` parses what was typed, and turns errors into a sentence and an exit status; ``flags.py`` declares each
-flag once, and ``values.py`` checks its value.
+shared flag once and checks values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from engine.machine.threads import settle
 
@@ -26,3 +31,23 @@ VERBS: Mapping[str, str] = MappingProxyType({
     "pace": "budget auto against every fixed budget, and predicted against measured speed",
     "fetch": "get a rig's checkpoints and make them ready",
 })
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a verb leaves: what --json prints, what a person reads at the end, and whether it failed."""
+
+    result: dict[str, Any]
+    text: str
+    failed: bool = False
+
+
+def aligned(rows: Iterable[Sequence[object]]) -> str:
+    """Rows as a table to read: the first column to the left, the others to the right; None is an empty cell."""
+    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    lines = []
+    for row in texts:
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join([row[0].ljust(widths[0]), *cells[1:]]).rstrip())
+    return "\n".join(lines)

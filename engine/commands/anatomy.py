@@ -8,33 +8,24 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from engine.commands import flags, values
-from engine.commands.flags import Result, Verb
+from engine.commands import Outcome, flags
 from engine.lab.anatomy import anatomy
 from engine.lab.anatomy_words import sentences
 from engine.trace import load
 
 
-def add(verb: argparse.ArgumentParser) -> None:
+def add(parser: argparse.ArgumentParser) -> None:
     """The flags."""
-    verb.add_argument("--trace", type=values.readable_file, nargs="+", required=True, metavar="FILE",
-                      help="recorded runs, of any engine; several are taken together")
-    flags.add_json(verb)
+    parser.add_argument("--trace", type=flags.readable_file, nargs="+", required=True, metavar="FILE",
+                        help="recorded runs, of any engine; several are taken as one")
 
 
-def run(choice: argparse.Namespace) -> Result:
-    """Take the runs apart, and return what --json prints."""
-    anatomy_ = anatomy([load(path) for path in choice.trace])
-    return {**asdict(anatomy_), "sentences": sentences(anatomy_)}
-
-
-def summary(result: Result) -> str:
-    """The sentences, with a heading each."""
-    lines = [f"{result['rounds']} rounds of {result['runs']} runs; 95 % intervals: of shares by Wilson, of means by "
-             "resampling rounds."]
-    for name, words in result["sentences"].items():
-        lines += ["", f"{name.capitalize()}:", *(f"  {sentence}" for sentence in words)]
-    return "\n".join(lines)
-
-
-VERB = Verb(__doc__, add, run, summary)
+def run(choice: argparse.Namespace) -> Outcome:
+    """Take the runs apart."""
+    runs = anatomy([load(path) for path in choice.trace])
+    by_topic = sentences(runs)
+    lines = [f"{runs.rounds} rounds of {runs.runs} runs; 95 % intervals: of shares by Wilson, of means by resampling "
+             "rounds."]
+    for topic, words in by_topic.items():
+        lines += ["", f"{topic.capitalize()}:", *(f"  {sentence}" for sentence in words)]
+    return Outcome({**asdict(runs), "sentences": by_topic}, "\n".join(lines))

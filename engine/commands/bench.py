@@ -14,120 +14,117 @@ measures requests that share their passes: the same budget for all, auto for eac
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 import torch
 
-from engine.commands import flags, values
-from engine.commands.flags import Result, Verb
+from engine.commands import Outcome, aligned, flags
+from engine.commands.flags import add_flags
 from engine.decoding.budget_policy import AUTO, MOST_AUTO
-from engine.decoding.methods import METHODS, Method
+from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.lab.planning import prompt_set
-from engine.lab.settings import BASELINE, SweepPlan
-from engine.measure.bench import MOST_BUSY, OFF, ON, OWN, PLAIN, SAME, SHARED, BenchPoint, Tally, measured
+from engine.lab.settings import BASELINE
+from engine.measure.bench import (
+    MOST_BUSY,
+    OFF,
+    ON,
+    OWN,
+    PLAIN,
+    PLAIN_TREE,
+    SAME,
+    SHARED,
+    BenchPlan,
+    BenchPoint,
+    Tally,
+    measure_cells,
+)
 from engine.records import STAGES
 from engine.requests.limits import TRIED_BUDGETS
 from engine.requests.prompts import Prompt
-from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from engine.trace import mean_length
 
 BUDGETS = TRIED_BUDGETS[3:7]  # 16 to 128 nodes
 CONCURRENT_BUDGETS = TRIED_BUDGETS[1:6]  # 4 to 64 nodes for each request
 USUAL, USUAL_CONCURRENT = ("autoregressive", "dflash", "ddtree", PLAIN), ("ddtree",)
-PLAIN_TREE = "ddtree"  # the method that the plain loop runs
-ROWS: Mapping[str, Method] = {**METHODS, PLAIN: METHODS[PLAIN_TREE]}
-Named = TypeVar("Named")
-Tallies = Mapping[BenchPoint, Sequence[Tally]]  # by repeat
+Row = dict[str, Any]
 
 
-def add(verb: argparse.ArgumentParser) -> None:
+def add(parser: argparse.ArgumentParser) -> None:
     """The flags."""
-    flags.add_rig(verb)
-    flags.add_dtype(verb)
-    flags.add_methods(verb, USUAL, [PLAIN])
-    flags.add_budgets_or_auto(verb, BUDGETS)
-    flags.add_split(verb)
-    flags.add_drafters(verb, "drafters by name, for the methods that take so many")
-    flags.add_prompts(verb, "bench", 8)
-    verb.add_argument("--domain", type=values.name, help="only the prompts of this domain")
-    flags.add_max_tokens(verb, 128)
-    flags.add_repeats(verb)
-    verb.add_argument("--recording", nargs="+", type=values.one_of(OFF, ON), default=[OFF], metavar="OFF|ON",
-                      help="whether every round is recorded, as the page does: off, on or both (default: off)")
-    verb.add_argument("--beside", type=values.whole(0, MOST_BUSY), default=0, metavar="N",
-                      help="measure everything beside so many busy processes too (default: 0)")
-    flags.add_json(verb)
-    verb.set_defaults(json=True)
-    several = verb.add_argument_group("several requests at once")
-    flags.add_concurrency(
-        several, None,
-        f"answer so many requests in shared passes; --budgets are then {CONCURRENT_BUDGETS} and --methods "
-        f"{USUAL_CONCURRENT} where nothing else is said")
-    several.add_argument("--hard", type=values.name, metavar="SET", help="every second prompt is one of this set")
-    verb.set_defaults(methods=None, budgets=None)
+    names = (*METHODS, PLAIN)
+    add_flags(parser, "--rig", "--dtype")
+    add_flags(parser, "--methods", type=flags.one_of(*names), help=f"of {', '.join(names)} (default: "
+              f"{' '.join(USUAL)}; with --concurrency {' '.join(USUAL_CONCURRENT)})")
+    add_flags(parser, "--budgets", type=flags.budget_or_auto, help=f"drafted nodes per round, or {AUTO} (default: "
+              f"{' '.join(map(str, BUDGETS))}; with --concurrency {' '.join(map(str, CONCURRENT_BUDGETS))})")
+    add_flags(parser, "--split", "--drafters")
+    add_flags(parser, "--prompts", default="bench")
+    add_flags(parser, "--limit", default=8)
+    parser.add_argument("--domain", type=flags.name, help="only the prompts of this domain")
+    add_flags(parser, "--max-tokens", default=128)
+    add_flags(parser, "--repeats")
+    parser.add_argument("--recording", nargs="+", type=flags.one_of(OFF, ON), default=[OFF], metavar="OFF|ON",
+                        help="whether every round is recorded, as the page does: off, on or both")
+    parser.add_argument("--beside", type=flags.whole(0, MOST_BUSY), default=0, metavar="N",
+                        help="measure everything beside so many busy processes too")
+    concurrent = parser.add_argument_group("several requests at once")
+    add_flags(concurrent, "--concurrency")
+    concurrent.add_argument("--hard", type=flags.name, metavar="SET", help="every second prompt is one of this set")
+    parser.set_defaults(json=True)
 
 
-def run(choice: argparse.Namespace) -> Result:
-    """Measure, and return what --json prints."""
-    must_fit(choice)
+def run(choice: argparse.Namespace) -> Outcome:
+    """Measure."""
     plan = concurrent_plan(choice) if choice.concurrency else plan_of(choice)
-    live = load_rig(choice.rig, choice.dtype)
-    return {"hardware": live.hardware, "dtype": live.target.dtype, "torch": torch.__version__,
-            "prompts": len(plan.prompts), "repeats": plan.repeats, **results(choice, plan, live)}
-
-
-def results(choice: argparse.Namespace, plan: SweepPlan, live: Rig) -> Result:
-    """The rows of the table, and what follows from them."""
-    tallies: dict[BenchPoint, list[Tally]] = {
-        cast(BenchPoint, point): [Tally() for _ in range(plan.repeats)] for point in plan.settings}
-    for cell, tally in measured(live, plan):
-        tallies[cast(BenchPoint, cell.setting)][cell.repeat].add(tally)
+    rig = load_rig(choice.rig, choice.dtype)
+    tallies = {point: [Tally() for _ in range(plan.repeats)] for point in plan.settings}
+    for point, cell, tally in measure_cells(rig, plan):
+        tallies[point][cell.repeat].add(tally)
+    result = {"hardware": rig.hardware, "dtype": rig.target.dtype, "torch": torch.__version__,
+              "prompts": len(plan.prompts), "repeats": plan.repeats}
     if choice.concurrency:
-        return {"concurrency": [concurrent_row(point, repeats) for point, repeats in tallies.items()],
-                "verdicts": [verdict for count in once(choice.concurrency) for verdict in verdicts(count, tallies)]}
-    return {"drafters": choice.drafters, "domain": choice.domain,
-            "points": against_plain([row_of(point, repeats) for point, repeats in tallies.items()])}
+        rows = [concurrent_row(point, repeats) for point, repeats in tallies.items()]
+        judged = [verdict for count in dict.fromkeys(choice.concurrency) for verdict in verdicts(count, tallies)]
+        return Outcome({**result, "concurrency": rows, "verdicts": judged}, concurrent_table(rows, judged))
+    points = against_plain([row_of(point, repeats) for point, repeats in tallies.items()])
+    return Outcome({**result, "drafters": choice.drafters, "domain": choice.domain, "points": points}, table(points))
 
 
-def must_fit(choice: argparse.Namespace) -> None:
-    """RequestError where given flags would have no effect."""
-    if choice.hard and not choice.concurrency:
+def plan_of(choice: argparse.Namespace) -> BenchPlan:
+    """The plan for one request after the other; the baseline has no budget."""
+    if choice.hard:
         raise RequestError("--hard mixes prompts for --concurrency; name how many requests are answered at once.")
-    unused = [flag for flag, named in (
-        ("--split", choice.split != "total"), ("--drafters", choice.drafters), ("--recording", ON in choice.recording),
-        ("--beside", choice.beside)) if named]
-    if choice.concurrency and unused:
-        raise RequestError(f"With --concurrency, {' and '.join(unused)} would change nothing; leave that out.")
-
-
-def plan_of(choice: argparse.Namespace) -> SweepPlan:
-    """The plan that a command line asks for, whose settings are ``BenchPoint``s; the baseline has no budget."""
     prompts = of_domain(choice, choice.prompts)[:choice.limit]
     if not prompts:
         raise RequestError(f"{choice.prompts} has no prompt of the domain {choice.domain!r}.")
     points = []
-    for method in choice.methods or USUAL:
-        row = ROWS[method]
+    for name in choice.methods or USUAL:
+        method, ways = (PLAIN_TREE, [PLAIN]) if name == PLAIN else (name, choice.recording)
+        row = METHODS[method]
         drafters = tuple(choice.drafters) if len(choice.drafters) == row.drafter_count else ()
         for budget, pace in map(flags.nodes_and_pace, (choice.budgets or BUDGETS) if row.drafter_count else [0]):
-            if method == PLAIN and pace == AUTO:
-                raise RequestError(f"The published loop, {method}, has no budget {AUTO}; name numbers, or leave it out "
+            if PLAIN in ways and pace == AUTO:
+                raise RequestError(f"The published loop, {PLAIN}, has no budget {AUTO}; name numbers, or leave it out "
                                    "of --methods.")
-            ways = [PLAIN] if method == PLAIN else choice.recording
-            points += [BenchPoint(PLAIN_TREE if method == PLAIN else method, budget, choice.split, drafters, pace=pace,
-                                  way=way, beside=beside) for way in ways for beside in (0, choice.beside)]
+            points += [BenchPoint(method, budget, choice.split, drafters, pace=pace, way=way, beside=beside)
+                       for way in ways for beside in (0, choice.beside)]
     return _plan(choice, prompts, points)
 
 
-def concurrent_plan(choice: argparse.Namespace) -> SweepPlan:
+def concurrent_plan(choice: argparse.Namespace) -> BenchPlan:
     """The plan for several requests at once: without drafts, and every method at every budget and pace."""
-    kinds = [of_domain(choice, name) for name in (choice.prompts, choice.hard) if name]
-    prompts = [prompt for one_of_each in zip(*kinds, strict=False) for prompt in one_of_each][:choice.limit]
+    unused = [flag for flag, named in (
+        ("--split", choice.split != "total"), ("--drafters", choice.drafters), ("--recording", ON in choice.recording),
+        ("--beside", choice.beside)) if named]
+    if unused:
+        raise RequestError(f"With --concurrency, {' and '.join(unused)} would change nothing; leave that out.")
+    sets = [of_domain(choice, name) for name in (choice.prompts, choice.hard) if name]
+    prompts = [prompt for one_of_each in zip(*sets, strict=False) for prompt in one_of_each][:choice.limit]
     most = max(choice.concurrency)
     if len(prompts) < most:
         domain = f" of the domain {choice.domain!r}" if choice.domain else ""
@@ -135,8 +132,8 @@ def concurrent_plan(choice: argparse.Namespace) -> SweepPlan:
                            "or raise --limit.")
     if AUTO in (choice.budgets or ()):
         raise RequestError(f"With --concurrency, {AUTO} is measured in any case; leave it out of --budgets.")
-    methods = once(choice.methods or USUAL_CONCURRENT)
-    without = [method for method in methods if method not in METHODS or METHODS[method].drafter_count == 0]
+    methods = choice.methods or USUAL_CONCURRENT
+    without = [name for name in methods if name == PLAIN or METHODS[name].drafter_count == 0]
     if without:
         raise RequestError(f"With --concurrency, {', '.join(without)} is no choice: plain decoding is always measured, "
                            "and all else has to be a method that drafts.")
@@ -155,17 +152,12 @@ def of_domain(choice: argparse.Namespace, name: str) -> list[Prompt]:
     return [prompt for prompt in prompt_set(name) if choice.domain in (None, prompt.domain)]
 
 
-def _plan(choice: argparse.Namespace, prompts: Sequence[Prompt], points: Iterable[BenchPoint]) -> SweepPlan:
-    return SweepPlan(tuple(prompts), once(points), choice.repeats, choice.max_tokens, 0, choice.rig, choice.dtype,
-                     choice.prompts)
+def _plan(choice: argparse.Namespace, prompts: Sequence[Prompt], points: Sequence[BenchPoint]) -> BenchPlan:
+    """The plan, in which what is named twice is measured once."""
+    return BenchPlan(tuple(prompts), tuple(dict.fromkeys(points)), choice.repeats, choice.max_tokens)
 
 
-def once(named: Iterable[Named]) -> tuple[Named, ...]:
-    """The names without repeats, in the order of their first mention."""
-    return tuple(dict.fromkeys(named))
-
-
-def speeds(tallies: Sequence[Tally]) -> Result:
+def speeds(tallies: Sequence[Tally]) -> Row:
     """What every row says: medians over the repeats of a point."""
     rates = [tally.rate for tally in tallies]
     return {"tau": round(mean_length(tallies[0].tokens, tallies[0].trees), 3),
@@ -174,31 +166,29 @@ def speeds(tallies: Sequence[Tally]) -> Result:
                    for stage in STAGES}}
 
 
-def row_of(point: BenchPoint, tallies: Sequence[Tally]) -> Result:
-    """A row of the table of prompts that were answered one after the other."""
-    row = speeds(tallies)
-    inside = [tally.forward_seconds + tally.stages["draft"] for tally in tallies]
-    known = sum(row["ms"].values()) > 0 and tallies[0].forward_seconds > 0  # the plain loop reports no stages
-    plain = point.way == PLAIN
+def row_of(point: BenchPoint, tallies: Sequence[Tally]) -> Row:
+    """A row of the table of prompts that were answered one after the other; the plain loop reports no stages."""
+    row, plain = speeds(tallies), point.way == PLAIN
+    overhead = None if plain else round(median(1 - (tally.forward_seconds + tally.stages["draft"]) / tally.seconds
+                                               for tally in tallies), 4)
     return {
-        "method": PLAIN if plain else point.method, "budget": point.budget if point.pace != AUTO else AUTO,
+        "method": PLAIN if plain else point.method, "budget": AUTO if point.pace == AUTO else point.budget,
         "split": point.split, "recording": OFF if plain else point.way, "beside": point.beside, **row,
         "tokens": tallies[0].tokens,
         "ms_per_round": round(median(1e3 * tally.seconds / tally.rounds for tally in tallies), 3),
-        "ms": row["ms"] if known else None,
+        "ms": None if plain else row["ms"],
         "forward_ms": round(median(1e3 * tally.forward_seconds / tally.rounds for tally in tallies), 3),
-        "overhead_share": round(median(1 - part / tally.seconds for part, tally in zip(
-            inside, tallies, strict=True)), 4) if known else None}
+        "overhead_share": overhead}
 
 
-def against_plain(rows: Sequence[Result]) -> list[Result]:
+def against_plain(rows: Sequence[Row]) -> list[Row]:
     """The rows, each with its speed over that of plain decoding under the same conditions, where that was measured."""
     plain = {(row["recording"], row["beside"]): row["tokens_per_second"] for row in rows if row["method"] == BASELINE}
     return [{**row, "times_plain": round(row["tokens_per_second"] / rate, 3) if rate else None}
             for row in rows for rate in [plain.get((row["recording"], row["beside"]))]]
 
 
-def concurrent_row(point: BenchPoint, tallies: Sequence[Tally]) -> Result:
+def concurrent_row(point: BenchPoint, tallies: Sequence[Tally]) -> Row:
     """A row of the table of several requests at once."""
     budget = str(point.budget) if point.way == SAME else point.way
     return {
@@ -209,7 +199,7 @@ def concurrent_row(point: BenchPoint, tallies: Sequence[Tally]) -> Result:
         "nodes": round(median(tally.nodes / tally.trees for tally in tallies), 1)}
 
 
-def verdicts(count: int, tallies: Tallies) -> list[Result]:
+def verdicts(count: int, tallies: Mapping[BenchPoint, Sequence[Tally]]) -> list[Row]:
     """The shared budget compared, for so many requests at once, with the best budget that is the same for all requests,
     with each request's own pace, and with plain decoding: medians and quartiles of the ratios within a repeat."""
     points = [point for point in tallies if point.concurrency == count]
@@ -227,34 +217,24 @@ def verdicts(count: int, tallies: Tallies) -> list[Result]:
     return judged
 
 
-def summary(result: Result) -> str:
-    """The table to read."""
-    return concurrent_table(result) if "concurrency" in result else table(result["points"])
-
-
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
+def table(rows: Sequence[Row]) -> str:
     """The rows as a table to read."""
-    lines = [f"{'method':15}{'budget':>7}{'rec':>5}{'beside':>8}{'tau':>7}{'tok/s':>9}{'x plain':>9}{'ms/round':>10}"
-             f"{'forward':>9}{'overhead':>10}"]
-    for row in rows:
-        share = "" if row["overhead_share"] is None else f"{100 * float(str(row['overhead_share'])):.1f} %"
-        lines.append(f"{row['method']:15}{row['budget']:>7}{row['recording']:>5}{row['beside']:>8}{row['tau']:>7}"
-                     f"{row['tokens_per_second']:>9}{row['times_plain'] or '':>9}{row['ms_per_round']:>10}"
-                     f"{row['forward_ms']:>9}{share:>10}")
-    return "\n".join(lines)
+    columns = {"method": "method", "budget": "budget", "rec": "recording", "beside": "beside", "tau": "tau",
+               "tok/s": "tokens_per_second", "x plain": "times_plain", "ms/round": "ms_per_round",
+               "forward": "forward_ms"}
+    return aligned([[*columns, "overhead"], *(
+        [*(row[name] for name in columns.values()),
+         None if row["overhead_share"] is None else f"{row['overhead_share']:.1%}"] for row in rows)])
 
 
-def concurrent_table(result: Mapping[str, Any]) -> str:
+def concurrent_table(rows: Sequence[Row], judged: Sequence[Row]) -> str:
     """The rows and verdicts of several requests at once; times in milliseconds per shared round."""
-    lines = [f"{'at once':>7}  {'way':28}{'tok/s':>8}{'a request':>10}{'slowest':>9}{'tau':>7}{'nodes':>7}"
-             + "".join(f"{stage:>8}" for stage in STAGES)]
-    lines += [f"{row['concurrency']:>7}  {row['label']:28}{row['tokens_per_second']:>8}{row['per_request']:>10}"
-              f"{row['slowest_request']:>9}{row['tau']:>7}{row['nodes']:>7}"
-              + "".join(f"{row['ms'][stage]:>8.2f}" for stage in STAGES) for row in result["concurrency"]]
+    columns = {"way": "label", "at once": "concurrency", "tok/s": "tokens_per_second", "a request": "per_request",
+               "slowest": "slowest_request", "tau": "tau", "nodes": "nodes"}
+    lines = [aligned([[*columns, *STAGES], *(
+        [*(row[name] for name in columns.values()), *(f"{row['ms'][stage]:.2f}" for stage in STAGES)]
+        for row in rows)])]
     lines += [f"{verdict['concurrency']} at once, {verdict['method']} {SHARED}: {verdict['ratio']:.3f} times "
               f"{verdict['against']} (quartiles {verdict['quartiles'][0]:.3f} to {verdict['quartiles'][1]:.3f})"
-              for verdict in result["verdicts"]]
+              for verdict in judged]
     return "\n".join(lines)
-
-
-VERB = Verb(__doc__, add, run, summary)

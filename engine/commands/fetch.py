@@ -9,22 +9,25 @@ import argparse
 import shutil
 
 from engine.checkpoints.memory import Opening
-from engine.commands import flags, values
-from engine.commands.flags import Result, Verb
+from engine.commands import Outcome, flags
 from engine.errors import RigError
 from engine.serving.rigs import rig_parts
 
 
-def add(verb: argparse.ArgumentParser) -> None:
+def add(parser: argparse.ArgumentParser) -> None:
     """The flags."""
-    flags.add_rig(verb)
-    verb.add_argument("--into", type=values.folder, metavar="FOLDER",
-                      help="copy the target there, too, as for a container image")
-    flags.add_json(verb)
+    flags.add_flags(parser, "--rig")
+    parser.add_argument("--into", type=flags.folder, metavar="FOLDER",
+                        help="copy the target there, too, as for a container image")
 
 
-def run(choice: argparse.Namespace) -> Result:
-    """Fetch and convert what is missing, and return where it lies."""
+def show_step(message: str, share: float | None = None) -> None:
+    """Print what is being done."""
+    print(message, flush=True)
+
+
+def run(choice: argparse.Namespace) -> Outcome:
+    """Fetch and convert what is missing."""
     parts = rig_parts(choice.rig, Opening(show_step))
     folder = parts.target
     if choice.into and choice.into.resolve() != folder.resolve():
@@ -33,17 +36,5 @@ def run(choice: argparse.Namespace) -> Result:
         except OSError as error:
             raise RigError(f"{choice.into} cannot be written ({error}); name another folder.") from error
         folder = choice.into
-    return {"rig": parts.title, "target": str(folder)}
-
-
-def show_step(message: str, share: float | None = None) -> None:
-    """Print what is being done."""
-    print(message, flush=True)
-
-
-def summary(result: Result) -> str:
-    """The sentence that says what is ready."""
-    return f"{result['rig']} is ready: its target lies in {result['target']}."
-
-
-VERB = Verb(__doc__, add, run, summary)
+    return Outcome({"rig": parts.title, "target": str(folder)},
+                   f"{parts.title} is ready: its target lies in {folder}.")

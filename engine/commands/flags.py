@@ -1,171 +1,198 @@
-"""A verb of the command line, and the flags that several verbs share, each declared once; verbs choose among them and
-set defaults. Torch-free."""
+"""The flags that several verbs share, each declared once, and the checks of flags' values. Torch-free.
+
+A check turns a word of the command line into a value, or raises ``ArgumentTypeError`` whose sentence continues the
+flag's name: "is 0; it has to be a whole number from 1 to 1000".
+"""
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, ArgumentParser, Namespace, _ArgumentGroup
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import os
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGroup
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from engine.commands import values
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.decoding.methods import METHODS
-from engine.requests.limits import COLDEST, HOTTEST, LARGEST, MOST_CONCURRENCY, MOST_REPEATS, MOST_TOKENS
-from engine.requests.rig_names import AUTO_DTYPE, DEFAULT_RIG, DTYPE_NAMES, RIGS_FOLDER
+from engine.errors import RequestError
+from engine.machine.files import kind_of
+from engine.records import Sampling
+from engine.requests import limits
+from engine.requests.limits import LARGEST, shown
+from engine.requests.prompts import ROLES, Turn
+from engine.requests.rig_names import AUTO_DTYPE, DEFAULT_RIG, DTYPE_NAMES
 
-DONE, NOT_DONE = 0, 1
-Result = dict[str, Any]
-
-
-def done(result: Result) -> int:
-    """The exit status of a verb that cannot fail once it has run: 0."""
-    return DONE
-
-
-@dataclass(frozen=True)
-class Verb:
-    """A verb. ``description`` is the text of --help; ``add`` adds the flags; ``run`` does the work, prints its progress
-    and returns what --json prints, or raises CanopyError with the sentence why it cannot; ``summary`` is the text at
-    the end, which may be empty; ``status`` is the exit status for a result."""
-
-    description: str | None
-    add: Callable[[ArgumentParser], None]
-    run: Callable[[Namespace], Result]
-    summary: Callable[[Result], str]
-    status: Callable[[Result], int] = done
-
-
-def nothing_more(result: Result) -> str:
-    """The empty summary of a verb that has printed everything already."""
-    return ""
-
-
-Flags = ArgumentParser | _ArgumentGroup
-SHIPPED = RIGS_FOLDER / "prompts"
+LONGEST_NAME = 1024  # characters of a rig, of two model ids or two folders
 MOST_PROMPTS = 10**6
+SPLITS = tuple(dict.fromkeys(split for row in METHODS.values() for split in row.shares))
 
 
-def add_rig(verb: Flags) -> None:
-    """Add --rig."""
-    verb.add_argument("--rig", type=values.name, default=DEFAULT_RIG, metavar="NAME",
-                      help="a rig's name, a folder with a rig.json, TARGET::DRAFTER, or random:SHAPE, weights made at "
-                           f"random in a published size, such as random:qwen3-8b (default: {DEFAULT_RIG})")
+def text(word: str) -> str:
+    """Any text that is not empty; bytes that are not UTF-8 arrive as lone surrogates."""
+    try:
+        word.encode()
+    except UnicodeEncodeError as error:
+        raise ArgumentTypeError(f"is {shown(word)}, which is not UTF-8; it has to be text") from error
+    if not word.strip():
+        raise ArgumentTypeError("is empty; write at least one character")
+    return word
 
 
-def add_dtype(verb: Flags, default: str | None = AUTO_DTYPE, else_: str = AUTO_DTYPE) -> None:
-    """Add --dtype."""
-    verb.add_argument("--dtype", type=values.one_of(*DTYPE_NAMES), default=default, metavar="DTYPE",
-                      help=f"{', '.join(DTYPE_NAMES)}; {AUTO_DTYPE} is what is fastest on this processor "
-                           f"(default: {else_})")
+def name(word: str) -> str:
+    """A rig's, a drafter's or a prompt set's name."""
+    if "\0" in text(word) or len(word) > LONGEST_NAME:
+        raise ArgumentTypeError(f"is {shown(word)}, {len(word)} characters; it has to be a name of at most "
+                                f"{LONGEST_NAME}, without zero bytes")
+    return word
 
 
-def add_prompts(verb: Flags, default: str | list[str] | None, limit: int | None, count: str | None = None) -> None:
-    """Add --prompts and --limit; without a default the file has to be named."""
-    several = "; several files" if count else ""
-    verb.add_argument("--prompts", type=values.name, default=default, required=default is None, nargs=count,
-                      metavar="SET", help=f"a shipped set by name, or a file of JSON lines{several}")
-    verb.add_argument("--limit", type=values.whole(1, MOST_PROMPTS), default=limit, metavar="N",
-                      help=f"use the first so many prompts (default: {limit or 'all'})")
+def turn(word: str) -> Turn:
+    """ROLE:TEXT in its two parts."""
+    role, colon, words = text(word).partition(":")
+    if not colon or role not in ROLES:
+        raise ArgumentTypeError(f"is {shown(word)}; it has to be ROLE:TEXT, the role one of {', '.join(ROLES)}")
+    return role, words
 
 
-def add_method(verb: Flags) -> None:
-    """Add --method."""
-    verb.add_argument("--method", type=values.method, default="ddtree", metavar="METHOD",
-                      help=f"one of {', '.join(METHODS)} (default: ddtree)")
+def one_of(*words: str) -> Callable[[str], str]:
+    """One of these words."""
+    def read(word: str) -> str:
+        if word not in words:
+            raise ArgumentTypeError(f"is {shown(word)}; choose one of {', '.join(words)}")
+        return word
+    return read
 
 
-def add_methods(verb: Flags, default: Sequence[str], more: Sequence[str] = ()) -> None:
-    """Add --methods."""
-    names = (*METHODS, *more)
-    verb.add_argument("--methods", type=values.one_of(*names), nargs="+", default=list(default), metavar="METHOD",
-                      help=f"of {', '.join(names)} (default: {' '.join(default) or 'all'})")
+def number(check: Callable[..., Any], *bounds: float) -> Callable[[str], Any]:
+    """A number as one of the checks of ``requests/limits.py`` allows it."""
+    def read(word: str) -> Any:
+        try:
+            return check("it", word, *bounds)
+        except RequestError as error:
+            raise ArgumentTypeError(str(error).removeprefix("it ").rstrip(".")) from error
+    return read
 
 
-def add_budget(verb: Flags) -> None:
-    """Add --budget."""
-    verb.add_argument("--budget", type=values.budget_or_auto, default=64, metavar="NODES",
-                      help=f"drafted nodes per round, or {AUTO} (default: 64)")
+whole = partial(number, limits.whole)
+budget = whole(0, limits.MOST_NODES)
 
 
-def add_budgets(verb: Flags, default: Sequence[int]) -> None:
-    """Add --budgets."""
-    verb.add_argument("--budgets", type=values.budget, nargs="+", default=list(default), metavar="NODES",
-                      help=f"drafted nodes per round (default: {' '.join(map(str, default))})")
+def budget_or_auto(word: str) -> int | str:
+    """A number of drafted nodes, or ``auto``."""
+    return AUTO if word == AUTO else int(budget(word))
 
 
-def add_budgets_or_auto(verb: Flags, default: Sequence[int | str]) -> None:
-    """Add --budgets, one of which may be ``auto``."""
-    verb.add_argument("--budgets", type=values.budget_or_auto, nargs="+", default=list(default), metavar="NODES",
-                      help=f"drafted nodes per round, or {AUTO} (default: {' '.join(map(str, default))})")
+def budget_words(words: str) -> str:
+    """One word of a list of budgets, commas allowed between them: ``16``, ``4,16``, ``auto``."""
+    budgets = words.replace(",", " ").split()
+    if not budgets:
+        raise ArgumentTypeError(f"is {shown(words)}; write at least one, as in: 16, 32, {AUTO}")
+    for word in budgets:
+        budget_or_auto(word)
+    return words
+
+
+def readable(word: str) -> Path:
+    """An ordinary file, or a folder, that exists and may be read: a pipe could be waited for without an end."""
+    kind = _kind(word)
+    if kind is None:
+        raise ArgumentTypeError(f"is {shown(word)}, which does not exist; name what does")
+    if kind not in ("", "a folder"):
+        raise ArgumentTypeError(f"is {shown(word)}, which is {kind}; name an ordinary file")
+    if not os.access(word, os.R_OK):
+        raise ArgumentTypeError(f"is {shown(word)}, which may not be read; name what may be")
+    return Path(word)
+
+
+def readable_file(word: str) -> Path:
+    """An ordinary file that exists and may be read."""
+    if readable(word).is_dir():
+        raise ArgumentTypeError(f"is {shown(word)}, which is a folder; name a file")
+    return Path(word)
+
+
+def writable_file(word: str) -> Path:
+    """An ordinary file that may be written, or made in a folder that exists."""
+    path, kind = Path(word), _kind(word)
+    if kind:
+        raise ArgumentTypeError(f"is {shown(word)}, which is {kind}; name an ordinary file")
+    if not path.parent.is_dir():
+        raise ArgumentTypeError(f"is {shown(word)}, whose folder does not exist; name a file in one that does")
+    if not os.access(path.parent if kind is None else path, os.W_OK):
+        raise ArgumentTypeError(f"is {shown(word)}, which may not be written; name a file that may be")
+    return path
+
+
+def folder(word: str) -> Path:
+    """A folder that exists and may be written."""
+    if _kind(word) != "a folder" or not os.access(word, os.W_OK):
+        raise ArgumentTypeError(f"is {shown(word)}, which is not a folder that may be written; name one that is")
+    return Path(word)
+
+
+def _kind(word: str) -> str | None:
+    """What has this name: as ``kind_of`` says, or None for nothing."""
+    if not word:
+        raise ArgumentTypeError("is empty; it has to be the path of a file")
+    try:
+        return kind_of(Path(word).stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise ArgumentTypeError(f"is {shown(word)}, which no file that may be looked at is called; name "
+                                "another") from error
+
+
+SAMPLING = ("--temperature", "--top-k", "--top-p", "--seed")
+FLAGS: Mapping[str, Mapping[str, Any]] = MappingProxyType({  # of argparse's ``add_argument``
+    "--rig": {"type": name, "default": DEFAULT_RIG, "metavar": "NAME", "help": "a rig's name, a folder with a "
+              "rig.json, TARGET::DRAFTER, or random:SHAPE, weights made at random in a published size, such as "
+              "random:qwen3-8b"},
+    "--dtype": {"type": one_of(*DTYPE_NAMES), "default": AUTO_DTYPE, "metavar": "DTYPE",
+                "help": f"{', '.join(DTYPE_NAMES)}; {AUTO_DTYPE} is what is fastest on this processor"},
+    "--method": {"type": one_of(*METHODS), "default": "ddtree", "metavar": "METHOD",
+                 "help": f"one of {', '.join(METHODS)}"},
+    "--methods": {"type": one_of(*METHODS), "nargs": "+", "metavar": "METHOD", "help": f"of {', '.join(METHODS)}"},
+    "--budget": {"type": budget_or_auto, "default": 64, "metavar": "NODES",
+                 "help": f"drafted nodes per round, or {AUTO}"},
+    "--budgets": {"type": budget, "nargs": "+", "metavar": "NODES", "help": "drafted nodes per round"},
+    "--split": {"type": one_of(*SPLITS), "default": "total", "metavar": "SPLIT",
+                "help": f"what the budget means for merged: {' or '.join(SPLITS)}"},
+    "--drafters": {"type": name, "nargs": "*", "default": [], "metavar": "NAME",
+                   "help": "drafters by name, in order, for the methods that take so many"},
+    "--concurrency": {"type": whole(1, limits.MOST_CONCURRENCY), "nargs": "+", "metavar": "N",
+                      "help": "requests at once, in shared passes; several numbers are measured one after another"},
+    "--prompts": {"type": name, "metavar": "SET", "help": "a shipped set by name, or a file of JSON lines"},
+    "--limit": {"type": whole(1, MOST_PROMPTS), "metavar": "N", "help": "use only the first so many prompts"},
+    "--temperature": {"type": number(limits.number, limits.COLDEST, limits.HOTTEST, True), "default": 0.0,
+                      "metavar": "T", "help": "0 is greedy"},
+    "--top-k": {"type": whole(0, LARGEST), "default": 0, "metavar": "K", "help": "0 cuts nothing"},
+    "--top-p": {"type": number(limits.top_p), "default": 1.0, "metavar": "P", "help": "1 cuts nothing"},
+    "--seed": {"type": whole(0, LARGEST), "default": 0, "metavar": "N", "help": "of the draws"},
+    "--max-tokens": {"type": whole(1, limits.MOST_TOKENS), "default": 256, "metavar": "N",
+                     "help": "where a text ends at the latest"},
+    "--repeats": {"type": whole(1, limits.MOST_REPEATS), "default": 3, "metavar": "N",
+                  "help": "how often each is measured"},
+})
+OLDER = MappingProxyType({"--drafters": "--heads", "--concurrency": "--together"})  # names that are read, not offered
+
+
+def add_flags(parser: ArgumentParser | _ArgumentGroup, *names: str, **changes: Any) -> None:
+    """Add flags of the table to a parser, or to a group of it, with these options in place of the table's."""
+    for flag in names:
+        options = {**FLAGS[flag], **changes}
+        action = parser.add_argument(flag, **options)
+        if flag in OLDER:
+            parser.add_argument(OLDER[flag], dest=action.dest, **{**options, "default": SUPPRESS, "help": SUPPRESS})
+
+
+def sampling_of(choice: Namespace) -> Sampling:
+    """The sampling that the flags of ``SAMPLING`` ask for."""
+    return Sampling(choice.temperature, choice.top_k, choice.top_p, choice.seed)
 
 
 def nodes_and_pace(budget: int | str) -> tuple[int, str]:
     """The budget and the pace of a request, from the value of --budget."""
     return (MOST_AUTO, AUTO) if isinstance(budget, str) else (budget, FIXED)
-
-
-def add_split(verb: Flags) -> None:
-    """Add --split."""
-    verb.add_argument("--split", type=values.one_of(*values.SPLITS), default="total", metavar="SPLIT",
-                      help=f"what the budget means for merged: {' or '.join(values.SPLITS)} (default: total)")
-
-
-def add_concurrency(verb: Flags, default: list[int] | None, what: str) -> None:
-    """Add --concurrency, and the same by its older name, --together."""
-    kind = values.whole(1, MOST_CONCURRENCY)
-    verb.add_argument("--concurrency", type=kind, nargs="+", default=default, metavar="N", help=what)
-    verb.add_argument("--together", type=kind, nargs="+", dest="concurrency", default=SUPPRESS, help=SUPPRESS)
-
-
-def add_drafters(verb: Flags, what: str = "drafters by name, in order") -> None:
-    """Add --drafters, or by its other name --heads."""
-    verb.add_argument("--drafters", "--heads", dest="drafters", type=values.name, nargs="*", default=[], metavar="NAME",
-                      help=what)
-
-
-def add_temperature(verb: Flags) -> None:
-    """Add --temperature."""
-    verb.add_argument("--temperature", type=values.number(COLDEST, HOTTEST, zero=True), default=0.0, metavar="T",
-                      help="0 is greedy (default)")
-
-
-def add_sampling(verb: Flags) -> None:
-    """Add --temperature, --top-k, --top-p and --seed."""
-    add_temperature(verb)
-    verb.add_argument("--top-k", type=values.whole(0, LARGEST), default=0, metavar="K", help="0 cuts nothing (default)")
-    add_top_p(verb)
-    add_seed(verb)
-
-
-def add_top_p(verb: Flags) -> None:
-    """Add --top-p."""
-    verb.add_argument("--top-p", type=values.top_p, default=1.0, metavar="P", help="1 cuts nothing (default)")
-
-
-def add_seed(verb: Flags) -> None:
-    """Add --seed."""
-    verb.add_argument("--seed", type=values.whole(0, LARGEST), default=0, metavar="N", help="of the draws (default: 0)")
-
-
-def add_max_tokens(verb: Flags, default: int) -> None:
-    """Add --max-tokens."""
-    verb.add_argument("--max-tokens", type=values.whole(1, MOST_TOKENS), default=default, metavar="N",
-                      help=f"where a text ends at the latest (default: {default})")
-
-
-def add_repeats(verb: Flags, default: int = 3) -> None:
-    """Add --repeats."""
-    verb.add_argument("--repeats", type=values.whole(1, MOST_REPEATS), default=default, metavar="N",
-                      help=f"how often each is measured (default: {default})")
-
-
-def add_out(verb: Flags, name: str, what: str, default: Path | None = None) -> None:
-    """Add a flag for a file to write."""
-    verb.add_argument(name, type=values.writable_file, default=default, metavar="FILE", help=what)
-
-
-def add_json(verb: Flags) -> None:
-    """Add --json."""
-    verb.add_argument("--json", action="store_true", help="print one JSON object as the last line")

@@ -13,23 +13,37 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
+from types import ModuleType
 from typing import NoReturn
 
 from engine.commands import VERBS
-from engine.commands.flags import NOT_DONE, Verb
 from engine.errors import CanopyError
 
-NOT_UNDERSTOOD, INTERRUPTED = 2, 130
+DONE, FAILED, NOT_UNDERSTOOD, INTERRUPTED = 0, 1, 2, 130
 NAME = "python -m engine"
-LONGEST_SAID = 2500  # characters of a sentence: two names of a rig have 2,048
+LONGEST_SENTENCE = 2500  # characters: two names of a rig have 2,048
 
 
 class UsageError(CanopyError):
     """The command line cannot be understood."""
 
 
+class HelpText(argparse.RawDescriptionHelpFormatter):
+    """The description as it is written, and behind the help of a flag its default."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        default = action.default
+        if default is None or default in (False, [], argparse.SUPPRESS):
+            return action.help
+        shown = " ".join(map(str, default)) if isinstance(default, list) else default
+        return f"{action.help} (default: {shown})"
+
+
 class CommandLine(argparse.ArgumentParser):
     """A parser that reports what is wrong in one sentence, and leaves it to the program to end the process."""
+
+    def __init__(self, prog: str, description: str | None, usage: str | None = None, epilog: str | None = None) -> None:
+        super().__init__(prog, usage, description, epilog, formatter_class=HelpText, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         """"argument --limit: is '0'; …" becomes "--limit is '0'; …"."""
@@ -41,36 +55,33 @@ class CommandLine(argparse.ArgumentParser):
         else:
             sentence = f"{flag.split('/')[0]}: {rest}"
         way_out = f"; see `{self.prog} --help`."
-        raise UsageError(_on_one_line(sentence, LONGEST_SAID - len(way_out) - 1) + way_out)
+        raise UsageError(_on_one_line(sentence, LONGEST_SENTENCE - len(way_out) - 1) + way_out)
+
+    def understand(self, words: Sequence[str]) -> argparse.Namespace:
+        """Parse the words; UsageError where they cannot be. ``--flag=--`` is refused first: argparse would take it for
+        a missing value and not check its type."""
+        bare = [word for word in words if word.startswith("--") and word.endswith("=--")]
+        if bare:
+            self.error(f"argument {bare[0].partition('=')[0]}: is '--'; it has to be a value")
+        return self.parse_args(words)
 
 
-def _on_one_line(sentence: str, longest: int = LONGEST_SAID) -> str:
+def _on_one_line(sentence: str, longest: int = LONGEST_SENTENCE) -> str:
     """The sentence on one line, cut to a length, since it may quote what was typed, newlines and megabytes included."""
     line = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in sentence)
     return line if len(line) <= longest else f"{line[:longest]}…"
 
 
-def understood(line: CommandLine, words: Sequence[str]) -> argparse.Namespace:
-    """Parse the words. ``--flag=--`` is refused first: argparse would take it for a missing value and not check its
-    type."""
-    bare = [word for word in words if word.startswith("--") and word.endswith("=--")]
-    if bare:
-        line.error(f"argument {bare[0].partition('=')[0]}: is '--'; it has to be a value")
-    return line.parse_args(words)
-
-
-def verb_named(name: str) -> Verb:
+def verb_named(name: str) -> ModuleType:
     """The verb of that name. Verbs load torch, so only this one is imported."""
-    verb: Verb = import_module(f"engine.commands.{name}").VERB
-    return verb
+    return import_module(f"engine.commands.{name}")
 
 
 def top_parser() -> CommandLine:
     """The parser of the verb's name, without any verb's flags."""
     lines = "\n".join(f"  {name:10}{what}" for name, what in VERBS.items())
-    top = CommandLine(prog=NAME, usage=f"{NAME} VERB [flags]", description="The engine from the command line.",
-                      epilog=f"verbs:\n{lines}\n\n`{NAME} VERB --help` shows a verb's flags.",
-                      formatter_class=argparse.RawDescriptionHelpFormatter)
+    top = CommandLine(NAME, "The engine from the command line.", usage=f"{NAME} VERB [flags]",
+                      epilog=f"verbs:\n{lines}\n\n`{NAME} VERB --help` shows a verb's flags.")
     top.add_argument("verb", metavar="VERB", choices=list(VERBS), help="what to do; see below")
     return top
 
@@ -78,9 +89,9 @@ def top_parser() -> CommandLine:
 def verb_parser(name: str) -> CommandLine:
     """The parser of a verb's flags."""
     verb = verb_named(name)
-    parser = CommandLine(prog=f"{NAME} {name}", description=verb.description, allow_abbrev=False,
-                       formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandLine(f"{NAME} {name}", verb.__doc__)
     verb.add(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     return parser
 
 
@@ -91,36 +102,31 @@ def main(words: Sequence[str] | None = None) -> int:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # for terminals whose encoding lacks τ
     try:
-        name = understood(top_parser(), words[:1]).verb
-        choice = understood(verb_parser(name), words[1:])
+        name = top_parser().understand(words[:1]).verb
+        choice = verb_parser(name).understand(words[1:])
         return run(verb_named(name), choice)
     except UsageError as error:
-        return _said(error, NOT_UNDERSTOOD)
+        return _fail(error, NOT_UNDERSTOOD)
     except CanopyError as error:
-        return _said(error, NOT_DONE)
+        return _fail(error)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python reports the closed pipe at its end
-        return NOT_DONE
+        return FAILED
     except OSError as error:
-        return _said(f"{error.filename or 'A file'} cannot be read or written: {error.strerror or error}.", NOT_DONE)
+        return _fail(f"{error.filename or 'A file'} cannot be read or written: {error.strerror or error}.")
     except KeyboardInterrupt as error:
-        return _said(str(error) or "Interrupted.", INTERRUPTED)
+        return _fail(str(error) or "Interrupted.", INTERRUPTED)
 
 
-def run(verb: Verb, choice: argparse.Namespace) -> int:
-    """Run a verb, print its result, and return its exit status."""
-    result = verb.run(choice)
-    if text := verb.summary(result):
-        print(text)
+def run(verb: ModuleType, choice: argparse.Namespace) -> int:
+    """Run a verb, print its outcome, and return its exit status."""
+    outcome = verb.run(choice)
+    print(outcome.text)
     if choice.json:
-        print(json.dumps(result))
-    return verb.status(result)
+        print(json.dumps(outcome.result))
+    return FAILED if outcome.failed else DONE
 
 
-def _said(sentence: object, status: int) -> int:
+def _fail(sentence: object, status: int = FAILED) -> int:
     print(_on_one_line(str(sentence)), file=sys.stderr)
     return status
-
-
-if __name__ == "__main__":
-    sys.exit(main())

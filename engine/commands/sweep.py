@@ -19,8 +19,8 @@ from threading import Event
 
 from tqdm import tqdm
 
-from engine.commands import flags, values
-from engine.commands.flags import DONE, NOT_DONE, Result, Verb
+from engine.commands import Outcome, aligned, flags
+from engine.commands.flags import SAMPLING, add_flags
 from engine.errors import FileError, RequestError
 from engine.lab.background import ConcurrentLaboratory
 from engine.lab.concurrency import predict, predicted_records, prediction_error, texts_measured
@@ -33,51 +33,44 @@ from engine.lab.sweeping import Crew, LocalCrew, SweepProgress, run_sweep
 from engine.machine.files import replace_file
 from engine.measure.instruments import laboratory
 from engine.measure.ray_workers import ray_crew
-from engine.records import Sampling
-from engine.requests.limits import TRIED_BUDGETS, TRIED_CONCURRENCY
+from engine.requests.limits import TRIED_BUDGETS
 
 MOST_WORKERS = 10_000
 DETAILS = ("domains", "histograms", "acceptance", "calibration", "predicted")  # too long for a line: for --report
 
 
-def add(verb: argparse.ArgumentParser) -> None:
+def add(parser: argparse.ArgumentParser) -> None:
     """The flags."""
-    what = verb.add_argument_group("what is measured")
-    flags.add_rig(what)
-    flags.add_dtype(what)
-    flags.add_methods(what, ("dflash", "ddtree", "joint"))
-    what.add_argument("--budgets", nargs="+", type=values.budget_words, default=[str(nodes) for nodes in TRIED_BUDGETS],
-                      metavar="NODES", help="drafted nodes per round; auto for as many as pay in each")
-    flags.add_concurrency(
-        what, [1], f"requests at once, as in {' '.join(map(str, TRIED_CONCURRENCY))} (default: 1)")
-    flags.add_split(what)
-    flags.add_drafters(what, "drafters by name, for the methods that take so many")
-    flags.add_sampling(what)
-    flags.add_prompts(what, "bench", None)
-    flags.add_repeats(what)
-    flags.add_max_tokens(what, 128)
-    how = verb.add_argument_group("how and where to")
-    flags.add_out(how, "--out", "the results file (default: results.sqlite)", Path("results.sqlite"))
+    what = parser.add_argument_group("what is measured")
+    add_flags(what, "--rig", "--dtype")
+    add_flags(what, "--methods", default=["dflash", "ddtree", "joint"])
+    add_flags(what, "--budgets", type=flags.budget_words, default=[str(nodes) for nodes in TRIED_BUDGETS],
+              help="drafted nodes per round; auto for as many as pay in each")
+    add_flags(what, "--concurrency", default=[1])
+    add_flags(what, "--split", "--drafters", *SAMPLING, "--limit", "--repeats")
+    add_flags(what, "--prompts", default="bench")
+    add_flags(what, "--max-tokens", default=128)
+    how = parser.add_argument_group("how and where to")
+    how.add_argument("--out", type=flags.writable_file, default=Path("results.sqlite"), metavar="FILE",
+                     help="the results file")
     how.add_argument("--resume", action="store_true", help="go on with the latest sweep of the file")
-    how.add_argument("--ray", type=values.text, metavar="ADDRESS", help="measure on a Ray cluster; 'local' starts one "
+    how.add_argument("--ray", type=flags.text, metavar="ADDRESS", help="measure on a Ray cluster; 'local' starts one "
                      "here")
-    how.add_argument("--workers", type=values.whole(1, MOST_WORKERS), metavar="N",
+    how.add_argument("--workers", type=flags.whole(1, MOST_WORKERS), metavar="N",
                      help="how many Ray workers (default: one a GPU, else one a host)")
     how.add_argument("--predict", action="store_true", help="then measure what a pass costs by rows and requests, "
                      "predict every cell from it, and say how far that lies from what was measured")
-    flags.add_out(how, "--csv", "write the table to this file")
-    flags.add_out(how, "--runs-csv", "write every run to this file")
-    flags.add_out(how, "--report", "write everything that the page draws to this file, as JSON")
-    flags.add_json(how)
-    verb.set_defaults(json=True)
+    for flag, content in (("--csv", "the table"), ("--runs-csv", "every run"),
+                          ("--report", "everything that the page draws, as JSON,")):
+        how.add_argument(flag, type=flags.writable_file, metavar="FILE", help=f"write {content} to this file")
+    parser.set_defaults(json=True)
 
 
 def plan_of(choice: argparse.Namespace) -> SweepPlan:
     """The plan of the sweep that a command line asks for."""
-    sampling = Sampling(choice.temperature, choice.top_k, choice.top_p, choice.seed)
     budgets, auto_budget = choose_budgets(" ".join(choice.budgets))
-    wanted = Choice(tuple(choice.methods), budgets, choice.split, tuple(choice.drafters), sampling, auto_budget,
-                    tuple(choice.concurrency))
+    wanted = Choice(tuple(choice.methods), budgets, choice.split, tuple(choice.drafters), flags.sampling_of(choice),
+                    auto_budget, tuple(choice.concurrency))
     return SweepPlan(prompt_set(choice.prompts, choice.limit), settings(wanted), choice.repeats, choice.max_tokens,
                      choice.seed, choice.rig, choice.dtype, choice.prompts)
 
@@ -94,11 +87,21 @@ def latest(path: Path) -> tuple[int, SweepPlan]:
 def crew_of(choice: argparse.Namespace, plan: SweepPlan) -> Crew:
     """The crew that measures: this process, or Ray's workers."""
     opened = partial(laboratory, plan.rig, plan.dtype)
-    if choice.ray is not None and choice.predict:
-        raise RequestError("--predict measures the cost of a pass in this process; leave --ray out.")
     if choice.ray is None:
         return LocalCrew(opened())
+    if choice.predict:
+        raise RequestError("--predict measures the cost of a pass in this process; leave --ray out.")
     return ray_crew(opened, choice.ray, choice.workers)
+
+
+def run(choice: argparse.Namespace) -> Outcome:
+    """Measure; parts of the report that are too long for a line are only in --report."""
+    try:
+        record = sweep(choice)
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(f"Stopped. What was measured is in {choice.out}; --resume goes on.") from error
+    result = {name: value for name, value in record.items() if name not in DETAILS}
+    return Outcome(result, table(record), failed=bool(record["failed"]))
 
 
 def sweep(choice: argparse.Namespace) -> Record:
@@ -164,35 +167,17 @@ def write(path: Path | None, text: str) -> None:
 def table(record: Record) -> str:
     """The rows as a table to read: medians over prompts, with the 95 % interval where there are enough prompts for one.
     Tokens/s are those of all requests at once, and of one of them."""
-    lines = [f"{'setting':36}{'tau':>7}{'tok/s':>9}{'95 %':>19}{'each':>9}{'speed-up':>10}{'same text':>11}"]
+    rows: list[list[object]] = [["setting", "tau", "tok/s", "95 %", "each", "speed-up", "same text"]]
     for row in record["rows"]:
         low, high = row["total_tokens_per_second_low"], row["total_tokens_per_second_high"]
-        bounds = "" if low is None else f"{low:.1f} to {high:.1f}"
-        faster = "–" if row["speedup"] is None else f"{row['speedup']:.2f} ×"
-        same = f"{row['same_text']}/{row['compared']}"
-        lines.append(f"{row['label']:36}{row['tau']:>7.2f}{row['total_tokens_per_second']:>9.1f}{bounds:>19}"
-                     f"{row['tokens_per_second']:>9.1f}{faster:>10}{same:>11}")
-    lines += [f"{failure['label']}: {failure['failure']}" for failure in record["failures"][:5]]
+        rows.append([row["label"], f"{row['tau']:.2f}", f"{row['total_tokens_per_second']:.1f}",
+                     None if low is None else f"{low:.1f} to {high:.1f}", f"{row['tokens_per_second']:.1f}",
+                     "–" if row["speedup"] is None else f"{row['speedup']:.2f} ×",
+                     f"{row['same_text']}/{row['compared']}"])
+    lines = [aligned(rows), *(f"{failure['label']}: {failure['failure']}" for failure in record["failures"][:5])]
     if best := record["recommended"]:
         lines += ["", f"Fastest here: {best['label']}, {best['total_tokens_per_second']:.1f} tokens/s. "
                   f"{best['speedup_withheld']}".rstrip(), best["command"]]
     lines += [record["prediction_error"]] if record.get("prediction_error") else []
     lines += [sentence for words in record["load"].values() for sentence in ("", *words)]
     return "\n".join(lines)
-
-
-def run(choice: argparse.Namespace) -> Result:
-    """Measure, and return what --json prints; parts too long for a line are only in --report."""
-    try:
-        record = sweep(choice)
-    except KeyboardInterrupt as error:
-        raise KeyboardInterrupt(f"Stopped. What was measured is in {choice.out}; --resume goes on.") from error
-    return {name: value for name, value in record.items() if name not in DETAILS}
-
-
-def status(result: Result) -> int:
-    """The exit status: 1 if a run failed."""
-    return NOT_DONE if result["failed"] else DONE
-
-
-VERB = Verb(__doc__, add, run, table, status)

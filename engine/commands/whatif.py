@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from typing import Any
 
-from engine.commands import flags, values
-from engine.commands.flags import Result, Verb, nothing_more
+from engine.commands import Outcome, aligned, flags
+from engine.commands.flags import SAMPLING, add_flags
+from engine.decoding.budget_policy import AUTO, FIXED
 from engine.errors import RequestError
 from engine.lab.whatif import Forecast, WhatIf
-from engine.measure.whatif import Alternatives, live_what_if, written
-from engine.records import PromptRequest, Sampling
+from engine.measure.whatif import text_of_run, what_if
+from engine.records import PromptRequest
 from engine.requests.limits import TRIED_BUDGETS
 from engine.requests.rig_names import AUTO_DTYPE
 from engine.serving.rig import Rig
@@ -23,43 +25,38 @@ from engine.trace import Trace, gather, load
 OWN_RUN = ("ddtree", 64)  # the method and budget that answer a prompt first; any method gives the same text
 
 
-def add(verb: argparse.ArgumentParser) -> None:
+def add(parser: argparse.ArgumentParser) -> None:
     """The flags."""
-    source = verb.add_mutually_exclusive_group(required=True)
-    source.add_argument("--trace", type=values.readable_file, metavar="FILE", help="a recorded run")
-    source.add_argument("--prompt", type=values.text, metavar="TEXT", help="or a prompt, which is answered first")
-    flags.add_rig(verb)
-    flags.add_dtype(verb, None, "the trace's own, else auto")
-    flags.add_budgets(verb, TRIED_BUDGETS)
-    flags.add_methods(verb, ())
-    flags.add_temperature(verb)
-    flags.add_seed(verb)
-    flags.add_max_tokens(verb, 256)
-    verb.add_argument("--without-cost", action="store_true", help="measure no cost curve and predict no speed")
-    flags.add_json(verb)
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--trace", type=flags.readable_file, metavar="FILE", help="a recorded run")
+    source.add_argument("--prompt", type=flags.text, metavar="TEXT", help="or a prompt, which is answered first")
+    add_flags(parser, "--rig")
+    add_flags(parser, "--dtype", default=None, help="as in other verbs (default: the trace's own, else auto)")
+    add_flags(parser, "--budgets", default=list(TRIED_BUDGETS))
+    add_flags(parser, "--methods", default=[], help="which to try (default: all)")
+    add_flags(parser, *SAMPLING, "--max-tokens")
+    parser.add_argument("--without-cost", action="store_true", help="measure no cost curve and predict no speed")
 
 
-def run(choice: argparse.Namespace) -> Result:
-    """Read or make the run, forecast, and return what --json prints."""
+def run(choice: argparse.Namespace) -> Outcome:
+    """Read or make the run, and forecast."""
     trace = load(choice.trace) if choice.trace else None
     rig = load_rig(choice.rig, choice.dtype or (trace.header.dtype if trace else AUTO_DTYPE))
-    text = written(trace or _answered(rig, choice))
+    text = text_of_run(trace or _answered(rig, choice))
     curve = None if choice.without_cost else rig.curve(text.context, text.request.sampling)
-    forecasts = live_what_if(rig, text, Alternatives(choice.budgets, choice.methods, curve))
-    print(table(forecasts))
-    return encoded(forecasts)
+    forecasts = what_if(rig, text, choice.budgets, choice.methods, curve)
+    return Outcome(encoded(forecasts), table(forecasts))
 
 
 def _answered(rig: Rig, choice: argparse.Namespace) -> Trace:
     method, budget = OWN_RUN
     if 1 not in rig.defaults:
         raise RequestError(f"{rig.name} has no drafter, so there is nothing to replay.")
-    sampling = Sampling(choice.temperature, seed=choice.seed)
     return gather(rig.run(PromptRequest(choice.prompt, method=method, budget=budget, max_tokens=choice.max_tokens,
-                               sampling=sampling)))
+                                         sampling=flags.sampling_of(choice))))
 
 
-def encoded(forecasts: WhatIf) -> Result:
+def encoded(forecasts: WhatIf) -> dict[str, Any]:
     """The record as plain values, with its derived figures."""
     return {**asdict(forecasts), "withheld": forecasts.withheld, "forecasts": [
         {**asdict(forecast), "tau": round(forecast.tau, 4), "tokens": forecast.tokens,
@@ -69,33 +66,23 @@ def encoded(forecasts: WhatIf) -> Result:
 
 def table(forecasts: WhatIf) -> str:
     """A table to read: a row per method, a column per budget, with τ and below it the predicted tokens/s."""
-    budgets = sorted({forecast.budget for forecast in forecasts.forecasts if forecast.pace == "fixed"})
-    lines = [f"{forecasts.tokens} tokens of text; τ (root included), and predicted tokens/s below it",
-             f"{'':16}" + "".join(f"{budget:>8}" for budget in budgets) + f"{'auto':>8}"]
+    budgets = sorted({forecast.budget for forecast in forecasts.forecasts if forecast.pace == FIXED})
+    rows: list[list[object]] = [["", *budgets, AUTO]]
     for method, split in dict.fromkeys((forecast.method, forecast.split) for forecast in forecasts.forecasts):
-        by_budget = {(row.budget if row.pace == "fixed" else -1): row for row in forecasts.of(method, split)}
-        cells = [by_budget.get(budget) for budget in [*budgets, -1]]
-        name = f"{method} {split}" if split == "each" else method
-        lines.append(f"{name:16}" + "".join(f"{_tau(cell):>8}" for cell in cells))
+        by_column: dict[object, Forecast] = {
+            AUTO if row.pace == AUTO else row.budget: row for row in forecasts.of(method, split)}
+        cells = [by_column.get(column) for column in (*budgets, AUTO)]
+        rows.append([f"{method} {split}" if split == "each" else method,
+                     *(f"{cell.tau:.2f}" if cell else None for cell in cells)])
         if forecasts.cost and not forecasts.withheld:
-            lines.append(f"{'':16}" + "".join(f"{_speed(cell):>8}" for cell in cells))
-    if forecasts.best:
-        lines.append(f"Fastest, predicted: {forecasts.best.method} {forecasts.best.split} at budget "
-                     f"{'auto' if forecasts.best.pace == 'auto' else forecasts.best.budget}.")
+            rows.append(["", *(f"{cell.predicted_tokens_per_second:.0f}" if cell else None for cell in cells)])
+    lines = [f"{forecasts.tokens} tokens of text; τ (root included), and predicted tokens/s below it", aligned(rows)]
+    if best := forecasts.best:
+        lines.append(f"Fastest, predicted: {best.method} {best.split} at budget "
+                     f"{AUTO if best.pace == AUTO else best.budget}.")
     if forecasts.withheld:
         lines.append(forecasts.withheld)
     if forecasts.departures:
         lines.append(f"The target would choose another token at {forecasts.departures} places "
                      f"({forecasts.dtype} rounding).")
     return "\n".join([*lines, f"Took {forecasts.seconds:.2f} s."])
-
-
-def _tau(forecast: Forecast | None) -> str:
-    return f"{forecast.tau:.2f}" if forecast else ""
-
-
-def _speed(forecast: Forecast | None) -> str:
-    return f"{forecast.predicted_tokens_per_second:.0f}" if forecast else ""
-
-
-VERB = Verb(__doc__, add, run, nothing_more)

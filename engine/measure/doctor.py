@@ -6,7 +6,7 @@ accepts; the texts carry the outputs of all the target's layers, so that a draft
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import permutations
@@ -41,14 +41,14 @@ TOKENS = 96  # of each answer
 ANCHORS = 160  # of all answers together: enough to tell an eighth more from noise
 ROUNDING = 0.05  # of a feature's size
 MOST_ORDERS = 6  # of taps: every order of three; of more taps only the first orders
+MOST_MASKS = 8  # of other special tokens that are tried as the mask token
 PLACES = 8  # positions at which the drafter is called as the loop calls it
 APART = 0.015  # in probability: rounding to bfloat16 gives 0.002, a wrong slot or context 0.04
 DTYPE_LOSS = 0.05
 CHECKS = 5  # how many checks run a drafter in another way than configured
 BASES = (1e4, 5e5, 1e6, 1e7)  # rotary bases of published models
 
-Ways = dict[str, tuple[Sequence[int], Manner | None]]
-
+Ways = dict[str, tuple[Sequence[int], Manner | None]]  # taps and a manner, the drafter's own where there is none
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,15 +85,21 @@ def examine(rig: Rig, answers: Sequence[ReferenceAnswer], other: Rig | None = No
     progress = progress or Progress()
     progress.expect(1 + (CHECKS + 1) * len(drafters))
     progress.begin("The target is examined.")
-    findings = [*target_findings(rig, answers)]
+    findings = [_features(rig, answers[0])] if rig.target.taps else []
+    findings += [_template(rig), _thinking(rig, answers)]
     for name, drafter in drafters.items():
-        findings += _drafter_findings(rig, (name, drafter), answers, progress)
-        findings += _dtype_finding(rig, other, name, answers)
+        progress.begin(f"The drafter {name} as it is configured.")
+        configured = chain_marks(drafter, answers, rig.target.taps)
+        findings += _other_ways(rig, name, drafter, answers, configured, progress)
+        findings += [_base_finding(rig, name, drafter, findings[-1]), _draft(rig, name, drafter, answers[0]),
+                     _vocabulary(rig, name, drafter), confidence_finding(name, configured),
+                     positions_finding(name, configured)]
+        findings += [_dtypes((rig, other), name, answers)] if other else []
     return findings
 
 
 def answer_of(rig: Rig, prompt: str) -> ReferenceAnswer:
-    """The target's own answer to a prompt as a answer."""
+    """The target's own answer to a prompt."""
     trace = gather(rig.run(PromptRequest(prompt, method="autoregressive", budget=0, max_tokens=TOKENS)))
     prompt_ids = trace.header.request.prompt_ids
     return reread(rig.target, [
@@ -102,107 +108,98 @@ def answer_of(rig: Rig, prompt: str) -> ReferenceAnswer:
 
 @torch.inference_mode()
 def reread(target: TorchTarget, token_ids: Sequence[int], start: int) -> ReferenceAnswer:
-    """Any text as a answer of this target: the target reads it again with every layer tapped."""
+    """Any text as an answer of this target, which reads it again with every layer tapped."""
     states: dict[int, Tensor] = {}
+
+    def keep(number: int) -> Callable[..., None]:
+        def hook(_module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
+            states[number] = (output if isinstance(output, Tensor) else output[0])[0]
+        return hook
+
     layers: list[nn.Module] = list(target.model.get_decoder().layers)
-    hooks = [layer.register_forward_hook(_keep(states, number)) for number, layer in enumerate(layers)]
+    hooks = [layer.register_forward_hook(keep(number)) for number, layer in enumerate(layers)]
     try:
         target.model(input_ids=torch.tensor([token_ids], device=target.device), use_cache=False)
     finally:
         for hook in hooks:
             hook.remove()
-    outputs = tuple(states[number] for number in range(len(layers)))
-    return ReferenceAnswer(np.asarray(token_ids, np.int32), outputs, start)
-
-
-def _keep(states: dict[int, Tensor], number: int) -> Callable[..., None]:
-    def hook(_module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
-        states[number] = (output if isinstance(output, Tensor) else output[0])[0]
-    return hook
-
-
-def stride(answers: Sequence[ReferenceAnswer]) -> int:
-    """The distance between anchors at which the answers together have about ``ANCHORS``."""
-    return max(1, sum(len(answer.token_ids) - answer.start for answer in answers) // ANCHORS)
+    return ReferenceAnswer(np.asarray(token_ids, np.int32), tuple(states[number] for number in range(len(layers))),
+                           start)
 
 
 def chain_marks(drafter: BlockDrafter, answers: Sequence[ReferenceAnswer], taps: Sequence[int],
-          manner: Manner | None = None) -> Marks:
-    """The marks of the drafter's chains with these taps, run in this manner (by default its own)."""
-    every = stride(answers)
-    chains, texts, beliefs = [], [], []
+                manner: Manner | None = None) -> Marks:
+    """The marks of the drafter's chains with these taps, run in this manner (by default its own), at about ``ANCHORS``
+    places of all answers together."""
+    every = max(1, sum(len(answer.token_ids) - answer.start for answer in answers) // ANCHORS)
+    chains, texts, confidences = [], [], []
     for answer in answers:
         read = answer.read(taps, every)
         for anchor, lattice in zip(read.anchors.tolist(), proposals(drafter, read, 1, manner), strict=True):
             following = np.full(lattice.depth, -1, np.int32)
             written = answer.token_ids[anchor + 1:anchor + 1 + lattice.depth]
             following[:len(written)] = written
-            tokens, logprobs = best_cells(lattice)
-            chains.append(tokens)
-            beliefs.append(np.exp(logprobs))
             texts.append(following)
-    return marks(np.stack(chains), np.stack(texts), np.stack(beliefs))
+            chains.append(best_cells(lattice)[0])
+            confidences.append(_confidence(lattice))
+    return marks(np.stack(chains), np.stack(texts), np.stack(confidences))
 
 
-def marks_by_way(drafter: BlockDrafter, answers: Sequence[ReferenceAnswer], ways: Mapping[str, tuple[
-        Sequence[int], Manner | None]]) -> dict[str, Marks]:
-    """The ``chain_marks`` of each way, which is taps and a manner, by its name."""
-    return {name: chain_marks(drafter, answers, taps, manner) for name, (taps, manner) in ways.items()}
+def _confidence(lattice: Lattice) -> Floats:
+    """The probability of each token of the most likely chain, (depth,) float32."""
+    return np.exp(best_cells(lattice)[1])
 
 
-def target_findings(rig: Rig, answers: Sequence[ReferenceAnswer]) -> list[DoctorFinding]:
-    """The findings on the target: whether its features are its layers' outputs, and its prompts as in its training."""
-    tapped = [_features_finding(rig, answers[0])] if rig.target.taps else []
-    return [*tapped, _template_finding(rig), _thinking_finding(rig, answers)]
+def _finding(check: str, drafter: str, status: str, seen: str, advice: str) -> DoctorFinding:
+    return DoctorFinding(check, drafter, status, seen, "" if status == FINE else advice)
 
 
 @torch.inference_mode()
-def _features_finding(rig: Rig, answer: ReferenceAnswer) -> DoctorFinding:
-    """The finding on the features that the target hands to drafters, compared with its layers' outputs."""
+def _features(rig: Rig, answer: ReferenceAnswer) -> DoctorFinding:
+    """Whether the features that the target hands to drafters are its layers' outputs."""
     try:
         features = rig.target.prefill(answer.token_ids.tolist(), 1, Sampling())[1].float()
     finally:
         rig.target.release()
     wanted = answer.read(rig.target.taps, 1).features.float()
     off = float((features - wanted).norm() / wanted.norm())
-    layers = ", ".join(map(str, rig.target.taps))
-    seen = f"The tapped features of layers {layers} are {off:.2%} off those layers' outputs."
-    if off <= ROUNDING:
-        return DoctorFinding("features", "", FINE, seen)
-    return DoctorFinding("features", "", WRONG, seen, "A tap is a layer's output before the final norm; state 0 of "
-                         "transformers is the embedding, so layer i is state i + 1.")
+    return _finding("features", "", FINE if off <= ROUNDING else WRONG,
+                    f"The tapped features of layers {', '.join(map(str, rig.target.taps))} are {off:.2%} off those "
+                    "layers' outputs.", "A tap is a layer's output before the final norm; state 0 of transformers is "
+                    "the embedding, so layer i is state i + 1.")
 
 
-def _template_finding(rig: Rig) -> DoctorFinding:
-    if rig.tokenizer.chat_template:
-        return DoctorFinding("chat template", "", FINE, "Prompts are laid in the tokenizer's chat template.")
-    return DoctorFinding("chat template", "", SUSPICIOUS, "The tokenizer has no chat template.",
-                         "A drafter trained on conversations needs them: add the model's template to the tokenizer.")
+def _template(rig: Rig) -> DoctorFinding:
+    """Whether prompts are laid out as in the target's training."""
+    known = bool(rig.tokenizer.chat_template)
+    return _finding("chat template", "", FINE if known else SUSPICIOUS,
+                    "Prompts are laid in the tokenizer's chat template." if known else
+                    "The tokenizer has no chat template.",
+                    "A drafter trained on conversations needs them: add the model's template to the tokenizer.")
 
 
-def _thinking_finding(rig: Rig, answers: Sequence[ReferenceAnswer]) -> DoctorFinding:
+def _thinking(rig: Rig, answers: Sequence[ReferenceAnswer]) -> DoctorFinding:
+    """Whether answers begin by thinking, which few drafters were trained on."""
     texts = [rig.tokenizer.decode(answer.token_ids[answer.start:].tolist()) for answer in answers]
     thinking = sum("<think>" in text and bool(text.split("<think>")[1].split("</think>")[0].strip()) for text in texts)
-    seen = f"{thinking} of {len(texts)} answers begin by thinking."
-    if not thinking:
-        return DoctorFinding("thinking", "", FINE, seen)
-    return DoctorFinding("thinking", "", SUSPICIOUS, seen, "Most published drafters were trained on answers without "
-                         "thinking: switch it off (enable_thinking) and compare.")
+    return _finding("thinking", "", SUSPICIOUS if thinking else FINE,
+                    f"{thinking} of {len(texts)} answers begin by thinking.", "Most published drafters were trained on "
+                    "answers without thinking: switch it off (enable_thinking) and compare.")
 
 
-def _drafter_findings(rig: Rig, named: tuple[str, BlockDrafter], answers: Sequence[ReferenceAnswer],
-                      progress: Progress) -> list[DoctorFinding]:
-    name, drafter = named
-    progress.begin(f"The drafter {name} as it is configured.")
-    whole = chain_marks(drafter, answers, rig.target.taps)
+def _other_ways(rig: Rig, name: str, drafter: BlockDrafter, answers: Sequence[ReferenceAnswer], configured: Marks,
+                progress: Progress) -> list[DoctorFinding]:
+    """Whether another way of running the drafter does better than its own; one finding for each of ``CHECKS``."""
+    taps, rotation = rig.target.taps, drafter.model.rotation
     tries: tuple[tuple[str, Ways, str], ...] = (
         ("taps", _other_taps(rig), "Take the taps from the checkpoint's config, as outputs of those layers; here "
          "{best} fares better."),
         ("mask token", _other_masks(rig, drafter), "Lay the block with the mask token of the checkpoint's config; here "
          "{best} fares better."),
-        ("slot 0", {"slot 0 is a mask": (rig.target.taps, _masked_root(drafter))},
+        ("slot 0", {"slot 0 is a mask": (taps, _masked_root(drafter))},
          "This drafter wants a mask in slot 0 and not the root's embedding; check its own code."),
-        ("slots", {"slots are read one off": (rig.target.taps, _shifted(drafter))},
+        ("slots", {"slots are read one off": (
+            taps, Manner(usual(drafter).lay, rotation, first_slot=1 - drafter.model.first_slot))},
          "This drafter's slots propose the tokens beside those that are read off them (draft_shift, "
          "sample_from_anchor); check its own code."),
         ("rope", _other_bases(rig, drafter),
@@ -210,12 +207,12 @@ def _drafter_findings(rig: Rig, named: tuple[str, BlockDrafter], answers: Sequen
     findings = []
     for check, ways, advice in tries:
         progress.begin(f"The drafter {name}: {check}.")
-        findings.append(ways_finding((check, name), whole, marks_by_way(drafter, answers, ways), advice))
+        others = {way: chain_marks(drafter, answers, *taps_and_manner) for way, taps_and_manner in ways.items()}
+        findings.append(ways_finding((check, name), configured, others, advice))
     options = drafter.model.config.dflash_config
-    findings[0] = against_config(findings[0], tuple(rig.target.taps), tuple(options["target_layer_ids"]))
+    findings[0] = against_config(findings[0], tuple(taps), tuple(options["target_layer_ids"]))
     findings[1] = against_config(findings[1], drafter.mask_id, options["mask_token_id"])
-    return [*findings, _base_finding(rig, name, drafter, findings[-1]), _draft_finding(rig, name, drafter, answers),
-            _vocabulary_finding(rig, name, drafter), confidence_finding(name, whole), positions_finding(name, whole)]
+    return findings
 
 
 def _other_taps(rig: Rig) -> Ways:
@@ -230,34 +227,40 @@ def _other_taps(rig: Rig) -> Ways:
 
 def _other_masks(rig: Rig, drafter: BlockDrafter) -> Ways:
     """The tokenizer's mask token and its other special tokens."""
+    def with_mask(mask_id: int) -> Manner:
+        def lay(roots: Tensor) -> Tensor:
+            tokens = usual(drafter).lay(roots)
+            tokens[:, 1:] = mask_id
+            return tokens
+        return Manner(lay, drafter.model.rotation)
+
     tokenizer, rows = rig.tokenizer, rig.target.embedding.weight.shape[0]
     ids = [tokenizer.mask_token_id, *tokenizer.all_special_ids, *tokenizer.added_tokens_decoder]
-    kept = [token for token in dict.fromkeys(ids) if token is not None and token != drafter.mask_id and token < rows]
-    return {f"token {token}": (rig.target.taps, _masked_with(drafter, token)) for token in kept[:8]}
-
-
-def _masked_with(drafter: BlockDrafter, mask_id: int) -> Manner:
-    def lay(roots: Tensor) -> Tensor:
-        tokens = torch.full((len(roots), drafter.block), mask_id, device=roots.device)
-        tokens[:, 0] = roots
-        return tokens
-    return Manner(lay, drafter.model.rotation)
+    others = [token for token in dict.fromkeys(ids) if token not in (None, drafter.mask_id) and token < rows]
+    return {f"token {token}": (rig.target.taps, with_mask(token)) for token in others[:MOST_MASKS]}
 
 
 def _masked_root(drafter: BlockDrafter) -> Manner:
+    """A mask token in slot 0 too."""
     return Manner(lambda roots: torch.full((len(roots), drafter.block), drafter.mask_id, device=roots.device),
                   drafter.model.rotation)
 
 
-def _shifted(drafter: BlockDrafter) -> Manner:
-    return Manner(usual(drafter).lay, drafter.model.rotation, first_slot=1 - drafter.model.first_slot)
-
-
 def _other_bases(rig: Rig, drafter: BlockDrafter) -> Ways:
     """The target's rotary base and the usual ones."""
+    def with_base(base: float) -> Manner:
+        config = deepcopy(drafter.model.config)
+        config.rope_parameters = {**(config.rope_parameters or {}), "rope_theta": base}
+        embedding = Qwen3RotaryEmbedding(config).to(drafter.device)
+
+        def rotation(positions: Tensor) -> tuple[Tensor, Tensor]:
+            cosines, sines = embedding(drafter.model.norm.weight, positions[None])
+            return cosines[0], sines[0]
+        return Manner(usual(drafter).lay, rotation)
+
     configured = _base(drafter.model.config)
     bases = [base for base in dict.fromkeys((_base(rig.target.config), *BASES)) if base and base != configured]
-    return {f"base {base:g}": (rig.target.taps, _turned_by(drafter, base)) for base in bases}
+    return {f"base {base:g}": (rig.target.taps, with_base(base)) for base in bases}
 
 
 def _base(config: object) -> float:
@@ -265,82 +268,59 @@ def _base(config: object) -> float:
     return float(parameters.get("rope_theta", 0.0))
 
 
-def _turned_by(drafter: BlockDrafter, base: float) -> Manner:
-    config = deepcopy(drafter.model.config)
-    config.rope_parameters = {**(config.rope_parameters or {}), "rope_theta": base}
-    embedding = Qwen3RotaryEmbedding(config).to(drafter.device)
-
-    def rotation(positions: Tensor) -> tuple[Tensor, Tensor]:
-        cosines, sines = embedding(drafter.model.norm.weight, positions[None])
-        return cosines[0], sines[0]
-    return Manner(usual(drafter).lay, rotation)
-
-
 def _base_finding(rig: Rig, name: str, drafter: BlockDrafter, tried: DoctorFinding) -> DoctorFinding:
-    """The finding on the rotary base: one unlike the target's is suspicious, unless the drafter does best with it."""
+    """Whether the rotary base is the target's: another is suspicious, unless the drafter does best with it."""
     base, target = _base(drafter.model.config), _base(rig.target.config)
-    seen = f"The drafter's rotary base is {base:g}, the target's {target:g}."
-    if base == target or tried.status == FINE:
-        return DoctorFinding("rope base", name, FINE, seen)
-    return DoctorFinding("rope base", name, SUSPICIOUS, seen, "Compare with the checkpoint's config.json.")
+    return _finding("rope base", name, FINE if base == target or tried.status == FINE else SUSPICIOUS,
+                    f"The drafter's rotary base is {base:g}, the target's {target:g}.",
+                    "Compare with the checkpoint's config.json.")
 
 
 @torch.inference_mode()
-def _draft_finding(rig: Rig, name: str, drafter: BlockDrafter, answers: Sequence[ReferenceAnswer]) -> DoctorFinding:
-    """The finding on the draft: whether the loop's drafter proposes what its model does with the root in slot 0."""
-    answer, every = answers[0], max(1, (len(answers[0].token_ids) - answers[0].start) // PLACES)
-    read = answer.read(rig.target.taps, every)
+def _draft(rig: Rig, name: str, drafter: BlockDrafter, answer: ReferenceAnswer) -> DoctorFinding:
+    """Whether the loop's drafter proposes what its model does with the root in slot 0."""
+    read = answer.read(rig.target.taps, max(1, (len(answer.token_ids) - answer.start) // PLACES))
     live, done = [], 0
     drafter.begin(len(answer.token_ids))
     for anchor in read.anchors.tolist():
         drafter.observe(answer.token_ids[done:anchor], read.features[done:anchor])
-        live.append(_sureness(drafter.draft(int(answer.token_ids[anchor]), 1)))
+        live.append(_confidence(drafter.draft(int(answer.token_ids[anchor]), 1)))
         done = anchor
     drafter.release()
 
     def apart(manner: Manner) -> float:
-        model = [_sureness(lattice) for lattice in proposals(drafter, read, 1, manner)]
+        model = [_confidence(lattice) for lattice in proposals(drafter, read, 1, manner)]
         return float(np.abs(np.stack(model) - np.stack(live)).mean())
     gap, masked = apart(usual(drafter)), apart(_masked_root(drafter))
     seen = f"Its top probabilities in the loop are {gap:.3f} off those of its model after the root's embedding."
-    if gap <= APART:
-        return DoctorFinding("draft", name, FINE, seen)
-    if masked <= APART:
+    if gap > APART >= masked:
         return DoctorFinding("slot 0", name, WRONG, f"{seen} With a mask token in slot 0 it is {masked:.3f}.",
                              "Put the committed root token into slot 0 of the block, not the mask token.")
-    return DoctorFinding("draft", name, WRONG, seen, "The drafter's loop and its model differ: check the positions, "
-                         "the context that it keeps, and that it drops the block's own keys each round.")
+    return _finding("draft", name, FINE if gap <= APART else WRONG, seen, "The drafter's loop and its model differ: "
+                    "check the positions, the context that it keeps, and that it drops the block's own keys each "
+                    "round.")
 
 
-def _sureness(lattice: Lattice) -> Floats:
-    """The probability of each token of the most likely chain, (depth,) float32."""
-    return np.exp(best_cells(lattice)[1])
-
-
-def _vocabulary_finding(rig: Rig, name: str, drafter: BlockDrafter) -> DoctorFinding:
+def _vocabulary(rig: Rig, name: str, drafter: BlockDrafter) -> DoctorFinding:
+    """Whether drafter, tokenizer and target have one vocabulary."""
     rows, known, configured = rig.target.embedding.weight.shape[0], len(rig.tokenizer), drafter.model.config.vocab_size
-    seen = (f"The tokenizer knows {known} tokens, the target has {rows} rows, the drafter's config says {configured}; "
-            f"its mask token is {drafter.mask_id}.")
-    if known > rows or configured != rows or not 0 <= drafter.mask_id < rows:
-        return DoctorFinding("vocabulary", name, WRONG, seen, "Drafter, tokenizer and target are not of one family: "
-                             "fetch the three that belong together.")
-    return DoctorFinding("vocabulary", name, FINE, seen)
+    fits = known <= rows == configured and 0 <= drafter.mask_id < rows
+    return _finding("vocabulary", name, FINE if fits else WRONG,
+                    f"The tokenizer knows {known} tokens, the target has {rows} rows, the drafter's config says "
+                    f"{configured}; its mask token is {drafter.mask_id}.",
+                    "Drafter, tokenizer and target are not of one family: fetch the three that belong together.")
 
 
-def _dtype_finding(rig: Rig, other: Rig | None, name: str, answers: Sequence[ReferenceAnswer]) -> list[DoctorFinding]:
-    """The finding on the dtype: the drafter in both dtypes on the same text; none without another rig."""
-    if other is None:
-        return []
-    by_dtype: dict[str, Marks] = {}
-    for one in (rig, other):
-        drafter = one.drafters[name]
-        again = [reread(one.target, text.token_ids.tolist(), text.start) for text in answers]
+def _dtypes(rigs: tuple[Rig, Rig], name: str, answers: Sequence[ReferenceAnswer]) -> DoctorFinding:
+    """Whether the drafter loses acceptance by rounding: in both dtypes on the same text."""
+    figures: dict[str, float] = {}
+    for rig in rigs:
+        drafter = rig.drafters[name]
         assert isinstance(drafter, BlockDrafter)
-        by_dtype[one.target.dtype] = chain_marks(drafter, again, one.target.taps)
-    figures = {dtype: mark.accepted for dtype, mark in by_dtype.items()}
-    listed = ", ".join(f"{value:.2f} in {dtype}" for dtype, value in figures.items())
-    seen = f"Accepted draft tokens per round: {listed}."
+        again = [reread(rig.target, answer.token_ids.tolist(), answer.start) for answer in answers]
+        figures[rig.target.dtype] = chain_marks(drafter, again, rig.target.taps).accepted
     lost = 1 - min(figures.values()) / max(*figures.values(), 1e-9)
-    if lost <= DTYPE_LOSS:
-        return [DoctorFinding("dtype", name, FINE, seen)]
-    return [DoctorFinding("dtype", name, SUSPICIOUS, seen, "Rounding costs acceptance: run it in the better one.")]
+    listed = ", ".join(f"{value:.2f} in {dtype}" for dtype, value in figures.items())
+    return _finding("dtype", name, FINE if lost <= DTYPE_LOSS else SUSPICIOUS,
+                    f"Accepted draft tokens per round: {listed}.",
+                    "Rounding costs acceptance: run it in the better one.")

@@ -24,7 +24,7 @@ from engine.lab.sweeping import Progress
 from engine.lab.whatif import WhatIf
 from engine.machine.threads import OtherWork
 from engine.measure.doctor import diagnose
-from engine.measure.whatif import Alternatives, live_what_if, written
+from engine.measure.whatif import text_of_run, what_if
 from engine.records import PromptRequest, Round
 from engine.serving.chat import TokenTexts
 from engine.serving.precision import DTYPES
@@ -111,14 +111,14 @@ class LiveInstruments:
         return self._twin
 
     def concurrent_cost(self, trace: Trace, requests: int) -> CostCurve:
-        return self.source.curve(written(trace).context, trace.header.request.sampling, requests)
+        return self.source.curve(text_of_run(trace).context, trace.header.request.sampling, requests)
 
     def known_cost(self, trace: Trace, measuring: bool = False) -> CostCurve | None:
-        context, sampling = written(trace).context, trace.header.request.sampling
+        context, sampling = text_of_run(trace).context, trace.header.request.sampling
         return self.source.quick_curve(context, sampling) if measuring else self.source.costs.known(context)
 
     def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
-        return live_what_if(self.source, written(trace), Alternatives(curve=self.concurrent_cost(trace, 1)), progress)
+        return what_if(self.source, text_of_run(trace), curve=self.concurrent_cost(trace, 1), progress=progress)
 
     def doctor(self, progress: Progress) -> Sequence[DoctorFinding]:
         """Only the command line compares dtypes, which needs the rig loaded a second time."""

@@ -22,10 +22,6 @@ from engine.models.target import TorchTarget
 from engine.records import STAGES, Request
 
 
-def nothing() -> None:
-    """Wait for a CPU, whose calls return when their work is done."""
-
-
 @dataclass
 class HeapTree:
     """A tree as lists: the token, parent (0 is the root) and depth of each drafted node."""
@@ -54,116 +50,98 @@ def heap_tree(logprobs: Tensor, budget: int) -> HeapTree:
     return tree
 
 
-@dataclass
-class PlainState:
-    """The loop's state: the caches of target and drafter, the root, and the features that the drafter has not read."""
-
-    cache: DynamicCache
-    context: Tensor
-    root: int
-    length: int
-    features: Tensor
-
-
 class PlainLoop:
-    """Greedy DDTree rounds; each yields the tokens it commits, the root first."""
+    """The greedy DDTree rounds of one request, whose prompt is read at once."""
 
-    def __init__(self, target: TorchTarget, drafter: BlockDrafter) -> None:
-        self.target, self.drafter = target, drafter
+    @torch.inference_mode()
+    def __init__(self, target: TorchTarget, drafter: BlockDrafter, request: Request) -> None:
+        self.target, self.drafter, self.request = target, drafter, request
         self.seconds = dict.fromkeys(STAGES, 0.0)
-        self.wait = torch.cuda.synchronize if target.device.type == "cuda" else nothing
         self._since = 0.0
-
-    def _lap(self, stage: str) -> None:
-        """End a stage's time, once the device has finished too."""
-        self.wait()
-        now = perf_counter()
-        self.seconds[stage] += now - self._since
-        self._since = now
-
-    @torch.inference_mode()
-    def open(self, request: Request) -> PlainState:
-        """Read the prompt."""
-        model = self.target.model
-        prompt = torch.tensor([request.prompt_ids], device=model.device)
-        cache = DynamicCache(config=model.config)
-        output = model(input_ids=prompt, past_key_values=cache, use_cache=True, output_hidden_states=True,
-                       logits_to_keep=1)
-        return PlainState(cache, torch.empty(0), int(output.logits[0, -1].argmax()), prompt.shape[1],
-                          self._features(output.hidden_states, slice(None)))
+        self.cache = DynamicCache(config=target.model.config)
+        prompt = torch.tensor([request.prompt_ids], device=target.device)
+        output = target.model(input_ids=prompt, past_key_values=self.cache, use_cache=True, output_hidden_states=True,
+                              logits_to_keep=1)
+        self.root, self.length = int(output.logits[0, -1].argmax()), prompt.shape[1]
+        self.context = torch.empty(0)  # the drafter's, of the features that it has read
+        self.features = self._features(output.hidden_states, slice(None))  # that it has not
 
     @torch.inference_mode()
-    def rounds(self, request: Request, state: PlainState) -> Iterator[list[int]]:
-        """The rounds of a greedy request, up to its first stop token or max_tokens."""
-        left = request.max_tokens
-        while left > 0 and state.root not in request.stop_ids:
-            tokens = self._round(state, request.budget)[:left]
-            ends = [place for place, token in enumerate(tokens) if token in request.stop_ids]
+    def rounds(self) -> Iterator[list[int]]:
+        """The tokens that each round commits, the root first, up to the first stop token or max_tokens."""
+        left, stops = self.request.max_tokens, self.request.stop_ids
+        while left > 0 and self.root not in stops:
+            tokens = self._round()[:left]
+            ends = [place for place, token in enumerate(tokens) if token in stops]
             yield tokens[:ends[0]] if ends else tokens
             if ends:
                 return
             left -= len(tokens)
 
+    def _lap(self, stage: str) -> None:
+        """End a stage's time, once the device has finished too."""
+        if self.target.device.type == "cuda":
+            torch.cuda.synchronize()
+        now = perf_counter()
+        self.seconds[stage] += now - self._since
+        self._since = now
+
     def _features(self, states: tuple[Tensor, ...], rows: slice | Tensor) -> Tensor:
         return torch.cat([states[layer + 1][0, rows] for layer in self.target.taps], -1)
 
-    def _draft(self, state: PlainState) -> Tensor:
-        drafter, model = self.drafter, self.drafter.model
-        seen = state.context.shape[-2] if state.context.numel() else 0
-        device = drafter.device
-        fresh = model.context(state.features[None], model.rotation(torch.arange(seen, state.length, device=device)))
-        state.context = torch.cat([state.context, fresh], -2) if seen else fresh
+    def _draft(self) -> Tensor:
+        """Log probabilities (depth, vocabulary), on the host."""
+        drafter, model, device = self.drafter, self.drafter.model, self.drafter.device
+        seen = self.context.shape[-2] if self.context.numel() else 0
+        fresh = model.context(self.features[None], model.rotation(torch.arange(seen, self.length, device=device)))
+        self.context = torch.cat([self.context, fresh], -2) if seen else fresh
         tokens = torch.full((1, drafter.block), drafter.mask_id, device=device)
-        tokens[0, 0] = state.root
-        positions = torch.arange(state.length, state.length + drafter.block, device=device)
-        places = torch.arange(state.length + drafter.block, device=device)
-        hidden = model(drafter.embedded(tokens), model.rotation(positions), state.context, None, (positions, places))
+        tokens[0, 0] = self.root
+        places = torch.arange(self.length + drafter.block, device=device)
+        positions = places[self.length:]
+        hidden = model(drafter.embedded(tokens), model.rotation(positions), self.context, None, (positions, places))
         logprobs: Tensor = drafter.logits(model.norm(model.proposing(hidden[0]))).float().log_softmax(-1).cpu()
         return logprobs
 
-    def _round(self, state: PlainState, budget: int) -> list[int]:
+    def _round(self) -> list[int]:
         self._since = perf_counter()
-        logprobs = self._draft(state)
+        logprobs = self._draft()
         self._lap("draft")
-        tree = heap_tree(logprobs, budget)
+        tree = heap_tree(logprobs, self.request.budget)
         self._lap("build")
-        tokens, parents = [state.root, *tree.tokens], [0, *tree.parents]
+        tokens, parents = [self.root, *tree.tokens], [0, *tree.parents]
         size = len(tokens)
-        seen = torch.zeros(size, size, dtype=torch.bool)
-        seen[0, 0] = True
+        seen = torch.eye(size, dtype=torch.bool)
         for row in range(1, size):
-            seen[row] = seen[parents[row]]
-            seen[row, row] = True
+            seen[row] |= seen[parents[row]]
         dtype, device = self.target.model.dtype, self.target.device
-        mask = torch.zeros(1, 1, size, state.length + size, dtype=dtype)
-        mask[0, 0, :, state.length:].masked_fill_(~seen, torch.finfo(dtype).min)
+        mask = torch.zeros(1, 1, size, self.length + size, dtype=dtype)
+        mask[0, 0, :, self.length:].masked_fill_(~seen, torch.finfo(dtype).min)
         self._lap("pack")
         output = self.target.model(
             input_ids=torch.tensor([tokens], device=device), position_ids=torch.tensor([[
-                state.length + depth for depth in (0, *tree.depths)]], device=device),
-            attention_mask=mask.to(device), past_key_values=state.cache, use_cache=True, output_hidden_states=True)
+                self.length + depth for depth in (0, *tree.depths)]], device=device),
+            attention_mask=mask.to(device), past_key_values=self.cache, use_cache=True, output_hidden_states=True)
         self._lap("verify")
         choices = output.logits[0].argmax(-1).tolist()
-        keep = self._walk(tokens, parents, choices)
+        keep = walk(tokens, parents, choices)
         self._lap("accept")
-        self._compact(state, keep)
-        state.features = self._features(output.hidden_states, torch.tensor(keep, device=device))
-        state.length += len(keep)
-        state.root = choices[keep[-1]]
+        rows = torch.cat([torch.arange(self.length), torch.tensor(keep) + self.length]).to(device)
+        for layer in self.cache.layers:
+            layer.keys, layer.values = layer.keys.index_select(-2, rows), layer.values.index_select(-2, rows)
+        self.features = self._features(output.hidden_states, torch.tensor(keep, device=device))
+        self.length += len(keep)
+        self.root = choices[keep[-1]]
         self._lap("keep")
         return [tokens[node] for node in keep]
 
-    def _walk(self, tokens: list[int], parents: list[int], choices: list[int]) -> list[int]:
-        children: list[dict[int, int]] = [{} for _ in tokens]
-        for node in range(1, len(tokens)):
-            children[parents[node]][tokens[node]] = node
-        keep = [0]
-        while choices[keep[-1]] in children[keep[-1]]:
-            keep.append(children[keep[-1]][choices[keep[-1]]])
-        return keep
 
-    def _compact(self, state: PlainState, keep: list[int]) -> None:
-        rows = torch.cat([torch.arange(state.length), torch.tensor(keep) + state.length]).to(self.target.device)
-        for layer in state.cache.layers:
-            layer.keys = layer.keys.index_select(-2, rows)
-            layer.values = layer.values.index_select(-2, rows)
+def walk(tokens: list[int], parents: list[int], choices: list[int]) -> list[int]:
+    """The nodes from the root along the target's choices, as far as the tree has them."""
+    children: list[dict[int, int]] = [{} for _ in tokens]
+    for node in range(1, len(tokens)):
+        children[parents[node]][tokens[node]] = node
+    keep = [0]
+    while choices[keep[-1]] in children[keep[-1]]:
+        keep.append(children[keep[-1]][choices[keep[-1]]])
+    return keep

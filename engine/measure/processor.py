@@ -126,7 +126,7 @@ class Probes:
 
 
 @in_inference_mode
-def measured_beside(target: TorchTarget, dtype: str, context: int, rows: Sequence[int], seconds: float) -> tuple[
+def measure_processor(target: TorchTarget, dtype: str, context: int, rows: Sequence[int], seconds: float) -> tuple[
         Processor, tuple[float, ...]]:
     """The processor's figures, and the milliseconds of the target's own passes over so many rows after a text of
     ``context`` tokens: lower quartiles of turns in shuffled order, taken for about so many ``seconds``, so that other

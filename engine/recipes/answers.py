@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerBase, Qwen3ForCausalLM
 
-from engine.recipes.batches import Batch, Conversation, RowShape, fresh, packed
+from engine.recipes.batches import Batch, Conversation, RowShape, draw_conversations, pack_rows
 from engine.recipes.corpus.mixture import Shares
 
 TOGETHER = 8  # batches whose items are answered together: a pass over many rows costs little more than one over few
@@ -36,18 +36,18 @@ class OwnAnswers:
         group, place = step // (TOGETHER * READINGS), step % TOGETHER
         if group != self._group:
             self._pools, self._group = self._answered(group), group
-        return packed(self._pools[place], self.shape)
+        return pack_rows(self._pools[place], self.shape)
 
     def _answered(self, group: int) -> list[list[Conversation]]:
-        pools = [fresh(self.shares, self.tokenizer, self.shape, f"{self.seed}-{group}-{place}")
+        pools = [draw_conversations(self.shares, self.tokenizer, self.shape, f"{self.seed}-{group}-{place}")
                  for place in range(TOGETHER)]
-        answers = iter(answered(self.target, self.tokenizer, [talk for pool in pools for talk in pool],
+        answers = iter(answer_greedily(self.target, self.tokenizer, [talk for pool in pools for talk in pool],
                                 self.shape.length))
         return [[talk for talk in (next(answers) for _ in pool) if talk] for pool in pools]
 
 
 @torch.no_grad()
-def answered(target: Any, tokenizer: PreTrainedTokenizerBase, talks: Sequence[Conversation],
+def answer_greedily(target: Any, tokenizer: PreTrainedTokenizerBase, talks: Sequence[Conversation],
              longest: int) -> list[Conversation | None]:
     """Each conversation with the target's greedy answer; None where it does not end within ``longest`` tokens."""
     width = max(len(talk.prompt) for talk in talks)

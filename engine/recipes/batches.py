@@ -60,10 +60,11 @@ def conversation(item: Item, tokenizer: PreTrainedTokenizerBase) -> Conversation
 
 def make_batch(shares: Shares, tokenizer: PreTrainedTokenizerBase, shape: RowShape, seed: str) -> Batch:
     """A batch of fresh training items."""
-    return packed(fresh(shares, tokenizer, shape, seed), shape)
+    return pack_rows(draw_conversations(shares, tokenizer, shape, seed), shape)
 
 
-def fresh(shares: Shares, tokenizer: PreTrainedTokenizerBase, shape: RowShape, seed: str) -> list[Conversation]:
+def draw_conversations(shares: Shares, tokenizer: PreTrainedTokenizerBase, shape: RowShape,
+                       seed: str) -> list[Conversation]:
     """Training items that together fill a batch, none longer than a row."""
     wanted, drawn = shape.rows * shape.length, 0
     pool: list[Conversation] = []
@@ -77,7 +78,7 @@ def fresh(shares: Shares, tokenizer: PreTrainedTokenizerBase, shape: RowShape, s
     return pool
 
 
-def packed(pool: Sequence[Conversation], shape: RowShape) -> Batch:
+def pack_rows(pool: Sequence[Conversation], shape: RowShape) -> Batch:
     """Pack conversations into rows, first fit, longest first; those that find no room are left out."""
     tokens = np.zeros((shape.rows, shape.length), np.int64)
     weights = np.zeros((shape.rows, shape.length), np.float32)

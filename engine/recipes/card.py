@@ -18,6 +18,7 @@ import numpy as np
 
 from engine.recipes.corpus.mixture import MAKERS, unseen_items
 from engine.recipes.evaluate import REWORDED
+from engine.recipes.training import read_facts
 from engine.requests.prompts import read_prompts
 from engine.serving.rigs import load_rig
 
@@ -31,18 +32,12 @@ def familiar_nats(rig_name: str) -> float:
     return float(np.quantile(surprises, FAMILIAR))
 
 
-def facts(folder: Path) -> dict[str, Any]:
-    """The facts that a training run has written about itself."""
-    record: dict[str, Any] = json.loads((folder / "training.json").read_text(encoding="utf8"))
-    return record
-
-
 def training_table(rig: Path) -> str:
     """The table of models, one row each."""
     rows = ["| model | parameters | tokens seen | domains (share of items) | minutes | last loss (nats) |",
             "|---|---|---|---|---|---|"]
     for name in ("target", "math", "code", "all", "all2", "small"):
-        fact = facts(rig / name)
+        fact = read_facts(rig / name)
         shares = share_list(fact["shares"])
         if "finish_shares" in fact:
             shares += f"; at last {share_list(fact['finish_shares'])}"
@@ -139,7 +134,7 @@ def main() -> None:
     output = choice.scores.read_text(encoding="utf8") if choice.scores else evaluated("--domains", *MAKERS)
     scores = last_line(output)
     reworded = last_line(evaluated("--reworded", "--domains", "math", "code", "explain"))
-    target = facts(folder / "target")
+    target = read_facts(folder / "target")
     (folder / "README.md").write_text(CARD.format(
         good_at=card["good_at"], training=training_table(folder),
         scores=score_table(scores), reworded=score_table(reworded), worded=len(read_prompts(REWORDED)),

@@ -15,9 +15,8 @@ its anchor, and itself. The loss of slot i counts exp(−(i − 1)/fall).
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -34,7 +33,7 @@ from engine.drafters.dflash.model import DFlashModel
 from engine.recipes.answers import OwnAnswers
 from engine.recipes.batches import Batch, Blocks, BlockShape, RowShape, block_mask, lay_blocks, make_batch
 from engine.recipes.corpus.mixture import DRAFTER_FINISH_SHARES, DRAFTER_OWN_SHARES, DRAFTER_SHARES, Shares
-from engine.recipes.training import Run, Schedule, fast_dtype, fast_products, optimizers, train, write_facts
+from engine.recipes.training import Run, Schedule, fast_dtype, fast_products, optimizers, read_facts, train, write_facts
 
 TAPS = (1, 4, 6)
 BLOCK = BlockShape()
@@ -155,12 +154,12 @@ class Trainee(nn.Module):
     def forward(self, features: Tensor, blocks: Blocks) -> Tensor:
         """The weighted mean cross entropy over all blocks, in nats, () float32, with that of a selector beside it;
         features (rows, length, taps × hidden size)."""
-        states, selector = self.denoised(features, blocks), self.drafter.candidate_selector
+        states, selector = self.denoise(features, blocks), self.drafter.candidate_selector
         logits = nn.functional.linear(states, self.embedding)
         loss = guess_loss(logits, blocks.labels, blocks.weights)
         return loss if selector is None else loss + transition_loss(selector, logits, states, blocks)
 
-    def denoised(self, features: Tensor, blocks: Blocks) -> Tensor:
+    def denoise(self, features: Tensor, blocks: Blocks) -> Tensor:
         """Normed hidden states of all masked slots, (rows × m × (slots − 1), hidden size)."""
         place = features.device
         roots, anchors = torch.from_numpy(blocks.roots).to(place), torch.from_numpy(blocks.anchors).to(place)
@@ -236,14 +235,9 @@ def export_drafter(run: Run[DFlashModel], recipe: DrafterRecipe, out: Path, loss
     run.model.config.save_pretrained(out)
     weights = {name: value.to(torch.bfloat16).contiguous() for name, value in run.model.state_dict().items()}
     save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
-    facts: dict[str, Any] = {
-        "recipe": asdict(recipe), "parameters": sum(value.numel() for value in run.model.parameters()),
-        "tokens_seen": run.step * recipe.tokens_per_step,
-        "blocks_seen": run.step * recipe.shape.rows * recipe.anchors, "training_seconds": round(run.seconds),
-        "final_loss_nats": round(loss, 4), "shares": dict(DRAFTER_SHARES[recipe.drafter])}
-    if recipe.finish_tokens:
-        facts["finish_shares"] = dict(recipe.finish_shares)
-    write_facts(out, facts, before)
+    finish = {"finish_shares": dict(recipe.finish_shares)} if recipe.finish_tokens else {}
+    write_facts(out, run, recipe, loss, before, blocks_seen=run.step * recipe.shape.rows * recipe.anchors,
+                shares=dict(DRAFTER_SHARES[recipe.drafter]), **finish)
 
 
 def main() -> None:
@@ -271,7 +265,7 @@ def main() -> None:
     finish = usual if choice.finish_tokens is None else choice.finish_tokens
     model, before = DFlashModel(drafter_config(target.config, tokenizer.mask_token_id, choice.layout)), None
     if choice.go_on:
-        before = json.loads((out / "training.json").read_text())
+        before = read_facts(out)
         recipe = DrafterRecipe(drafter=choice.drafter, tokens=0, finish_tokens=finish, answers="target",
                                layout=choice.layout)
         model.load_state_dict(load_file(out / "model.safetensors"))

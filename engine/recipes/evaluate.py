@@ -18,7 +18,6 @@ from types import MappingProxyType
 import numpy as np
 from tqdm import tqdm
 
-from engine.decoding.loop import decode
 from engine.errors import CanopyError
 from engine.recipes.confined import runs_to_its_end
 from engine.recipes.corpus.items import Item
@@ -78,9 +77,9 @@ WRITTEN = tuple(domain for domain, check in CHECKS.items() if check is function_
 def answer(rig: Rig, item: Item, setting: Drafting, choice: argparse.Namespace) -> list[Round]:
     """Answer one item, and return the rounds."""
     ask = PromptRequest(item.prompt, method=setting.method, budget=choice.budget, max_tokens=choice.max_tokens,
-              split=setting.split, drafters=setting.drafters)
-    drafters = rig.drafters_for(ask.method, ask.drafters)
-    return list(decode(rig.request(ask), rig.target, list(drafters.values())))
+                        split=setting.split, drafters=setting.drafters)
+    with rig.in_turns([ask]) as (rounds,):
+        return list(rounds)
 
 
 def routed_drafters(rounds: Sequence[Round]) -> list[int]:

@@ -20,7 +20,7 @@ def write(path: Path, items: Sequence[Item]) -> None:
     path.write_text("\n".join(rows) + "\n", encoding="utf8")
 
 
-def interleaved(domains: Sequence[str], count: int, seed: str) -> list[Item]:
+def interleave(domains: Sequence[str], count: int, seed: str) -> list[Item]:
     """Items of the domains in turn, so that the first lines of the file, however many, are a fair sample."""
     return [item for together in zip(*(unseen_items(domain, count, seed) for domain in domains), strict=True)
             for item in together]
@@ -33,8 +33,8 @@ def main() -> None:
     out = parser.parse_args().out
     for domain in MAKERS:
         write(out / f"{domain}.jsonl", unseen_items(domain, 32, "prompts"))
-    write(out / "bench.jsonl", interleaved(("math", "code"), 16, "bench"))
-    write(out / "check.jsonl", interleaved(list(MAKERS), 50, "check"))
+    write(out / "bench.jsonl", interleave(("math", "code"), 16, "bench"))
+    write(out / "check.jsonl", interleave(list(MAKERS), 50, "check"))
 
 
 if __name__ == "__main__":

@@ -13,9 +13,8 @@ exported weights at a rate that the drafters, which were trained on the first on
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -26,7 +25,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, Qwen3Config, Qw
 
 from engine.recipes.batches import RowShape, make_batch
 from engine.recipes.corpus.mixture import FINISH_SHARES, TARGET_SHARES, Shares
-from engine.recipes.training import Run, Schedule, fast_products, optimizers, train, write_facts
+from engine.recipes.training import Run, Schedule, fast_products, optimizers, read_facts, train, write_facts
 
 CONTEXT = 1024
 SHARED: Mapping[str, Any] = MappingProxyType({
@@ -111,14 +110,9 @@ def export(run: Run[Qwen3ForCausalLM], recipe: Recipe, out: Path, loss: float,
            before: dict[str, Any] | None = None) -> None:
     """The weights in bfloat16 safetensors shards, and what the model card needs to know; ``before`` is what it was told
     of the weights that the run began with."""
-    model = run.model.to(torch.bfloat16)
-    model.save_pretrained(out, max_shard_size="14MB")
-    facts: dict[str, Any] = {
-        "recipe": asdict(recipe), "parameters": sum(value.numel() for value in model.parameters()),
-        "tokens_seen": run.step * recipe.tokens_per_step, "training_seconds": round(run.seconds),
-        "final_loss_nats": round(loss, 4), "torch": torch.__version__, "shares": dict(TARGET_SHARES),
-        "finish_shares": dict(FINISH_SHARES)}
-    write_facts(out, facts, before)
+    run.model.to(torch.bfloat16).save_pretrained(out, max_shard_size="14MB")
+    write_facts(out, run, recipe, loss, before, torch=torch.__version__, shares=dict(TARGET_SHARES),
+                finish_shares=dict(FINISH_SHARES))
 
 
 def main() -> None:
@@ -141,7 +135,7 @@ def main() -> None:
         name: value for name, value in given.items() if value is not None})
     config, before = (small_config if choice.small else target_config)(tokenizer), None
     if choice.go_on:
-        before = json.loads((choice.out / "training.json").read_text())
+        before = read_facts(choice.out)
         model = Qwen3ForCausalLM.from_pretrained(choice.out, config=config, dtype=torch.float32)
     else:
         model = Qwen3ForCausalLM(config)

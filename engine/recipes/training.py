@@ -6,7 +6,7 @@ import json
 import time
 import timeit
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+FACTS = "training.json"
 BEFORE = "before.json"  # the facts of an earlier run whose weights this one began with
 SUMMED = ("tokens_seen", "blocks_seen", "training_seconds")  # facts that are added to those of the earlier run
 SAVE_EVERY = 50  # steps
@@ -163,9 +164,20 @@ def train(run: Run[Model], schedule: Schedule, loss_of: Callable[[int], Tensor],
     return running
 
 
-def write_facts(out: Path, facts: dict[str, Any], before: dict[str, Any] | None) -> None:
-    """What a run tells the model card; where it went on from another, what that one told, and the sums of both."""
+def write_facts(out: Path, run: Run[Any], recipe: Schedule, loss: float, before: dict[str, Any] | None,
+                **more: Any) -> None:
+    """What a run tells the model card; ``before`` is what the run told whose weights this one began with, and is kept
+    beside it."""
+    facts = {"recipe": asdict(recipe), "parameters": sum(value.numel() for value in run.model.parameters()),
+             "tokens_seen": run.step * recipe.tokens_per_step, "training_seconds": round(run.seconds),
+             "final_loss_nats": round(loss, 4), **more}
     if before:
         facts |= {name: facts[name] + before[name] for name in SUMMED if name in before}
         (out / BEFORE).write_text(json.dumps(before, indent=1) + "\n")
-    (out / "training.json").write_text(json.dumps(facts, indent=1) + "\n")
+    (out / FACTS).write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def read_facts(folder: Path) -> dict[str, Any]:
+    """The facts that a training run has written about itself."""
+    record: dict[str, Any] = json.loads((folder / FACTS).read_text(encoding="utf8"))
+    return record

@@ -22,7 +22,6 @@ from tqdm import tqdm
 
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.lattices import marginals
-from engine.machine.threads import settle
 from engine.records import Lattice, PromptRequest
 from engine.requests.prompts import read_prompts
 from engine.requests.rig_names import AUTO_DTYPE, DTYPE_NAMES, EMBEDDED_RIG, RIGS_FOLDER
@@ -63,9 +62,10 @@ def with_unary(rig: Rig) -> Rig:
     return replace(rig, drafters={**rig.drafters, "unary": ByMarginals(whole.model, whole.embedding, whole.head)})
 
 
-def measured(live: Rig, settings: list[Contender], prompt: str, max_tokens: int, seed: int) -> NDArray[np.float64]:
+def measure_in_turns(rig: Rig, settings: list[Contender], prompt: str, max_tokens: int,
+                     seed: int) -> NDArray[np.float64]:
     """Tokens, rounds and seconds of each setting for a prompt, all in turns: (settings, 3)."""
-    with live.in_turns([setting.ask(prompt, max_tokens) for setting in settings]) as runs:
+    with rig.in_turns([setting.ask(prompt, max_tokens) for setting in settings]) as runs:
         figures, order, open_runs = np.zeros((len(settings), 3)), random.Random(seed), list(range(len(settings)))
         while open_runs:
             for number in order.sample(open_runs, len(open_runs)):
@@ -114,14 +114,13 @@ def main() -> None:
     parser.add_argument("--limit", type=int, metavar="N")
     parser.add_argument("--max-tokens", type=int, default=128, metavar="N")
     choice = parser.parse_args()
-    settle()
-    live = with_unary(load_rig(choice.rig, choice.dtype))
+    rig = with_unary(load_rig(choice.rig, choice.dtype))
     settings = [Contender(drafter, budget) for budget in (0, *BUDGETS) for drafter in DRAFTERS]
     prompts = read_prompts(RIGS_FOLDER / "prompts" / f"{choice.prompts}.jsonl")[:choice.limit]
-    measured(live, settings, prompts[0].text, choice.max_tokens, 0)  # warms up
-    figures = np.array([measured(live, settings, prompt.text, choice.max_tokens, seed)
+    measure_in_turns(rig, settings, prompts[0].text, choice.max_tokens, 0)  # warms up
+    figures = np.array([measure_in_turns(rig, settings, prompt.text, choice.max_tokens, seed)
                         for seed, prompt in enumerate(tqdm(prompts, unit="prompt"))])
-    print(f"{len(prompts)} prompts of {choice.prompts}, {live.target.dtype}, {live.hardware}.\n"
+    print(f"{len(prompts)} prompts of {choice.prompts}, {rig.target.dtype}, {rig.hardware}.\n"
           f"{table(settings, figures)}")
     print(json.dumps({"settings": [[setting.drafter, setting.budget] for setting in settings],
                       "tokens_rounds_seconds": figures.sum(0).round(3).tolist()}))

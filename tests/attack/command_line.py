@@ -14,7 +14,7 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import cache
 from pathlib import Path
 from random import Random
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -23,15 +23,14 @@ from hypothesis.strategies import SearchStrategy
 
 import app
 from engine.commands import VERBS, bench, generate, program, sweep
-from engine.commands.flags import Verb
-from engine.commands.program import NOT_UNDERSTOOD, UsageError, understood, verb_parser
+from engine.commands.program import NOT_UNDERSTOOD, UsageError, verb_parser
 from engine.commands.record import lessons_of, read_lessons
 from engine.errors import CanopyError, ResultsError
 from engine.lab import planning
 from engine.lab.planning import file_of, prompt_set
 from engine.lab.settings import measuring_order
 from engine.lab.store import Store
-from engine.measure.whatif import written
+from engine.measure.whatif import text_of_run
 from engine.requests.rig_names import rig_names
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
@@ -47,9 +46,8 @@ TABLE = "a table"
 ONE_IN_A_PROCESS = 5000  # cases, the next that is refused: a process takes seconds
 SOUND_RIGS = {"demo", "assets/demo", *rig_names()}  # which may be here, and take long to load
 SOUND: Mapping[str, tuple[str, ...]] = MappingProxyType({  # by the name of a flag's type
-    "whole": ("0", "1", "7", "64", "+3"), "number": ("0", "0.5", "1", "1e0"), "top_p": ("1", "0.5", ".3"),
+    "number": ("0", "1", "7", "64", "+3", "0.5", "1e0", ".3"),
     "budget_or_auto": ("auto", "0", "64"), "budget_words": ("16", "4,16", "auto"),
-    "method": ("ddtree", "joint", "nanogpt"),
     "name": ("demo", "bench", "check", "math", "nosuch", "x::ngram", "::", "@file", "@folder", "assets/demo",
              "@pipe", "/dev/zero"),
     "text": ("hi", "two words", "--"), "turn": ("user:hi", "system:", "assistant:x"),
@@ -57,7 +55,8 @@ SOUND: Mapping[str, tuple[str, ...]] = MappingProxyType({  # by the name of a fl
     "readable": ("@folder", "@trace", "@pipe", "/dev/zero"),
     "writable_file": ("@new", "@beside", "@file", "/dev/null", "@link", "@pipe"), "folder": ("@folder",),
     "_rig": ("demo", "x::ngram", "assets/demo", "http://127.0.0.1:1", "http://a:b@c", "HTTP://"),
-    "address": ("127.0.0.1", "0.0.0.0", "::1"), "_credentials": ("ada:lovelace", "a:b:c"), "_place": ("x.example:80",)})
+    "_address": ("127.0.0.1", "0.0.0.0", "::1"),
+    "_credentials": ("ada:lovelace", "a:b:c"), "_place": ("x.example:80",)})
 CONTENTS = st.one_of(
     st.binary(max_size=60), st.sampled_from((
         b"", b"{", b"[]", b"{}", b"null", b"[1]", b'{"prompt":3}\n', b'{"prompt":"hi"}\n', b'{"prompt":""}\n',
@@ -103,7 +102,7 @@ def words_of(verb: str, random: Random, odd: Sequence[str]) -> list[str]:
     return words
 
 
-def checked(verb: Verb, choice: argparse.Namespace) -> int:
+def checked(verb: ModuleType, choice: argparse.Namespace) -> int:
     """What the verb does before a model runs."""
     name = next(name for name in VERBS if program.verb_named(name) is verb)
     if name != "sweep" and choice.rig not in SOUND_RIGS:
@@ -152,7 +151,7 @@ def _may_be_written(path: Path) -> bool:
 
 def _what_if(choice: argparse.Namespace) -> None:
     if choice.trace:
-        written(load(choice.trace))
+        text_of_run(load(choice.trace))
 
 
 def _pace(choice: argparse.Namespace) -> None:
@@ -243,9 +242,9 @@ class CommandLines:
     def _page(self, words: list[str]) -> tuple[int, str]:
         try:
             with redirect_stdout(io.StringIO()):
-                wanted = understood(app.flags(), words)
+                wanted = app.flags().understand(words)
             hosts_of(wanted.host, wanted.allow_host)
-            app.followed(wanted)
+            app.follow_of(wanted)
             app.why_closed(wanted)
         except UsageError as error:
             return NOT_UNDERSTOOD, f"{error}\n"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import app
-from engine.commands.program import UsageError, understood
+from engine.commands.program import UsageError
 from engine.decoding.methods import METHODS, SERVED
 from engine.errors import RequestError, RigError, ServerError
 from engine.records import PromptRequest
@@ -99,9 +99,9 @@ def test_a_password_in_an_address_is_refused_before_it_is_shown(capsys: pytest.C
         choice.choose({"rig": written})
     assert "secret" not in str(refused.value) + str(choice.state({}))
     with pytest.raises(UsageError, match="holds a name or a password") as unread:
-        understood(app.flags(), ["--rig", written])
+        app.flags().understand(["--rig", written])
     assert "secret" not in str(unread.value) + "".join(capsys.readouterr())
-    assert understood(app.flags(), ["--rig", "HTTP://host:1/v1/"]).rig == "http://host:1"
+    assert app.flags().understand(["--rig", "HTTP://host:1/v1/"]).rig == "http://host:1"
 
 
 @pytest.mark.slow

@@ -247,7 +247,7 @@ def test_the_app_loads_its_rig_once_it_is_served(monkeypatch: pytest.MonkeyPatch
     rigs = ScriptedRigs()
     rigs.go.set()
     monkeypatch.setattr(app, "RigsOnDemand", lambda *_: rigs)
-    built = app.built_page(app.flags().parse_args(["--rig", "second"]), Library([]))
+    built = app.build_page(app.flags().parse_args(["--rig", "second"]), Library([]))
     stage: Any = next(block for block in built.blocks.values() if block.elem_id == "canopy-stage")
 
     def state() -> Any:

@@ -141,7 +141,7 @@ def source_of(task: FunctionTask, typed: bool) -> str:
     return f'{head}\n    """{task.docstring}"""\n{body}'
 
 
-def compiled(source: str, name: str) -> Callable[..., object]:
+def compile_function(source: str, name: str) -> Callable[..., object]:
     """The function of that name which the source defines."""
     namespace: dict[str, Callable[..., object]] = {}
     exec(compile(source, "<corpus>", "exec"), namespace)
@@ -180,7 +180,7 @@ def response_of(task: FunctionTask, typed: bool, closing: str) -> str:
     Raises ``AssertionError`` where the function and the separate evaluation disagree on any case.
     """
     source = source_of(task, typed)
-    function = compiled(source, task.name)
+    function = compile_function(source, task.name)
     for arguments, expected in zip(task.cases, task.expected, strict=True):
         value = function(*copy.deepcopy(arguments))
         if value != expected or type(value) is not type(expected):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 
 from engine.recipes.corpus.code_tasks import CLOSINGS, FunctionTask, assertions_of, response_of
 from engine.recipes.corpus.items import Item, lists, rows
+from engine.recipes.corpus.math_problems import LEAST, work_out
 
 WORDS = lists("mixed_words")
 NAMES, THINGS, BOXES, PLACES = WORDS["names"], WORDS["things"], WORDS["boxes"], WORDS["places"]
@@ -50,10 +50,6 @@ def problem_of(steps: tuple[Mapping[str, Any], ...], **fields: Any) -> Problem:
 PROBLEMS = rows("mixed_problems", problem_of)
 
 
-OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.floordiv}
-LARGEST_SUM = 400
-LARGEST_TABLE = 12
-LARGEST_FACTOR = 99
 CASE_COUNT = 4  # the example and three assertions
 
 REQUESTS = (
@@ -67,41 +63,20 @@ REQUESTS = (
 
 
 def equation(left: int, sign: str, right: int) -> str:
-    """The equation in full; one digit times two digits beyond the tables is split into tens and ones."""
-    result = OPERATIONS[sign](left, right)
-    plain = f"{left} {sign} {right} = "
-    if sign == "*" and max(left, right) > LARGEST_TABLE and max(left, right) % 10:
-        tens, ones = divmod(max(left, right), 10)
-        parts = (10 * tens, ones)
-        if left >= right:
-            products = " + ".join(f"{part} * {right}" for part in parts)
-        else:
-            products = " + ".join(f"{left} * {part}" for part in parts)
-        other = min(left, right)
-        return f"{plain}{products} = {10 * tens * other} + {ones * other} = {result}"
-    return f"{plain}{result}"
-
-
-def _is_easy(left: int, sign: str, right: int) -> bool:
-    """Whether the step stays inside the arithmetic of this domain."""
-    if sign == "+":
-        return left + right < LARGEST_SUM
-    if sign == "-":
-        return left - right >= 2
-    if sign == "*":
-        small, large = sorted((left, right))
-        return small < 10 and large <= LARGEST_FACTOR and small * large < LARGEST_SUM
-    return left % right == 0 and right <= LARGEST_TABLE and 2 <= left // right <= LARGEST_TABLE
+    """The equation in full; unlike in word problems, only products are split into tens and ones."""
+    worked = work_out(left, sign, right)
+    assert worked is not None, "no other numbers are drawn"
+    return worked.text if sign == "*" else f"{left} {sign} {right} = {worked.value}"
 
 
 def worked_values(problem: Problem, arguments: dict[str, int]) -> dict[str, int]:
     """The arguments and the result of every step by name; empty where a step is not easy."""
     values = dict(arguments)
     for step in problem.steps:
-        left, right = values[step.left], values[step.right]
-        if not _is_easy(left, step.operator, right):
+        worked = work_out(values[step.left], step.operator, values[step.right])
+        if worked is None or worked.value < LEAST:
             return {}
-        values[step.result] = OPERATIONS[step.operator](left, right)
+        values[step.result] = worked.value
     return values
 
 

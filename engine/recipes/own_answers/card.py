@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from engine.recipes.own_answers.measure import Scores, end_of, phrase_drafter, scores
 from engine.recipes.own_answers.shards import HELD_OUT, held_out_files, open_shard, target_folder, work_folder
+from engine.recipes.training import read_facts
 from engine.requests.limits import TRIED_BUDGETS
 from engine.requests.prompts import read_prompts
 
@@ -55,13 +56,7 @@ It is a small model: it gets facts wrong, cannot calculate reliably, and on long
 """
 
 
-def facts(folder: Path) -> dict[str, Any]:
-    """The facts that a training run has written about itself."""
-    record: dict[str, Any] = json.loads((folder / "training.json").read_text(encoding="utf8"))
-    return record
-
-
-def counted_row(name: str, what: str, fact: dict[str, Any]) -> str:
+def counted_row(name: str, what: str, fact: Mapping[str, Any]) -> str:
     """A line of the table of drafters."""
     return f"| {name} | {what} | {fact['answer_tokens']:,} | {', '.join(f'{count:,}' for count in fact['contexts'])} |"
 
@@ -98,7 +93,7 @@ def card(rig: str, folder: Path) -> str:
         positions=target["max_position_embeddings"], package=rig_card["package"]["name"],
         version=rig_card["package"]["version"], file=Path(rig_card["package"]["file"]).name,
         sha256=rig_card["package"]["file_sha256"], quantisation=origin["quantisation"],
-        counted="\n".join(counted_row(name, what, facts(folder / name)) for name, what in COUNTED.items()),
+        counted="\n".join(counted_row(name, what, read_facts(folder / name)) for name, what in COUNTED.items()),
         prompts=len(read_prompts(held_out_files()[0])), scores="\n".join(score_rows(rig, folder)))
 
 

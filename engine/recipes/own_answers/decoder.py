@@ -123,7 +123,7 @@ class BatchDecoder:
         return turned[:, :self.heads], turned[:, self.heads:], parts[:, self.heads + self.kv_heads:]
 
     def _logits(self, states: Tensor) -> Tensor:
-        return self.head(normed(states, self.model.model.norm))
+        return self.head(apply_norm(states, self.model.model.norm))
 
 
 class _Layer:
@@ -138,12 +138,12 @@ class _Layer:
         self.norms = layer.input_layernorm, layer.post_attention_layernorm
 
     def first(self, states: Tensor) -> Tensor:
-        return normed(states, self.norms[0])
+        return apply_norm(states, self.norms[0])
 
     def ended(self, states: Tensor, mixed: Tensor) -> Tensor:
         """The layer's output (rows, hidden size), from its input states and its attention's output."""
         states = states + self.out(mixed)
-        gate, up = self.gate_up(normed(states, self.norms[1])).chunk(2, -1)
+        gate, up = self.gate_up(apply_norm(states, self.norms[1])).chunk(2, -1)
         return states + self.down(silu(gate).mul_(up))
 
 
@@ -151,14 +151,14 @@ def _side_by_side(*projections: Any) -> PackedLinear:
     return PackedLinear(torch.cat([projection.weight.detach() for projection in projections]))
 
 
-def normed(states: Tensor, norm: Any) -> Tensor:
+def apply_norm(states: Tensor, norm: Any) -> Tensor:
     """The root mean square norm of states (…, size), in float32 as in the model, then in their dtype."""
     scaled = rms_norm(states.float(), states.shape[-1:], None, norm.variance_epsilon)
     weighted: Tensor = scaled.to(states.dtype) * norm.weight.detach()
     return weighted
 
 
-def drawn(logits: Tensor, choice: AnswerSampling, generator: torch.Generator) -> Tensor:
+def draw_tokens(logits: Tensor, choice: AnswerSampling, generator: torch.Generator) -> Tensor:
     """Choose a token for each row of logits (rows, vocabulary): (rows,) int64."""
     if choice.temperature == 0:
         return logits.argmax(-1)
@@ -168,7 +168,7 @@ def drawn(logits: Tensor, choice: AnswerSampling, generator: torch.Generator) ->
     return top.indices.gather(-1, torch.multinomial(shares, 1, generator=generator))[:, 0]
 
 
-def looped(tokens: Sequence[int]) -> int:
+def loop_length(tokens: Sequence[int]) -> int:
     """How many tokens at the end of a text only repeat what precedes them: all after the first occurrence of a sequence
     that occurs three times in a row, or of a short one that occurs four times; 0 without repetition."""
     for period in range(1, 49):
@@ -179,18 +179,18 @@ def looped(tokens: Sequence[int]) -> int:
 
 
 @torch.inference_mode()
-def written(decoder: BatchDecoder, prompts: Sequence[Sequence[int]], longest: int, end_id: int,
+def write_answers(decoder: BatchDecoder, prompts: Sequence[Sequence[int]], longest: int, end_id: int,
             choice: AnswerSampling = GREEDY) -> list[AnswerText]:
     """The answers to the prompts, each up to its end, a loop, or ``longest`` tokens."""
     batch = _Batch(decoder, prompts)
     generator = torch.Generator().manual_seed(choice.seed)
-    tokens = drawn(batch.logits, choice, generator)
+    tokens = draw_tokens(batch.logits, choice, generator)
     for count in range(1, longest + 1):
         batch.take(tokens.tolist(), end_id, look=count % LOOK_EVERY == 0)
         if count == longest or not batch.working.any():
             break
-        tokens = drawn(batch.next(tokens), choice, generator)
-    return [AnswerText(tuple(text[:len(text) - looped(text)] if row in batch.looped else text), row in batch.ended,
+        tokens = draw_tokens(batch.next(tokens), choice, generator)
+    return [AnswerText(tuple(text[:len(text) - loop_length(text)] if row in batch.looped else text), row in batch.ended,
                     row in batch.looped) for row, text in enumerate(batch.texts)]
 
 
@@ -216,7 +216,7 @@ class _Batch:
             if not self.working[place]:
                 continue
             self.texts[row].append(token)
-            ended = self.ended if token == end_id else self.looped if look and looped(self.texts[row]) else None
+            ended = self.ended if token == end_id else self.looped if look and loop_length(self.texts[row]) else None
             if ended is not None:
                 ended.add(row)
                 self.working[place] = False

@@ -10,31 +10,24 @@ followed as far as the text goes with it, and the next anchor is the bonus token
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.checkpoints.files import read_config
-from engine.decoding.builders.best_first import best_first
-from engine.decoding.builders.chain import chain
+from engine.decoding.methods import METHODS
 from engine.drafters.phrases.checkpoint import read_table
 from engine.drafters.phrases.drafter import PhraseDrafter
+from engine.lab.replay import Grower, KnownText, replay
 from engine.recipes.own_answers.shards import HELD_OUT, FeatureShard, open_shard, target_folder, work_folder
-from engine.records import DraftTree, Lattice
+from engine.records import Integers, Lattice
 
-Build = Callable[[Lattice, int, int], DraftTree]
-
-
-@dataclass(frozen=True)
-class Span:
-    """A conversation in a shard: where it begins, and the tokens of its prompt and of the whole."""
-
-    start: int
-    prompt: int
-    whole: int
+CHAIN, TREE = "dflash", "ddtree"  # the methods that are replayed
+BUILDERS: Mapping[str, str] = MappingProxyType({method: METHODS[method].build for method in (CHAIN, TREE)})
 
 
 @dataclass(frozen=True)
@@ -46,36 +39,12 @@ class Scores:
     rounds: int
 
 
-def accepted(tree: DraftTree, text: NDArray[np.int64]) -> int:
-    """How many drafted nodes in a row the text agrees with; ``text`` begins after the root."""
-    node = 0
-    for count, token in enumerate(text):
-        below = np.flatnonzero((tree.parents == node) & (tree.tokens == token))
-        below = below[below > 0]
-        if len(below) == 0:
-            return count
-        node = int(below[0])
-    return len(text)
-
-
-def walked(lattices: Sequence[Lattice], text: NDArray[np.int64], build: Build, nodes: int) -> list[int]:
-    """Tokens kept in each round, from the first to the last."""
-    place, kept = 0, []
-    while place < len(text):
-        tree = build(lattices[place], int(text[place]), nodes)
-        count = 1 + accepted(tree, text[place + 1:])
-        kept.append(count)
-        place += count
-    return kept
-
-
-def proposals(drafter: PhraseDrafter, shard: FeatureShard, span: Span, nodes: int) -> list[Lattice]:
-    """What a drafter proposes for so many nodes after each token of the answer, having read the text up to there."""
-    tokens = shard.tokens[span.start:span.start + span.whole]
-    drafter.begin(span.whole)
-    drafter.observe(tokens[:span.prompt], None)
+def proposals(drafter: PhraseDrafter, prompt: Integers, text: Integers, nodes: int) -> list[Lattice]:
+    """What a drafter proposes for so many nodes after each token of the text, having read up to there."""
+    drafter.begin(len(prompt) + len(text))
+    drafter.observe(prompt, None)
     lattices = []
-    for token in tokens[span.prompt:]:
+    for token in text:
         lattices.append(drafter.draft(int(token), nodes))
         drafter.observe(np.array([token]), None)
     return lattices
@@ -83,16 +52,17 @@ def proposals(drafter: PhraseDrafter, shard: FeatureShard, span: Span, nodes: in
 
 def scores(drafter: PhraseDrafter, shard: FeatureShard, talks: NDArray[np.int64], nodes: int, end_id: int) -> Scores:
     """Measure over some conversations of a shard; an ``end_id`` that ends one is not part of the text."""
-    chains: list[int] = []
-    trees: list[int] = []
+    kept: dict[str, list[int]] = {method: [] for method in BUILDERS}
     for start, prompt, whole in talks.tolist():
-        ended = shard.tokens[start + whole - 1] == end_id
-        span = Span(start, prompt, whole - ended)
-        text = shard.tokens[start + prompt:start + span.whole].astype(np.int64)
-        lattices = proposals(drafter, shard, span, nodes)
-        chains += walked(lattices, text, chain, nodes)
-        trees += walked(lattices, text, best_first, nodes)
-    return Scores(float(np.mean(chains)), float(np.mean(trees)), len(trees))
+        tokens = shard.tokens[start:start + whole]
+        text = tokens[prompt:whole - int(tokens[-1] == end_id)]
+        known = KnownText(text, prompt, whole + nodes)  # room for every proposal
+        lattices = proposals(drafter, tokens[:prompt], text, nodes)
+        for method, builder in BUILDERS.items():
+            growers = {("phrases", builder): Grower(known, lattices, builder, nodes)}
+            steps = replay(method, "total", growers, known, ["phrases"]).steps(nodes)
+            kept[method] += [len(step.keep) for step in steps]
+    return Scores(float(np.mean(kept[CHAIN])), float(np.mean(kept[TREE])), len(kept[TREE]))
 
 
 def end_of(rig: str) -> int:

@@ -24,7 +24,7 @@ from safetensors.numpy import save_file
 from engine.checkpoints.files import read_config
 from engine.drafters.phrases.table import BITS, MOST_TOKENS, STEPS_PER_NAT, PhraseOrder
 from engine.recipes.own_answers.shards import FeatureShard, open_shard, target_folder, work_folder
-from engine.recipes.training import write_facts
+from engine.recipes.training import FACTS
 from engine.requests.rig_names import RIGS_FOLDER
 
 WRITTEN = 0.5  # the written token's share of the weight; the rest goes by the target's distribution
@@ -99,7 +99,7 @@ def looks(shard: FeatureShard, order: int, wanted: Wanted | None) -> Iterator[Ph
             np.concatenate([np.full(len(keys), WRITTEN), (1 - WRITTEN) * shares[row, cell]]))
 
 
-def joined(parts: Sequence[PhraseCounts]) -> PhraseCounts:
+def concatenate(parts: Sequence[PhraseCounts]) -> PhraseCounts:
     """All these observations as one; empty for none."""
     return PhraseCounts(*(
         np.concatenate([np.zeros(0, dtype), *(getattr(part, name) for part in parts)])
@@ -114,7 +114,7 @@ def law(seen: PhraseCounts, shorter: PhraseCounts | None, order: int) -> PhraseC
     parts = [PhraseCounts(seen.keys, seen.tokens, seen.weights / known[place])]
     if shorter is not None:
         parts.append(_backed_off(keys & np.uint64((1 << BITS * (order - 1)) - 1), keys, shorter, prior / known))
-    return joined(parts).summed()
+    return concatenate(parts).summed()
 
 
 def _backed_off(short: Keys, keys: Keys, shorter: PhraseCounts, shares: NDArray[np.float64]) -> PhraseCounts:
@@ -126,7 +126,7 @@ def _backed_off(short: Keys, keys: Keys, shorter: PhraseCounts, shares: NDArray[
     return PhraseCounts(keys[owner], shorter.tokens[cells], shorter.weights[cells] * shares[owner])
 
 
-def likeliest(seen: PhraseCounts, cells: int) -> PhraseCounts:
+def cut_to_likeliest(seen: PhraseCounts, cells: int) -> PhraseCounts:
     """The best cells of each context, likeliest first, the lower token first among equals."""
     order = np.lexsort((seen.tokens, -seen.weights, seen.keys))
     keys, tokens, weights = seen.keys[order], seen.tokens[order], seen.weights[order]
@@ -136,7 +136,7 @@ def likeliest(seen: PhraseCounts, cells: int) -> PhraseCounts:
     return PhraseCounts(keys[kept], tokens[kept], weights[kept])
 
 
-def packed(seen: PhraseCounts) -> PhraseOrder:
+def pack_order(seen: PhraseCounts) -> PhraseOrder:
     """The cells in the table's format."""
     keys, counts = np.unique(seen.keys, return_counts=True)
     codes = np.clip(np.rint(-STEPS_PER_NAT * np.log(seen.weights)), 0, 255).astype(np.uint8)
@@ -149,11 +149,11 @@ def orders_of(shards: Sequence[FeatureShard], wanted: Wanted | None = None) -> l
     orders: list[PhraseOrder] = []
     shorter: PhraseCounts | None = None
     for order in range(1, MOST_TOKENS + 1):
-        seen = joined([joined(list(looks(shard, order, wanted))).summed() for shard in shards]).summed()
+        seen = concatenate([concatenate(list(looks(shard, order, wanted))).summed() for shard in shards]).summed()
         if not len(seen.keys):
             break
-        shorter = likeliest(law(seen, shorter, order), BACKED_OFF)
-        orders.append(packed(likeliest(shorter, CELLS)))
+        shorter = cut_to_likeliest(law(seen, shorter, order), BACKED_OFF)
+        orders.append(pack_order(cut_to_likeliest(shorter, CELLS)))
     return orders
 
 
@@ -171,7 +171,7 @@ def export(orders: Sequence[PhraseOrder], out: Path, vocabulary: int, facts: dic
     arrays = {f"{name}{number}": getattr(order, name) for number, order in enumerate(orders, 1)
               for name in ("keys", "ends", "tokens", "codes")}
     save_file(arrays, out / "model.safetensors")
-    write_facts(out, facts, None)
+    (out / FACTS).write_text(json.dumps(facts, indent=1) + "\n")
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from engine.recipes.own_answers.decoder import AnswerSampling, BatchDecoder, written
+from engine.recipes.own_answers.decoder import AnswerSampling, BatchDecoder, write_answers
 from engine.recipes.own_answers.shards import AnswerRow, in_circles, read_shard
 from engine.requests.prompts import read_prompts
 
@@ -45,10 +45,10 @@ def lines(name: str) -> tuple[str, ...]:
 def seed_prompt(draw: random.Random, kinds: tuple[str, ...] = tuple(KINDS)) -> str:
     """A prompt of one of these kinds."""
     kind = draw.choices(kinds, [KINDS[kind] for kind in kinds])[0]
-    return filled(draw.choice(lines(kind)), draw)
+    return fill_task(draw.choice(lines(kind)), draw)
 
 
-def filled(task: str, draw: random.Random) -> str:
+def fill_task(task: str, draw: random.Random) -> str:
     """The task with an item in each of its braces."""
     named = re.findall(r"{(\w+)}", task)
     values = {field: str(draw.randint(*NUMBERS[field])) for field in named if field in NUMBERS}
@@ -110,28 +110,28 @@ def read_talks(path: Path) -> list[list[Message]]:
     return [json.loads(line)["messages"] for line in path.read_text(encoding="utf8").splitlines()]
 
 
-def asked(text: str) -> list[Message]:
+def one_turn(text: str) -> list[Message]:
     """A conversation of one user's turn."""
     return [{"role": "user", "content": text}]
 
 
-def self_written(decoder: BatchDecoder, tokenizer: Any, number: int,
+def write_prompts_itself(decoder: BatchDecoder, tokenizer: Any, number: int,
                  known: set[str]) -> list[list[Message]]:
     """User turns that the target writes: not empty, not looping, in plain letters, and without repeats; fewer than a
     file holds where it writes nothing new any more."""
     mark = "@@"
-    before = tokenizer.apply_chat_template(asked(mark), tokenize=False).split(mark)[0]
+    before = tokenizer.apply_chat_template(one_turn(mark), tokenize=False).split(mark)[0]
     prompt = tokenizer.encode(before, add_special_tokens=False)
     talks: list[list[Message]] = []
     tries = barren = 0
     while len(talks) < PROMPTS_A_FILE and barren < MOST_BARREN:
         choice = AnswerSampling(WARM, TOP_P, seed=1000 * number + tries)
         tries, barren, before_it = tries + 1, barren + 1, len(talks)
-        for turn in written(decoder, [prompt] * ROWS, LONGEST_TURN, tokenizer.eos_token_id, choice):
+        for turn in write_answers(decoder, [prompt] * ROWS, LONGEST_TURN, tokenizer.eos_token_id, choice):
             text = tokenizer.decode(turn.tokens[:-1])
             if turn.ended and not in_circles(turn.tokens) and is_plain(text) and text not in known:
                 known.add(text)
-                talks.append(asked(text))
+                talks.append(one_turn(text))
         if len(talks) > before_it:
             barren = 0
     return talks[:PROMPTS_A_FILE]
@@ -144,7 +144,7 @@ def is_plain(text: str) -> bool:
             and "<|" not in text and text.replace("\n", " ").isprintable())
 
 
-def seeded(number: int, known: set[str], before: Sequence[Path], talk_of: Callable[[AnswerRow], list[Message]],
+def draw_seeded(number: int, known: set[str], before: Sequence[Path], talk_of: Callable[[AnswerRow], list[Message]],
            kinds: tuple[str, ...]) -> list[list[Message]]:
     """Seed prompts of these kinds, some of them after a conversation from one of the answered shards ``before``."""
     draw = random.Random(f"{number} {' '.join(kinds)}")
@@ -155,12 +155,12 @@ def seeded(number: int, known: set[str], before: Sequence[Path], talk_of: Callab
         if len(talks) == PROMPTS_A_FILE:
             break
         if earlier and draw.random() < FOLLOW_UPS:
-            talk = [*talk_of(draw.choice(earlier)), *asked(follow_up(draw))]
+            talk = [*talk_of(draw.choice(earlier)), *one_turn(follow_up(draw))]
             if talk not in talks and sum(len(row) > 1 for row in talks) < MOST_FOLLOW_UPS:
                 talks.append(talk)
             continue
         text = seed_prompt(draw, kinds)
         if text not in known:
             known.add(text)
-            talks.append(asked(text))
+            talks.append(one_turn(text))
     return talks

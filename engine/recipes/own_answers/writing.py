@@ -21,16 +21,16 @@ import torch
 from engine.checkpoints.loading import load_causal, load_tokenizer
 from engine.errors import RequestError
 from engine.recipes.batches import Conversation
-from engine.recipes.own_answers.decoder import BatchDecoder, written
+from engine.recipes.own_answers.decoder import BatchDecoder, write_answers
 from engine.recipes.own_answers.prompts import (
     CODE,
     MOST_BARREN,
     HeldOut,
     Message,
+    draw_seeded,
     read_talks,
-    seeded,
-    self_written,
     write_prompts,
+    write_prompts_itself,
 )
 from engine.recipes.own_answers.prompts import KINDS as SEEDS
 from engine.recipes.own_answers.shards import (
@@ -106,8 +106,8 @@ class Writer:
     def new_talks(self, kind: str, number: int, known: set[str], shards: Sequence[Path]) -> list[list[Message]]:
         """Conversations of a kind that nobody has begun yet, where there are any."""
         if kind == "self":
-            return self_written(self.decoder, self.tokenizer, number, known)
-        return seeded(number, known, shards, self.talk_of, CODE if kind == "code" else tuple(SEEDS))
+            return write_prompts_itself(self.decoder, self.tokenizer, number, known)
+        return draw_seeded(number, known, shards, self.talk_of, CODE if kind == "code" else tuple(SEEDS))
 
     def talk_of(self, answered: AnswerRow) -> list[Message]:
         """The last exchange of an answered conversation, as messages."""
@@ -126,7 +126,7 @@ class Writer:
         rows_kept: list[AnswerRow] = []
         for first in range(0, len(order), ROWS):
             rows = order[first:first + ROWS]
-            texts = written(self.decoder, [prompts[row] for row in rows], LONGEST, self.tokenizer.eos_token_id)
+            texts = write_answers(self.decoder, [prompts[row] for row in rows], LONGEST, self.tokenizer.eos_token_id)
             rows_kept += [AnswerRow(Conversation(tuple(prompts[row]), text.tokens), text.ended, row)
                       for row, text in zip(rows, texts, strict=True)
                       if len(text.tokens) >= SHORTEST and not in_circles(text.tokens)]
@@ -140,7 +140,7 @@ class Writer:
         prompts = [self.tokenizer.apply_chat_template(
             [{"role": "user", "content": prompt.text}], add_generation_prompt=True)["input_ids"]
             for prompt in read_prompts(held_out_files()[0])]
-        texts = written(self.decoder, prompts, LONGEST_HELD_OUT, self.tokenizer.eos_token_id)
+        texts = write_answers(self.decoder, prompts, LONGEST_HELD_OUT, self.tokenizer.eos_token_id)
         talks = [Conversation(tuple(prompt), text.tokens) for prompt, text in zip(prompts, texts, strict=True)]
         write_features(self.model, talks, folder)
 

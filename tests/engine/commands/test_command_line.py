@@ -1,42 +1,38 @@
-"""The command lines as a person types them: once in a new process, else in this one, which has torch already."""
+"""The verbs as a person types them: once in a new process, else in this one, which has torch already."""
 
 import json
-import runpy
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from engine.commands import check
+from engine.commands.program import main, verb_parser
+from engine.commands.whatif import encoded, table
+from engine.lab.parting import Text
+from engine.lab.whatif import Forecast, WhatIf
+from engine.records import Sampling
+from engine.serving.rigs import load_rig
 from engine.trace import load
+from tests.engine.lab.scripted import CURVE
 
 DEMO = ("--rig", "demo")
 MATH = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?"
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a command line left: its exit status and what it printed."""
-
-    returncode: int
-    stdout: str
-    stderr: str
+Typed = Callable[..., tuple[str, Any]]
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
-    """``python -m MODULE WORD …`` without the seconds in which a new process imports torch."""
-
-    def typed(module: str, *words: str) -> Done:
-        monkeypatch.setattr(sys, "argv", [module, *words])
-        with pytest.raises(SystemExit) as left:
-            runpy.run_module(module, run_name="__main__", alter_sys=True)
-        printed = capsys.readouterr()
-        return Done(int(left.value.code or 0), printed.out, printed.err)
-
-    return typed
+def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
+    """Type a command line that succeeds: the text for people, and what --json prints."""
+    def run(verb: str, *words: str) -> tuple[str, Any]:
+        assert main([verb, *words, "--json"]) == 0
+        text, line = capsys.readouterr().out.rstrip().rsplit("\n", 1)
+        return text, json.loads(line)
+    return run
 
 
 def test_generate_prints_one_json_object_last_and_writes_the_trace(tmp_path: Path) -> None:
@@ -53,42 +49,93 @@ def test_generate_prints_one_json_object_last_and_writes_the_trace(tmp_path: Pat
     assert len(load(file).entries) == result["rounds"]
 
 
-def test_a_bad_ask_is_one_sentence_and_exit_status_two(run: Callable[..., Done]) -> None:
-    done = run("engine", "generate", "--method", "magic", "--prompt", "hi")
-    assert done.returncode == 2
-    assert done.stderr.startswith("--method is 'magic'; choose one of") and done.stderr.count("\n") == 1
+def test_auto_has_a_row_of_its_own_beside_numbers_and_plain_decoding(typed: Typed) -> None:
+    text, result = typed("bench", *DEMO, "--dtype", "float32", "--limit", "1", "--repeats", "1", "--max-tokens", "16",
+                         "--methods", "autoregressive", "ddtree", "--budgets", "4", "auto")
+    points = result["points"]
+    assert [(row["method"], row["budget"]) for row in points] == [
+        ("autoregressive", 0), ("ddtree", 4), ("ddtree", "auto")]
+    plain = points[0]["tokens_per_second"]
+    assert all(row["times_plain"] == pytest.approx(row["tokens_per_second"] / plain, abs=0.001) for row in points)
+    assert text.splitlines()[-1].split()[:2] == ["ddtree", "auto"]
 
 
-def test_bench_prints_a_table_and_one_json_line(run: Callable[..., Done]) -> None:
-    done = run("engine", "bench", *DEMO, "--methods", "autoregressive", "ddtree", "plain", "--budgets", "16",
-               "--prompts", "assets/prompts/bench.jsonl", "--limit", "1", "--max-tokens", "24", "--repeats", "1")
-    assert done.returncode == 0, done.stderr
-    points = json.loads(done.stdout.strip().split("\n")[-1])["points"]
-    found = {point["method"]: point for point in points}
-    assert found["autoregressive"]["tau"] == 1.0
-    assert found["ddtree"]["tokens"] == found["plain"]["tokens"] == found["autoregressive"]["tokens"]
-    assert set(found["ddtree"]["ms"]) == {"draft", "build", "pack", "verify", "accept", "keep", "other"}
-    assert 0 < found["ddtree"]["overhead_share"] < 1
+def test_bench_measures_the_published_loop_beside_the_engines(typed: Typed) -> None:
+    points = typed("bench", *DEMO, "--methods", "autoregressive", "ddtree", "plain", "--budgets", "16", "--prompts",
+                   "assets/prompts/bench.jsonl", "--limit", "1", "--max-tokens", "24", "--repeats", "1")[1]["points"]
+    plain, tree, published = points
+    assert plain["tau"] == 1.0 and tree["tokens"] == published["tokens"] == plain["tokens"]
+    assert set(tree["ms"]) == {"draft", "build", "pack", "verify", "accept", "keep", "other"}
+    assert 0 < tree["overhead_share"] < 1
 
 
 @pytest.mark.parametrize(("words", "texts", "said"), [
     (("--limit", "1", "--budgets", "7"), 8, {"budgets": [7]}),
     (("--limit", "2", "--budgets", "7", "auto", "--concurrency", "3"), 32, {"budgets": [7, "auto"]}),
-    (("--limit", "2", "--budgets", "7", "--concurrency", "1", "3"), 32, {"concurrency": [1, 3]})])
-def test_check_compares_texts(run: Callable[..., Done], words: tuple[str, ...], texts: int, said: object) -> None:
-    done = run("engine", "check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--max-tokens", "12", "--json",
-               *words)
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout.strip().split("\n")[-1])
+    (("--limit", "2", "--budgets", "7", "--concurrency", "1", "3"), 32, {"concurrency": [1, 3]}),
+    (("--limit", "2", "--budgets", "7", "--temperature", "0.8"), 14, {"not_compared": ["nanogpt"]})])
+def test_check_compares_texts(typed: Typed, words: tuple[str, ...], texts: int, said: dict[str, object]) -> None:
+    text, result = typed("check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--max-tokens", "12", *words)
     assert result["equal"] == result["texts"] == texts and result["differences"] == []
-    assert isinstance(said, dict) and said.items() <= result.items()
+    assert said.items() <= result.items()
+    assert ("nanogpt" in [method for method, _ in result["methods"]]) != ("Not compared above" in text)
 
 
-def test_check_compares_texts_where_the_rule_keeps_the_targets_choices(run: Callable[..., Done]) -> None:
-    done = run("engine", "check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--limit", "2", "--budgets", "7",
-               "--max-tokens", "24", "--temperature", "0.8", "--json")
-    assert done.returncode == 0, done.stdout
-    result = json.loads(done.stdout.strip().split("\n")[-1])
-    assert result["equal"] == result["texts"] == 14 and result["not_compared"] == ["nanogpt"]
-    assert "nanogpt" not in [method for method, _ in result["methods"]]
-    assert "Not compared above temperature 0: nanogpt, exact in distribution" in done.stdout
+def test_a_check_says_why_a_text_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig, parser = load_rig("demo", "float32"), verb_parser("check")
+    plain, other = Text([5, 6, 7], [0.1, 0.0004, 0.1], 8), Text([5, 6, 9], [0.1, 0.0005, 0.1], 8)
+    monkeypatch.setattr(check, "texts", lambda _rig, asks, *_: [
+        plain if ask.method == "autoregressive" else other for ask in asks])
+    choice = parser.parse_args(["--rig", "demo", "--prompts", "bench", "--budgets", "16"])
+    found = list(check.differences(rig, ["Count."], choice, 1))
+    assert len(found) == len(check.lossless_points()) and {row["place"] for row in found} == {2}
+    assert "0.0005 nats apart: a near-tie, which rounding in float32 may turn" in str(found[0]["why"])
+
+
+def test_generate_at_its_own_pace_and_what_if_of_its_trace(typed: Typed, tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl.gz"
+    made = typed("generate", *DEMO, "--budget", "auto", "--prompt", MATH, "--max-tokens", "40", "--dtype", "float32",
+                 "--trace", str(file))[1]
+    request = load(file).header.request
+    assert (request.pace, request.budget) == ("auto", 256) and len(made["rows"]) == made["rounds"]
+    text, found = typed("whatif", *DEMO, "--trace", str(file), "--budgets", "4", "16", "--without-cost")
+    taus = {(row["method"], row["split"], row["budget"]): row["tau"] for row in found["forecasts"]}
+    assert found["dtype"] == "float32" and taus["autoregressive", "total", 0] == 1.0
+    assert taus["ddtree", "total", 16] >= taus["ddtree", "total", 4] > 1
+    assert "merged each" in text
+
+
+def test_speeds_are_printed_only_where_the_cost_curve_has_an_order() -> None:
+    forecast = Forecast("ddtree", "total", 8, (3,), (9,), predicted_ms=12.0)
+    sound = WhatIf("", "rig", "machine", "float32", Sampling(), 1, 3, 0, (forecast,), (), CURVE, 0.0)
+    passes = (9.0, *CURVE.verify_ms[1:])
+    doubtful = replace(sound, cost=replace(CURVE, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes))
+    assert "Fastest, predicted: ddtree total at budget 8." in table(sound) and "250" in table(sound)
+    assert sound.best is forecast and not sound.withheld and doubtful.best is None
+    assert doubtful.withheld in table(doubtful) and encoded(doubtful)["withheld"] == doubtful.withheld
+    assert "Fastest, predicted" not in table(doubtful) and "250" not in table(doubtful)
+
+
+def test_pace_holds_auto_against_fixed_budgets(typed: Typed, tmp_path: Path) -> None:
+    file = tmp_path / "sums.jsonl"
+    file.write_text(json.dumps({"prompt": MATH}) + "\n")
+    found = typed("pace", *DEMO, "--budgets", "4", "16", "--prompts", str(file), "--max-tokens", "24", "--repeats",
+                  "1")[1]
+    domain = found["domains"]["sums"]
+    assert domain["best_budget"] in (4, 16) and domain["auto"] > 0
+    assert domain["share_of_best"] == pytest.approx(domain["auto"] / max(domain["fixed"].values()), rel=0.01)
+    assert found["prediction_error"]["median"] >= 0
+
+
+def test_lessons_of_a_prompt_are_timed_in_turns_with_plain_decoding(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "lessons.json").write_text(json.dumps([
+        {"name": name, "title": "T", "note": "N.", "prompt": prompt, "method": method, "budget": 8, "max_tokens": 12}
+        for name, prompt, method in (("tree", MATH, "ddtree"), ("plain", MATH, "autoregressive"),
+                                     ("other", f"{MATH} Why?", "ddtree"))]))
+    typed("record", *DEMO, "--lessons", str(tmp_path / "lessons.json"), "--out", str(tmp_path))
+    tree, plain, other = (load(tmp_path / f"{name}.jsonl.gz") for name in ("tree", "plain", "other"))
+    assert [trace.header.in_turns for trace in (tree, plain, other)] == [True, True, False]
+    assert tree.header.recorded and tree.end.rounds == len(tree.entries) < len(plain.entries)
+    for trace in (tree, plain):
+        spent = sum(sum(entry.round.seconds.values()) for entry in trace.entries)
+        assert trace.end.seconds == trace.entries[-1].elapsed_seconds > spent > 0  # reading the prompt is in it

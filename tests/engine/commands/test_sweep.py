@@ -103,7 +103,7 @@ def test_an_interrupted_sweep_resumes_with_its_own_settings(
     assert typed(*SMALL) == 130
     assert "What was measured is in results.sqlite; --resume goes on." in capsys.readouterr().err
     with Results(Path("results.sqlite")) as results:
-        assert [each.done for each in results.sweeps()] == [4]
+        assert [stored.done for stored in results.sweeps()] == [4]
     monkeypatch.setattr(sweep, "laboratory", lambda rig, dtype: ScriptedLaboratory())
     assert typed("--resume") == 0
     made = json.loads(capsys.readouterr().out.strip().split("\n")[-1])
@@ -145,16 +145,6 @@ def test_a_sweep_with_a_run_that_failed_says_so_and_exits_1(
     assert "The drafter is gone; fetch it again." in said and json.loads(said.strip().split("\n")[-1])["failed"] == 1
 
 
-def test_the_command_of_a_sweep_asks_for_the_same_sweep() -> None:
-    words = ["--methods", "merged", "dflash", "--budgets", "8", "auto", "32", "--split", "each", "--heads", "math",
-             "code", "--temperature", "0.7", "--top-k", "20", "--seed", "3", "--limit", "2"]
-    plan = sweep.plan_of(verb_parser("sweep").parse_args(words))
-    assert [setting.label for setting in plan.settings if setting.pace == "auto"] == [
-        "merged auto each math+code T 0.7", "dflash auto T 0.7"]
-    again = sweep.plan_of(verb_parser("sweep").parse_args(shlex.split(sweep_command(plan))[4:]))
-    assert again == plan
-
-
 LABORATORY = ScriptedLaboratory()
 ALONE = replace(toy_plan(prompts=4, methods=("dflash", "merged")), prompt_set="bench")
 AT_ONCE = replace(toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4, 16), concurrency=(1, 2, 4)),
@@ -179,13 +169,6 @@ def found_at_once() -> list[CellResult]:
     return measured(AT_ONCE)
 
 
-def swept(command: str) -> SweepPlan:
-    """The sweep that a printed command line asks for."""
-    words = shlex.split(command)
-    assert words[:4] == ["python", "-m", "engine", "sweep"]
-    return plan_of(verb_parser("sweep").parse_args(words[4:]))
-
-
 def test_the_table_for_people_has_every_row(alone: Record) -> None:
     shown = table(alone)
     for row in alone["rows"]:
@@ -195,28 +178,42 @@ def test_the_table_for_people_has_every_row(alone: Record) -> None:
     assert "Fastest" not in table(report_of(ALONE, []))
 
 
-def test_the_commands_of_a_report_do_what_they_say(alone: Record) -> None:
+RICH = plan_of(verb_parser("sweep").parse_args([
+    "--methods", "merged", "dflash", "--budgets", "8", "auto", "32", "--split", "each", "--heads", "math", "code",
+    "--temperature", "0.7", "--top-k", "20", "--seed", "3", "--limit", "2"]))
+
+
+@pytest.mark.parametrize("plan", [RICH, ALONE, AT_ONCE], ids=["rich", "alone", "at once"])
+def test_the_command_of_a_sweep_asks_for_the_same_sweep(plan: SweepPlan) -> None:
+    words = shlex.split(sweep_command(plan))
+    assert words[:4] == ["python", "-m", "engine", "sweep"]
+    again = plan_of(verb_parser("sweep").parse_args(words[4:]))
+    assert replace(again, prompts=plan.prompts) == plan and len(again.prompts) == len(plan.prompts)
+
+
+def test_settings_at_their_own_pace_are_labelled() -> None:
+    assert [setting.label for setting in RICH.settings if setting.pace == "auto"] == [
+        "merged auto each math+code T 0.7", "dflash auto T 0.7"]
+
+
+def test_the_recommended_command_of_a_report_asks_for_its_setting(alone: Record) -> None:
     words = shlex.split(alone["recommended"]["command"])
-    assert words[:3] == ["python", "-m", "engine"]
+    assert words[:3] == ["python", "-m", "engine"] and alone["command"] == sweep_command(ALONE)
     choice = verb_parser(words[3]).parse_args(words[4:])
     assert (choice.method, choice.budget, choice.prompt) == (
         alone["recommended"]["method"], alone["recommended"]["budget"], ALONE.prompts[0].text)
-    again = swept(alone["command"])
-    assert replace(again, prompts=ALONE.prompts) == ALONE
-    assert len(again.prompts) == len(ALONE.prompts)
 
 
-def test_requests_at_once_are_in_table_and_command(found_at_once: list[CellResult]) -> None:
+def test_requests_at_once_are_in_the_table(found_at_once: list[CellResult]) -> None:
     made = report_of(AT_ONCE, found_at_once)
     said = table(made)
     assert "ddtree 16, 4 at once" in said and made["load"]["ddtree"][0] in said
-    assert swept(sweep_command(AT_ONCE)).settings == AT_ONCE.settings
 
 
 def test_a_prediction_is_told_with_its_error(found_at_once: list[CellResult]) -> None:
     made = prediction(AT_ONCE, found_at_once, LABORATORY)
     assert len(made["predicted"]) == len(AT_ONCE.settings)
-    plain = [each for each in made["predicted"] if each["method"] == "autoregressive"]
-    assert all(each["predicted_tokens_per_second"] == pytest.approx(each["total_tokens_per_second"]) for each in plain)
+    plain = [row for row in made["predicted"] if row["method"] == "autoregressive"]
+    assert all(row["predicted_tokens_per_second"] == pytest.approx(row["total_tokens_per_second"]) for row in plain)
     assert made["prediction_error"].startswith(
         f"Against {len(AT_ONCE.settings)} measured cells the prediction is off by")

@@ -20,7 +20,7 @@ from engine.drafters.dflash.model import DFlashModel
 from engine.drafters.dflash.positions import proposals
 from engine.lab.replay import Grower, KnownText, replay, reread
 from engine.models.packed_linear import PackedHead
-from engine.recipes.transitions import Contender, measured, with_unary
+from engine.recipes.transitions import Contender, measure_in_turns, with_unary
 from engine.records import Floats, Lattice, Request, Sampling
 from engine.trace import committed_ids, encode_record
 from engine.trace.reading import decode_round
@@ -175,6 +175,6 @@ def test_the_demo_rigs_transitions_serve_every_method_and_change_no_text(
 
 def test_transitions_beat_the_same_drafters_marginals() -> None:
     live = with_unary(demo_rig())
-    figures = measured(live, [Contender("unary", 64), Contender("all2", 64)], DEMO_PROMPT, 64, 0)
+    figures = measure_in_turns(live, [Contender("unary", 64), Contender("all2", 64)], DEMO_PROMPT, 64, 0)
     (tokens, unary_rounds, _), (same_tokens, rounds, _) = figures.tolist()
     assert tokens == same_tokens and rounds < unary_rounds

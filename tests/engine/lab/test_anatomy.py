@@ -146,9 +146,9 @@ def test_intervals_hold_what_they_promise() -> None:
 
 def test_the_command_prints_the_sentences_and_plain_values() -> None:
     verb = verb_named("anatomy")
-    result = verb.run(verb_parser("anatomy").parse_args(["--trace", "assets/traces/arithmetic.jsonl.gz"]))
-    assert json.loads(json.dumps(result))["rounds"] == 11
-    assert "Here" not in verb.summary(result) and "2nd in 55% (28% to 79% of 11, few)" in verb.summary(result)
+    outcome = verb.run(verb_parser("anatomy").parse_args(["--trace", "assets/traces/arithmetic.jsonl.gz"]))
+    assert json.loads(json.dumps(outcome.result))["rounds"] == 11
+    assert "Here" not in outcome.text and "2nd in 55% (28% to 79% of 11, few)" in outcome.text
 
 
 def test_a_loop_that_stops_drafting_is_a_sentence() -> None:

@@ -82,9 +82,9 @@ def test_what_does_not_fit_is_refused_in_a_sentence() -> None:
     verb, parser = verb_named("predict"), verb_parser("predict")
     with pytest.raises(RequestError, match="choose a smaller model"):
         verb.run(parser.parse_args(["--model", "qwen3-coder-30b-a3b", "--device", "L4"]))
-    result = verb.run(parser.parse_args(["--trace", "assets/traces/arithmetic.jsonl.gz"]))
-    assert json.loads(json.dumps(result))["flags"][FLOOR][0]["engine"] == "vLLM"
-    assert "not fitted" in verb.summary(result)
+    outcome = verb.run(parser.parse_args(["--trace", "assets/traces/arithmetic.jsonl.gz"]))
+    assert json.loads(json.dumps(outcome.result))["flags"][FLOOR][0]["engine"] == "vLLM"
+    assert "not fitted" in outcome.text
 
 
 def row(kind: str, budget: int, accepted: float) -> RedraftedLength:

@@ -1,4 +1,5 @@
-"""The driver that measures: full rounds alone, all settings on the same texts, and busy processes that always end."""
+"""The driver that measures: full rounds alone, all settings on the same texts, busy processes that always end, and the
+published loop, which commits what the engine commits."""
 
 import argparse
 import json
@@ -16,10 +17,13 @@ import pytest
 from engine.commands import bench
 from engine.commands.program import verb_parser
 from engine.decoding.budget_policy import AUTO
+from engine.decoding.loop import decode
 from engine.errors import RequestError
-from engine.measure.bench import OWN, PLAIN, SAME, SHARED, BenchPoint, Tally, busy_processes, full_rounds, run, steps
-from engine.records import STAGES, Acceptance, DraftTree, Integers, PromptRequest, Round, Verification
+from engine.measure.bench import OWN, PLAIN, SAME, SHARED, BenchPoint, Tally, busy_processes, full_rounds, run
+from engine.measure.plain import PlainLoop
+from engine.records import STAGES, Acceptance, DraftTree, Integers, PromptRequest, Request, Round, Verification
 from tests.engine.demo import demo_live
+from tests.engine.small import small_drafter, small_target
 
 WORDS = ["--concurrency", "2", "3", "--prompts", "bench", "--hard", "reworded", "--limit", "4", "--max-tokens", "16",
          "--repeats", "1", "--budgets", "4", "8"]
@@ -45,7 +49,6 @@ def test_full_rounds_are_counted_and_the_others_are_not() -> None:
     first, second, last = lap(2.0), lap(3.0), lap(50.0)
     rounds = [(0, a_round(3, 4, first)), (1, a_round(1, 0, first)), (0, a_round(2, 4, second)),
               (2, a_round(4, 8, second)), (2, a_round(9, 9, last))]
-    assert [len(step) for step in steps(rounds)] == [2, 2, 1]
     tally = full_rounds(rounds, 2)
     assert (tally.tokens, tally.trees, tally.rounds, tally.nodes, tally.stages["verify"]) == (10, 4, 2, 16, 5.0)
     assert tally.rate == 2.0 and tally.rates == [5 / 5, 1 / 2, 4 / 3]
@@ -65,19 +68,16 @@ def test_the_verdict_is_on_the_best_budget_for_everybody_by_ratios_within_a_repe
 
 
 @pytest.mark.usefixtures("quick_curves")
-def test_every_way_is_measured_on_the_same_prompts() -> None:
-    words = choice()
-    plan = bench.concurrent_plan(words)
-    assert len(plan.prompts) == 4
-    result = bench.results(words, plan, demo_live())
-    rows = result["concurrency"]
-    assert json.dumps(result)
+def test_every_way_is_measured_on_the_same_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "load_rig", lambda *_: demo_live())
+    outcome = bench.run(choice())
+    rows = outcome.result["concurrency"]
+    assert json.dumps(outcome.result) and outcome.result["prompts"] == 4
     assert [(row["concurrency"], row["budget"]) for row in rows] == [
         (count, budget) for count in (2, 3) for budget in (PLAIN, "4", "8", OWN, SHARED)]
     assert [row["nodes"] for row in rows if row["budget"] in (PLAIN, "4", "8")] == pytest.approx([0, 4, 8] * 2, abs=1)
     assert all(row["tokens_per_second"] > 0 and row["slowest_request"] <= row["per_request"] for row in rows)
-    table = bench.summary(result)
-    assert table.count("\n") == 10 + 6 and "auto, shared" in table
+    assert outcome.text.count("\n") == 10 + 6 and "auto, shared" in outcome.text
 
 
 @pytest.mark.parametrize(("more", "reason"), [
@@ -87,8 +87,9 @@ def test_every_way_is_measured_on_the_same_prompts() -> None:
     (("--domain", "nobody"), "There are 0 prompts of the domain 'nobody' for 3 requests"),
     (("--hard", "nobody"), "There is no prompt set and no file 'nobody'"),
     (("--beside", "2", "--drafters", "math"), "With --concurrency, --drafters and --beside would change nothing"),
-    (("--recording", "on"), "With --concurrency, --recording would"), (("--split", "each"),
-                                                                       "With --concurrency, --split")])
+    (("--recording", "on"), "With --concurrency, --recording would"),
+    (("--split", "each"), "With --concurrency, --split"),
+    (("--budgets", "auto"), "auto is measured in any case")])
 def test_what_cannot_be_measured_is_said_before_a_rig_is_loaded(
         monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...], reason: str) -> None:
     monkeypatch.delattr(bench, "load_rig")
@@ -96,9 +97,12 @@ def test_what_cannot_be_measured_is_said_before_a_rig_is_loaded(
         bench.run(choice(*more))
 
 
-def test_hard_prompts_are_for_several_at_once() -> None:
-    with pytest.raises(RequestError, match="--hard mixes prompts for --concurrency"):
-        bench.run(verb_parser("bench").parse_args(["--hard", "reworded"]))
+@pytest.mark.parametrize(("words", "reason"), [
+    (["--hard", "reworded"], "--hard mixes prompts for --concurrency"),
+    (["--methods", "plain", "--budgets", "auto"], "has no budget auto")])
+def test_what_needs_several_at_once_or_numbers_is_said(words: list[str], reason: str) -> None:
+    with pytest.raises(RequestError, match=reason):
+        bench.run(verb_parser("bench").parse_args(words))
 
 
 def test_what_is_named_twice_is_measured_once() -> None:
@@ -165,7 +169,12 @@ def test_the_terminals_interrupt_is_for_who_began_them() -> None:
     assert parent.communicate(timeout=20)[1] == b""
 
 
-@pytest.mark.parametrize("count", [-1, 65])
-def test_a_number_of_busy_processes_that_cannot_be_is_said(count: int) -> None:
-    with pytest.raises(RequestError, match="between 0 and 64"), busy_processes(count):
-        pass
+@pytest.mark.parametrize(("budget", "window"), [(1, 0), (7, 0), (24, 0), (7, 5)])
+def test_the_plain_loop_commits_the_same_rounds(budget: int, window: int) -> None:
+    target = small_target()
+    drafter = small_drafter(target, window=window)
+    request = Request(tuple(range(5, 25)), method="ddtree", budget=budget, max_tokens=40)
+    loop = PlainLoop(target, drafter, request)
+    plain = list(loop.rounds())
+    assert all(loop.seconds[stage] > 0 for stage in ("draft", "build", "pack", "verify", "accept", "keep"))
+    assert plain == [made.committed.tolist() for made in decode(request, target, [drafter])]

@@ -47,22 +47,22 @@ def texts() -> list[ReferenceAnswer]:
 
 
 def by_name(rig: Rig) -> dict[str, DoctorFinding]:
-    return {each.name: each for each in examine(rig, texts())}
+    return {finding.name: finding for finding in examine(rig, texts())}
 
 
 def wrong(found: dict[str, DoctorFinding]) -> set[str]:
-    return {name for name, each in found.items() if each.status == WRONG}
+    return {name for name, finding in found.items() if finding.status == WRONG}
 
 
 def test_a_healthy_rig_has_nothing_wrong_and_every_finding_its_figure() -> None:
     other = replace(demo_rig("bfloat16"), drafters={"math": demo_rig("bfloat16").drafters["math"]})
-    found = {each.name: each for each in diagnose(whole(), PROMPTS[:1], other)}
+    found = {finding.name: finding for finding in diagnose(whole(), PROMPTS[:1], other)}
     assert set(found) == {"features", "chat template", "thinking", "taps", "mask token", "slot 0", "slots", "rope",
                           "rope base", "draft", "vocabulary", "confidence", "positions", "dtype"}
     assert not wrong(found)
-    assert all(any(character.isdigit() for character in each.seen) for name, each in found.items()
+    assert all(any(character.isdigit() for character in finding.seen) for name, finding in found.items()
                if name != "chat template")
-    assert all(bool(each.advice) == (each.status != FINE) for each in found.values())
+    assert all(bool(finding.advice) == (finding.status != FINE) for finding in found.values())
 
 
 def test_taps_that_are_not_the_configs_are_named() -> None:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import weakref
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +18,7 @@ import app
 from engine.checkpoints import memory
 from engine.checkpoints.memory import Opening, Storage
 from engine.errors import CancellationError, RequestError, RigError
-from engine.lab.settings import BackgroundRequests
+from engine.lab.settings import BackgroundRequests, Reading
 from engine.lab.statistics import reading_of
 from engine.measure import instruments
 from engine.measure.instruments import LiveInstruments, LiveLaboratory, held_bytes, open_beside
@@ -42,11 +43,13 @@ def laboratory() -> LiveLaboratory:
     return LiveLaboratory(demo_live())
 
 
+def an_ask(method: str = "ddtree", budget: int = 8, max_tokens: int = 4, **more: Any) -> PromptRequest:
+    return PromptRequest(PROMPT, method=method, budget=budget, max_tokens=max_tokens, **more)
+
+
 @pytest.mark.parametrize("ask", [
-    PromptRequest(PROMPT, method="joint", budget=24,
-        max_tokens=40), PromptRequest(PROMPT, method="merged", budget=16, max_tokens=30, sampling=Sampling(0.8, seed=4),
-                            split="each"),
-    PromptRequest(PROMPT, method="autoregressive", budget=0, max_tokens=12)], ids=lambda ask: ask.method)
+    an_ask("joint", 24, 40), an_ask("merged", 16, 30, sampling=Sampling(0.8, seed=4), split="each"),
+    an_ask("autoregressive", 0, 12)], ids=lambda ask: ask.method)
 def test_a_reading_is_what_the_trace_of_the_same_run_says(laboratory: LiveLaboratory, ask: PromptRequest) -> None:
     found, traced = laboratory.measure(ask), reading_of(gather(laboratory.rig.run(ask)))
     assert found.token_ids
@@ -62,9 +65,8 @@ def test_a_reading_is_what_the_trace_of_the_same_run_says(laboratory: LiveLabora
     ("joint", 24, "fixed"), ("autoregressive", 0, "fixed"), ("ddtree", 64, "auto")])
 def test_a_run_among_others_writes_its_own_text_and_counts_all(
         laboratory: LiveLaboratory, method: str, budget: int, pace: str) -> None:
-    ask = PromptRequest(PROMPT, method=method, budget=budget, max_tokens=16, pace=pace)
-    others = tuple(PromptRequest(f"What is {place} + 5?", method=method, budget=budget, max_tokens=4 + place,
-                       pace=pace) for place in range(2))
+    ask = an_ask(method, budget, 16, pace=pace)
+    others = tuple(replace(ask, prompt=f"What is {place} + 5?", max_tokens=4 + place) for place in range(2))
     alone, among = laboratory.measure(ask), laboratory.measure_concurrent(ask, BackgroundRequests(others, 3))
     assert among.token_ids == alone.token_ids
     assert among.lengths == alone.lengths or pace == "auto"  # which goes by times
@@ -75,30 +77,18 @@ def test_a_run_among_others_writes_its_own_text_and_counts_all(
     assert among.prefill_seconds > 0
 
 
-def test_what_cannot_stand_beside_it_is_a_sentence(laboratory: LiveLaboratory) -> None:
-    with pytest.raises(RequestError, match="No other prompt of the set can stand beside this one"):
-        laboratory.measure_concurrent(PromptRequest(PROMPT, method="ddtree", budget=8,
-                                     max_tokens=4), BackgroundRequests((PromptRequest("word " * 5000, method="ddtree",
-                                                                                      budget=8,
-                                                                 max_tokens=4),), 2))
-    assert laboratory.measure(PromptRequest(PROMPT, method="dflash", budget=8, max_tokens=4)).token_ids
-
-
 @pytest.mark.usefixtures("quick_curves")
 def test_the_cost_of_rounds_is_measured_by_requests(laboratory: LiveLaboratory) -> None:
-    ask = PromptRequest(PROMPT, method="ddtree", budget=8, max_tokens=16)
-    one, two = (laboratory.concurrent_cost(ask, count) for count in (1, 2))
+    one, two = (laboratory.concurrent_cost(an_ask(), count) for count in (1, 2))
     assert (one.requests, two.requests) == (1, 2) and two.rows[0] == 2
-    assert laboratory.concurrent_cost(ask, 2) is two
+    assert laboratory.concurrent_cost(an_ask(), 2) is two
 
 
 def test_a_measurement_waits_for_the_rig_and_does_not_count_the_waiting(laboratory: LiveLaboratory) -> None:
-    other = laboratory.rig.run(PromptRequest(PROMPT, method="ddtree", budget=8, max_tokens=20))
+    other = laboratory.rig.run(an_ask(max_tokens=20))
     next(other)
-    found = []
-    worker = threading.Thread(target=lambda: found.append(laboratory.measure(PromptRequest(PROMPT,
-                                                                                           method="autoregressive",
-                                                                                 budget=0, max_tokens=2))))
+    found: list[Reading] = []
+    worker = threading.Thread(target=lambda: found.append(laboratory.measure(an_ask("autoregressive", 0, 2))))
     worker.start()
     time.sleep(1.5)
     assert not found
@@ -108,11 +98,13 @@ def test_a_measurement_waits_for_the_rig_and_does_not_count_the_waiting(laborato
 
 
 def test_what_cannot_be_served_leaves_the_rig_free(laboratory: LiveLaboratory) -> None:
-    for ask in (PromptRequest(" "), PromptRequest("word " * 5000), PromptRequest(PROMPT, drafters=("nobody",)),
-                PromptRequest(PROMPT, budget=-1)):
+    long = replace(an_ask(), prompt="word " * 5000)
+    for ask in (PromptRequest(" "), long, an_ask(drafters=("nobody",)), an_ask(budget=-1)):
         with pytest.raises(RequestError):
             laboratory.measure(ask)
-    assert laboratory.measure(PromptRequest(PROMPT, method="dflash", budget=8, max_tokens=4)).token_ids
+    with pytest.raises(RequestError, match="No other prompt of the set can stand beside this one"):
+        laboratory.measure_concurrent(an_ask(), BackgroundRequests((long,), 2))
+    assert laboratory.measure(an_ask("dflash")).token_ids
 
 
 def test_the_conditions_name_the_rig_and_what_it_runs_on(laboratory: LiveLaboratory) -> None:
@@ -166,7 +158,7 @@ def test_the_app_itself_holds_on_to_no_rig(names: tuple[str, str], monkeypatch: 
         return rig
 
     monkeypatch.setattr(instruments, "load_rig", load)
-    page = app.built_page(app.flags().parse_args(["--rig", names[0]]), app.library(None, "demo"))
+    page = app.build_page(app.flags().parse_args(["--rig", names[0]]), app.library(None, "demo"))
     stage: Any = next(block for block in page.blocks.values() if block.elem_id == "canopy-stage")
     completed(page.run_extra_startup_events())
 

@@ -4,10 +4,10 @@ from statistics import median
 
 import pytest
 
-from engine.commands.predict import run, summary
+from engine.commands.predict import run
 from engine.commands.program import verb_parser
 from engine.lab.machines import Processor
-from engine.measure.processor import Probes, measured_beside, shape_of
+from engine.measure.processor import Probes, measure_processor, shape_of
 from engine.serving.rigs import load_rig
 
 ROWS = (1, 4)
@@ -24,7 +24,7 @@ def test_the_shape_of_a_rig_counts_the_weights_that_a_row_passes() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "int4"])
 def test_every_part_of_a_pass_is_timed(dtype: str) -> None:
     target = load_rig("demo", "float32").target
-    processor, passes = measured_beside(target, dtype, 64, ROWS, 0)
+    processor, passes = measure_processor(target, dtype, 64, ROWS, 0)
     assert isinstance(processor, Processor) and processor.rows == ROWS and min(passes) > 0
     for part in (processor.product, processor.head, processor.layer, processor.attention, processor.choice):
         assert len(part) == len(ROWS) and min(part) > 0
@@ -37,7 +37,7 @@ def test_passes_of_the_demo_rig_are_predicted_within_a_fifth(dtype: str) -> None
     choice = verb_parser("predict").parse_args(["--here", "--rig", "demo", "--dtype", dtype, "--context", "128"])
     for _ in range(3):  # other programs can spoil one
         found = run(choice)
-        assert "GB/s" in summary(found)
-        if median(abs(error) for error in found["here"]["errors"]) <= 0.2:
+        assert "GB/s" in found.text
+        if median(abs(error) for error in found.result["here"]["errors"]) <= 0.2:
             return
-    pytest.fail(summary(found))
+    pytest.fail(found.text)

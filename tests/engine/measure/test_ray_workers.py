@@ -1,25 +1,30 @@
-"""A sweep on two local Ray workers, one of which is killed on the way. Needs requirements-ray.txt, as make test has."""
+"""Sweeps on Ray workers of this machine, some of which end on the way. Needs requirements-ray.txt, as make test has."""
 
 import os
 import signal
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 from time import sleep
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import ray
 
-from engine.lab.settings import Laboratory, Reading, block_of, measuring_order
+from engine.errors import RequestError, RigError
+from engine.lab.settings import Conditions, Laboratory, Reading, block_of, measuring_order
 from engine.lab.store import Store
 from engine.lab.sweeping import LocalCrew, Task, run_sweep
-from engine.measure.ray_workers import RayCrew, ray_crew
+from engine.measure.ray_workers import RayCrew, common_conditions, ray_crew
 from engine.records import PromptRequest
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 PLAN = toy_plan(prompts=4)
 TASKS = [Task(cell, PLAN.ask(cell)) for cell in measuring_order(PLAN)]
+FATAL = TASKS[6].ask
 
 
 class Unhurried(ScriptedLaboratory):
@@ -30,18 +35,36 @@ class Unhurried(ScriptedLaboratory):
         return super().measure(ask)
 
 
+class Mortal(ScriptedLaboratory):
+    """One cell ends the process that measures it."""
+
+    def measure(self, ask: PromptRequest) -> Reading:
+        if ask == FATAL:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().measure(ask)
+
+
+class Doomed(ScriptedLaboratory):
+    """Every cell ends the process."""
+
+    def measure(self, ask: PromptRequest) -> Reading:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return super().measure(ask)
+
+
 def here() -> Laboratory:
     """A laboratory that says in which process it is."""
     return Unhurried(hardware=f"process {os.getpid()}")
 
 
-@pytest.fixture()
-def crew() -> Iterator[RayCrew]:
-    yield ray_crew(here, "local", 2)
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    yield
     ray.shutdown()
 
 
-def test_a_killed_workers_cells_are_measured_again_and_every_cell_once(crew: RayCrew, tmp_path: Path) -> None:
+def test_a_killed_workers_cells_are_measured_again_and_every_cell_once(tmp_path: Path) -> None:
+    crew = ray_crew(here, "local", 2)
     with Store(tmp_path / "results.sqlite") as store:
         number = store.begin(PLAN, crew.conditions)
         done = []
@@ -62,5 +85,62 @@ def test_a_killed_workers_cells_are_measured_again_and_every_cell_once(crew: Ray
         places[block_of(found.cell)].add(found.hardware)
     assert len(set.union(*places.values())) >= 2
     # a block is measured in one place, but for the one that the killed worker had in hand
-    assert sum(len(each) > 1 for each in places.values()) <= 1
+    assert sum(len(hardware) > 1 for hardware in places.values()) <= 1
 
+
+def test_a_cell_that_takes_every_worker_with_it_is_given_up() -> None:
+    found = list(ray_crew(Mortal, "local", 1).work(TASKS, Event()))
+    assert sorted(repr(result.cell) for result in found) == sorted(repr(task.cell) for task in TASKS)
+    assert [(result.cell, result.failure) for result in found if result.reading is None] == [
+        (TASKS[6].cell, "3 Ray workers were lost while measuring this.")]
+
+
+def test_a_cluster_that_loses_everybody_says_so() -> None:
+    with pytest.raises(RigError, match=r"^Every Ray worker was lost 5 times; what was measured is kept"):
+        list(ray_crew(Doomed, "local", 1).work(TASKS, Event()))
+
+
+def test_a_stop_lets_the_runs_in_hand_end() -> None:
+    stop, found = Event(), []
+    for result in ray_crew(here, "local", 2).work(TASKS, stop):
+        found.append(result)
+        if len(found) == 4:
+            stop.set()
+    assert 4 <= len(found) <= 6
+
+
+def cluster_with(held: dict[str, float], options: dict[str, Any]) -> Any:
+    """As much of Ray as a crew uses to hire; ``options`` are filled with those of its workers."""
+    about = SimpleNamespace(conditions=Conditions("toy", "one", "float32"), methods=(), drafters=(), process_id=1)
+    worker = SimpleNamespace(about=SimpleNamespace(remote=lambda: about))
+    actor = SimpleNamespace(options=lambda **given: options.update(given) or SimpleNamespace(remote=lambda _: worker))
+    return SimpleNamespace(cluster_resources=lambda: held, nodes=lambda: [{"Alive": True}, {"Alive": True}, {
+        "Alive": False}], remote=lambda _: actor, get=list, exceptions=ray.exceptions)
+
+
+@pytest.mark.parametrize(("held", "workers", "hired", "gpus", "cores"), [
+    ({"CPU": 4.0}, None, 2, 0, 2), ({"CPU": 1.0}, 2, 2, 0, 0.5), ({"CPU": 9.0, "GPU": 4.0}, None, 4, 1, 2),
+    ({"CPU": 9.0, "GPU": 4.0}, 3, 3, 1, 3)])
+def test_a_device_or_a_host_has_one_worker_unless_said_otherwise(
+        held: dict[str, float], workers: int | None, hired: int, gpus: int, cores: float) -> None:
+    options: dict[str, Any] = {}
+    crew = RayCrew(cluster_with(held, options), ScriptedLaboratory, workers)
+    assert (len(crew.workers), options["num_gpus"], options["num_cpus"]) == (hired, gpus, cores)
+
+
+def closed() -> Laboratory:
+    raise RigError("The rig is not here.")
+
+
+def test_what_is_wrong_with_a_cluster_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RigError, match=r"^A Ray worker could not open the rig: .*The rig is not here\.$"):
+        ray_crew(closed, "local", 1)
+    with pytest.raises(RequestError, match=r"^The cluster has 2 GPUs and 3 workers were asked for; a GPU takes one"):
+        RayCrew(cluster_with({"CPU": 8.0, "GPU": 2.0}, {}), ScriptedLaboratory, 3)
+    conditions = Conditions("toy", "one", "float32", {"toy": "1"})
+    assert common_conditions([conditions, Conditions("toy", "two", "float32", {"toy": "1"})]).hardware == "one + two"
+    with pytest.raises(RigError, match="do not hold the same rig and versions"):
+        common_conditions([conditions, Conditions("toy", "one", "float32", {"toy": "2"})])
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(RequestError, match=r"^Ray is not installed; install requirements-ray\.txt, or leave --ray out"):
+        ray_crew(ScriptedLaboratory, "local", 2)

@@ -13,7 +13,7 @@ from engine.drafters.abilities import BlockDrafter, read_text
 from engine.drafters.dflash.positions import proposals
 from engine.errors import RequestError
 from engine.lab.replay import reread
-from engine.measure.whatif import Alternatives, RunText, what_if, written
+from engine.measure.whatif import RunText, text_of_run, what_if
 from engine.models.target import TorchTarget
 from engine.records import PackedTree, PromptRequest, Sampling, Verification
 from engine.requests.prompts import read_prompts
@@ -40,26 +40,26 @@ def lengths(trace: Trace) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.8, 0, 0.95, 5)], ids=["greedy", "sampled"])
 def test_forecast_lengths_are_those_of_real_runs(sampling: Sampling) -> None:
-    found = what_if(demo_rig(), written(finished("ddtree", 64, sampling)), Alternatives(BUDGETS))
+    found = what_if(demo_live(), text_of_run(finished("ddtree", 64, sampling)), BUDGETS)
     assert found.departures == 0 and found.cost is None and found.best is None
     for method, split in POINTS:
-        for each in found.of(method, split):
-            real = finished(method, each.budget, sampling, split=split)
-            assert each.lengths == lengths(real), (method, split, each.budget)
-            assert each.rows == tuple(len(entry.round.tree) for entry in real.entries)
+        for forecast in found.of(method, split):
+            real = finished(method, forecast.budget, sampling, split=split)
+            assert forecast.lengths == lengths(real), (method, split, forecast.budget)
+            assert forecast.rows == tuple(len(entry.round.tree) for entry in real.entries)
 
 
 def test_methods_whose_drafters_depend_on_the_budget_are_left_out_unless_named() -> None:
-    text, rig = written(finished("ddtree", 8)), demo_rig()
+    text, rig = text_of_run(finished("ddtree", 8)), demo_rig()
     mixed_kinds = replace(rig, defaults={**rig.defaults, 2: ("math", "ngram")})
-    found = what_if(mixed_kinds, text, Alternatives((8,)))
-    assert {each.method for each in found.forecasts} == {"autoregressive", "dflash", "ddtree"}
+    found = what_if(mixed_kinds, text, (8,))
+    assert {forecast.method for forecast in found.forecasts} == {"autoregressive", "dflash", "ddtree"}
     with pytest.raises(RequestError, match="The drafter ngram is a NGramDrafter"):
-        what_if(mixed_kinds, text, Alternatives((8,), ("routed",)))
+        what_if(mixed_kinds, text, (8,), ("routed",))
 
 
 def test_a_batch_of_anchors_proposes_what_the_drafter_does_one_by_one() -> None:
-    rig, text = demo_rig(), written(finished("ddtree", 64))
+    rig, text = demo_rig(), text_of_run(finished("ddtree", 64))
     again = reread(text.request, text.token_ids, rig.target)
     read = read_text(text.request.prompt_ids, text.token_ids, again.features)
     drafter = rig.drafters["code"]
@@ -78,12 +78,12 @@ def test_a_batch_of_anchors_proposes_what_the_drafter_does_one_by_one() -> None:
 
 def test_a_recorded_run_gives_the_same_what_if_and_its_own_drafters_are_used() -> None:
     trace = finished("ddtree", 16, drafters=("code",))
-    found = what_if(demo_rig(), written(loads(dumps(trace))), Alternatives((16,), ("ddtree",)))
-    assert [each.lengths for each in found.forecasts] == [lengths(trace)]
+    found = what_if(demo_live(), text_of_run(loads(dumps(trace))), (16,), ("ddtree",))
+    assert [forecast.lengths for forecast in found.forecasts] == [lengths(trace)]
 
 
 def test_bad_questions_get_one_sentence() -> None:
-    rig, text = demo_rig(), written(finished("ddtree", 8))
+    rig, text = demo_rig(), text_of_run(finished("ddtree", 8))
     strange = replace(text, token_ids=tuple((token + 7) % 1000 for token in text.token_ids))
     for bad, budgets, methods, said in (
             (replace(text, token_ids=()), (8,), (), "wrote no token"),
@@ -92,7 +92,7 @@ def test_bad_questions_get_one_sentence() -> None:
             (text, (), (), "No node budget was given"), (text, (8,), ("nanogpt",), "cannot be replayed"),
             (text, (8,), ("magic",), "There is no method 'magic'")):
         with pytest.raises(RequestError) as caught:
-            what_if(rig, bad, Alternatives(budgets, methods))
+            what_if(rig, bad, budgets, methods)
         assert said in str(caught.value) and "\n" not in str(caught.value)
     assert isinstance(text, RunText) and rig.target._cache is None
 
@@ -114,13 +114,13 @@ def test_the_cost_of_several_requests_is_that_of_their_shared_passes(monkeypatch
     own = TorchTarget.verify_batch
 
     def counted(self: TorchTarget, forks: Sequence[TorchTarget], packed: Sequence[PackedTree]) -> list[Verification]:
-        passes.append([len(each.tokens) for each in packed])
+        passes.append([len(tree.tokens) for tree in packed])
         return own(self, forks, packed)
 
     monkeypatch.setattr(TorchTarget, "verify_batch", counted)
     curve = demo_live().costs.measure(CostCase(64, Sampling(), 3), FULL, (3, 11, 129))
     assert (curve.requests, curve.rows) == (3, (3, 11, 129)) and min(curve.draft_ms) > 0
-    assert {tuple(each) for each in passes} == {(1, 1, 1), (4, 4, 3), (43, 43, 43)}
+    assert {tuple(rows) for rows in passes} == {(1, 1, 1), (4, 4, 3), (43, 43, 43)}
     assert 0 < curve.verify_ms[0] < curve.verify_ms[2] and curve.plain_ms > 0
     assert all(load.rows[0] == load.requests and load.rows[-1] == MOST_BATCH_ROWS and load.rows == tuple(
         sorted(set(load.rows))) for load in (CostCase(64, Sampling(), requests) for requests in (2, 3, 4, 8, 16)))
@@ -140,10 +140,10 @@ def test_an_adaptive_run_writes_the_same_text_and_prices_are_positive() -> None:
     assert trace.header.request.pace == "auto" and loads(dumps(trace)).header.request.pace == "auto"
     assert all(1 <= len(entry.round.tree) <= 65 for entry in trace.entries)
     curve = book.curve(trace.header.request.max_tokens // 2 + len(trace.header.request.prompt_ids), Sampling())
-    found = what_if(demo_rig(), written(trace), Alternatives((8, 32), ("joint", "autoregressive"), curve))
-    assert [(each.method, each.pace) for each in found.forecasts] == [
+    found = what_if(demo_live(), text_of_run(trace), (8, 32), ("joint", "autoregressive"), curve)
+    assert [(forecast.method, forecast.pace) for forecast in found.forecasts] == [
         ("joint", "fixed"), ("joint", "fixed"), ("joint", "auto"), ("autoregressive", "fixed")]
-    assert all(each.predicted_tokens_per_second > 0 for each in found.forecasts)
+    assert all(forecast.predicted_tokens_per_second > 0 for forecast in found.forecasts)
     assert found.best is not None or found.withheld, "unless the machine was too busy for a cost curve"
 
 

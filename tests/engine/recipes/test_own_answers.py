@@ -12,10 +12,10 @@ import torch
 from engine.checkpoints.loading import load_causal
 from engine.decoding.loop import decode
 from engine.recipes.batches import Conversation
-from engine.recipes.own_answers.decoder import AnswerSampling, BatchDecoder, looped, written
+from engine.recipes.own_answers.decoder import AnswerSampling, BatchDecoder, loop_length, write_answers
 from engine.recipes.own_answers.measure import phrase_drafter, scores
 from engine.recipes.own_answers.phrases import answer_tokens, export, orders_of
-from engine.recipes.own_answers.prompts import PROMPTS_A_FILE, HeldOut, asked, is_plain, seed_prompt, seeded
+from engine.recipes.own_answers.prompts import PROMPTS_A_FILE, HeldOut, draw_seeded, is_plain, one_turn, seed_prompt
 from engine.recipes.own_answers.shards import AnswerRow, in_circles, open_shard, read_shard, write_features, write_shard
 from engine.records import Request
 from engine.requests.prompts import read_prompts
@@ -45,7 +45,7 @@ def talks(model: Any) -> list[Conversation]:
     """Prompts of several lengths with the target's greedy answers, some past the first room of the cache."""
     draw = random.Random(1)
     prompts = [tuple(draw.randrange(5, 1500) for _ in range(length)) for length in (3, 40, 11, 60, 7, 25)]
-    texts = written(BatchDecoder(model), prompts, 40, END)
+    texts = write_answers(BatchDecoder(model), prompts, 40, END)
     return [Conversation(prompt, text.tokens) for prompt, text in zip(prompts, texts, strict=True)]
 
 
@@ -62,20 +62,21 @@ def test_answers_are_those_of_the_model_itself(model: Any, talks: list[Conversat
         plain = model.generate(prompt, max_new_tokens=40, do_sample=False, attention_mask=torch.ones_like(prompt))
         alike = plain[0, len(talk.prompt):].tolist()
         assert list(talk.response) == alike[:len(talk.response)]
-        assert len(talk.response) == len(alike) or looped(alike[:24 * (len(alike) // 24)])
+        assert len(talk.response) == len(alike) or loop_length(alike[:24 * (len(alike) // 24)])
 
 
 def test_sampling_follows_its_seed_and_its_tail_is_cut(model: Any) -> None:
     decoder, prompts = BatchDecoder(model), [(5, 6, 7)] * 4
-    one, same, other = (written(decoder, prompts, 8, END, AnswerSampling(1.0, 0.9, seed)) for seed in (1, 1, 2))
+    one, same, other = (write_answers(decoder, prompts, 8, END, AnswerSampling(1.0, 0.9, seed)) for seed in (1, 1, 2))
     assert one == same != other
-    greedy = written(decoder, prompts, 8, END)
-    assert written(decoder, prompts, 8, END, AnswerSampling(1.0, 1e-6)) == greedy
+    greedy = write_answers(decoder, prompts, 8, END)
+    assert write_answers(decoder, prompts, 8, END, AnswerSampling(1.0, 1e-6)) == greedy
 
 
 def test_loops_and_circles() -> None:
-    assert looped([0, *range(10), *range(10), *range(10)]) == 20 and looped([7] * 24) == 23 and not looped([7] * 23)
-    assert not looped(list(range(100)))
+    assert loop_length([0, *range(10), *range(10), *range(10)]) == 20
+    assert loop_length([7] * 24) == 23 and not loop_length([7] * 23)
+    assert not loop_length(list(range(100)))
     assert in_circles([1, 2, 3, 4, 5] * 6) and not in_circles(list(range(40))) and not in_circles([1, 2])
 
 
@@ -132,7 +133,7 @@ def test_what_is_held_out_is_known_in_other_words_too() -> None:
 
 def test_seeded_prompts_go_on_with_conversations(tmp_path: Path) -> None:
     write_shard(tmp_path / "a.npz", [AnswerRow(Conversation((1, 2), (3, 2)), True, 0)])
-    made = seeded(0, set(), [tmp_path / "a.npz"], lambda answered: [
+    made = draw_seeded(0, set(), [tmp_path / "a.npz"], lambda answered: [
         {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}], ("questions", "code_tasks"))
     lengths = {len(talk) for talk in made}
     assert lengths == {1, 3} and all(talk[-1]["role"] == "user" for talk in made)
@@ -140,15 +141,15 @@ def test_seeded_prompts_go_on_with_conversations(tmp_path: Path) -> None:
 
 def test_a_kind_of_few_prompts_ends_with_what_there_is() -> None:
     known: set[str] = set()
-    made = seeded(0, known, [], lambda answered: [], ("greetings",))
+    made = draw_seeded(0, known, [], lambda answered: [], ("greetings",))
     assert 0 < len(made) < PROMPTS_A_FILE and len({talk[0]["content"] for talk in made}) == len(made) == len(known)
 
 
 def test_where_seeds_are_used_up_conversations_do_not_take_their_place(tmp_path: Path) -> None:
     write_shard(tmp_path / "a.npz", [AnswerRow(Conversation((1, 2), (3, 2)), True, 0)])
     known: set[str] = set()
-    while [talk for talk in seeded(0, known, [], lambda answered: [], ("greetings",)) if len(talk) == 1]:
+    while [talk for talk in draw_seeded(0, known, [], lambda answered: [], ("greetings",)) if len(talk) == 1]:
         pass
-    made = seeded(0, known, [tmp_path / "a.npz"], lambda answered: asked("Hi"), ("greetings",))
+    made = draw_seeded(0, known, [tmp_path / "a.npz"], lambda answered: one_turn("Hi"), ("greetings",))
     assert {len(talk) for talk in made} == {2} and len(made) <= 0.2 * PROMPTS_A_FILE
     assert len({talk[-1]["content"] for talk in made}) == len(made), "none twice"

@@ -18,7 +18,7 @@ from engine.checkpoints.loading import load_causal, load_tokenizer
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.lattices import CandidateSelector
 from engine.drafters.dflash.model import DFlashModel
-from engine.recipes.answers import READINGS, TOGETHER, OwnAnswers, answered
+from engine.recipes.answers import READINGS, TOGETHER, OwnAnswers, answer_greedily
 from engine.recipes.batches import Blocks, BlockShape, RowShape, block_mask, conversation, lay_blocks, make_batch
 from engine.recipes.corpus.items import Item, is_test
 from engine.recipes.corpus.mixture import DRAFTER_SHARES, MAKERS, TARGET_SHARES, training_items, unseen_items
@@ -33,7 +33,7 @@ from engine.recipes.drafter import (
     transition_loss,
 )
 from engine.recipes.target import SMALL, Recipe, small_config
-from engine.recipes.training import Run, optimizers, set_rates, train
+from engine.recipes.training import Run, optimizers, train
 from engine.records import PromptRequest
 from engine.serving.rigs import load_rig
 from engine.trace import committed_ids
@@ -93,16 +93,11 @@ def make_run(folder: Path) -> Run[nn.Sequential]:
     return Run(model, optimizers(model, Recipe()), folder)
 
 
-def steps(run: Run[nn.Sequential], count: int) -> None:
+def learn(run: Run[nn.Sequential], count: int) -> None:
     recipe = Recipe(tokens=6144 * 20)
     for _ in range(count):
         torch.manual_seed(run.step)
-        run.model(torch.randn(4, 8)).pow(2).sum().backward()
-        for optimizer in run.optimizers:
-            set_rates(optimizer, recipe.rate_at(run.step))
-            optimizer.step()
-            optimizer.zero_grad()
-        run.step += 1
+        run.learn(run.model(torch.randn(4, 8)).pow(2).sum(), recipe.rate_at(run.step))
 
 
 def test_the_selector_learns_the_choice_after_the_right_predecessor() -> None:
@@ -130,13 +125,13 @@ def test_the_selector_learns_the_choice_after_the_right_predecessor() -> None:
 
 def test_resume_equals_never_stopped(tmp_path: Path) -> None:
     whole, first = make_run(tmp_path / "whole"), make_run(tmp_path / "parts")
-    steps(whole, 8)
-    steps(first, 5)
+    learn(whole, 8)
+    learn(first, 5)
     first.save()
     second = make_run(tmp_path / "parts")
     second.resume()
     assert second.step == 5
-    steps(second, 3)
+    learn(second, 3)
     for one, other in zip(whole.model.parameters(), second.model.parameters(), strict=True):
         torch.testing.assert_close(one, other)
 
@@ -155,7 +150,6 @@ def test_the_finish_leans_on_code_and_has_rows_of_the_whole_context() -> None:
     assert {recipe.shape_at(step).length for step in range(10)} == {256}
     assert {recipe.shape_at(step).length for step in range(10, 22)} == {256, 1024}
     assert recipe.shares_at(9)["math"] > recipe.shares_at(9)["code"] < recipe.shares_at(10)["code"]
-
 
 
 def test_training_never_draws_a_test_prompt() -> None:
@@ -209,10 +203,10 @@ def test_answers_are_what_plain_decoding_writes() -> None:
     items = list(islice(training_items(DRAFTER_SHARES["all"], "own"), 4))
     talks = [conversation(item, TOKENIZER) for item in items]
     assert len({len(talk.prompt) for talk in talks}) > 1, "prompts of one length prove nothing of the padding"
-    live = load_rig("demo", "float32")
-    for item, talk, found in zip(items, talks, answered(TARGET, TOKENIZER, talks, 256), strict=True):
-        with live.in_turns([PromptRequest(item.prompt, method="autoregressive", budget=0,
-                                          max_tokens=200)]) as (rounds,):
+    rig = load_rig("demo", "float32")
+    for item, talk, found in zip(items, talks, answer_greedily(TARGET, TOKENIZER, talks, 256), strict=True):
+        ask = PromptRequest(item.prompt, method="autoregressive", budget=0, max_tokens=200)
+        with rig.in_turns([ask]) as (rounds,):
             written = committed_ids(rounds)
         assert found is not None and found.prompt == talk.prompt
         assert TOKENIZER.decode(found.response) == TOKENIZER.decode(written) + "<|im_end|>\n"
@@ -220,7 +214,7 @@ def test_answers_are_what_plain_decoding_writes() -> None:
 
 def test_an_answer_that_does_not_end_in_time_is_left_out() -> None:
     talks = [conversation(item, TOKENIZER) for item in islice(training_items(DRAFTER_SHARES["all"], "own"), 2)]
-    assert answered(TARGET, TOKENIZER, talks, max(len(talk.prompt) for talk in talks) + 3) == [None, None]
+    assert answer_greedily(TARGET, TOKENIZER, talks, max(len(talk.prompt) for talk in talks) + 3) == [None, None]
 
 
 @pytest.mark.long

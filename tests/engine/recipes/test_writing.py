@@ -11,7 +11,7 @@ import pytest
 from engine.errors import RequestError
 from engine.recipes.batches import Conversation
 from engine.recipes.own_answers import prompts, writing
-from engine.recipes.own_answers.prompts import MOST_BARREN, Message, asked, self_written
+from engine.recipes.own_answers.prompts import MOST_BARREN, Message, one_turn, write_prompts_itself
 from engine.recipes.own_answers.shards import AnswerRow, read_shard, write_shard
 from engine.recipes.own_answers.writing import FEWEST, Writer
 
@@ -46,7 +46,7 @@ class Supply:
     def __call__(self, kind: str, number: int, known: set[str], shards: Sequence[Path]) -> list[list[Message]]:
         self.asked.append(kind)
         left = self.files[kind] - number
-        return [asked(f"What is {kind} {number} {each}?") for each in range(20 if left > 0 else FEWEST - 1)]
+        return [one_turn(f"What is {kind} {number} {place}?") for place in range(20 if left > 0 else FEWEST - 1)]
 
 
 def test_kinds_that_are_used_up_give_way_and_the_end_is_one_sentence(
@@ -87,7 +87,7 @@ def test_a_prompt_file_without_a_prompt_is_passed_over(places: Path, monkeypatch
     monkeypatch.setattr(Writer, "answered", answers)
     writer = Writer("any")
     (writer.prompts / "code-00000.jsonl").write_text("")
-    (writer.prompts / "seed-00000.jsonl").write_text(json.dumps({"messages": asked("Why?")}) + "\n")
+    (writer.prompts / "seed-00000.jsonl").write_text(json.dumps({"messages": one_turn("Why?")}) + "\n")
     assert [writer.round(), writer.round()] == ["code-00000", "seed-00000"]
     assert writer.tokens() == len(ANSWER) and list(read_shard(writer.shard("code-00000"))) == []
 
@@ -101,14 +101,14 @@ def test_a_shard_without_answers_can_be_read(tmp_path: Path) -> None:
 def test_a_target_that_repeats_itself_is_not_asked_for_ever(monkeypatch: pytest.MonkeyPatch, new: int) -> None:
     batches: list[int] = []
 
-    def written(_: Any, rows: Sequence[Any], *__: Any) -> list[Any]:
+    def write_answers(_: Any, rows: Sequence[Any], *__: Any) -> list[Any]:
         batches.append(len(rows))
         number = min(len(batches), new)
         return [SimpleNamespace(tokens=(number, *range(100, 110)), ended=True)] * len(rows)
-    monkeypatch.setattr(prompts, "written", written)
+    monkeypatch.setattr(prompts, "write_answers", write_answers)
     tokenizer = SimpleNamespace(
         apply_chat_template=lambda *_, **__: "@@", encode=lambda *_, **__: [1], eos_token_id=2,
         decode=lambda tokens: f"What is the number {tokens[0]}?")
     known = {"What is the number 0?"}
-    assert len(self_written(None, tokenizer, 0, known)) == new  # type: ignore[arg-type]
+    assert len(write_prompts_itself(None, tokenizer, 0, known)) == new  # type: ignore[arg-type]
     assert len(batches) == new + MOST_BARREN
