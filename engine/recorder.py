@@ -647,16 +647,13 @@ def check_round(line: Mapping[str, Any]) -> None:
     whole(line["start"], "start of a round", 0, LARGEST - size)
     whole(acceptance["bonus"], "bonus token")
     _check_keep(acceptance["keep"], tree["parents"])
-    _check_shapes(verification, (size,))
+    _check_arrays(verification, (size,))
     if (verification.get("choice", np.zeros(1)) < -1).any():
         raise RecorderError("a choice is below -1, which stands for one that was not recorded")
-    _check_logprobs(*(verification[name] for name in ("logprobs", "offered", "processed") if name in verification))
-    _check_finite(**{name: verification[name] for name in ("entropy", "gap") if name in verification})
     if (trials := acceptance.get("trials")) is not None:
-        _check_shapes(trials, (trials["nodes"].size,), TRIALS)
+        _check_arrays(trials, (trials["nodes"].size,), TRIALS)
         if ((trials["nodes"] < 1) | (trials["nodes"] >= size)).any():
             raise RecorderError(f"trials of nodes that a tree of {size} rows does not have")
-        _check_finite(chances=trials["chances"], draws=trials["draws"])
     if len(line["seconds"]) > MOST_STAGES:
         raise RecorderError(f"seconds of {len(line['seconds']):,} stages, where {MOST_STAGES} are allowed")
     for stage, seconds in line["seconds"].items():
@@ -677,7 +674,7 @@ def _check_tree(tree: Mapping[str, Any]) -> None:
                             "the root first, each 0 or more")
     if tokens.size > MOST_NODES:
         raise RecorderError(f"a tree of {tokens.size:,} nodes, where {MOST_NODES:,} are allowed")
-    _check_shapes(tree, tokens.shape)
+    _check_arrays(tree, tokens.shape)
     if (wrong := np.flatnonzero((above[1:] < 0) | (above[1:] >= np.arange(1, len(above))))).size:
         node = int(wrong[0]) + 1
         raise RecorderError(f"node {node} has the parent {above[node]}; parents come before their children, so that "
@@ -688,7 +685,6 @@ def _check_tree(tree: Mapping[str, Any]) -> None:
     if drafters.size and not 0 <= drafters.min() <= drafters.max() < 1 << MOST_DRAFTERS:
         raise RecorderError(f"drafters reach from {drafters.min()} to {drafters.max()}, where bit masks of "
                             f"{MOST_DRAFTERS} drafters are allowed")
-    _check_logprobs(tree.get("logprobs", tokens[:0]))
 
 
 def _check_lattice(draft: Mapping[str, Any]) -> None:
@@ -697,26 +693,20 @@ def _check_lattice(draft: Mapping[str, Any]) -> None:
         raise RecorderError(f"a lattice is of shape {tokens.shape}; (depth, k) and (depth, rows, k) are allowed")
     if tokens.size > MOST_CELLS:
         raise RecorderError(f"a lattice of {tokens.size:,} cells, where {MOST_CELLS:,} are allowed")
-    _check_shapes(draft, tokens.shape, LATTICE)
+    _check_arrays(draft, tokens.shape, LATTICE)
     if tokens.min(initial=0) < 0:
         raise RecorderError("a lattice with a token below 0")
     if tokens.size and not 0 <= follow.min() <= follow.max() < tokens.shape[1]:
         raise RecorderError("a lattice that leads to rows that it does not have")
-    _check_logprobs(draft["logprobs"])
 
 
-def _check_shapes(arrays: Mapping[str, Any], shape: tuple[int, ...], needed: Any = ()) -> None:
+def _check_arrays(arrays: Mapping[str, Any], shape: tuple[int, ...], needed: Any = ()) -> None:
+    """Whether the arrays have this shape, and no number that what they are called cannot be."""
     for name, array in {**{name: arrays[name] for name in needed}, **arrays}.items():
         if array.shape != shape:
             raise RecorderError(f"{name} is of shape {array.shape}, where {shape} fits the other arrays")
-
-
-def _check_logprobs(*arrays: Any) -> None:
-    if any((array > 1.0).any() for array in arrays):  # 0, and what rounding adds to it
-        raise RecorderError("a log probability above 0")
-
-
-def _check_finite(**arrays: Any) -> None:
-    for name, array in arrays.items():
-        if np.isneginf(array).any() or name != "gap" and np.isposinf(array).any():
+        if name in ("logprobs", "offered", "processed") and (array > 1.0).any():  # 0, and what rounding adds to it
+            raise RecorderError("a log probability above 0")
+        infinite = np.isneginf if name == "gap" else np.isinf
+        if name in ("entropy", "gap", "chances", "draws") and infinite(array).any():
             raise RecorderError(f"{name} is infinite, where finite numbers are allowed")
