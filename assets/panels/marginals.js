@@ -55,6 +55,7 @@ const GUTTER = { left: 20, right: 78, gap: 14, head: 26, ranks: 15, foot: 4 };
 const ROW = { least: 11, most: 26 };
 const SANS = "system-ui, sans-serif";
 const NAME_FONT = `600 12px ${SANS}`;
+const TOKEN_FONT = `10.5px ${MONO}`; // of all texts of a drawing where nothing else is said
 const ORIGINS = ["drafter1", "drafter2"];
 const UNDRAFTED = ["No drafter", "In plain decoding the target writes alone, one token a pass."];
 const UNRECORDED = ["Not recorded by this engine", // and how to record it
@@ -117,8 +118,10 @@ class MarginalsPanel extends Panel {
     this.setSize(this.width, this.height);
   }
 
-  text(text, x, y, colour, anchor, font = `10px ${SANS}`) {
-    this.rows.texts.push({ text, x: x.toFixed(1), y: y.toFixed(1), "text-anchor": anchor, style: `fill: var(${colour}); font: ${font}` });
+  // Looks of their own would make every round's styles be computed anew, so most texts have one of the style sheet's.
+  text(text, x, y, colour, anchor, font = "") {
+    this.rows.texts.push({ text, x: x.toFixed(1), y: y.toFixed(1), "text-anchor": anchor,
+      class: `is-${colour.slice(2)} ${font ? "" : "is-word"}`, style: font && font !== TOKEN_FONT ? `font: ${font}` : null });
   }
 
   // `edge`: the width of its outline.
@@ -214,7 +217,7 @@ class MarginalsPanel extends Panel {
     const inverse = this.shade.inverts(ORIGINS[hit.drafter], alpha);
     const tone = inverse ? "--panel" : hit.node === null && alpha < 0.2 ? "--quiet" : "--ink";
     const room = hit.width - 6 - (kept ? 10 : 0);
-    const font = `${this.row < 13 ? 9 : 10.5}px ${MONO}`;
+    const font = this.row < 13 ? `9px ${MONO}` : TOKEN_FONT;
     const line = hit.y + hit.height / 2 + 3.5;
     this.box(hit.x + 0.5, hit.y + 0.5, hit.width - 1, hit.height - 1, ORIGIN[ORIGINS[hit.drafter]], alpha);
     const text = room > 9 ? short(this.round.show(hit.id), room, font) : "";
