@@ -1,7 +1,7 @@
 // Finished runs of this browser, a point each. They stay until they are cleared, also when the page is opened again.
 
-import { fillSelect, selectField } from "./forms.js";
-import { People } from "./load.js";
+import { ConcurrencySlider } from "./concurrency.js";
+import { fillSelect, offer, selectField, tell, whole } from "./forms.js";
 import { Plot } from "./plots.js";
 import { recordedOn } from "./verdict.js";
 import { button, html, sparing, write } from "../panels/ink.js";
@@ -32,22 +32,18 @@ export class Points {
     const { value, header, rounds, recorded } = this.stage;
     if (value.state !== "done" || recorded || !header || !rounds.length) return;
     if (this.all.some((point) => point.run === value.run)) return;
-    const run = figuresOf(rounds);
-    this.all.push({
-      run: value.run, method: header.method, budget: header.budget, split: header.split,
-      temperature: header.temperature, pace: header.pace, tau: run.tau, tokens_per_second: run.tokensPerSecond, tokens: run.tokens,
-      rounds: run.rounds, rig: header.rig, hardware: header.hardware, dtype: header.dtype,
-    });
-    this.all = this.all.slice(-MOST);
-    this.keep();
+    const { tau, tokensPerSecond, tokens, rounds: count } = figuresOf(rounds);
+    const { method, budget, split, temperature, pace, rig, hardware, dtype } = header;
+    const point = { run: value.run, method, budget, split, temperature, pace, tau, tokens_per_second: tokensPerSecond, tokens, rounds: count, rig, hardware, dtype };
+    this.keep([...this.all, point].slice(-MOST));
   }
 
   clear() {
-    this.all = [];
-    this.keep();
+    this.keep([]);
   }
 
-  keep() {
+  keep(points) {
+    this.all = points;
     try {
       localStorage.setItem(STORE, JSON.stringify(this.all));
     } catch {
@@ -86,18 +82,16 @@ export function curvesOf(rounds) {
   return curves;
 }
 
+const HOW = { running: "running", done: "done", stopped: "stopped", error: "ended by an error" };
+
 export class Live {
   constructor(lab, parent) {
     this.lab = lab;
     this.stage = lab.stage;
-    this.plot = new Plot(lab.library, parent, {
-      name: "live", title: "This run",
-      caption: "{τ} and {tokens/s} by round, drawn while the text is written.",
-    });
-    this.headline = html("p", "lab-live-headline");
-    this.plot.body.before(this.headline);
+    this.plot = new Plot(lab.library, parent, { name: "live", title: "This run", caption: "{τ} and {tokens/s} by round, drawn while the text is written." });
     this.notice = html("p", { class: "lab-notice", role: "status" });
-    this.headline.before(this.notice);
+    this.headline = html("p", "lab-live-headline");
+    this.plot.body.before(this.notice, this.headline);
     // A run reports every update; a plot is drawn a few times a second, and only while it is on the screen.
     const plan = sparing(() => lab.shown && this.draw(), BETWEEN_DRAWS_MS);
     for (const event of ["value", "state", "begin"]) this.stage.on(event, plan);
@@ -106,44 +100,40 @@ export class Live {
 
   draw() {
     const { rounds, header, value, coming, refusal } = this.stage;
-    const told = coming ? coming.message : refusal || (value.state === "error" ? value.message : "");
-    write(this.notice, told);
-    this.notice.hidden = !told;
+    const { runRig, live, unasked, given } = this.lab;
+    tell(this.notice, coming ? coming.message : refusal || (value.state === "error" ? value.message : ""));
     this.notice.classList.toggle("lab-error", !coming);
-    const otherRig = this.lab.runRig;
-    this.plot.box.classList.toggle("is-other-rig", Boolean(otherRig));
-    if (!header || !rounds.length || !this.lab.live || this.lab.unasked) {
+    this.plot.box.classList.toggle("is-other-rig", Boolean(runRig));
+    if (!header || !rounds.length || !live || unasked) {
       write(this.headline, "");
-      this.plot.say(otherRig ? `No run of ${this.lab.given.rig} yet` : "No run yet", "Press Run: the curves grow with the text.");
+      this.plot.say(runRig ? `No run of ${given.rig} yet` : "No run yet", "Press Run: the curves grow with the text.");
       return;
     }
-    write(this.headline, this.words(otherRig));
+    write(this.headline, this.words(runRig));
     this.plot.draw(this.filled(curvesOf(rounds), header));
   }
 
   // The run in words, with its rig where that is another one than the rig that answers.
   words(otherRig) {
     const { rounds, header, recorded, value } = this.stage;
-    const run = figuresOf(rounds);
+    const { tau, tokensPerSecond } = figuresOf(rounds);
     const name = header.pace === "auto" ? `${header.method}, auto up to ${header.budget} nodes` : settingOf(header);
-    const how = recorded ? "a recording" : { running: "running", done: "done", stopped: "stopped", error: "ended by an error" }[value.state] || "";
-    const speed = run.tokensPerSecond ? `${Math.round(run.tokensPerSecond).toLocaleString("en")} tokens/s, ` : "";
-    return `${otherRig && `${otherRig}, `}${name}: τ ${run.tau.toFixed(2)}, ${speed}${rounds.length} rounds, ${how}`;
+    const speed = tokensPerSecond ? `${whole(tokensPerSecond)} tokens/s, ` : "";
+    return `${otherRig && `${otherRig}, `}${name}: τ ${tau.toFixed(2)}, ${speed}${rounds.length} rounds, ${recorded ? "a recording" : HOW[value.state] || ""}`;
   }
 
   filled(curves, header) {
     const { stage, lab } = this;
-    const look = lab.look(header.method);
+    const { color } = lab.look(header.method);
     const plain = stage.against ? Number(stage.against.plain_speed) : null;
     const data = lab.live.data.map((trace) => {
       if (trace.meta === "speed.plain") {
         const ends = plain ? [1, curves.x.length] : [];
         return { ...trace, x: ends, y: ends.map(() => plain), showlegend: Boolean(plain) };
       }
-      return { ...trace, x: curves.x, y: curves[trace.meta], line: { ...trace.line, color: look.color } };
+      return { ...trace, x: curves.x, y: curves[trace.meta], line: { ...trace.line, color } };
     });
-    const summary = `${settingOf(header)} after ${curves.x.length} rounds: `
-      + `τ ${curves["tau.all"].at(-1).toFixed(2)}.`;
+    const summary = `${settingOf(header)} after ${curves.x.length} rounds: τ ${curves["tau.all"].at(-1).toFixed(2)}.`;
     return { data, layout: { ...lab.live.layout, uirevision: stage.value.run }, summary };
   }
 }
@@ -158,23 +148,19 @@ export class Curves {
       caption: "{τ} and {tokens/s}: medians; point at a curve for its {95 %} intervals. The faint horizontal lines are {auto}.",
     });
     this.origin = html("p", "lab-recorded");
-    this.doubt = html("p", "lab-notice");
+    this.doubt = html("p", { class: "lab-notice", hidden: true });
     this.plot.body.before(this.origin, this.doubt);
-    this.tools = html("div", "lab-tools");
-    this.plot.tools.prepend(this.tools);
-    this.clear = this.tool("Clear runs", "Remove the single runs of this browser from the plot; measurements stay", () => lab.points.clear());
-    this.ask = this.tool("Predict all budgets", "Replays the current run's text with every budget: τ is exact, tokens/s are predicted from the cost of a pass", () => lab.predict());
-    this.people = new People(lab, this.tools);
-    this.line = selectField(this.tools, "Predicted", "The method whose prediction is drawn", () => lab.load());
-    this.line.parentElement.hidden = this.doubt.hidden = true;
+    const tools = html("div", "lab-tools");
+    this.plot.tools.prepend(tools);
+    this.clear = button(tools, "Clear runs", "Remove the single runs of this browser from the plot; measurements stay", () => lab.points.clear());
+    this.ask = button(tools, "Predict all budgets", "Replays the current run's text with every budget: τ is exact, tokens/s are predicted from the cost of a pass", () => lab.predict());
+    this.slider = new ConcurrencySlider(lab, tools);
+    this.line = selectField(tools, "Predicted", "The method whose prediction is drawn", () => lab.load());
+    offer(this.line, false);
     this.plot.onPoint = (point) => this.chosen(point);
     const plan = sparing(() => lab.shown && this.draw(), 250);
     for (const event of ["value", "settings", "begin"]) this.stage.on(event, plan);
     lab.on("shown", () => this.draw());
-  }
-
-  tool(label, title, act) {
-    return button(this.tools, label, title, act);
   }
 
   predicting(busy) {
@@ -189,31 +175,23 @@ export class Curves {
   }
 
   draw() {
-    const { curves, points } = this.lab;
+    const { curves, points, progress, given } = this.lab;
     this.clear.hidden = !points.all.length;
-    this.ask.hidden = !this.lab.can("what_if") || Boolean(this.lab.progress.other_rig); // it would have no place there
+    this.ask.hidden = !this.lab.can("what_if") || Boolean(progress.other_rig); // it would have no place there
     if (!curves) return;
-    this.choices(curves.predicted);
-    const { withheld } = curves.predicted;
-    this.doubt.hidden = !withheld;
-    write(this.doubt, withheld);
-    const { other_rig: otherRig } = this.lab.progress;
-    this.origin.hidden = !this.whence;
-    write(this.origin, this.whence);
+    const { lines, line, withheld } = curves.predicted;
+    offer(this.line, lines.length > 0);
+    if (document.activeElement !== this.line) fillSelect(this.line, lines, line);
+    tell(this.doubt, withheld);
+    tell(this.origin, this.whence);
     if (!curves.count) {
-      this.plot.say(`Nothing measured with ${this.lab.given.rig} yet`, "Press Measure to measure every setting, or Run to add a point for one.");
+      this.plot.say(`Nothing measured with ${given.rig} yet`, "Press Measure to measure every setting, or Run to add a point for one.");
       return;
     }
     const { figure } = curves;
-    const place = otherRig ? null : this.place; // no run of the loaded rig on another rig's axis
+    const place = progress.other_rig ? null : this.place; // no run of the loaded rig on another rig's axis
     const shapes = place === null ? [] : [this.rule(place)];
-    const data = figure.data.map((trace) => this.filled(trace, place));
-    this.plot.draw({ ...figure, data, layout: { ...figure.layout, shapes } });
-  }
-
-  choices({ lines, line }) {
-    this.line.parentElement.hidden = !lines.length;
-    if (document.activeElement !== this.line) fillSelect(this.line, lines, line);
+    this.plot.draw({ ...figure, data: figure.data.map((trace) => this.filled(trace, place)), layout: { ...figure.layout, shapes } });
   }
 
   // A measurement of elsewhere says so.
@@ -247,12 +225,11 @@ export class Curves {
 
   // The current run, on top of what was measured.
   filled(trace, place) {
-    if (!String(trace.meta).startsWith("running.")) return trace;
     const { rounds, header, recorded } = this.stage;
-    const run = figuresOf(rounds);
-    const value = trace.meta === "running.tau" ? run.tau : run.tokensPerSecond;
+    if (!String(trace.meta).startsWith("running.") || !rounds.length || recorded || this.lab.runRig || place === null) return trace;
     const { budget, pace = "fixed" } = this.setting;
-    const same = header && header.budget === budget && header.pace === pace;
-    return rounds.length && same && !recorded && !this.lab.runRig && place !== null && value ? { ...trace, x: [place], y: [value] } : trace;
+    const { tau, tokensPerSecond } = figuresOf(rounds);
+    const value = trace.meta === "running.tau" ? tau : tokensPerSecond;
+    return header && header.budget === budget && header.pace === pace && value ? { ...trace, x: [place], y: [value] } : trace;
   }
 }

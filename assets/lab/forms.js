@@ -54,60 +54,60 @@ export class Chips {
 
 let count = 0;
 
-function labelled(parent, text, tag, title) {
-  const box = html("div", "lab-field", parent);
-  const label = html("label", "", box, text);
-  const field = html(tag, "", box);
-  field.id = `lab-field-${++count}`;
-  label.htmlFor = field.id;
-  if (title) box.title = title;
-  return field;
+// A native element under its label, with these attributes; `changed` is called with every change of it.
+function field(parent, label, title, given, changed, tag = "input") {
+  const box = html("div", { class: "lab-field", title }, parent);
+  const made = html(tag, { id: `lab-field-${++count}`, ...given });
+  html("label", { htmlFor: made.id }, box, label);
+  box.append(made);
+  if (changed) made.addEventListener(tag === "select" ? "change" : "input", changed);
+  return made;
 }
 
-export function numberField(parent, text, { value, least, most, step = 1, title = "" }, changed) {
-  const field = labelled(parent, text, "input", title);
-  Object.assign(field, { type: "number", min: least, max: most, step, value, inputMode: "decimal" });
-  field.addEventListener("input", changed);
-  return field;
+export function numberField(parent, label, { value, least, most, step = 1, title = "" }, changed) {
+  return field(parent, label, title, { type: "number", min: least, max: most, step, value, inputMode: "decimal" }, changed);
 }
 
-export function selectField(parent, text, title, changed) {
-  const field = labelled(parent, text, "select", title);
-  field.addEventListener("change", changed);
-  return field;
+export function selectField(parent, label, title, changed) {
+  return field(parent, label, title, {}, changed, "select");
 }
 
-export function sliderField(parent, text, title, changed) {
-  const field = labelled(parent, text, "input", title);
-  field.type = "range";
-  field.addEventListener("input", changed);
-  return field;
+export function sliderField(parent, label, title, changed) {
+  return field(parent, label, title, { type: "range", min: 0, step: 1 }, changed);
+}
+
+// `entered` is called at Enter, and when the field is left.
+export function textField(parent, label, { placeholder, title }, entered) {
+  const made = field(parent, label, title, { type: "text", placeholder });
+  made.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    entered(made);
+  });
+  made.addEventListener("blur", () => entered(made));
+  return made;
+}
+
+// Shows a field with its label, or hides both.
+export function offer(made, on) {
+  made.parentElement.hidden = !on;
 }
 
 // Fills a select and keeps what is chosen, where it is still offered. What is apart comes last, under a heading.
-export function fillSelect(field, entries, chosen, { heading = "", apart = [] } = {}) {
-  const wanted = chosen === undefined ? field.value : chosen;
-  const pair = (entry) => (Array.isArray(entry) ? entry : [entry, entry]);
-  const made = (offered) => offered.map(pair).map(([value, text]) => new Option(text, value));
-  field.replaceChildren(...made(entries));
+export function fillSelect(select, entries, chosen = select.value, { heading = "", apart = [] } = {}) {
+  const options = (offered) => offered.map((entry) => (Array.isArray(entry) ? new Option(entry[1], entry[0]) : new Option(entry, entry)));
+  select.replaceChildren(...options(entries));
   if (apart.length) {
-    const group = Object.assign(document.createElement("optgroup"), { label: heading });
-    group.append(...made(apart));
-    field.append(group);
+    const group = html("optgroup", { label: heading }, select);
+    group.append(...options(apart));
   }
-  if ([...entries, ...apart].some((entry) => pair(entry)[0] === wanted)) field.value = wanted;
+  if (Array.from(select.options).some(({ value }) => value === chosen)) select.value = chosen;
 }
 
-export function textField(parent, text, { placeholder, title }, entered) {
-  const field = labelled(parent, text, "input", title);
-  Object.assign(field, { type: "text", placeholder });
-  field.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter") return;
-    event.preventDefault();
-    entered(field);
-  });
-  field.addEventListener("blur", () => entered(field));
-  return field;
+// A line that is hidden where there is nothing to say.
+export function tell(line, text) {
+  write(line, text || "");
+  line.hidden = !text;
 }
 
 // A command line with its copy button.

@@ -1,14 +1,14 @@
 // Tabs, and the list of earlier measurements.
 
-import { Anatomy } from "./anatomy.js";
+import { Anatomy, Shapes } from "./acceptance.js";
 import { Compare } from "./compare.js";
+import { Concurrency } from "./concurrency.js";
 import { Curves, Live, Points } from "./curves.js";
 import { fillSelect, selectField } from "./forms.js";
-import { Load } from "./load.js";
 import { Library } from "./plots.js";
 import { Race } from "./race.js";
 import { STATES, Sweep } from "./sweep.js";
-import { Cost, Doctor, Server, Shapes } from "./tools.js";
+import { Cost, Doctor, Server } from "./tools.js";
 import { Table, Verdict } from "./verdict.js";
 import { button, html, inTurn, pause, write } from "../panels/ink.js";
 import { controls } from "../stage/controls.js";
@@ -112,13 +112,13 @@ export class History {
   }
 
   draw() {
-    const { sweeps, sweep, state, recorded } = this.lab.progress;
-    this.box.hidden = sweeps.every((each) => each.number === sweep); // there is no choice
+    const { sweeps, sweep, recorded } = this.lab.progress;
+    this.box.hidden = sweeps.every(({ number }) => number === sweep); // there is no choice
     this.open.hidden = sweep === null || Boolean(this.asked);
-    this.open.disabled = Boolean(recorded) || ["queued", "running"].includes(state);
+    this.open.disabled = Boolean(recorded) || this.lab.busy;
     if (this.asked && (this.asked !== sweep || this.open.disabled)) this.ask(false);
-    const entries = sweeps.filter((each) => !each.other_rig).map(named);
-    const apart = sweeps.filter((each) => each.other_rig).map(named);
+    const entries = sweeps.filter((other) => !other.other_rig).map(named);
+    const apart = sweeps.filter((other) => other.other_rig).map(named);
     if (!entries.length) entries.push(["", `none of ${this.lab.given.rig}`]);
     const key = JSON.stringify([entries, apart, sweep]);
     if (key === this.key || document.activeElement === this.field) return;
@@ -130,6 +130,7 @@ export class History {
 // The lab as one view: what to measure at the left, what came of it at the right, in tabs.
 const BUSY_MS = 500;
 const IDLE_MS = 4000;
+const FORMER = { load: "concurrency" }; // what tabs are called in older addresses
 const NOTHING = { sweep: null, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, recorded: null, other_rig: "", sweeps: [], command: "" };
 
 class View extends Teller {
@@ -182,6 +183,11 @@ class View extends Teller {
     return this.stage.mode === "lab";
   }
 
+  // Whether the chosen measurement waits or measures.
+  get busy() {
+    return ["queued", "running"].includes(this.progress.state);
+  }
+
   build() {
     this.root = html("div", "lab", this.host);
     const side = html("aside", "lab-side", this.root);
@@ -196,7 +202,7 @@ class View extends Teller {
       this.budget = new Curves(this, pair);
       return new Live(this, pair);
     });
-    this.people = tab("load", "Concurrency", "Several requests at once: which budget is fastest, and where drafting stops paying", Load);
+    this.concurrent = tab("concurrency", "Concurrency", "Several requests at once: which budget is fastest, and where drafting stops paying", Concurrency);
     this.settings = tab("table", "Table", "Every setting with its figures", Table);
     this.shapes = tab("shapes", "Acceptance", "How many tokens rounds add, and which guesses are accepted", Shapes);
     this.anatomy = tab("anatomy", "Anatomy", "Where a tree pays: what each guess and row earned, other trees, flags to paste, other machines", Anatomy);
@@ -206,8 +212,9 @@ class View extends Teller {
     this.compare = tab("compare", "Compare", "Two runs side by side", Compare);
     if (this.can("server")) this.served = tab("server", "Server", "The attached server: counters of all its requests, and its speed with several at once", Server);
     const { stage, tabs } = this;
-    tabs.go(tabs.made.has(stage.tab) ? stage.tab : "curves");
-    stage.on("tab", (name) => name !== tabs.current && tabs.made.has(name) && tabs.go(name));
+    const known = (name) => (tabs.made.has(FORMER[name] || name) ? FORMER[name] || name : "");
+    tabs.go(known(stage.tab) || "curves");
+    stage.on("tab", (name) => known(name) && known(name) !== tabs.current && tabs.go(known(name)));
   }
 
   get tab() {
@@ -247,9 +254,8 @@ class View extends Teller {
       this.lost = true;
       this.sweep.fail("The server does not answer; the lab keeps trying.");
     }
-    const busy = ["queued", "running"].includes(this.progress.state);
     clearTimeout(this.timer);
-    if (this.shown || busy) this.timer = setTimeout(() => this.refresh(), busy ? BUSY_MS : IDLE_MS);
+    if (this.shown || this.busy) this.timer = setTimeout(() => this.refresh(), this.busy ? BUSY_MS : IDLE_MS);
   }
 
   take(answer) {
@@ -292,21 +298,24 @@ class View extends Teller {
     return this.load();
   }
 
+  // Begins a job that replays the current run; its result, empty where there is no run.
+  async fromRun(begin, ask) {
+    const { value, header } = this.stage;
+    if (header && !this.unasked) return begin.run(() => ask(value.run));
+    begin.tell("Open a recording or press Run first: the prediction replays the text of a run.", true);
+    return {};
+  }
+
   // From the current run: what a pass costs here, and what every budget would have achieved.
   async predict() {
-    const { value, header } = this.stage;
-    const begin = this.cost.begin;
-    if (!header || this.unasked) {
-      begin.tell("Open a recording or press Run first: the prediction replays the text of a run.", true);
-      return;
-    }
+    const { begin } = this.cost;
     this.budget.predicting(true);
-    const answer = await begin.run(() => this.server.lab_what_if({ run: value.run }));
+    const answer = await this.fromRun(begin, (run) => this.server.lab_what_if({ run }));
     this.budget.predicting(false);
     this.sweep.fail(answer.error || "");
     if (!answer.what_if) return;
     this.prediction = answer.what_if;
-    if (answer.departures) begin.tell(`Because of rounding, the target would choose another token at ${answer.departures} places of this text, so τ is not exact.`, false);
+    if (answer.departures) begin.tell(`Because of rounding, the target would choose another token at ${answer.departures} places of this text, so τ is not exact.`);
     await this.load();
     if (this.tab === "cost") this.cost.draw();
   }

@@ -69,7 +69,7 @@ export class Library {
 export class Plot {
   onPoint = null; // called for a click on a point, with Plotly's description of the point
 
-  // `about`: {name, title, caption, note?}; the caption is one sentence, its {words} explained on hover.
+  // `about`: {name, title, caption}; the caption is one sentence, its {words} explained on hover.
   constructor(library, parent, about) {
     this.library = library;
     this.figure = null;
@@ -166,6 +166,20 @@ export class Plot {
     if (!this.figure || !this.library.plotly) return;
     const { width, height } = this.canvas.getBoundingClientRect();
     this.library.plotly.downloadImage(this.canvas, { format, width, height, scale: 2, filename: `canopy-${name}` });
+  }
+}
+
+// A grid of plots, by name: `about` has a title and a caption for each.
+export function plotsIn(lab, parent, look, about) {
+  const grid = html("div", `lab-grid ${look}`, parent);
+  return Object.fromEntries(Object.entries(about).map(([name, [title, caption]]) => [name, new Plot(lab.library, grid, { name, title, caption })]));
+}
+
+// Draws the figures that there are; the others say why not: `why` gives a headline and more for a plot's name.
+export function drawAll(plots, figures, why) {
+  for (const [name, plot] of Object.entries(plots)) {
+    if (figures[name]) plot.draw(figures[name]);
+    else plot.say(...why(name));
   }
 }
 

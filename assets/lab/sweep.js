@@ -1,11 +1,10 @@
 // What to measure, and how far the measurement is: the form, the progress with the time left, pause, stop, resume.
 
-import { Chips, duration, fillSelect, numberField, selectField, textField, whole } from "./forms.js";
+import { Chips, duration, fillSelect, numberField, selectField, tell, textField, whole } from "./forms.js";
 import { WORDS } from "./plots.js";
 import { action, button, html, write } from "../panels/ink.js";
 import { send } from "../stage/save.js";
 
-const BUSY = ["queued", "running"];
 const LARGEST_FILE = 8 * 2 ** 20; // as on the server
 export const STATES = {
   none: "", queued: "waiting", running: "measuring", paused: "paused", stopped: "stopped", done: "done", error: "ended by an error",
@@ -55,11 +54,15 @@ export class Sweep {
     }
     this.own = textField(this.details, "Other budgets", { placeholder: "e.g. 24, 48, 96", title: `Whole numbers from 0 to ${limits.budget}; Enter adds them` },
       (field) => this.addBudgets(field));
-    this.atOnce(options.concurrency, settled.concurrency);
+    this.concurrency = new Chips(this.details, "Concurrency", changed);
+    for (const count of options.concurrency) {
+      const title = count > 1 ? `${count} requests share every forward pass; a run writes ${count} texts` : "One request alone";
+      this.concurrency.add(count, String(count), { on: settled.concurrency.includes(count), title });
+    }
     const prompts = html("div", "lab-row", this.details);
     this.set = selectField(prompts, "Prompts", "The prompts that every setting answers", changed);
     this.limit = numberField(prompts, "How many", { value: settled.prompts, least: 1, most: limits.prompts, title: "How many prompts of the set, from the first on; intervals need at least six" }, changed);
-    const file = html("input", { class: "cs-file", type: "file", accept: ".jsonl,.json,.txt", "aria-label": "A prompt file" }, this.details);
+    const file = html("input", { type: "file", hidden: true, accept: ".jsonl,.json,.txt", "aria-label": "A prompt file" }, this.details);
     file.addEventListener("change", () => this.upload(file));
     button(this.details, "Upload prompts …", "A JSONL file: every line has a “prompt”, or “turns”, of which the first is used", () => file.click());
     const more = html("div", "lab-row lab-fine", this.details);
@@ -70,14 +73,6 @@ export class Sweep {
     this.split = selectField(more, "Merged budget", "With the method merged, the two drafters share the node budget, or each gets all of it", changed);
     fillSelect(this.split, [["total", "shared"], ["each", "full for each"]], "total");
     this.fill(options.sets, settled.set);
-  }
-
-  atOnce(counts, settled) {
-    this.concurrency = new Chips(this.details, "Concurrency", () => this.count());
-    for (const count of counts) {
-      const title = count > 1 ? `${count} requests share every forward pass; a run writes ${count} texts` : "One request alone";
-      this.concurrency.add(count, String(count), { on: settled.includes(count), title });
-    }
   }
 
   fill(sets, chosen) {
@@ -170,20 +165,19 @@ export class Sweep {
   }
 
   fail(message) {
-    write(this.error, message);
-    this.error.hidden = !message;
+    tell(this.error, message);
   }
 
   draw() {
-    const { state, done, total, seconds_left: left, message, failed, recorded } = this.lab.progress;
-    const busy = BUSY.includes(state);
+    const { busy, progress, reason } = this.lab;
+    const { state, done, total, seconds_left: left, message, failed, recorded } = progress;
     const open = busy || state === "paused";
-    const other = this.lab.progress.busy_elsewhere;
+    const closed = Boolean(reason) || progress.busy_elsewhere;
     this.box.dataset.state = state;
     this.start.hidden = open;
-    this.start.disabled = Boolean(this.lab.reason) || other;
+    this.start.disabled = closed;
     this.pause.hidden = !busy;
-    this.resume.hidden = Boolean(this.lab.reason) || other || !(state === "paused" || (done < total && ["stopped", "error"].includes(state)));
+    this.resume.hidden = closed || !(state === "paused" || (done < total && ["stopped", "error"].includes(state)));
     this.stop.hidden = !open;
     this.plan.hidden = open;
     this.state.hidden = state === "none" || Boolean(recorded);

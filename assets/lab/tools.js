@@ -1,9 +1,9 @@
-// The short measurements: what a pass costs, and what is wrong with the rig. Each is a job of the server.
+// The short measurements: what a pass costs, what is wrong with the rig, how fast a server is. Each is a job of the server.
 
-import { pasted } from "./anatomy.js";
-import { fillSelect, selectField } from "./forms.js";
-import { Plot } from "./plots.js";
-import { action, button, html, pause, sparing, write } from "../panels/ink.js";
+import { paste, pasteCard } from "./acceptance.js";
+import { fillSelect, offer, selectField, tell } from "./forms.js";
+import { drawAll, plotsIn } from "./plots.js";
+import { action, button, html, pause, write } from "../panels/ink.js";
 
 const BETWEEN_LOOKS_MS = 300;
 const GLYPHS = { wrong: "✕", suspicious: "▲", fine: "✓" };
@@ -21,8 +21,7 @@ export class Begin {
 
   // A measurement that reports its progress can be cancelled between two steps.
   hear(job) {
-    const far = job.total ? `${job.done} of ${job.total} runs` : "";
-    write(this.said, job.message || far);
+    write(this.said, job.message || (job.total ? `${job.done} of ${job.total} runs` : ""));
     this.job = job.name;
     this.bar.hidden = this.cancel.hidden = job.share === null;
     if (job.share !== null) this.bar.value = job.share;
@@ -37,8 +36,7 @@ export class Begin {
   // Begins a job and waits for it; `hear` is called with its progress. Returns the result or {error}, which is said.
   async run(begin, hear = (job) => this.hear(job)) {
     this.button.disabled = true;
-    this.said.classList.remove("is-error");
-    write(this.said, "Asking …");
+    this.tell("Asking …");
     const answer = await this.answered(begin, hear);
     this.tell(answer.error || (answer.state === "stopped" ? "Stopped." : ""), Boolean(answer.error));
     this.button.disabled = false;
@@ -63,7 +61,7 @@ export class Begin {
     }
   }
 
-  tell(message, wrong) {
+  tell(message, wrong = false) {
     this.said.classList.toggle("is-error", wrong);
     write(this.said, message);
   }
@@ -75,34 +73,24 @@ export class Cost {
     const bar = html("div", "lab-toolbar", parent);
     this.begin = new Begin(lab.server, bar, "Measure the cost", "Times forward passes of every size at the length of the current run, then replays its text", () => lab.predict());
     this.line = selectField(bar, "Method", "The method whose nodes are shown", () => this.draw());
-    this.line.parentElement.hidden = true;
+    offer(this.line, false);
     this.about = html("p", "lab-note", bar);
     this.doubt = html("p", { class: "lab-notice", hidden: true }, parent);
-    const grid = html("div", "lab-grid lab-two", parent);
-    this.cost = new Plot(lab.library, grid, {
-      name: "cost", title: "What a pass costs",
-      caption: "Milliseconds of one forward {pass} of the target by its number of rows, measured on this machine; the band holds eight passes in ten.",
-    });
-    this.gain = new Plot(lab.library, grid, {
-      name: "gain", title: "What a node gains",
-      caption: "Tokens that one more node adds to a {round}, against what its row costs: nodes pay while the gain is above the cost, and the curves cross at the best budget, {predicted}.",
+    this.plots = plotsIn(lab, parent, "lab-two", {
+      cost: ["What a pass costs", "Milliseconds of one forward {pass} of the target by its number of rows, measured on this machine; the band holds eight passes in ten."],
+      gain: ["What a node gains", "Tokens that one more node adds to a {round}, against what its row costs: nodes pay while the gain is above the cost, and the curves cross at the best budget, {predicted}."],
     });
   }
 
   async draw() {
     const { prediction, server } = this.lab;
-    const answer = prediction ? await server.lab_cost({ what_if: prediction, line: this.line.value }) : { error: "" };
-    if (answer.error !== undefined) {
-      for (const plot of [this.cost, this.gain]) plot.say("Not measured yet", answer.error || "Press Measure the cost: it takes a few seconds and uses the current run.");
-      return;
-    }
-    this.line.parentElement.hidden = false;
+    const answer = prediction ? await server.lab_cost({ what_if: prediction, line: this.line.value }) : {};
+    drawAll(this.plots, answer, () => ["Not measured yet", answer.error || "Press Measure the cost: it takes a few seconds and uses the current run."]);
+    if (!answer.cost) return;
+    offer(this.line, true);
     fillSelect(this.line, answer.lines, answer.line);
     write(this.about, answer.about);
-    this.doubt.hidden = !answer.withheld;
-    write(this.doubt, answer.withheld);
-    this.cost.draw(answer.cost);
-    this.gain.draw(answer.gain);
+    tell(this.doubt, answer.withheld);
   }
 }
 
@@ -117,17 +105,17 @@ export class Doctor {
   }
 
   async examine() {
-    const answer = await this.begin.run(() => this.lab.server.lab_doctor({}));
-    if (answer.error || !answer.findings) return;
-    const count = (status) => answer.findings.filter((finding) => finding.status === status).length;
-    write(this.counts, `${count("wrong")} wrong, ${count("suspicious")} suspicious, ${count("fine")} fine.`);
-    this.list.replaceChildren(...answer.findings.map((finding) => this.finding(finding)));
+    const { findings } = await this.begin.run(() => this.lab.server.lab_doctor({}));
+    if (!findings) return;
+    const counts = ["wrong", "suspicious", "fine"].map((status) => `${findings.filter((finding) => finding.status === status).length} ${status}`);
+    write(this.counts, `${counts.join(", ")}.`);
+    this.list.replaceChildren(...findings.map((finding) => this.finding(finding)));
   }
 
   finding({ name, head, status, seen, advice }) {
     const item = html("li", "lab-finding");
     item.dataset.status = status;
-    html("span", "lab-verdict-glyph", item, GLYPHS[status]).title = status;
+    html("span", { class: "lab-verdict-glyph", title: status }, item, GLYPHS[status]);
     const text = html("div", "", item);
     html("strong", "", text, name);
     html("span", "lab-tag", text, status);
@@ -135,76 +123,6 @@ export class Doctor {
     html("p", "", text, seen);
     if (advice) html("p", "lab-advice", text, `→ ${advice}`);
     return item;
-  }
-}
-
-// What rounds are like: their acceptance lengths, which proposals are accepted, and how well the drafter is calibrated.
-const MOST_SHOWN = 8;
-
-export class Shapes {
-  constructor(lab, parent) {
-    this.lab = lab;
-    this.stage = lab.stage;
-    this.bar = html("div", "lab-toolbar", parent);
-    this.source = selectField(this.bar, "Rounds of", "The measurement or run whose rounds are drawn", () => this.draw());
-    this.budget = selectField(this.bar, "Node budget", "The budget at which methods are compared", () => this.draw());
-    this.method = selectField(this.bar, "Method of the map", "The method whose proposals the plot in the middle shows", () => this.draw());
-    this.grid = html("div", "lab-grid lab-three", parent);
-    this.plots = {
-      histogram: new Plot(lab.library, this.grid, {
-        name: "histogram", title: "Acceptance lengths",
-        caption: "The share of rounds that added so many tokens; the mean of each line is its {τ}.",
-      }),
-      map: new Plot(lab.library, this.grid, {
-        name: "map", title: "Depth and rank",
-        caption: "Of the proposals that verification reached, the percentage that was accepted, by {depth} and {rank}.",
-      }),
-      calibration: new Plot(lab.library, this.grid, {
-        name: "calibration", title: "Calibration",
-        caption: "Expected tokens per round, 1 + {Σq}, against the tokens that were added; below the diagonal the drafter is over-confident.",
-      }),
-    };
-    const plan = sparing(() => lab.shown && lab.tab === "shapes" && this.draw(), 600);
-    this.stage.on("state", plan);
-    lab.on("table", plan);
-  }
-
-  choices() {
-    const { table, progress } = this.lab;
-    const whence = progress.other_rig || (progress.recorded ? "recorded measurement" : `measurement ${progress.sweep}`);
-    const run = this.stage.header && this.stage.rounds.length && !this.lab.unasked ? [["run", this.lab.runRig ? `current run, of ${this.lab.runRig}` : "current run"]] : [];
-    const sweep = table && table.rows.length ? [["sweep", whence]] : [];
-    fillSelect(this.source, [...sweep, ...run]);
-    const swept = this.source.value === "sweep";
-    this.cells(swept ? table.rows.filter((row) => row.budget > 0) : [], (table && table.best) || { nodes: "", line: "" });
-    this.budget.parentElement.hidden = this.method.parentElement.hidden = !swept;
-  }
-
-  // The budgets of a measurement's rows, and the lines of the chosen one.
-  cells(rows, best) {
-    const rank = (nodes) => (nodes === "auto" ? Infinity : Number(nodes));
-    const budgets = [...new Set(rows.map((row) => row.nodes))].sort((one, other) => rank(one) - rank(other));
-    fillSelect(this.budget, budgets, this.budget.value || best.nodes);
-    const lines = rows.filter((row) => row.nodes === this.budget.value).map((row) => row.line);
-    fillSelect(this.method, lines, this.method.value || best.line);
-  }
-
-  async draw() {
-    this.choices();
-    if (!this.source.value) {
-      for (const plot of Object.values(this.plots)) plot.say("No rounds yet", "Press Run, or Measure.");
-      return;
-    }
-    this.grid.classList.toggle("is-other-rig", Boolean(this.source.value === "run" ? this.lab.runRig : this.lab.progress.other_rig));
-    const wanted = this.source.value === "run" ? { run: this.stage.value.run }
-      : { sweep: this.lab.progress.sweep, nodes: this.budget.value, line: this.method.value, most: MOST_SHOWN };
-    const answer = await this.lab.server.lab_shapes(wanted);
-    for (const [name, plot] of Object.entries(this.plots)) {
-      if (answer.error) plot.say("Nothing to draw", answer.error);
-      else if (!answer[name] && answer.histogram) plot.say("Not recorded by this engine", "recorder.round(…, logprobs): what the drafter believed of each node.");
-      else if (!answer[name]) plot.say("Nothing was drafted", "Plain decoding has one token a round and no drafter to judge.");
-      else plot.draw(answer[name]);
-    }
   }
 }
 
@@ -220,21 +138,18 @@ export class Server {
     this.set = selectField(bar, "Prompts", "The set whose prompts are sent", () => {});
     fillSelect(this.set, lab.given.options.sets.map(({ name, title }) => [name, title]), "bench");
     this.about = html("p", { class: "lab-note", role: "status" }, bar);
-    const grid = html("div", "lab-grid lab-three", parent);
-    this.traffic = new Plot(lab.library, grid, {
-      name: "traffic", title: "All requests to the server", caption: "{τ} and tokens per second between two readings of the server's counters.",
+    const { concurrency, ...counters } = plotsIn(lab, parent, "lab-three", {
+      traffic: ["All requests to the server", "{τ} and tokens per second between two readings of the server's counters."],
+      places: ["Acceptance by position", "The share of drafts in which the token at each position was accepted, since this tab was first opened."],
+      concurrency: ["Concurrency", "Tokens per second of all requests together, and the median time of one."],
     });
-    this.places = new Plot(lab.library, grid, {
-      name: "places", title: "Acceptance by position", caption: "The share of drafts in which the token at each position was accepted, since this tab was first opened.",
-    });
-    this.load = new Plot(lab.library, grid, {
-      name: "load", title: "Concurrency", caption: "Tokens per second of all requests together, and the median time of one.",
-    });
+    this.concurrency = concurrency;
+    this.counters = counters;
     this.silence = html("p", { class: "lab-notice", role: "status", hidden: true }, parent);
-    this.flags = html("section", { class: "lab-card lab-paste", "aria-label": "Flags to paste", hidden: true }, parent);
-    html("h3", "", this.flags, "Draft length, by its own counts");
-    this.pasted = html("div", "", this.flags);
-    this.load.say("Not measured yet", "Press Measure requests at once: it keeps the server busy for up to a few minutes.");
+    this.flags = pasteCard("Draft length, by its own counts", parent);
+    this.flags.hidden = true;
+    this.list = html("div", "", this.flags);
+    this.concurrency.say("Not measured yet", "Press Measure requests at once: it keeps the server busy for up to a few minutes.");
   }
 
   // Reads the counters for as long as the tab is shown.
@@ -242,8 +157,7 @@ export class Server {
     clearTimeout(this.timer);
     if (!this.lab.shown || this.lab.tab !== "server") return;
     try {
-      const answer = await this.lab.server.lab_server_look({});
-      this.show(answer);
+      this.show(await this.lab.server.lab_server_look({}));
     } catch {
       write(this.about, "The page's server does not answer; trying again.");
     }
@@ -253,26 +167,20 @@ export class Server {
 
   show(answer) {
     write(this.about, answer.error || answer.about);
-    write(this.silence, answer.silence);
-    this.silence.hidden = !answer.silence;
+    tell(this.silence, answer.silence);
     const { flags = [] } = answer;
     this.flags.hidden = !flags.length;
-    if (JSON.stringify(flags) !== this.said) pasted(this.pasted, flags);
+    if (JSON.stringify(flags) !== this.said) paste(this.list, flags);
     this.said = JSON.stringify(flags);
-    const figures = [["traffic", "Nothing to compare yet", "This takes two readings, two seconds apart."],
-      ["places", "Not counted by this server", "Or nothing was drafted yet."]];
-    for (const [name, headline, more] of figures) {
-      if (answer[name]) this[name].draw(answer[name]);
-      else this[name].say(headline, answer.error || more);
-    }
+    drawAll(this.counters, answer, (name) => (name === "traffic" ? ["Nothing to compare yet", answer.error || "This takes two readings, two seconds apart."]
+      : ["Not counted by this server", answer.error || "Or nothing was drafted yet."]));
   }
 
   async measure() {
-    const { server } = this.lab;
-    const answer = await this.begin.run(() => server.lab_server_load({ set: this.set.value }));
+    const answer = await this.begin.run(() => this.lab.server.lab_server_concurrency({ set: this.set.value }));
     if (answer.error) return;
-    if (answer.load) this.load.draw(answer.load);
-    else this.load.say("Nothing was measured", answer.about || "It was stopped.");
+    if (answer.figure) this.concurrency.draw(answer.figure);
+    else this.concurrency.say("Nothing was measured", answer.about || "It was stopped.");
     if (answer.about) this.begin.tell(answer.about, true);
   }
 }

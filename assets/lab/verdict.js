@@ -21,11 +21,9 @@ export class Verdict {
     this.note = html("p", "lab-note", this.box);
     this.row = html("div", "lab-row", this.box);
     this.use = action(this.row, "Use it", "Set the controls of the page to this method and budget", () => lab.apply(this.best), "lab-primary");
+    const save = (label, note, kind) => ({ label, note, act: () => this.save(kind) });
     this.report = new Menu(this.row, "Report ▾", "Save what was measured", () => [
-      { label: "HTML page", note: "self-contained", act: () => this.save("html") },
-      { label: "CSV table", note: "every setting", act: () => this.save("csv") },
-      { label: "Parquet", note: "every run", act: () => this.save("parquet") },
-    ]);
+      save("HTML page", "self-contained", "html"), save("CSV table", "every setting", "csv"), save("Parquet", "every run", "parquet")]);
     this.more = action(this.row, "More prompts", "Sets the form to twice as many prompts; then press Measure", () => lab.sweep.twice());
     this.command = new Command(this.box, "The same measurement on the command line");
     this.own = new Command(this.box, "The recommended setting on the command line");
@@ -34,20 +32,16 @@ export class Verdict {
 
   async save(kind) {
     const file = await this.lab.server.lab_report({ sweep: this.lab.progress.sweep, kind });
-    if (file.error) this.lab.sweep.fail(file.error);
-    else download(file);
+    if (!this.lab.sweep.refused(file)) download(file);
   }
 
   draw() {
-    const { table } = this.lab;
-    const { state, command } = this.lab.progress;
+    const { table, counts, command, busy, progress } = this.lab;
     this.best = table ? table.best : null;
-    const busy = ["queued", "running"].includes(state);
-    this.row.hidden = !this.best;
-    this.use.hidden = Boolean(this.lab.progress.other_rig);
-    this.figures.hidden = !this.best;
-    this.command.show(this.best ? command : "");
-    this.own.show(this.best && this.lab.counts.length > 1 ? this.lab.command : "");
+    this.row.hidden = this.figures.hidden = !this.best;
+    this.use.hidden = Boolean(progress.other_rig);
+    this.command.show(this.best ? progress.command : "");
+    this.own.show(this.best && counts.length > 1 ? command : "");
     if (this.best) this.found(table, busy);
     else this.nothing(busy);
   }
@@ -60,44 +54,35 @@ export class Verdict {
     write(this.note, reason || (busy ? "The first figures come in a moment." : `${none} One press measures them on this machine, beside plain decoding.`));
   }
 
-  found(table, busy) {
+  found({ standing, remark }, busy) {
     const { done, total, recorded, other_rig: otherRig } = this.lab.progress;
     const partial = busy || done < total;
-    const elsewhere = Boolean(recorded || otherRig);
-    write(this.eyebrow, elsewhere ? this.elsewhere(table) : partial ? `Fastest so far, ${done} of ${total} runs` : SURE[table.standing] || "Fastest here");
-    this.more.hidden = partial || elsewhere || !["few", "unclear"].includes(table.standing);
-    this.box.classList.toggle("is-unclear", !partial && ["plain", "few", "unclear", "withheld"].includes(table.standing));
+    const sure = SURE[standing] || "Fastest here";
+    this.more.hidden = partial || Boolean(recorded || otherRig) || !["few", "unclear"].includes(standing);
+    this.box.classList.toggle("is-unclear", !partial && ["plain", "few", "unclear", "withheld"].includes(standing));
     write(this.headline, this.best.label);
     this.fill(this.best);
-    write(this.note, [recorded && recordedOn(recorded), table.remark, this.next()].filter(Boolean).join(" "));
+    let advice = "";
+    if (otherRig) {
+      write(this.eyebrow, `Of another rig: ${otherRig}`);
+      advice = `Nothing of it holds for ${this.lab.given.rig}, which answers now.`;
+    } else if (recorded) {
+      write(this.eyebrow, standing === "faster" ? "Fastest in the recorded measurement" : `Recorded: ${sure[0].toLowerCase()}${sure.slice(1)}`);
+      advice = "Press Measure for figures of this machine.";
+    } else write(this.eyebrow, partial ? `Fastest so far, ${done} of ${total} runs` : sure);
+    write(this.note, [recorded && recordedOn(recorded), remark, advice].filter(Boolean).join(" "));
   }
 
-  // What a measurement is called that was not made here, or not with the rig that answers.
-  elsewhere({ standing }) {
-    const { other_rig: otherRig } = this.lab.progress;
-    if (otherRig) return `Of another rig: ${otherRig}`;
-    const sure = SURE[standing] || "Fastest here";
-    return standing === "faster" ? "Fastest in the recorded measurement" : `Recorded: ${sure[0].toLowerCase()}${sure.slice(1)}`;
-  }
-
-  // What to do where the figures are not of this rig and machine.
-  next() {
-    const { recorded, other_rig: otherRig } = this.lab.progress;
-    if (otherRig) return `Nothing of it holds for ${this.lab.given.rig}, which answers now.`;
-    return recorded ? "Press Measure for figures of this machine." : "";
-  }
-
-  fill(best) {
+  fill({ speed, speedup, tau, withheld, concurrency }) {
     const figures = [
-      [whole(best.speed.median), best.concurrency > 1 ? `tokens/s, ${best.concurrency} at once` : "tokens/s", spread(best.speed, 0), WORDS["tokens/s"]],
-      [best.speedup ? `${best.speedup.median.toFixed(1)}×` : "–", "plain decoding", best.speedup ? spread(best.speedup, 1) : best.withheld && "not said", best.withheld || WORDS["plain decoding"]],
-      [best.tau.median.toFixed(2), "τ", spread(best.tau, 2), WORDS["τ"]],
+      [whole(speed.median), concurrency > 1 ? `tokens/s, ${concurrency} at once` : "tokens/s", spread(speed, 0), WORDS["tokens/s"]],
+      [speedup ? `${speedup.median.toFixed(1)}×` : "–", "plain decoding", speedup ? spread(speedup, 1) : withheld && "not said", withheld || WORDS["plain decoding"]],
+      [tau.median.toFixed(2), "τ", spread(tau, 2), WORDS["τ"]],
     ];
     this.figures.replaceChildren(...figures.map(([number, name, range, title]) => {
       const item = html("div", { title });
       html("dd", "lab-number", item, number);
-      const label = html("dt", "", item, name);
-      html("small", "", label, range);
+      html("small", "", html("dt", "", item, name), range);
       return item;
     }));
   }
@@ -106,52 +91,69 @@ export class Verdict {
 // Where and when the recorded measurement was made, in a sentence.
 export const recordedOn = ({ date, rig, hardware, dtype }) => `Recorded on ${date}: ${rig}, ${hardware}, ${dtype}.`;
 
+const rounded = (value, digits) => value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
+
 // The 95 % interval, or the range where there are too few prompts for one.
 export function spread({ low, high, least, most, prompts }, digits) {
   if (prompts < 2) return "1 prompt";
-  const show = (value) => value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
-  return low === null ? `${show(least)} – ${show(most)}` : `${show(low)} – ${show(high)}`;
+  const [from, to] = low === null ? [least, most] : [low, high];
+  return `${rounded(from, digits)} – ${rounded(to, digits)}`;
 }
+
+// A table whose columns are named, with titles by name, and whose rows are replaced as a whole.
+export function tableIn(parent, caption = "") {
+  const element = html("table", "lab-table", parent);
+  if (caption) html("caption", "", element, caption);
+  const row = html("tr", "", html("thead", "", element));
+  const body = html("tbody", "", element);
+  return {
+    element,
+    head: (names, titles = {}) => row.replaceChildren(...names.map((name) => html("th", { scope: "col", title: titles[name] || "" }, null, name))),
+    fill: (rows) => body.replaceChildren(...rows),
+  };
+}
+
+const COLUMNS = {
+  setting: "", "tokens/s": WORDS["tokens/s"], "× plain": WORDS["plain decoding"], "τ": WORDS["τ"],
+  runs: "Measured runs; failed ones in brackets",
+  "same text": "How many of the compared runs wrote exactly what plain decoding wrote; in bfloat16, near-ties may differ",
+  use: "Set the controls of the page to this setting",
+};
 
 // The table behind the plots: a row for each setting, the fastest first.
 export class Table {
   constructor(lab, parent) {
     this.lab = lab;
-    this.box = html("section", { class: "lab-plot lab-table-box", "aria-label": "Table of settings" }, parent);
-    const head = html("header", "lab-plot-head", this.box);
+    const box = html("section", { class: "lab-plot lab-table-box", "aria-label": "Table of settings" }, parent);
+    const head = html("header", "lab-plot-head", box);
     html("h3", "", head, "All settings");
     prose(html("p", "lab-caption", head), "Medians over prompts with their {95 %} intervals, the fastest setting first.");
-    const scroll = html("div", { class: "lab-scroll", tabIndex: 0 }, this.box);
+    const scroll = html("div", { class: "lab-scroll", tabIndex: 0 }, box);
     this.empty = html("p", "lab-note", scroll, "Nothing measured yet: press Measure.");
-    this.table = html("table", "lab-table", scroll);
-    const row = html("tr", "", html("thead", "", this.table));
-    for (const [name, title] of [["setting", ""], ["tokens/s", WORDS["tokens/s"]], ["× plain", WORDS["plain decoding"]],
-      ["τ", WORDS["τ"]], ["runs", "Measured runs; failed ones in brackets"],
-      ["same text", "How many of the compared runs wrote exactly what plain decoding wrote; in bfloat16, near-ties may differ"],
-      ["use", "Set the controls of the page to this setting"]]) html("th", { scope: "col", title }, row, name);
-    this.body = html("tbody", "", this.table);
+    this.table = tableIn(scroll);
+    this.table.head(Object.keys(COLUMNS), COLUMNS);
   }
 
   draw() {
     const rows = this.lab.table ? this.lab.table.rows : [];
     this.empty.hidden = rows.length > 0;
-    this.table.hidden = !rows.length;
-    this.body.replaceChildren(...rows.map((row) => this.row(row)));
+    this.table.element.hidden = !rows.length;
+    this.table.fill(rows.map((row) => this.row(row)));
   }
 
   row(row) {
     const line = html("tr", row.best ? "is-best" : "");
     const name = html("th", { scope: "row" }, line);
     html("span", "lab-swatch", name).style.background = this.lab.look(row.method).color;
-    name.append(row.label, ...(row.best ? [" ", html("span", "lab-tag", null, "fastest")] : []), ...(row.lossless ? [] : [" ", html("span", "lab-tag is-warning", null, "biased")]));
-    for (const [value, digits] of [[row.speed, 0], [row.speedup, 2], [row.tau, 2]]) {
-      const cell = html("td", "", line);
-      if (value) {
-        html("strong", "", cell, value.median.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits }));
-        html("small", "", cell, spread(value, digits));
-      } else cell.append("–");
+    name.append(row.label);
+    if (row.best) name.append(" ", html("span", "lab-tag", null, "fastest"));
+    if (!row.lossless) name.append(" ", html("span", "lab-tag is-warning", null, "biased"));
+    for (const [value, digits, title] of [[row.speed, 0, ""], [row.speedup, 2, row.withheld], [row.tau, 2, ""]]) {
+      const cell = html("td", { title }, line, value ? undefined : "–");
+      if (!value) continue;
+      html("strong", "", cell, rounded(value.median, digits));
+      html("small", "", cell, spread(value, digits));
     }
-    line.children[2].title = row.withheld;
     html("td", "", line, row.failed ? `${row.runs} (${row.failed})` : String(row.runs));
     html("td", "", line, row.compared ? `${row.same_text} of ${row.compared}` : "–");
     if (!this.lab.progress.other_rig) button(html("td", "", line), "Use", `Use ${row.label}`, () => this.lab.apply(row));

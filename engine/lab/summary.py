@@ -79,12 +79,8 @@ class Summary:
         return Summary(tuple(row for row in self.rows if row.setting.concurrency == concurrency))
 
 
-KnownRows = dict[Setting, tuple[tuple[list[ComparedRun], int, bool], Row]]  # with what each was made of
-
-
-def summarise(settings: Iterable[Setting], measured: Sequence[CellResult], known: KnownRows | None = None) -> Summary:
-    """The table of the cells measured so far; a setting without a run has no row. Rows are kept in ``known``, and made
-    again only where a run of theirs or of their baseline was added."""
+def summarise(settings: Iterable[Setting], measured: Sequence[CellResult]) -> Summary:
+    """The table of the cells measured so far; a setting without a run has no row."""
     beside = baselines(measured)
     runs: dict[Setting, list[ComparedRun]] = defaultdict(list)
     failed: dict[Setting, int] = defaultdict(int)
@@ -96,15 +92,8 @@ def summarise(settings: Iterable[Setting], measured: Sequence[CellResult], known
             alone = beside.get(replace(key, baseline=key.baseline.alone))
             runs[result.cell.setting].append(ComparedRun(result.cell.prompt, result.reading, beside.get(key), alone))
     busy = {setting for setting in runs if setting == setting.baseline and _unsteady(runs[setting])}
-    known = {} if known is None else known
-    rows = []
-    for setting in settings:
-        made_of = runs[setting], failed[setting], setting.baseline in busy
-        if runs[setting] and (setting not in known or known[setting][0] != made_of):
-            known[setting] = made_of, _row(setting, *made_of)
-        if runs[setting]:
-            rows.append(known[setting][1])
-    return Summary(tuple(rows))
+    return Summary(tuple(_row(setting, runs[setting], failed[setting], setting.baseline in busy)
+                         for setting in settings if runs[setting]))
 
 
 @dataclass(frozen=True)

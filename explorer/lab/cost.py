@@ -1,15 +1,12 @@
 """The cost of a pass against the gain of a node: the best budget is where the two cross."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from engine.budget.cost import CostCurve
@@ -18,56 +15,49 @@ from engine.lab.settings import Setting
 from engine.lab.statistics import Estimate
 from engine.lab.whatif import Forecast, Gain, WhatIf
 from explorer.lab.curves import CurvePoint
-from explorer.lab.style import ACCENT, INK, QUIET, axis, drawn, look, paper
+from explorer.lab.style import ACCENT, INK, QUIET, axis, curve, drafts, figure, look
 from explorer.view import View
 
 
-def predicted_points(what_if: WhatIf | None, line: str = "") -> list[CurvePoint]:
-    """The points of the curve of that name, or of the fastest one where no curve has it; none without a cost."""
-    return _lines(what_if).get(chosen_line(what_if, line), [])
+class PredictedCurves:
+    """What a what-if predicts, a curve for each method and split; none without a what-if that has a cost."""
+
+    def __init__(self, what_if: WhatIf | None) -> None:
+        self.withheld = what_if.withheld if what_if else ""
+        self.lines: dict[str, list[CurvePoint]] = defaultdict(list)
+        for point in _points(what_if, not self.withheld) if what_if else []:
+            if drafts(point.setting):
+                self.lines[point.line].append(point)
+
+    def chosen(self, line: str) -> str:
+        """The curve asked for, else that of the setting which is predicted to be fastest, the first where that may not
+        be said; empty without any."""
+        fastest = {name: max((point.speed.median for point in points if point.speed), default=0.0)
+                   for name, points in self.lines.items()}
+        return line if line in self.lines else max(fastest, key=fastest.__getitem__, default="")
+
+    def points(self, line: str) -> list[CurvePoint]:
+        """The points of the chosen curve."""
+        return self.lines[self.chosen(line)] if self.lines else []
+
+    def view(self, line: str) -> View:
+        """{lines, line, withheld}: the curves that there are, the one that is drawn, and why its speed is not, empty
+        where it is."""
+        return {"lines": list(self.lines), "line": self.chosen(line), "withheld": self.withheld}
 
 
-def predicted_view(what_if: WhatIf | None, line: str) -> View:
-    """{lines, line, withheld}: the curves that there are predictions of, the one that is drawn, and why its speed is
-    not, empty where it is."""
-    return {"lines": list(_lines(what_if)), "line": chosen_line(what_if, line),
-            "withheld": what_if.withheld if what_if else ""}
-
-
-def chosen_line(what_if: WhatIf | None, line: str) -> str:
-    """The curve asked for, else that of the setting which is predicted to be fastest, the first where that may not be
-    said; empty without any."""
-    lines = _lines(what_if)
-    if line in lines or not lines:
-        return line if line in lines else ""
-    if what_if and what_if.withheld:
-        return next(iter(lines))
-    return max(lines, key=lambda name: max(point.speed.median for point in lines[name]))
-
-
-def _lines(what_if: WhatIf | None) -> dict[str, list[CurvePoint]]:
-    lines: dict[str, list[CurvePoint]] = defaultdict(list)
-    for point in _points(what_if) if what_if else []:
-        if point.drafts:
-            lines[point.line].append(point)
-    return dict(lines)
-
-
-def _points(what_if: WhatIf) -> Iterable[CurvePoint]:
-    milliseconds = _steady([forecast for forecast in what_if.forecasts if forecast.predicted_ms])
-    for forecast, spent in milliseconds:
-        setting = Setting(forecast.method, forecast.budget, forecast.split, temperature=what_if.sampling.temperature,
-                          pace=forecast.pace)
-        yield CurvePoint(setting, _exactly(forecast.tau), _exactly(1e3 * forecast.tokens / spent), "texts")
-
-
-def _steady(forecasts: list[Forecast]) -> list[tuple[Forecast, float]]:
-    """Each forecast with its milliseconds: where a method does the same rounds at several budgets, their median, since
-    what differs is the noise of the measured cost alone."""
-    same: dict[object, list[float]] = defaultdict(list)
-    for forecast in forecasts:
-        same[_work(forecast)].append(forecast.predicted_ms)
-    return [(forecast, median(same[_work(forecast)])) for forecast in forecasts]
+def _points(what_if: WhatIf, speed_may_be_said: bool) -> list[CurvePoint]:
+    """Where a method does the same rounds at several budgets, the median of their times counts, since what differs is
+    the noise of the measured cost alone."""
+    priced_ = [forecast for forecast in what_if.forecasts if forecast.predicted_ms]
+    milliseconds: dict[Forecast, list[float]] = defaultdict(list)
+    for forecast in priced_:
+        milliseconds[_work(forecast)].append(forecast.predicted_ms)
+    return [CurvePoint(
+        Setting(forecast.method, forecast.budget, forecast.split, temperature=what_if.sampling.temperature,
+                pace=forecast.pace), _exactly(forecast.tau),
+        _exactly(1e3 * forecast.tokens / median(milliseconds[_work(forecast)])) if speed_may_be_said else None, "texts")
+        for forecast in priced_]
 
 
 def _work(forecast: Forecast) -> Forecast:
@@ -84,104 +74,96 @@ LOWEST, FOOT = -4, -3.9  # powers of ten: where the axis of tokens begins, and w
 BINS_PER_OCTAVE = 2  # in which realised gains and costs of single nodes are averaged
 
 
-def cost_figure(curve: CostCurve, best: int = 0) -> dict[str, Any]:
+def cost_view(what_if: WhatIf, costs: CostCurve, line: str) -> View:
+    """{"cost", "gain": figures, "lines", "line": whose gain it is, "withheld", "about": how the cost was measured}."""
+    gains = {gain.method if gain.split == "total" else f"{gain.method} {gain.split}": gain for gain in what_if.gains}
+    usual = next((name for name, gain in gains.items() if what_if.best
+                  and (gain.method, gain.split) == (what_if.best.method, what_if.best.split)), next(iter(gains)))
+    line = line if line in gains else usual
+    gain = gains[line]
+    best = 0 if what_if.withheld else priced(what_if, gain, np.asarray(gain.realised))[1]
+    return {"cost": cost_figure(costs, best), "gain": gain_figure(what_if, gain), "lines": list(gains), "line": line,
+            "withheld": what_if.withheld,
+            "about": f"Measured on {costs.hardware} in {costs.dtype} after {costs.context} tokens, {costs.sampling}, "
+                     f"medians of {costs.repeats}."}
+
+
+def cost_figure(costs: CostCurve, best: int = 0) -> View:
     """Milliseconds against rows, both logarithmic: a pass with the range of eight in ten, a draft, and a round without
     a drafter. In view are the rows that may pay, up to some times ``best``, the budget that is predicted to be fastest;
     the others are there for who zooms out."""
-    ticks = {"tickvals": _logarithms(curve.rows), "ticktext": [str(row) for row in curve.rows]}
-    most = useful_rows(curve, best)
-    figure = paper(
-        xaxis=axis("rows of the pass, log₂", range=[-0.15, float(np.log2(most)) + 0.15], **_sparse(ticks)),
-        yaxis=axis("milliseconds, log₁₀", type="log", range=_span(curve, most), exponentformat="none", dtick="D2"))
-    x = _logarithms(curve.rows)
-    figure.add_trace(go.Scatter(
-        x=[*x, *reversed(x)], y=[*curve.verify_high_ms, *reversed(curve.verify_low_ms)], fill="toself", mode="none",
-        fillcolor="var(--cost-band)", name="eight passes in ten", hoverinfo="skip"))
-    figure.add_trace(go.Scatter(
-        x=x, y=list(curve.verify_ms), mode="lines+markers", name="one pass of the target",
-        customdata=_column(curve.rows), line={"color": INK, "width": 2.2}, marker={"size": 6},
-        hovertemplate="%{customdata[0]} rows: %{y:.2f} ms a pass<extra></extra>"))
-    figure.add_trace(go.Scatter(
-        x=x, y=_above_zero(np.asarray(curve.draft_ms)), mode="lines", name="one drafter's draft",
-        customdata=_column(curve.rows), line={"color": "var(--drafter1)", "width": 1.6, "dash": "dash"},
-        hovertemplate="a draft for %{customdata[0]} rows: %{y:.2f} ms<extra></extra>"))
-    figure.add_trace(go.Scatter(
-        x=[x[0], x[-1]], y=[curve.plain_ms] * 2, mode="lines", name="a round of plain decoding",
-        line={"color": "var(--method-plain)", "width": 1.4, "dash": "dot"},
-        hovertemplate="plain decoding: %{y:.2f} ms a token<extra></extra>"))
-    last = len(curve.rows) - 1
-    return drawn(figure, f"A pass over one row takes {curve.verify_ms[0]:.2f} milliseconds, over {curve.rows[last]} "
-                         f"rows {curve.verify_ms[last]:.2f}.")
+    x, rows, most = _logarithms(costs.rows), [[row] for row in costs.rows], useful_rows(costs, best)
+    ticks = np.unique(np.floor(x), return_index=True)[1].tolist()  # one in each octave
+    band = {"type": "scatter", "x": [*x, *reversed(x)], "y": [*costs.verify_high_ms, *reversed(costs.verify_low_ms)],
+            "fill": "toself", "mode": "none", "fillcolor": "var(--cost-band)", "name": "eight passes in ten",
+            "hoverinfo": "skip"}
+    return figure(
+        [band,
+         curve("one pass of the target", x, costs.verify_ms, "%{customdata[0]} rows: %{y:.2f} ms a pass",
+               {"color": INK, "width": 2.2}, mode="lines+markers", marker={"size": 6}, customdata=rows),
+         curve("one drafter's draft", x, _above_zero(costs.draft_ms), "a draft for %{customdata[0]} rows: %{y:.2f} ms",
+               {"color": "var(--drafter1)", "width": 1.6, "dash": "dash"}, customdata=rows),
+         curve("a round of plain decoding", [x[0], x[-1]], [costs.plain_ms] * 2, "plain decoding: %{y:.2f} ms a token",
+               {"color": "var(--method-plain)", "width": 1.4, "dash": "dot"})],
+        f"A pass over one row takes {costs.verify_ms[0]:.2f} milliseconds, over {costs.rows[-1]} rows "
+        f"{costs.verify_ms[-1]:.2f}.",
+        xaxis=axis("rows of the pass, log₂", range=[-0.15, float(np.log2(most)) + 0.15],
+                   tickvals=[x[place] for place in ticks], ticktext=[str(costs.rows[place]) for place in ticks]),
+        yaxis=axis("milliseconds, log₁₀", type="log", range=_span(costs, most), exponentformat="none", dtick="D2"))
 
 
-def useful_rows(curve: CostCurve, best: int) -> int:
+def useful_rows(costs: CostCurve, best: int) -> int:
     """The measured number of rows up to which the figure opens: the first beyond four times the best budget, 64 at
     least."""
-    return next((rows for rows in curve.rows if rows >= max(64, 4 * (best + 1))), curve.rows[-1])
+    return next((rows for rows in costs.rows if rows >= max(64, 4 * (best + 1))), costs.rows[-1])
 
 
-def _span(curve: CostCurve, most: int) -> list[float]:
+def _span(costs: CostCurve, most: int) -> list[float]:
     """The powers of ten from the cheapest to the dearest milliseconds up to that many rows."""
-    shown = [place for place, rows in enumerate(curve.rows) if rows <= most]
-    values = [value for line in (curve.verify_low_ms, curve.verify_high_ms, curve.draft_ms) for place in shown
-              if (value := line[place]) > 0]
-    low, high = min([*values, curve.plain_ms]), max([*values, curve.plain_ms])
-    return [float(np.log10(low)) - 0.08, float(np.log10(high)) + 0.08]
+    shown = np.asarray(costs.rows) <= most
+    values = np.concatenate([np.asarray(line)[shown] for line in (
+        costs.verify_low_ms, costs.verify_high_ms, costs.draft_ms)])
+    low, high = np.log10([min([*values[values > 0], costs.plain_ms]), max([*values, costs.plain_ms])])
+    return [float(low) - 0.08, float(high) + 0.08]
 
 
-def _logarithms(values: Sequence[int]) -> list[float]:
-    return [float(value) for value in np.log2(values)]
-
-
-def _column(values: Sequence[int]) -> list[list[int]]:
-    return [[value] for value in values]
-
-
-def _sparse(ticks: dict[str, Any]) -> dict[str, Any]:
-    """Ticks that are at least an octave apart."""
-    kept: list[int] = []
-    for place, value in enumerate(ticks["tickvals"]):
-        if not kept or value - ticks["tickvals"][kept[-1]] >= 0.8:
-            kept.append(place)
-    return {name: [values[place] for place in kept] for name, values in ticks.items()}
-
-
-def gain_figure(what_if: WhatIf, gain: Gain) -> dict[str, Any]:
+def gain_figure(what_if: WhatIf, gain: Gain) -> View:
     """Tokens that the n-th node adds to a round, against what its row costs, in tokens of the best rate.
 
     A node pays while its gain lies above its cost. The cost of the n-th row is its milliseconds times the tokens
     per millisecond of the best budget: Dinkelbach's price of a ratio, so that the lines cross at the best budget.
     Where the cost curve is not to be trusted, the gains stand alone.
     """
-    expected, realised = np.asarray(gain.expected), np.asarray(gain.realised)
-    nodes = np.arange(1, len(expected) + 1)
-    prices, best = priced(what_if, gain, realised)
-    figure = paper(
-        xaxis=axis("n-th best drafted node, log₂", **_octaves(len(nodes))),
-        yaxis=axis("tokens per round", type="log", range=[LOWEST, 0.1], exponentformat="none", dtick=1))
-    figure.add_trace(_line(nodes, expected, "the drafter's belief, q", "var(--drafter1)", "dash"))
-    centres, means = binned(realised)
-    figure.add_trace(go.Scatter(
-        x=list(np.log2(centres)), y=_above_zero(means), mode="lines+markers", name="how often it was kept",
-        line={"color": look(gain.method).color, "width": 2.2},
-        marker={"symbol": look(gain.method).symbol, "size": 7}, customdata=[[round(centre)] for centre in centres],
-        hovertemplate="around node %{customdata[0]}: kept in %{y:.2%} of the rounds<extra></extra>"))
-    never = [float(centre) for centre, mean in zip(centres, means, strict=True) if mean == 0]
-    if never:  # no place on a logarithmic axis: marked at its foot
-        figure.add_trace(go.Scatter(
-            x=list(np.log2(never)), y=[10 ** FOOT] * len(never), mode="markers", name="never kept",
-            marker={"symbol": "triangle-down-open", "size": 8, "color": look(gain.method).color},
-            customdata=[[round(centre)] for centre in never],
-            hovertemplate="around node %{customdata[0]}: kept in no round<extra></extra>"))
+    expected, realised, seen = np.asarray(gain.expected), np.asarray(gain.realised), look(gain.method)
+    nodes, (centres, means) = np.arange(1, len(expected) + 1), binned(realised)
+    traces = [
+        _nodes_curve(nodes, expected, "the drafter's belief, q", "var(--drafter1)", "dash"),
+        curve("how often it was kept", _logarithms(centres), _above_zero(means),
+              "around node %{customdata[0]}: kept in %{y:.2%} of the rounds", {"color": seen.color, "width": 2.2},
+              mode="lines+markers", marker={"symbol": seen.symbol, "size": 7}, customdata=_rounded(centres))]
+    never = centres[means == 0]
+    if len(never):  # no place on a logarithmic axis: marked at its foot
+        traces.append(curve(
+            "never kept", _logarithms(never), [10**FOOT] * len(never),
+            "around node %{customdata[0]}: kept in no round", {}, mode="markers", customdata=_rounded(never),
+            marker={"symbol": "triangle-down-open", "size": 8, "color": seen.color}))
+    octaves = range(int(np.log2(max(len(nodes), 1))) + 1)
+    axes = {"xaxis": axis("n-th best drafted node, log₂", tickvals=list(octaves),
+                          ticktext=[str(2**octave) for octave in octaves]),
+            "yaxis": axis("tokens per round", type="log", range=[LOWEST, 0.1], exponentformat="none", dtick=1)}
     if what_if.withheld:
-        return drawn(figure, f"The gain of a further node for {gain.method}, without its cost. {what_if.withheld}")
-    figure.add_trace(_line(*binned(prices), "what its row costs", QUIET, "solid"))
-    figure.add_vline(x=float(np.log2(max(best, 1))), line={"color": ACCENT, "width": 1.5, "dash": "dot"})
-    figure.add_annotation(
-        x=float(np.log2(max(best, 1))), y=0.98, yref="paper", yanchor="top", xanchor="left", showarrow=False,
-        text=f" best: {best} nodes, predicted", font={"color": ACCENT, "size": 12})
-    return drawn(figure, f"For {gain.method} the gain of a further node falls below the cost of its row at about "
-                         f"{best} nodes, predicted from this text.")
+        return figure(traces, f"The gain of a further node for {gain.method}, without its cost. {what_if.withheld}",
+                      **axes)
+    prices, best = priced(what_if, gain, realised)
+    x = float(np.log2(max(best, 1)))
+    return figure(
+        [*traces, _nodes_curve(*binned(prices), "what its row costs", QUIET, "solid")],
+        f"For {gain.method} the gain of a further node falls below the cost of its row at about {best} nodes, "
+        "predicted from this text.", **axes,
+        shapes=[{"type": "line", "x0": x, "x1": x, "y0": 0, "y1": 1, "yref": "paper",
+                 "line": {"color": ACCENT, "width": 1.5, "dash": "dot"}}],
+        annotations=[{"x": x, "y": 0.98, "yref": "paper", "yanchor": "top", "xanchor": "left", "showarrow": False,
+                      "text": f" best: {best} nodes, predicted", "font": {"color": ACCENT, "size": 12}}])
 
 
 def priced(what_if: WhatIf, gain: Gain, gains: Reals) -> tuple[Reals, int]:
@@ -198,24 +180,24 @@ def priced(what_if: WhatIf, gain: Gain, gains: Reals) -> tuple[Reals, int]:
 def binned(values: Reals) -> tuple[Reals, Reals]:
     """Means of the single nodes' values over stretches of like size on the logarithmic axis: centres and means."""
     edges = np.unique(np.round(2 ** np.arange(0, np.log2(len(values) + 1), 1 / BINS_PER_OCTAVE)).astype(int))
-    edges = np.append(edges, len(values) + 1)
-    pairs = list(zip(edges, edges[1:], strict=False))
-    return (np.asarray([np.sqrt(low * (high - 1)) for low, high in pairs]),
-            np.asarray([values[low - 1:high - 1].mean() for low, high in pairs]))
+    edges = edges[edges <= len(values)]
+    ends = np.append(edges[1:] - 1, len(values))
+    return np.sqrt(edges * ends), np.add.reduceat(values, edges - 1) / (ends - edges + 1)
 
 
-def _above_zero(values: Reals) -> list[float | None]:
+def _logarithms(values: Sequence[int] | Reals) -> list[float]:
+    return [float(value) for value in np.log2(values)]
+
+
+def _rounded(nodes: NDArray[Any]) -> list[list[int]]:
+    return [[round(float(node))] for node in nodes]
+
+
+def _above_zero(values: Sequence[float] | Reals) -> list[float | None]:
     """For a logarithmic axis: a gap where there is nothing."""
     return [None if value <= 0 else float(value) for value in values]
 
 
-def _octaves(most: int) -> dict[str, Any]:
-    powers = range(int(np.log2(max(most, 1))) + 1)
-    return {"tickvals": list(powers), "ticktext": [str(2**power) for power in powers]}
-
-
-def _line(nodes: NDArray[Any], values: Reals, name: str, color: str, dash: str) -> go.Scatter:
-    return go.Scatter(
-        x=list(np.log2(nodes)), y=_above_zero(values), mode="lines", name=name,
-        line={"color": color, "width": 1.6, "dash": dash}, customdata=[[round(node)] for node in nodes],
-        hovertemplate=f"node %{{customdata[0]}}, {name}: %{{y:.3g}} tokens<extra></extra>")
+def _nodes_curve(nodes: NDArray[Any], values: Reals, name: str, color: str, dash: str) -> View:
+    return curve(name, _logarithms(nodes), _above_zero(values), f"node %{{customdata[0]}}, {name}: %{{y:.3g}} tokens",
+                 {"color": color, "width": 1.6, "dash": dash}, customdata=_rounded(nodes))

@@ -1,93 +1,29 @@
 """A race as the page shows it: lanes with their clocks, their text round by round, and sentences about them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Annotated, Any
+from dataclasses import asdict
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
-
-from engine.decoding.budget_policy import FIXED, MOST_AUTO
-from engine.decoding.methods import METHODS
-from engine.errors import RequestError
-from engine.lab.planning import Choice, settings
-from engine.lab.race import Lane, Race, lanes, race_plan, run_race
-from engine.lab.settings import BASELINE, CellResult, Laboratory, Setting, SweepPlan
-from engine.records import Sampling
-from engine.requests.prompts import Prompt
+from engine.lab.race import Lane, lanes, run_race
+from engine.lab.settings import CellResult, Laboratory, SweepPlan
 from engine.trace import Piece, joined
 from explorer.lab.style import label_of
-from explorer.lab.sweep_form import listed
-from explorer.run_form import (
-    BudgetField,
-    MaxTokensField,
-    PromptField,
-    TemperatureField,
-    TurnsField,
-    asked_for,
-    whole_in,
-)
 from explorer.run_queue import Job
 from explorer.view import View
 
-MOST_RACE_REPEATS = 20
 BROKEN = "\ufffd"  # what bytes that are no whole character yet are read as
 
 
-def _racers(value: Any) -> tuple[str, ...]:
-    return tuple(name for name in map(str, listed("methods", value or ())) if name != BASELINE)
-
-
-class RaceForm(BaseModel):
-    """What a person asks of a race: a prompt and the turns before it, the methods with a lane at the node budget, and
-    those with a lane of budget=auto."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    prompt: PromptField = asked_for()
-    turns: TurnsField = ()
-    methods: Annotated[tuple[str, ...], BeforeValidator(_racers)] = ()
-    auto: Annotated[tuple[str, ...], BeforeValidator(_racers)] = ()
-    budget: BudgetField = asked_for()
-    split: Annotated[str, BeforeValidator(lambda value: str(value or "total"))] = "total"
-    temperature: TemperatureField = asked_for()
-    repeats: Annotated[int, whole_in("Repeats", 1, MOST_RACE_REPEATS)] = asked_for()
-    max_tokens: MaxTokensField = asked_for()
-
-    def settings(self) -> tuple[Setting, ...]:
-        """The settings that race, those of a method next to each other."""
-        if not self.methods + self.auto:
-            raise RequestError(f"No method besides {BASELINE} is chosen; choose at least one that drafts.")
-        choice = Choice(self.methods, (self.budget,), self.split, sampling=Sampling(self.temperature))
-        paced = replace(choice, methods=self.auto, budgets=(), auto_budget=MOST_AUTO)
-        order = {name: place for place, name in enumerate(METHODS)}
-        return tuple(sorted({*settings(choice), *settings(paced)},
-                            key=lambda setting: (order[setting.method], setting.pace != FIXED)))
-
-
-def race_plan_from(form: Mapping[str, Any], laboratory: Laboratory, rig: str) -> SweepPlan:
-    """The checked plan of a race; RequestError names the field of ``RaceForm`` that is wrong."""
-    filled = RaceForm.model_validate(dict(form))
-    return race_plan(SweepPlan(
-        (Prompt(filled.prompt, turns=filled.turns),), filled.settings(), filled.repeats, filled.max_tokens, rig=rig,
-        dtype=laboratory.conditions.dtype))
-
-
 def run(laboratory: Laboratory, plan: SweepPlan, job: Job) -> View:
-    """Measure the race; the job holds its progress."""
+    """Measure the race; the job holds its progress. {prompt, repeats, greedy, dtype, seconds: of the longest lane,
+    lanes}."""
     results: list[CellResult] = []
     job.total, job.message = len(plan), "Warming up: every lane runs once, unmeasured."
     for measured in run_race(laboratory, plan, job.stop):
         results.append(measured)
         job.done, job.message = len(results), ""
-    return race_view(lanes(plan, results, laboratory), plan)
-
-
-def race_view(race: Race, plan: SweepPlan) -> View:
-    """{prompt, repeats, temperature, seconds: of the longest lane, lanes}."""
-    greedy = all(setting.temperature == 0 for setting in plan.settings)
-    return {"prompt": plan.prompts[0].text, "repeats": plan.repeats, "greedy": greedy, "dtype": plan.dtype,
+    race = lanes(plan, results, laboratory)
+    return {"prompt": plan.prompts[0].text, "repeats": plan.repeats, "dtype": plan.dtype,
+            "greedy": all(setting.temperature == 0 for setting in plan.settings),
             "seconds": max((lane.seconds[-1] for lane in race.lanes if lane.seconds), default=0.0),
             "lanes": [lane_view(lane, race.pieces) for lane in race.lanes]}
 

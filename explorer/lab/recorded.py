@@ -6,8 +6,6 @@ packs a results file with one finished sweep in it into one that ships. Any numb
 which rig a sweep is of stands in the sweep, and the lab opens with the first by name that is of the loaded rig.
 """
 
-from __future__ import annotations
-
 import gzip
 import shutil
 import sqlite3

@@ -4,89 +4,94 @@ The HTML holds the figures as data, plotly.js to draw them and everything that w
 without a network; what was measured, on what, and the command lines are plain text in it.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
-from types import MappingProxyType
 from typing import Any
 
 import pandas
 from plotly.offline import get_plotlyjs
 
-from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.lab.report import report, runs_csv, table_csv
 from engine.lab.settings import CellResult
 from engine.lab.store import StoredSweep
 from engine.lab.summary import Summary, summarise
 from explorer.bundle import ASSETS
-from explorer.lab.acceptance_figures import calibration_figure, depth_rank_figure, histogram_figure
-from explorer.lab.concurrency import GridFocus, concurrency_view
-from explorer.lab.table import curves_view, readings_at, table_view
+from explorer.lab.acceptance import calibration_figure, depth_rank_figure, histogram_figure, readings_at
+from explorer.lab.concurrency import concurrency_view
+from explorer.lab.curves import curves_view
+from explorer.lab.style import drafts, line_of
+from explorer.lab.table import table_view
 from explorer.share import Download
 from explorer.view import View
 
-PAGE = ASSETS / "lab" / "report.html"
+MEDIA = {"html": "text/html", "csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
+MOST_FAILURES = 20  # that are listed
 
 
-def figures(stored: StoredSweep, measured: Sequence[CellResult]) -> list[tuple[str, View]]:
-    """The figures of a report, each with its caption."""
-    summary = summarise(stored.plan.settings, measured)
-    alone = summary.at(min(summary.counts, default=1))
-    drawn = [("τ and tokens per second against the node budget: medians over prompts with 95 % intervals. "
-              "Thin horizontal lines: auto, where each round verifies as many nodes as pay.",
-              curves_view(alone, [])["figure"])]
-    drawn += load_figures(stored, measured)
-    best = summary.best
-    if best is None or not METHODS[best.setting.method].drafter_count:
-        return drawn
-    nodes = best.setting.nodes
-    readings_of = readings_at(measured, nodes)
-    of_best = [(label, of_setting) for (method, label), of_setting in readings_of.items()
-               if method == best.setting.method]
-    label, readings = next(iter(of_best or [(label, of_setting) for (_, label), of_setting in readings_of.items()]))
-    at = f"at the node budget {nodes}"
-    return [*drawn,
-            (f"Acceptance lengths {at}: the share of rounds by tokens added, root included.",
-             histogram_figure(readings_of)),
-            (f"Acceptance by depth and rank of {label} {at}.", depth_rank_figure(label, readings)),
-            (f"Calibration {at}: expected tokens per round against those that came of it.",
-             calibration_figure(readings_of))]
+def saved(kind: str, stored: StoredSweep, measured: Sequence[CellResult]) -> Download:
+    """The measurement as ``html``, ``csv`` or ``parquet``; RequestError for another form, or with nothing measured."""
+    if kind not in MEDIA:
+        raise RequestError(f"There is no report {kind[:20]!r}; choose one of {', '.join(MEDIA)}.")
+    if not any(result.reading for result in measured):
+        raise RequestError("Nothing has been measured yet; press Measure first.")
+    record = report(stored, measured)
+    if kind == "html":
+        data = html_page(stored, measured, record).encode()
+    elif kind == "csv":
+        data = table_csv(record).encode()
+    else:
+        data = _parquet(stored, measured, record)
+    return Download(f"canopy-measurement-{stored.number}.{kind}", MEDIA[kind], data)
 
 
-def load_figures(stored: StoredSweep, measured: Sequence[CellResult]) -> list[tuple[str, View]]:
-    """Those of several requests at once, where there were any: the curve that is fastest for one."""
-    view = concurrency_view(stored, measured, None, GridFocus())
-    if not view["count"] or len(view["table"]["rows"]) < 2:
-        return []
-    sentences = " ".join(view["words"])
-    return [(f"Total tokens per second of {view['line']} over node budget and requests at once. {sentences}",
-             view["heat"]),
-            (f"Tokens per second of each request of {view['line']}, against requests at once.", view["each"])]
+def _parquet(stored: StoredSweep, measured: Sequence[CellResult], record: Mapping[str, Any]) -> bytes:
+    """Every run; the whole report, settings, hardware and command lines included, is in the file's metadata."""
+    runs = pandas.read_csv(io.StringIO(runs_csv(stored.plan, measured)), keep_default_na=True)
+    runs.attrs["canopy"] = record
+    return bytes(runs.to_parquet(index=False))
 
 
-def tables_of(summary: Summary) -> list[View]:
-    """A table for each number of requests at once; the first is what the report recommends from."""
-    return [table_view(summary.at(count)) for count in summary.counts or (1,)]
-
-
-def html_page(stored: StoredSweep, measured: Sequence[CellResult]) -> str:
+def html_page(stored: StoredSweep, measured: Sequence[CellResult], record: Mapping[str, Any]) -> str:
     """The report as one file."""
-    record, tables = report(stored, measured), tables_of(summarise(stored.plan.settings, measured))
+    summary = summarise(stored.plan.settings, measured)
+    tables = [table_view(summary.at(count)) for count in summary.counts or (1,)]  # the first recommends
     parts = {
         "TITLE": escape(f"Measurement {stored.number}, {record['rig']}"), "VERDICT": _verdict(tables[0]),
-        "FACTS": _facts(record), "TABLE": _table([
-            row for table in tables for row in table["rows"]]), "COMMANDS": _commands(record), "PLOTLY": get_plotlyjs(),
-        "FAILURES": _failures(record), "STYLE": (ASSETS / "stage.css").read_text("utf8") + (
-            ASSETS / "lab" / "lab.css").read_text("utf8"),
-        "FIGURES": _inside([{"caption": caption, **figure} for caption, figure in figures(stored, measured)]),
+        "FACTS": _facts(record), "TABLE": _table([row for table in tables for row in table["rows"]]),
+        "COMMANDS": _commands(record), "FAILURES": _failures(record), "PLOTLY": get_plotlyjs(),
+        "STYLE": "".join((ASSETS / name).read_text("utf8") for name in ("stage.css", "lab/lab.css")),
+        "FIGURES": _inside([{"caption": caption, **figure} for caption, figure in figures(stored, measured, summary)]),
         "DATA": _inside(record)}
     # one pass over the page, so that nothing inside a part is taken for a mark
-    return re.sub(r"<!--([A-Z]+)-->", lambda mark: parts[mark[1]], PAGE.read_text("utf8"))
+    return re.sub(r"<!--([A-Z]+)-->", lambda mark: parts[mark[1]], (ASSETS / "lab/report.html").read_text("utf8"))
+
+
+def figures(stored: StoredSweep, measured: Sequence[CellResult], summary: Summary) -> list[tuple[str, View]]:
+    """The figures of a report, each with its caption; of several requests at once, the curve that is fastest."""
+    drawn = [("τ and tokens per second against the node budget: medians over prompts with 95 % intervals. "
+              "Thin horizontal lines: auto, where each round verifies as many nodes as pay.",
+              curves_view(summary.at(min(summary.counts, default=1)))["figure"])]
+    concurrent = concurrency_view(summary, stored.plan.settings)
+    if concurrent["count"] and len(concurrent["table"]["rows"]) > 1:
+        line, sentences = concurrent["line"], " ".join(concurrent["words"])
+        drawn += [(f"Total tokens per second of {line} over node budget and requests at once. {sentences}",
+                   concurrent["heat"]),
+                  (f"Tokens per second of each request of {line}, against requests at once.", concurrent["each"])]
+    best = summary.best
+    if best is None or not drafts(best.setting):
+        return drawn
+    readings, label, nodes = readings_at(measured, best.setting.nodes), line_of(best.setting), best.setting.nodes
+    return [*drawn,
+            (f"Acceptance lengths at the node budget {nodes}: the share of rounds by tokens added, root included.",
+             histogram_figure(readings)),
+            (f"Acceptance by depth and rank of {label} at the node budget {nodes}.",
+             depth_rank_figure(label, readings[best.setting.method, label])),
+            (f"Calibration at the node budget {nodes}: expected tokens per round against those that came of it.",
+             calibration_figure(readings))]
 
 
 def _inside(value: Any) -> str:
@@ -130,46 +135,13 @@ def _estimate(value: View | None, digits: int) -> str:
 
 
 def _commands(record: Mapping[str, Any]) -> str:
-    lines = [("The measurement again", record["command"])]
+    lines = {"The measurement again": record["command"]}
     if record["recommended"]:
-        lines.append(("The recommended setting on a prompt", record["recommended"]["command"]))
-    return "".join(f"<h3>{name}</h3><pre>{escape(line)}</pre>" for name, line in lines)
+        lines["The recommended setting on a prompt"] = record["recommended"]["command"]
+    return "".join(f"<h3>{name}</h3><pre>{escape(line)}</pre>" for name, line in lines.items())
 
 
 def _failures(record: Mapping[str, Any]) -> str:
-    items = "".join(f"<li>{escape(run['label'])}: {escape(run['failure'])}</li>" for run in record["failures"][:20])
-    return f"<h2>{len(record['failures'])} runs failed</h2><ul>{items}</ul>" if items else ""
-
-
-def _name(stored: StoredSweep, ending: str) -> str:
-    return f"canopy-measurement-{stored.number}.{ending}"
-
-
-def _html(stored: StoredSweep, measured: Sequence[CellResult]) -> Download:
-    return Download(_name(stored, "html"), "text/html", html_page(stored, measured).encode())
-
-
-def _csv(stored: StoredSweep, measured: Sequence[CellResult]) -> Download:
-    return Download(_name(stored, "csv"), "text/csv", table_csv(report(stored, measured)).encode())
-
-
-def _parquet(stored: StoredSweep, measured: Sequence[CellResult]) -> Download:
-    """Every run; the whole report, settings, hardware and command lines included, is in the file's metadata."""
-    runs = pandas.read_csv(io.StringIO(runs_csv(stored.plan, measured)), keep_default_na=True)
-    runs.attrs["canopy"] = report(stored, measured)
-    packed = io.BytesIO()
-    runs.to_parquet(packed, index=False)
-    return Download(_name(stored, "parquet"), "application/vnd.apache.parquet", packed.getvalue())
-
-
-FORMS: Mapping[str, Callable[[StoredSweep, Sequence[CellResult]], Download]] = MappingProxyType(
-    {"html": _html, "csv": _csv, "parquet": _parquet})
-
-
-def saved(kind: str, stored: StoredSweep, measured: Sequence[CellResult]) -> Download:
-    """The measurement in one of the forms ``FORMS``; RequestError for another form, or with nothing measured."""
-    if kind not in FORMS:
-        raise RequestError(f"There is no report {kind[:20]!r}; choose one of {', '.join(FORMS)}.")
-    if not any(result.reading for result in measured):
-        raise RequestError("Nothing has been measured yet; press Measure first.")
-    return FORMS[kind](stored, measured)
+    failures = record["failures"]
+    items = "".join(f"<li>{escape(run['label'])}: {escape(run['failure'])}</li>" for run in failures[:MOST_FAILURES])
+    return f"<h2>{len(failures)} runs failed</h2><ul>{items}</ul>" if items else ""

@@ -1,50 +1,67 @@
 """The page's lab: the functions that the browser may call, and the component that shows it."""
 
-from __future__ import annotations
-
 import base64
 import gzip
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import cached_property
-from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import gradio as gr
 from plotly.offline import get_plotlyjs
 
+from engine.budget.cost import CostCurve
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
+from engine.lab.findings import worst_first
 from engine.lab.report import run_command
-from engine.lab.settings import BASELINE, CellResult
-from engine.lab.statistics import reading_of
+from engine.lab.settings import BASELINE
 from engine.lab.store import StoredSweep
-from engine.lab.summary import summarise
+from engine.lab.sweeping import Progress
+from engine.lab.whatif import WhatIf
 from engine.requests.limits import TRIED_CONCURRENCY
+from engine.servers.server import Server, Watch
 from engine.trace import Trace
+from explorer.attached import server_of
 from explorer.browser_calls import browser_call, served
-from explorer.lab.acceptance_figures import calibration_figure, depth_rank_figure, histogram_figure
-from explorer.lab.anatomy import anatomy_view
-from explorer.lab.concurrency import GridFocus, concurrency_view
-from explorer.lab.curves import live_figure
+from explorer.lab import race
+from explorer.lab.acceptance import acceptance_view, anatomy_view, readings_at, readings_of_run
+from explorer.lab.concurrency import ConcurrencyPrediction, concurrency_view
+from explorer.lab.cost import PredictedCurves, cost_view
+from explorer.lab.curves import curves_view, live_figure
+from explorer.lab.forms import OFFERED, OPENING, PromptSets, limits, race_plan_from, sweep_plan_from
 from explorer.lab.recorded import is_recorded
 from explorer.lab.report import saved
-from explorer.lab.server import ServerTab
+from explorer.lab.server import counters_view, measure_concurrency
 from explorer.lab.style import looks_view
-from explorer.lab.sweep_form import OFFERED, OPENING, PromptSets, limits, plan_from
-from explorer.lab.sweeps import Sweeps, seconds_per_run
-from explorer.lab.table import curves_view, readings_at, table_view
-from explorer.lab.tools import Tools
+from explorer.lab.sweeps import Sweeps, recorded_view, seconds_per_run
+from explorer.lab.table import table_view
 from explorer.recordings import TOURED
 from explorer.rig import AnsweringRig
-from explorer.run_queue import Jobs, RunQueue
+from explorer.run_queue import Job, Jobs, RunQueue
 from explorer.view import View
 
 TOOLS = ("what_if", "cost", "race", "doctor")  # what needs a rig besides sweeps
+MOST_PREDICTIONS = 16  # that are remembered; the oldest is forgotten first
+MOST_SERVER_PROMPTS = 32  # of a set
+RunOfRig = tuple[str, str]  # the rig's title, the run's id
+Prediction = TypeVar("Prediction")
+
+
+class Predictions(OrderedDict[RunOfRig, Prediction]):
+    """The latest predictions, by the rig that they are of and the run that they were made from."""
+
+    def __setitem__(self, key: RunOfRig, value: Prediction) -> None:
+        super().__setitem__(key, value)
+        if len(self) > MOST_PREDICTIONS:
+            self.popitem(last=False)
 
 
 class LabService:
-    """One rig, its sweeps, and whatever of them the browser asks for."""
+    """One rig, its measurements, and whatever of them the browser asks for. What takes long is a job: it waits for its
+    turn in the queue, and ``job`` tells how far it is."""
 
     def __init__(self, rig: AnsweringRig, trace_of: Callable[[str], Trace], queue: RunQueue, path: Path) -> None:
         self._rig = rig
@@ -52,22 +69,21 @@ class LabService:
         self._sets = PromptSets()
         self._sweeps = Sweeps(rig, queue, path)
         self._jobs = Jobs(queue)
-        self._tools = Tools(rig, trace_of, self._jobs)
-        self._server = ServerTab(rig, self._sets, self._jobs)
+        self._forecasts = Predictions[WhatIf]()
+        self._concurrent = Predictions[ConcurrencyPrediction]()
+        self._watch: Watch | None = None
 
     def functions(self) -> list[Callable[[Any], Any]]:
         """What the browser calls by name; each takes one value and gives one, or {"error": a sentence}."""
         answers: Mapping[str, Callable[[Any], Any]] = {
             "lab_given": lambda _: self.given(), "lab_plotly": lambda _: self.plotly,
-            "lab_progress": self.progress, "lab_curves": self.curves,
+            "lab_progress": self.progress, "lab_curves": self.curves, "lab_concurrency": self.concurrency,
             "lab_start": self.start, "lab_control": self.control, "lab_delete": self.delete,
             "lab_prompts": self.prompts, "lab_upload": self._sets.uploads.take,
-            "lab_shapes": self.shapes, "lab_report": self.report,
-            "lab_what_if": self._tools.what_if, "lab_cost": self._tools.cost, "lab_race": self._tools.race,
-            "lab_anatomy": self.anatomy, "lab_concurrency": self.concurrency,
-            "lab_concurrency_cost": self._tools.concurrent_cost,
-            "lab_doctor": self._tools.doctor, "lab_job": self._jobs.look,
-            "lab_server_look": self._server.look, "lab_server_load": self._server.load}
+            "lab_shapes": self.shapes, "lab_anatomy": self.anatomy, "lab_report": self.report,
+            "lab_what_if": self.what_if, "lab_cost": self.cost, "lab_concurrency_cost": self.concurrent_cost,
+            "lab_race": self.race, "lab_doctor": self.doctor, "lab_job": self._jobs.look,
+            "lab_server_look": self.server_counters, "lab_server_concurrency": self.server_concurrency}
         return [browser_call(name, answer) for name, answer in answers.items()]
 
     def given(self) -> View:
@@ -76,17 +92,15 @@ class LabService:
         if waiting := self._rig.waiting():
             raise RequestError(waiting)
         instruments, opening = self._rig.instruments, OPENING.model_dump()
-        conditions = instruments.laboratory.conditions
-        methods = list(instruments.laboratory.methods)
-        settled = {**opening, "methods": [name for name in opening["methods"] if name in methods]}
+        conditions, methods = instruments.laboratory.conditions, list(instruments.laboratory.methods)
+        tools = [*(() if instruments.reason else TOOLS), *(["server"] if server_of(self._rig.source) else [])]
         return {
             "rig": conditions.rig, "hardware": conditions.hardware, "opening": TOURED, "reason": instruments.reason,
-            "looks": looks_view(), "live": live_figure(),
-            "tools": [*(() if instruments.reason else TOOLS), *(["server"] if self._server.offered else [])],
-            "settled": settled, "options": {
+            "looks": looks_view(), "live": live_figure(), "tools": tools,
+            "settled": {**opening, "methods": [name for name in opening["methods"] if name in methods]},
+            "options": {
                 "methods": methods, "baseline": BASELINE, "budgets": list(OFFERED),
-                "concurrency": list(TRIED_CONCURRENCY), "limits": limits(),
-                "sets": self._sets.view(),
+                "concurrency": list(TRIED_CONCURRENCY), "limits": limits(), "sets": self._sets.view(),
                 "drafter_counts": {name: METHODS[name].drafter_count for name in methods},
                 "summaries": {name: METHODS[name].summary for name in methods}}}
 
@@ -101,23 +115,22 @@ class LabService:
 
     def start(self, form: Mapping[str, Any]) -> View:
         """Begin the sweep that the form asks for."""
-        if self._rig.instruments.reason:
-            raise RequestError(self._rig.instruments.reason)
-        plan = plan_from(form, self._sets, self._rig.instruments.laboratory, self._rig.instruments.rig)
-        return {"sweep": self._sweeps.start(plan)}
+        instruments = self._rig.instruments
+        if instruments.reason:
+            raise RequestError(instruments.reason)
+        return {"sweep": self._sweeps.start(
+            sweep_plan_from(form, self._sets, instruments.laboratory, instruments.rig))}
 
     def control(self, wanted: Mapping[str, Any]) -> View:
         """Pause, resume or stop a sweep: {"do", "sweep"}."""
-        acts = {"pause": self._sweeps.pause, "resume": self._sweeps.resume, "stop": self._sweeps.stop}
-        act = acts.get(str(wanted.get("do")))
-        if act is None:
-            raise RequestError(f"A sweep cannot {str(wanted.get('do'))[:20]!r}; it can {', '.join(acts)}.")
-        stored = self._stored(wanted)
-        answering = self._rig.instruments.rig
-        if act == self._sweeps.resume and stored.plan.rig != answering:
-            raise RequestError(f"Sweep {stored.number} was begun on the rig {stored.plan.rig}, and {answering} answers "
-                               "now; choose that rig, then resume.")
-        act(stored.number)
+        ends = {"pause": "paused", "stop": "stopped"}
+        do, number = str(wanted.get("do")), self._stored(wanted).number
+        if do == "resume":
+            self._sweeps.resume(number)
+        elif do in ends:
+            self._sweeps.end(number, ends[do])
+        else:
+            raise RequestError(f"A sweep cannot {do[:20]!r}; it can pause, resume, stop.")
         return {}
 
     def delete(self, wanted: Mapping[str, Any]) -> View:
@@ -142,56 +155,56 @@ class LabService:
         stored = self._sweeps.chosen(wanted.get("sweep"))
         other_rig = stored is not None and self._sweeps.of_another_rig(stored)
         measured = self._sweeps.measured(stored.number) if stored else []
-        whole = (summarise(stored.plan.settings, measured, self._sweeps.rows(stored.number)) if stored
-                 else summarise((), ()))
-        asked = wanted.get("concurrency")
+        whole, asked = self._sweeps.summary(stored, measured), wanted.get("concurrency")
         concurrency = asked if asked in whole.counts else min(whole.counts, default=1)
         summary, beside = whole.at(concurrency), concurrency == 1 and not other_rig
-        forecast = self._tools.forecast(wanted.get("what_if")) if beside else None
+        predicted = PredictedCurves(self.forecast(wanted.get("what_if")) if beside else None)
         points = self._of_here(wanted.get("points")) if beside else []
-        return {"curves": curves_view(summary, points, forecast, str(wanted.get("line"))),
+        line = str(wanted.get("line"))
+        here = stored and not other_rig and not is_recorded(stored.number)
+        return {"curves": {**curves_view(summary, points, predicted.points(line)),
+                           "predicted": predicted.view(line)},
                 "table": table_view(summary) if stored else None, "counts": list(whole.counts),
                 "concurrency": concurrency,
                 "command": run_command(stored.plan, summary.best.setting) if stored and summary.best else "",
-                "seconds_per_run": None if stored is None or other_rig or is_recorded(stored.number)
-                else seconds_per_run(measured)}
+                "seconds_per_run": seconds_per_run(measured) if here else None}
+
+    def _of_here(self, runs: object) -> list[Any]:
+        """Those of a browser's single runs that are of the loaded rig on this machine; none where it sent something
+        else."""
+        here = self._rig.instruments.laboratory.conditions
+        return [run for run in (runs if isinstance(runs, list) else []) if isinstance(run, Mapping)
+                and (run.get("rig"), run.get("hardware")) == (here.rig, here.hardware)]
 
     def concurrency(self, wanted: Mapping[str, Any]) -> View:
         """Several requests at once: {"sweep", "line": of which method, "concurrency": the chosen number of requests,
         "prediction": a run's id}. Where the recorded sweep is of one request alone, a recorded one of several is
-        shown; beside a sweep of another rig, no prediction."""
+        shown; beside a sweep of another rig, no prediction; and one that is of another machine than the sweep stands
+        alone."""
         stored = self._sweeps.of_several(self._sweeps.chosen(wanted.get("sweep")))
-        measured = self._sweeps.measured(stored.number) if stored else []
-        prediction = self._tools.concurrency_prediction(wanted.get("prediction"))
+        prediction = self._concurrent.get(self._key(wanted.get("prediction")))
         if stored and self._sweeps.of_another_rig(stored):
             prediction = None
-        concurrency = wanted.get("concurrency")
-        looked = GridFocus(str(wanted.get("line")), concurrency if isinstance(concurrency, int) else 1)
-        return concurrency_view(stored, measured, prediction, looked,
-                                self._sweeps.rows(stored.number) if stored else None)
+        if stored and prediction and (is_recorded(stored.number) or not prediction.belongs_to(stored)):
+            stored = None
+        measured, concurrency = self._sweeps.measured(stored.number) if stored else [], wanted.get("concurrency")
+        view = concurrency_view(
+            self._sweeps.summary(stored, measured), stored.plan.settings if stored else (),
+            prediction.of(measured) if prediction else {}, prediction.withheld if prediction else "",
+            line=str(wanted.get("line")), concurrency=concurrency if isinstance(concurrency, int) else 1)
+        return {**view, "recorded": recorded_view(stored)}
 
     def shapes(self, wanted: Mapping[str, Any]) -> View:
         """Histogram, depth and rank, calibration: of a run {"run"}, or of {"sweep", "nodes", "line": of the map}."""
         if "run" in wanted:
-            trace = self._trace_of(str(wanted["run"]))
-            method = trace.header.request.method
-            plain = trace.header.chunked or method in METHODS and not METHODS[method].drafter_count
-            readings = {} if plain or not trace.entries else {(method, method): [reading_of(trace)]}
+            readings = readings_of_run(self._trace_of(str(wanted["run"])))
         else:
-            readings = readings_at(self._measured(wanted), str(wanted.get("nodes")))
-        if not readings:
-            return {"histogram": None, "map": None, "calibration": None}
-        line = str(wanted.get("line"))
-        label, chosen = next(((name, of_setting) for (_, name), of_setting in readings.items() if name == line),
-                             next((name, of_setting) for (_, name), of_setting in readings.items()))
-        believed = all(isfinite(length) for of_setting in readings.values() for reading in of_setting
-                       for length in reading.expected)
-        return {"histogram": histogram_figure(readings), "map": depth_rank_figure(label, chosen),
-                "calibration": calibration_figure(readings) if believed else None}
+            readings = readings_at(self._sweeps.measured(self._stored(wanted).number), str(wanted.get("nodes")))
+        return acceptance_view(readings, str(wanted.get("line")))
 
     def anatomy(self, wanted: Mapping[str, Any]) -> View:
         """Where a tree pays, in the rounds of a run {"run"}, also as predicted for {"model", "device"}."""
-        forecast = self._tools.forecast(wanted.get("run"))
+        forecast = self.forecast(wanted.get("run"))
         return anatomy_view(self._trace_of(str(wanted.get("run"))), forecast.cost if forecast else None,
                             str(wanted.get("model")), str(wanted.get("device")))
 
@@ -201,21 +214,90 @@ class LabService:
         stored = self._stored(wanted)
         return saved(str(wanted.get("kind")), stored, self._sweeps.measured(stored.number)).as_json()
 
-    def _of_here(self, runs: object) -> list[Any]:
-        """Those of a browser's single runs that are of the loaded rig on this machine; none where it sent something
-        else."""
-        here = self._rig.instruments.laboratory.conditions
-        return [run for run in (runs if isinstance(runs, list) else []) if isinstance(run, Mapping)
-                and (run.get("rig"), run.get("hardware")) == (here.rig, here.hardware)]
-
     def _stored(self, wanted: Mapping[str, Any]) -> StoredSweep:
         stored = self._sweeps.chosen(wanted.get("sweep"))
         if stored is None:
             raise RequestError("Nothing has been measured yet; press Measure first.")
         return stored
 
-    def _measured(self, wanted: Mapping[str, Any]) -> list[CellResult]:
-        return self._sweeps.measured(self._stored(wanted).number)
+    def what_if(self, wanted: Mapping[str, Any]) -> View:
+        """Begin to predict every setting from a run, {"run"}. The result names the forecast for curves and cost."""
+        name = str(wanted.get("run"))
+        trace = self._trace_of(name)
+
+        def work(job: Job) -> View:
+            forecast = self.forecast(name)
+            if forecast is None:
+                job.message = "Measuring what a pass costs, then replaying the text …"
+                forecast = self._forecasts[self._key(name)] = self._rig.instruments.what_if(trace, Progress(job.tell))
+            return {"what_if": name, "departures": forecast.departures, "seconds": forecast.seconds}
+        return {"job": self._jobs.start(work)}
+
+    def concurrent_cost(self, wanted: Mapping[str, Any]) -> View:
+        """Begin to measure what rounds of several requests like a run cost, {"run"}. The result names the prediction
+        for the heat map."""
+        name = str(wanted.get("run"))
+        trace = self._trace_of(name)
+
+        def work(job: Job) -> View:
+            instruments, costs, steps = self._rig.instruments, dict[int, CostCurve](), len(TRIED_CONCURRENCY) + 1
+            for place, count in enumerate(TRIED_CONCURRENCY):
+                job.tell(f"Measuring what rounds of {count} at once cost …", place / steps)
+                costs[count] = instruments.concurrent_cost(trace, count)
+            job.tell("Replaying the text with every method and budget …", len(costs) / steps)
+            forecast = self.forecast(name) or instruments.what_if(trace, Progress())
+            self._concurrent[self._key(name)] = ConcurrencyPrediction(forecast, costs)
+            return {"prediction": name}
+        return {"job": self._jobs.start(work)}
+
+    def forecast(self, run: object) -> WhatIf | None:
+        """The what-if that was made from that run on the rig that answers now."""
+        return self._forecasts.get(self._key(run))
+
+    def _key(self, run: object) -> RunOfRig:
+        return self._rig.instruments.laboratory.conditions.rig, str(run)
+
+    def cost(self, wanted: Mapping[str, Any]) -> View:
+        """The figures of a what-if: {"what_if", "line": of which method and split the gains are}."""
+        forecast = self.forecast(wanted.get("what_if"))
+        if forecast is None or forecast.cost is None:
+            raise RequestError("The cost of a pass has not been measured for this run yet; press Measure the cost.")
+        if not forecast.gains:
+            raise RequestError("No method of this rig drafts, so there is no gain to draw.")
+        return cost_view(forecast, forecast.cost, str(wanted.get("line")))
+
+    def race(self, form: Mapping[str, Any]) -> View:
+        """Begin a race; see ``forms.RaceForm``."""
+        instruments = self._rig.instruments
+        plan = race_plan_from(form, instruments.laboratory, instruments.rig)
+        return {"job": self._jobs.start(lambda job: race.run(self._rig.instruments.laboratory, plan, job))}
+
+    def doctor(self, _: Mapping[str, Any]) -> View:
+        """Begin an examination of the rig."""
+        def work(job: Job) -> View:
+            job.message = "Running every drafter as configured, and with each common mistake in its configuration …"
+            findings = self._rig.instruments.doctor(Progress(job.tell))
+            return {"findings": [asdict(finding) for finding in worst_first(findings)]}
+        return {"job": self._jobs.start(work)}
+
+    def server_counters(self, _: Mapping[str, Any]) -> View:
+        """The attached server's counters now and before; no other server is asked."""
+        server = self._server()
+        if self._watch is None or self._watch.server is not server:
+            self._watch = Watch(server)
+        return counters_view(self._watch)
+
+    def server_concurrency(self, wanted: Mapping[str, Any]) -> View:
+        """Begin to measure the attached server's speed by requests at once over the prompts of {"set"}."""
+        server = self._server()
+        prompts = [prompt.text for prompt in self._sets.named(str(wanted.get("set")))[:MOST_SERVER_PROMPTS]]
+        return {"job": self._jobs.start(lambda job: measure_concurrency(server, prompts, job))}
+
+    def _server(self) -> Server:
+        server = server_of(self._rig.source)
+        if server is None:
+            raise RequestError("No server is attached now; choose one as the rig first.")
+        return server
 
 
 def lab_component(lab: LabService, template: str) -> gr.HTML:

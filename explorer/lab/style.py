@@ -1,21 +1,25 @@
 """What settings are called in the lab, and how its figures look.
 
-A method keeps one colour, one dash pattern and one marker in all of them. Colours are the page's CSS variables
-(``assets/lab/lab.css``), which the browser resolves when it draws, so that one figure serves light and dark.
+A figure is JSON for ``Plotly.react``: {data, layout, summary}, the summary being what a screen reader says of it. It is
+made of plain dictionaries, since plotly's own objects check every value anew, which takes longer than all the rest; the
+tests check them. A method keeps one colour, one dash pattern and one marker in all figures. Colours are the page's CSS
+variables (``assets/lab/lab.css``), which the browser resolves when it draws, so one figure serves light and dark.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any
 
-import plotly.graph_objects as go
-
 from engine.decoding.budget_policy import FIXED, MOST_AUTO
 from engine.decoding.methods import METHODS
 from engine.lab.settings import Setting
+from explorer.view import View
+
+
+def drafts(setting: Setting) -> bool:
+    """Whether its method drafts; one that does not has no budget."""
+    return METHODS[setting.method].drafter_count > 0
 
 
 def line_of(setting: Setting) -> str:
@@ -24,21 +28,19 @@ def line_of(setting: Setting) -> str:
 
 
 def label_of(setting: Setting) -> str:
-    """The name of a setting, as the page shows it: ``merged each, 64 nodes``, ``ddtree, auto, 8 at once``; a method
-    that drafts nothing has no nodes."""
-    nodes = [_nodes(setting)] if METHODS[setting.method].drafter_count else []
-    return ", ".join([line_of(setting), *nodes, *([f"{setting.concurrency} at once"] if setting.concurrency > 1
-                                                  else [])])
-
-
-def _nodes(setting: Setting) -> str:
-    nodes = f"{setting.budget} nodes"
-    if setting.pace == FIXED:
-        return nodes
-    return setting.pace if setting.budget == MOST_AUTO else f"{setting.pace} up to {nodes}"
+    """The name of a setting, as the page shows it: ``merged each, 64 nodes``, ``ddtree, auto, 8 at once``."""
+    parts = [line_of(setting)]
+    if drafts(setting):
+        nodes = f"{setting.budget} nodes"
+        usual_auto = setting.pace if setting.budget == MOST_AUTO else f"{setting.pace} up to {nodes}"
+        parts.append(nodes if setting.pace == FIXED else usual_auto)
+    if setting.concurrency > 1:
+        parts.append(f"{setting.concurrency} at once")
+    return ", ".join(parts)
 
 
 INK, QUIET, LINE, ACCENT = "var(--ink)", "var(--quiet)", "var(--line)", "var(--accent)"
+NO_COLOR = "rgba(0,0,0,0)"
 
 
 @dataclass(frozen=True)
@@ -73,31 +75,56 @@ def look(method: str) -> Look:
     return LOOKS.get(method) or (SPARE[unnamed.index(method) % len(SPARE)] if method in unnamed else OTHER)
 
 
-def looks_view() -> dict[str, dict[str, str]]:
+def looks_view() -> View:
     """The looks for the browser, by method; that of the empty name is for methods that are not here."""
     return {**{method: asdict(look(method)) for method in METHODS}, "": asdict(OTHER)}
 
 
-def paper(height_share: float = 1.0, **layout: Any) -> go.Figure:
-    """An empty figure on the page's own ground; ``height_share`` scales the top margin for small figures."""
-    ground = "rgba(0,0,0,0)"
-    base: dict[str, Any] = {
-        "template": go.layout.Template(), "paper_bgcolor": ground, "plot_bgcolor": ground, "autosize": True,
-        "margin": {"l": 58, "r": 16, "t": 30 * height_share, "b": 42}, "hovermode": "closest",
+def figure(traces: Sequence[View], summary: str, **layout: Any) -> View:
+    """A figure on the page's own ground."""
+    legend = layout.get("showlegend", True)
+    base = {
+        "paper_bgcolor": NO_COLOR, "plot_bgcolor": NO_COLOR, "autosize": True, "hovermode": "closest",
+        "margin": {"l": 58, "r": 16, "t": 30 if legend else 12, "b": 42},
         "font": {"color": INK, "size": 13}, "hoverlabel": {"align": "left"}, "uirevision": "lab",
-        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.01, "x": 0, "font": {"size": 12}},
-    }
-    return go.Figure(layout={**base, **layout})
+        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.01, "x": 0, "font": {"size": 12}}}
+    return {"data": list(traces), "layout": {**base, **layout}, "summary": summary}
 
 
-def axis(title: str, **more: Any) -> dict[str, Any]:
+def axis(title: str, **more: Any) -> View:
     """An axis with its title, quiet grid lines and no box."""
     return {"title": {"text": title, "font": {"size": 13, "color": QUIET}, "standoff": 6}, "gridcolor": LINE,
             "zeroline": False, "linecolor": LINE, "tickfont": {"color": QUIET, "size": 13}, "automargin": True, **more}
 
 
-def drawn(figure: go.Figure, summary: str) -> dict[str, Any]:
-    """The figure as JSON values for ``Plotly.react``; ``summary`` is what a screen reader says of it."""
-    plot: dict[str, Any] = figure.to_plotly_json()
-    plot["layout"].pop("template", None)
-    return {"data": plot["data"], "layout": plot["layout"], "summary": summary}
+def right_axis(title: str) -> View:
+    """A second axis with ticks of its own."""
+    return axis(title, overlaying="y", side="right", rangemode="tozero", showgrid=False, tickmode="auto", nticks=6)
+
+
+def curve(name: str, x: Iterable[Any], y: Iterable[float | None], hover: str, line: View, **more: Any) -> View:
+    """A line, whose points' tooltips are made by the template ``hover``."""
+    return {"type": "scatter", "mode": "lines", "name": name, "x": list(x), "y": list(y), "line": line,
+            "hovertemplate": f"{hover}<extra></extra>", **more}
+
+
+def method_look(method: str, width: float = 2.2, size: int = 7) -> View:
+    """A method's line and markers."""
+    color, dash, symbol = look(method).color, look(method).dash, look(method).symbol
+    return {"line": {"color": color, "dash": dash, "width": width},
+            "marker": {"symbol": symbol, "size": size, "color": color}}
+
+
+def error_bars(intervals: Sequence[tuple[float, float, float]], color: str) -> View:
+    """Intervals as plotly draws them; each is its low end, the value, its high end."""
+    return {"type": "data", "symmetric": False, "thickness": 1.1, "width": 3, "color": color,
+            "array": [high - value for _, value, high in intervals],
+            "arrayminus": [value - low for low, value, _ in intervals]}
+
+
+def heat_map(values: Sequence[Sequence[float | None]], scale: str, **more: Any) -> View:
+    """Cells coloured by their values, with gaps between them; ``scale`` names what the colours stand for."""
+    return {"type": "heatmap", "z": values, "zmin": 0, "hoverongaps": False,
+            "colorscale": [[0, "var(--heat-0)"], [0.5, "var(--heat-1)"], [1, "var(--heat-2)"]],
+            "colorbar": {"title": {"text": scale, "side": "right", "font": {"size": 11}}, "thickness": 10,
+                         "outlinewidth": 0, "tickfont": {"size": 10}, "tickformat": more.pop("tickformat", "")}, **more}

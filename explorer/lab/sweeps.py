@@ -5,9 +5,6 @@ it gives the place up and takes another when it goes on. The browser only asks f
 nothing, and after a restart of the app a sweep that was begun can be resumed.
 """
 
-from __future__ import annotations
-
-from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -18,7 +15,7 @@ from engine.errors import RequestError
 from engine.lab.report import sweep_command
 from engine.lab.settings import CellResult, SweepPlan
 from engine.lab.store import Results, Store, StoredSweep
-from engine.lab.summary import KnownRows
+from engine.lab.summary import Summary, summarise
 from engine.lab.sweeping import LocalCrew, run_sweep
 from explorer.lab.recorded import RecordedSweep, is_recorded, shipped
 from explorer.rig import AnsweringRig
@@ -28,22 +25,23 @@ from explorer.view import View
 MOST_REMEMBERED = 3  # earlier sweeps whose results stay in memory; those of others are read from the file
 SECONDS_BETWEEN_READS = 5.0  # of the results file's list, while nothing here is changing it
 MOST_LISTED = 40
+NO_SWEEP = {"sweep": None, "other_rig": "", "state": "none", "message": "", "done": 0, "total": 0, "failed": 0,
+            "seconds_left": None, "recorded": None, "busy_elsewhere": False, "command": ""}
 
 
 class Sweeps:
     """The sweeps of a results file, and the one that is being measured: a ``Job`` whose result is what was measured."""
 
-    def __init__(self, rig: AnsweringRig, queue: RunQueue, path: Path, recorded: Sequence[RecordedSweep] = ()) -> None:
-        self.recorded = tuple(recorded or shipped())
+    def __init__(self, rig: AnsweringRig, queue: RunQueue, path: Path) -> None:
+        self.recorded: Sequence[RecordedSweep] = shipped()
         self._rig = rig
         self._queue = queue
         self._path = path
         self._lock = Lock()
-        self._rows: OrderedDict[int, KnownRows] = OrderedDict()
         self._jobs: dict[int, Job] = {}  # of what this process has begun or taken up again
         self._listed: list[StoredSweep] = []
-        self._listed_at = float("-inf")
-        self._listed_for: int | None = None
+        self._listed_when: tuple[float, int | None] = float("-inf"), None  # and which sweep was active then
+        self._summary: tuple[int, int, Summary] = -1, -1, Summary(())  # the latest, its sweep, and its cells
 
     def start(self, plan: SweepPlan) -> int:
         """Begin a sweep; its number. RequestError while another one is measuring."""
@@ -56,11 +54,16 @@ class Sweeps:
         return number
 
     def resume(self, number: int) -> None:
-        """Go on with one that was paused, stopped, or cut off with the app."""
+        """Go on with one that was paused, stopped, or cut off with the app. RequestError where it was begun on another
+        rig."""
         with self._lock:
             self._refuse_two()
             with Store(self._path) as store:
                 stored, measured = store.sweep(number), store.measured(number)
+            answering = self._rig.instruments.rig
+            if stored.plan.rig != answering:
+                raise RequestError(f"Sweep {number} was begun on the rig {stored.plan.rig}, and {answering} answers "
+                                   "now; choose that rig, then resume.")
             self._begin(number, Job(done=stored.done, total=len(stored.plan), result=measured, lapses=False))
 
     def _begin(self, number: int, job: Job) -> None:
@@ -77,15 +80,8 @@ class Sweeps:
         measured: list[CellResult] = job.result
         return measured
 
-    def pause(self, number: int) -> None:
-        """Finish the current run, then let others use the machine."""
-        self._end(number, "paused")
-
-    def stop(self, number: int) -> None:
-        """Finish the current run, then end."""
-        self._end(number, "stopped")
-
-    def _end(self, number: int, state: str) -> None:
+    def end(self, number: int, state: str) -> None:
+        """Finish the current run, then end as ``paused`` or ``stopped``; meanwhile others may use the machine."""
         with self._lock:
             job = self._jobs.get(number)
             if job is None:
@@ -107,7 +103,7 @@ class Sweeps:
                 store.sweep(number)
                 store.clear(number)
             self._jobs.pop(number, None)
-            self._listed_at = float("-inf")
+            self._listed_when = float("-inf"), None
 
     def _refuse_two(self) -> None:
         if (number := self.active) is not None:
@@ -123,17 +119,14 @@ class Sweeps:
     def stored(self) -> list[StoredSweep]:
         """All sweeps of the results file, the oldest first; none where there is no file yet. The file is read again
         after some seconds, or where another sweep measures."""
-        fresh = self.active is not None or monotonic() - self._listed_at < SECONDS_BETWEEN_READS
-        if not fresh or self.active != self._listed_for:
-            self._listed, self._listed_at, self._listed_for = self._read(), monotonic(), self.active
+        when, active = self._listed_when
+        stale = self.active is None and monotonic() - when >= SECONDS_BETWEEN_READS
+        if stale or self.active != active:
+            self._listed_when, self._listed = (monotonic(), self.active), []
+            if self._path.is_file():
+                with Results(self._path) as results:
+                    self._listed = results.sweeps()
         return self._listed
-
-    def _read(self) -> list[StoredSweep]:
-        if not self._path.is_file():
-            return []
-        with Results(self._path) as results:
-            sweeps: list[StoredSweep] = results.sweeps()
-        return sweeps
 
     def chosen(self, wanted: object) -> StoredSweep | None:
         """The sweep asked for; without one, or where it is gone, the one being measured, else of the loaded rig the
@@ -150,10 +143,11 @@ class Sweeps:
     def of_several(self, stored: StoredSweep | None) -> StoredSweep | None:
         """The sweep; in place of a recorded one of one request at a time, one of several of the same rig, if there is
         one."""
-        if stored is None or not is_recorded(stored.number) or _several(stored):
+        if stored is None or not is_recorded(stored.number) or _concurrency(stored) > 1:
             return stored
         return next((recorded.stored for recorded in self.recorded
-                     if recorded.stored.conditions.rig == stored.conditions.rig and _several(recorded.stored)), stored)
+                     if recorded.stored.conditions.rig == stored.conditions.rig and _concurrency(recorded.stored) > 1),
+                    stored)
 
     def measured(self, number: int) -> list[CellResult]:
         """What came of a sweep's cells so far."""
@@ -166,11 +160,15 @@ class Sweeps:
             measured: list[CellResult] = results.measured(number)
         return measured
 
-    def rows(self, number: int) -> KnownRows:
-        """The rows of its table that are kept, for ``summarise``."""
-        while len(self._rows) > MOST_REMEMBERED:
-            self._rows.popitem(last=False)
-        return self._rows.setdefault(number, {})
+    def summary(self, stored: StoredSweep | None, measured: Sequence[CellResult]) -> Summary:
+        """The table of what was measured of a sweep; made again only where a cell was added since."""
+        if stored is None:
+            return Summary(())
+        number, cells, summary = self._summary
+        if (number, cells) != (stored.number, len(measured)):
+            summary = summarise(stored.plan.settings, measured)
+            self._summary = stored.number, len(measured), summary
+        return summary
 
     def progress_view(self, wanted: object) -> View:
         """What the page shows of the chosen sweep; see ``assets/lab/sweep.js``."""
@@ -178,8 +176,7 @@ class Sweeps:
         sweeps = [*reversed(self.stored()[-MOST_LISTED:]), *(recorded.stored for recorded in self.recorded)]
         listed = [self._line(sweep) for sweep in sweeps]
         if stored is None:
-            return {"sweep": None, "other_rig": "", "state": "none", "message": "", "done": 0, "total": 0, "failed": 0,
-                    "seconds_left": None, "recorded": None, "busy_elsewhere": False, "command": "", "sweeps": listed}
+            return {**NO_SWEEP, "sweeps": listed}
         job = self._jobs.get(stored.number)
         return {
             **self._line(stored), "sweep": stored.number, "sweeps": listed, "command": sweep_command(stored.plan),
@@ -193,19 +190,18 @@ class Sweeps:
         job = self._jobs.get(stored.number)
         done = job.done if job else stored.done
         usual = "done" if done == len(stored.plan) else "stopped"
-        concurrency = max(setting.concurrency for setting in stored.plan.settings)
         return {"number": stored.number, "rig": stored.conditions.rig, "other_rig": self.of_another_rig(stored),
-                "concurrency": concurrency, "started": stored.started, "done": done, "total": len(stored.plan),
-                "state": job.state if job else usual}
+                "concurrency": _concurrency(stored), "started": stored.started, "done": done,
+                "total": len(stored.plan), "state": job.state if job else usual}
 
 
-def _several(stored: StoredSweep) -> bool:
-    return any(setting.concurrency > 1 for setting in stored.plan.settings)
+def _concurrency(stored: StoredSweep) -> int:
+    return max(setting.concurrency for setting in stored.plan.settings)
 
 
-def recorded_view(stored: StoredSweep) -> View | None:
+def recorded_view(stored: StoredSweep | None) -> View | None:
     """Of the sweep that ships with the page: {date, rig, hardware, dtype}; None of any other."""
-    if not is_recorded(stored.number):
+    if stored is None or not is_recorded(stored.number):
         return None
     conditions = stored.conditions
     return {"date": stored.started[:10], "rig": conditions.rig, "hardware": conditions.hardware,

@@ -14,11 +14,12 @@ from hypothesis.strategies import SearchStrategy
 from engine.decoding.methods import SERVED
 from engine.errors import CanopyError
 from engine.records import PromptRequest
+from engine.servers.server import Watch
 from engine.trace import UPLOADED, Trace, dumps, loads
-from explorer.attached import attach
-from explorer.lab.server import ServerTab
+from explorer.attached import attach, server_of
+from explorer.lab.server import counters_view
 from explorer.rig import AnsweringRig, Instruments
-from explorer.run_queue import Jobs, RunQueue
+from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
 from explorer.view import packed
 from tests.attack.area import Area, BrokenError, Case
@@ -153,8 +154,9 @@ class Servers:
         self._client.said = {**said, CHAT: said["chat"]}
         self._asked(rig, case["max_tokens"])
         try:
-            tab = ServerTab(AnsweringRig(rig), None, Jobs(RunQueue()))  # type: ignore[arg-type]
-            json.dumps(tab.look({}), allow_nan=False).encode()
+            server = server_of(rig.source)
+            assert server is not None
+            json.dumps(counters_view(Watch(server)), allow_nan=False).encode()
         except CanopyError as error:
             sentence(error)
 

@@ -84,7 +84,7 @@ def test_axe_finds_nothing_in_the_tabs_of_the_lab(
     judge_tabs(watched.page, address, ("table", "shapes", "anatomy", "compare"))
     with served("-m", "tests.browser.serve_lab", PORT, "0.05", str(tmp_path / "results.sqlite")) as url, visit(
             browser, url) as made:
-        judge_tabs(made.page, url, ("cost", "load", "race", "doctor"))
+        judge_tabs(made.page, url, ("cost", "concurrency", "race", "doctor"))
 
 
 @pytest.mark.long

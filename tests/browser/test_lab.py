@@ -1,7 +1,5 @@
 """The lab in a browser: points as they are measured, kept over a reload, and the recommendation that follows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ pytestmark = pytest.mark.long
 
 LAB = "Canopy.laboratory"
 STATE = f"{LAB}.progress.state"
+PLOT = "document.querySelector('[data-plot=curves] .lab-canvas')"
 MARKS = "document.querySelectorAll('[data-plot=curves] .scatterlayer .points path').length"
 
 
@@ -57,6 +56,16 @@ def choose(page: Any, methods: list[str], budgets: list[int | str]) -> None:
 
 def button(page: Any, name: str) -> Any:
     return page.locator(".lab-sweep").get_by_role("button", name=name)
+
+
+def zoom(page: Any, area: str) -> None:
+    """Drag across the middle of the area."""
+    box = page.locator(area).bounding_box()
+    left, right = (box["x"] + share * box["width"] for share in (0.3, 0.7))
+    page.mouse.move(left, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(right, box["y"] + box["height"] / 2, steps=3)
+    page.mouse.up()
 
 
 def test_points_appear_as_they_are_measured_and_survive_a_reload(lab: Any) -> None:
@@ -161,12 +170,7 @@ def test_a_zoom_survives_a_live_run(lab: Any) -> None:
     lab.click("#canopy-run")
     lab.wait_for_function("Canopy.parts.stage.value.run !== before && Canopy.parts.stage.rounds.length > 3"
                           " && div.layout.uirevision === Canopy.parts.stage.value.run")
-    box = lab.locator("[data-plot=live] .draglayer .x2y2 .nsewdrag").bounding_box()
-    across = [box["x"] + share * box["width"] for share in (0.3, 0.7)]
-    lab.mouse.move(across[0], box["y"] + box["height"] / 2)
-    lab.mouse.down()
-    lab.mouse.move(across[1], box["y"] + box["height"] / 2, steps=3)
-    lab.mouse.up()
+    zoom(lab, "[data-plot=live] .draglayer .x2y2 .nsewdrag")
     lab.wait_for_function("div._fullLayout.xaxis2.autorange === false")
     zoomed = lab.evaluate("div._fullLayout.xaxis2.range")
     lab.wait_for_function("Canopy.parts.stage.state === 'done'")
@@ -174,13 +178,40 @@ def test_a_zoom_survives_a_live_run(lab: Any) -> None:
     assert lab.evaluate("div._fullLayout.xaxis2.range") == zoomed
 
 
-def test_a_race_is_replayed_to_its_end(lab: Any) -> None:
+def test_auto_is_measured_recommended_adopted_and_raced(lab: Any) -> None:
+    assert "auto" in lab.evaluate("Canopy.laboratory.given.settled.budgets"), "on from the start"
+    lab.evaluate(f"{LAB}.points.clear()")
+    choose(lab, ["joint"], ["auto", 0])  # without a draft it is slower, so auto has to win
+    assert lab.locator(".lab-plan").inner_text().startswith("3 settings on 2 prompts: 6 runs")
+    button(lab, "Measure").click()
+    lab.wait_for_function(f"{STATE} === 'done' && {LAB}.table.rows.length === 3 && {LAB}.curves.count === 3")
+    assert lab.locator(".lab-headline").inner_text() == "joint, auto"
+    auto, zero = lab.evaluate(f"[{LAB}.curves.figure.auto, {LAB}.curves.figure.zero]")
+    lab.wait_for_function(f"{PLOT}.data.some((trace) => trace.meta === 'best' && trace.x[0] === {auto})")
+    assert auto > zero and lab.locator("[data-plot=curves] .x2tick").all_text_contents() == ["0", "auto"]
+    lab.get_by_role("tab", name="Acceptance").click()
+    lab.wait_for_function(f"{LAB}.shapes.budget.value === 'auto' && {LAB}.shapes.plots.histogram.figure")
+    assert lab.evaluate(f"{LAB}.shapes.plots.histogram.figure.data[0].name") == "joint"
+
+    lab.get_by_role("tab", name="Curves").click()
+    lab.locator(".lab-verdict").get_by_role("button", name="Use it").click()
+    lab.wait_for_function("document.querySelector('#canopy-pace input').value === 'auto: as many as pay'")
+    lab.wait_for_function("document.querySelector('#canopy-budget input').value === '256'")
+    lab.wait_for_function(f"{PLOT}.layout.shapes.length === 1 && {PLOT}.layout.shapes[0].x0 === {auto}")
+    lab.click("#canopy-run")
+    lab.wait_for_function("Canopy.parts.stage.state === 'done' && Canopy.parts.stage.header.pace === 'auto'")
+    lab.wait_for_function(f"{PLOT}.data.some((trace) => trace.meta === 'runs' && trace.x[0] === {auto})")
+
     lab.get_by_role("tab", name="Race").click()
+    lab.click(".lab-race-form summary")
+    lab.evaluate(f"[{LAB}.race.methods.values, {LAB}.race.auto.values] = [['joint'], ['joint']]")
     lab.locator(".lab-pane-race .lab-primary").click()
     lab.wait_for_function(f"{LAB}.race.race")
     lanes = lab.locator(".lab-lane")
-    assert lanes.count() == 5
-    assert lanes.locator(".lab-flag.is-over").count() == 5  # reduced motion: the end is shown at once
+    assert lanes.locator("strong").all_inner_texts() == ["autoregressive", "joint, 256 nodes", "joint, auto"]
+    assert [text.strip() for text in lab.locator(".lab-lane-figures > :last-child").all_inner_texts()] == [
+        "= same text"] * 3
+    assert lanes.locator(".lab-flag.is-over").count() == 3  # reduced motion: the end is shown at once
     assert "${7*6} and </script>" in lanes.first.locator(".lab-lane-text").evaluate("element => element.textContent")
     lab.get_by_label("Wall clock of the race").fill("0")
     assert lanes.locator(".lab-flag.is-over").count() == 0
@@ -241,14 +272,14 @@ def test_the_report_is_saved(lab: Any, tmp_path: Path) -> None:
 def test_the_keyboard_reaches_everything(lab: Any) -> None:
     lab.focus("#lab-tab-curves")
     tabs = lab.locator(".lab-tab").evaluate_all("(tabs) => tabs.map((tab) => tab.id.replace('lab-tab-', ''))")
-    assert tabs[:3] == ["curves", "load", "table"] and len(tabs) > 5
+    assert tabs[:3] == ["curves", "concurrency", "table"] and len(tabs) > 5
     for name in (*tabs[1:], *tabs[:3]):
         lab.keyboard.press("ArrowRight")
         assert lab.evaluate("document.activeElement.id") == f"lab-tab-{name}"
         assert lab.locator(".lab-pane:visible").evaluate_all("(panes) => panes.map((pane) => pane.id)") == [
             f"lab-pane-{name}"]
     lab.keyboard.press("ArrowLeft")
-    assert lab.evaluate("document.activeElement.id") == "lab-tab-load"
+    assert lab.evaluate("document.activeElement.id") == "lab-tab-concurrency"
     lab.keyboard.press("ArrowRight")
     rounds = lab.evaluate("Canopy.parts.stage.current")
     lab.keyboard.press("Tab")
@@ -263,11 +294,7 @@ def test_the_keyboard_reaches_everything(lab: Any) -> None:
 def test_a_plots_zoom_is_undone_and_nothing_stands_on_its_legend(lab: Any) -> None:
     lab.evaluate("window.div = document.querySelector('[data-plot=curves] .lab-canvas')")
     lab.evaluate("window.fitted = JSON.stringify(div._fullLayout.xaxis.range)")
-    box = lab.locator("[data-plot=curves] .draglayer .xy .nsewdrag").bounding_box()
-    lab.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + box["height"] / 2)
-    lab.mouse.down()
-    lab.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + box["height"] / 2, steps=3)
-    lab.mouse.up()
+    zoom(lab, "[data-plot=curves] .draglayer .xy .nsewdrag")
     lab.wait_for_function("JSON.stringify(div._fullLayout.xaxis.range) !== fitted")
     on_legend = lab.evaluate("""() => {
         const { left, top, width, height } = div.querySelector(".legend").getBoundingClientRect();

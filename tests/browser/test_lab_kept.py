@@ -1,7 +1,5 @@
 """What the lab keeps: a sweep whose app is killed with kill -9, and what nobody has deleted with a second word."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Another rig's measurement in a browser: shown on request only, dimmed, with nothing to use and nothing beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

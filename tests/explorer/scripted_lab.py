@@ -9,8 +9,7 @@ from typing import Any
 from engine.errors import RequestError
 from engine.trace import Trace
 from explorer.lab.service import LabService
-from explorer.lab.tools import Tools
-from explorer.run_queue import Jobs, RunQueue
+from explorer.run_queue import RunQueue
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_rigs import answering
@@ -33,15 +32,30 @@ def state(lab: LabService) -> str:
     return str(lab.progress({})["state"])
 
 
+def measure(lab: LabService, form: Mapping[str, Any] = FORM) -> int:
+    """A sweep of that form, to its end; its number."""
+    number = int(lab.start(form)["sweep"])
+    until(lambda: lab.progress({"sweep": number})["state"] == "done")
+    return number
+
+
+def measured(folder: Path, form: Mapping[str, Any] = FORM) -> LabService:
+    """A lab in which that was measured."""
+    lab = lab_at(folder)
+    measure(lab, form)
+    return lab
+
+
 def saved(lab: LabService, kind: str) -> bytes:
     return base64.b64decode(json.loads(lab.report({"sweep": None, "kind": kind}))["data"])
 
 
-def tools(queue: RunQueue | None = None, instruments: ScriptedInstruments | None = None) -> Tools:
-    return Tools(answering(None, instruments or ScriptedInstruments()),
-                 lambda run: scripted_trace("joint", 32), Jobs(queue or RunQueue()))
+def lab_of_a_run(instruments: ScriptedInstruments | None = None, folder: Path = Path("nowhere")) -> LabService:
+    """A lab that knows one run."""
+    return LabService(answering(None, instruments or ScriptedInstruments()), lambda run: scripted_trace("joint", 32),
+                      RunQueue(), folder / "results.sqlite")
 
 
-def ended(made: Tools, begun: Mapping[str, Any]) -> Any:
-    until(lambda: made._jobs.look(begun)["state"] in ("done", "error", "stopped"))
-    return made._jobs.look(begun)
+def ended(lab: LabService, begun: Mapping[str, Any]) -> Any:
+    until(lambda: lab._jobs.look(begun)["state"] in ("done", "error", "stopped"))
+    return lab._jobs.look(begun)

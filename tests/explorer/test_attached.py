@@ -133,11 +133,11 @@ def test_the_lab_offers_the_servers_tab_alone(tmp_path: Path) -> None:
         assert look["about"] == ("vLLM 0.32.0, demo: all of its requests. 0 requests run now. τ since it began: 5.90.")
         assert look["places"]["data"][0]["y"][0] == pytest.approx(100 * 17 / 30) and look["traffic"] is None
         script.said[CHAT] = says('{"usage": {"completion_tokens": 5}}')
-        job = asked["lab_server_load"]({"set": "bench"})["job"]
+        job = asked["lab_server_concurrency"]({"set": "bench"})["job"]
         until(lambda: asked["lab_job"]({"job": job})["state"] in ("done", "error"))
         made = asked["lab_job"]({"job": job})
-        assert made["state"] == "done" and made["result"]["load"]["data"][0]["x"] == ["1", "2", "4", "8", "16"]
-        assert "error" in asked["lab_server_load"]({"set": "no such set"})
+        assert made["state"] == "done" and made["result"]["figure"]["data"][0]["x"] == ["1", "2", "4", "8", "16"]
+        assert "error" in asked["lab_server_concurrency"]({"set": "no such set"})
         assert "is a running server" not in asked["lab_start"]({})["error"]
         assert "the tab Server measures it" in asked["lab_start"]({})["error"]
         rig.take(scripted_rig("first"))

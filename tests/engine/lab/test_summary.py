@@ -13,7 +13,7 @@ import pytest
 from engine.decoding.methods import METHODS
 from engine.lab.parting import BIASED, DRAWN, NEAR_TIE, SAME, SO_FAR, UNEXPLAINED, UNKNOWN, Text, compared, text_of
 from engine.lab.settings import CellResult, Reading, Setting, SweepPlan, block_of, measuring_order
-from engine.lab.summary import KnownRows, Row, summarise
+from engine.lab.summary import Row, summarise
 from engine.lab.sweeping import LocalCrew, Task
 from engine.lab.turns import TurnTaking, speed_ratio, turn_pairs
 from engine.records import Acceptance, DraftTree, Request, Round, Sampling, Verification
@@ -149,16 +149,6 @@ def test_a_speed_up_that_cannot_be_true_is_withheld(
     row, beside = row_of(plan, results, setting), row_of(plan, results, setting.baseline)
     assert row.speedup is None and reason in row.withheld
     assert beside.speedup is not None and beside.speedup.median == 1 and not beside.withheld
-
-
-def test_only_rows_with_a_new_run_are_made_again(plan: SweepPlan, measured: list[CellResult]) -> None:
-    known: KnownRows = {}
-    *before, last = measured
-    kept = {row.setting: row for row in summarise(plan.settings, before, known).rows}
-    after = summarise(plan.settings, measured, known)
-    assert after == summarise(plan.settings, measured)
-    changed = {row.setting for row in after.rows if row is not kept[row.setting]}
-    assert changed == {last.cell.setting} or last.cell.setting == last.cell.setting.baseline
 
 
 LENGTHS = (3, 1, 4, 2, 2, 3, 1, 2) * 6  # tokens of each round

@@ -1,8 +1,9 @@
-"""Several requests at once on the page: the form, the slider, the heat map, what is predicted, the report."""
+"""Several requests at once on the page: the slider, the heat map, what is predicted, the report."""
 
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,13 +12,8 @@ from engine.lab.summary import Summary
 from explorer.lab.concurrency import GridCell, each_figure, grid_of, heat_figure, name_of
 from explorer.lab.recorded import pack, shipped
 from explorer.lab.service import LabService
-from explorer.lab.sweep_form import OPENING, PromptSets, plan_from
-from explorer.run_queue import RunQueue
 from tests.engine.lab.test_concurrency import row
-from tests.explorer.scripted import scripted_trace
-from tests.explorer.scripted_instruments import ScriptedInstruments
-from tests.explorer.scripted_lab import FORM, lab_at, saved, state
-from tests.explorer.scripted_rigs import answering
+from tests.explorer.scripted_lab import FORM, ended, lab_at, lab_of_a_run, saved, state
 from tests.running import until
 
 CROWD = {**FORM, "methods": ["ddtree"], "budgets": [8, 16], "concurrency": [1, 4]}
@@ -28,29 +24,25 @@ ASKED = (Setting("autoregressive", 0), *(Setting("ddtree", budget, concurrency=c
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> LabService:
-    made = LabService(answering(None, ScriptedInstruments()), lambda run: scripted_trace("joint", 32), RunQueue(),
-                      tmp_path_factory.mktemp("load") / "results.sqlite")
+    made = lab_of_a_run(folder=tmp_path_factory.mktemp("concurrency"))
     made.start(CROWD)
     until(lambda: state(made) == "done")
     return made
 
 
-def test_the_form_opens_with_one_alone_and_takes_several() -> None:
-    assert OPENING.concurrency == (1,)
-    plan = plan_from({**CROWD, "concurrency": [4, 1, 4]}, PromptSets(), ScriptedInstruments().laboratory, "scripted")
-    assert [setting.label for setting in plan.settings] == [
-        "autoregressive", "ddtree 8", "ddtree 16", "autoregressive, 4 at once", "ddtree 8, 4 at once",
-        "ddtree 16, 4 at once"]
+def cells(view: dict[str, Any]) -> dict[tuple[int, str], Any]:
+    return {(row["concurrency"], name): cell for row in view["table"]["rows"]
+            for name, cell in zip(view["table"]["columns"], row["cells"], strict=True) if cell}
 
 
-def test_curves_table_and_recommendation_follow_the_people_at_once(lab: LabService) -> None:
+def test_curves_table_and_recommendation_follow_the_number_of_requests(lab: LabService) -> None:
     one, four = lab.curves({"concurrency": 1}), lab.curves({"concurrency": 4})
     assert one["counts"] == four["counts"] == [1, 4]
     assert lab.curves({})["concurrency"] == lab.curves({"concurrency": 3})["concurrency"] == 1
     assert {row["concurrency"] for row in four["table"]["rows"]} == {4}
-    assert four["table"]["best"]["speed"]["median"] == max(
-        row["speed"]["median"] for row in four["table"]["rows"] if row["lossless"])
-    assert four["table"]["best"]["speed"]["median"] == pytest.approx(4 * four["table"]["best"]["each"]["median"])
+    best = four["table"]["best"]
+    assert best["speed"]["median"] == max(row["speed"]["median"] for row in four["table"]["rows"] if row["lossless"])
+    assert best["speed"]["median"] == pytest.approx(4 * best["each"]["median"])
     assert "--concurrency 4" in four["command"] and "engine generate" in one["command"]
     assert four["curves"]["figure"]["layout"]["yaxis2"]["title"]["text"] == "tokens per second, 4 at once"
     single = [{"method": "joint", "budget": 8, "tau": 3.0, "tokens_per_second": 50.0, "rig": "scripted rig",
@@ -59,15 +51,17 @@ def test_curves_table_and_recommendation_follow_the_people_at_once(lab: LabServi
         {"points": single, "concurrency": 4})["curves"]["count"]
 
 
-def test_the_load_has_every_cell_with_words_and_a_table(lab: LabService) -> None:
+def test_every_cell_is_there_with_words_and_in_the_report(lab: LabService) -> None:
     view = lab.concurrency({"concurrency": 4})
     assert (view["lines"], view["line"], view["count"]) == (["ddtree"], "ddtree", 6)
-    assert view["table"]["columns"] == ["plain", "8", "16"]
-    assert [row["concurrency"] for row in view["table"]["rows"]] == [1, 4]
-    assert all(cell and not cell["predicted"] for row in view["table"]["rows"] for cell in row["cells"])
+    assert list(cells(view)) == [(count, name) for count in (1, 4) for name in ("plain", "8", "16")]
+    assert not any(cell["predicted"] for cell in cells(view).values())
     assert [sum(cell["best"] for cell in row["cells"]) for row in view["table"]["rows"]] == [1, 1]
     assert view["words"][0].startswith("The best budget of ddtree, by requests at once: ") and view["accuracy"] == ""
     json.dumps(view, allow_nan=False)
+    page, table = saved(lab, "html").decode(), saved(lab, "csv").decode()
+    assert "ddtree, 16 nodes, 4 at once" in page and "over node budget and requests at once" in page
+    assert "total_tokens_per_second" in table and "ddtree 16, 4 at once" in table
 
 
 def test_cells_fill_in_while_it_measures(tmp_path: Path) -> None:
@@ -81,26 +75,20 @@ def test_cells_fill_in_while_it_measures(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_not_measured_is_predicted_from_a_run_and_the_error_is_told(lab: LabService) -> None:
-    begun = lab._tools.concurrent_cost({"run": "r"})
-    until(lambda: lab._jobs.look(begun)["state"] in ("done", "error"))
-    assert lab._jobs.look(begun)["result"] == {"load": "r"}
+def test_what_was_not_measured_is_predicted_and_shares_no_figure_with_another_machine(
+        lab: LabService, tmp_path: Path) -> None:
+    assert ended(lab, lab.concurrent_cost({"run": "r"}))["result"] == {"prediction": "r"}
     view = lab.concurrency({"prediction": "r"})
-    kinds = {(row["concurrency"], name): cell["predicted"] for row in view["table"]["rows"]
-             for name, cell in zip(view["table"]["columns"], row["cells"], strict=True) if cell}
-    assert not kinds[4, "16"] and kinds[2, "16"] and kinds[16, "plain"] and kinds[4, "32"] and (1, "0") not in kinds
+    predicted = {place: cell["predicted"] for place, cell in cells(view).items()}
+    assert not predicted[4, "16"] and predicted[2, "16"] and predicted[16, "plain"] and predicted[4, "32"]
+    assert (1, "0") not in predicted
     assert view["accuracy"].startswith("Against 6 measured cells the prediction is off by")
     other = lab.concurrency({"prediction": "r", "line": "joint"})
-    assert other["line"] == "joint" and all(
-        cell["predicted"] for row in other["table"]["rows"] for cell in row["cells"][1:])
+    assert other["line"] == "joint" and all(cell["predicted"] for (_, name), cell in cells(other).items()
+                                            if name != "plain")
 
-
-@pytest.mark.slow
-def test_a_prediction_shares_no_figure_with_another_machine_or_rig(lab: LabService, tmp_path: Path) -> None:
-    begun = lab._tools.concurrent_cost({"run": "r"})
-    until(lambda: lab._jobs.look(begun)["state"] in ("done", "error"))
     pack(Path(lab._sweeps._path), tmp_path / "recorded-scripted.sqlite.gz")
-    lab._sweeps.recorded, before = tuple(shipped(tmp_path)), lab._sweeps.recorded
+    lab._sweeps.recorded, before = shipped(tmp_path), lab._sweeps.recorded
     recorded = lab.concurrency({"prediction": "r", "sweep": 0, "line": "ddtree"})  # measured on another machine
     assert recorded["accuracy"] == "" and recorded["words"][0].startswith("Predicted, not measured: ")
     lab._sweeps.recorded = before
@@ -108,10 +96,10 @@ def test_a_prediction_shares_no_figure_with_another_machine_or_rig(lab: LabServi
     assert other["words"][0].startswith("The best budget of ddtree") and other["recorded"]["rig"] == "demo rig"
 
 
-def test_until_something_is_measured_the_recorded_sweep_of_several_is_shown(tmp_path: Path) -> None:
+def test_the_recorded_sweep_of_several_is_shown(tmp_path: Path) -> None:
     view = lab_at(tmp_path).concurrency({"sweep": 0})
-    assert [each["concurrency"] for each in view["table"]["rows"]] == [1, 2, 4, 8] and view["recorded"]
-    assert len(lab_at(tmp_path).concurrency({"sweep": 0, "line": "nobody"})["lines"]) == 1
+    assert [row["concurrency"] for row in view["table"]["rows"]] == [1, 2, 4, 8] and view["recorded"]
+    assert lab_at(tmp_path).concurrency({"sweep": 0, "line": "nobody"})["line"] == view["line"]
 
 
 def test_the_heat_map_marks_the_ridge_and_hatches_what_is_predicted() -> None:
@@ -122,9 +110,9 @@ def test_the_heat_map_marks_the_ridge_and_hatches_what_is_predicted() -> None:
     figure = heat_figure(grid, 4)
     heat, hatched, labels = figure["data"]
     assert heat["z"] == [[None, 300, 500], [None, 1900, 2500]]
-    assert (list(hatched["x"]), hatched["marker"]["pattern"]["shape"]) == ([2], "/")
+    assert (hatched["x"], hatched["marker"]["pattern"]["shape"]) == ([2], "/")
     assert labels["text"] == ["300", "<b>500</b>", "<b>1,900</b>", "≈2,500"]  # what was measured makes the ridge
-    assert [each[1] for each in labels["customdata"]] == ["300", "<b>500</b>", "<b>1.9k</b>", "≈2.5k"]
+    assert [short for _, short in labels["customdata"]] == ["300", "<b>500</b>", "<b>1.9k</b>", "≈2.5k"]
     assert "predicted, not measured" in labels["customdata"][3][0] and "95 %" in labels["customdata"][2][0]
     assert [(shape["x0"], shape["y0"]) for shape in figure["layout"]["shapes"]] == [(1.54, -0.46), (0.54, 0.54)]
     assert figure["layout"]["yaxis"]["ticktext"] == ["1", "▸ 4"]
@@ -133,7 +121,7 @@ def test_the_heat_map_marks_the_ridge_and_hatches_what_is_predicted() -> None:
         grid_of(CURVE, ASKED, Summary(()), {}), 1)["summary"]
 
 
-def test_each_person_has_a_line_for_each_budget_with_intervals() -> None:
+def test_each_request_has_a_line_for_each_budget_with_intervals() -> None:
     low = replace(row(8, 4, 800, 2), tokens_per_second=replace(row(8, 4, 800, 2).tokens_per_second, low=150, high=260))
     grid = grid_of(CURVE, ASKED, Summary((row(8, 1, 300, 3), low)), {Setting("ddtree", 16, concurrency=4): 400.0})
     eight, sixteen = each_figure(grid)["data"]
@@ -141,9 +129,3 @@ def test_each_person_has_a_line_for_each_budget_with_intervals() -> None:
     assert (eight["error_y"]["array"], eight["error_y"]["arrayminus"]) == ([0, 60], [0, 50])
     assert sixteen["marker"]["symbol"] == ["diamond-open"] and sixteen["y"] == [100.0]
     assert GridCell(ASKED[0], 1.0, 1.0).predicted
-
-
-def test_the_report_has_the_second_axis(lab: LabService) -> None:
-    page, table = saved(lab, "html").decode(), saved(lab, "csv").decode()
-    assert "ddtree, 16 nodes, 4 at once" in page and "over node budget and requests at once" in page
-    assert "total_tokens_per_second" in table and "ddtree 16, 4 at once" in table

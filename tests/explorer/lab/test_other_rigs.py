@@ -9,14 +9,11 @@ import pytest
 
 from engine.errors import RequestError
 from engine.lab.whatif import WhatIf
-from explorer.lab.cost import chosen_line, cost_figure, predicted_points, useful_rows
+from explorer.lab.cost import PredictedCurves, cost_figure, useful_rows
 from explorer.lab.recorded import FOLDER, NUMBER, RecordedSweep, pack, shipped
 from explorer.lab.service import LabService
-from explorer.run_queue import RunQueue
-from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
-from tests.explorer.scripted_lab import FORM, ended, lab_at, state, tools
-from tests.explorer.scripted_rigs import answering
+from tests.explorer.scripted_lab import FORM, ended, lab_of_a_run, measure, measured, state
 from tests.running import until
 
 HERE, THERE = "scripted rig", "another rig"
@@ -28,21 +25,14 @@ def lab_of(folder: Path, rig: str = HERE) -> LabService:
     folder.mkdir(exist_ok=True)
     instruments = ScriptedInstruments()
     instruments.laboratory.conditions = replace(instruments.laboratory.conditions, rig=rig)
-    lab = LabService(answering(None, instruments), lambda run: scripted_trace("joint", 32), RunQueue(),
-                     folder / "results.sqlite")
-    lab._sweeps.recorded = tuple(shipped(folder))
+    lab = lab_of_a_run(instruments, folder)
+    lab._sweeps.recorded = shipped(folder)
     return lab
-
-
-def measured(lab: LabService, **form: Any) -> int:
-    number = int(lab.start({**SMALL, **form})["sweep"])
-    until(lambda: lab.progress({"sweep": number})["state"] == "done")
-    return number
 
 
 def ship(folder: Path, name: str, rig: str, **form: Any) -> None:
     """Record a sweep of that rig into the folder."""
-    measured(lab_of(folder / name, rig), **form)
+    measure(lab_of(folder / name, rig), {**SMALL, **form})
     pack(folder / name / "results.sqlite", folder / f"recorded-{name}.sqlite.gz")
 
 
@@ -60,7 +50,7 @@ def drawn(answer: dict[str, Any]) -> set[str]:
 def test_the_lab_opens_on_the_recorded_sweep_of_the_rig_that_is_loaded(tmp_path: Path) -> None:
     ship(tmp_path, "first", THERE)
     ship(tmp_path, "second", HERE)
-    ship(tmp_path, "second-load", HERE, concurrency=[1, 2])
+    ship(tmp_path, "second-several", HERE, concurrency=[1, 2])
     for rig, number in ((THERE, 0), (HERE, -1)):
         progress = lab_of(tmp_path, rig).progress({})
         assert (progress["sweep"], progress["recorded"]["rig"], progress["other_rig"]) == (number, rig, "")
@@ -80,28 +70,28 @@ def test_where_there_is_none_it_says_so_and_offers_those_of_others(tmp_path: Pat
 
 
 def test_a_measurement_of_another_rig_is_shown_on_request_only_and_marked(tmp_path: Path) -> None:
-    elsewhere = measured(lab_of(tmp_path, THERE))
+    elsewhere = measure(lab_of(tmp_path, THERE), SMALL)
     lab = lab_of(tmp_path)
     assert lab.progress({})["sweep"] is None
     asked = lab.progress({"sweep": elsewhere})
     assert (asked["sweep"], asked["other_rig"], asked["recorded"]) == (elsewhere, THERE, None)
-    here = measured(lab)
+    here = measure(lab, SMALL)
     assert lab.progress({})["sweep"] == here
     assert [each["other_rig"] for each in lab.progress({})["sweeps"]] == [False, True]
-    measured(lab_of(tmp_path, THERE))
+    measure(lab_of(tmp_path, THERE), SMALL)
     assert lab.progress({})["sweep"] == here, "a newer one of another rig does not take its place"
 
 
 def test_nothing_of_the_loaded_rig_shares_an_axis_with_another_rig(tmp_path: Path) -> None:
-    elsewhere = measured(lab_of(tmp_path, THERE))
+    elsewhere = measure(lab_of(tmp_path, THERE), SMALL)
     lab = lab_of(tmp_path)
-    here = measured(lab)
-    ended(lab._tools, lab._tools.what_if({"run": "r"}))
+    here = measure(lab, SMALL)
+    ended(lab, lab.what_if({"run": "r"}))
     asked = {"points": [run_of(HERE)], "what_if": "r", "line": "joint"}
     assert drawn(lab.curves({**asked, "sweep": here})) == {"swept", "runs", "predicted"}
     alone = lab.curves({**asked, "sweep": elsewhere})
     assert drawn(alone) == {"swept"} and alone["seconds_per_run"] is None
-    ended(lab._tools, lab._tools.concurrent_cost({"run": "r"}))
+    ended(lab, lab.concurrent_cost({"run": "r"}))
     crowd = lab.concurrency({"sweep": elsewhere, "prediction": "r"})
     assert not any(cell["predicted"] for row in crowd["table"]["rows"] for cell in row["cells"] if cell)
 
@@ -115,7 +105,7 @@ def test_single_runs_of_another_rig_or_machine_are_left_out(tmp_path: Path, othe
 
 def test_a_what_if_of_a_rig_that_is_gone_is_not_drawn(tmp_path: Path) -> None:
     lab = lab_of(tmp_path)
-    ended(lab._tools, lab._tools.what_if({"run": "r"}))
+    ended(lab, lab.what_if({"run": "r"}))
     assert drawn(lab.curves({"what_if": "r"})) == {"predicted"}
     lab._rig.instruments.laboratory.conditions = replace(  # type: ignore[misc]
         lab._rig.instruments.laboratory.conditions, rig=THERE)
@@ -130,17 +120,17 @@ def test_a_sweep_that_is_being_measured_is_shown(tmp_path: Path) -> None:
 
 
 def forecast() -> WhatIf:
-    made = tools()
-    ended(made, made.what_if({"run": "r"}))
-    found = made.forecast("r")
-    assert found is not None and found.cost is not None
+    lab = lab_of_a_run()
+    ended(lab, lab.what_if({"run": "r"}))
+    found = lab.forecast("r")
+    assert found is not None
     return found
 
 
 @pytest.mark.slow
 def test_the_lab_opens_with_it_until_something_is_measured(tmp_path: Path) -> None:
     lab = lab_of(tmp_path, "demo rig")
-    lab._sweeps.recorded = tuple(shipped(FOLDER))
+    lab._sweeps.recorded = shipped(FOLDER)
     progress = lab.progress({})
     assert progress["sweep"] == NUMBER and set(progress["recorded"]) == {"date", "rig", "hardware", "dtype"}
     assert all(progress["recorded"].values())
@@ -149,23 +139,20 @@ def test_the_lab_opens_with_it_until_something_is_measured(tmp_path: Path) -> No
     assert lab.shapes({"sweep": NUMBER, "nodes": "16"})["histogram"]
     with pytest.raises(RequestError, match="belongs to the page"):
         lab.delete({"sweep": NUMBER})
-    lab.start(FORM)
-    until(lambda: state(lab) == "done")
+    measure(lab)
     assert lab.progress({})["sweep"] == 1 and lab.progress({})["recorded"] is None
     assert lab.progress({"sweep": NUMBER})["recorded"]
 
 
 def test_a_results_file_is_packed_whole(tmp_path: Path) -> None:
-    lab = lab_at(tmp_path)
-    lab.start(FORM)
-    until(lambda: state(lab) == "done")
+    measured(tmp_path)
     pack(tmp_path / "results.sqlite", tmp_path / "packed.gz")
     found = RecordedSweep(tmp_path / "packed.gz")
     assert found.stored.number == NUMBER and found.stored.finished and len(found.measured) == len(found.stored.plan)
 
 
 @pytest.mark.slow
-def test_any_number_of_them_may_ship_and_under_load_shows_one_of_several(tmp_path: Path) -> None:
+def test_any_number_of_them_may_ship_and_one_of_several_requests_is_shown(tmp_path: Path) -> None:
     ship(tmp_path, "alone", HERE)
     ship(tmp_path, "crowd", HERE, concurrency=[1, 4])
     page = lab_of(tmp_path)
@@ -187,10 +174,11 @@ def test_predictions_are_of_one_method_and_equal_work_is_equally_fast() -> None:
     first = found.of("ddtree")[1]
     twins = tuple(replace(first, budget=budget, predicted_ms=ms) for budget, ms in ((8, 10.0), (32, 14.0), (128, 11.0)))
     changed = replace(found, forecasts=(*twins, *found.of("joint")))
-    points = predicted_points(changed, "ddtree")
+    curves = PredictedCurves(changed)
+    points = curves.points("ddtree")
     assert {point.line for point in points} == {"ddtree"} and len(points) == 3
-    assert {point.speed.median for point in points} == {1e3 * first.tokens / 11.0}
-    assert chosen_line(changed, "nobody") in ("ddtree", "joint") and chosen_line(None, "ddtree") == ""
+    assert {point.speed and point.speed.median for point in points} == {1e3 * first.tokens / 11.0}
+    assert curves.chosen("nobody") in ("ddtree", "joint") and PredictedCurves(None).chosen("ddtree") == ""
 
 
 @pytest.mark.slow

@@ -11,16 +11,15 @@ from engine.decoding.budget_policy import MOST_AUTO
 from engine.errors import RequestError, ResultsError
 from engine.lab.store import Results, Store
 from engine.records import PromptRequest
+from explorer.lab.forms import OPENING, PromptSets, sweep_plan_from
 from explorer.lab.recorded import NUMBER as RECORDED
 from explorer.lab.recorded import is_recorded
-from explorer.lab.service import LabService
-from explorer.lab.sweep_form import OPENING, PromptSets, plan_from
 from explorer.page import _setting_values
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
-from tests.explorer.scripted_lab import FORM, lab_at, saved, state
+from tests.explorer.scripted_lab import FORM, lab_at, lab_of_a_run, measure, measured, saved, state
 from tests.explorer.scripted_rigs import answering
 from tests.running import until
 
@@ -29,8 +28,7 @@ CELLS = (1 + 2 * 3) * 2
 
 def test_a_sweep_measures_every_cell_and_recommends_the_maximum_of_its_table(tmp_path: Path) -> None:
     lab = lab_at(tmp_path)
-    number = lab.start(FORM)["sweep"]
-    until(lambda: state(lab) == "done")
+    number = measure(lab)
     progress = lab.progress({"sweep": number})
     assert (progress["done"], progress["total"], progress["failed"]) == (CELLS, CELLS, 0)
     assert progress["command"].startswith("python -m engine sweep --rig scripted --dtype float32")
@@ -122,14 +120,20 @@ def test_one_sweep_at_a_time(tmp_path: Path) -> None:
     ({"concurrency": []}, "No number of requests"), ({"concurrency": "4"}, "have to be a list")])
 def test_a_form_that_does_not_fit_is_refused_in_a_sentence(change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(RequestError, match=sentence):
-        plan_from({**FORM, **change}, PromptSets(), ScriptedInstruments().laboratory, "scripted")
+        sweep_plan_from({**FORM, **change}, PromptSets(), ScriptedInstruments().laboratory, "scripted")
 
 
-def test_budgets_are_put_in_order_and_the_baseline_is_always_there() -> None:
-    plan = plan_from({**FORM, "methods": ["joint"], "budgets": [32, 8, 8]}, PromptSets(),
-                     ScriptedInstruments().laboratory, "scripted")
-    assert [(setting.method, setting.budget) for setting in plan.settings] == [
-        ("autoregressive", 0), ("joint", 8), ("joint", 32)]
+@pytest.mark.parametrize(("change", "labels"), [
+    ({"methods": ["joint"], "budgets": [32, 8, 8]}, ["joint 8", "joint 32"]),
+    ({"methods": ["joint"], "budgets": ["auto", 8]}, ["joint 8", "joint auto"]),
+    ({"methods": ["joint"], "budgets": ["auto"]}, ["joint auto"]),
+    ({"methods": ["ddtree"], "budgets": [8], "concurrency": [4, 1, 4]},
+     ["ddtree 8", "autoregressive, 4 at once", "ddtree 8, 4 at once"])])
+def test_settings_are_put_in_order_and_the_baseline_is_always_there(change: dict[str, Any], labels: list[str]) -> None:
+    assert OPENING.concurrency == (1,) and "auto" in OPENING.budgets
+    plan = sweep_plan_from({**FORM, **change}, PromptSets(), ScriptedInstruments().laboratory, "scripted")
+    assert [setting.label for setting in plan.settings] == ["autoregressive", *labels]
+    assert {setting.budget for setting in plan.settings if setting.pace == "auto"} <= {MOST_AUTO}
 
 
 def upload(data: bytes, name: str = "mine.jsonl") -> dict[str, str]:
@@ -156,15 +160,14 @@ def test_a_file_that_is_none_is_refused(file: dict[str, str], sentence: str) -> 
 @pytest.mark.slow
 def test_shapes_of_a_run_and_of_a_sweep(tmp_path: Path) -> None:
     trace = scripted_trace("joint", 32)
-    lab = LabService(answering(None, ScriptedInstruments()), lambda run: trace, RunQueue(), tmp_path / "results.sqlite")
+    lab = lab_of_a_run(folder=tmp_path)
     found = lab.shapes({"run": "any"})
     assert [sum(found["histogram"]["data"][0]["y"])] == pytest.approx([1.0])
     lengths = [len(entry.round.acceptance.keep) for entry in trace.entries]
     assert found["histogram"]["summary"] == f"Tokens per round: joint: mean {sum(lengths) / len(lengths):.2f}."
     assert found["map"]["data"][0]["type"] == "heatmap"
     assert found["calibration"]["data"][0]["name"] == "perfectly calibrated"
-    lab.start(FORM)
-    until(lambda: state(lab) == "done")
+    measure(lab)
     both = lab.shapes({"sweep": None, "nodes": "16", "line": "joint"})
     assert [each["name"] for each in both["histogram"]["data"]] == ["ddtree", "joint"]
     assert both["map"]["summary"].startswith("Acceptance by depth and rank of joint.")
@@ -173,22 +176,6 @@ def test_shapes_of_a_run_and_of_a_sweep(tmp_path: Path) -> None:
 
 
 PACED = {**FORM, "budgets": ["auto", 8, 16]}
-
-
-def measured(folder: Path, form: dict[str, Any]) -> LabService:
-    lab = lab_at(folder)
-    lab.start(form)
-    until(lambda: state(lab) == "done")
-    return lab
-
-
-def test_the_form_takes_auto_beside_numbers_and_alone() -> None:
-    assert "auto" in OPENING.budgets
-    for budgets, labels in ((["auto", 8], ["joint 8", "joint auto"]), (["auto"], ["joint auto"])):
-        plan = plan_from({**FORM, "methods": ["joint"], "budgets": budgets}, PromptSets(),
-                         ScriptedInstruments().laboratory, "scripted")
-        assert [setting.label for setting in plan.settings] == ["autoregressive", *labels]
-        assert plan.settings[-1].budget == MOST_AUTO
 
 
 @pytest.mark.slow
@@ -224,8 +211,7 @@ def test_auto_is_recommended_where_it_is_fastest_and_goes_into_the_controls(tmp_
 @pytest.mark.slow
 def test_a_deleted_sweep_is_gone_and_no_other(tmp_path: Path) -> None:
     lab = measured(tmp_path, FORM)
-    lab.start(PACED)
-    until(lambda: state(lab) == "done")
+    measure(lab, PACED)
     lab.delete({"sweep": 2})
     shipped = [each["number"] for each in lab.progress({"sweep": 2})["sweeps"]]
     assert shipped[:2] == [1, RECORDED] and all(map(is_recorded, shipped[1:]))
@@ -239,8 +225,7 @@ def test_a_deleted_sweep_is_gone_and_no_other(tmp_path: Path) -> None:
         assert results._one("SELECT count(*) FROM cell WHERE sweep = 2") == 0
     lab.delete({"sweep": 1})
     assert lab.progress({})["sweep"] is None, "what ships is of another rig"
-    assert lab.start(FORM) == {"sweep": 3}  # a number is never given twice
-    until(lambda: state(lab) == "done")
+    assert measure(lab) == 3, "a number is never given twice"
 
 
 def test_what_is_being_measured_is_not_deleted(tmp_path: Path) -> None:

@@ -15,21 +15,19 @@ import pytest
 from engine.decoding.budget_policy import MOST_AUTO
 from engine.errors import RequestError
 from engine.lab.machines import FLOOR, machine_curve
-from engine.lab.summary import Summary
 from engine.lab.whatif import Gain
 from engine.trace import Piece, Trace, load
-from explorer.lab.anatomy import anatomy_view
-from explorer.lab.concurrency import GridFocus, concurrency_view
-from explorer.lab.cost import binned, chosen_line, cost_figure, gain_figure, priced
-from explorer.lab.race import parts, race_plan_from
+from explorer.lab.acceptance import anatomy_view
+from explorer.lab.cost import binned, cost_figure, gain_figure, priced
+from explorer.lab.forms import race_plan_from
+from explorer.lab.race import parts
 from explorer.lab.service import LabService
-from explorer.lab.table import curves_view
 from explorer.recordings import NoInstruments
 from explorer.rig import AnsweringRig
 from explorer.run_queue import Job, Jobs, RunQueue
 from tests.explorer.scripted import CODE, CURVE, PASSES_MS, STORY, ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
-from tests.explorer.scripted_lab import FORM, ended, lab_at, saved, state, tools
+from tests.explorer.scripted_lab import FORM, ended, lab_at, lab_of_a_run, measure, measured, saved
 from tests.running import until
 
 RACE = {"prompt": "How many books? ${7*6}", "methods": ["autoregressive", "ddtree", "joint"], "budget": 32,
@@ -37,8 +35,8 @@ RACE = {"prompt": "How many books? ${7*6}", "methods": ["autoregressive", "ddtre
 
 
 def test_a_race_has_a_lane_each_and_every_lane_the_whole_text() -> None:
-    made = tools()
-    job = ended(made, made.race(RACE))
+    lab = lab_of_a_run()
+    job = ended(lab, lab.race(RACE))
     assert (job["state"], job["done"], job["total"]) == ("done", 9, 9)
     lanes = job["result"]["lanes"]
     assert [lane["label"] for lane in lanes] == ["autoregressive", "ddtree, 32 nodes", "joint, 32 nodes"]
@@ -61,9 +59,9 @@ def test_a_character_over_two_rounds_belongs_to_the_later_one() -> None:
 
 def test_a_race_goes_on_with_the_conversation_of_the_page() -> None:
     instruments = ScriptedInstruments()
-    made = tools(instruments=instruments)
+    lab = lab_of_a_run(instruments=instruments)
     said = [["user", "</script>"], ["assistant", "${7*6}"]]
-    ended(made, made.race({**RACE, "turns": said}))
+    ended(lab, lab.race({**RACE, "turns": said}))
     assert {ask.turns for ask in instruments.laboratory.asked} == {(("user", "</script>"), ("assistant", "${7*6}"))}
     with pytest.raises(RequestError, match="Turn 1 has the role 'owner'"):
         race_plan_from({**RACE, "turns": [["owner", "Hi"]]}, instruments.laboratory, "scripted")
@@ -72,8 +70,8 @@ def test_a_race_goes_on_with_the_conversation_of_the_page() -> None:
 @pytest.mark.slow
 def test_a_race_may_have_lanes_of_auto() -> None:
     instruments = ScriptedInstruments()
-    made = tools(instruments=instruments)
-    lanes = ended(made, made.race({**RACE, "auto": ["joint"]}))["result"]["lanes"]
+    lab = lab_of_a_run(instruments=instruments)
+    lanes = ended(lab, lab.race({**RACE, "auto": ["joint"]}))["result"]["lanes"]
     assert [lane["label"] for lane in lanes] == [
         "autoregressive", "ddtree, 32 nodes", "joint, 32 nodes", "joint, auto"]
     assert lanes[3]["parts"] and "".join(lanes[3]["parts"]) == "".join(lanes[0]["parts"])
@@ -123,13 +121,13 @@ def test_a_failing_job_says_so_and_gives_its_place_up(caplog: pytest.LogCaptureF
 
 @pytest.mark.slow
 def test_the_cost_of_a_row_crosses_its_gain_at_the_best_budget() -> None:
-    made = tools()
+    lab = lab_of_a_run()
     with pytest.raises(RequestError, match="has not been measured"):
-        made.cost({"what_if": "r"})
-    assert ended(made, made.what_if({"run": "r"}))["result"]["what_if"] == "r"
-    answer = made.cost({"what_if": "r", "line": "joint"})
+        lab.cost({"what_if": "r"})
+    assert ended(lab, lab.what_if({"run": "r"}))["result"]["what_if"] == "r"
+    answer = lab.cost({"what_if": "r", "line": "joint"})
     assert (answer["lines"], answer["line"]) == (["ddtree", "joint"], "joint")
-    found, gain = made.forecast("r"), Gain("joint", "total", (0.9,) * 200, tuple(0.8**n for n in range(1, 201)))
+    found, gain = lab.forecast("r"), Gain("joint", "total", (0.9,) * 200, tuple(0.8**n for n in range(1, 201)))
     assert found is not None and found.cost is not None
     prices, best = priced(found, gain, np.asarray(gain.realised))
     assert gain.realised[best - 1] > prices[best - 1] and gain.realised[best] < prices[best]
@@ -148,27 +146,26 @@ def without_order(instruments: ScriptedInstruments) -> None:
 def test_no_best_budget_is_predicted_from_a_cost_without_order() -> None:
     instruments = ScriptedInstruments()
     without_order(instruments)
-    made = tools(instruments=instruments)
-    ended(made, made.what_if({"run": "r"}))
-    answer, found = made.cost({"what_if": "r", "line": "joint"}), made.forecast("r")
+    lab = lab_of_a_run(instruments=instruments)
+    ended(lab, lab.what_if({"run": "r"}))
+    answer = lab.cost({"what_if": "r", "line": "joint"})
     assert "a pass over 5 rows took 40.0 ms" in answer["withheld"]
     assert not answer["gain"]["layout"].get("annotations") and answer["withheld"] in answer["gain"]["summary"]
     assert "what its row costs" not in {trace["name"] for trace in answer["gain"]["data"]}
-    curves = curves_view(Summary(()), (), found, "joint")
-    assert curves["predicted"]["withheld"] == answer["withheld"]
+    curves = lab.curves({"what_if": "r", "line": "joint"})["curves"]
+    assert curves["predicted"] == {"lines": ["ddtree", "joint"], "line": "joint", "withheld": answer["withheld"]}
     assert {trace["yaxis"] for trace in curves["figure"]["data"] if trace.get("meta") == "predicted"} == {"y"}
-    assert chosen_line(found, "") in curves["predicted"]["lines"]
-    ended(made, made.concurrent_cost({"run": "r"}))
-    view = concurrency_view(None, [], made.concurrency_prediction("r"), GridFocus())
-    assert view["words"] == [answer["withheld"]] and "shapes" not in view["heat"]["layout"]
+    ended(lab, lab.concurrent_cost({"run": "r"}))
+    view = lab.concurrency({"prediction": "r"})
+    assert view["words"] == [answer["withheld"]] and view["heat"]["layout"]["shapes"] == []
     assert not any(cell["best"] for row in view["table"]["rows"] for cell in row["cells"] if cell)
 
 
 @pytest.mark.slow
 def test_what_was_never_kept_is_marked_and_not_drawn() -> None:
-    made = tools()
-    ended(made, made.what_if({"run": "r"}))
-    found, kept = made.forecast("r"), Gain("joint", "total", (0.9,) * 64, (0.5,) * 64)
+    lab = lab_of_a_run()
+    ended(lab, lab.what_if({"run": "r"}))
+    found, kept = lab.forecast("r"), Gain("joint", "total", (0.9,) * 64, (0.5,) * 64)
     assert found is not None
     bare = Gain("joint", "total", kept.expected, (*kept.realised[:30], *(0.0,) * 34))
     lines = {line["name"]: line for line in gain_figure(found, bare)["data"]}
@@ -185,28 +182,21 @@ def test_bins_hold_every_node_once() -> None:
     assert centres[-1] <= 37 and means[-1] <= 37
 
 
-def test_the_doctor_names_the_worst_first() -> None:
-    made = tools()
-    found = ended(made, made.doctor({}))["result"]["findings"]
-    assert [finding["status"] for finding in found] == ["wrong", "fine"]
-
-
-def test_the_doctor_tells_how_far_it_is_and_can_be_cancelled() -> None:
-    made = tools()
-    made._rig.instruments.doctor_seconds = 1.0  # type: ignore[attr-defined]
-    job = made.doctor({})["job"]
-    until(lambda: (made._jobs.look({"job": job})["share"] or 0) > 0.1)
-    assert made._jobs.look({"job": job})["message"].startswith("Step ")
-    made._jobs.look({"job": job, "stop": True})
-    until(lambda: made._jobs.look({"job": job})["state"] == "stopped")
-    assert made._jobs.look({"job": job})["result"] is None
+def test_the_doctor_tells_how_far_it_is_names_the_worst_first_and_can_be_cancelled() -> None:
+    lab = lab_of_a_run()
+    findings = ended(lab, lab.doctor({}))["result"]["findings"]
+    assert [finding["status"] for finding in findings] == ["wrong", "fine"]
+    lab._rig.instruments.doctor_seconds = 1.0  # type: ignore[attr-defined]
+    begun = lab.doctor({})
+    until(lambda: (lab._jobs.look(begun)["share"] or 0) > 0.1)
+    assert lab._jobs.look(begun)["message"].startswith("Step ")
+    lab._jobs.look({**begun, "stop": True})
+    assert (ended(lab, begun)["state"], ended(lab, begun)["result"]) == ("stopped", None)
 
 
 @pytest.mark.slow
 def test_without_a_rig_the_lab_says_why_and_shows_what_was_measured(tmp_path: Path) -> None:
-    lab = lab_at(tmp_path)
-    lab.start(FORM)
-    until(lambda: state(lab) == "done")
+    lab = measured(tmp_path)
     instruments = NoInstruments(ScriptedSource(), "The rig has no weights.")
     closed = LabService(AnsweringRig(instruments), lambda run: scripted_trace("joint", 8), RunQueue(),
                         tmp_path / "results.sqlite")
@@ -219,9 +209,7 @@ def test_without_a_rig_the_lab_says_why_and_shows_what_was_measured(tmp_path: Pa
 
 @pytest.mark.slow
 def test_a_report_holds_everything_and_asks_nobody_for_anything(tmp_path: Path) -> None:
-    lab = lab_at(tmp_path)
-    lab.start(FORM)
-    until(lambda: state(lab) == "done")
+    lab = measured(tmp_path)
     page = saved(lab, "html").decode()
     table = lab.curves({})["table"]
     assert f"Fastest here: {table['best']['label']}" in page and "python -m engine sweep" in page
@@ -230,15 +218,9 @@ def test_a_report_holds_everything_and_asks_nobody_for_anything(tmp_path: Path) 
     drawings = json.loads(page.split('id="drawings">')[1].split("</script>")[0])
     assert len(drawings) == 4 and drawings[0]["summary"].endswith(f"{table['best']['tau']['median']:.2f}.")
 
-
-@pytest.mark.slow
-def test_the_table_and_the_runs_as_files(tmp_path: Path) -> None:
-    lab = lab_at(tmp_path)
-    lab.start(FORM)
-    until(lambda: state(lab) == "done")
-    table = pandas.read_csv(io.BytesIO(saved(lab, "csv")))
-    fastest = table.loc[table["tokens_per_second"].idxmax()]
-    assert bool(fastest["recommended"]) and table["recommended"].sum() == 1
+    settings = pandas.read_csv(io.BytesIO(saved(lab, "csv")))
+    fastest = settings.loc[settings["tokens_per_second"].idxmax()]
+    assert bool(fastest["recommended"]) and settings["recommended"].sum() == 1
     runs = pandas.read_parquet(io.BytesIO(saved(lab, "parquet")))
     assert len(runs) == lab.progress({})["total"]
     assert runs.attrs["canopy"]["hardware"] == "no hardware" and runs.attrs["canopy"]["recommended"]["command"]
@@ -250,8 +232,7 @@ def test_nothing_that_somebody_named_becomes_part_of_the_page(tmp_path: Path) ->
     lab = lab_at(tmp_path)
     data = base64.b64encode(b'{"prompt": "<!--TITLE--> </script><img src=x>"}').decode()
     chosen = lab.prompts({"name": "<img src=x>.jsonl", "data": data})["chosen"]
-    lab.start({**FORM, "set": chosen})
-    until(lambda: state(lab) == "done")
+    measure(lab, {**FORM, "set": chosen})
     page = saved(lab, "html").decode()
     assert "<img src=x>" not in page and "&lt;img src=x&gt;.jsonl" in page
 
@@ -262,10 +243,9 @@ def trace() -> Trace:
 
 
 def test_every_figure_has_its_intervals_and_sentences(trace: Trace) -> None:
-    view = json.loads(json.dumps(anatomy_view(trace, None, "", "")))
+    view = anatomy_view(trace, None, "", "")
     for name in ("siblings", "rows", "nodes", "trees"):
-        figure = view["figures"][name]
-        assert figure["summary"] and all("array" in series["error_y"] for series in figure["data"]), name
+        assert all("array" in series["error_y"] for series in view["figures"][name]["data"]), name
     assert {"misses", "siblings", "rows", "nodes", "trees", "lacking"} <= set(view["sentences"])
     siblings = view["figures"]["siblings"]["data"][0]
     assert siblings["x"][-3:] == ["after 2nd", "after 3rd", "after 4th+"] and siblings["y"][0] == pytest.approx(10 / 11)
@@ -273,7 +253,7 @@ def test_every_figure_has_its_intervals_and_sentences(trace: Trace) -> None:
 
 def test_predicted_speeds_stand_alone_and_say_what_they_are(trace: Trace) -> None:
     view = anatomy_view(trace, None, "qwen3-8b", "B200")
-    elsewhere = view["elsewhere"]
+    elsewhere = view["figures"].pop("elsewhere")
     assert all("predicted" in series["name"] for series in elsewhere["data"])
     assert "predicted" in elsewhere["layout"]["yaxis"]["title"]["text"] and "never measured here" in view["caution"]
     assert not any("predicted" in series.get("name", "") for figure in view["figures"].values()
@@ -287,11 +267,11 @@ def test_predicted_speeds_stand_alone_and_say_what_they_are(trace: Trace) -> Non
 def test_what_was_measured_here_comes_first(trace: Trace) -> None:
     here = replace(machine_curve("qwen3-4b", "L4", FLOOR), hardware="this processor")
     view = anatomy_view(trace, here, "qwen3-coder-30b-a3b", "L4")
-    assert view["priced"] == "this processor" and view["elsewhere"] is None and "has 24 GB" in view["misfit"]
+    assert view["priced"] == "this processor" and view["figures"]["elsewhere"] is None and "has 24 GB" in view["misfit"]
     assert [row["engine"] for row in view["flags"]] == ["vLLM", "SGLang", "llama.cpp", "SGLang, a tree", "Canopy"]
 
 
 def test_a_run_that_drafts_nothing_shows_a_sentence() -> None:
     view = anatomy_view(load(Path("assets/traces/plain.jsonl.gz")), None, "", "")
-    assert set(view["figures"].values()) == {None} and view["elsewhere"] is None and view["flags"] == []
+    assert set(view["figures"].values()) == {None} and view["flags"] == []
     assert view["sentences"]["lacking"] == ["No round drafted anything, so there is nothing to take apart."]

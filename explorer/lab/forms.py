@@ -1,9 +1,8 @@
-"""From the lab's form to a plan: prompt sets, shipped and uploaded, and a check of every field."""
-
-from __future__ import annotations
+"""From the lab's forms to plans: prompt sets, shipped and uploaded, and a check of every field of a sweep or a race."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -11,9 +10,11 @@ from uuid import uuid4
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from engine.decoding.budget_policy import AUTO, MOST_AUTO
+from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
+from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.lab.planning import Choice, check, prompt_set, settings, shipped_sets
+from engine.lab.race import race_plan
 from engine.lab.settings import BASELINE, Laboratory, SweepPlan
 from engine.records import Sampling
 from engine.requests.limits import MOST_CONCURRENCY, MOST_NODES, TRIED_BUDGETS, whole
@@ -21,8 +22,11 @@ from engine.requests.prompts import Prompt, prompts_from
 from explorer.run_form import (
     LONGEST_ANSWER,
     MOST_TEMPERATURE,
+    BudgetField,
     MaxTokensField,
+    PromptField,
     TemperatureField,
+    TurnsField,
     asked_for,
     whole_in,
 )
@@ -60,11 +64,10 @@ class PromptSets:
         return self._uploaded[name][0] if name in self._uploaded else name
 
     def view(self) -> list[View]:
-        """What the page lists: name, title, count."""
-        shown = [{"name": name, "title": TITLES.get(name, name), "count": len(prompts)}
-                 for name, prompts in self._shipped.items()]
-        return shown + [{"name": name, "title": title, "count": len(prompts)}
-                        for name, (title, prompts) in self._uploaded.items()]
+        """What the page lists."""
+        sets = [(name, TITLES.get(name, name), prompts) for name, prompts in self._shipped.items()]
+        sets += [(name, title, prompts) for name, (title, prompts) in self._uploaded.items()]
+        return [{"name": name, "title": title, "count": len(prompts)} for name, title, prompts in sets]
 
     def add(self, upload: Mapping[str, Any]) -> str:
         """Remember an uploaded file, {"name", "upload" or "data": see ``Uploads.whole``}; the new set's name.
@@ -78,35 +81,18 @@ class PromptSets:
             raise RequestError(f"{title} has {len(prompts):,} prompts; at most {MOST_FILE_PROMPTS:,} are taken, so "
                                "split it.")
         self._uploaded[name] = title, prompts
-        while len(self._uploaded) > MOST_UPLOADS:
+        if len(self._uploaded) > MOST_UPLOADS:
             self._uploaded.popitem(last=False)
         return name
 
 
-MOST_PROMPTS, MOST_SWEEP_REPEATS = 1000, 100
+MOST_PROMPTS, MOST_SWEEP_REPEATS, MOST_RACE_REPEATS = 1000, 100, 20
 MOST_RUNS = 20_000  # of a sweep; at a second each, they take as long as anybody's patience
-MOST_ITEMS = 64  # of a list in the form
+MOST_ITEMS = 64  # of a list in a form
 OFFERED = (AUTO, *TRIED_BUDGETS)  # as chips of the form; any other number can be typed
 
 
-def _methods(value: Any) -> tuple[str, ...]:
-    methods = tuple(map(str, listed("methods", value)))
-    if not set(methods) - {BASELINE}:
-        raise RequestError(f"No method besides {BASELINE} is chosen; choose at least one that drafts.")
-    return methods
-
-
-def _budgets(value: Any) -> tuple[int | str, ...]:
-    return tuple(budget if budget == AUTO else whole("A node budget", budget, 0, MOST_NODES)
-                 for budget in listed("budgets", value))
-
-
-def _concurrency(value: Any) -> tuple[int, ...]:
-    return tuple(whole("A number of requests at once", count, 1, MOST_CONCURRENCY)
-                 for count in listed("numbers of requests at once", value))
-
-
-def listed(name: str, value: Any) -> Sequence[Any]:
+def _listed(name: str, value: Any) -> Sequence[Any]:
     """The items of a field that is a list; RequestError where it is none."""
     if not isinstance(value, list | tuple):
         raise RequestError(f"The {name} are {str(value)[:40]!r}; they have to be a list.")
@@ -115,26 +101,40 @@ def listed(name: str, value: Any) -> Sequence[Any]:
     return value
 
 
+def _budgets(value: Any) -> tuple[int | str, ...]:
+    return tuple(budget if budget == AUTO else whole("A node budget", budget, 0, MOST_NODES)
+                 for budget in _listed("budgets", value))
+
+
+def _concurrency(value: Any) -> tuple[int, ...]:
+    return tuple(whole("A number of requests at once", count, 1, MOST_CONCURRENCY)
+                 for count in _listed("numbers of requests at once", value))
+
+
+MethodsField = Annotated[tuple[str, ...], BeforeValidator(
+    lambda value: tuple(map(str, _listed("methods", value or ()))))]
+SplitField = Annotated[str, BeforeValidator(lambda value: str(value or "total"))]
+
+
+def _refuse_plain(methods: Sequence[str]) -> None:
+    if not set(methods) - {BASELINE}:
+        raise RequestError(f"No method besides {BASELINE} is chosen; choose at least one that drafts.")
+
+
 class SweepForm(BaseModel):
-    """The lab's form. What it opens with is ``OPENING``."""
+    """What the lab's form asks for. What it opens with is ``OPENING``."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     set: Annotated[str, BeforeValidator(lambda value: str(value or "all"))] = "all"
     prompts: Annotated[int, whole_in("How many prompts", 1, MOST_PROMPTS)] = asked_for()
-    methods: Annotated[tuple[str, ...], BeforeValidator(_methods)] = asked_for()
+    methods: MethodsField = asked_for()
     budgets: Annotated[tuple[int | str, ...], BeforeValidator(_budgets)] = asked_for()
     concurrency: Annotated[tuple[int, ...], BeforeValidator(_concurrency)] = (1,)
-    split: Annotated[str, BeforeValidator(lambda value: str(value or "total"))] = "total"
+    split: SplitField = "total"
     temperature: TemperatureField = asked_for()
     repeats: Annotated[int, whole_in("Repeats", 1, MOST_SWEEP_REPEATS)] = asked_for()
     max_tokens: MaxTokensField = asked_for()
-
-    def choice(self) -> Choice:
-        """The settings that it asks for."""
-        fixed = tuple(budget for budget in self.budgets if isinstance(budget, int))
-        return Choice(self.methods, fixed, self.split, sampling=Sampling(self.temperature),
-                      auto_budget=MOST_AUTO if AUTO in self.budgets else 0, concurrency=self.concurrency)
 
 
 # Small enough to be through in well under a minute on the embedded rig; six prompts are as few as have a 95 % interval.
@@ -149,17 +149,51 @@ def limits() -> View:
             "temperature": MOST_TEMPERATURE, "budget": MOST_NODES}
 
 
-def plan_from(form: Mapping[str, Any], sets: PromptSets, laboratory: Laboratory, rig: str) -> SweepPlan:
-    """The checked plan of a sweep; RequestError says which field is wrong, what was seen and what is allowed.
-
-    ``rig`` is the name that the command line opens it by.
-    """
+def sweep_plan_from(form: Mapping[str, Any], sets: PromptSets, laboratory: Laboratory, rig: str) -> SweepPlan:
+    """The checked plan of a sweep; RequestError says which field of ``SweepForm`` is wrong, what was seen and what is
+    allowed. ``rig`` is the name that the command line opens it by."""
     filled = SweepForm.model_validate(dict(form))
+    _refuse_plain(filled.methods)
+    choice = Choice(filled.methods, tuple(budget for budget in filled.budgets if isinstance(budget, int)), filled.split,
+                    sampling=Sampling(filled.temperature), concurrency=filled.concurrency,
+                    auto_budget=MOST_AUTO if AUTO in filled.budgets else 0)
     plan = SweepPlan(
-        prompts=sets.named(filled.set)[:filled.prompts], settings=settings(filled.choice()), repeats=filled.repeats,
+        prompts=sets.named(filled.set)[:filled.prompts], settings=settings(choice), repeats=filled.repeats,
         max_tokens=filled.max_tokens, rig=rig, dtype=laboratory.conditions.dtype, prompt_set=sets.origin(filled.set))
     if len(plan) > MOST_RUNS:
         raise RequestError(f"The sweep has {len(plan):,} runs (prompts × settings × repeats); at most {MOST_RUNS:,} "
                            "are taken, so choose fewer of them.")
     check(plan, laboratory.methods, laboratory.drafters)
     return plan
+
+
+class RaceForm(BaseModel):
+    """What a person asks of a race: a prompt and the turns before it, the methods with a lane at the node budget, and
+    those with a lane of budget=auto."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    prompt: PromptField = asked_for()
+    turns: TurnsField = ()
+    methods: MethodsField = ()
+    auto: MethodsField = ()
+    budget: BudgetField = asked_for()
+    split: SplitField = "total"
+    temperature: TemperatureField = asked_for()
+    repeats: Annotated[int, whole_in("Repeats", 1, MOST_RACE_REPEATS)] = asked_for()
+    max_tokens: MaxTokensField = asked_for()
+
+
+def race_plan_from(form: Mapping[str, Any], laboratory: Laboratory, rig: str) -> SweepPlan:
+    """The checked plan of a race, the lanes of a method next to each other; RequestError says which field of
+    ``RaceForm`` is wrong."""
+    filled = RaceForm.model_validate(dict(form))
+    _refuse_plain(filled.methods + filled.auto)
+    choice = Choice(filled.methods, (filled.budget,), filled.split, sampling=Sampling(filled.temperature))
+    paced = replace(choice, methods=filled.auto, budgets=(), auto_budget=MOST_AUTO)
+    order = list(METHODS)
+    lanes = sorted({*settings(choice), *settings(paced)},
+                   key=lambda setting: (order.index(setting.method), setting.pace != FIXED))
+    return race_plan(SweepPlan(
+        (Prompt(filled.prompt, turns=filled.turns),), tuple(lanes), filled.repeats, filled.max_tokens, rig=rig,
+        dtype=laboratory.conditions.dtype))

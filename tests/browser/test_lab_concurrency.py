@@ -1,7 +1,5 @@
 """Several requests at once in a browser: cells that fill in, the slider that all follows, nothing for axe to find."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,7 +18,7 @@ LABELS = "Array.from(document.querySelectorAll('[data-plot=heat] .textpoint text
 def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     results = tmp_path_factory.mktemp("lab") / "results.sqlite"
     with served("-m", "tests.browser.serve_lab", PORT, "0.02", str(results)) as url, visit(browser, url) as made:
-        opened(made.page, f"{url}#mode=lab&tab=load")
+        opened(made.page, f"{url}#mode=lab&tab=concurrency")
         measure(made.page)
         yield made.page
 
@@ -37,10 +35,10 @@ def measure(lab: Any) -> None:
 
 
 def test_the_recommendation_follows_the_slider(lab: Any) -> None:
-    lab.evaluate(f"{LAB}.tabs.go('load')")
-    rows = lab.locator(".lab-load-table tbody tr")
-    assert rows.count() == 2 and "8 nodes" in lab.locator(".lab-load-table thead").inner_text()
-    assert lab.locator(".lab-load-words li").first.inner_text().startswith("The best budget of ddtree")
+    lab.evaluate(f"{LAB}.tabs.go('concurrency')")
+    rows = lab.locator(".lab-concurrency-table tbody tr")
+    assert rows.count() == 2 and "8 nodes" in lab.locator(".lab-concurrency-table thead").inner_text()
+    assert lab.locator(".lab-concurrency-words li").first.inner_text().startswith("The best budget of ddtree")
     lab.evaluate(AXE)
     assert lab.evaluate(COMPLAINTS) == []
 
@@ -59,7 +57,7 @@ def test_the_recommendation_follows_the_slider(lab: Any) -> None:
 
 # The first answer comes last of all, and the server fails the third time.
 SLOW = """async () => {
-  const { people, server } = Canopy.laboratory;
+  const { concurrent, server } = Canopy.laboratory;
   const own = server.lab_concurrency;
   const asked = [];
   server.lab_concurrency = async (wanted) => {
@@ -68,26 +66,26 @@ SLOW = """async () => {
     if (asked.length === 3) throw new Error("gone");
     return { ...(await own.call(server, wanted)), words: [`answer ${asked.length}`] };
   };
-  const said = () => document.querySelector(".lab-load-words").innerText;
-  await Promise.all([people.draw(), people.draw(), people.draw()]);
+  const said = () => document.querySelector(".lab-concurrency-words").innerText;
+  await Promise.all([concurrent.draw(), concurrent.draw(), concurrent.draw()]);
   const seen = [asked.length, said()];
-  await people.draw();
+  await concurrent.draw();
   server.lab_concurrency = own;
-  const failed = document.querySelector(".lab-pane-load").innerText;
-  await people.draw();
+  const failed = document.querySelector(".lab-pane-concurrency").innerText;
+  await concurrent.draw();
   return [...seen, failed.includes("The server does not answer")];
 }"""
 
 
 def test_an_older_answer_never_overtakes_a_newer_one(lab: Any) -> None:
-    lab.evaluate(f"{LAB}.tabs.go('load')")
-    lab.wait_for_function(f"{LABELS}.length === 6 && !{LAB}.people.asking")
+    lab.evaluate(f"{LAB}.tabs.go('concurrency')")
+    lab.wait_for_function(f"{LABELS}.length === 6 && !{LAB}.concurrent.asking")
     assert lab.evaluate(SLOW) == [2, "answer 2", True]
 
 
 def test_what_was_not_measured_is_predicted_and_said_so(lab: Any) -> None:
-    lab.evaluate(f"{LAB}.tabs.go('load')")
+    lab.evaluate(f"{LAB}.tabs.go('concurrency')")
     lab.get_by_role("button", name="Predict the rest").click()
     lab.wait_for_function(f"{LABELS}.some((label) => label.startsWith('≈'))")
-    assert "measured cells the prediction is off by" in lab.locator(".lab-load-words").inner_text()
-    assert "predicted" in lab.locator(".lab-load-table tbody").inner_text()
+    assert "measured cells the prediction is off by" in lab.locator(".lab-concurrency-words").inner_text()
+    assert "predicted" in lab.locator(".lab-concurrency-table tbody").inner_text()
