@@ -1,7 +1,5 @@
 """Finding, checking and loading checkpoints: folders, the hub, GGUF files, memory, architectures, several GPUs."""
 
-from __future__ import annotations
-
 from engine.machine.threads import settle
 
 settle()  # before any file of this room imports torch

@@ -1,7 +1,5 @@
 """Reads a checkpoint's files, configs and tensors; RigError for one that is missing, cut off or a pickle."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping

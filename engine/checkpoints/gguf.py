@@ -8,8 +8,6 @@ transformers believe it, so that an array of 2⁴⁰ values in a file of 49 byte
 also make an object of each value, so the number of values is limited too.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json
@@ -73,6 +71,13 @@ class Origin:
                 "these weights.")
 
 
+class GgufHeader(NamedTuple):
+    """What a file says of its model: the architecture's name, and how most weights are stored, such as Q4_1."""
+
+    architecture: str
+    quantisation: str
+
+
 def converted(place: str, tell: Tell = unheard) -> Path:
     """The folder of a GGUF file's target, which is converted the first time; RigError says why it cannot be."""
     file = Path(place).expanduser()
@@ -129,8 +134,7 @@ def must_be_whole(file: Path) -> None:
     """RigError where this is not a GGUF file, or is one of several parts."""
     if not file.is_file():
         raise RigError(f"There is no file {str(file)!r}; name a GGUF file on this machine.")
-    part = PART.search(file.stem)
-    if part:
+    if part := PART.search(file.stem):
         raise RigError(f"{file.name} is one of {int(part[1])} parts; only GGUF files in one piece are read, so merge "
                        "them first (llama-gguf-split --merge).")
     try:
@@ -149,9 +153,10 @@ def sha256_of(file: Path) -> str:
 
 
 def header_of(file: Path) -> GgufHeader:
-    """What the file says of its model; RigError where its header or its tensors are cut off, or cannot be."""
+    """What the file says of its model; RigError says which count or size in it cannot be, or where the file ends."""
     try:
-        return read_header(file)
+        with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return _HeaderReader(data).header()
     except (ValueError, KeyError, OSError) as error:
         raise RigError(f"{file.name} is cut off or damaged ({first_line(error)}); fetch it again.") from error
 
@@ -187,21 +192,8 @@ def made_from(folder: Path, digest: str) -> bool:
     return origin is not None and origin.sha256 == digest
 
 
-class GgufHeader(NamedTuple):
-    """What a file says of its model: the architecture's name, and how most weights are stored, such as Q4_1."""
-
-    architecture: str
-    quantisation: str
-
-
-def read_header(file: Path) -> GgufHeader:
-    """The header of a GGUF file; ValueError says which count or size in it cannot be, or where the file ends."""
-    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return _HeaderReader(data).header()
-
-
 class _HeaderReader:
-    """Walks a file from its beginning."""
+    """Walks a file from its beginning; ValueError where that cannot be."""
 
     def __init__(self, data: mmap.mmap) -> None:
         self._data, self._size = data, len(data)
@@ -220,7 +212,10 @@ class _HeaderReader:
                 raise ValueError(f"it says {modules!r:.40} under {counted}, and 0 to {MOST_MODULES:,} are read")
         if not sizes:
             raise ValueError("it has no tensors")
-        return GgufHeader(name, _quantisation(fields.get("general.file_type"), sizes))
+        most, told = max(sizes, key=lambda kind: sizes[kind]), fields.get("general.file_type")
+        if isinstance(told, int):  # how most weights are stored: as the file says, else by the tensors' types
+            most = LlamaFileType(told).name.removeprefix("MOSTLY_").removeprefix("ALL_")
+        return GgufHeader(name, most)
 
     def _fields(self, count: int) -> dict[str, object]:
         """The values of single fields by name; None for an array's."""
@@ -296,10 +291,3 @@ class _HeaderReader:
             raise ValueError(f"it ends within {what} of {size:,} bytes")
         self._place += size
         return self._data[self._place - size:self._place]
-
-
-def _quantisation(file_type: object, sizes: Mapping[str, int]) -> str:
-    """How most weights are stored: as the file says, else by the tensors' types."""
-    if isinstance(file_type, int):
-        return LlamaFileType(file_type).name.removeprefix("MOSTLY_").removeprefix("ALL_")
-    return max(sizes, key=lambda name: sizes[name])

@@ -1,8 +1,6 @@
 """Loads models from checkpoint folders: safetensors only, no code of the checkpoint's; RigError where one cannot be, or
 where its architecture cannot verify trees. Those that can are causal language models with standard attention."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
@@ -39,7 +37,6 @@ DERIVED = ("rotary_emb.inv_freq", "attn.bias", "attn.masked_bias")
 ONE_AT_A_TIME = Lock()  # transformers changes its classes while it loads a model, and two loads leave them changed
 
 
-
 def causal_config(folder: Path) -> PreTrainedConfig:
     """The config of a causal language model; RigError says why a model cannot serve. No code in the folder is run."""
     read_config(folder)
@@ -48,17 +45,13 @@ def causal_config(folder: Path) -> PreTrainedConfig:
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RigError(f"config.json in {display_name(folder)} describes no model that transformers knows without "
                        f"running code of the checkpoint ({first_line(error)}).") from error
-    kind = config.model_type
+    model = f"The model in {display_name(folder)} is a"
     if auto_class(config) is None:
-        raise RigError(f"The model in {display_name(folder)} is a {kind}, for which transformers has no causal "
-                       "language model.")
-    named = [name for name in config.architectures or () if name not in CAUSAL]
-    if named:
-        raise RigError(f"The model in {display_name(folder)} is a {named[0]}, which is no causal language model that "
-                       "transformers knows.")
-    reason = why_not(config)
-    if reason:
-        raise RigError(f"The model in {display_name(folder)} is a {kind}: {reason}.")
+        raise RigError(f"{model} {config.model_type}, for which transformers has no causal language model.")
+    if named := [name for name in config.architectures or () if name not in CAUSAL]:
+        raise RigError(f"{model} {named[0]}, which is no causal language model that transformers knows.")
+    if reason := why_not(config):
+        raise RigError(f"{model} {config.model_type}: {reason}.")
     return config
 
 
@@ -82,7 +75,8 @@ def why_not(config: PreTrainedConfig) -> str:
     if getattr(config, "is_encoder_decoder", False):
         return "it has an encoder, and only decoders can be verified as trees"
     text: Any = config.get_text_config()
-    squeezed = sorted(kind for kind in set(getattr(text, "layer_types", None) or ()) if "compressed" in kind)
+    kinds = set(getattr(text, "layer_types", None) or ())
+    squeezed = sorted(kind for kind in kinds if "compressed" in kind)
     if squeezed:
         return f"its layers of kind {', '.join(squeezed)} keep one entry for several positions, not one for each"
     if getattr(text, "indexer_compress_ratio", None) or getattr(text, "index_kpool", None):
@@ -96,8 +90,8 @@ def why_not(config: PreTrainedConfig) -> str:
         return "it is a drafter, which reads another model's keys and values"
     if text.model_type in ALIBI or getattr(text, "alibi", False):
         return "its attention counts rows instead of positions (ALiBi), so siblings would see each other's distance"
-    slides = window_of(text) or any("sliding" in kind for kind in getattr(text, "layer_types", None) or ())
-    if slides and not takes_windows(model):
+    window = getattr(text, "use_sliding_window", True) and getattr(text, "sliding_window", None)
+    if (any("sliding" in kind for kind in kinds) or window and not kinds) and not takes_windows(model):
         return "its windows are masks of its own, which have no tree in them"
     quantised = quantised_by(config) or quantised_by(text)
     return quantised and (f"its weights are quantised ({quantised}); Canopy reads bfloat16, float16 and float32 "
@@ -126,14 +120,6 @@ def quantised_by(config: Any) -> str:
     return str(getattr(options.get("quant_method"), "value", options.get("quant_method")) or "by an unnamed method")
 
 
-def window_of(text: Any) -> int:
-    """How many positions the sliding-window layers see; 0 where every layer sees all positions."""
-    kinds = getattr(text, "layer_types", None)
-    if not getattr(text, "use_sliding_window", True) or (kinds and "sliding_attention" not in kinds):
-        return 0
-    return int(getattr(text, "sliding_window", None) or 0)
-
-
 def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: Places = WHOLE) -> PreTrainedModel:
     """The causal language model in a local folder, in evaluation mode and ready for tree masks: on the device, or with
     its modules on the GPUs that ``places`` names. RigError where it cannot be loaded."""
@@ -154,12 +140,10 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: 
     except (OSError, SafetensorError, ValueError, RuntimeError) as error:
         raise RigError(
             f"The model in {display_name(folder)} cannot be loaded ({first_line(error)}); fetch it again.") from error
-    missing = sorted(report["missing_keys"])
-    if missing:
+    if missing := sorted(report["missing_keys"]):
         raise RigError(f"The weights in {display_name(folder)} have no {missing[0]} (and {len(missing) - 1} more "
                        "tensors); the checkpoint does not fit its own config.json, so fetch it again.")
-    unused = sorted(name for name in report["unexpected_keys"] if not name.endswith(DERIVED))
-    if unused:
+    if unused := sorted(name for name in report["unexpected_keys"] if not name.endswith(DERIVED)):
         raise RigError(f"The weights in {display_name(folder)} have {unused[0]} (and {len(unused) - 1} more tensors), "
                        f"which {type(model).__name__} does not use; it is another kind of model than its config.json "
                        "says.")

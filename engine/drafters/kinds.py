@@ -3,13 +3,11 @@
 A plan is made from configs alone, so a misfit is reported before anything large is read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 from torch import Tensor
 from transformers import PreTrainedConfig
@@ -54,14 +52,14 @@ class NarrowedDrafter:
         """See ``plan.Drafter``. features (tokens, all taps × hidden size)."""
         self.inside.observe(token_ids, features.index_select(-1, self.columns))
 
-    def fork(self) -> NarrowedDrafter:
-        return NarrowedDrafter(self.inside.fork(), self.columns)
+    def fork(self) -> Self:
+        return type(self)(self.inside.fork(), self.columns)
 
     @property
     def weights(self) -> object:
         return self.inside.weights if isinstance(self.inside, BatchDrafter) else self.inside
 
-    def draft_batch(self, forks: Sequence[NarrowedDrafter], roots: Sequence[int], widths: Sequence[int]
+    def draft_batch(self, forks: Sequence[Self], roots: Sequence[int], widths: Sequence[int]
                        ) -> list[Lattice]:
         """See ``plan.BatchDrafter``; one draft after another where the drafter inside has no drafts in one pass."""
         inside = [fork.inside for fork in forks]

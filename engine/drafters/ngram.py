@@ -4,12 +4,11 @@ A drafter that costs next to nothing and sees its path: its proposals are condit
 (papers 000 and 001 let a drafter score a node given its path; paper 003 drafts with a bigram model).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from heapq import nsmallest
+from typing import Self
 
 import numpy as np
 
@@ -77,9 +76,9 @@ class NGramDrafter:
             contexts = deeper
         return _lattice(levels, follows, width)
 
-    def fork(self) -> NGramDrafter:
+    def fork(self) -> Self:
         """See ``plan.Drafter``; there are no weights to share."""
-        return NGramDrafter(self.vocabulary, self.depth, self.width)
+        return type(self)(self.vocabulary, self.depth, self.width)
 
     def release(self) -> None:
         self.begin(0)

@@ -126,11 +126,12 @@ class LiveInstruments:
         return diagnose(self.source, [prompt.text for prompt in prompt_set(name, count)], progress=progress)
 
 
-def open_beside(beside: object, name: str, dtype: str, tell: Tell) -> LiveInstruments:
+def open_beside(beside: object, name: str, dtype: str, tell: Tell, capture: bool = False) -> LiveInstruments:
     """A rig whose runs share rounds, loaded while another one may answer; RigError says why it cannot be, and what was
     loaded of it is freed."""
     collect()  # the caching allocator then returns what it keeps unused
-    opening = Opening(tell, beside.name, held_bytes(beside)) if isinstance(beside, Rig) else Opening(tell)
+    opening = (Opening(tell, beside.name, held_bytes(beside), capture) if isinstance(beside, Rig)
+               else Opening(tell, capture=capture))
     return LiveInstruments(load_rig(name, dtype, opening=opening, concurrent=True), name)
 
 

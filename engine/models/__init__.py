@@ -1,7 +1,5 @@
 """The target: its forward passes over prompts and trees, KV cache, layers, masks, sampling and self-test."""
 
-from __future__ import annotations
-
 from engine.machine.threads import settle
 
 settle()  # before any file of this room imports torch

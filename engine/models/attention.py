@@ -5,8 +5,6 @@ registry of who builds it. ``tree_mask`` applies that rule to the positions of a
 own path alone; so a window is a mask, whatever its size and whichever layers have it.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from inspect import getsource

@@ -1,7 +1,5 @@
 """A KV cache that is allocated once, written in place, and compacted by the indices of the rows to keep."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -9,8 +9,6 @@ A second, idle team of threads, started from a Python thread of its own, brings 
 ends, the others spin again. With any other OpenMP nothing changes, and the spinning is short anyway.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Callable, Generator

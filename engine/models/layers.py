@@ -5,8 +5,6 @@ dispatches, this some twenty. Target and drafters share this code; ``tests/engin
 it to transformers' results. How weights lie in memory: ``packed_linear.py``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import sqrt
 from typing import Any, NamedTuple
@@ -160,14 +158,14 @@ class Layer:
 
     def attention(self, inputs: Tensor, rotation: Rotation, views: Sequence[View]) -> Tensor:
         """The attention output of normed inputs (rows, hidden size), in their shape."""
-        heads, values = self._projected(inputs, rotation)
+        heads, values = self.projected(inputs, rotation)
         if len(views) == 1:
             return self.out(self._attended(heads, values, views[0]))
         rows = [view.rows for view in views]
         mixed = [self._attended(*part) for part in zip(heads.split(rows), values.split(rows), views, strict=True)]
         return self.out(torch.cat(mixed))
 
-    def _projected(self, inputs: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
+    def projected(self, inputs: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
         """Query and key heads with rotary embedding, (rows, query + kv heads, head size), and values (rows, kv heads,
         head size)."""
         states = self.inputs(inputs).view(len(inputs), -1, self.size)
@@ -176,15 +174,21 @@ class Layer:
             both = self.head_norm(both)
         return apply_rotary(both, rotation), states[:, self.query_heads + self.kv_heads:]
 
-    def _attended(self, both: Tensor, values: Tensor, view: View) -> Tensor:
+    def _attended(self, heads: Tensor, values: Tensor, view: View) -> Tensor:
         """The attention output of one text's rows, (rows, query heads × head size)."""
-        queries, rows, slots = self.query_heads, view.rows, view.slots
+        slots = view.slots
         end = slots.shape[2] - view.spare
-        slots[0, :, end - rows:end] = both[:, queries:].transpose(0, 1)
-        slots[1, :, end - rows:end] = values.transpose(0, 1)
-        query = both[:, :queries].unflatten(1, (self.kv_heads, -1)).permute(1, 2, 0, 3).flatten(1, 2)
-        mixed = scaled_dot_product_attention(query[None].to(slots.dtype), slots[:1], slots[1:], attn_mask=view.mask)
-        return mixed.view(self.kv_heads, -1, rows, self.size).permute(2, 0, 1, 3).reshape(rows, -1).to(both.dtype)
+        slots[0, :, end - view.rows:end] = heads[:, self.query_heads:].transpose(0, 1)
+        slots[1, :, end - view.rows:end] = values.transpose(0, 1)
+        return self.attended(heads, slots[:1], slots[1:], view.mask)
+
+    def attended(self, heads: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        """The attention output (rows, query heads × head size) of query heads, the first of ``heads``, over keys and
+        values (1, kv heads, keys, head size)."""
+        rows = len(heads)
+        query = heads[:, :self.query_heads].unflatten(1, (self.kv_heads, -1)).permute(1, 2, 0, 3).flatten(1, 2)
+        mixed = scaled_dot_product_attention(query[None].to(keys.dtype), keys, values, attn_mask=mask)
+        return mixed.view(self.kv_heads, -1, rows, self.size).permute(2, 0, 1, 3).reshape(rows, -1).to(heads.dtype)
 
 
 class KeysValues:

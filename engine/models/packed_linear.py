@@ -14,8 +14,6 @@ are computed with it, so the text is exactly plain decoding's. A file's finer we
 (``PackedLinear.make_batch_invariant``). Figures: ``LOG.md``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

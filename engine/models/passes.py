@@ -5,8 +5,6 @@ Both write the rows' keys and values into the cache and return logits and the ou
 pass serves the architectures that it knows; all others, and all prompts, go through the reference.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from inspect import signature
 from typing import Any, NamedTuple

@@ -8,8 +8,6 @@ the step over the kept rows, from their stored inputs, so that the state is the 
 row's ancestors in the place of all earlier rows. What a commit needs is then one product over the kept rows.
 """
 
-from __future__ import annotations
-
 import sys
 from copy import copy
 from functools import cache, partial

@@ -5,8 +5,6 @@ prefixes choose alike (independent draws at duplicate siblings would be biased),
 seed gives the same text whatever the method, the budget or the device.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cached_property
 

@@ -25,6 +25,7 @@ from engine.decoding.plan import Drafter
 from engine.drafters.kinds import DrafterPlan, NarrowedDrafter, TargetFacts, planned
 from engine.drafters.ngram import NGramDrafter
 from engine.errors import RigError
+from engine.models.capture import CAPTURED
 from engine.models.target import TorchTarget, must_verify_trees
 from engine.records import Precision
 from engine.requests.rig_names import (
@@ -73,7 +74,10 @@ def load_rig(name: str, dtype: str = AUTO_DTYPE, device: str = "", opening: Open
     try:
         rig = (_random_rig(name, dtype, place, opening) if name.startswith(RANDOM)
                else _loaded(rig_parts(name, opening), dtype, place, opening))
-        return replace(rig, opened=name, concurrent=concurrent)
+        if opening.capture:
+            rig.target.capture()
+        notes = (*rig.notes, CAPTURED) if opening.capture else rig.notes
+        return replace(rig, opened=name, concurrent=concurrent, notes=notes)
     except torch.OutOfMemoryError as error:
         torch.cuda.empty_cache()
         raise RigError(f"The GPU ran out of memory while {name} was loaded ({first_line(error)}); choose a smaller "

@@ -1,7 +1,5 @@
 """Any causal language model that shares the target's tokenizer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path

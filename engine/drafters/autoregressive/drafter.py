@@ -4,8 +4,6 @@ It reads committed tokens, never the target's features: its proposals are condit
 drafters see their path).
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 from transformers import PreTrainedModel
 

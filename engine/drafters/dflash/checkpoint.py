@@ -5,8 +5,6 @@ would be wrong for most published ones. An option is looked for in ``dflash_conf
 in the format of speculators have other names for some. Options that later checkpoints have added are refused by name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path

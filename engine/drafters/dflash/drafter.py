@@ -1,10 +1,9 @@
 """A block-diffusion drafter: one pass proposes for a whole block."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import copy
 from functools import partial
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -69,7 +68,7 @@ class DFlashDrafter:
     def release(self) -> None:
         self._context, self._length = torch.empty(0), 0
 
-    def fork(self) -> DFlashDrafter:
+    def fork(self) -> Self:
         other = copy(self)
         other._block = self._block.clone()
         other.release()
@@ -95,7 +94,7 @@ class DFlashDrafter:
         return self.draft_batch([self], [root], [width])[0]
 
     @in_inference_mode
-    def draft_batch(self, forks: Sequence[DFlashDrafter], roots: Sequence[int], widths: Sequence[int]
+    def draft_batch(self, forks: Sequence[Self], roots: Sequence[int], widths: Sequence[int]
                        ) -> list[Lattice]:
         """See ``plan.BatchDrafter``: one block after another, each over its own context."""
         ends = [fork._length + self.block for fork in forks]

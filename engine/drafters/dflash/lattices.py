@@ -17,8 +17,6 @@ prefix that ends in them, have a row of the next; what follows the others is lef
 DSpark's own proposal, is always among the rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

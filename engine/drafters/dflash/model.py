@@ -11,8 +11,6 @@ position, the root's slot too, and a Markov head takes the selector's place; in 
 before does. JetSpec's drafters are DFlash's, causal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple

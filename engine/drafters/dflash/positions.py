@@ -4,8 +4,6 @@ Anchor p sees the features of the positions before p and its own block [token p,
 blocks of several anchors are a batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Where a checkpoint names layers, their outputs are read, as the trainers that wr
 none, the published code reads the inputs of layers 2, L / 2 and L − 3, which are the outputs of the layers before them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path

@@ -5,8 +5,6 @@ the embedding of the token *after* it, and predicts what follows that token. At 
 the parent row's output takes the place of features. Queries, keys and values are computed from both halves together.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention

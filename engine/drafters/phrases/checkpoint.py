@@ -1,7 +1,5 @@
 """A table of phrases on disk: its config.json, and the arrays of ``table`` in model.safetensors."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path

@@ -6,13 +6,12 @@ the tree of its budget best first (paper 002, Algorithm 1, over conditionals); a
 of prompt look-up and of REST (arXiv 2311.08252). Torch-free.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, nsmallest
 from math import log
+from typing import Self
 
 import numpy as np
 
@@ -153,9 +152,9 @@ class PhraseDrafter:
                 break
         return growth.lattice()
 
-    def fork(self) -> PhraseDrafter:
+    def fork(self) -> Self:
         """See ``plan.Drafter``; the forks share the table."""
-        return PhraseDrafter(self.vocabulary, self.table)
+        return type(self)(self.vocabulary, self.table)
 
     def release(self) -> None:
         self.begin(0)

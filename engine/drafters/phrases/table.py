@@ -5,8 +5,6 @@ packed 21 bits each; ``ends{o}`` uint32 (contexts,): where the cells of each con
 (cells,) and ``codes{o}`` uint8 (cells,): the log probability of each, −code / 16, likeliest first.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
