@@ -17,13 +17,12 @@ from engine.models.cache import LayeredCache, TreeCache
 from engine.models.capture import CapturedPass, must_be_captured
 from engine.models.device import WaitingPolicy, gpus_of, hardware, in_inference_mode
 from engine.models.packed_linear import CACHE_DTYPE, PackedHead
-from engine.models.passes import AnyCache, FusedPass, PassOutput, PassPart, ReferencePass, fastest_pass
+from engine.models.passes import KNOWN, AnyCache, FusedPass, PassOutput, PassPart, ReferencePass, fastest_pass
 from engine.models.recurrent import TreeMixer, take_trees
 from engine.models.sampling import choices, drawn, processed, verification
 from engine.records import DraftTree, Floats, Integers, PackedTree, Sampling, Verification
 from engine.requests.rig_names import FOUR_BITS
 
-TRIED = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})
 PREFIX, SIBLINGS, DEPTH = 6, 12, 3
 UNLIMITED = 1 << 20  # positions, where a model has no limit of its own
 TOLERANCES_NATS = {torch.float32: 0.005}
@@ -211,7 +210,7 @@ def must_verify_trees(target: TorchTarget) -> None:
     architectures not tried before: a model that counts rows instead of positions, or lets a node see its siblings,
     would write other text than it writes by itself, and nothing else would reveal it."""
     kind = target.config.model_type
-    if kind in TRIED:
+    if kind in KNOWN:
         return
     try:
         apart = largest_difference_nats(target)

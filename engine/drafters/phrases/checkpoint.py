@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from engine.checkpoints.files import damaged, display_name, read_config
-from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, architectures, must_count, must_fit
+from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, architectures, must_fit
 from engine.drafters.phrases.drafter import PhraseDrafter
 from engine.drafters.phrases.table import PhraseTable, table_of
 from engine.errors import RigError
@@ -26,9 +26,7 @@ def recognises(values: Mapping[str, Any]) -> bool:
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     """The plan of a table; RigError where it was counted over another vocabulary."""
-    values = read_config(folder)
-    must_count(folder, values, "vocab_size")
-    must_fit(folder, "a vocabulary of", values["vocab_size"], target.config.vocab_size)
+    must_fit(folder, "a vocabulary of", read_config(folder).get("vocab_size"), target.config.vocab_size)
     return DrafterPlan((), partial(_load, folder))
 
 

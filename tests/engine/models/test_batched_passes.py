@@ -79,8 +79,8 @@ def test_a_block_drafted_beside_others_is_the_block() -> None:
         fork.begin(length + 1)
         fork.observe(prompt, features)
     target.release()
-    concurrency = drafter.draft_batch(forks, [3, 9, 27], [4, 8, 16])
-    for lattice, fork, root, width in zip(concurrency, forks, (3, 9, 27), (4, 8, 16), strict=True):
+    batch = drafter.draft_batch(forks, [3, 9, 27], [4, 8, 16])
+    for lattice, fork, root, width in zip(batch, forks, (3, 9, 27), (4, 8, 16), strict=True):
         single = fork.draft(root, width)
         np.testing.assert_array_equal(lattice.tokens, single.tokens)
         np.testing.assert_allclose(lattice.logprobs, single.logprobs, atol=2e-5)

@@ -104,15 +104,13 @@ def test_threads_sleep_while_the_processors_are_wanted_and_not_after(others: Tol
     assert not waiting.asleep
 
 
-def test_a_little_other_work_changes_nothing(others: Told) -> None:
-    others.busy, waiting = 0.4, WaitingPolicy(others)
-    waiting.adapt()
-    assert not waiting.asleep
-
-
-def test_one_thread_meets_nobody(others: Told) -> None:
-    torch.set_num_threads(1)
-    others.busy, waiting = 8.0, WaitingPolicy(others)
+@pytest.mark.parametrize(("busy", "threads", "look_seconds"), [(0.4, 2, 0.0), (8.0, 1, 0.0), (2.0, 2, 60.0)],
+                         ids=["little other work", "a thread that meets nobody", "too early for a look"])
+def test_threads_go_on_spinning(others: Told, monkeypatch: pytest.MonkeyPatch, busy: float, threads: int,
+                                look_seconds: float) -> None:
+    monkeypatch.setattr("engine.models.device.LOOK_SECONDS", look_seconds)
+    torch.set_num_threads(threads)
+    others.busy, waiting = busy, WaitingPolicy(others)
     waiting.adapt()
     assert not waiting.asleep
 
@@ -123,10 +121,3 @@ def test_who_no_longer_decodes_leaves_no_team(others: Told, monkeypatch: pytest.
     waiting.adapt()
     assert waiting.asleep
     until_gone()
-
-
-def test_a_look_comes_now_and_then_only(others: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.models.device.LOOK_SECONDS", 60.0)
-    others.busy, waiting = 2.0, WaitingPolicy(others)
-    waiting.adapt()
-    assert not waiting.asleep

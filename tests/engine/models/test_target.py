@@ -100,9 +100,9 @@ def test_statistics_that_are_read_after_the_run_are_those_of_their_round(
     late = [made.verification for made in run()]
     assert all(type(found) is LazyVerification and "entropy" not in vars(found) for found in late)
     monkeypatch.setattr("engine.models.sampling.WAITING", 0)
-    concurrency = [made.verification for made in run()]
-    assert len(late) == len(concurrency) > 2 and all(type(found) is Verification for found in concurrency)
-    for found, wanted in zip(late, concurrency, strict=True):
+    at_once = [made.verification for made in run()]
+    assert len(late) == len(at_once) > 2 and all(type(found) is Verification for found in at_once)
+    for found, wanted in zip(late, at_once, strict=True):
         for field in fields(Verification):
             np.testing.assert_array_equal(getattr(found, field.name), getattr(wanted, field.name))
         assert set(vars(found)) == {field.name for field in fields(Verification)}, "the logits are let go"
