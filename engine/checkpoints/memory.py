@@ -163,23 +163,19 @@ def balanced(layers: Sequence[int], rest: int, free: Sequence[int]) -> list[int]
     """The GPU of each layer, in order, such that the fullest GPU is as empty as possible; empty without enough room.
     All in bytes; ``rest`` lies on the first GPU."""
     for percent in range(1, FULLEST_PERCENT + 1):
-        gpus = _first_fit(layers, rest, [size * percent // 100 for size in free])
-        if gpus:
+        left, gpu = [size * percent // 100 for size in free], 0
+        left[0] -= rest
+        gpus: list[int] = []
+        for size in layers:
+            while gpu < len(left) and left[gpu] < size:
+                gpu += 1
+            if gpu == len(left):
+                break
+            left[gpu] -= size
+            gpus.append(gpu)
+        if len(gpus) == len(layers) and left[0] >= 0:
             return gpus
     return []
-
-
-def _first_fit(layers: Sequence[int], rest: int, room: Sequence[int]) -> list[int]:
-    left, gpus = [room[0] - rest, *room[1:]], []
-    gpu = 0
-    for size in layers:
-        while gpu < len(left) and left[gpu] < size:
-            gpu += 1
-        if gpu == len(left) or left[0] < 0:
-            return []
-        left[gpu] -= size
-        gpus.append(gpu)
-    return gpus
 
 
 def _bytes(module: nn.Module) -> int:

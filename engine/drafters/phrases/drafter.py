@@ -3,7 +3,7 @@
 It runs no model: a table of the target's own answers (``table``) gives the distribution of what follows the last
 tokens, and counts over the prompt and the text so far shift it towards the text at hand. It sees its path, and grows
 the tree of its budget best first (paper 002, Algorithm 1, over conditionals); as a source of drafts it is a descendant
-of prompt look-up and of REST (arXiv 2311.08252). Torch-free.
+of prompt look-up and of REST (arXiv 2311.08252).
 """
 
 from collections import defaultdict

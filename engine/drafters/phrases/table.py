@@ -1,4 +1,4 @@
-"""A table of phrases: after the last one, two or three tokens, the likeliest next ones. Torch-free.
+"""A table of phrases: after the last one, two or three tokens, the likeliest next ones.
 
 A file holds, for each number of tokens o from 1 on, ``keys{o}`` uint64 (contexts,) ascending, the context's tokens
 packed 21 bits each; ``ends{o}`` uint32 (contexts,): where the cells of each context end; ``tokens{o}`` uint16 or uint32
@@ -9,11 +9,17 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from engine.checkpoints.files import damaged, display_name
+from engine.errors import RigError
 
 BITS = 21  # of a token in a key, so that three fit
 MOST_TOKENS = 3
@@ -71,17 +77,29 @@ class PhraseTable:
 NO_PHRASES = PhraseTable(())
 
 
-def table_of(arrays: Mapping[str, NDArray[Any]], vocabulary: int) -> PhraseTable:
-    """The table of a file's arrays; ValueError says what is wrong with them."""
-    orders = []
-    for order in range(1, MOST_TOKENS + 1):
-        if f"keys{order}" not in arrays:
-            break
-        orders.append(PhraseOrder(**{name: _array(arrays, f"{name}{order}", kinds) for name, kinds in KINDS.items()}))
-        _check(orders[-1], order, vocabulary)
+def read_table(folder: Path, vocabulary: int) -> PhraseTable:
+    """The table in a folder; RigError where it is damaged."""
+    file = folder / "model.safetensors"
+    try:
+        return PhraseTable(_orders(load_file(file), vocabulary))
+    except (SafetensorError, OSError) as error:
+        raise damaged(file, error) from error
+    except (ValueError, AttributeError, TypeError) as error:  # the last two are numpy's for bfloat16 and 8-bit floats
+        wrong = error if isinstance(error, ValueError) else "it holds numbers that numpy does not know"
+        raise RigError(f"The table of phrases in {display_name(folder)} cannot be read: {wrong}; make it again."
+                       ) from error
+
+
+def _orders(arrays: Mapping[str, NDArray[Any]], vocabulary: int) -> list[PhraseOrder]:
+    """The orders in a file's arrays; ValueError says what is wrong with them."""
+    orders: list[PhraseOrder] = []
+    while f"keys{len(orders) + 1}" in arrays and len(orders) < MOST_TOKENS:
+        number = len(orders) + 1
+        orders.append(PhraseOrder(**{name: _array(arrays, f"{name}{number}", kinds) for name, kinds in KINDS.items()}))
+        _check(orders[-1], number, vocabulary)
     if not orders:
         raise ValueError("it holds no keys1")
-    return PhraseTable(orders)
+    return orders
 
 
 def _array(arrays: Mapping[str, NDArray[Any]], name: str, kinds: tuple[Any, ...]) -> NDArray[Any]:

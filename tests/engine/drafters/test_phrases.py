@@ -15,9 +15,8 @@ from safetensors.torch import save_file as save_tensors
 from engine.decoding.builders.best_first import best_first
 from engine.decoding.plan import Drafter
 from engine.drafters.kinds import TargetFacts, planned
-from engine.drafters.phrases.checkpoint import read_table
 from engine.drafters.phrases.drafter import LEAST, PhraseDrafter
-from engine.drafters.phrases.table import key_of
+from engine.drafters.phrases.table import key_of, read_table
 from engine.errors import RigError
 from engine.recipes.own_answers.phrases import export, orders_of
 from engine.recipes.own_answers.shards import FeatureShard
