@@ -107,7 +107,7 @@ def load_weights(folder: Path) -> dict[str, Tensor]:
     return weights
 
 
-def placed(model: Model, device: torch.device, dtype: torch.dtype) -> Model:
+def move_model(model: Model, device: torch.device, dtype: torch.dtype) -> Model:
     """The model on this device, with its weights in this dtype. Its buffers keep theirs: rotary frequencies rounded to
     bfloat16 would be off by half a radian at position 1,000."""
     for value in model.parameters():
@@ -156,7 +156,7 @@ def _again(folder: Path) -> str:
     return f"delete the folder {kept} and start again" if kept else "fetch it again"
 
 
-def filled(model: nn.Module, weights: Mapping[str, Tensor], folder: Path) -> None:
+def fill_model(model: nn.Module, weights: Mapping[str, Tensor], folder: Path) -> None:
     """Load the weights into a model of exactly these tensors; RigError names the first that does not fit."""
     expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     given = {name: tuple(value.shape) for name, value in weights.items()}

@@ -78,21 +78,21 @@ class GgufHeader(NamedTuple):
     quantisation: str
 
 
-def converted(place: str, tell: Tell = unheard) -> Path:
+def convert_gguf(place: str, tell: Tell = unheard) -> Path:
     """The folder of a GGUF file's target, which is converted the first time; RigError says why it cannot be."""
     file = Path(place).expanduser()
     must_be_whole(file)
     tell(f"Reading {file.name} …", None)
     digest = sha256_of(file)
-    return converted_into(kept_files() / "gguf" / f"{file.stem}-{digest[:16]}", file, digest, tell)
+    return convert_into(kept_files() / "gguf" / f"{file.stem}-{digest[:16]}", file, digest, tell)
 
 
-def converted_into(folder: Path, file: Path, digest: str, tell: Tell = unheard) -> Path:
-    """``converted`` into a given folder, for a file whose hash is known."""
-    if made_from(folder, digest):
+def convert_into(folder: Path, file: Path, digest: str, tell: Tell = unheard) -> Path:
+    """``convert_gguf`` into a given folder, for a file whose hash is known."""
+    if is_made_from(folder, digest):
         return folder
     with kept_alone(folder, tell):
-        if not made_from(folder, digest):
+        if not is_made_from(folder, digest):
             tell(f"Converting {file.name}, once …", None)
             header = header_of(file)
             partial = folder.with_name(f"{folder.name}.part")
@@ -186,7 +186,7 @@ def origin_of(folder: Path) -> Origin | None:
         return None
 
 
-def made_from(folder: Path, digest: str) -> bool:
+def is_made_from(folder: Path, digest: str) -> bool:
     """Whether a folder holds the whole target of the GGUF file with this hash."""
     origin = origin_of(folder)
     return origin is not None and origin.sha256 == digest

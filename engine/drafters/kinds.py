@@ -96,7 +96,7 @@ NOT_RUN: Mapping[str, str] = MappingProxyType({
 COUNTS = ("vocab_size", "draft_vocab_size", "target_hidden_size")  # in config.json, of any kind
 
 
-def planned(folder: Path, target: TargetFacts) -> DrafterPlan:
+def plan_drafter(folder: Path, target: TargetFacts) -> DrafterPlan:
     """The plan of the drafter in a folder, by the first kind that recognises its config.json."""
     values = read_config(folder)
     _must_run(folder, values)

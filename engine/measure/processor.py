@@ -31,7 +31,7 @@ from engine.models.packed_linear import (
     Levels,
     PackedHead,
     PackedLinear,
-    joined,
+    join_weights,
 )
 from engine.models.sampling import verification
 from engine.models.target import NO_DRAWS, TorchTarget
@@ -77,7 +77,7 @@ class Probes:
     def _weight(self, outputs: int, inputs: int) -> Tensor:
         """A random weight; with 4 bits, one that lies on levels."""
         if not self.four_bits:
-            return joined([torch.randn(outputs, inputs, dtype=self.states)])
+            return join_weights([torch.randn(outputs, inputs, dtype=self.states)])
         numbers = torch.randint(0, HIGHEST + 1, (outputs, inputs // GROUP, GROUP)).float()
         numbers[..., 0], numbers[..., 1] = 0, HIGHEST
         return Levels(numbers, torch.full((*numbers.shape[:2], 2), 2.0**-6, dtype=torch.bfloat16)).dense()

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import rms_norm, scaled_dot_product_attention, silu
 
-from engine.models.packed_linear import PackedLinear, biases, joined, side_by_side
+from engine.models.packed_linear import PackedLinear, biases, join_projections, join_weights
 
 Rotation = tuple[Tensor, Tensor]  # cosines and signed sines, (rows, 1, head size)
 
@@ -82,8 +82,8 @@ class GatedMlp:
     """An MLP with SiLU gating."""
 
     def __init__(self, mlp: Any) -> None:
-        self.gate_up = PackedLinear(side_by_side([mlp.gate_proj, mlp.up_proj]))
-        self.down = PackedLinear(side_by_side([mlp.down_proj]))
+        self.gate_up = PackedLinear(join_projections([mlp.gate_proj, mlp.up_proj]))
+        self.down = PackedLinear(join_projections([mlp.down_proj]))
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """The MLP's output for inputs (rows, hidden size), in their shape."""
@@ -132,8 +132,8 @@ class Layer:
         self.size = head_size
         self.kv_heads = attention.k_proj.out_features // head_size
         self.query_heads = attention.q_proj.out_features // head_size
-        self.inputs = PackedLinear(side_by_side(inputs), biases(inputs))
-        self.out = PackedLinear(side_by_side([attention.o_proj]), attention.o_proj.bias)
+        self.inputs = PackedLinear(join_projections(inputs), biases(inputs))
+        self.out = PackedLinear(join_projections([attention.o_proj]), attention.o_proj.bias)
         self.mlp = GatedMlp(mlp) if hasattr(mlp, "gate_proj") else Experts(mlp)
         self.first_norm, self.second_norm = norm_of(layer.input_layernorm), norm_of(layer.post_attention_layernorm)
         self.head_norm = self._head_norm(attention)
@@ -199,7 +199,7 @@ class KeysValues:
         self.shape = (len(layers), 2 * first.kv_heads, first.size)
         outputs = first.query_heads * first.size
         biases_ = [layer.inputs.bias[outputs:] for layer in layers if layer.inputs.bias is not None]
-        self.product = PackedLinear(joined([layer.inputs.weight[outputs:] for layer in layers]),
+        self.product = PackedLinear(join_weights([layer.inputs.weight[outputs:] for layer in layers]),
                                     torch.cat(biases_) if biases_ else None)
         norms = [layer.head_norm for layer in layers if layer.head_norm is not None]
         self.key_norm = Norm(torch.stack([norm.gain[first.query_heads:] for norm in norms])[:, None],

@@ -46,7 +46,7 @@ class PackedLinear:
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         self.weight, self.bias = weight, bias
-        self._laid_out = laid_out(weight) if weight.nbytes <= LAID_OUT_BYTES and tiles(weight) else None
+        self._laid_out = lay_out(weight) if weight.nbytes <= LAID_OUT_BYTES and has_tile_kernels(weight) else None
         self._four_bits: PackedInt4 | None = None
         self._paired = False
 
@@ -82,7 +82,7 @@ class PackedLinear:
             return product if self.bias is None else product.add_(self.bias)
         if self._laid_out is None:
             return linear(inputs, self.weight, self.bias)
-        return by_layout(inputs, self._laid_out, self.bias)
+        return multiply_laid_out(inputs, self._laid_out, self.bias)
 
 
 class PackedHead(PackedLinear):
@@ -92,9 +92,9 @@ class PackedHead(PackedLinear):
 
     def __init__(self, head: nn.Module) -> None:
         self.weight, self.bias = head.weight, head.bias  # type: ignore[assignment]
-        room = self.weight.nbytes <= VOCABULARY_BYTES
-        self._laid_out = laid_out(self.weight) if room and (tiles(self.weight) or single(self.weight)) else None
-        self._alone = single(self.weight)
+        self._alone = is_cpu_float32(self.weight)
+        faster = self._alone or has_tile_kernels(self.weight)
+        self._laid_out = lay_out(self.weight) if faster and self.weight.nbytes <= VOCABULARY_BYTES else None
         self._four_bits, self._paired = None, False
 
     def __call__(self, inputs: Tensor) -> Tensor:
@@ -104,19 +104,19 @@ class PackedHead(PackedLinear):
         return super().__call__(inputs)
 
 
-def single(weight: Tensor) -> bool:
+def is_cpu_float32(weight: Tensor) -> bool:
     """Whether a weight is in float32 on a CPU."""
     return weight.device.type == "cpu" and weight.dtype == torch.float32
 
 
-def tiles(weight: Tensor) -> bool:
+def has_tile_kernels(weight: Tensor) -> bool:
     """Whether a weight is in bfloat16 on a CPU with kernels for that."""
     kernels = torch.ops.mkldnn
     return (weight.device.type == "cpu" and weight.dtype == torch.bfloat16
             and hasattr(kernels, "_is_mkldnn_bf16_supported") and bool(kernels._is_mkldnn_bf16_supported()))
 
 
-def laid_out(weight: Tensor) -> Tensor | None:
+def lay_out(weight: Tensor) -> Tensor | None:
     """A copy of a weight (outputs, inputs) in the order in which oneDNN's kernels read it; None where torch was built
     without them."""
     kernels = torch.ops.mkldnn
@@ -126,23 +126,23 @@ def laid_out(weight: Tensor) -> Tensor | None:
     return copy
 
 
-def by_layout(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """``linear`` of inputs (…, inputs) with a weight from ``laid_out``: (…, outputs)."""
+def multiply_laid_out(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """``linear`` of inputs (…, inputs) with a weight from ``lay_out``: (…, outputs)."""
     product: Tensor = torch.ops.mkldnn._linear_pointwise.default(inputs, weight, bias, "none", [], "")
     return product
 
 
-def joined(weights: Sequence[Tensor]) -> Tensor:
+def join_weights(weights: Sequence[Tensor]) -> Tensor:
     """Weights of the same input as one, (all outputs, inputs), in the layout that its products are fastest in."""
-    if single(weights[0]):
+    if is_cpu_float32(weights[0]):
         return torch.cat([weight.t() for weight in weights], 1).t()
     return torch.cat(list(weights))
 
 
-def side_by_side(projections: Sequence[nn.Linear]) -> Tensor:
+def join_projections(projections: Sequence[nn.Linear]) -> Tensor:
     """The weights of projections that read the same input as one tensor (all outputs, inputs); each projection's weight
     becomes a view of it."""
-    whole = joined([projection.weight.data for projection in projections])
+    whole = join_weights([projection.weight.data for projection in projections])
     first = 0
     for projection in projections:
         projection.weight.data = whole[first:first + projection.out_features]

@@ -124,8 +124,9 @@ class FusedPass(nn.Module):
     def forward(self, parts: Sequence[PassPart]) -> list[PassOutput]:
         """Logits and taps of all rows of each part, from one pass over the rows of all texts."""
         rows = [len(part.tokens) for part in parts]
-        hidden = embedding(whole([part.tokens for part in parts]), self.base.embed_tokens.weight)
-        rotation = self.rotations.at(whole([part.positions for part in parts]), max([part.end for part in parts]))
+        hidden = embedding(concat_texts([part.tokens for part in parts]), self.base.embed_tokens.weight)
+        positions = concat_texts([part.positions for part in parts])
+        rotation = self.rotations.at(positions, max([part.end for part in parts]))
         seen_by = [self._seen_by(part) for part in parts]
         outputs = []
         for number, layer in enumerate(self.layers):
@@ -161,7 +162,7 @@ def branches_of(seen: Tensor) -> Branches:
     return Branches(seen, parents, tuple((depths == depth).nonzero()[:, 0] for depth in range(int(depths.max()) + 1)))
 
 
-def whole(texts: Sequence[Tensor]) -> Tensor:
+def concat_texts(texts: Sequence[Tensor]) -> Tensor:
     """The rows of several texts as one tensor; those of a single text are not copied."""
     return texts[0] if len(texts) == 1 else torch.cat(list(texts))
 

@@ -46,13 +46,13 @@ class TreeMixer(nn.Module):
         number, rows = self.mixer.layer_idx, len(tree.parents)
         committed = cache.layers[number]
         outputs: list[Any] = []
-        cache.layers[number] = stepped = copies(committed, tree.parents[:1] * 0)
+        cache.layers[number] = stepped = copy_states(committed, tree.parents[:1] * 0)
         places = torch.zeros_like(tree.parents)  # of each row among those of its depth
         try:
             for depth, level in enumerate(tree.levels):
                 if depth:
-                    cache.layers[number] = stepped = copies(stepped, places[tree.parents[level]])
-                outputs.append(self.mixer(*picked(given, level, rows), **picked(named, level, rows)))
+                    cache.layers[number] = stepped = copy_states(stepped, places[tree.parents[level]])
+                outputs.append(self.mixer(*pick_rows(given, level, rows), **pick_rows(named, level, rows)))
                 places[level] = torch.arange(len(level), device=level.device)
         finally:
             cache.layers[number] = committed
@@ -64,7 +64,7 @@ class TreeMixer(nn.Module):
     def _replay(self, cache: LayeredCache, count: int, given: Any, named: Any, rows: Integers) -> None:
         for row in rows:
             index = torch.tensor([row])
-            self.mixer(*picked(given, index, count), **picked(named, index, count))
+            self.mixer(*pick_rows(given, index, count), **pick_rows(named, index, count))
 
 
 class DeltaMixer(TreeMixer):
@@ -80,7 +80,7 @@ class DeltaMixer(TreeMixer):
         hidden = named.get("hidden_states", given[0] if given else None)
         mixed, gate, rates = self._projected(hidden)
         rate, step = rates.chunk(2, -1)
-        above = above_in(held.conv_states[0].shape[-1], tree)
+        above = columns_above(held.conv_states[0].shape[-1], tree)
         columns = torch.cat([held.conv_states[0][0].T, mixed])
         query, key, value = self._convolved(columns, above)
         state = held.recurrent_states[0][0].to(key.dtype)
@@ -118,8 +118,9 @@ class DeltaMixer(TreeMixer):
         mixed = silu((windows * taps).sum(1).to(columns.dtype)).to(wide)
         query, key, value = mixed.split([mixer.key_dim, mixer.key_dim, mixer.value_dim], -1)
         groups = mixer.num_v_heads // mixer.num_k_heads
-        query, key = (normed(states.unflatten(-1, (-1, mixer.head_k_dim))).repeat_interleave(groups, 1).transpose(0, 1)
-                      for states in (query, key))
+        query, key = (
+            unit_vectors(states.unflatten(-1, (-1, mixer.head_k_dim))).repeat_interleave(groups, 1).transpose(0, 1)
+            for states in (query, key))
         return query * mixer.head_k_dim ** -0.5, key, value.unflatten(-1, (-1, mixer.head_v_dim)).transpose(0, 1)
 
     @staticmethod
@@ -134,7 +135,7 @@ class DeltaMixer(TreeMixer):
         held.conv_states[0].copy_(columns[above[kept[-1]]].T)
 
 
-def above_in(window: int, tree: Branches) -> Tensor:
+def columns_above(window: int, tree: Branches) -> Tensor:
     """The places of each row's last ``window`` columns, its own being the last, among the committed window's columns
     and those of the rows after them: (rows, window) int64."""
     places = torch.arange(window + len(tree.parents), device=tree.parents.device)
@@ -146,23 +147,23 @@ def above_in(window: int, tree: Branches) -> Tensor:
     return torch.stack(above, -1)
 
 
-def normed(states: Tensor) -> Tensor:
+def unit_vectors(states: Tensor) -> Tensor:
     """States (…, size) of length one, as the delta rule has its keys and queries."""
     return states * torch.rsqrt((states * states).sum(-1, keepdim=True) + 1e-6)
 
 
-def picked(values: Any, rows: Tensor, count: int) -> Any:
+def pick_rows(values: Any, rows: Tensor, count: int) -> Any:
     """Arguments with those that have ``count`` rows, (1, rows, …), cut to these rows, one to a batch: (n, 1, …)."""
     if isinstance(values, dict):
-        return {name: picked(value, rows, count) for name, value in values.items()}
+        return {name: pick_rows(value, rows, count) for name, value in values.items()}
     if isinstance(values, tuple):
-        return tuple(picked(value, rows, count) for value in values)
+        return tuple(pick_rows(value, rows, count) for value in values)
     if isinstance(values, Tensor) and values.ndim > 1 and values.shape[:2] == (1, count):
         return values[0, rows.to(values.device), None]
     return values
 
 
-def copies(layer: Any, rows: Tensor) -> Any:
+def copy_states(layer: Any, rows: Tensor) -> Any:
     """A recurrent layer's states, with one of a batch per row (n,) of another's."""
     other = copy(layer)
     for kind in STATES:

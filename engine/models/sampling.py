@@ -30,7 +30,7 @@ def likeliest(logits: Tensor) -> Tensor:
     return logits.argmax(-1)
 
 
-def processed(logits: Tensor, sampling: Sampling) -> Tensor:
+def processed_logprobs(logits: Tensor, sampling: Sampling) -> Tensor:
     """The log probabilities of logits (rows, vocabulary) after temperature, top-k and top-p: (rows, vocabulary)
     float32, −inf where cut. At temperature 0 the argmax has all the mass.
     """
@@ -48,7 +48,7 @@ def processed(logits: Tensor, sampling: Sampling) -> Tensor:
     return logits.log_softmax(-1)
 
 
-def drawn(probabilities: Tensor, draws: Tensor) -> Tensor:
+def draw_tokens(probabilities: Tensor, draws: Tensor) -> Tensor:
     """One token per row, (rows,) int64, by inverse transform sampling from unnormalised probabilities (rows,
     vocabulary) with draws (rows,) in [0, 1)."""
     heights = probabilities.double().cumsum(-1)
@@ -62,8 +62,8 @@ def choices(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64]) -> t
     temperature 0; both on the device. logits (rows, vocabulary), draws (rows,) float64 in [0, 1)."""
     if sampling.temperature == 0:
         return likeliest(logits), None
-    left = processed(logits.float(), sampling)
-    return drawn(left.exp(), torch.from_numpy(draws).to(logits.device)), left
+    left = processed_logprobs(logits.float(), sampling)
+    return draw_tokens(left.exp(), torch.from_numpy(draws).to(logits.device)), left
 
 
 def verification(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64], packed: PackedTree) -> Verification:
@@ -79,7 +79,7 @@ def verification(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64],
     else:
         choice, left = choices(logits, sampling, draws)
         source = ChoiceStatistics(choice.cpu().numpy().astype(np.int32),
-                                  lambda: described(logits, choice, left, tokens, parents))
+                                  lambda: describe(logits, choice, left, tokens, parents))
     return LazyVerification(source) if logits.numel() <= WAITING else source.described()
 
 
@@ -111,7 +111,7 @@ class GreedyChoices:
 
     def described(self) -> Verification:
         """The choices with their statistics."""
-        return described(self.logits, self._best, None, self.tokens, self.parents)
+        return describe(self.logits, self._best, None, self.tokens, self.parents)
 
 
 class ChoiceStatistics:
@@ -130,7 +130,7 @@ class ChoiceStatistics:
 
 
 @torch.inference_mode()
-def described(logits: Tensor, choice: Tensor, left: Tensor | None, tokens: Integers, parents: Integers) -> Verification:
+def describe(logits: Tensor, choice: Tensor, left: Tensor | None, tokens: Integers, parents: Integers) -> Verification:
     """The results of ``choices`` from logits (rows, vocabulary) with their statistics, as host arrays."""
     if logits.device.type == "cpu" and left is None:
         return _greedy_on_cpu(logits.float().numpy(), choice.numpy(), tokens, parents)

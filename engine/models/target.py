@@ -19,7 +19,7 @@ from engine.models.device import WaitingPolicy, gpus_of, hardware, in_inference_
 from engine.models.packed_linear import CACHE_DTYPE, PackedHead
 from engine.models.passes import KNOWN, AnyCache, FusedPass, PassOutput, PassPart, ReferencePass, fastest_pass
 from engine.models.recurrent import TreeMixer, take_trees
-from engine.models.sampling import choices, drawn, processed, verification
+from engine.models.sampling import choices, draw_tokens, processed_logprobs, verification
 from engine.records import DraftTree, Floats, Integers, PackedTree, Sampling, Verification
 from engine.requests.rig_names import FOUR_BITS
 
@@ -169,12 +169,12 @@ class TorchTarget:
 
     @in_inference_mode
     def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
-        probabilities = processed(self._output.logits[row:row + 1].float(), self._sampling)[0].exp()
+        probabilities = processed_logprobs(self._output.logits[row:row + 1].float(), self._sampling)[0].exp()
         left = probabilities.clone()
         left[torch.from_numpy(tokens.astype(np.int64))] -= torch.from_numpy(masses).to(left.device)
         left.clamp_(min=0)
         weights = left if left.sum() > 0 else probabilities
-        return int(drawn(weights[None], torch.tensor([draw], device=weights.device))[0])
+        return int(draw_tokens(weights[None], torch.tensor([draw], device=weights.device))[0])
 
     def release(self) -> None:
         """Free the cache and the last pass's output."""

@@ -25,7 +25,7 @@ from transformers import (
 )
 from transformers.initialization import no_init_weights
 
-from engine.checkpoints.files import placed
+from engine.checkpoints.files import move_model
 from engine.checkpoints.loading import load_tokenizer
 from engine.checkpoints.memory import Opening, Storage, must_fit_into_memory
 from engine.drafters.dflash.drafter import DFlashDrafter
@@ -96,7 +96,7 @@ def random_models(shape: Shape, storage: Storage, device: torch.device, opening:
     opening.tell("Making random weights …", None)
     with torch.device(device), torch.random.fork_rng(), no_init_weights():
         torch.manual_seed(SEED)
-        drafter = _filled(placed(DFlashModel(drafter_config), device, storage.weights))
+        drafter = _filled(move_model(DFlashModel(drafter_config), device, storage.weights))
         drafter.norm.weight.data.fill_(SHARPNESS / (SPREAD * math.sqrt(config.hidden_size)))
         model = _filled(AutoModelForCausalLM.from_config(config, dtype=storage.weights))
     model.tie_weights()

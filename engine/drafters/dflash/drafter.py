@@ -11,12 +11,12 @@ from torch.nn.functional import embedding as rows_of
 
 from engine.drafters.abilities import ReadText
 from engine.drafters.dflash.lattices import marginals, transitions
-from engine.drafters.dflash.model import EVERYTHING, DFlashLayer, DFlashModel, Sight, convolved
+from engine.drafters.dflash.model import EVERYTHING, DFlashLayer, DFlashModel, Sight, convolve
 from engine.drafters.dflash.positions import proposals
 from engine.models.device import in_inference_mode
 from engine.models.layers import KeysValues, Layer, Rotation, Rotations, View, apply_rotary, norm_of
-from engine.models.packed_linear import PackedHead, PackedLinear, side_by_side
-from engine.models.passes import whole
+from engine.models.packed_linear import PackedHead, PackedLinear, join_projections
+from engine.models.passes import concat_texts
 from engine.records import Integers, Lattice, Proposals
 
 
@@ -30,8 +30,8 @@ class BlockLayer(Layer):
     def run(self, hidden: Tensor, rotation: Rotation, views: Sequence[View]) -> Tensor:
         """See ``Layer.run``; each text's rows are whole blocks."""
         attend = partial(self.attention, rotation=rotation, views=views)
-        hidden = convolved(self.attention_conv, self.first_norm(hidden), attend) + hidden
-        return convolved(self.mlp_conv, self.second_norm(hidden), self.mlp) + hidden
+        hidden = convolve(self.attention_conv, self.first_norm(hidden), attend) + hidden
+        return convolve(self.mlp_conv, self.second_norm(hidden), self.mlp) + hidden
 
 
 class DFlashDrafter:
@@ -47,7 +47,7 @@ class DFlashDrafter:
         kind = Layer if model.layers[0].attention_conv is None else BlockLayer
         self.layers = [kind(layer, config.head_dim) for layer in model.layers]
         self.norm, self._fused_norm = norm_of(model.norm), norm_of(model.hidden_norm)
-        self._fuse, self._keys_values = PackedLinear(side_by_side([model.fc])), KeysValues(self.layers)
+        self._fuse, self._keys_values = PackedLinear(join_projections([model.fc])), KeysValues(self.layers)
         self._scale, self._multiplier, self._cap = (
             options.get("input_embedding_scale", 1.0), options.get("output_multiplier", 1.0),
             options.get("final_logit_softcapping"))
@@ -98,9 +98,9 @@ class DFlashDrafter:
                        ) -> list[Lattice]:
         """See ``plan.BatchDrafter``: one block after another, each over its own context."""
         ends = [fork._length + self.block for fork in forks]
-        tokens = whole([fork._rooted(root) for fork, root in zip(forks, roots, strict=True)])
+        tokens = concat_texts([fork._rooted(root) for fork, root in zip(forks, roots, strict=True)])
         spans = [self.rotations.span(end - self.block, end) for end in ends]
-        rotation = whole([cosines for cosines, _ in spans]), whole([sines for _, sines in spans])
+        rotation = concat_texts([cosines for cosines, _ in spans]), concat_texts([sines for _, sines in spans])
         masks, hidden = [self._masks(end) for end in ends], self.embedded(tokens)
         for number, (layer, sight) in enumerate(zip(self.layers, self.model.sights, strict=True)):
             hidden = layer.run(hidden, rotation, [

@@ -57,7 +57,7 @@ def sights_of(config: Qwen3Config) -> tuple[Sight, ...]:
                  else Sight(0, bool(causal)) for kind in kinds)
 
 
-def rotated(states: Tensor, rotation: Rotation) -> Tensor:
+def rotate(states: Tensor, rotation: Rotation) -> Tensor:
     """States (…, rows, head size) with rotary position embedding applied."""
     cosines, sines = rotation
     rows: Tensor = states * cosines + rotate_half(states) * sines
@@ -94,14 +94,14 @@ class DFlashAttention(GroupedProjections):
 
     def keys_values(self, states: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
         """Keys and values of states (batch, rows, hidden): each (batch, kv heads, rows, head size)."""
-        return rotated(self.heads(self.k_proj(states), self.k_norm), rotation), self.heads(self.v_proj(states))
+        return rotate(self.heads(self.k_proj(states), self.k_norm), rotation), self.heads(self.v_proj(states))
 
     def forward(self, hidden: Tensor, rotation: Rotation, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """The attention output (batch, slots, hidden) of a block's states (batch, slots, hidden), over its own keys and
         values and those of the context (batch, kv heads, context, head size); ``mask`` as in torch."""
         block_keys, block_values = self.keys_values(hidden, rotation)
         keys, values = torch.cat([keys, block_keys], -2), torch.cat([values, block_values], -2)
-        queries = rotated(self.heads(self.q_proj(hidden), self.q_norm), rotation)
+        queries = rotate(self.heads(self.q_proj(hidden), self.q_norm), rotation)
         mixed = nn.functional.scaled_dot_product_attention(
             queries, keys, values, attn_mask=mask, enable_gqa=self.groups > 1)
         projected: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(-2))
@@ -140,7 +140,7 @@ class GroupedConvolution(nn.Module):
         return mixed.view(states.shape)
 
 
-def convolved(convolution: GroupedConvolution | None, inputs: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
+def convolve(convolution: GroupedConvolution | None, inputs: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
     """The part's output for inputs (…, hidden), inside the convolution of a layer that has one."""
     return part(inputs) if convolution is None else convolution.around(inputs, part)
 
@@ -213,6 +213,6 @@ class DFlashModel(nn.Module):
                 near = sight.of(*places)
                 mask = near if seen is None else seen & near
             attend = partial(layer.self_attn, rotation=rotation, keys=keys, values=values, mask=mask)
-            hidden = hidden + convolved(layer.attention_conv, layer.input_layernorm(hidden), attend)
-            hidden = hidden + convolved(layer.mlp_conv, layer.post_attention_layernorm(hidden), layer.mlp)
+            hidden = hidden + convolve(layer.attention_conv, layer.input_layernorm(hidden), attend)
+            hidden = hidden + convolve(layer.mlp_conv, layer.post_attention_layernorm(hidden), layer.mlp)
         return hidden

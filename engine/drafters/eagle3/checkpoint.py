@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 from transformers import LlamaConfig, PreTrainedConfig
 
-from engine.checkpoints.files import display_name, filled, load_weights, placed, read_config
+from engine.checkpoints.files import display_name, fill_model, load_weights, move_model, read_config
 from engine.drafters.eagle3.drafter import Eagle3Drafter, Eagle3Model
 from engine.drafters.kinds import (
     DrafterPlan,
@@ -78,12 +78,12 @@ def _load(folder: Path, config: LlamaConfig, target: TorchTarget) -> Eagle3Draft
     if config.draft_vocab_size == config.vocab_size:  # then every token has its own id, mapped or not
         weights.setdefault("d2t", model.d2t)
         weights.setdefault("t2d", ~model.t2d)
-    filled(model, weights, folder)
+    fill_model(model, weights, folder)
     least, most = map(int, model.token_ids.aminmax())
     if least < 0 or most >= config.vocab_size:
         raise RigError(f"The vocabulary map d2t in {display_name(folder)} leads to token {most}; the target has "
                        f"{config.vocab_size} tokens.")
-    model = placed(model, target.device, target.model.dtype)
+    model = move_model(model, target.device, target.model.dtype)
     embedding = target.embedding if own_weight is None else nn.Embedding.from_pretrained(
         own_weight.to(device=target.device, dtype=target.model.dtype))
     must_fit(folder, "token embeddings of size", config.hidden_size, embedding.weight.shape[1])

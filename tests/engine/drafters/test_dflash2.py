@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from engine.checkpoints.files import filled
+from engine.checkpoints.files import fill_model
 from engine.decoding.builders.chain import chain
 from engine.decoding.loop import decode
 from engine.drafters.abilities import ReadText, read_text
@@ -47,7 +47,7 @@ def opened(name: str, folder: Path) -> DFlashDrafter:
     (folder / "config.json").write_text(json.dumps(CONFIGS[name]))
     model = DFlashModel(drafter_config(folder))
     values = weights({key: tuple(value.shape) for key, value in model.state_dict().items()})
-    filled(model, {key: torch.from_numpy(value) for key, value in values.items()}, folder)
+    fill_model(model, {key: torch.from_numpy(value) for key, value in values.items()}, folder)
     embedding, head = (torch.from_numpy(value) for value in target_weights())
     output = nn.Linear(HIDDEN, len(head), bias=False)
     output.weight.data = head

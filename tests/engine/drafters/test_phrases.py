@@ -14,7 +14,7 @@ from safetensors.torch import save_file as save_tensors
 
 from engine.decoding.builders.best_first import best_first
 from engine.decoding.plan import Drafter
-from engine.drafters.kinds import TargetFacts, planned
+from engine.drafters.kinds import TargetFacts, plan_drafter
 from engine.drafters.phrases.drafter import LEAST, PhraseDrafter
 from engine.drafters.phrases.table import key_of, read_table
 from engine.errors import RigError
@@ -104,13 +104,13 @@ def test_a_row_is_a_distribution_cut_short(folder: Path) -> None:
 
 
 def test_what_a_folder_holds_is_recognised(folder: Path, facts: Callable[[int], TargetFacts]) -> None:
-    plan = planned(folder, facts(VOCABULARY))
+    plan = plan_drafter(folder, facts(VOCABULARY))
     assert plan.taps == () and plan.sees_path
     with pytest.raises(RigError, match="has a vocabulary of 9; the target has 10"):
-        planned(folder, facts(VOCABULARY + 1))
+        plan_drafter(folder, facts(VOCABULARY + 1))
     (folder / "config.json").write_text('{"architectures": ["PhraseTable"]}')
     with pytest.raises(RigError, match="has a vocabulary of None; the target has 9"):
-        planned(folder, facts(VOCABULARY))
+        plan_drafter(folder, facts(VOCABULARY))
 
 
 @pytest.fixture

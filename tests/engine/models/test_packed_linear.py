@@ -16,8 +16,8 @@ from engine.models.packed_linear import (
     PackedHead,
     PackedInt4,
     PackedLinear,
+    join_projections,
     levels_of,
-    side_by_side,
 )
 from engine.models.target import TorchTarget
 from engine.records import DraftTree, Sampling
@@ -41,7 +41,7 @@ def rows_of(rows: int, dtype: torch.dtype) -> Tensor:
 def test_weights_side_by_side_are_the_modules_own_views_of_one_tensor(dtype: torch.dtype) -> None:
     modules = projections(dtype)
     before = [module.weight.clone() for module in modules]
-    whole = side_by_side(modules)
+    whole = join_projections(modules)
     first = 0
     for module, weight in zip(modules, before, strict=True):
         assert torch.equal(module.weight, weight)
@@ -55,7 +55,7 @@ def test_weights_side_by_side_are_the_modules_own_views_of_one_tensor(dtype: tor
 @torch.inference_mode()
 def test_a_product_of_any_number_of_rows_is_the_exact_one(rows: int) -> None:
     modules = projections(torch.float32)
-    weight, inputs = side_by_side(modules), rows_of(rows, torch.float32)
+    weight, inputs = join_projections(modules), rows_of(rows, torch.float32)
     exact = inputs.double() @ weight.double().t()
     torch.testing.assert_close(PackedLinear(weight)(inputs).double(), exact, atol=1e-5, rtol=1e-5)
     for module in modules:  # transformers' own code goes over the same weights
@@ -77,7 +77,7 @@ def test_the_vocabulary_over_a_layout_is_the_heads_own(rows: int, bias: bool, dt
 
 def test_a_vocabulary_without_room_for_a_second_one_goes_over_its_own_weight(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.models.packed_linear.VOCABULARY_BYTES", 1000)
-    monkeypatch.setattr("engine.models.packed_linear.by_layout", lambda *_: pytest.fail("there is no layout"))
+    monkeypatch.setattr("engine.models.packed_linear.multiply_laid_out", lambda *_: pytest.fail("there is no layout"))
     with torch.inference_mode():
         PackedHead(nn.Linear(64, 1000))(torch.zeros(17, 64))
 

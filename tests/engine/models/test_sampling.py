@@ -9,9 +9,9 @@ from engine.models import sampling
 from engine.models.sampling import (
     GreedyChoices,
     choices,
-    described,
-    drawn,
-    processed,
+    describe,
+    draw_tokens,
+    processed_logprobs,
     verification,
 )
 from engine.records import PackedTree, Sampling
@@ -25,12 +25,12 @@ LOGITS = torch.log(torch.tensor([[0.5, 0.25, 0.15, 0.1]]))
     (Sampling(1.0, top_p=0.6), (2 / 3, 1 / 3, 0, 0)),  # the token that crosses it stays
     (Sampling(1.0, top_p=0.3), (1, 0, 0, 0)), (Sampling(0.5), (50 / 69, 12.5 / 69, 4.5 / 69, 2 / 69))])
 def test_temperature_sharpens_and_what_is_cut_is_renormalised(sampling: Sampling, law: tuple[float, ...]) -> None:
-    torch.testing.assert_close(processed(LOGITS, sampling).exp(), torch.tensor([law]).float())
+    torch.testing.assert_close(processed_logprobs(LOGITS, sampling).exp(), torch.tensor([law]).float())
 
 
 def test_draws_at_the_ends_stay_inside_the_support() -> None:
     weights = torch.tensor([[0.0, 0.3, 0.7, 0.0]] * 3)
-    assert drawn(weights, torch.tensor([0.0, 0.29, 1.0])).tolist() == [1, 1, 2]
+    assert draw_tokens(weights, torch.tensor([0.0, 0.29, 1.0])).tolist() == [1, 1, 2]
 
 
 def test_draws_follow_the_distribution() -> None:
@@ -59,7 +59,8 @@ def test_the_host_says_of_greedy_rows_what_the_device_does(logits_per_batch: int
     tokens[1] = int(logits[0].argmax())
     found = verification(logits, Sampling(), np.zeros(0), PackedTree(tokens, parents, parents, ancestors(parents)))
     choice, _ = choices(logits, Sampling(), np.zeros(9))
-    expected = described(logits, choice, processed(logits, Sampling()), tokens, parents)  # as above temperature 0
+    law = processed_logprobs(logits, Sampling())  # with which it is computed as above temperature 0
+    expected = describe(logits, choice, law, tokens, parents)
     assert found.choice.tolist() == expected.choice.tolist()
     assert found.gap[3] == 0 and found.gap[4] > 280
     for name in ("logprobs", "entropy", "gap", "offered", "processed"):

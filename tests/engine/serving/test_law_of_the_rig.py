@@ -15,7 +15,7 @@ import torch
 
 from engine.decoding.loop import decode
 from engine.decoding.plan import Drafter, Features
-from engine.models.sampling import processed
+from engine.models.sampling import processed_logprobs
 from engine.models.target import TorchTarget
 from engine.records import Integers, Lattice, PromptRequest, Request, Sampling
 from engine.trace import committed_ids
@@ -39,7 +39,7 @@ def exact_law(request: Request, target: TorchTarget) -> dict[Text, float]:
         longer: dict[Text, float] = {}
         for text, chance in open_texts.items():
             logits = target.model(input_ids=torch.tensor([[*request.prompt_ids, *text]])).logits[0, -1:].float()
-            law = processed(logits, request.sampling)[0].exp()
+            law = processed_logprobs(logits, request.sampling)[0].exp()
             for token in law.nonzero()[:, 0].tolist():
                 where = ended if token in request.stop_ids else longer
                 key = text if token in request.stop_ids else (*text, token)
