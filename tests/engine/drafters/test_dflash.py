@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from engine.drafters.abilities import ReadText
-from engine.drafters.dflash.positions import proposals
 from tests.engine.drafters.dflash_reference import plain_speeds, reference
 from tests.engine.small import MASK_ID, small_drafter, small_target
 
@@ -36,19 +34,6 @@ def test_the_drafter_equals_the_reference_whatever_the_cache_saw_before(
     found = torch.empty_like(wanted)
     found.scatter_(1, torch.from_numpy(lattice.tokens[:, 0]).long(), torch.from_numpy(lattice.logprobs[:, 0]))
     torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize(("window", "causal"), LAYERS)
-def test_the_anchors_of_a_text_propose_what_the_drafter_does(window: int, causal: bool | None) -> None:
-    drafter = small_drafter(small_target(), window=window, causal=causal)
-    torch.manual_seed(6)
-    text = ReadText(np.arange(3, 17, dtype=np.int32), torch.randn(14, drafter.model.fc.in_features), 5)
-    for anchor, found in zip(text.anchors.tolist(), proposals(drafter, text, 9), strict=True):
-        drafter.begin(20)
-        drafter.observe(text.token_ids[:anchor], text.features[:anchor])
-        wanted = drafter.draft(int(text.token_ids[anchor]), 9)
-        np.testing.assert_allclose(found.logprobs, wanted.logprobs, atol=1e-5)
-        np.testing.assert_array_equal(found.tokens, wanted.tokens)
 
 
 def test_the_lattice_is_normalised_before_the_cut_and_sorted() -> None:
