@@ -48,11 +48,11 @@ class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not rea
         values[:, :, self.length:end] = value_states
         return keys[:, :, :end].to(key_states.dtype), values[:, :, :end].to(value_states.dtype)
 
-    def kv_slots(self, rows: int, whole: int = 1) -> Tensor:
+    def kv_slots(self, rows: int, multiple: int = 1) -> Tensor:
         """A view of all committed slots and of ``rows`` slots after them, to write into: (layers, 2, kv heads, length +
         rows, head size). Where the capacity allows it, spare slots at the end make their number a multiple of
-        ``whole``."""
-        return self.slots[:, :, 0, :, :-(-(self.length + rows) // whole) * whole]
+        ``multiple``."""
+        return self.slots[:, :, 0, :, :-(-(self.length + rows) // multiple) * multiple]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Committed slots."""

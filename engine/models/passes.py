@@ -22,7 +22,7 @@ from engine.models.packed_linear import PackedHead
 
 KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})  # pre-norm, rotary, gated SiLU, nothing else
 # A tree's pass reads a multiple of so many slots: fused attention on a CPU compiles a kernel for each new number.
-WHOLE = 32
+SLOT_MULTIPLE = 32
 STEADY_ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # whose angles do not depend on the text's length
 
 
@@ -142,7 +142,7 @@ class FusedPass(nn.Module):
 
     def _seen_by(self, part: PassPart) -> tuple[Sequence[Tensor], Tensor | None, int]:
         """Each layer's slots for a part's rows, their mask, and how many spare slots lie at the end."""
-        slots = part.cache.kv_slots(len(part.tokens), 1 if part.seen is None else WHOLE)
+        slots = part.cache.kv_slots(len(part.tokens), 1 if part.seen is None else SLOT_MULTIPLE)
         spare = slots.shape[3] - part.end
         mask = None if part.seen is None else additive(part.seen, part.cache.length, slots, self.groups, spare)
         return slots.unbind(), mask, spare
