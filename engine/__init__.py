@@ -20,5 +20,6 @@ if TYPE_CHECKING:
 def open_rig(name: str, dtype: str = "auto", capture: bool = False) -> Rig:
     """The rig of that name (``engine/requests/rig_names.py``), ready to answer; RigError says what is missing or does
     not fit. What is not on this machine is downloaded."""
-    from engine.serving.rigs import Opening, load_rig  # noqa: PLC0415  # torch is loaded with the first rig, not before
+    from engine.checkpoints.memory import Opening  # noqa: PLC0415  # torch is loaded with the first rig, not before
+    from engine.serving.rigs import load_rig  # noqa: PLC0415
     return load_rig(name, dtype, opening=Opening(capture=capture))
