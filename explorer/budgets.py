@@ -16,7 +16,7 @@ from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import FIXED
 from engine.decoding.methods import METHODS, share_named
 from engine.errors import RequestError
-from engine.lab.replay import Grower, KnownText, agreed, replay
+from engine.lab.whatif import Grower, KnownText, Point, Replay
 from engine.records import WAIT, Acceptance, DraftTree, Floats, Integers, Lattice, Round, Verification
 from engine.requests.limits import MOST_NODES, whole
 from engine.trace import Entry, Trace, committed_ids
@@ -61,13 +61,14 @@ class Redrafting:
         growers = {(name, row.build): Grower(known, [(drafts.get(place) or [NOTHING] * len(names))[drafter]
                                                      for place in range(len(text))], row.build, BUDGETS[-1])
                    for drafter, name in enumerate(names)}
-        self._replay = replay(header.request.method, header.request.split, growers, known, names)
+        self._replay = Replay(
+            Point(header.request.method, header.request.split, tuple(names)), known, growers)
 
     def tree(self, number: int, budget: int) -> tuple[DraftTree, Integers]:
         """A round's tree at that budget, and the nodes that would have been kept, root first."""
         place = self.places[number]
         tree = self._replay.tree(place, budget)
-        return tree, agreed(self._replay.known, place, tree)
+        return tree, self._replay.known.agreed(place, tree)
 
     def whole(self, number: int) -> bool:
         """Whether it is known what the round would have kept: it drafted, and the text goes on for as long."""

@@ -6,20 +6,25 @@ from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from statistics import fmean
 
-from engine.lab.machines import FLOOR, LOOP, PUBLISHED_DEVICE, PUBLISHED_MODEL, caution, machine_curve
-from engine.lab.parting import (
+from engine.lab.comparison import (
     RULE,
     SAME,
+    SETTLING_TURNS,
     SO_FAR,
+    SpeedRatio,
     Text,
     TextComparison,
+    TurnPair,
     compared,
     how_often,
+    moments,
     rounding_nats,
+    speed_ratio,
     text_of,
+    turn_pairs,
 )
+from engine.lab.machines import FLOOR, LOOP, PUBLISHED_DEVICE, PUBLISHED_MODEL, caution, machine_curve
 from engine.lab.report import division, rates, ratio_text
-from engine.lab.turns import SETTLING_TURNS, SpeedRatio, TurnPair, moments, speed_ratio, turn_pairs
 from engine.records import Precision, Round
 from engine.trace import Header, Piece, Trace, as_bytes, joined, pieces_of, tau
 from explorer.view import View

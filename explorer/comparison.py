@@ -9,9 +9,9 @@ from typing import Any
 
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.errors import RequestError
+from engine.lab.comparison import LEAST_TURNS, SETTLING_TURNS, TurnTaking, speed_ratio, turn_pairs
 from engine.lab.report import ratio_text
 from engine.lab.settings import BASELINE
-from engine.lab.turns import LEAST_TURNS, SETTLING_TURNS, TurnTaking, speed_ratio, turn_pairs
 from engine.machine.threads import CROWDED
 from engine.records import PromptRequest
 from engine.trace import Trace, committed_ids, shared_rounds

@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError, RigError, TraceError
-from engine.lab.settings import Conditions, Laboratory
+from engine.lab.settings import Conditions
+from engine.lab.sweeping import Laboratory
 from engine.machine.files import name_in_utf8
 from engine.records import Precision, PromptRequest
 from engine.trace import Header, Line, Piece, Trace, known_tau, load
@@ -188,6 +189,12 @@ class _ClosedLaboratory:
         self._reason = reason
 
     def measure(self, ask: PromptRequest) -> NoReturn:
+        raise RigError(self._reason)
+
+    def measure_concurrent(self, ask: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> NoReturn:
+        raise RigError(self._reason)
+
+    def concurrent_cost(self, ask: PromptRequest, requests: int) -> NoReturn:
         raise RigError(self._reason)
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:

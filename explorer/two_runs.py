@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.decoding.tree import depths
 from engine.errors import RequestError
-from engine.lab.parting import RULE, gap_before, how_often, rounding_nats, text_of, verdict, verdict_words
+from engine.lab.comparison import RULE, gap_before, how_often, rounding_nats, text_of, verdict, verdict_words
 from engine.records import Round
 from engine.requests.limits import whole
 from engine.trace import Trace, as_bytes, committed_ids, pieces_of, tau

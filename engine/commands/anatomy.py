@@ -9,8 +9,7 @@ import argparse
 from dataclasses import asdict
 
 from engine.commands import Outcome, flags
-from engine.lab.anatomy import anatomy
-from engine.lab.anatomy_words import sentences
+from engine.lab.anatomy import anatomy, sentences
 from engine.trace import load
 
 

@@ -27,8 +27,7 @@ from engine.commands.flags import add_flags
 from engine.decoding.budget_policy import AUTO, MOST_AUTO
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
-from engine.lab.planning import prompt_set
-from engine.lab.settings import BASELINE
+from engine.lab.settings import BASELINE, prompt_set
 from engine.measure.bench import (
     MOST_BUSY,
     OFF,

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from engine.commands import Outcome
 from engine.commands.flags import add_flags
 from engine.lab.findings import worst_first
-from engine.lab.planning import prompt_set
+from engine.lab.settings import prompt_set
 from engine.measure.doctor import diagnose
 from engine.serving.precision import DTYPES
 from engine.serving.rigs import load_rig

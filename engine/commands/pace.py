@@ -17,8 +17,7 @@ from typing import Any
 from engine.commands import Outcome, aligned
 from engine.commands.flags import add_flags
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
-from engine.lab.planning import prompt_set
-from engine.lab.settings import Cell
+from engine.lab.settings import Cell, prompt_set
 from engine.measure.bench import BenchPlan, BenchPoint, measure_cells
 from engine.measure.whatif import text_of_run, what_if
 from engine.requests.limits import TRIED_BUDGETS

@@ -25,11 +25,11 @@ from engine.lab.machines import (
     against_table,
     caution,
     devices,
+    flags_of_run,
     machine_curve,
     misfit,
     models,
 )
-from engine.lab.paste import flags_of_run
 from engine.measure.processor import measure_processor, shape_of
 from engine.requests.limits import MOST_TOKENS
 from engine.serving.rigs import load_rig

@@ -22,14 +22,22 @@ from tqdm import tqdm
 from engine.commands import Outcome, aligned, flags
 from engine.commands.flags import SAMPLING, add_flags
 from engine.errors import FileError, RequestError
-from engine.lab.background import ConcurrentLaboratory
 from engine.lab.concurrency import predict, predicted_records, prediction_error, texts_measured
-from engine.lab.planning import Choice, check, choose_budgets, file_of, prompt_set, settings
 from engine.lab.report import Record, report, runs_csv, table_csv
-from engine.lab.settings import Cell, CellResult, Laboratory, SweepPlan
+from engine.lab.settings import (
+    Cell,
+    CellResult,
+    Choice,
+    SweepPlan,
+    check,
+    choose_budgets,
+    file_of,
+    prompt_set,
+    settings,
+)
 from engine.lab.store import Results, Store, files_of
 from engine.lab.summary import summarise
-from engine.lab.sweeping import Crew, LocalCrew, SweepProgress, run_sweep
+from engine.lab.sweeping import Crew, Laboratory, LocalCrew, SweepProgress, run_sweep
 from engine.machine.files import replace_file
 from engine.measure.instruments import laboratory
 from engine.measure.ray_workers import ray_crew
@@ -136,22 +144,20 @@ def must_differ(choice: argparse.Namespace) -> None:
 
 def prediction(plan: SweepPlan, measured: Sequence[CellResult], rig: Laboratory) -> Record:
     """Every setting's speed predicted from the measured trees and the cost of passes, with the errors of that."""
-    if not isinstance(rig, ConcurrentLaboratory):
-        raise RequestError("This rig cannot measure what rounds of several requests cost; leave --predict out.")
     ask = plan.ask(Cell(0, plan.settings[-1]))
     counts = sorted({setting.concurrency for setting in plan.settings})
     costs = {count: rig.concurrent_cost(ask, count) for count in counts}
     summary = summarise(plan.settings, measured)
     predicted = predict(texts_measured(measured), counts, costs.__getitem__)
-    error = prediction_error(predicted, summary)
-    return {"predicted": predicted_records(predicted, summary), "prediction_error": error.sentence if error else None}
+    return {"predicted": predicted_records(predicted, summary),
+            "prediction_error": prediction_error(predicted, summary) or None}
 
 
 def show(steps: Iterable[SweepProgress], done: int, total: int) -> None:
     """Show a progress bar of the cells that are done."""
     with tqdm(total=total, initial=done, unit="run") as bar:
         for step in steps:
-            bar.set_postfix_str("" if step.seconds_left is None else f"{step.seconds_left:.0f} s left")
+            bar.set_postfix_str(f"{step.seconds_left:.0f} s left")
             bar.update(step.done - bar.n)
 
 

@@ -1,5 +1,6 @@
 """Where a tree pays: from the rounds of recorded runs, which proposal the target took, where, and what each verified
-row earned. It needs a trace and nothing else; what a trace lacks is left out, and said.
+row earned; and the sentences that these figures support. It needs a trace and nothing else; what a trace lacks is left
+out, and said.
 
 A drafter's *row* is what it proposes at one place of the path that the target took, best first. The *spine* is the path
 of first proposals. Ranks count from 0 here and from 1 in sentences: "the second proposal" has rank 1.
@@ -9,17 +10,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, takewhile
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.budget.auto import best_order
 from engine.decoding.tree import depths
-from engine.lab.redraft import RedraftedLength, redrafted
-from engine.lab.statistics import Measured, ended_by_text, mean_of, place, share_of, step
+from engine.lab.reading import ended_by_text, next_row, rank_of
+from engine.lab.redraft import CHAIN, RedraftedLength, redrafted
+from engine.lab.statistics import Measured, mean_of, share_of
 from engine.records import Round
 from engine.trace import Trace, as_bytes, committed_ids, pieces_of
 
@@ -32,6 +34,9 @@ CODE_LINE = re.compile(
     rb".*[:;(){}=]|[;{}]\s*$|^(    |\t)\s*\S|\w\([^ ].*\)\s*$|\w\(\)")
 FENCE = b"```"
 MANY_DIGITS = 0.2  # of a line's characters but spaces
+FEW = 20  # places; a share over fewer is said with a caution
+ORDINALS = ("first", "second", "third", "fourth")
+Key = TypeVar("Key", int, str)
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,9 @@ class Anatomy:
         return self.first_nodes[max(self.first_nodes)] if self.first_nodes else None
 
 
+Counted = Sequence[tuple[Trace, Sequence[Round]]]  # runs with their rounds that count
+
+
 def anatomy(traces: Sequence[Trace]) -> Anatomy:
     """The anatomy of these runs together; drafters of the same name are one."""
     counted = [(trace, counted_rounds(trace)) for trace in traces]
@@ -115,10 +123,12 @@ def counted_rounds(trace: Trace) -> list[Round]:
     return [round_ for round_ in whole if len(round_.tree) > 1]
 
 
-def undrafted_at_the_end(trace: Trace) -> int:
-    """How many rounds in a row drafted nothing at the end of a run."""
-    drafted = [place for place, entry in enumerate(trace.entries, 1) if len(entry.round.tree) > 1]
-    return len(trace.entries) - max(drafted, default=0)
+def _shares(taken: Mapping[Key, Sequence[bool]]) -> dict[Key, Measured]:
+    return {key: share_of(sum(taken[key]), len(taken[key])) for key in sorted(taken)}
+
+
+def _means(values: Mapping[Key, Sequence[float]]) -> dict[Key, Measured]:
+    return {key: mean_of(values[key]) for key in sorted(values)}
 
 
 def target_choices(round_: Round, drafter: int) -> Iterator[TargetChoice]:
@@ -127,9 +137,9 @@ def target_choices(round_: Round, drafter: int) -> Iterator[TargetChoice]:
     draft, row, spine = round_.drafts[drafter], 0, True
     above: int | None = 0
     for depth, token in enumerate(path[:draft.depth]):
-        rank = place(draft, row, depth, token)
+        rank = rank_of(draft, row, depth, token)
         yield TargetChoice(depth + 1, rank, above, spine, depth + 1 < len(path))
-        following = step(draft, row, depth, token)
+        following = next_row(draft, row, depth, token)
         if following is None:
             return
         row, above, spine = following, rank, spine and rank == 0
@@ -147,9 +157,6 @@ def choices_in_tree(round_: Round) -> Iterator[TargetChoice]:
         rank = children.index(following) if following is not None else None
         yield TargetChoice(depth + 1, rank, above, spine, rank is not None)
         above, spine = rank or 0, spine and rank == 0
-
-
-Counted = Sequence[tuple[Trace, Sequence[Round]]]
 
 
 def _drafters(counted: Counted) -> tuple[DrafterAnatomy, ...]:
@@ -180,52 +187,44 @@ def _miss(walk: Sequence[TargetChoice], deepest: int, width: int) -> str:
 
 
 def _drafter(name: str, walks: Sequence[Sequence[TargetChoice]], misses: Counter[str]) -> DrafterAnatomy:
-    steps = [choice for walk in walks for choice in walk]
-    spine = [[choice.rank == 0 for choice in steps if choice.spine and choice.depth == depth]
-             for depth in range(1, 1 + max((choice.depth for choice in steps if choice.spine), default=0))]
+    choices = [choice for walk in walks for choice in walk]
+    spine: dict[int, list[bool]] = defaultdict(list)
+    for choice in choices:
+        if choice.spine:
+            spine[choice.depth].append(choice.rank == 0)
     after: dict[int, list[bool]] = defaultdict(list)
     like = []
-    for choice in steps:
+    for choice in choices:
         if choice.above:
             after[min(choice.above, 3)].append(choice.rank == 0)
-            if choice.depth <= len(spine):
-                like.append(np.mean(spine[choice.depth - 1]))
+            if choice.depth in spine:
+                like.append(np.mean(spine[choice.depth]))
     total = misses.total()
     return DrafterAnatomy(
         name, {where: share_of(count, total) for where, count in sorted(misses.items())},
-        tuple(share_of(sum(right), len(right)) for right in spine),
-        {rank: share_of(sum(right), len(right)) for rank, right in sorted(after.items())},
-        float(np.mean(like)) if like else None)
+        tuple(_shares(spine).values()), _shares(after), float(np.mean(like)) if like else None)
 
 
 def _earned(counted: Counted) -> tuple[dict[int, Measured], dict[int, Measured], dict[str, Measured]]:
     """Kept over verified rows, by rank among siblings, by depth, and by the drafters that proposed the row."""
-    tables: tuple[Counter[tuple[object, bool]], ...] = (Counter(), Counter(), Counter())
+    by_rank: dict[int, list[bool]] = defaultdict(list)
+    by_depth: dict[int, list[bool]] = defaultdict(list)
+    by_drafter: dict[str, list[bool]] = defaultdict(list)
     for trace, rounds in counted:
         for round_ in rounds:
-            kept = np.isin(np.arange(len(round_.tree)), round_.acceptance.keep)[1:].tolist()
-            names = [_names(trace.header.drafters, mask) for mask in round_.tree.drafters[1:].tolist()]
-            keys = (sibling_ranks(round_.tree.parents).tolist(), depths(round_.tree.parents)[1:].tolist(), names)
-            for table, values in zip(tables, keys, strict=True):
-                table.update(zip(values, kept, strict=True))
-    ranks, below, names_ = ({key: share_of(table[key, True], table[key, True] + table[key, False])
-                             for key in dict.fromkeys(sorted(key for key, _ in table))}  # type: ignore[type-var]
-                            for table in tables)
-    return ranks, below, names_ if len(names_) > 1 else {}  # type: ignore[return-value]
+            tree, below = round_.tree, depths(round_.tree.parents).tolist()
+            kept, siblings = set(round_.acceptance.keep.tolist()), Counter[int]()
+            for node, (parent, mask) in enumerate(zip(tree.parents.tolist(), tree.drafters.tolist(), strict=True)):
+                if node:
+                    by_rank[siblings[parent]].append(node in kept)
+                    by_depth[below[node]].append(node in kept)
+                    by_drafter[_names(trace.header.drafters, mask)].append(node in kept)
+                    siblings[parent] += 1
+    return _shares(by_rank), _shares(by_depth), _shares(by_drafter) if len(by_drafter) > 1 else {}
 
 
 def _names(drafters: Sequence[str], mask: int) -> str:
     return " and ".join(name for bit, name in enumerate(drafters) if mask >> bit & 1) or "its drafter"
-
-
-def sibling_ranks(parents: NDArray[np.int32]) -> NDArray[np.int64]:
-    """The place of each drafted node among the children of its parent, in the tree's order: (n − 1,), from 0."""
-    born: Counter[int] = Counter()
-    ranks = []
-    for parent in parents[1:].tolist():
-        ranks.append(born[parent])
-        born[parent] += 1
-    return np.asarray(ranks, np.int64)
 
 
 def _first_nodes(rounds: Sequence[Round]) -> dict[int, Measured]:
@@ -247,24 +246,18 @@ def kept_of_first(round_: Round, nodes: int) -> int:
 
 
 def _by_text(counted: Counted) -> tuple[dict[int, Measured], dict[str, Measured]]:
-    places: dict[int, list[int]] = defaultdict(list)
-    kinds: dict[str, list[int]] = defaultdict(list)
+    places: dict[int, list[float]] = defaultdict(list)
+    kinds: dict[str, list[float]] = defaultdict(list)
     for trace, rounds in counted:
-        at = start_places(trace)
+        lengths = [len(entry.round.acceptance.keep) for entry in trace.entries]
+        begins = dict(zip((entry.round.index for entry in trace.entries), accumulate([0, *lengths]), strict=False))
         kind = kinds_of(trace)
         for round_ in rounds:
-            accepted, token = len(round_.acceptance.keep) - 1, at[round_.index]
+            accepted, token = len(round_.acceptance.keep) - 1, begins[round_.index]
             places[max(begin for begin in PLACES if begin <= token)].append(accepted)
             if token < len(kind):
                 kinds[kind[token]].append(accepted)
-    return ({begin: mean_of(values) for begin, values in sorted(places.items())},
-            {name: mean_of(values) for name, values in sorted(kinds.items())})
-
-
-def start_places(trace: Trace) -> dict[int, int]:
-    """The token of the text, from 0, at which each round begins, by the round's index."""
-    lengths = [len(entry.round.acceptance.keep) for entry in trace.entries]
-    return {entry.round.index: begin for entry, begin in zip(trace.entries, accumulate([0, *lengths]), strict=False)}
+    return _means(places), _means(kinds)
 
 
 def kinds_of(trace: Trace) -> list[str]:
@@ -293,14 +286,15 @@ def line_kind(line: bytes) -> str:
     return DIGITS if digits >= MANY_DIGITS * max(1, len(signs)) else PROSE
 
 
-def _lacking(counted: Counted) -> Iterable[str]:
+def _lacking(counted: Counted) -> Iterator[str]:
     """What these traces do not hold."""
     if not any(rounds for _, rounds in counted):
         yield "No round drafted anything, so there is nothing to take apart."
         return
-    silent = [count for trace, _ in counted if (count := undrafted_at_the_end(trace)) >= SILENT_ROUNDS]
-    if silent:
-        yield (f"The last {max(silent)} rounds of a run drafted nothing: speculation was switched off there, or fell "
+    silent = max(sum(1 for _ in takewhile(lambda entry: len(entry.round.tree) == 1, reversed(trace.entries)))
+                 for trace, _ in counted)
+    if silent >= SILENT_ROUNDS:
+        yield (f"The last {silent} rounds of a run drafted nothing: speculation was switched off there, or fell "
                "back to plain decoding.")
     chunked = sum(trace.header.chunked for trace, _ in counted)
     if chunked:
@@ -311,3 +305,91 @@ def _lacking(counted: Counted) -> Iterable[str]:
                "there, no other tree is tried, and a rank is the place among siblings of the tree.")
     if any(rounds and not kinds_of(trace) for trace, rounds in counted):
         yield "Where tokens have no text, acceptance by kind of text is left out."
+
+
+def sentences(anatomy: Anatomy) -> dict[str, list[str]]:
+    """By the name of the figure: misses, siblings, rows, nodes, trees, text; and what is lacking."""
+    words = {"misses": [line for drafter in anatomy.drafters for line in _misses(drafter)],
+             "siblings": [line for drafter in anatomy.drafters for line in _siblings(drafter)],
+             "rows": list(_rows(anatomy)), "nodes": list(_nodes(anatomy)), "trees": list(_trees(anatomy.redrafts)),
+             "text": list(_text(anatomy)), "lacking": list(anatomy.lacking)}
+    return {name: lines for name, lines in words.items() if lines}
+
+
+def percent(share: Measured) -> str:
+    """A share as it is printed, with its interval and what it counts."""
+    few = ", few" if share.count < FEW else ""
+    return f"{share.value:.0%} ({share.low:.0%} to {share.high:.0%} of {share.count}{few})"
+
+
+def _misses(drafter: DrafterAnatomy) -> Iterator[str]:
+    if not drafter.misses:
+        return
+    parts = [f"{where} in {percent(share)}" for where, share in
+             sorted(drafter.misses.items(), key=lambda pair: -pair[1].value)]
+    yield f"Where the walk of a round ended, the target's token was in {drafter.name}'s row: {'; '.join(parts)}."
+
+
+def _siblings(drafter: DrafterAnatomy) -> Iterator[str]:
+    if drafter.spine:
+        yield (f"On its spine {drafter.name}'s first proposal was right " + ", ".join(
+            f"at depth {depth} in {percent(share)}" for depth, share in enumerate(drafter.spine[:3], 1)) + ".")
+    beside = f"; at those depths of the spine it is right in {drafter.like:.0%}" if drafter.like is not None else ""
+    for rank, share in drafter.after.items():
+        more = " or worse" if rank == 3 else ""
+        yield (f"After an accepted {ORDINALS[rank]}{more} proposal {drafter.name}'s next one was right in "
+               f"{percent(share)}{beside}.")
+
+
+def _rows(anatomy: Anatomy) -> Iterator[str]:
+    def earned(name: str, share: Measured) -> str:
+        return f"{name} {share.value:.2f} ({share.low:.2f} to {share.high:.2f}, {share.count} rows)"
+
+    if len(anatomy.by_rank) > 1:
+        yield "Tokens earned by a verified row: " + ", ".join(
+            earned(f"{ORDINALS[rank]} siblings", anatomy.by_rank[rank]) for rank in list(anatomy.by_rank)[:4]
+            if rank < len(ORDINALS)) + "."
+    if anatomy.by_drafter:
+        yield "By who proposed the row: " + ", ".join(
+            earned(name, share) for name, share in anatomy.by_drafter.items()) + "."
+
+
+def _nodes(anatomy: Anatomy) -> Iterator[str]:
+    sizes = list(anatomy.first_nodes)
+    if len(sizes) < 2:
+        return
+    last, before = sizes[-1], sizes[-2]
+    whole, less = anatomy.first_nodes[last], anatomy.first_nodes[before]
+    enough = next(size for size in sizes if anatomy.first_nodes[size].value >= ENOUGH * whole.value)
+    yield (f"Whole trees of up to {last} nodes kept {whole} drafted tokens a round; the nodes after the {before}th "
+           f"earned {(whole.value - less.value) / (last - before):.3f} each, the first one "
+           f"{anatomy.first_nodes[sizes[0]].value:.2f}.")
+    if enough < last:
+        yield f"Here {enough} nodes do what {last} do: they keep {anatomy.first_nodes[enough].value:.2f}."
+
+
+def _trees(redrafts: tuple[RedraftedLength, ...]) -> Iterator[str]:
+    for drafter in dict.fromkeys(row.drafter for row in redrafts):
+        rows = [row for row in redrafts if row.drafter == drafter]
+        most = max(row.budget for row in rows if row.accepted.count == max(other.accepted.count for other in rows))
+        widest = {row.kind: row for row in rows if row.budget == most}
+        yield (f"With {most} nodes of {drafter} at the same {widest[CHAIN].accepted.count} places: "
+               + ", ".join(f"{kind} {row.accepted}" for kind, row in widest.items()) + " drafted tokens a round.")
+        yield from (_branching(row, widest) for kind, row in widest.items() if kind.startswith("tree"))
+
+
+def _branching(row: RedraftedLength, widest: Mapping[str, RedraftedLength]) -> str:
+    chain, gain = 1 + widest[CHAIN].accepted.value, row.over_chain
+    sure = "" if gain.low > 0 or gain.high < 0 else ", which may be none"
+    return (f"Branching was worth {gain} tokens a round to the {row.kind}{sure}: {gain.value / chain:+.0%} of the "
+            f"chain's τ of {chain:.2f}.")
+
+
+def _text(anatomy: Anatomy) -> Iterator[str]:
+    def several(what: str, parts: Mapping[str, Measured]) -> Iterator[str]:
+        if len(parts) > 1:
+            yield f"Drafted tokens kept by a round, {what}: " + ", ".join(
+                f"{name} {mean} in {mean.count} rounds" for name, mean in parts.items()) + "."
+
+    yield from several("by where it begins", {f"from token {begin}": mean for begin, mean in anatomy.by_place.items()})
+    yield from several("by kind of text", anatomy.by_kind)

@@ -16,14 +16,9 @@ from typing import Any
 from engine.budget.cost import CostByConcurrency
 from engine.decoding.budget_policy import FIXED
 from engine.decoding.methods import METHODS
-from engine.lab.settings import CellResult, Reading, Setting
+from engine.lab.settings import CellResult, Setting
 from engine.lab.summary import Row, Summary
 from engine.lab.whatif import Forecast
-
-
-def of_several(summary: Summary) -> bool:
-    """Whether anything was measured with several requests at once."""
-    return any(row.setting.concurrency > 1 for row in summary.rows)
 
 
 def curves(summary: Summary) -> tuple[Setting, ...]:
@@ -31,31 +26,24 @@ def curves(summary: Summary) -> tuple[Setting, ...]:
     return tuple(dict.fromkeys(row.setting.curve for row in summary.rows if METHODS[row.setting.method].drafter_count))
 
 
-def of_curve(summary: Summary, curve: Setting) -> tuple[Row, ...]:
-    """The rows of one curve."""
-    return tuple(row for row in summary.rows if row.setting.curve == curve)
-
-
-def ridge(rows: Sequence[Row]) -> dict[int, Row]:
+def ridge(rows: Iterable[Row]) -> dict[int, Row]:
     """For each number of requests at once, ascending, the row with the largest median total tokens/s."""
-    def count(row: Row) -> int:
-        return row.setting.concurrency
-    return {concurrency: max(members, key=lambda row: (row.total.median, -row.setting.budget))
-            for concurrency, members in groupby(sorted(rows, key=count), key=count)}
+    best: dict[int, Row] = {}
+    for row in sorted(rows, key=lambda row: (row.setting.concurrency, -row.total.median, row.setting.budget)):
+        best.setdefault(row.setting.concurrency, row)
+    return best
 
 
 def concurrency_words(summary: Summary, curve: Setting) -> list[str]:
     """Sentences about a curve, by its medians: the ridge, and where plain decoding is faster."""
-    rows = of_curve(summary, curve)
+    rows = [row for row in summary.rows if row.setting.curve == curve]
     measured = {row.setting.concurrency for row in rows}
-    plain = [row for row in of_curve(summary, curve.baseline) if row.setting.concurrency in measured]
-    sentences = [f"{_named(row)} for {concurrency}" for concurrency, row in ridge([*plain, *rows]).items()]
-    best = f"The best budget of {curve.label}, by requests at once: {', '.join(sentences)}." if sentences else ""
-    return [sentence for sentence in (best, *plain_words(rows)) if sentence]
-
-
-def _named(row: Row) -> str:
-    return row.setting.nodes if METHODS[row.setting.method].drafter_count else "none (plain decoding)"
+    plain = [row for row in summary.rows
+             if row.setting.curve == curve.baseline and row.setting.concurrency in measured]
+    budgets = [f"{row.setting.nodes if METHODS[row.setting.method].drafter_count else 'none (plain decoding)'} for "
+               f"{concurrency}" for concurrency, row in ridge([*plain, *rows]).items()]
+    best = [f"The best budget of {curve.label}, by requests at once: {', '.join(budgets)}."] if budgets else []
+    return [*best, *plain_words(rows)]
 
 
 def plain_words(rows: Sequence[Row]) -> list[str]:
@@ -75,17 +63,16 @@ def plain_words(rows: Sequence[Row]) -> list[str]:
 
 def _where(budgets: Sequence[int], losing: Sequence[int]) -> str:
     """At which of the ascending budgets plain decoding is faster."""
+    winning = [budget for budget in budgets if budget not in losing]
     if not losing:
         return "drafting pays at every budget measured"
-    if len(losing) == len(budgets):
+    if not winning:
         return "plain decoding is faster at every budget measured"
-    winning = [budget for budget in budgets if budget not in losing]
     if winning[-1] < losing[0]:
         return f"plain decoding is faster at budgets above {winning[-1]}"
     if losing[-1] < winning[0]:
         return f"plain decoding is faster at budgets below {winning[0]}"
-    named = "budgets" if len(losing) > 1 else "budget"
-    return f"plain decoding is faster at the {named} {', '.join(map(str, losing))}"
+    return f"plain decoding is faster at the budget{'s' if len(losing) > 1 else ''} {', '.join(map(str, losing))}"
 
 
 def _span(counts: Sequence[int], last: bool) -> str:
@@ -121,18 +108,14 @@ Texts = Mapping[Setting, Sequence[KnownRounds]]  # of settings with one request 
 
 def texts_measured(measured: Iterable[CellResult]) -> Texts:
     """The rounds of every measured setting, one text per prompt, from its runs with the fewest requests at once."""
-    by_setting: dict[Setting, dict[int, dict[int, KnownRounds]]] = defaultdict(lambda: defaultdict(dict))
-    for result in measured:
-        setting = result.cell.setting
-        if result.reading and result.reading.lengths and setting.pace == FIXED:
-            by_setting[setting.alone][result.cell.prompt].setdefault(
-                setting.concurrency, _rounds(result.reading, setting.concurrency))
-    return {setting: [rounds[min(rounds)] for rounds in prompts.values()] for setting, prompts in by_setting.items()}
-
-
-def _rounds(reading: Reading, concurrency: int) -> KnownRounds:
-    build_ms = 1e3 * reading.stage_seconds.get("build", 0.0) / reading.rounds / concurrency
-    return KnownRounds(reading.lengths, reading.rows, build_ms)
+    by_setting: dict[Setting, dict[int, KnownRounds]] = defaultdict(dict)
+    for result in sorted(measured, key=lambda result: result.cell.setting.concurrency):
+        setting, reading = result.cell.setting, result.reading
+        if reading and reading.lengths and setting.pace == FIXED:
+            build_ms = 1e3 * reading.stage_seconds.get("build", 0.0) / reading.rounds / setting.concurrency
+            by_setting[setting.alone].setdefault(
+                result.cell.prompt, KnownRounds(reading.lengths, reading.rows, build_ms))
+    return {setting: list(rounds.values()) for setting, rounds in by_setting.items()}
 
 
 def texts_forecast(forecasts: Iterable[Forecast]) -> Texts:
@@ -158,28 +141,12 @@ def predicted_records(predicted: Mapping[Setting, float], summary: Summary) -> l
              "total_tokens_per_second": known.get(setting)} for setting, total in predicted.items()]
 
 
-@dataclass(frozen=True)
-class PredictionError:
-    """The relative errors of predictions against measurements, over ``cells``; ``worst`` is the setting of the
-    largest."""
-
-    median: float
-    largest: float
-    worst: Setting
-    cells: int
-
-    @property
-    def sentence(self) -> str:
-        """The errors in words."""
-        return (f"Against {self.cells} measured cells the prediction is off by {self.median:.0%} in the median and by "
-                f"{self.largest:.0%} at most ({self.worst.label}).")
-
-
-def prediction_error(predicted: Mapping[Setting, float], summary: Summary) -> PredictionError | None:
-    """The errors of predictions; None where no predicted setting was measured."""
+def prediction_error(predicted: Mapping[Setting, float], summary: Summary) -> str:
+    """How far predictions are from measurements, in a sentence; empty where no predicted setting was measured."""
     errors = {row.setting: abs(predicted[row.setting] / row.total.median - 1)
               for row in summary.rows if row.setting in predicted}
     if not errors:
-        return None
+        return ""
     worst = max(errors, key=lambda setting: errors[setting])
-    return PredictionError(median(errors.values()), errors[worst], worst, len(errors))
+    return (f"Against {len(errors)} measured cells the prediction is off by {median(errors.values()):.0%} in the "
+            f"median and by {errors[worst]:.0%} at most ({worst.label}).")

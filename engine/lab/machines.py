@@ -1,4 +1,5 @@
-"""What a pass would cost on another machine, from published figures alone, and how far that is from published results.
+"""What a pass would cost on another machine, from published figures alone, how far that is from published results, and
+flags to paste into engines: what would have been best on recorded drafts at a cost curve.
 
 Two lines. The *floor*: the bytes of weights and cache over the bandwidth, or the operations over the peak, whichever
 takes longer. The *published loop*: the same, or the host's work where that takes longer: so many milliseconds a layer
@@ -10,13 +11,15 @@ predicted, and never stand on one axis with measured ones.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import median
 from typing import Any
 
 from engine.budget.cost import CostCurve
+from engine.lab.anatomy import Anatomy
+from engine.lab.redraft import CHAIN, MARGINALS, TRANSITIONS, RedraftedLength
 from engine.requests.rig_names import RIGS_FOLDER
 
 FLOOR, LOOP = "floor", "published loop"
@@ -163,12 +166,6 @@ def models() -> dict[str, ModelShape]:
     return {name: ModelShape(**figures) for name, figures in published("machines")["models"].items()}
 
 
-def rounds_in_steps(layers: int, drafter_layers: int, other: float) -> float:
-    """What a round of the published loop costs in plain steps where the host decides: layers counted, and ``other``
-    layers' worth of its work a round."""
-    return (layers + drafter_layers + other) / layers
-
-
 @cache
 def other_layers(method: str) -> float:
     """How many layers' worth of host work a round has besides, by the median of Qwen3-4B's 20 pairs."""
@@ -219,16 +216,21 @@ class PublishedError:
     worst_at: str
 
 
+def table_errors(method: str, model: str) -> dict[str, float]:
+    """The relative errors of the published loop's line against Table 1's pairs: its τ over the predicted cost of a
+    round. The best node budgets are not published, so the share of a node counts as part of the fitted work."""
+    shape = models()[model]
+    cost = (shape.layers + shape.drafter_layers + other_layers(method)) / shape.layers  # of a round, in plain steps
+    return {f"{dataset}, T = {temperature:g}": abs(tau / cost / speedup - 1)
+            for dataset, temperature, tau, speedup in table_pairs(method, model)}
+
+
 def against_table() -> list[PublishedError]:
-    """The published loop's line against Table 1: its τ over the predicted cost of a round, by method and model. The
-    best node budgets are not published, so the share of a node counts as part of the fitted work."""
+    """The errors against Table 1 by method and model."""
     rows = []
     for method in (DDTREE, DFLASH):
         for model in published("ddtree")["table1"]:
-            shape = models()[model]
-            cost = rounds_in_steps(shape.layers, shape.drafter_layers, other_layers(method))
-            errors = {f"{dataset}, T = {temperature:g}": abs(tau / cost / speedup - 1)
-                      for dataset, temperature, tau, speedup in table_pairs(method, model)}
+            errors = table_errors(method, model)
             worst = max(errors, key=lambda name: errors[name])
             rows.append(PublishedError(
                 method, model, model == FITTED, len(errors), median(errors.values()), errors[worst], worst))
@@ -237,9 +239,8 @@ def against_table() -> list[PublishedError]:
 
 def unfitted_error(method: str) -> float:
     """The median relative error over the 40 pairs that were not fitted."""
-    return median(abs(tau / rounds_in_steps(shape.layers, shape.drafter_layers, other_layers(method)) / speedup - 1)
-                  for model, shape in models().items() if model in published("ddtree")["table1"] and model != FITTED
-                  for _, _, tau, speedup in table_pairs(method, model))
+    return median(error for model in published("ddtree")["table1"] if model != FITTED
+                  for error in table_errors(method, model).values())
 
 
 def against_budgets(line: str = LOOP) -> list[tuple[int, float, float]]:
@@ -257,3 +258,76 @@ def caution() -> str:
             f"DDTree paper by {unfitted_error(DDTREE):.1%} in the median of the 40 pairs that it was not fitted on "
             f"(chains: {unfitted_error(DFLASH):.1%}; the worst, {worst.worst_at}: {worst.worst:.0%}); the floor is "
             "what no engine can beat.")
+
+
+FEW_ROUNDS, FEW_DRAFTS = 30, 200  # below them, flags come with a caution
+LEAST_EARNED = 0.1  # tokens that a place of a server's draft has to earn, where its cost is not known
+LEAST_SIBLING = 0.02  # tokens that a row of siblings of a rank has to earn to count to a tree's width
+
+
+@dataclass(frozen=True)
+class Flags:
+    """What to paste: the ``engine``, its flags, and what is expected of them, a sentence."""
+
+    engine: str
+    flags: str
+    expected: str
+
+
+def flags_of_run(anatomy: Anatomy, cost: CostCurve) -> list[Flags]:
+    """The best chain's and the best tree's flags of the drafter that earned most at this cost; none without redrafts or
+    from a curve that no best may be read from."""
+    chains = [row for row in anatomy.redrafts if row.kind == CHAIN]
+    trees = [row for row in anatomy.redrafts if row.kind in (MARGINALS, TRANSITIONS)]
+    if not chains or not trees or cost.disorder:
+        return []
+    length, tree = (max(rows, key=lambda row: speed(row, cost)) for rows in (chains, trees))
+    chained, branched = expectation(length, cost), expectation(tree, cost)
+    loses = max(speed(length, cost), speed(tree, cost)) * cost.plain_ms <= 1
+    off = " Plain decoding is faster: leave speculation off." if loses else ""
+    width = sum(earned.value >= LEAST_SIBLING for earned in anatomy.by_rank.values())
+    return [*chain_flags(length.budget, chained + off),
+            Flags("SGLang, a tree", f"--speculative-eagle-topk {max(2, width)} --speculative-num-draft-tokens "
+                  f"{tree.budget + 1}", f"{branched} Only with an EAGLE drafter: its DFLASH drafts chains.{off}"),
+            Flags("Canopy", f"--method ddtree --budget {tree.budget}", branched + off)]
+
+
+def chain_flags(length: int, expected: str) -> list[Flags]:
+    """A draft length in the words of the engines that draft chains; SGLang counts the root, too."""
+    return [Flags("vLLM", f'--speculative-config \'{{"method": "dflash", "model": "DRAFTER", '
+                  f'"num_speculative_tokens": {length}}}\'', expected),
+            Flags("SGLang", f"--speculative-algorithm DFLASH --speculative-draft-model-path DRAFTER "
+                  f"--speculative-num-draft-tokens {length + 1}", expected),
+            Flags("llama.cpp", f"--spec-type draft-dflash --spec-draft-n-max {length}", expected)]
+
+
+def speed(row: RedraftedLength, cost: CostCurve) -> float:
+    """Tokens per millisecond of rounds with this tree."""
+    return (1 + row.accepted.value) / cost.round_ms(row.budget + 1, row.budget, 1)
+
+
+def expectation(row: RedraftedLength, cost: CostCurve) -> str:
+    """What these rounds show of a tree, and what the curve makes of it."""
+    tau = row.accepted
+    few = f" Only {tau.count} rounds: record more." if tau.count < FEW_ROUNDS else ""
+    return (f"τ {1 + tau.value:.2f} ({1 + tau.low:.2f} to {1 + tau.high:.2f}) with {row.budget} drafted as a "
+            f"{row.kind} of {row.drafter}, and predicted {speed(row, cost) * cost.plain_ms:.2f}× plain decoding by the "
+            f"cost on {cost.hardware}.{few}")
+
+
+def flags_of_server(accepted: Sequence[float], drafts: int) -> list[Flags]:
+    """From a server's counts: the share of its drafts whose token at each place, from 1, was accepted. That share is
+    what the place's row earned; nothing is known of places that were never drafted."""
+    if not accepted or drafts <= 0:
+        return []
+    length = max((place for place, share in enumerate(accepted, 1) if share >= LEAST_EARNED), default=0)
+    hazards = [1 - share / before if before else 1.0 for before, share in zip([1.0, *accepted], accepted, strict=False)]
+    few = f" Only {drafts} drafts were counted: let it answer more." if drafts < FEW_DRAFTS else ""
+    worst = max(range(len(hazards)), key=lambda place: hazards[place])
+    longer = " A longer draft may do better: the last place earned as much." if length == len(accepted) else ""
+    expected = (f"τ {1 + sum(accepted[:length]):.2f} with {length} drafted, {1 + sum(accepted):.2f} with "
+                f"{len(accepted)} now; the riskiest is place {worst + 1} ({hazards[worst]:.0%} of those that reach it "
+                f"end there). What a row costs there is not known: places that earned less than {LEAST_EARNED} tokens "
+                f"are dropped.{longer}{few}")
+    return chain_flags(length, expected) if length else [
+        Flags("any", "", f"No place of the draft earns {LEAST_EARNED} tokens: leave speculation off.{few}")]

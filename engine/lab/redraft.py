@@ -15,8 +15,8 @@ from engine.decoding.builders.best_first import best_first
 from engine.decoding.builders.chain import best_rows, chain
 from engine.decoding.methods import METHODS
 from engine.decoding.tree import plant
-from engine.lab.replay import KnownText, agreed
 from engine.lab.statistics import Measured, mean_of
+from engine.lab.whatif import KnownText
 from engine.records import DraftTree, Lattice, Round
 from engine.trace import Trace, committed_ids
 
@@ -43,11 +43,11 @@ def redrafted(counted: Sequence[tuple[Trace, Sequence[Round]]]) -> tuple[tuple[R
     lengths: dict[str, dict[tuple[str, int], list[int]]] = defaultdict(lambda: defaultdict(list))
     lacking: dict[str, None] = {}
     for trace, rounds in counted:
-        if reason := unknown_text(trace):
-            lacking[reason] = None
+        known = _known_text(trace)
+        if isinstance(known, str):
+            lacking[known] = None
             continue
-        known = known_text(trace)
-        for name, drafter in zip(trace.header.drafters, range(len(rounds[0].drafts)), strict=False):
+        for drafter, name in enumerate(trace.header.drafters[:len(rounds[0].drafts)]):
             for round_ in rounds[::-(-len(rounds) // MOST_PLACES)]:
                 for cell, length in _lengths(round_, drafter, known).items():
                     lengths[name][cell].append(length)
@@ -60,20 +60,16 @@ def redrafted(counted: Sequence[tuple[Trace, Sequence[Round]]]) -> tuple[tuple[R
         for (kind, budget), kept in cells.items()), tuple(lacking)
 
 
-def unknown_text(trace: Trace) -> str:
-    """Why what the target would have written after a place is not known, in a sentence; empty where it is."""
+def _known_text(trace: Trace) -> KnownText | str:
+    """The run's text with the token that follows it; or why what the target would have written after a place is not
+    known, in a sentence."""
     method = METHODS.get(trace.header.request.method)
     if method and not method.follows_text:
         return f"The method {trace.header.request.method} draws its own text, so no other tree is tried over it."
     rounds = [entry.round for entry in trace.entries]
-    missing = trace.header.every > 1 or trace.end.dropped or trace.end.refused or any(
-        after.start != before.start + len(before.acceptance.keep) for before, after in pairwise(rounds))
-    return "Rounds are missing from a recording, so no other tree is tried over its text." if missing else ""
-
-
-def known_text(trace: Trace) -> KnownText:
-    """The run's text with the token that follows it."""
-    rounds = [entry.round for entry in trace.entries]
+    if trace.header.every > 1 or trace.end.dropped or trace.end.refused or any(
+            after.start != before.start + len(before.acceptance.keep) for before, after in pairwise(rounds)):
+        return "Rounds are missing from a recording, so no other tree is tried over its text."
     token_ids = [*committed_ids(rounds), rounds[-1].acceptance.bonus]
     return KnownText(np.asarray(token_ids, np.int32), rounds[0].start, trace.header.context_limit)
 
@@ -84,9 +80,9 @@ def _lengths(round_: Round, drafter: int, known: KnownText) -> Mapping[tuple[str
     root, left = int(known.token_ids[place]), len(known.token_ids) - place
     widest = max(lattice.tokens.shape[2], lattice.depth)
     sizes = [size for size in SIZES if size <= widest]
-    whole = len(agreed(known, place, chain(lattice, root, lattice.depth))) - 1
+    whole = len(known.agreed(place, chain(lattice, root, lattice.depth))) - 1
     lengths = {(CHAIN, size): min(whole, size) for size in sorted({*sizes, *range(1, lattice.depth + 1)})}
-    lengths |= {(kind, size): len(agreed(known, place, tree)) - 1
+    lengths |= {(kind, size): len(known.agreed(place, tree)) - 1
               for size in sizes for kind, tree in branching(lattice, root, size).items()}
     return {} if max(lengths.values(), default=0) >= left - 1 else lengths
 

@@ -6,16 +6,17 @@ from __future__ import annotations
 import csv
 import io
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from engine.decoding.methods import METHODS
-from engine.lab.concurrency import concurrency_words, curves, of_several
-from engine.lab.settings import CellResult, Reading, Setting, SweepPlan
+from engine.lab.concurrency import concurrency_words, curves
+from engine.lab.reading import Reading
+from engine.lab.settings import CellResult, Setting, SweepPlan
 from engine.lab.statistics import Estimate, acceptance, calibration, histogram
 from engine.lab.store import StoredSweep
-from engine.lab.summary import Row, Summary, summarise
+from engine.lab.summary import Row, summarise
 
 MOST_DECIMALS = 9
 
@@ -75,44 +76,47 @@ def report(stored: StoredSweep, measured: Sequence[CellResult]) -> Record:
     """
     plan = stored.plan
     summary = summarise(plan.settings, measured)
-    best = summary.best
+    readings: dict[Setting, list[Reading]] = {setting: [] for setting in plan.settings}
+    for result in measured:
+        if result.reading:
+            readings[result.cell.setting].append(result.reading)
+    read = [(_named(setting), group) for setting, group in readings.items() if group]
     return {
         "sweep": stored.number, "started": stored.started, **asdict(stored.conditions),
         "prompt_set": plan.prompt_set, "prompts": len(plan.prompts), "repeats": plan.repeats,
         "max_tokens": plan.max_tokens, "seed": plan.seed, "cells": len(plan), "done": len(measured),
         "failed": sum(result.reading is None for result in measured), "complete": len(measured) == len(plan),
-        "rows": [record(row) for row in summary.rows],
-        "domains": {domain: [record(row) for row in part.rows] for domain, part in by_domain(plan, measured).items()},
-        "histograms": [{**named(setting), "counts": list(histogram(readings))}
-                       for setting, readings in by_setting(plan, measured)],
-        "acceptance": [{**named(setting), **asdict(cell), "rate": cell.rate}
-                       for setting, readings in by_setting(plan, measured) for cell in acceptance(readings)],
-        "calibration": [{**named(setting), **asdict(bins)} for setting, readings in by_setting(plan, measured)
-                        if (bins := calibration(readings))],
-        "failures": failures(plan, measured),
-        "recommended": recommended(plan, best) if best else None,
-        "ridge": [recommended(plan, row) for count in summary.counts if (row := summary.at(count).best)],
-        "load": {curve.label: concurrency_words(summary, curve)
-                 for curve in curves(summary)} if of_several(summary) else {},
+        "rows": [_record(row) for row in summary.rows],
+        "domains": _by_domain(plan, measured),
+        "histograms": [{**named, "counts": list(histogram(group))} for named, group in read],
+        "acceptance": [{**named, **asdict(cell), "rate": cell.rate} for named, group in read
+                       for cell in acceptance(group)],
+        "calibration": [{**named, **asdict(bins)} for named, group in read if (bins := calibration(group))],
+        "failures": [{**_named(result.cell.setting), "prompt": plan.prompts[result.cell.prompt].text[:80],
+                      "repeat": result.cell.repeat, "failure": result.failure}
+                     for result in measured if result.reading is None],
+        "recommended": _recommended(plan, summary.best) if summary.best else None,
+        "ridge": [_recommended(plan, row) for count in summary.counts if (row := summary.at(count).best)],
+        "load": {curve.label: concurrency_words(summary, curve) for curve in curves(summary)
+                 } if any(count > 1 for count in summary.counts) else {},
         "command": sweep_command(plan)}
 
 
-def recommended(plan: SweepPlan, row: Row) -> Record:
-    """A row with the command line that runs its setting."""
-    return {**record(row), "command": run_command(plan, row.setting)}
+def _recommended(plan: SweepPlan, row: Row) -> Record:
+    return {**_record(row), "command": run_command(plan, row.setting)}
 
 
-def record(row: Row) -> Record:
+def _record(row: Row) -> Record:
     """A row of the table as one flat record."""
     return {
-        **named(row.setting), "runs": row.runs, "failed": row.failed, "tokens": row.tokens, "rounds": row.rounds,
+        **_named(row.setting), "runs": row.runs, "failed": row.failed, "tokens": row.tokens, "rounds": row.rounds,
         "pooled_tau": row.pooled_tau, **_flat("tau", row.tau), **_flat("tokens_per_second", row.tokens_per_second),
         **_flat("total_tokens_per_second", row.total), **_flat("speedup", row.speedup),
         "speedup_withheld": row.withheld, "same_text": row.same_text,
         "compared": row.compared, "lossless": METHODS[row.setting.method].lossless}
 
 
-def named(setting: Setting) -> Record:
+def _named(setting: Setting) -> Record:
     """The fields of a setting that a record begins with."""
     return {"label": setting.label, **asdict(setting), "drafters": "+".join(setting.drafters)}
 
@@ -123,26 +127,12 @@ def _flat(name: str, estimate: Estimate | None) -> Record:
     return {name: fields.pop("median"), **{f"{name}_{field}": value for field, value in fields.items()}}
 
 
-def by_setting(plan: SweepPlan, measured: Sequence[CellResult]) -> list[tuple[Setting, list[Reading]]]:
-    """The readings of each setting that has any, in the plan's order."""
-    readings: Mapping[Setting, list[Reading]] = {setting: [] for setting in plan.settings}
-    for result in measured:
-        if result.reading:
-            readings[result.cell.setting].append(result.reading)
-    return [(setting, group) for setting, group in readings.items() if group]
-
-
-def by_domain(plan: SweepPlan, measured: Sequence[CellResult]) -> dict[str, Summary]:
-    """The table for each domain that the prompts name."""
+def _by_domain(plan: SweepPlan, measured: Sequence[CellResult]) -> dict[str, list[Record]]:
+    """The rows for each domain that the prompts name."""
     domains = sorted({prompt.domain for prompt in plan.prompts if prompt.domain})
-    return {domain: summarise(plan.settings, [
-        result for result in measured if plan.prompts[result.cell.prompt].domain == domain]) for domain in domains}
-
-
-def failures(plan: SweepPlan, measured: Sequence[CellResult]) -> list[Record]:
-    """The cells that could not be run, and why."""
-    return [{**named(result.cell.setting), "prompt": plan.prompts[result.cell.prompt].text[:80],
-             "repeat": result.cell.repeat, "failure": result.failure} for result in measured if result.reading is None]
+    return {domain: [_record(row) for row in summarise(plan.settings, [
+        result for result in measured if plan.prompts[result.cell.prompt].domain == domain]).rows]
+            for domain in domains}
 
 
 def run_command(plan: SweepPlan, setting: Setting) -> str:
@@ -186,21 +176,15 @@ def table_csv(sweep_record: Record) -> str:
                   "command": sweep_record["command"]} for row in sweep_record["rows"]])
 
 
-def runs_csv(plan: SweepPlan, measured: Sequence[CellResult]) -> str:
-    """Every run as CSV, a line per cell: the data that the table is made from."""
-    return _csv([{
-        **named(result.cell.setting), "prompt": result.cell.prompt, "domain": plan.prompts[result.cell.prompt].domain,
-        "repeat": result.cell.repeat, "hardware": result.hardware, "failure": result.failure,
-        **(_figures(result.reading) if result.reading else dict.fromkeys(FIGURES))} for result in measured])
-
-
 FIGURES = ("tau", "tokens_per_second", "total_tokens_per_second", "tokens", "rounds", "seconds", "prefill_seconds")
 
 
-def _figures(reading: Reading) -> Record:
-    values = (reading.tau, reading.tokens_per_second, reading.total_tokens_per_second, len(reading.token_ids),
-              reading.rounds, reading.seconds, reading.prefill_seconds)
-    return dict(zip(FIGURES, values, strict=True))
+def runs_csv(plan: SweepPlan, measured: Sequence[CellResult]) -> str:
+    """Every run as CSV, a line per cell: the data that the table is made from. One that failed has no figures."""
+    return _csv([{
+        **_named(result.cell.setting), "prompt": result.cell.prompt, "domain": plan.prompts[result.cell.prompt].domain,
+        "repeat": result.cell.repeat, "hardware": result.hardware, "failure": result.failure,
+        **{name: getattr(result.reading, name, None) for name in FIGURES}} for result in measured])
 
 
 def _csv(records: Sequence[Record]) -> str:

@@ -1,25 +1,40 @@
-"""The nouns of the lab: what is measured, how often, and what a measurement holds. Read this file first.
+"""What a sweep is: settings, cells and plans, how a person chooses them, and in which order they are measured. Read
+this file first.
 
-    SweepPlan ─► order ─► Cell ─► Laboratory.measure ─► Reading ─► CellResult ─► store ─► summary, report
+    Choice ─► settings ─► SweepPlan ─► order ─► Task ─► Laboratory.measure ─► Reading ─► CellResult ─► store ─► summary
 
 All records are frozen, made of plain values and torch-free: the page, the store and the workers share them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from random import Random
-from typing import Protocol
 
-from engine.decoding.budget_policy import FIXED
+from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
+from engine.decoding.methods import METHODS, method_named, share_named
+from engine.errors import RequestError
+from engine.lab.reading import Reading
 from engine.records import PromptRequest, Sampling
-from engine.requests.prompts import Prompt
+from engine.requests.limits import (
+    LARGEST,
+    MOST_CONCURRENCY,
+    MOST_NODES,
+    MOST_REPEATS,
+    MOST_TOKENS,
+    TRIED_BUDGETS,
+    check_sampling,
+    whole,
+)
+from engine.requests.prompts import Prompt, read_prompts
 from engine.requests.rig_names import AUTO_DTYPE
-from engine.trace import Piece, mean_length
 
 BASELINE = "autoregressive"  # what speed-up is measured against, in every sweep and race
 TURNS = 4  # how many prompts run beside a measured one, for each request at once, before they are repeated
+MOST_CELLS = 1_000_000
+SHIPPED = Path(__file__).resolve().parents[2] / "assets" / "prompts"
 
 
 @dataclass(frozen=True)
@@ -49,8 +64,8 @@ class Setting:
         ``ddtree 64, 8 at once``."""
         parts = [self.method, self.nodes if self.nodes != "0" else "", self.split if self.split != "total" else "",
                  "+".join(self.drafters), f"T {self.temperature:g}" if self.temperature else ""]
-        return " ".join(part for part in parts if part) + (f", {self.concurrency} at once" if self.concurrency > 1
-                                                           else "")
+        several = f", {self.concurrency} at once" if self.concurrency > 1 else ""
+        return " ".join(part for part in parts if part) + several
 
     @property
     def baseline(self) -> Setting:
@@ -80,12 +95,12 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class BackgroundRequests:
-    """The requests that run beside a measured one. ``others`` take turns, so that ``concurrency`` requests, the
-    measured one included, are at work in each of its rounds."""
+class Task:
+    """A cell, what it asks of the rig, and the requests that take turns to run beside it."""
 
+    cell: Cell
+    ask: PromptRequest
     others: tuple[PromptRequest, ...] = ()
-    concurrency: int = 1
 
 
 @dataclass(frozen=True)
@@ -110,23 +125,20 @@ class SweepPlan:
         return len(self.prompts) * len(self.settings) * self.repeats
 
     def ask(self, cell: Cell) -> PromptRequest:
-        """The ask that a cell makes of the rig."""
-        return self._ask(cell, cell.prompt)
-
-    def background(self, cell: Cell) -> BackgroundRequests:
-        """The requests that run beside a cell's: the prompts that follow it in the set, cyclically, under the same
-        setting. Over all cells of a setting, every prompt so runs beside the others equally often."""
-        concurrency = cell.setting.concurrency
-        places = range(cell.prompt + 1, cell.prompt + 1 + TURNS * concurrency if concurrency > 1 else 0)
-        return BackgroundRequests(tuple(self._ask(cell, place % len(self.prompts)) for place in places), concurrency)
-
-    def _ask(self, cell: Cell, place: int) -> PromptRequest:
-        setting = cell.setting
+        """What a cell asks of the rig."""
+        setting, prompt = cell.setting, self.prompts[cell.prompt]
         sampling = Sampling(setting.temperature, setting.top_k, setting.top_p, self.seed + cell.repeat)
-        prompt = self.prompts[place]
-        return PromptRequest(prompt.text, method=setting.method, budget=setting.budget, max_tokens=self.max_tokens,
-                   sampling=sampling, split=setting.split, drafters=setting.drafters, pace=setting.pace,
-                   turns=prompt.turns)
+        return PromptRequest(
+            prompt.text, method=setting.method, budget=setting.budget, max_tokens=self.max_tokens, sampling=sampling,
+            split=setting.split, drafters=setting.drafters, pace=setting.pace, turns=prompt.turns)
+
+    def task(self, cell: Cell) -> Task:
+        """A cell's task. Beside it run the prompts that follow it in the set, cyclically, under the same setting: over
+        all cells of a setting, every prompt so runs beside the others equally often."""
+        concurrency = cell.setting.concurrency
+        following = range(1, 1 + TURNS * concurrency) if concurrency > 1 else ()
+        others = [replace(cell, prompt=(cell.prompt + place) % len(self.prompts)) for place in following]
+        return Task(cell, self.ask(cell), tuple(map(self.ask, others)))
 
 
 @dataclass(frozen=True)
@@ -139,76 +151,6 @@ class Conditions:
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
-Counts = tuple[tuple[int, ...], ...]
-
-
-@dataclass(frozen=True)
-class AcceptanceCounts:
-    """What walks accepted, by depth after the root and by rank in the drafter's row (``acceptance_counts.RANKS``
-    columns, the last of which also counts all worse ranks).
-
-    reached[d − 1]: rounds whose walk came to depth d − 1, where a drafter proposed something for depth d;
-    proposed[d − 1][r]: the distinct tokens of rank r that the trees held there; accepted[d − 1][r]: how often the
-    walk went on to one. A token that several drafters propose counts at its best rank, and two drafters may propose two
-    tokens of one rank. Rounds that the end of the text cut short are left out.
-    """
-
-    reached: tuple[int, ...] = ()
-    proposed: Counts = ()
-    accepted: Counts = ()
-
-
-@dataclass(frozen=True)
-class Reading:
-    """One measured run. A figure per round is a tuple with an item for each round.
-
-    token_ids: the text; lengths: tokens committed, root included; rows: rows verified; expected: the tree's expected
-    length 1 + Σ q over its distinct drafted prefixes; round_seconds: engine time, whose sum is ``seconds``, without the
-    prefill, which is ``prefill_seconds``; stage_seconds: by ``records.STAGES``; gaps[i]: the target's gap in nats
-    between its first and second token where it chose the token *after* token i; bonus: the token that would follow the
-    text, −1 without a round; ``cut``: the end of the text ended the last round's walk early, so that round's length is
-    not the drafter's; ``committed``: tokens that all requests at work, this one included, added in the round, empty
-    where it ran alone.
-    """
-
-    token_ids: tuple[int, ...]
-    lengths: tuple[int, ...]
-    rows: tuple[int, ...]
-    expected: tuple[float, ...]
-    round_seconds: tuple[float, ...]
-    prefill_seconds: float
-    stage_seconds: Mapping[str, float]
-    gaps: tuple[float, ...]
-    acceptance: AcceptanceCounts
-    bonus: int
-    cut: bool
-    committed: tuple[int, ...] = ()
-
-    @property
-    def rounds(self) -> int:
-        """How many rounds the text took."""
-        return len(self.lengths)
-
-    @property
-    def seconds(self) -> float:
-        """Engine time without the prefill."""
-        return sum(self.round_seconds)
-
-    @property
-    def tau(self) -> float:
-        return mean_length(len(self.token_ids), len(self.lengths))
-
-    @property
-    def tokens_per_second(self) -> float:
-        """This request's tokens per second of engine time, without the prefill; 0 without a round."""
-        return len(self.token_ids) / self.seconds if self.lengths else 0.0
-
-    @property
-    def total_tokens_per_second(self) -> float:
-        """The tokens per second of all requests at work, over the same rounds."""
-        return sum(self.committed or self.lengths) / self.seconds if self.lengths else 0.0
-
-
 @dataclass(frozen=True)
 class CellResult:
     """A cell's result: a reading, or a sentence that says why there is none. ``hardware`` is what it ran on."""
@@ -217,35 +159,6 @@ class CellResult:
     reading: Reading | None
     failure: str = ""
     hardware: str = ""
-
-
-class Laboratory(Protocol):
-    """Something that measures runs, one at a time: the live rig
-    (``engine/measure/instruments.py``) or a scripted one."""
-
-    @property
-    def conditions(self) -> Conditions:
-        """What it measures on."""
-
-    @property
-    def methods(self) -> Sequence[str]:
-        """The methods that it can run."""
-
-    @property
-    def drafters(self) -> Sequence[str]:
-        """The names of its drafters."""
-
-    def measure(self, ask: PromptRequest) -> Reading:
-        """Run to the end and return the reading; waits while another run holds the rig.
-
-        Raises CanopyError, with a sentence for the person, where the ask cannot be served.
-        """
-
-    def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
-        """The text of tokens by id, as in a trace's entries."""
-
-
-Block = tuple[int, int]  # prompt, repeat
 
 
 def measuring_order(plan: SweepPlan) -> list[Cell]:
@@ -263,6 +176,114 @@ def measuring_order(plan: SweepPlan) -> list[Cell]:
     return ordered
 
 
-def block_of(cell: Cell) -> Block:
-    """The block that a cell belongs to: its cells are compared with each other, so one device measures them."""
+def block_of(cell: Cell) -> tuple[int, int]:
+    """The block that a cell belongs to, its prompt and repeat: its cells are compared with each other, so one device
+    measures them."""
     return cell.prompt, cell.repeat
+
+
+def shipped_sets() -> list[str]:
+    """The names of the shipped prompt sets."""
+    return sorted(path.stem for path in SHIPPED.glob("*.jsonl"))
+
+
+def file_of(name: str) -> Path:
+    """The file of a shipped set, or the user's, which may not exist."""
+    return SHIPPED / f"{name}.jsonl" if name in shipped_sets() else Path(name)
+
+
+def prompt_set(name: str, limit: int | None = None) -> tuple[Prompt, ...]:
+    """The first ``limit`` prompts of a shipped set or of a file; RequestError says what is wrong, and in which line."""
+    if limit is not None and limit < 1:
+        raise RequestError(f"The limit is {limit} prompts; it has to be 1 or more.")
+    path = file_of(name)
+    try:
+        there = path.exists()
+    except (OSError, ValueError):  # a name that no file can have
+        there = False
+    if not there:
+        raise RequestError(f"There is no prompt set and no file {name[:200]!r}; the sets are "
+                           f"{', '.join(shipped_sets())}.")
+    return tuple(read_prompts(path)[:limit])
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The settings of a sweep as a person chooses them: every method at every budget, with each number of requests at
+    once in ``concurrency``. If ``auto_budget`` is not 0, each method is also measured at the pace ``auto`` with at most
+    so many nodes per round, and ``budgets`` may be empty."""
+
+    methods: tuple[str, ...]
+    budgets: tuple[int, ...] = TRIED_BUDGETS
+    split: str = "total"
+    drafters: tuple[str, ...] = ()
+    sampling: Sampling = Sampling()
+    auto_budget: int = 0
+    concurrency: tuple[int, ...] = (1,)
+
+
+def choose_budgets(text: str) -> tuple[tuple[int, ...], int]:
+    """The budgets in a typed text such as ``16, 32 auto``: the numbers, and the value of ``Choice.auto_budget``."""
+    words = text.replace(",", " ").split()
+    fixed = [word for word in words if word != AUTO]
+    return tidy_budgets(fixed) if fixed or not words else (), MOST_AUTO if AUTO in words else 0
+
+
+def tidy_budgets(budgets: Iterable[int | str]) -> tuple[int, ...]:
+    """Budgets in ascending order without repeats; RequestError for none, or for one outside the engine's bounds."""
+    tidy = {whole("The node budget", budget, 0, MOST_NODES) for budget in budgets}
+    if not tidy:
+        raise RequestError("No node budget was given; write at least one, as in: 16, 32, 64.")
+    return tuple(sorted(tidy))
+
+
+def settings(choice: Choice) -> tuple[Setting, ...]:
+    """The baseline, then every chosen method at every budget, each setting once, for every number of requests at once.
+    The baseline of one request is always there: its texts are what all others are compared with.
+
+    A method without a drafter has no budget; ``split`` applies only to methods that have a choice of it. Raises
+    RequestError for an unknown method or split, or for numbers that the engine does not take.
+    """
+    check_sampling(choice.sampling)
+    counts = {whole("The number of requests at once", count, 1, MOST_CONCURRENCY) for count in choice.concurrency}
+    if not counts:
+        raise RequestError("No number of requests at once was given; write at least one, as in: 1, 2, 4, 8.")
+    auto = tidy_budgets([choice.auto_budget]) if choice.auto_budget else ()
+    budgets = tidy_budgets(choice.budgets) if choice.budgets or not auto else ()
+    rows = {name: method_named(name) for name in choice.methods}
+    if choice.drafters and not any(row.takes(len(choice.drafters)) for row in rows.values()):
+        raise RequestError(f"None of the chosen methods takes the {len(choice.drafters)} drafters "
+                           f"{', '.join(choice.drafters)}; name as many as a method has, or none.")
+    alone = [_setting(BASELINE, 0, choice)]
+    for name, row in rows.items():
+        alone += [_setting(name, budget, choice) for budget in (budgets if row.drafter_count else (0,))]
+        alone += [replace(_setting(name, budget, choice), pace=AUTO) for budget in auto if row.drafter_count]
+    concurrent = [replace(setting, concurrency=count) for count in sorted(counts) for setting in alone]
+    return tuple(dict.fromkeys([alone[0], *concurrent]))
+
+
+def _setting(name: str, budget: int, choice: Choice) -> Setting:
+    row, sampling = METHODS[name], choice.sampling
+    splits = {share: split for split, share in reversed(list(row.shares.items()))}  # of equal ones, the first
+    drafters = choice.drafters if row.takes(len(choice.drafters)) else ()
+    return Setting(name, budget, splits[share_named(row, choice.split)], drafters,
+                   sampling.temperature, sampling.top_k, sampling.top_p)
+
+
+def check(plan: SweepPlan, methods: Sequence[str], drafters: Sequence[str]) -> None:
+    """RequestError where a plan cannot be measured by a rig that runs these methods and has these drafters."""
+    missing = [setting.method for setting in plan.settings if setting.method not in methods]
+    if missing:
+        raise RequestError(f"This rig cannot run {missing[0]}; it runs {', '.join(methods)}.")
+    unknown = [name for setting in plan.settings for name in setting.drafters if name not in drafters]
+    if unknown:
+        raise RequestError(f"This rig has no drafter {unknown[0][:60]!r}; it has {', '.join(drafters) or 'none'}.")
+    if not plan.prompts:
+        raise RequestError("The sweep has no prompt; choose a prompt set or upload a file.")
+    whole("The number of repeats", plan.repeats, 1, MOST_REPEATS)
+    whole("max_tokens", plan.max_tokens, 1, MOST_TOKENS)
+    whole("The seed", plan.seed, 0, LARGEST)
+    if len(plan) > MOST_CELLS:
+        raise RequestError(
+            f"The sweep has {len(plan)} runs ({len(plan.prompts)} prompts × {len(plan.settings)} settings × "
+            f"{plan.repeats} repeats); at most {MOST_CELLS} are allowed.")

@@ -22,16 +22,8 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from engine.errors import ResultsError
-from engine.lab.settings import (
-    AcceptanceCounts,
-    Cell,
-    CellResult,
-    Conditions,
-    Reading,
-    Setting,
-    SweepPlan,
-    measuring_order,
-)
+from engine.lab.reading import AcceptanceCounts, Reading
+from engine.lab.settings import Cell, CellResult, Conditions, Setting, SweepPlan, measuring_order
 from engine.machine.files import kind_of
 from engine.requests.prompts import Prompt
 from engine.trace import UNREADABLE

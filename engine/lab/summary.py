@@ -9,27 +9,17 @@ with one request at a time.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from statistics import median
 
 from engine.decoding.methods import METHODS
-from engine.lab.findings import speedup_withheld, unsteady
-from engine.lab.parting import first_difference
-from engine.lab.settings import CellResult, Reading, Setting
+from engine.lab.comparison import first_difference, speedup_withheld, unsteady
+from engine.lab.reading import Reading
+from engine.lab.settings import CellResult, Setting
 from engine.lab.statistics import Estimate, estimate
 from engine.trace import mean_length
-
-
-@dataclass(frozen=True)
-class ComparedRun:
-    """A reading with the baseline's readings that it is compared with: with as many requests at once, and with one."""
-
-    prompt: int
-    reading: Reading
-    baseline: Reading | None
-    alone: Reading | None
 
 
 @dataclass(frozen=True)
@@ -79,53 +69,45 @@ class Summary:
         return Summary(tuple(row for row in self.rows if row.setting.concurrency == concurrency))
 
 
+@dataclass(frozen=True)
+class ComparedRun:
+    """A reading with the baseline's readings that it is compared with: with as many requests at once, and with one."""
+
+    prompt: int
+    reading: Reading
+    baseline: Reading | None
+    alone: Reading | None
+
+
 def summarise(settings: Iterable[Setting], measured: Sequence[CellResult]) -> Summary:
     """The table of the cells measured so far; a setting without a run has no row."""
-    beside = baselines(measured)
+    def beside(setting: Setting, result: CellResult) -> Reading | None:
+        return plain.get((setting, result.cell.prompt, result.cell.repeat, result.hardware))
+
+    read = [(result, result.reading) for result in measured if result.reading and result.reading.lengths]
+    plain = {(result.cell.setting, result.cell.prompt, result.cell.repeat, result.hardware): reading
+             for result, reading in read if result.cell.setting == result.cell.setting.baseline}
     runs: dict[Setting, list[ComparedRun]] = defaultdict(list)
-    failed: dict[Setting, int] = defaultdict(int)
-    for result in measured:
-        if result.reading is None or not result.reading.lengths:
-            failed[result.cell.setting] += 1
-        else:
-            key = _beside(result)
-            alone = beside.get(replace(key, baseline=key.baseline.alone))
-            runs[result.cell.setting].append(ComparedRun(result.cell.prompt, result.reading, beside.get(key), alone))
+    for result, reading in read:
+        setting = result.cell.setting
+        runs[setting].append(ComparedRun(result.cell.prompt, reading, beside(setting.baseline, result),
+                                         beside(setting.baseline.alone, result)))
+    asked = Counter(result.cell.setting for result in measured)
     busy = {setting for setting in runs if setting == setting.baseline and _unsteady(runs[setting])}
-    return Summary(tuple(_row(setting, runs[setting], failed[setting], setting.baseline in busy)
-                         for setting in settings if runs[setting]))
-
-
-@dataclass(frozen=True)
-class ComparisonKey:
-    """The key that two runs have to share to be compared."""
-
-    baseline: Setting
-    prompt: int
-    repeat: int
-    hardware: str
-
-
-def _beside(results: CellResult) -> ComparisonKey:
-    cell = results.cell
-    return ComparisonKey(cell.setting.baseline, cell.prompt, cell.repeat, results.hardware)
-
-
-def baselines(measured: Sequence[CellResult]) -> Mapping[ComparisonKey, Reading]:
-    """The baseline's readings, by the key of the runs that they may be compared with."""
-    return {_beside(result): result.reading for result in measured
-            if result.reading and result.reading.lengths and result.cell.setting == result.cell.setting.baseline}
+    return Summary(tuple(
+        _row(setting, runs[setting], asked[setting] - len(runs[setting]), setting.baseline in busy)
+        for setting in settings if setting in runs))
 
 
 def _row(setting: Setting, runs: Sequence[ComparedRun], failed: int, busy: bool) -> Row:
-    tau = _over_prompts([(run.prompt, run.reading.tau) for run in runs])
+    tau = _over_prompts((run.prompt, run.reading.tau) for run in runs)
     speedup, withheld = _speedup(runs, tau.median, busy)
-    compared = [(run.reading, run.alone) for run in runs if run.alone]
+    same = [first_difference(run.reading, run.alone) is None for run in runs if run.alone]
     tokens, rounds = sum(len(run.reading.token_ids) for run in runs), sum(run.reading.rounds for run in runs)
     return Row(
-        setting, len(runs), failed, tokens, rounds, mean_length(tokens, rounds),
-        tau, _over_prompts([(run.prompt, run.reading.tokens_per_second) for run in runs]), _total(runs), speedup,
-        sum(first_difference(reading, alone) is None for reading, alone in compared), len(compared), withheld)
+        setting, len(runs), failed, tokens, rounds, mean_length(tokens, rounds), tau,
+        _over_prompts((run.prompt, run.reading.tokens_per_second) for run in runs), _total(runs), speedup, sum(same),
+        len(same), withheld)
 
 
 def _speedup(runs: Sequence[ComparedRun], tau: float, busy: bool) -> tuple[Estimate | None, str]:
@@ -143,7 +125,7 @@ def _speedup(runs: Sequence[ComparedRun], tau: float, busy: bool) -> tuple[Estim
 
 
 def _total(runs: Sequence[ComparedRun]) -> Estimate:
-    return _over_prompts([(run.prompt, run.reading.total_tokens_per_second) for run in runs])
+    return _over_prompts((run.prompt, run.reading.total_tokens_per_second) for run in runs)
 
 
 def _unsteady(plain: Sequence[ComparedRun]) -> bool:
@@ -151,8 +133,8 @@ def _unsteady(plain: Sequence[ComparedRun]) -> bool:
     return unsteady(total.least, total.median, total.most)
 
 
-def _over_prompts(values: Sequence[tuple[int, float]]) -> Estimate:
+def _over_prompts(values: Iterable[tuple[int, float]]) -> Estimate:
     by_prompt: dict[int, list[float]] = defaultdict(list)
     for prompt, value in values:
         by_prompt[prompt].append(value)
-    return estimate([median(ratios) for ratios in by_prompt.values()])
+    return estimate([median(repeats) for repeats in by_prompt.values()])

@@ -1,31 +1,27 @@
-"""Runs a stored sweep: a crew measures the pending cells, and each result is written as it arrives. A sweep or a race
-can be stopped from another thread, after the run in progress, and resumed."""
+"""Runs a stored sweep, or a race: a crew measures the cells, and of a sweep each result is written as it arrives. Both
+can be stopped from another thread, after the run in progress; a sweep can be resumed.
+
+A race is several settings on one prompt, measured one after the other, to be replayed side by side in sync.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from itertools import accumulate
 from threading import Event
 from time import perf_counter
 from typing import Protocol
 
+from engine.budget.cost import CostCurve
 from engine.errors import CanopyError, RequestError
-from engine.lab.background import ConcurrentLaboratory
-from engine.lab.planning import check
-from engine.lab.settings import (
-    BackgroundRequests,
-    Cell,
-    CellResult,
-    Conditions,
-    Laboratory,
-    Reading,
-    Setting,
-    SweepPlan,
-)
+from engine.lab.comparison import Difference, first_difference
+from engine.lab.reading import Reading
+from engine.lab.settings import CellResult, Conditions, Setting, SweepPlan, Task, check, measuring_order
 from engine.lab.store import Store, StoredSweep
+from engine.lab.summary import Row, summarise
 from engine.records import PromptRequest
+from engine.trace import Piece
 
 Hear = Callable[[str, float], None]  # (what is being done, the share of all steps that is done already)
 
@@ -49,44 +45,8 @@ class Progress:
         self._done += 1
 
 
-WARMING_TOKENS = 8  # enough to touch every buffer of a setting once
-
-
-@dataclass(frozen=True)
-class Task:
-    """A cell, its ask of the rig, and the requests that run beside it."""
-
-    cell: Cell
-    ask: PromptRequest
-    background: BackgroundRequests = BackgroundRequests()
-
-    def shortened(self, max_tokens: int) -> Task:
-        """The task with texts of at most so many tokens."""
-        def short(ask: PromptRequest) -> PromptRequest:
-            return replace(ask, max_tokens=min(ask.max_tokens, max_tokens))
-        background = replace(self.background, others=tuple(map(short, self.background.others)))
-        return replace(self, ask=short(self.ask), background=background)
-
-
-def task_of(plan: SweepPlan, cell: Cell) -> Task:
-    """The task of a plan's cell."""
-    return Task(cell, plan.ask(cell), plan.background(cell))
-
-
-@dataclass(frozen=True)
-class SweepProgress:
-    """The progress after a cell: its result, how many cells are done, how many of these failed, how many there are in
-    all, and the seconds that the rest will take (None until it can be judged)."""
-
-    measured: CellResult
-    done: int
-    failed: int
-    total: int
-    seconds_left: float | None
-
-
-class Crew(Protocol):
-    """Measures tasks: in this process, or by workers elsewhere (``engine/measure/ray_workers.py``)."""
+class Measurer(Protocol):
+    """What a laboratory and a crew say of themselves."""
 
     @property
     def conditions(self) -> Conditions:
@@ -100,6 +60,28 @@ class Crew(Protocol):
     def drafters(self) -> Sequence[str]:
         """The names of its drafters."""
 
+
+class Laboratory(Measurer, Protocol):
+    """Measures one run at a time, waiting while another one holds the rig: a live rig
+    (``engine/measure/instruments.py``) or a scripted one. CanopyError, with a sentence for the person, where an ask
+    cannot be served."""
+
+    def measure(self, ask: PromptRequest) -> Reading:
+        """Run to the end and return the reading."""
+
+    def measure_concurrent(self, ask: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> Reading:
+        """``measure`` with ``concurrency`` requests at work in each of the run's rounds, the others in turns."""
+
+    def concurrent_cost(self, ask: PromptRequest, requests: int) -> CostCurve:
+        """The cost of rounds that so many requests like this one share; measured on first use, then kept."""
+
+    def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
+        """The text of tokens by id, as in a trace's entries."""
+
+
+class Crew(Measurer, Protocol):
+    """Measures tasks: in this process, or by workers elsewhere (``engine/measure/ray_workers.py``)."""
+
     def work(self, tasks: Sequence[Task], stop: Event) -> Iterator[CellResult]:
         """Measure every task once, beginning nothing new once ``stop`` is set, and yield each result at once.
 
@@ -111,19 +93,8 @@ class LocalCrew:
     """A crew of this process: one laboratory, one task after the other."""
 
     def __init__(self, laboratory: Laboratory) -> None:
-        self.laboratory = laboratory
-
-    @property
-    def conditions(self) -> Conditions:
-        return self.laboratory.conditions
-
-    @property
-    def methods(self) -> Sequence[str]:
-        return self.laboratory.methods
-
-    @property
-    def drafters(self) -> Sequence[str]:
-        return self.laboratory.drafters
+        self.laboratory, self.conditions = laboratory, laboratory.conditions
+        self.methods, self.drafters = laboratory.methods, laboratory.drafters
 
     def work(self, tasks: Sequence[Task], stop: Event) -> Iterator[CellResult]:
         warmed = warm(self.laboratory, tasks, stop)
@@ -133,11 +104,17 @@ class LocalCrew:
             yield measure(self.laboratory, task)
 
 
+WARMING_TOKENS = 8  # enough to touch every buffer of a setting once
+
+
 def warm(laboratory: Laboratory, tasks: Sequence[Task], stop: Event) -> bool:
     """Run every setting once for a few tokens, so that no first use is measured; return False if stopped on the way.
 
     A setting that cannot be served is passed over; its own cell will report it.
     """
+    def short(ask: PromptRequest) -> PromptRequest:
+        return replace(ask, max_tokens=min(ask.max_tokens, WARMING_TOKENS))
+
     shortest: dict[Setting, Task] = {}
     for task in tasks:
         known = shortest.setdefault(task.cell.setting, task)
@@ -146,25 +123,31 @@ def warm(laboratory: Laboratory, tasks: Sequence[Task], stop: Event) -> bool:
     for task in shortest.values():
         if stop.is_set():
             return False
-        measure(laboratory, task.shortened(WARMING_TOKENS))
+        measure(laboratory, Task(task.cell, short(task.ask), tuple(map(short, task.others))))
     return True
 
 
 def measure(laboratory: Laboratory, task: Task) -> CellResult:
     """The result of one task: a reading, or a sentence that says why there is none."""
-    hardware = laboratory.conditions.hardware
+    hardware, concurrency = laboratory.conditions.hardware, task.cell.setting.concurrency
     try:
-        return CellResult(task.cell, _reading(laboratory, task), hardware=hardware)
+        reading = (laboratory.measure(task.ask) if concurrency == 1 else
+                   laboratory.measure_concurrent(task.ask, task.others, concurrency))
+        return CellResult(task.cell, reading, hardware=hardware)
     except CanopyError as error:
         return CellResult(task.cell, None, str(error), hardware)
 
 
-def _reading(laboratory: Laboratory, task: Task) -> Reading:
-    if task.background.concurrency == 1:
-        return laboratory.measure(task.ask)
-    if isinstance(laboratory, ConcurrentLaboratory):
-        return laboratory.measure_concurrent(task.ask, task.background)
-    raise RequestError("This rig answers one request at a time; measure it with 1 request at once.")
+@dataclass(frozen=True)
+class SweepProgress:
+    """The progress after a cell: its result, how many cells are done, how many of these failed, how many there are in
+    all, and the seconds that the rest will take."""
+
+    measured: CellResult
+    done: int
+    failed: int
+    total: int
+    seconds_left: float
 
 
 def run_sweep(store: Store, number: int, crew: Crew, stop: Event) -> Iterator[SweepProgress]:
@@ -176,13 +159,18 @@ def run_sweep(store: Store, number: int, crew: Crew, stop: Event) -> Iterator[Sw
     stored = store.sweep(number)
     check(stored.plan, crew.methods, crew.drafters)
     check_conditions(stored, crew.conditions)
-    tasks = [task_of(stored.plan, cell) for cell in store.pending(number)]
-    failed = len([result for result in store.measured(number) if result.reading is None])
-    done, pace = stored.done, TimeLeft([task.cell.setting for task in tasks])
+    tasks = [stored.plan.task(cell) for cell in store.pending(number)]
+    failed = sum(result.reading is None for result in store.measured(number))
+    done, total, began = stored.done, len(stored.plan), 0.0
     for result in crew.work(tasks, stop):
         if store.record(number, result):
             done, failed = done + 1, failed + (result.reading is None)
-            yield SweepProgress(result, done, failed, len(stored.plan), pace.seconds_left(result))
+            # every block holds every setting, so the cells that are left take as long as those before them; the time
+            # before the first one, mostly warming up, does not recur
+            now = perf_counter()
+            began = began or now - (result.reading.seconds + result.reading.prefill_seconds if result.reading else 0.0)
+            left = (now - began) / (done - stored.done) * (total - done)
+            yield SweepProgress(result, done, failed, total, left)
 
 
 def check_conditions(stored: StoredSweep, here: Conditions) -> None:
@@ -199,28 +187,70 @@ def check_conditions(stored: StoredSweep, here: Conditions) -> None:
                        "do not compare; begin a new sweep.")
 
 
-class TimeLeft:
-    """Estimates how long the pending cells will take: each setting's mean time, scaled by the ratio of wall-clock time
-    to the times measured so far (prompts take time in between, several workers save it)."""
+LEAST_REPEATS = 3  # of a race: with fewer a median has no spread
 
-    def __init__(self, left: Sequence[Setting]) -> None:
-        self._left = Counter(left)
-        self._seconds: dict[Setting, list[float]] = {}
-        self._first_seconds, self._first_moment = 0.0, 0.0
 
-    def seconds_left(self, results: CellResult) -> float | None:
-        """The seconds left after one more cell; None until any cell has a time."""
-        self._left[results.cell.setting] -= 1
-        now = perf_counter()
-        if results.reading:
-            seconds = results.reading.seconds + results.reading.prefill_seconds
-            if not self._seconds:
-                self._first_seconds, self._first_moment = seconds, now
-            self._seconds.setdefault(results.cell.setting, []).append(seconds)
-        spent = [seconds for second in self._seconds.values() for seconds in second]
-        if not sum(spent):
-            return None
-        # the time before the first result, mostly warming up, does not recur
-        since = sum(spent) - self._first_seconds
-        scale = (now - self._first_moment) / since if since > 0 else 1.0
-        return scale * sum(count * fmean(self._seconds.get(setting, spent)) for setting, count in self._left.items())
+@dataclass(frozen=True)
+class Lane:
+    """One setting of a race. ``shown`` is the repeat of median time, which is replayed; ``seconds`` and ``tokens``
+    (rounds,) are its wall-clock time and its tokens committed after each round, from the end of the prefill on. ``row``
+    has the medians and extremes over repeats, ``difference`` where its text first differs from plain decoding's.
+    ``failure`` says why the setting could not run; the other fields are then empty."""
+
+    setting: Setting
+    shown: Reading | None = None
+    seconds: tuple[float, ...] = ()
+    tokens: tuple[int, ...] = ()
+    row: Row | None = None
+    difference: Difference | None = None
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Race:
+    """The lanes in the order of the plan's settings, and the text of all their tokens."""
+
+    lanes: tuple[Lane, ...]
+    pieces: Mapping[int, Piece]
+
+
+def race_plan(plan: SweepPlan) -> SweepPlan:
+    """The plan with the baselines added; RequestError where it is not a race."""
+    if len(plan.prompts) != 1:
+        raise RequestError(f"A race is run on one prompt; {len(plan.prompts)} were given.")
+    if plan.repeats < LEAST_REPEATS:
+        raise RequestError(f"A race of {plan.repeats} repeats has no spread; it takes {LEAST_REPEATS} or more.")
+    settings = dict.fromkeys([*(setting.baseline for setting in plan.settings), *plan.settings])
+    return replace(plan, settings=tuple(settings))
+
+
+def run_race(laboratory: Laboratory, plan: SweepPlan, stop: Event) -> Iterator[CellResult]:
+    """Run every repeat of every setting, interleaved, one at a time. All repeats share the draws of the plan's seed, so
+    they write the same text and differ only in time."""
+    check(plan, laboratory.methods, laboratory.drafters)
+    tasks = [Task(cell, plan.ask(replace(cell, repeat=0))) for cell in measuring_order(plan)]
+    return LocalCrew(laboratory).work(tasks, stop)
+
+
+def lanes(plan: SweepPlan, measured: Sequence[CellResult], laboratory: Laboratory) -> Race:
+    """The measured settings as lanes; a setting that was not measured before a stop has none."""
+    # the table counts a prompt once: each repeat stands for a prompt, so that its medians are over repeats
+    repeats = [replace(result, cell=replace(result.cell, prompt=result.cell.repeat)) for result in measured]
+    rows = {row.setting: row for row in summarise(plan.settings, repeats).rows}
+    by_setting = {setting: [result for result in measured if result.cell.setting == setting]
+                  for setting in plan.settings}
+    raced = tuple(_lane(setting, results, by_setting[setting.baseline], rows.get(setting))
+                  for setting, results in by_setting.items() if results)
+    tokens = {token for lane in raced if lane.shown for token in (*lane.shown.token_ids, lane.shown.bonus)}
+    return Race(raced, laboratory.pieces(sorted(token for token in tokens if token >= 0)))
+
+
+def _lane(setting: Setting, measured: Sequence[CellResult], plain: Sequence[CellResult], row: Row | None) -> Lane:
+    readings = {result.cell.repeat: result.reading for result in measured if result.reading}
+    if not readings:
+        return Lane(setting, failure=measured[0].failure)
+    shown = sorted(readings.values(), key=lambda reading: reading.seconds)[len(readings) // 2]
+    differences = [first_difference(readings[result.cell.repeat], result.reading) for result in plain
+                   if result.reading and result.cell.repeat in readings]
+    return Lane(setting, shown, tuple(accumulate(shown.round_seconds)), tuple(accumulate(shown.lengths)), row,
+                min(filter(None, differences), key=lambda difference: difference.place, default=None))

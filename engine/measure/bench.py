@@ -26,8 +26,8 @@ from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import BatchRequest, decode_batch
 from engine.drafters.abilities import BlockDrafter
 from engine.errors import RequestError
+from engine.lab.reading import read
 from engine.lab.settings import Cell, Setting, SweepPlan, measuring_order
-from engine.lab.statistics import read
 from engine.measure.plain import PlainLoop
 from engine.records import STAGES, PromptRequest, Round, Sampling
 from engine.serving.rig import Answer, Rig

@@ -15,11 +15,9 @@ from engine.budget.auto import SharedRows
 from engine.budget.cost import CostCurve
 from engine.checkpoints.files import Tell
 from engine.checkpoints.memory import Opening
-from engine.lab.background import read_concurrent
 from engine.lab.findings import DoctorFinding
-from engine.lab.planning import prompt_set
-from engine.lab.settings import BackgroundRequests, Conditions, Reading
-from engine.lab.statistics import read
+from engine.lab.reading import Reading, read, read_concurrent
+from engine.lab.settings import Conditions, prompt_set
 from engine.lab.sweeping import Progress
 from engine.lab.whatif import WhatIf
 from engine.machine.threads import OtherWork
@@ -37,7 +35,7 @@ EXAMINED = ("check", 4)  # the doctor's prompts: a shipped set, and how many of 
 
 
 class LiveLaboratory:
-    """See ``lab.settings.Laboratory``. It takes turns with all other users of the rig, one run at a time."""
+    """See ``lab.sweeping.Laboratory``. It takes turns with all other users of the rig, one run at a time."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
@@ -60,12 +58,11 @@ class LiveLaboratory:
         with self.rig.in_turns([ask]) as (rounds,):
             return read(rounds)
 
-    def measure_concurrent(self, ask: PromptRequest, background: BackgroundRequests) -> Reading:
-        """See ``lab.background.ConcurrentLaboratory``. Requests at ``auto`` share one total of rows, whose
-        costs are measured first."""
-        with self.rig.exclusive(f"with {background.concurrency} requests at once"), torch.inference_mode():
-            requests = [self.rig.batch_request(one) for one in (ask, *background.others)]
-            return read_concurrent(self.rig.target, requests, background.concurrency, SharedRows())
+    def measure_concurrent(self, ask: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> Reading:
+        """Requests at ``auto`` share one total of rows, whose costs are measured first."""
+        with self.rig.exclusive(f"with {concurrency} requests at once"), torch.inference_mode():
+            requests = [self.rig.batch_request(one) for one in (ask, *others)]
+            return read_concurrent(self.rig.target, requests, concurrency, SharedRows())
 
     def concurrent_cost(self, ask: PromptRequest, requests: int) -> CostCurve:
         """The cost of rounds of so many requests like this one, in the middle of its text; a new one takes seconds to

@@ -16,8 +16,8 @@ from threading import Event
 from typing import Any
 
 from engine.errors import RequestError, RigError
-from engine.lab.settings import CellResult, Conditions, Laboratory, block_of
-from engine.lab.sweeping import Task, measure, warm
+from engine.lab.settings import CellResult, Conditions, Task, block_of
+from engine.lab.sweeping import Laboratory, measure, warm
 
 MOST_ATTEMPTS = 3  # a cell is given up once so many workers were lost while measuring it
 MOST_LOSSES = 5  # a worker is not restarted once it was lost so often

@@ -14,10 +14,9 @@ from engine.decoding.methods import METHODS, method_named
 from engine.decoding.plan import Drafter
 from engine.drafters.abilities import ReadText, ReplayDrafter, read_text
 from engine.errors import RequestError
-from engine.lab.planning import tidy_budgets
-from engine.lab.replay import Grower, KnownText, reread
+from engine.lab.settings import tidy_budgets
 from engine.lab.sweeping import Progress
-from engine.lab.whatif import Forecast, WhatIf, builders_of, forecasts, gain, points
+from engine.lab.whatif import Forecast, Grower, KnownText, WhatIf, builders_of, forecasts, gain, points, reread
 from engine.records import Proposals, Request
 from engine.requests.limits import TRIED_BUDGETS
 from engine.serving.rig import Rig

@@ -10,13 +10,23 @@ from typing import Any
 from engine.budget.cost import CostCurve
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
-from engine.lab.anatomy import Anatomy, anatomy
-from engine.lab.anatomy_words import sentences
-from engine.lab.machines import FLOOR, LINES, LOOP, PUBLISHED_DEVICE, caution, devices, machine_curve, misfit, models
-from engine.lab.paste import flags_of_run
+from engine.lab.anatomy import Anatomy, anatomy, sentences
+from engine.lab.machines import (
+    FLOOR,
+    LINES,
+    LOOP,
+    PUBLISHED_DEVICE,
+    caution,
+    devices,
+    flags_of_run,
+    machine_curve,
+    misfit,
+    models,
+)
+from engine.lab.reading import Reading, reading_of
 from engine.lab.redraft import CHAIN, MARGINALS, TRANSITIONS, WIDE
-from engine.lab.settings import CellResult, Reading
-from engine.lab.statistics import Measured, acceptance, calibration, histogram, reading_of
+from engine.lab.settings import CellResult
+from engine.lab.statistics import Measured, acceptance, calibration, histogram
 from engine.trace import Trace
 from explorer.lab.style import (
     ACCENT,

@@ -240,7 +240,7 @@ def concurrency_view(summary: Summary, asked: Sequence[Setting] = (), predicted:
     return {
         "lines": list(lines), "line": line, "heat": heat_figure(grid, concurrency), "each": each_figure(grid),
         "words": words(grid, summary), "table": table(grid), "count": len(grid.cells),
-        "accuracy": error.sentence if error else ""}
+        "accuracy": error}
 
 
 def words(grid: ConcurrencyGrid, summary: Summary) -> list[str]:

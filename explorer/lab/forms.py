@@ -13,9 +13,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
-from engine.lab.planning import Choice, check, prompt_set, settings, shipped_sets
-from engine.lab.race import race_plan
-from engine.lab.settings import BASELINE, Laboratory, SweepPlan
+from engine.lab.settings import BASELINE, Choice, SweepPlan, check, prompt_set, settings, shipped_sets
+from engine.lab.sweeping import Laboratory, race_plan
 from engine.records import Sampling
 from engine.requests.limits import MOST_CONCURRENCY, MOST_NODES, TRIED_BUDGETS, whole
 from engine.requests.prompts import Prompt, prompts_from

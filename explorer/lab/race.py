@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from engine.lab.race import Lane, lanes, run_race
-from engine.lab.settings import CellResult, Laboratory, SweepPlan
+from engine.lab.settings import CellResult, SweepPlan
+from engine.lab.sweeping import Laboratory, Lane, lanes, run_race
 from engine.trace import Piece, joined
 from explorer.lab.style import label_of
 from explorer.run_queue import Job
@@ -30,13 +30,13 @@ def run(laboratory: Laboratory, plan: SweepPlan, job: Job) -> View:
 
 def lane_view(lane: Lane, pieces: Mapping[int, Piece]) -> View:
     """A lane; ``parts`` is what each round added to the text."""
-    token_ids = lane.shown.token_ids if lane.shown else ()
+    row, token_ids = lane.row, lane.shown.token_ids if lane.shown else ()
     return {
         "label": label_of(lane.setting), "method": lane.setting.method, "budget": lane.setting.budget,
         "split": lane.setting.split, "seconds": list(lane.seconds), "tokens": list(lane.tokens),
-        "parts": parts(pieces, token_ids, lane.tokens), "tau": lane.tau, "failure": lane.failure,
-        "tokens_per_second": asdict(lane.tokens_per_second) if lane.tokens_per_second else None,
-        "speedup": asdict(lane.speedup) if lane.speedup else None, "withheld": lane.withheld,
+        "parts": parts(pieces, token_ids, lane.tokens), "failure": lane.failure,
+        "tau": row.tau.median if row else 0.0, "tokens_per_second": asdict(row.tokens_per_second) if row else None,
+        "speedup": asdict(row.speedup) if row and row.speedup else None, "withheld": row.withheld if row else "",
         "difference": difference(lane, pieces)}
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from engine.lab.paste import flags_of_server
+from engine.lab.machines import flags_of_server
 from engine.requests.limits import TRIED_CONCURRENCY
 from engine.servers.server import ConcurrencyLevel, Server, Traffic, Watch, by_place, measured, silence, traffic
 from explorer.lab.style import ACCENT, INK, axis, curve, figure, right_axis

@@ -26,9 +26,7 @@ from engine.commands import VERBS, bench, generate, program, sweep
 from engine.commands.program import NOT_UNDERSTOOD, UsageError, verb_parser
 from engine.commands.record import lessons_of, read_lessons
 from engine.errors import CanopyError, ResultsError
-from engine.lab import planning
-from engine.lab.planning import file_of, prompt_set
-from engine.lab.settings import measuring_order
+from engine.lab.settings import check, file_of, measuring_order, prompt_set
 from engine.lab.store import Store
 from engine.measure.whatif import text_of_run
 from engine.requests.rig_names import rig_names
@@ -131,7 +129,7 @@ def _bench(choice: argparse.Namespace) -> None:
 def _sweep(choice: argparse.Namespace) -> None:
     sweep.must_differ(choice)
     plan = sweep.latest(choice.out)[1] if choice.resume else sweep.plan_of(choice)
-    planning.check(plan, live().methods, tuple(live().drafters))
+    check(plan, live().methods, tuple(live().drafters))
     tables = [path for path in (choice.csv, choice.runs_csv, choice.report) if path and _may_be_written(path)]
     wanted = dict.fromkeys(tables, TABLE.encode())
     if not choice.resume:

@@ -10,8 +10,8 @@ from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.decoding.methods import METHODS
 from engine.lab.findings import FINE, WRONG, DoctorFinding
-from engine.lab.settings import BackgroundRequests, Conditions, Reading
-from engine.lab.statistics import reading_of
+from engine.lab.reading import Reading, reading_of
+from engine.lab.settings import Conditions
 from engine.lab.sweeping import Progress
 from engine.lab.whatif import Forecast, Gain, WhatIf
 from engine.records import Precision, PromptRequest, Round
@@ -48,12 +48,12 @@ class ScriptedLaboratory:
             return scripted_reading(ask)
         return steady_reading(gather(ScriptedSource(self.pause_seconds).run(ask)))
 
-    def measure_concurrent(self, ask: PromptRequest, background: BackgroundRequests) -> Reading:
+    def measure_concurrent(self, ask: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> Reading:
         """The script's rounds, longer for every other one at work, who all add as much as it does itself."""
         found = self.measure(ask)
-        slower = 1 + 0.02 * (background.concurrency - 1) * (10 + ask.budget) ** 0.5
+        slower = 1 + 0.02 * (concurrency - 1) * (10 + ask.budget) ** 0.5
         return replace(found, round_seconds=tuple(slower * spent for spent in found.round_seconds),
-                       committed=tuple(background.concurrency * length for length in found.lengths))
+                       committed=tuple(concurrency * length for length in found.lengths))
 
     def concurrent_cost(self, ask: PromptRequest, requests: int) -> CostCurve:
         return CURVE

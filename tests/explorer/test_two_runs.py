@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from engine.errors import RequestError
-from engine.lab.parting import BIASED, NEAR_TIE, UNEXPLAINED, verdict
+from engine.lab.comparison import BIASED, NEAR_TIE, UNEXPLAINED, verdict
 from engine.recorder import Recorder
 from engine.records import Sampling
 from engine.trace import Trace, committed_ids, load, tau

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.errors import CanopyError, RequestError
-from engine.lab.statistics import reading_of
+from engine.lab.reading import reading_of
 from engine.trace import Trace, dumps, loads
 from explorer import uploads
 from explorer.page import opening_form

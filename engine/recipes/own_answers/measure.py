@@ -22,7 +22,7 @@ from engine.checkpoints.files import read_config
 from engine.decoding.methods import METHODS
 from engine.drafters.phrases.drafter import PhraseDrafter
 from engine.drafters.phrases.table import read_table
-from engine.lab.replay import Grower, KnownText, replay
+from engine.lab.whatif import Grower, KnownText, Point, Replay
 from engine.recipes.own_answers.shards import HELD_OUT, FeatureShard, open_shard, target_folder, work_folder
 from engine.records import Integers, Lattice
 
@@ -60,7 +60,7 @@ def scores(drafter: PhraseDrafter, shard: FeatureShard, talks: NDArray[np.int64]
         lattices = proposals(drafter, tokens[:prompt], text, nodes)
         for method, builder in BUILDERS.items():
             growers = {("phrases", builder): Grower(known, lattices, builder, nodes)}
-            steps = replay(method, "total", growers, known, ["phrases"]).steps(nodes)
+            steps = Replay(Point(method, "total", ("phrases",)), known, growers).steps(nodes)
             kept[method] += [len(step.keep) for step in steps]
     return Scores(float(np.mean(kept[CHAIN])), float(np.mean(kept[TREE])), len(kept[TREE]))
 

@@ -91,7 +91,7 @@ class Looking:
 def record(rig: str, prompts: str, limit: int, tokens: int = 99) -> None:
     """Write a file from a rig's answers."""
     from engine.decoding.loop import decode
-    from engine.lab.planning import prompt_set
+    from engine.lab.settings import prompt_set
     from engine.models.device import rounds_in_inference_mode
     from engine.records import PromptRequest
     from engine.serving.rigs import load_rig

@@ -13,7 +13,7 @@ import pytest
 from engine.commands import check
 from engine.commands.program import main, verb_parser
 from engine.commands.whatif import encoded, table
-from engine.lab.parting import Text
+from engine.lab.comparison import Text
 from engine.lab.whatif import Forecast, WhatIf
 from engine.records import Sampling
 from engine.serving.rigs import load_rig

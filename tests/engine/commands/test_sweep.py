@@ -15,11 +15,11 @@ from engine.commands import sweep
 from engine.commands.program import main, verb_parser
 from engine.commands.sweep import plan_of, prediction, table
 from engine.errors import RequestError
-from engine.lab.planning import SHIPPED
+from engine.lab.reading import Reading
 from engine.lab.report import Record, report, sweep_command
-from engine.lab.settings import CellResult, Reading, SweepPlan, measuring_order
+from engine.lab.settings import SHIPPED, CellResult, SweepPlan, measuring_order
 from engine.lab.store import Results, StoredSweep
-from engine.lab.sweeping import LocalCrew, task_of
+from engine.lab.sweeping import LocalCrew
 from engine.records import PromptRequest
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
@@ -152,7 +152,7 @@ AT_ONCE = replace(toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4
 
 
 def measured(plan: SweepPlan) -> list[CellResult]:
-    return list(LocalCrew(LABORATORY).work([task_of(plan, cell) for cell in measuring_order(plan)], Event()))
+    return list(LocalCrew(LABORATORY).work([plan.task(cell) for cell in measuring_order(plan)], Event()))
 
 
 def report_of(plan: SweepPlan, found: list[CellResult]) -> Record:

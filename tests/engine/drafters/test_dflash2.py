@@ -18,7 +18,7 @@ from engine.drafters.dflash.checkpoint import drafter_config
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
 from engine.drafters.dflash.positions import proposals
-from engine.lab.replay import Grower, KnownText, replay, reread
+from engine.lab.whatif import Grower, KnownText, Point, Replay, reread
 from engine.models.packed_linear import PackedHead
 from engine.recipes.transitions import Contender, measure_in_turns, with_unary
 from engine.records import Floats, Lattice, Request, Sampling
@@ -152,7 +152,7 @@ def test_a_run_is_recorded_with_its_transitions_and_its_what_if_is_the_run(sampl
     text = read_text(request.prompt_ids, token_ids, text_pass.features)
     known = KnownText(np.asarray(token_ids, np.int32), text.start, target.context_limit)
     grower = Grower(known, drafter.proposals(text, 24), "best_first", 24)
-    replayed = replay("ddtree", "total", {("v2", "best_first"): grower}, known, ["v2"])
+    replayed = Replay(Point("ddtree", "total", ("v2",)), known, {("v2", "best_first"): grower})
     assert [len(step.keep) for step in replayed.steps(24)] == [len(made.acceptance.keep) for made in rounds]
 
 

@@ -15,10 +15,8 @@ from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import BatchRequest, decode
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
-from engine.lab.background import read_concurrent
-from engine.lab.planning import Choice, settings
-from engine.lab.settings import BackgroundRequests, Conditions, Reading, SweepPlan
-from engine.lab.statistics import reading
+from engine.lab.reading import Reading, read_concurrent, reading
+from engine.lab.settings import Choice, Conditions, SweepPlan, settings
 from engine.records import PromptRequest, Request, Round
 from engine.requests.prompts import Prompt
 from engine.trace import Piece
@@ -62,7 +60,7 @@ def read_off(rounds: Sequence[Round], slowness: float = 1.0) -> Reading:
 
 @dataclass
 class ScriptedLaboratory:
-    """See ``lab.settings.Laboratory``. ``drift`` is by how much each run is slower than the one before."""
+    """See ``lab.sweeping.Laboratory``. ``drift`` is by how much each run is slower than the one before."""
 
     hardware: str = "no hardware"
     drift: float = 0.0
@@ -79,13 +77,13 @@ class ScriptedLaboratory:
         self.asked.append(ask)
         return read_off(rounds_of(ask), 1 + self.drift * next(self.turns))
 
-    def measure_concurrent(self, ask: PromptRequest, background: BackgroundRequests) -> Reading:
+    def measure_concurrent(self, ask: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> Reading:
         """The toy's own rounds beside others, with the written times of as many trees like its own."""
         self.asked.append(ask)
         target = ToyTarget(VOCABULARY, context_limit=512)
-        found = read_concurrent(target, [batch_request(each, target) for each in (ask, *background.others)],
-                                background.concurrency)
-        spent = tuple(ROUND_SECONDS + ROW_SECONDS * background.concurrency * rows for rows in found.rows)
+        found = read_concurrent(target, [batch_request(each, target) for each in (ask, *others)],
+                                concurrency)
+        spent = tuple(ROUND_SECONDS + ROW_SECONDS * concurrency * rows for rows in found.rows)
         return replace(found, round_seconds=spent, prefill_seconds=PREFILL_SECONDS,
                        stage_seconds={"verify": sum(spent)})
 

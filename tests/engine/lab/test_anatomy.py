@@ -11,8 +11,7 @@ import pytest
 from engine.commands.program import verb_named, verb_parser
 from engine.decoding.builders.best_first import best_first
 from engine.decoding.tree import beginning
-from engine.lab.anatomy import CODE, DIGITS, PROSE, Anatomy, anatomy, kinds_of
-from engine.lab.anatomy_words import sentences
+from engine.lab.anatomy import CODE, DIGITS, PROSE, Anatomy, anatomy, kinds_of, sentences
 from engine.lab.redraft import CHAIN, MARGINALS, TRANSITIONS, WIDE, marginals_of
 from engine.lab.statistics import Measured, mean_of, share_of
 from engine.records import Acceptance, Lattice, Request, Round, Verification

@@ -19,13 +19,14 @@ from engine.lab.machines import (
     against_table,
     caution,
     devices,
+    flags_of_run,
+    flags_of_server,
     machine_curve,
     misfit,
     models,
     table_pairs,
     unfitted_error,
 )
-from engine.lab.paste import flags_of_run, flags_of_server
 from engine.lab.redraft import CHAIN, MARGINALS, RedraftedLength
 from engine.lab.statistics import Measured, share_of
 

@@ -9,24 +9,14 @@ import pytest
 
 from engine.decoding.budget_policy import MOST_AUTO
 from engine.errors import RequestError
-from engine.lab.planning import (
-    Choice,
-    check,
-    choose_budgets,
-    parse_budgets,
-    prompt_set,
-    settings,
-    shipped_sets,
-    tidy_budgets,
-)
-from engine.lab.settings import Setting
+from engine.lab.settings import Choice, Setting, check, choose_budgets, prompt_set, settings, shipped_sets, tidy_budgets
 from engine.records import Sampling
 from engine.requests.prompts import LARGEST_FILE_BYTES, Prompt
 from tests.engine.lab.scripted import WALKERS, toy_plan
 
 
 def test_budgets_are_taken_in_any_order_and_once() -> None:
-    assert parse_budgets("64, 16 16,32") == (16, 32, 64)
+    assert choose_budgets("64, 16 16,32") == ((16, 32, 64), 0)
     assert tidy_budgets([4096, 0, 4096]) == (0, 4096)
     assert choose_budgets("64, auto 16,auto") == ((16, 64), MOST_AUTO)
     assert choose_budgets("16") == ((16,), 0)
@@ -34,12 +24,12 @@ def test_budgets_are_taken_in_any_order_and_once() -> None:
 
 
 @pytest.mark.parametrize(("typed", "sentence"), [
-    ("16 -4", "-4.* from 0 to 4096"), ("1000000", "1000000.* from 0 to 4096"), ("16 many", "'many' is not"),
-    ("1.5", "'1.5' is not"), ("+-5", r"'\+-5' is not"), ("9" * 5000, "'9{40}' is not"), (" , ", "at least one"),
+    ("16 -4", "-4.* from 0 to 4096"), ("1000000", "1000000.* from 0 to 4096"), ("16 many", "'many'; .* from 0"),
+    ("1.5", "'1.5'; .* whole"), ("+-5", r"'\+-5'; "), ("9" * 5000, "'9{60}…'; "), (" , ", "at least one"),
 ])
 def test_budgets_that_are_none_get_a_sentence(typed: str, sentence: str) -> None:
     with pytest.raises(RequestError, match=sentence):
-        parse_budgets(typed)
+        choose_budgets(typed)
 
 
 def test_settings_are_the_baseline_and_every_method_at_every_budget() -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from engine.decoding.budget_policy import MOST_AUTO
 from engine.errors import RequestError
-from engine.lab.race import Spread, lanes, race_plan, run_race
 from engine.lab.settings import CellResult, Setting, SweepPlan
+from engine.lab.statistics import Estimate
+from engine.lab.sweeping import lanes, race_plan, run_race
 from tests.engine.lab.scripted import WALKERS, ScriptedLaboratory, toy_plan
 
 
@@ -24,6 +25,11 @@ def measured(plan: SweepPlan) -> list[CellResult]:
     return list(run_race(ScriptedLaboratory(drift=0.01), plan, Event()))
 
 
+def spread(over_repeats: Estimate | None) -> tuple[float, float, float]:
+    assert over_repeats
+    return over_repeats.median, over_repeats.least, over_repeats.most
+
+
 def test_every_lane_is_measured_as_often_and_in_turn(plan: SweepPlan, measured: list[CellResult]) -> None:
     assert plan.settings[0] == Setting("autoregressive", 0, temperature=0.8)
     assert len(measured) == 6 * 3
@@ -36,15 +42,16 @@ def test_a_lane_replays_its_median_run_on_the_wall_clock(plan: SweepPlan, measur
     assert [lane.setting for lane in race.lanes] == list(plan.settings)
     for lane in race.lanes:
         readings = [result.reading for result in measured if result.cell.setting == lane.setting and result.reading]
-        assert lane.shown and lane.speedup and lane.difference is None
+        assert lane.shown and lane.row and lane.row.speedup and lane.difference is None
         assert lane.shown.seconds == median(reading.seconds for reading in readings)
         assert lane.seconds[-1] == pytest.approx(lane.shown.seconds) and list(lane.seconds) == sorted(lane.seconds)
         assert lane.tokens[-1] == len(lane.shown.token_ids) == 24
         rates = [reading.tokens_per_second for reading in readings]
-        assert lane.tokens_per_second == Spread(median(rates), min(rates), max(rates))
+        assert spread(lane.row.tokens_per_second) == (median(rates), min(rates), max(rates))
         assert race.pieces.keys() >= set(lane.shown.token_ids)
-    assert race.lanes[0].speedup == Spread(1, 1, 1)
-    assert race.lanes[2].speedup and race.lanes[2].speedup.median > 1
+    plain, _, tree, *_ = race.lanes
+    assert plain.row and spread(plain.row.speedup) == (1, 1, 1)
+    assert tree.row and tree.row.speedup and tree.row.speedup.median > 1
 
 
 def test_a_race_is_on_one_prompt_and_three_times() -> None:
@@ -85,8 +92,8 @@ def test_a_lane_claims_no_speed_up_that_cannot_be_true(
         times[result.cell.repeat] * spent for spent in result.reading.round_seconds)))
                  if result.reading and result.cell.setting == plan.settings[0] else result for result in measured]
     plain, *others = lanes(plan, reclocked, ScriptedLaboratory()).lanes
-    assert plain.speedup == Spread(1, 1, 1) and not plain.withheld
-    assert all(lane.speedup is None and reason in lane.withheld for lane in others)
+    assert plain.row and spread(plain.row.speedup) == (1, 1, 1) and not plain.row.withheld
+    assert all(lane.row and lane.row.speedup is None and reason in lane.row.withheld for lane in others)
 
 
 def test_auto_has_a_lane_with_the_same_text() -> None:
@@ -95,6 +102,6 @@ def test_auto_has_a_lane_with_the_same_text() -> None:
     race = lanes(plan, list(run_race(ScriptedLaboratory(), plan, Event())), ScriptedLaboratory())
     assert [lane.setting.label for lane in race.lanes] == ["autoregressive", "ddtree 16", "ddtree auto"]
     fixed, auto = race.lanes[1:]
-    assert fixed.shown and auto.shown and auto.speedup
+    assert fixed.shown and auto.shown and auto.row and auto.row.speedup
     assert auto.difference is None and auto.shown.token_ids == fixed.shown.token_ids
     assert len(set(fixed.shown.rows)) == 1 < len(set(auto.shown.rows))

@@ -6,8 +6,7 @@ import pytest
 from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
-from engine.lab.replay import Grower, KnownText, replay, reread
-from engine.lab.whatif import Point, builders_of, forecasts, gain, points
+from engine.lab.whatif import Grower, KnownText, Point, Replay, builders_of, forecasts, gain, points, reread
 from engine.records import Lattice, Request, Sampling
 from engine.requests.limits import TRIED_BUDGETS
 from tests.engine.material import GREEDY, WARM
@@ -64,7 +63,7 @@ def test_a_replay_is_the_real_run_round_for_round(sampling: Sampling, end: str) 
     known = known_text(asked)
     grown = growers(known)
     for point in REPLAYED:
-        rounds = replay(point.method, point.split, grown, known, point.drafters)
+        rounds = Replay(point, known, grown)
         for budget in (0, 1, 7, 16, MOST):
             steps = [(known.token_ids[step.place:step.place + len(step.keep)].tolist(), len(step.tree))
                      for step in rounds.steps(budget)]
@@ -79,8 +78,7 @@ def test_a_replay_ends_before_a_stop_token() -> None:
     assert stop not in known.token_ids and len(known.token_ids) < len(free.token_ids)
     grown = growers(known)
     for point in REPLAYED:
-        lengths = [len(step.keep) for step in replay(
-            point.method, point.split, grown, known, point.drafters).steps(16)]
+        lengths = [len(step.keep) for step in Replay(point, known, grown).steps(16)]
         assert lengths == [len(kept) for kept, _ in real(asked, point, 16)]
 
 
@@ -125,4 +123,4 @@ def test_gains_are_the_trees_own_chances_and_what_came_of_them() -> None:
 def test_a_method_that_does_not_follow_the_text_is_refused() -> None:
     known = known_text(request(GREEDY))
     with pytest.raises(RequestError, match="accepts by its own draws"):
-        replay("nanogpt", "total", {}, known, ())
+        Replay(Point("nanogpt", "total", ()), known, {})

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from engine.decoding.budget_policy import AUTO, MOST_AUTO
 from engine.lab.report import Record, division, rates, ratio_text, report, runs_csv, table_csv
-from engine.lab.settings import CellResult, SweepPlan, measuring_order
+from engine.lab.settings import CellResult, SweepPlan, Task, measuring_order
 from engine.lab.store import StoredSweep
-from engine.lab.sweeping import LocalCrew, Task
+from engine.lab.sweeping import LocalCrew
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 

@@ -11,21 +11,8 @@ from hypothesis import given
 
 from engine.decoding.methods import METHODS
 from engine.decoding.tree import path_to
-from engine.lab.settings import Reading
-from engine.lab.statistics import (
-    RANKS,
-    AcceptanceTally,
-    acceptance,
-    calibration,
-    ended_by_text,
-    estimate,
-    expected_length,
-    histogram,
-    interval_rank,
-    pooled,
-    reading_of,
-    whole_rounds,
-)
+from engine.lab.reading import RANKS, Reading, count_acceptance, ended_by_text, expected_length, reading_of
+from engine.lab.statistics import acceptance, calibration, estimate, histogram, interval_rank, whole_rounds
 from engine.records import DraftTree, Lattice, PromptRequest, Round, Sampling
 from engine.trace import committed_ids, load, tau
 from tests.engine.lab.scripted import read_off, rounds_of
@@ -167,17 +154,12 @@ def test_acceptance_agrees_with_a_slow_count(method: str, sampling: Sampling) ->
     rounds = [made for made in rounds_of(PromptRequest("a long walk", method=method, budget=20, max_tokens=60,
                                              sampling=sampling)) if not ended_by_text(made)]
     assert len(rounds) > 8
-    tally = AcceptanceTally()
-    for made in rounds:
-        tally.add(made)
-    counts = tally.counts()
+    counts = count_acceptance(rounds)
     found = {(depth, rank): [proposed, counts.accepted[depth - 1][rank]]
              for depth, row in enumerate(counts.proposed, 1) for rank, proposed in enumerate(row) if proposed}
     assert found == tallied(rounds)
-    halves = [AcceptanceTally(), AcceptanceTally()]
-    for index, made in enumerate(rounds):
-        halves[index % 2].add(made)
-    assert pooled([half.counts() for half in halves]) == counts
+    halves = [replace(read_off([]), acceptance=count_acceptance(half)) for half in (rounds[:3], rounds[3:])]
+    assert acceptance(halves) == acceptance([replace(halves[0], acceptance=counts)])
     assert sum(map(sum, counts.accepted)) == sum(len(made.acceptance.keep) - 1 for made in rounds)
     assert counts.reached[0] == len(rounds)
     assert counts.reached[1] == sum(len(made.acceptance.keep) > 1 for made in rounds)
@@ -192,10 +174,8 @@ def test_a_rank_is_read_in_the_row_that_the_path_leads_to() -> None:
                      np.asarray([0, -1, -2], np.float32), np.asarray([0, 1, 1], np.int32))
     made = replace(made, drafts=(lattice,), tree=tree, acceptance=replace(
         made.acceptance, keep=np.asarray([0, 1, 2], np.int32)))
-    tally = AcceptanceTally()
-    tally.add(made)
     # 6 is second of the first row, and leads to the row in which 8 is first
-    assert [row[:2] for row in tally.counts().accepted] == [(0, 1), (1, 0)]
+    assert [row[:2] for row in count_acceptance([made]).accepted] == [(0, 1), (1, 0)]
 
 
 def test_the_end_of_the_text_is_told_from_the_end_of_the_tree() -> None:

@@ -15,9 +15,9 @@ from threading import Event
 import pytest
 
 from engine.errors import ResultsError
-from engine.lab.settings import CellResult, measuring_order
+from engine.lab.settings import CellResult, Task, measuring_order
 from engine.lab.store import Results, Store
-from engine.lab.sweeping import LocalCrew, Task, measure, run_sweep
+from engine.lab.sweeping import LocalCrew, measure, run_sweep
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 PLAN = toy_plan()

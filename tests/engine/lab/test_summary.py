@@ -11,11 +11,25 @@ import numpy as np
 import pytest
 
 from engine.decoding.methods import METHODS
-from engine.lab.parting import BIASED, DRAWN, NEAR_TIE, SAME, SO_FAR, UNEXPLAINED, UNKNOWN, Text, compared, text_of
-from engine.lab.settings import CellResult, Reading, Setting, SweepPlan, block_of, measuring_order
+from engine.lab.comparison import (
+    BIASED,
+    DRAWN,
+    NEAR_TIE,
+    SAME,
+    SO_FAR,
+    UNEXPLAINED,
+    UNKNOWN,
+    Text,
+    TurnTaking,
+    compared,
+    speed_ratio,
+    text_of,
+    turn_pairs,
+)
+from engine.lab.reading import Reading
+from engine.lab.settings import CellResult, Setting, SweepPlan, Task, block_of, measuring_order
 from engine.lab.summary import Row, summarise
-from engine.lab.sweeping import LocalCrew, Task
-from engine.lab.turns import TurnTaking, speed_ratio, turn_pairs
+from engine.lab.sweeping import LocalCrew
 from engine.records import Acceptance, DraftTree, Request, Round, Sampling, Verification
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 

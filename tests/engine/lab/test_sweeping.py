@@ -9,9 +9,10 @@ import pytest
 
 from engine.decoding.budget_policy import MOST_AUTO
 from engine.errors import RequestError
-from engine.lab.settings import Reading, SweepPlan, measuring_order
+from engine.lab.reading import Reading
+from engine.lab.settings import SweepPlan, measuring_order
 from engine.lab.store import Store
-from engine.lab.sweeping import WARMING_TOKENS, LocalCrew, run_sweep, task_of
+from engine.lab.sweeping import WARMING_TOKENS, LocalCrew, run_sweep
 from engine.records import PromptRequest
 from engine.requests.prompts import Prompt
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
@@ -70,7 +71,7 @@ def test_a_stopped_sweep_goes_on_later_and_measures_what_it_would_have(tmp_path:
         assert store.sweep(number).plan == plan
         steps = list(run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Event()))
         assert len(steps) == len(plan) - 5 and store.sweep(number).finished
-        tasks = [task_of(plan, cell) for cell in measuring_order(plan)]
+        tasks = [plan.task(cell) for cell in measuring_order(plan)]
         assert store.measured(number) == list(LocalCrew(ScriptedLaboratory()).work(tasks, Event()))
 
 

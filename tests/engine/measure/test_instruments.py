@@ -18,8 +18,7 @@ import app
 from engine.checkpoints import memory
 from engine.checkpoints.memory import Opening, Storage
 from engine.errors import CancellationError, RequestError, RigError
-from engine.lab.settings import BackgroundRequests, Reading
-from engine.lab.statistics import reading_of
+from engine.lab.reading import Reading, reading_of
 from engine.measure import instruments
 from engine.measure.instruments import LiveInstruments, LiveLaboratory, held_bytes, open_beside
 from engine.records import PromptRequest, Sampling
@@ -67,7 +66,7 @@ def test_a_run_among_others_writes_its_own_text_and_counts_all(
         laboratory: LiveLaboratory, method: str, budget: int, pace: str) -> None:
     ask = an_ask(method, budget, 16, pace=pace)
     others = tuple(replace(ask, prompt=f"What is {place} + 5?", max_tokens=4 + place) for place in range(2))
-    alone, among = laboratory.measure(ask), laboratory.measure_concurrent(ask, BackgroundRequests(others, 3))
+    alone, among = laboratory.measure(ask), laboratory.measure_concurrent(ask, others, 3)
     assert among.token_ids == alone.token_ids
     assert among.lengths == alone.lengths or pace == "auto"  # which goes by times
     assert len(among.committed) == among.rounds and all(
@@ -103,7 +102,7 @@ def test_what_cannot_be_served_leaves_the_rig_free(laboratory: LiveLaboratory) -
         with pytest.raises(RequestError):
             laboratory.measure(ask)
     with pytest.raises(RequestError, match="No other prompt of the set can stand beside this one"):
-        laboratory.measure_concurrent(an_ask(), BackgroundRequests((long,), 2))
+        laboratory.measure_concurrent(an_ask(), [long], 2)
     assert laboratory.measure(an_ask("dflash")).token_ids
 
 

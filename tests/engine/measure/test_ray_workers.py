@@ -15,9 +15,10 @@ import pytest
 import ray
 
 from engine.errors import RequestError, RigError
-from engine.lab.settings import Conditions, Laboratory, Reading, block_of, measuring_order
+from engine.lab.reading import Reading
+from engine.lab.settings import Conditions, Task, block_of, measuring_order
 from engine.lab.store import Store
-from engine.lab.sweeping import LocalCrew, Task, run_sweep
+from engine.lab.sweeping import Laboratory, LocalCrew, run_sweep
 from engine.measure.ray_workers import RayCrew, common_conditions, ray_crew
 from engine.records import PromptRequest
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan

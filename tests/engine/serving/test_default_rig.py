@@ -7,7 +7,7 @@ import pytest
 
 from engine.commands.program import main
 from engine.errors import RigError
-from engine.lab.planning import SHIPPED
+from engine.lab.settings import SHIPPED
 from engine.requests.rig_names import DEFAULT_RIG
 from engine.serving.rigs import load_rig
 

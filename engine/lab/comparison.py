@@ -1,0 +1,293 @@
+"""A run beside plain decoding of the same prompt: where the texts part and why, when a speed-up may be said, and how
+fast both are when they are measured in turns.
+
+In turns, a few rounds of the one come before as many tokens of the other. What slows the machine for a while so slows
+both, and the ratio of their speeds stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from math import isnan
+from statistics import median
+from types import MappingProxyType
+
+import numpy as np
+
+from engine.decoding.methods import METHODS
+from engine.lab.reading import Reading
+from engine.lab.statistics import resampled
+from engine.records import Request, Round
+
+# How far rounding moves the gap between the target's two best tokens, where the same text is verified among more rows.
+# The largest that was seen (LOG.md): 5e-5 in float32; 0.31 in bfloat16, whose logits from 16 to 32 are 0.125 apart. The
+# rest is room for larger models and logits.
+ROUNDING_NATS: Mapping[str, float] = MappingProxyType({"float32": 1e-3, "int4": 1e-3, "bfloat16": 0.5})
+COARSEST = "bfloat16"  # stands for any other precision of 16 bits or fewer
+
+SAME, SO_FAR = "same", "so far"  # of all tokens of the run; of those that plain decoding has written
+NEAR_TIE, UNEXPLAINED, UNKNOWN = "near-tie", "unexplained", "unknown"  # why they part; unknown: the gap is
+DRAWN, BIASED = "drawn", "biased"  # they part, as this method may: it draws on its own, or is biased
+
+
+@dataclass(frozen=True)
+class Text:
+    """What a run wrote, with the meaning that these have in ``Reading``."""
+
+    token_ids: Sequence[int]
+    gaps: Sequence[float]
+    bonus: int
+
+
+Written = Text | Reading
+
+
+def text_of(rounds: Iterable[Round]) -> Text:
+    """What these rounds wrote."""
+    token_ids: list[int] = []
+    gaps: list[float] = []
+    bonus = -1
+    for round_ in rounds:
+        token_ids += round_.committed.tolist()
+        gaps += round_.verification.gap[round_.acceptance.keep].tolist()
+        bonus = int(round_.acceptance.bonus)
+    return Text(token_ids, gaps, bonus)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first place in the text, counted from 0, where the two differ: the token of each, and the gap in nats between
+    the target's first and second token there, of the baseline's run and of the text's ``own``; None at place 0, which
+    the prefill chose, and where it was not recorded."""
+
+    place: int
+    token: int
+    baseline_token: int
+    gap: float | None
+    own: float | None = field(default=None, compare=False)
+
+
+def first_difference(reading: Written, baseline: Written) -> Difference | None:
+    """The first difference of two texts; None if they are the same. A text that ends early differs in the token that
+    would have followed, if there is one."""
+    if tuple(reading.token_ids) == tuple(baseline.token_ids):
+        return None
+    ours, theirs = ((*text.token_ids, text.bonus) for text in (reading, baseline))
+    pairs = enumerate(zip(ours, theirs, strict=False))
+    place = next((place for place, (one, other) in pairs if one != other), None)
+    if place is None:
+        return None
+    return Difference(place, ours[place], theirs[place], gap_before(baseline, place), gap_before(reading, place))
+
+
+def gap_before(text: Written, place: int) -> float | None:
+    """The gap in nats where the token at this place was chosen; None where it is not known."""
+    gap = text.gaps[place - 1] if 0 < place <= len(text.gaps) else None
+    return None if gap is None or isnan(gap) else gap
+
+
+@dataclass(frozen=True)
+class TextComparison:
+    """A run's text against plain decoding's: the first ``same`` of its ``tokens`` are the same; ``verdict`` is one of
+    the constants above, ``difference`` is where they part."""
+
+    verdict: str
+    same: int
+    tokens: int
+    difference: Difference | None = None
+
+    def why(self, temperature: float, dtype: str) -> str:
+        """The verdict on where they part in a sentence, by the widest gap that is known."""
+        gaps = [self.difference.gap, self.difference.own] if self.difference else []
+        return verdict_words(self.verdict, temperature, max(_known(gaps), default=None), dtype)
+
+
+def compared(text: Written, plain: Written, request: Request, dtype: str) -> TextComparison:
+    """The run's text against as much of plain decoding's as there is, both in precision ``dtype``; ``request`` is the
+    run's."""
+    tokens, difference = len(text.token_ids), first_difference(text, plain)
+    if difference is None:
+        same = min(tokens, len(plain.token_ids))
+        return TextComparison(SAME if same == tokens else SO_FAR, same, tokens)
+    why = verdict([request], [difference.gap, difference.own], rounding_nats(dtype))
+    return TextComparison(why, min(difference.place, tokens), tokens, difference)
+
+
+RULE = ("Texts that one model chooses at temperature 0 may part where its two best tokens lie within rounding of each "
+        "other: 0.001 nats in float32 and int4, 0.5 in 16 bits, the coarser of two precisions. Where every run that "
+        "recorded the gap has it within that, it is a near-tie; where one has a wider gap, rounding does not explain "
+        "the difference: look for a bug. Of texts drawn at a temperature nothing follows.")
+
+
+def verdict(requests: Sequence[Request], gaps: Sequence[float | None], rounding: float) -> str:
+    """Why the texts of these requests part where the gaps are these: ``RULE``. A draw that lies between two tokens may
+    be turned by rounding however far these are apart, so a gap explains only what was chosen at temperature 0."""
+    methods = [METHODS.get(request.method) for request in requests]
+    if any(method and not method.lossless for method in methods):
+        return BIASED
+    if any(request.sampling.temperature > 0 for request in requests):
+        return UNKNOWN if all(method and method.follows_text for method in methods) else DRAWN
+    widest = max(_known(gaps), default=None)
+    if widest is None:
+        return UNKNOWN
+    return NEAR_TIE if widest <= rounding else UNEXPLAINED
+
+
+def _known(gaps: Iterable[float | None]) -> list[float]:
+    return [gap for gap in gaps if gap is not None]
+
+
+def verdict_words(why: str, temperature: float, gap: float | None, dtype: str) -> str:
+    """A verdict in a sentence; ``gap`` is the widest that is known."""
+    if why == BIASED:
+        return "This method is biased: its text is not always what the big model alone would write."
+    if why == DRAWN:
+        return (f"Both were drawn at temperature {temperature:g}, and this method draws on its own: it keeps plain "
+                "decoding's distribution, not its draws.")
+    if temperature > 0:
+        return f"Both were drawn at temperature {temperature:g}; how near the draw was to the other token is not known."
+    if gap is None:
+        return "How near the two tokens were for the big model is not known."
+    near = f"For the big model the two were {abs(gap):.2g} nats apart"
+    if why == NEAR_TIE:
+        return f"{near}: a near-tie, which rounding in {dtype} may turn."
+    return f"{near}, which rounding in {dtype} does not explain: look for a bug."
+
+
+def how_often(text: Written, rounding: float) -> str:
+    """How many places of a text are near-ties, in a sentence; empty where its gaps were not recorded."""
+    known = [gap for gap in text.gaps if not isnan(gap)]
+    near = sum(gap <= rounding for gap in known)
+    return f"Of {len(known)} places of this text {near} are as near." if known else ""
+
+
+def rounding_nats(dtype: str) -> float:
+    """How far rounding may move the gap between two tokens in that precision, in nats: a smaller one is a near-tie."""
+    return ROUNDING_NATS.get(dtype, ROUNDING_NATS[COARSEST])
+
+
+STEADY = 0.35  # of its median: a larger spread of plain decoding's speed comes from the machine
+
+
+def unsteady(least: float, median: float, most: float) -> bool:
+    """Whether plain decoding's speeds, over prompts or repeats, show that other programs used the machine: a token
+    takes plain decoding equally long, whatever the prompt."""
+    return most - least > STEADY * median
+
+
+def speedup_withheld(tau: float, ratio: float, drafted_rounds: int, rounds: int, busy: bool = False) -> str:
+    """Why a measured ratio to plain decoding's speed is not said, in a sentence; empty where it may be.
+
+    A round verifies at least one row and drafts besides, so it does not take less time than a round of plain decoding:
+    ``tau`` tokens a round are a speed-up of ``tau`` at the most, and a larger ratio shows that plain decoding was held
+    up. Where fewer of the ``rounds`` verified a draft than not, most of what is compared is plain decoding on both
+    sides. ``busy``: other programs used the machine meanwhile.
+    """
+    if not rounds or not drafted_rounds:
+        return "No round verified a draft, so there is no speed-up to speak of."
+    if 2 * drafted_rounds < rounds:
+        return (f"Only {drafted_rounds} of {rounds} rounds verified a draft, so the run was mostly plain decoding, and "
+                "a ratio to it would be chance.")
+    if busy:
+        return "Other programs used this machine meanwhile, so no speed-up is said."
+    if ratio > tau:
+        return ("The measured ratio is larger than the tokens that a round adds, which no tree can reach: plain "
+                "decoding was held up while it was measured.")
+    return ""
+
+
+TURN_TOKENS = 4  # of the run, at least
+LEAST_TURNS = 6  # that count; fewer give no range
+SETTLING_TURNS = 1  # at the beginning, in which caches and clocks settle: not counted
+HELD_UP = 1.25  # times its median pace, or that much faster: a turn of plain decoding that does not count
+MOST_HELD_UP = 0.25  # of the turns; with more the machine was busy
+
+
+class TurnTaking:
+    """Makes the rounds of a run and of plain decoding in turns."""
+
+    def __init__(self, rounds: Iterator[Round], plain: Iterator[Round]) -> None:
+        self._sources = rounds, plain
+        self.rounds: list[Round] = []
+        self.plain: list[Round] = []
+        self._tokens = [0, 0]
+
+    def turn(self) -> bool:
+        """One turn of each; False once both have ended. Where one text ends first, the other goes on alone."""
+        written, plain = self._tokens
+        self._advance(0, self.rounds, written + TURN_TOKENS)
+        over = self._tokens[0] == written
+        self._advance(1, self.plain, plain + TURN_TOKENS if over else self._tokens[0])
+        return not over or self._tokens[1] > plain
+
+    def _advance(self, side: int, rounds: list[Round], tokens: int) -> None:
+        while self._tokens[side] < tokens and (round_ := next(self._sources[side], None)):
+            rounds.append(round_)
+            self._tokens[side] += len(round_.acceptance.keep)
+
+
+@dataclass(frozen=True)
+class TurnPair:
+    """One turn of each: the same number of tokens, and the seconds that either took for them."""
+
+    tokens: int
+    seconds: float
+    plain_seconds: float
+
+
+def turn_pairs(rounds: Sequence[Round], plain: Sequence[Round]) -> list[TurnPair]:
+    """The turns of two runs of the same prompt, as ``TurnTaking`` makes them: every ``TURN_TOKENS`` or more tokens of
+    the first beside as many of the second, as far as both go. A rest at the end belongs to the last."""
+    ends, clock = moments(rounds)
+    plain_at = dict(zip(*moments(plain), strict=True))
+    marks = [(0, 0.0, 0.0)]
+    for end, now in zip(ends, clock, strict=True):
+        if end in plain_at and (end - marks[-1][0] >= TURN_TOKENS or end == ends[-1]):
+            rest = end - marks[-1][0] < TURN_TOKENS and len(marks) > 1
+            marks[len(marks) - rest:] = [(end, now, plain_at[end])]
+    return [TurnPair(end - begin, now - then, plain_now - plain_then)
+            for (begin, then, plain_then), (end, now, plain_now) in pairwise(marks)]
+
+
+def moments(rounds: Sequence[Round]) -> tuple[list[int], list[float]]:
+    """The tokens after each round, and the seconds of engine time."""
+    return (list(accumulate(len(round_.acceptance.keep) for round_ in rounds)),
+            list(accumulate(sum(round_.seconds.values()) for round_ in rounds)))
+
+
+@dataclass(frozen=True)
+class SpeedRatio:
+    """How fast a run was beside plain decoding. ``low`` and ``high`` bound the ratio at 95 % by resampling turns. Both
+    speeds, in tokens a second, are of the same turns. ``withheld``: why none of it is to be said, empty where it is."""
+
+    speed: float = 0.0
+    plain_speed: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    withheld: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """The run's speed divided by plain decoding's; 0 where nothing was timed."""
+        return self.speed / self.plain_speed if self.plain_speed else 0.0
+
+
+def speed_ratio(turns: Sequence[TurnPair], run: Sequence[Round], busy: bool = False) -> SpeedRatio:
+    """The ratio over the turns, the first of which do not count. A turn in which plain decoding was held up does not
+    count either: it takes equally long for every token. ``run`` are the rounds that the ratio is said of."""
+    timed = [pair for pair in turns[SETTLING_TURNS:] if pair.seconds > 0 and pair.plain_seconds > 0]
+    pace = median([pair.plain_seconds / pair.tokens for pair in timed]) if timed else 0.0
+    steady = [pair for pair in timed if 1 / HELD_UP <= pair.plain_seconds / pair.tokens / pace <= HELD_UP]
+    busy = busy or len(timed) - len(steady) > MOST_HELD_UP * len(timed)
+    tokens = sum(len(round_.acceptance.keep) for round_ in run)
+    drafted = sum(len(round_.tree) > 1 for round_ in run)
+    if len(timed) < LEAST_TURNS or not run:
+        few = "The text is too short for a speed-up with a range."
+        return SpeedRatio(withheld=speedup_withheld(float("inf"), 1.0, drafted, len(run)) or few)
+    figures = np.array([[pair.tokens, pair.seconds, pair.plain_seconds] for pair in steady or timed])
+    count, seconds, plain_seconds = figures.sum(0).tolist()
+    low, high = resampled(figures, lambda sums: sums[:, 2] / sums[:, 1])
+    withheld = speedup_withheld(tokens / len(run), plain_seconds / seconds, drafted, len(run), busy)
+    return SpeedRatio(count / seconds, count / plain_seconds, low, high, withheld)

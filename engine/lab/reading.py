@@ -1,0 +1,272 @@
+"""Readings of runs: what is kept of a run's rounds, whether it was measured alone, beside others, or recorded.
+
+Acceptance is counted by prefix: a disjoint ``merged`` tree may hold one twice, and here it counts once, with the
+highest probability that a drafter gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice, pairwise
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.decoding.budget_policy import BudgetAllocator
+from engine.decoding.loop import BatchRequest, RequestBatch
+from engine.decoding.plan import Target
+from engine.errors import RequestError
+from engine.records import STAGES, DraftTree, Lattice, Round
+from engine.trace import Trace, mean_length
+
+RANKS = 16  # the last also counts all worse ranks
+
+Counts = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class AcceptanceCounts:
+    """What walks accepted, by depth after the root and by rank in the drafter's row (``RANKS`` columns).
+
+    reached[d − 1]: rounds whose walk came to depth d − 1, where a drafter proposed something for depth d;
+    proposed[d − 1][r]: the distinct tokens of rank r that the trees held there; accepted[d − 1][r]: how often the
+    walk went on to one. A token that several drafters propose counts at its best rank, and two drafters may propose two
+    tokens of one rank. Rounds that the end of the text cut short are left out.
+    """
+
+    reached: tuple[int, ...] = ()
+    proposed: Counts = ()
+    accepted: Counts = ()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One measured run. A figure per round is a tuple with an item for each round.
+
+    token_ids: the text; lengths: tokens committed, root included; rows: rows verified; expected: the tree's expected
+    length 1 + Σ q over its distinct drafted prefixes; round_seconds: engine time, whose sum is ``seconds``, without the
+    prefill, which is ``prefill_seconds``; stage_seconds: by ``records.STAGES``; gaps[i]: the target's gap in nats
+    between its first and second token where it chose the token *after* token i; bonus: the token that would follow the
+    text, −1 without a round; ``cut``: the end of the text ended the last round's walk early, so that round's length is
+    not the drafter's; ``committed``: tokens that all requests at work, this one included, added in the round, empty
+    where it ran alone.
+    """
+
+    token_ids: tuple[int, ...]
+    lengths: tuple[int, ...]
+    rows: tuple[int, ...]
+    expected: tuple[float, ...]
+    round_seconds: tuple[float, ...]
+    prefill_seconds: float
+    stage_seconds: Mapping[str, float]
+    gaps: tuple[float, ...]
+    acceptance: AcceptanceCounts
+    bonus: int
+    cut: bool
+    committed: tuple[int, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        """The length of the text."""
+        return len(self.token_ids)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds the text took."""
+        return len(self.lengths)
+
+    @property
+    def seconds(self) -> float:
+        """Engine time without the prefill."""
+        return sum(self.round_seconds)
+
+    @property
+    def tau(self) -> float:
+        return mean_length(self.tokens, self.rounds)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """This request's tokens per second of engine time, without the prefill; 0 without a round."""
+        return self.tokens / self.seconds if self.lengths else 0.0
+
+    @property
+    def total_tokens_per_second(self) -> float:
+        """The tokens per second of all requests at work, over the same rounds."""
+        return sum(self.committed or self.lengths) / self.seconds if self.lengths else 0.0
+
+
+def read(rounds: Iterable[Round]) -> Reading:
+    """Run to the end, then make the reading.
+
+    Nothing is read in between: a pause would let a device finish, off the clock, work that a round has left in flight.
+    """
+    kept: list[Round] = []
+    step_seconds: list[float] = []
+    began = perf_counter()
+    for round_ in rounds:
+        now = perf_counter()
+        step_seconds.append(now - began)
+        kept.append(round_)
+        began = perf_counter()
+    return reading(kept, step_seconds)
+
+
+def read_concurrent(target: Target, asked: Sequence[BatchRequest], concurrency: int,
+                    allocator: BudgetAllocator | None = None) -> Reading:
+    """Run the first of ``asked`` to the end, with ``concurrency`` requests at work in each of its rounds.
+
+    The others take turns: one that has ended makes room for the next, whose prompt is read between two rounds. Only
+    rounds are timed, after the prompts of all first requests were read, so there is no tail with fewer requests. With
+    an ``allocator``, those at the pace ``auto`` share one total of rows. RequestError where the first cannot be served,
+    or where fewer requests can be at work.
+    """
+    batch, others = RequestBatch(target, allocator), cycle(asked[1:])
+    kept: list[Round] = []
+    step_seconds, committed = [], []
+    try:
+        began = perf_counter()
+        measured_number = batch.admit(asked[0])
+        prefill_seconds = perf_counter() - began
+        while measured_number in batch:
+            while len(batch) < concurrency:
+                _admit_next(batch, islice(others, len(asked) - 1))
+            began = perf_counter()
+            rounds = batch.round()
+            step_seconds.append(perf_counter() - began)
+            kept += [batch_round for number, batch_round in rounds if number == measured_number]
+            committed.append(sum(len(batch_round.acceptance.keep) for _, batch_round in rounds))
+    finally:
+        batch.close()
+    if step_seconds:
+        step_seconds[0] += prefill_seconds
+    return reading(kept, step_seconds, committed)
+
+
+def _admit_next(batch: RequestBatch, others: Iterator[BatchRequest]) -> None:
+    """Admit the first that can be served and does not end before its first round; RequestError where none can."""
+    before, refusal = len(batch), ""
+    for request in others:
+        try:
+            batch.admit(request)
+        except RequestError as error:
+            refusal = str(error)
+        if len(batch) > before:
+            return
+    raise RequestError(f"No other prompt of the set can stand beside this one. {refusal}".strip())
+
+
+def reading_of(trace: Trace) -> Reading:
+    """The reading of a recorded run, whose entries carry the engine time since its start."""
+    elapsed = [0.0, *(entry.elapsed_seconds for entry in trace.entries)]
+    return reading([entry.round for entry in trace.entries], [after - before for before, after in pairwise(elapsed)])
+
+
+def reading(rounds: Sequence[Round], step_seconds: Sequence[float], committed: Sequence[int] = ()) -> Reading:
+    """The reading of a run's rounds. ``step_seconds`` (rounds,): the time of each step of the loop; the first includes
+    the prefill. ``committed`` (rounds,): see ``Reading``."""
+    round_seconds = [sum(rounds[0].seconds.values()), *step_seconds[1:]] if rounds else []
+    cut = bool(rounds) and ended_by_text(rounds[-1])
+    return Reading(
+        token_ids=tuple(token for round_ in rounds for token in round_.committed.tolist()),
+        lengths=tuple(len(round_.acceptance.keep) for round_ in rounds),
+        rows=tuple(len(round_.tree) for round_ in rounds),
+        expected=tuple(expected_length(round_.tree) for round_ in rounds),
+        round_seconds=tuple(round_seconds),
+        prefill_seconds=max(0.0, step_seconds[0] - round_seconds[0]) if round_seconds else 0.0,
+        stage_seconds={stage: sum(round_.seconds.get(stage, 0.0) for round_ in rounds) for stage in STAGES},
+        gaps=tuple(gap for round_ in rounds for gap in round_.verification.gap[round_.acceptance.keep].tolist()),
+        acceptance=count_acceptance(rounds[:-1] if cut else rounds),
+        bonus=rounds[-1].acceptance.bonus if rounds else -1,
+        cut=cut,
+        committed=tuple(committed))
+
+
+def expected_length(tree: DraftTree) -> float:
+    """1 + Σ q over the distinct drafted prefixes: the length that the drafter expects (paper 002, section 4.2)."""
+    beliefs = np.exp(tree.logprobs[1:], dtype=np.float64)
+    siblings = tree.parents[1:].astype(np.int64) << 32 | tree.tokens[1:]
+    if len(np.unique(siblings)) == len(siblings):
+        return 1.0 + float(beliefs.sum())
+    prefixes = [0]  # for each node, the first node that has the same tokens from the root on
+    first: dict[tuple[int, int], int] = {}
+    best: dict[int, float] = {}
+    nodes = zip(tree.tokens[1:].tolist(), tree.parents[1:].tolist(), beliefs.tolist(), strict=True)
+    for node, (token, parent, belief) in enumerate(nodes, 1):
+        prefix = first.setdefault((prefixes[parent], token), node)
+        prefixes.append(prefix)
+        best[prefix] = max(best.get(prefix, 0.0), belief)
+    return 1.0 + sum(best.values())
+
+
+def ended_by_text(round_: Round) -> bool:
+    """Whether the end of the text (a stop token, max_tokens) ended the walk before the tree did. The bonus token is
+    then a drafted child of the last kept row."""
+    *_, last = continuations(round_)
+    return bool((round_.tree.tokens[last] == round_.acceptance.bonus).any())
+
+
+def continuations(round_: Round) -> Iterator[NDArray[np.intp]]:
+    """For each kept row, root first, the drafted nodes (n,) that continue its prefix, copies of the prefix included."""
+    tree = round_.tree
+    here: NDArray[np.intp] = np.zeros(1, np.intp)
+    for token in (*round_.committed[1:].tolist(), None):
+        below = np.flatnonzero(np.isin(tree.parents[1:], here)) + 1
+        yield below
+        here = below[tree.tokens[below] == token]
+
+
+def count_acceptance(rounds: Iterable[Round]) -> AcceptanceCounts:
+    """The counts of these rounds, none of which the end of the text ended."""
+    reached: list[int] = []
+    proposed: list[list[int]] = []
+    accepted: list[list[int]] = []
+    for round_ in rounds:
+        for depth, (ranks, taken) in enumerate(_ranks_on_path(round_)):
+            if depth == len(reached):
+                reached.append(0)
+                proposed.append([0] * RANKS)
+                accepted.append([0] * RANKS)
+            reached[depth] += 1
+            for rank in ranks.values():
+                proposed[depth][rank] += 1
+            if taken is not None:
+                accepted[depth][ranks[taken]] += 1
+    return AcceptanceCounts(tuple(reached), tuple(map(tuple, proposed)), tuple(map(tuple, accepted)))
+
+
+def _ranks_on_path(round_: Round) -> Iterator[tuple[dict[int, int], int | None]]:
+    """At each kept row below which a drafter proposes something: the ranks of the tokens that the tree holds there,
+    each the best among its drafters and ``RANKS`` − 1 at most; and the token that the walk went on to."""
+    drafts, tree = round_.drafts, round_.tree
+    rows: list[int | None] = [0] * len(drafts)
+    deepest = max((draft.depth for draft in drafts), default=0)
+    following = [*round_.committed[1:].tolist(), None]
+    for depth, (nodes, taken) in enumerate(zip(continuations(round_), following, strict=True)):
+        if depth >= deepest:
+            return
+        ranks: dict[int, int] = {}
+        for token, drafters in zip(tree.tokens[nodes].tolist(), tree.drafters[nodes].tolist(), strict=True):
+            known = [rank_of(draft, row, depth, token) for drafter, (draft, row) in enumerate(
+                zip(drafts, rows, strict=True)) if drafters >> drafter & 1]
+            ranks[token] = min([ranks.get(token, RANKS - 1), *(rank for rank in known if rank is not None)])
+        yield ranks, taken
+        if taken is not None:
+            rows = [next_row(draft, row, depth, taken) for draft, row in zip(drafts, rows, strict=True)]
+
+
+def rank_of(draft: Lattice, row: int | None, depth: int, token: int) -> int | None:
+    """The rank of a token in a row of a drafter's lattice, or None where the row does not hold it."""
+    if row is None or depth >= draft.depth:
+        return None
+    ranks = np.flatnonzero(draft.tokens[depth, row] == token)
+    return int(ranks[0]) if len(ranks) else None
+
+
+def next_row(draft: Lattice, row: int | None, depth: int, token: int) -> int | None:
+    """The row at the next depth that a token leads to; with one row per depth, every path leads there."""
+    if draft.tokens.shape[1] == 1:
+        return 0
+    rank = rank_of(draft, row, depth, token)
+    return None if rank is None or row is None else int(draft.follow[depth, row, rank])
