@@ -1,6 +1,6 @@
 // Reading a drafter's lattice beside the tree it became: which cells are nodes.
 
-import { box, clip, MONO, nats, ORIGIN, Pool, probability, put, short, svg, textWidth } from "./ink.js";
+import { box, clip, joinPaths, MONO, nats, ORIGIN, Pool, probability, put, short, svg, textWidth } from "./ink.js";
 import { LatticeDrawing, leastWidth, standsFor } from "./lattice.js";
 import { Panel, placeIn } from "./panel.js";
 import { onTheme, Shade } from "./pen.js";
@@ -70,7 +70,7 @@ class MarginalsPanel extends Panel {
     this.sheet({ role: "img" });
     this.drawing = svg("g", { class: "cp-drawing" }, this.canvas);
     this.lines = new Pool(this.drawing, "path");
-    this.boxes = new Pool(this.drawing, "rect");
+    this.boxes = new Pool(this.drawing, "path", { class: "cp-box" });
     this.texts = new Pool(this.drawing, "text");
     this.frontier = svg("path", { class: "cp-frontier" }, this.drawing);
     this.ring = svg("path", { class: "cp-cell-ring" }, this.canvas);
@@ -101,7 +101,10 @@ class MarginalsPanel extends Panel {
     this.rows = { lines: [], boxes: [], texts: [] };
     const wide = (this.width - GUTTER.gap * (drafts.length + 1)) / drafts.length;
     drafts.forEach((draft, drafter) => this.drawDrafter(draft, drafter, GUTTER.gap + drafter * (wide + GUTTER.gap), wide));
-    for (const [name, rows] of Object.entries(this.rows)) this[name].fill(rows);
+    const { lines, boxes, texts } = this.rows;
+    this.lines.fill(lines);
+    this.boxes.fill(joinPaths(boxes));
+    this.texts.fill(texts);
     put(this.frontier, { d: this.edges });
     this.announce();
   }
@@ -126,7 +129,8 @@ class MarginalsPanel extends Panel {
 
   // `edge`: the width of its outline.
   box(x, y, width, height, colour, alpha, edge = 0) {
-    this.rows.boxes.push({ x, y, width: Math.max(0, width), height, fill: `var(${colour})`, "fill-opacity": alpha, "stroke-width": edge });
+    const d = box(x, y, Math.max(0, width), height);
+    this.rows.boxes.push({ fill: `var(${colour})`, "fill-opacity": alpha.toFixed(2), "stroke-width": edge, d });
   }
 
   line(d, colour, alpha, width) {
