@@ -29,36 +29,25 @@ from engine.requests.prompts import Prompt
 from engine.trace import UNREADABLE
 
 
-def encode(record: SweepPlan | Conditions | Reading) -> str:
-    """A record as one line of JSON."""
+def _text_of(record: SweepPlan | Conditions | Reading) -> str:
     return json.dumps(asdict(record), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
 
 
-def decode_plan(text: str) -> SweepPlan:
-    """A plan from its text; ValueError, LookupError or TypeError where it is not one, as for the other records."""
+def _plan_of(text: str) -> SweepPlan:
+    """A plan from its text; ValueError, LookupError or TypeError where it is not one, as for a reading."""
     fields = json.loads(text)
-    return SweepPlan(**{
-        **fields, "prompts": tuple(_prompt(prompt) for prompt in fields["prompts"]),
-        "settings": tuple(_setting(setting) for setting in fields["settings"])})
+    prompts = [Prompt(**{**prompt, "turns": tuple(map(tuple, prompt.get("turns", ())))})
+               for prompt in fields["prompts"]]
+    return SweepPlan(**{**fields, "prompts": tuple(prompts), "settings": tuple(map(_setting_of, fields["settings"]))})
 
 
-def _prompt(fields: dict[str, Any]) -> Prompt:
-    return Prompt(**{**fields, "turns": tuple(map(tuple, fields.get("turns", ())))})
-
-
-def _setting(fields: dict[str, Any]) -> Setting:
+def _setting_of(fields: dict[str, Any]) -> Setting:
     older = {"heads": "drafters", "together": "concurrency"}
     known: dict[str, Any] = {older.get(name, name): value for name, value in fields.items()}
     return Setting(**{**known, "drafters": tuple(known["drafters"])})
 
 
-def decode_conditions(text: str) -> Conditions:
-    """See ``decode_plan``."""
-    return Conditions(**json.loads(text))
-
-
-def decode_reading(text: str) -> Reading:
-    """See ``decode_plan``."""
+def _reading_of(text: str) -> Reading:
     fields = json.loads(text)
     counts = fields["acceptance"]
     tuples = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
@@ -191,7 +180,7 @@ class Results:
         rows = self._all("SELECT number, started, plan, conditions, (SELECT count(*) FROM cell WHERE sweep = number "
                          f"AND NOT ({PENDING})) FROM sweep ORDER BY number")
         with self._spoken():
-            return [StoredSweep(number, started, decode_plan(plan), decode_conditions(conditions), done)
+            return [StoredSweep(number, started, _plan_of(plan), Conditions(**json.loads(conditions)), done)
                     for number, started, plan, conditions, done in rows]
 
     def sweep(self, number: int) -> StoredSweep:
@@ -208,7 +197,7 @@ class Results:
                          f"AND NOT ({PENDING}) ORDER BY finished, place", number)
         with self._spoken():
             return [CellResult(Cell(prompt, plan.settings[setting], repeat),
-                               decode_reading(reading) if reading else None, failure or "", hardware)
+                               _reading_of(reading) if reading else None, failure or "", hardware)
                     for prompt, setting, repeat, reading, failure, hardware in rows]
 
     def pending(self, number: int) -> list[Cell]:
@@ -274,7 +263,7 @@ class Store(Results):
         with self._transaction():
             number = self._connection.execute(
                 "INSERT INTO sweep (started, plan, conditions) VALUES (?, ?, ?)",
-                (now(), encode(plan), encode(conditions))).lastrowid
+                (now(), _text_of(plan), _text_of(conditions))).lastrowid
             self._connection.executemany(
                 "INSERT INTO cell (sweep, prompt, setting, repeat, place) VALUES (?, ?, ?, ?, ?)",
                 ((number, cell.prompt, places[cell.setting], cell.repeat, place)
@@ -285,7 +274,7 @@ class Store(Results):
         """Write a cell's result; False, and nothing written, where the cell is already done or does not exist."""
         if number not in self._places:
             self._places[number] = _places(self.sweep(number).plan)
-        reading = encode(result.reading) if result.reading else None
+        reading = _text_of(result.reading) if result.reading else None
         with self._transaction():
             changed = self._connection.execute(
                 "UPDATE cell SET reading = ?, failure = ?, hardware = ?, finished = ? WHERE sweep = ? AND prompt = ? "

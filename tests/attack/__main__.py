@@ -14,20 +14,16 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from secrets import randbelow
 from time import monotonic
-from types import MappingProxyType
 
-from tests.attack.area import keep
+from tests.attack.area import AREAS, Plan, keep
 
 FIXED_SEED = 20261122
-CASES: Mapping[str, int] = MappingProxyType({
-    "command_line": 50_000, "checkpoints": 4_000, "traces": 42_000, "http": 12_000, "servers": 6_000, "browser": 240})
-KEPT = Path(__file__).parent / "kept"
 PATIENCE_SECONDS = 240  # to start, and to end after the time is up
 
 
@@ -37,23 +33,23 @@ class Row:
 
     area: str
     seed: int
-    cases: int
     wanted: int
     seconds: float
-    cpu_seconds: float
-    peak_mib: float
-    broke: int
-    said: Sequence[str]
+    cases: int = 0
+    cpu_seconds: float = 0
+    peak_mib: float = 0
+    broke: int = 1
+    said: Sequence[str] = ()
 
 
 def flags() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.attack", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--areas", nargs="+", choices=list(CASES), default=list(CASES))
+    parser.add_argument("--areas", nargs="+", choices=list(AREAS), default=list(AREAS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[FIXED_SEED, randbelow(2**32)], metavar="SEED")
-    parser.add_argument("--cases", type=int, metavar="N", help="of each area (default: "
-                        f"{', '.join(f'{name} {cases:,}' for name, cases in CASES.items())}), shared by the seeds")
+    usual = ", ".join(f"{name} {bounds.cases:,}" for name, bounds in AREAS.items())
+    parser.add_argument("--cases", type=int, metavar="N", help=f"of each area (default: {usual}), shared by the seeds")
     parser.add_argument("--minutes", type=float, default=40.0, help="for all together (default: 40)")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="processes (default: 2, one for a core)")
     return parser
@@ -64,19 +60,21 @@ def tried(area: str, seed: int, cases: int, seconds: float) -> Row:
     began = monotonic()
     with tempfile.TemporaryDirectory() as folder:
         in_hand, result = Path(folder, "in-hand.json"), Path(folder, "result.json")
-        words = [sys.executable, "-m", "tests.attack.one_area", area, str(seed), str(cases), str(int(seconds)),
-                 str(KEPT), str(in_hand), str(result)]
-        with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        plan = json.dumps(asdict(Plan(area, seed, cases, seconds, folder)))
+        with subprocess.Popen([sys.executable, "-m", "tests.attack.area", plan], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL) as process:
             try:
                 status: object = process.wait(seconds + PATIENCE_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 status = "no end"
         if status == 0 and result.exists():
-            return Row(area, seed, wanted=cases, seconds=monotonic() - began, **json.loads(result.read_text()))
+            outcome = json.loads(result.read_text())
+            return Row(seed=seed, wanted=cases, seconds=monotonic() - began, **outcome)
+        said = f"The process ended with {status}."
         if in_hand.exists():
-            keep(area, json.loads(in_hand.read_text()), f"The process ended with {status}.", KEPT)
-        return Row(area, seed, 0, cases, monotonic() - began, 0, 0, 1, [f"The process ended with {status}."])
+            keep(area, json.loads(in_hand.read_text()), said)
+        return Row(area, seed, cases, monotonic() - began, said=[said])
 
 
 def main(words: Sequence[str]) -> int:
@@ -84,29 +82,24 @@ def main(words: Sequence[str]) -> int:
     choice = flags().parse_args(words)
     print(f"Seeds: {', '.join(map(str, choice.seeds))}", flush=True)
     until = monotonic() + 60 * choice.minutes
-    wanted = [(area, seed, -(-(choice.cases or CASES[area]) // len(choice.seeds)))
+    wanted = [(area, seed, -(-(choice.cases or AREAS[area].cases) // len(choice.seeds)))
               for area in choice.areas for seed in choice.seeds]
     with ThreadPoolExecutor(max(1, choice.at_once)) as processes:
-        rows = list(processes.map(
-            lambda task: tried(task[0], task[1], task[2], max(1.0, until - monotonic())), wanted))
+        rows = list(processes.map(lambda task: tried(task[0], task[1], task[2], max(1.0, until - monotonic())), wanted))
     print(table(rows))
     return int(any(row.broke or row.cases < row.wanted for row in rows))
 
 
 def table(rows: Sequence[Row]) -> str:
     """The rows for people, and what broke."""
-    lines = [f"{'area':14}{'seed':>12}{'cases':>10}{'seconds':>10}{'cpu s':>8}{'peak MiB':>10}"
-             f"{'broke':>7}"]
-    lines += [f"{row.area:14}{row.seed:>12}{row.cases:>10,}{row.seconds:>10.0f}{row.cpu_seconds:>8.0f}"
-              f"{row.peak_mib:>10.0f}{row.broke:>7}"
-              for row in rows]
-    seconds, processor, broke = (sum(getattr(row, name) for row in rows) for name in (
-        "seconds", "cpu_seconds", "broke"))
-    lines.append(f"{'all':26}{sum(row.cases for row in rows):>10,}{seconds:>10.0f}{processor:>8.0f}"
-                 f"{max(row.peak_mib for row in rows):>10.0f}{broke:>7}")
+    whole = Row("all", 0, 0, sum(row.seconds for row in rows), sum(row.cases for row in rows),
+                sum(row.cpu_seconds for row in rows), max(row.peak_mib for row in rows), sum(row.broke for row in rows))
+    lines = [f"{'area':14}{'seed':>12}{'cases':>10}{'seconds':>10}{'cpu s':>8}{'peak MiB':>10}{'broke':>7}"]
+    lines += [f"{row.area:14}{'' if row is whole else row.seed:>12}{row.cases:>10,}{row.seconds:>10.0f}"
+              f"{row.cpu_seconds:>8.0f}{row.peak_mib:>10.0f}{row.broke:>7}" for row in (*rows, whole)]
     lines += [f"{row.area}: {said}" for row in rows for said in row.said]
-    short = [row for row in rows if row.cases < row.wanted]
-    lines += [f"{row.area}, seed {row.seed}: only {row.cases:,} of {row.wanted:,} cases were tried." for row in short]
+    lines += [f"{row.area}, seed {row.seed}: only {row.cases:,} of {row.wanted:,} cases were tried."
+              for row in rows if row.cases < row.wanted]
     return "\n".join(lines)
 
 

@@ -13,7 +13,7 @@ from playwright.sync_api import sync_playwright
 
 from engine.errors import TraceError
 from engine.trace import UPLOADED, dumps, loads
-from tests.attack.area import Area, BrokenError, Case
+from tests.attack.area import BrokenError, Case
 from tests.attack.mutations import json_values
 from tests.attack.traces import hostile
 from tests.browser.conftest import CHROMIUM, PORT, served
@@ -54,7 +54,6 @@ class Browser:
         self._page: Any = None
 
     def values(self) -> SearchStrategy[Any]:
-        """In the place of others."""
         return json_values()
 
     def case(self, random: Random, values: Sequence[Any]) -> Case:
@@ -88,7 +87,6 @@ class Browser:
             raise BrokenError(said[0])
 
     def close(self) -> None:
-        """The browser and the server end."""
         self._all.close()
 
     def _dismiss(self, dialog: Any) -> None:
@@ -120,10 +118,3 @@ def _readable(data: bytes) -> bool:
     except TraceError:
         return False
     return True
-
-
-def opened() -> Area:
-    """See ``one_area``."""
-    return Browser()
-
-

@@ -17,7 +17,7 @@ from engine.checkpoints.gguf import header_of
 from engine.errors import CanopyError
 from engine.records import PromptRequest
 from engine.serving.rigs import load_rig
-from tests.attack.area import Area, BrokenError, Case
+from tests.attack.area import BrokenError, Case
 from tests.attack.mutations import bent
 from tests.engine.checkpoints.test_gguf import small_llama, write_gguf
 from tests.engine.published import write_short
@@ -43,7 +43,6 @@ class Checkpoints:
         self._values = {path.name: json.loads(path.read_text("utf8")) for path in self._sound.glob("*.json")}
 
     def values(self) -> SearchStrategy[Any]:
-        """Values for fields."""
         return st.one_of(st.integers(), st.floats(), st.text(max_size=12), st.sampled_from(NUMBERS))
 
     def case(self, random: Random, values: Sequence[Any]) -> Case:
@@ -62,7 +61,6 @@ class Checkpoints:
         return {"file": name, "text": json.dumps(made)}
 
     def trial(self, case: Case) -> None:
-        """Open it."""
         shutil.rmtree(self._rig, ignore_errors=True)
         shutil.copytree(self._sound, self._rig)
         path = self._rig / case["file"]
@@ -85,7 +83,6 @@ class Checkpoints:
                 raise BrokenError(f"No sentence: {str(error)[:300]!r}") from error
 
     def close(self) -> None:
-        """The folder goes."""
         self._place.cleanup()
 
 
@@ -96,8 +93,3 @@ def _make_small(path: Path) -> None:
     made["model"].update(vocab=vocabulary, merges=[pair for pair in made["model"]["merges"] if all(
         part in vocabulary for part in (*pair, "".join(pair)))])
     path.write_text(json.dumps(made), "utf8")
-
-
-def opened() -> Area:
-    """See ``one_area``."""
-    return Checkpoints()

@@ -34,7 +34,7 @@ from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from engine.trace import load
 from explorer.security.gate import hosts_of
-from tests.attack.area import Area, BrokenError, Case
+from tests.attack.area import BrokenError, Case
 from tests.engine.commands.test_words import HOSTILE, NO_PATHS
 
 PAGE = "page"
@@ -103,7 +103,7 @@ def words_of(verb: str, random: Random, odd: Sequence[str]) -> list[str]:
 def checked(verb: ModuleType, choice: argparse.Namespace) -> int:
     """What the verb does before a model runs."""
     name = next(name for name in VERBS if program.verb_named(name) is verb)
-    if name != "sweep" and choice.rig not in SOUND_RIGS:
+    if name != "sweep" and getattr(choice, "rig", "demo") not in SOUND_RIGS:  # anatomy needs none
         load_rig(choice.rig, "bfloat16")
     if name in CHECKS:
         CHECKS[name](choice)
@@ -178,7 +178,6 @@ class CommandLines:
         live()
 
     def values(self) -> SearchStrategy[Any]:
-        """Words, and the content of a file."""
         return st.tuples(WORDS, CONTENTS)
 
     def case(self, random: Random, values: Sequence[Any]) -> Case:
@@ -192,7 +191,6 @@ class CommandLines:
         return {"words": words_of(verb, random, words), "file": random.choice(contents).decode("latin1")}
 
     def trial(self, case: Case) -> None:
-        """Type it."""
         self._lay_out(case)
         words = [self._typed(word) for word in case["words"]]
         is_verb = bool(words) and words[0] in VERBS
@@ -205,7 +203,6 @@ class CommandLines:
             self._in_a_process(words, status)
 
     def close(self) -> None:
-        """The folder goes."""
         if not Path("/dev/null").is_char_device():
             raise BrokenError("A device was replaced.")
         self._folder.cleanup()
@@ -265,10 +262,3 @@ class CommandLines:
 
 def _is_sentence(said: str) -> bool:
     return said.endswith(".\n") and said.count("\n") == 1 and len(said) < 3000 and "Traceback" not in said
-
-
-def opened() -> Area:
-    """See ``one_area``."""
-    return CommandLines()
-
-

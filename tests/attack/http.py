@@ -25,7 +25,7 @@ from explorer.opening import Listening
 from explorer.page import build
 from explorer.recordings import Library, shipped
 from explorer.server import guarded
-from tests.attack.area import Area, BrokenError, Case
+from tests.attack.area import BrokenError, Case
 from tests.attack.asgi import Answer, Complaints, ask, started
 from tests.attack.mutations import bent, json_values
 from tests.attack.traces import hostile
@@ -104,7 +104,6 @@ class Http:
         return timed
 
     def values(self) -> SearchStrategy[Any]:
-        """In the place of others."""
         return json_values()
 
     def case(self, random: Random, values: Sequence[Any]) -> Case:
@@ -117,7 +116,6 @@ class Http:
             random), "body": self._body(endpoint, random, values).decode("latin1")}
 
     def trial(self, case: Case) -> None:
-        """Ask, and read the answer."""
         own = self._own(dict(map(tuple, case["headers"])))
         former, sys.stderr = sys.stderr, self._stderr
         self._longest = 0.0
@@ -228,7 +226,6 @@ class Http:
                     _check_error(line.partition("data: ")[2])
 
     def _quiet(self) -> None:
-        """Nothing was logged that nobody foresaw."""
         said = self._stderr.getvalue()
         self._stderr.seek(0)
         self._stderr.truncate()
@@ -281,10 +278,3 @@ def resident_mib() -> float:
     """Memory of this process, now."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096 / 2**20
-
-
-def opened() -> Area:
-    """See ``one_area``."""
-    return Http()
-
-

@@ -22,7 +22,7 @@ from explorer.rig import AnsweringRig, Instruments
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
 from explorer.view import packed
-from tests.attack.area import Area, BrokenError, Case
+from tests.attack.area import BrokenError, Case
 from tests.attack.mutations import bent, bent_bytes, json_values, odd
 from tests.attack.traces import sentence
 from tests.engine.servers.scripted_server import CHAT, Unwired
@@ -125,7 +125,6 @@ class Servers:
         self.attached = self.shown = 0
 
     def values(self) -> SearchStrategy[Any]:
-        """In the place of others."""
         return json_values()
 
     def case(self, random: Random, values: Sequence[Any]) -> Case:
@@ -188,8 +187,3 @@ class Servers:
         print(f"{self.attached} servers were attached, {self.shown} runs were shown")
         if peak > MOST_MIB:
             raise BrokenError(f"The process took {peak:.0f} MiB.")
-
-
-def opened() -> Area:
-    """See ``one_area``."""
-    return Servers()

@@ -6,21 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.attack.area import Area
-from tests.attack.one_area import area_named
+from tests.attack.area import KEPT, area_named
 
-KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
-
-
-@cache
-def area_of(name: str) -> Area:
-    """Each area is opened once."""
-    return area_named(name)
+opened = cache(area_named)
 
 
-@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(KEPT.glob("*.json")), ids=lambda path: path.stem)
 def test_what_broke_once_breaks_no_more(path: Path) -> None:
     kept = json.loads(path.read_text("utf8"))
     if kept["area"] == "browser":
         pytest.importorskip("playwright")
-    area_of(kept["area"]).trial(kept["case"])
+    opened(kept["area"]).trial(kept["case"])

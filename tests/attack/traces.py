@@ -24,7 +24,7 @@ from explorer.recordings import Lesson, Library
 from explorer.run_queue import RunQueue
 from explorer.share import EXPORTS, export
 from explorer.view import packed
-from tests.attack.area import Area, BrokenError, Case
+from tests.attack.area import BrokenError, Case
 from tests.attack.mutations import bent, bent_bytes, bent_lines, json_values, odd
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import answering
@@ -179,7 +179,6 @@ class Traces:
         self.taken = 0
 
     def values(self) -> SearchStrategy[Any]:
-        """In the place of others."""
         return json_values()
 
     def case(self, random: Random, values: Sequence[Any]) -> Case:
@@ -189,7 +188,6 @@ class Traces:
         return {"trace": base64.b64encode(hostile(random, values)).decode()}
 
     def trial(self, case: Case) -> None:
-        """Read it from bytes and as a file that grows; where it is taken, read everything off it."""
         if "run" in case:
             self._recorded(case)
             return
@@ -272,10 +270,3 @@ class Traces:
         if not 0 < held_bytes(trace.header) + sum(map(held_bytes, entries)) < 2**40:
             raise BrokenError("It weighs nothing, or too much.")
         ask_of(trace)
-
-
-def opened() -> Area:
-    """See ``one_area``."""
-    return Traces()
-
-

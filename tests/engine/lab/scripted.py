@@ -7,16 +7,18 @@ be foretold.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
+from threading import Event
 from typing import Any
 
 from engine.budget.auto import AutoBudget
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import BatchRequest, decode
-from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.lab.reading import Reading, read_concurrent, reading
-from engine.lab.settings import Choice, Conditions, SweepPlan, settings
+from engine.lab.settings import CellResult, Choice, Conditions, SweepPlan, measuring_order, settings
+from engine.lab.store import Store
+from engine.lab.sweeping import LocalCrew, SweepProgress, run_sweep
 from engine.records import PromptRequest, Request, Round
 from engine.requests.prompts import Prompt
 from engine.trace import Piece
@@ -104,4 +106,18 @@ def toy_plan(prompts: int = 3, repeats: int = 2, methods: Sequence[str] = ("ddtr
     return SweepPlan(texts, chosen, repeats, max_tokens=24, rig="toy", dtype="float32", prompt_set="toy prompts")
 
 
-assert set(WALKERS) <= set(METHODS)
+def measure_all(plan: SweepPlan, laboratory: ScriptedLaboratory | None = None) -> list[CellResult]:
+    """The result of every cell, in the plan's order."""
+    tasks = [plan.task(cell) for cell in measuring_order(plan)]
+    return list(LocalCrew(laboratory or ScriptedLaboratory()).work(tasks, Event()))
+
+
+def go_on(store: Store, number: int, laboratory: ScriptedLaboratory | None = None,
+          cells: int = 0) -> list[SweepProgress]:
+    """The steps of a sweep to its end, or until so many of all its cells are done."""
+    stop, steps = Event(), []
+    for step in run_sweep(store, number, LocalCrew(laboratory or ScriptedLaboratory()), stop):
+        steps.append(step)
+        if step.done == cells:
+            stop.set()
+    return steps

@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
-from threading import Event
 
 import pytest
 
@@ -25,13 +24,12 @@ from engine.lab.concurrency import (
 )
 from engine.lab.reading import read_concurrent
 from engine.lab.report import report, runs_csv, sweep_command, table_csv
-from engine.lab.settings import CellResult, Choice, Setting, SweepPlan, measuring_order, settings
+from engine.lab.settings import CellResult, Choice, Setting, measuring_order, settings
 from engine.lab.statistics import estimate
 from engine.lab.store import StoredSweep
 from engine.lab.summary import Row, summarise
-from engine.lab.sweeping import LocalCrew
 from engine.records import Request, Sampling
-from tests.engine.lab.scripted import CURVE, ROUND_SECONDS, ROW_SECONDS, ScriptedLaboratory, toy_plan
+from tests.engine.lab.scripted import CURVE, ROUND_SECONDS, ROW_SECONDS, ScriptedLaboratory, measure_all, toy_plan
 from tests.engine.material import drafters_of
 from tests.engine.toy import ToyTarget
 
@@ -45,14 +43,9 @@ def requested(prompt: Sequence[int], target: ToyTarget, tokens: int, method: str
                                 sampling=Sampling()), drafters_of(method, target))
 
 
-def measured_all(plan: SweepPlan = PLAN) -> list[CellResult]:
-    tasks = [plan.task(cell) for cell in measuring_order(plan)]
-    return list(LocalCrew(ScriptedLaboratory()).work(tasks, Event()))
-
-
 @pytest.fixture(scope="module")
 def measured() -> list[CellResult]:
-    return measured_all()
+    return measure_all(PLAN)
 
 
 def test_as_many_are_at_work_in_every_round_that_counts() -> None:
@@ -89,10 +82,6 @@ def test_settings_come_for_every_number_with_their_own_baseline_and_that_of_one(
         "autoregressive", "autoregressive, 2 at once", "ddtree 8, 2 at once", "autoregressive, 4 at once",
         "ddtree 8, 4 at once"]
     assert found[4].baseline == found[3] and found[3].alone == found[0]
-    for counts, sentence in (((0,), "The number of requests at once is 0; it has to be a whole number from 1 to 64"),
-                             ((65,), "The number of requests at once is 65"), ((), "No number of requests at once")):
-        with pytest.raises(RequestError, match=f"^{sentence}"):
-            settings(Choice(("ddtree",), (8,), concurrency=counts))
 
 
 def test_every_prompt_is_measured_in_every_setting_and_stands_beside_the_others_as_often() -> None:

@@ -5,7 +5,6 @@ import io
 import json
 import shlex
 from dataclasses import replace
-from threading import Event
 
 import pytest
 from hypothesis import example, given
@@ -13,10 +12,9 @@ from hypothesis import strategies as st
 
 from engine.decoding.budget_policy import AUTO, MOST_AUTO
 from engine.lab.report import Record, division, rates, ratio_text, report, runs_csv, table_csv
-from engine.lab.settings import CellResult, SweepPlan, Task, measuring_order
+from engine.lab.settings import CellResult, SweepPlan
 from engine.lab.store import StoredSweep
-from engine.lab.sweeping import LocalCrew
-from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
+from tests.engine.lab.scripted import ScriptedLaboratory, measure_all, toy_plan
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +24,7 @@ def plan() -> SweepPlan:
 
 @pytest.fixture(scope="module")
 def measured(plan: SweepPlan) -> list[CellResult]:
-    tasks = [Task(cell, plan.ask(cell)) for cell in measuring_order(plan)]
-    results = list(LocalCrew(ScriptedLaboratory()).work(tasks, Event()))
+    results = measure_all(plan)
     return [replace(results[0], reading=None, failure="The prompt is too long."), *results[1:]]
 
 
@@ -45,18 +42,11 @@ def test_a_report_is_plain_json(made: Record) -> None:
     assert [each["failure"] for each in made["failures"]] == ["The prompt is too long."]
 
 
-def test_the_recommended_setting_is_the_maximum_of_the_table(made: Record) -> None:
-    best = max(made["rows"], key=lambda row: row["tokens_per_second"])
-    assert made["recommended"]["label"] == best["label"]
-    assert made["recommended"]["tokens_per_second"] == best["tokens_per_second"]
-
-
 def test_auto_is_named_recommended_and_asked_for_again() -> None:
     plan = replace(toy_plan(auto_budget=MOST_AUTO), prompt_set="bench")
-    tasks = [Task(cell, plan.ask(cell)) for cell in measuring_order(plan)]
     slow = [replace(result, reading=result.reading and replace(result.reading, round_seconds=tuple(
         9 * seconds for seconds in result.reading.round_seconds))) if result.cell.setting.pace != AUTO else result
-        for result in LocalCrew(ScriptedLaboratory()).work(tasks, Event())]
+        for result in measure_all(plan)]
     record = report(StoredSweep(1, "", plan, ScriptedLaboratory().conditions, len(slow)), slow)
     best = record["recommended"]
     assert {row["label"] for row in record["rows"] if row["pace"] == AUTO} == {"ddtree auto", "joint auto"}

@@ -15,10 +15,10 @@ from threading import Event
 import pytest
 
 from engine.errors import ResultsError
-from engine.lab.settings import CellResult, Task, measuring_order
+from engine.lab.settings import CellResult, measuring_order
 from engine.lab.store import Results, Store
 from engine.lab.sweeping import LocalCrew, measure, run_sweep
-from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
+from tests.engine.lab.scripted import ScriptedLaboratory, go_on, toy_plan
 
 PLAN = toy_plan()
 LABORATORY = ScriptedLaboratory()
@@ -26,7 +26,7 @@ LABORATORY = ScriptedLaboratory()
 
 def first(turn: int = 0) -> CellResult:
     cell = measuring_order(PLAN)[turn]
-    return measure(LABORATORY, Task(cell, PLAN.ask(cell)))
+    return measure(LABORATORY, PLAN.task(cell))
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_file_from_before_auto_and_concurrency_is_read_and_goes_on(tmp_path: P
         store._all("UPDATE cell SET reading = ? WHERE reading NOT NULL", json.dumps(reading))
     with Store(path) as store:
         assert store.sweep(number).plan == PLAN and store.measured(number) == [first()]
-        assert len(list(run_sweep(store, number, LocalCrew(LABORATORY), Event()))) == len(PLAN) - 1
+        assert len(go_on(store, number)) == len(PLAN) - 1
 
 
 def test_one_file_holds_many_sweeps(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_sweep_that_is_killed_again_and_again_measures_every_cell_once(tmp_pat
     assert reached == sorted(reached)
     assert reached[-1] < len(PLAN)
     with Store(path) as store:
-        steps = list(run_sweep(store, 1, LocalCrew(LABORATORY), Event()))
+        steps = go_on(store, 1)
         assert len(steps) == len(PLAN) - reached[-1]
         measured = store.measured(1)
         assert store.sweep(1).finished
@@ -176,7 +176,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
         assert len(store.measured(number)) == done
     assert sound(path)
     with Store(path) as store:
-        assert len(list(run_sweep(store, number, LocalCrew(LABORATORY), Event()))) == len(PLAN) - done
+        assert len(go_on(store, number)) == len(PLAN) - done
 
 
 @pytest.mark.slow
@@ -194,7 +194,7 @@ def test_a_write_that_the_system_cuts_off_leaves_a_sound_file(tmp_path: Path, li
         number = store.sweeps()[0].number if store.sweeps() else store.begin(PLAN, LABORATORY.conditions)
         said = done.stdout.split()
         assert store.sweep(number).done == (int(said[-1]) if said else 0)
-        assert len(list(run_sweep(store, number, LocalCrew(LABORATORY), Event()))) == len(PLAN) - len(said)
+        assert len(go_on(store, number)) == len(PLAN) - len(said)
 
 
 def test_other_files_are_refused_and_left_alone(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
 from statistics import median
-from threading import Event
 
 import numpy as np
 import pytest
@@ -27,15 +26,10 @@ from engine.lab.comparison import (
     turn_pairs,
 )
 from engine.lab.reading import Reading
-from engine.lab.settings import CellResult, Setting, SweepPlan, Task, block_of, measuring_order
+from engine.lab.settings import CellResult, Setting, SweepPlan, block_of, measuring_order
 from engine.lab.summary import Row, summarise
-from engine.lab.sweeping import LocalCrew
 from engine.records import Acceptance, DraftTree, Request, Round, Sampling, Verification
-from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
-
-
-def measure_all(plan: SweepPlan, laboratory: ScriptedLaboratory) -> list[CellResult]:
-    return list(LocalCrew(laboratory).work([Task(cell, plan.ask(cell)) for cell in measuring_order(plan)], Event()))
+from tests.engine.lab.scripted import ScriptedLaboratory, measure_all, toy_plan
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +39,7 @@ def plan() -> SweepPlan:
 
 @pytest.fixture(scope="module")
 def measured(plan: SweepPlan) -> list[CellResult]:
-    return measure_all(plan, ScriptedLaboratory())
+    return measure_all(plan)
 
 
 def test_every_cell_comes_once_in_blocks_that_hold_every_setting(plan: SweepPlan) -> None:

@@ -3,19 +3,18 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 
 import pytest
 
 from engine.decoding.budget_policy import MOST_AUTO
 from engine.errors import RequestError
 from engine.lab.reading import Reading
-from engine.lab.settings import SweepPlan, measuring_order
+from engine.lab.settings import SweepPlan
 from engine.lab.store import Store
-from engine.lab.sweeping import WARMING_TOKENS, LocalCrew, run_sweep
+from engine.lab.sweeping import WARMING_TOKENS
 from engine.records import PromptRequest
 from engine.requests.prompts import Prompt
-from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
+from tests.engine.lab.scripted import ScriptedLaboratory, go_on, measure_all, toy_plan
 
 PLAN = toy_plan()
 
@@ -29,7 +28,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def test_a_sweep_measures_everything_and_says_how_far_it_is(store: Store) -> None:
     laboratory = ScriptedLaboratory()
     number = store.begin(PLAN, laboratory.conditions)
-    steps = list(run_sweep(store, number, LocalCrew(laboratory), Event()))
+    steps = go_on(store, number, laboratory)
     assert [step.done for step in steps] == list(range(1, len(PLAN) + 1))
     assert {step.total for step in steps} == {len(PLAN)}
     assert store.measured(number) == [step.measured for step in steps]
@@ -40,7 +39,7 @@ def test_a_sweep_measures_everything_and_says_how_far_it_is(store: Store) -> Non
     assert {(ask.method, ask.budget) for ask in warming} == {(each.method, each.budget) for each in PLAN.settings}
     assert {ask.max_tokens for ask in warming} == {WARMING_TOKENS}
     assert asked == [PLAN.ask(step.measured.cell) for step in steps]
-    assert list(run_sweep(store, number, LocalCrew(laboratory), Event())) == []
+    assert go_on(store, number, laboratory) == []
 
 
 def test_settings_share_the_draws_of_a_repeat(store: Store) -> None:
@@ -48,7 +47,7 @@ def test_settings_share_the_draws_of_a_repeat(store: Store) -> None:
     warm = replace(PLAN, settings=(setting.baseline, setting), repeats=3, seed=5)
     number = store.begin(warm, ScriptedLaboratory().conditions)
     texts: dict[tuple[int, int], set[tuple[int, ...]]] = {}
-    for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Event()):
+    for step in go_on(store, number):
         cell, reading = step.measured.cell, step.measured.reading
         assert reading
         texts.setdefault((cell.prompt, cell.repeat), set()).add(reading.token_ids)
@@ -60,25 +59,22 @@ def test_settings_share_the_draws_of_a_repeat(store: Store) -> None:
     PLAN, toy_plan(repeats=1, auto_budget=MOST_AUTO), toy_plan(repeats=1, concurrency=(1, 2))],
     ids=["fixed", "auto", "concurrent"])
 def test_a_stopped_sweep_goes_on_later_and_measures_what_it_would_have(tmp_path: Path, plan: SweepPlan) -> None:
-    path, stop = tmp_path / "results.sqlite", Event()
+    path = tmp_path / "results.sqlite"
     with Store(path) as store:
         number = store.begin(plan, ScriptedLaboratory().conditions)
-        for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), stop):
-            if step.done == 5:
-                stop.set()
+        go_on(store, number, cells=5)
         assert store.sweep(number).done == 5
     with Store(path) as store:
         assert store.sweep(number).plan == plan
-        steps = list(run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Event()))
+        steps = go_on(store, number)
         assert len(steps) == len(plan) - 5 and store.sweep(number).finished
-        tasks = [plan.task(cell) for cell in measuring_order(plan)]
-        assert store.measured(number) == list(LocalCrew(ScriptedLaboratory()).work(tasks, Event()))
+        assert store.measured(number) == measure_all(plan)
 
 
 def test_a_prompt_that_cannot_be_served_fails_alone(store: Store) -> None:
     plan = replace(PLAN, prompts=(*PLAN.prompts, Prompt("!")))
     number = store.begin(plan, ScriptedLaboratory().conditions)
-    *_, last = run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Event())
+    last = go_on(store, number)[-1]
     assert (last.done, last.failed) == (len(plan), len(plan.settings) * plan.repeats)
     sentences = {each.failure for each in store.measured(number) if each.reading is None}
     assert sentences == {"The prompt is empty; write at least one character."}
@@ -86,13 +82,11 @@ def test_a_prompt_that_cannot_be_served_fails_alone(store: Store) -> None:
 
 def test_what_was_measured_elsewhere_is_not_mixed_with_what_is_measured_here(store: Store) -> None:
     number = store.begin(PLAN, ScriptedLaboratory().conditions)
-    stop = Event()
-    for _ in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), stop):
-        stop.set()
+    go_on(store, number, cells=1)
     with pytest.raises(RequestError, match=r"\(hardware: no hardware then, another now\).*begin a new sweep"):
-        next(run_sweep(store, number, LocalCrew(ScriptedLaboratory("another")), Event()))
+        go_on(store, number, ScriptedLaboratory("another"))
     with pytest.raises(RequestError, match=r"This rig cannot run ddtree; it runs autoregressive\."):
-        next(run_sweep(store, number, LocalCrew(ScriptedLaboratory(methods=("autoregressive",))), Event()))
+        go_on(store, number, ScriptedLaboratory(methods=("autoregressive",)))
 
 
 class Slow(ScriptedLaboratory):
@@ -105,7 +99,7 @@ class Slow(ScriptedLaboratory):
 def test_the_time_left_is_scaled_by_the_wall_clock(store: Store) -> None:
     laboratory = Slow()
     number = store.begin(PLAN, laboratory.conditions)
-    steps = list(run_sweep(store, number, LocalCrew(laboratory), Event()))
+    steps = go_on(store, number, laboratory)
     # told half a second a run, the wall clock says a few milliseconds
     assert steps[0].seconds_left == pytest.approx(0.5 * (len(PLAN) - 1), rel=0.1)
     for step in steps[5:]:

@@ -1,5 +1,7 @@
 """What-if on the toy: the replay of a known text is the real run, round for round."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -26,9 +28,7 @@ def request(sampling: Sampling, **changes: object) -> Request:
 
 def real(asked: Request, point: Point, budget: int) -> list[tuple[list[int], int]]:
     """Kept tokens and verified rows of a real run's rounds."""
-    changed = Request(asked.prompt_ids, method=point.method, budget=budget, max_tokens=asked.max_tokens,
-                      sampling=asked.sampling, stop_ids=asked.stop_ids,
-                      split=point.split)
+    changed = replace(asked, method=point.method, budget=budget, split=point.split)
     rounds = decode(changed, TARGET, [DRAFTERS[name] for name in point.drafters])
     return [(made.committed.tolist(), len(made.tree)) for made in rounds]
 
@@ -52,7 +52,8 @@ def growers(known: KnownText) -> dict[tuple[str, str], Grower]:
     return {pair: Grower(known, proposed[pair[0]], pair[1], MOST) for pair in builders_of(REPLAYED)}
 
 
-ENDS = {"length": {}, "context": {"max_tokens": 500}, "one": {"max_tokens": 1}}
+ENDS: dict[str, dict[str, object]] = {
+    "length": {}, "context": {"max_tokens": 500}, "one": {"max_tokens": 1}, "stop": {}}
 
 
 @pytest.mark.slow
@@ -61,6 +62,10 @@ ENDS = {"length": {}, "context": {"max_tokens": 500}, "one": {"max_tokens": 1}}
 def test_a_replay_is_the_real_run_round_for_round(sampling: Sampling, end: str) -> None:
     asked = request(sampling, **ENDS[end])
     known = known_text(asked)
+    if end == "stop":
+        asked = request(sampling, stop_ids=frozenset([int(known.token_ids[12])]))
+        known = known_text(asked)
+        assert len(known.token_ids) <= 12
     grown = growers(known)
     for point in REPLAYED:
         rounds = Replay(point, known, grown)
@@ -68,18 +73,6 @@ def test_a_replay_is_the_real_run_round_for_round(sampling: Sampling, end: str) 
             steps = [(known.token_ids[step.place:step.place + len(step.keep)].tolist(), len(step.tree))
                      for step in rounds.steps(budget)]
             assert steps == real(asked, point, budget), (point, budget)
-
-
-def test_a_replay_ends_before_a_stop_token() -> None:
-    free = known_text(request(WARM))
-    stop = int(free.token_ids[12])
-    asked = request(WARM, stop_ids=frozenset([stop]))
-    known = known_text(asked)
-    assert stop not in known.token_ids and len(known.token_ids) < len(free.token_ids)
-    grown = growers(known)
-    for point in REPLAYED:
-        lengths = [len(step.keep) for step in Replay(point, known, grown).steps(16)]
-        assert lengths == [len(kept) for kept, _ in real(asked, point, 16)]
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
