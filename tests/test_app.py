@@ -1,47 +1,22 @@
 """`make run`, in short: app.py on the demo rig serves the page and answers through its named endpoints."""
 
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from typing import Any
-from urllib.error import URLError
 
 import pytest
 from gradio_client import Client
 
 from engine.trace import loads
+from tests.running import PORT, served
 
 MATH = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?"
 SECONDS_TO_START = 120
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    port = free_port()
-    server = subprocess.Popen([sys.executable, "app.py", "--rig", "demo", "--port", str(port)],
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    url, until = f"http://127.0.0.1:{port}/", time.monotonic() + SECONDS_TO_START
-    try:
-        while True:
-            try:
-                urllib.request.urlopen(f"{url}config", timeout=5)
-                break
-            except (URLError, TimeoutError):
-                assert server.poll() is None and time.monotonic() < until, "the app did not start"
-                time.sleep(0.3)
+    with served("app.py", "--rig", "demo", "--port", PORT) as url:
         yield url
-    finally:
-        server.terminate()
-        server.wait(20)
 
 
 def test_the_demo_rig_answers_over_the_api(address: str) -> None:

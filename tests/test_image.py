@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from engine.machine.threads import NUMBER, WAITING
+from tests.running import free_port
 
 HOUSE = Path(__file__).parents[1]
 SECONDS_TO_START = 180
@@ -146,9 +146,7 @@ def test_the_packages_can_be_installed_and_are_enough(image: Path) -> None:
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_port()
 
 
 @pytest.fixture

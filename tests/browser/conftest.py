@@ -2,24 +2,19 @@
 
 import os
 import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.error import URLError
 
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
+from tests.running import PORT, ROOT, free_port, served
+
+__all__ = ["PORT", "ROOT", "free_port", "served"]  # for the tests of the browser
+
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
-START_SECONDS = 180
-ROOT = Path(__file__).resolve().parents[2]
-PORT = "PORT"
 USUAL_SIZE: ViewportSize = {"width": 1440, "height": 900}
 READY = "window.Canopy && Canopy.parts && Canopy.parts.ready"
 PATIENCE_MS = int(os.environ.get("PATIENCE_MS", "90000"))  # for busy machines; a quiet one needs a second
@@ -33,13 +28,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="session")
 def round_times(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the server writes down when it made each round."""
@@ -51,33 +39,6 @@ def address(round_times: Path) -> Iterator[str]:
     """The address of a server whose rounds take a twentieth of a second."""
     with served("-m", "tests.browser.serve", PORT, "0.05", str(round_times)) as url:
         yield url
-
-
-@contextmanager
-def served(*words: str, answers: str = "config", **environment: str) -> Iterator[str]:
-    """The address of a server that Python starts with these words, a free port in the place of ``PORT``, once
-    ``answers`` does: that one does when the page has followed the first one."""
-    port = str(free_port())
-    server = subprocess.Popen([sys.executable, *(port if word == PORT else word for word in words)],
-                              cwd=ROOT, env={**os.environ, **environment})
-    try:
-        url = f"http://127.0.0.1:{port}/"
-        _wait_for(url + answers, server)
-        yield url
-    finally:
-        server.terminate()
-        server.wait(20)
-
-
-def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + START_SECONDS
-    while time.monotonic() < until and server.poll() is None:
-        try:
-            with urllib.request.urlopen(url, timeout=2):
-                return
-        except (URLError, OSError):
-            time.sleep(0.2)
-    raise AssertionError(f"The page did not start within {START_SECONDS} s (exit status {server.poll()}).")
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.lab.store import Results
-from tests.browser.conftest import _wait_for, free_port
+from tests.running import free_port, wait_until_served
 
 
 class App:
@@ -25,7 +25,7 @@ class App:
     def start(self) -> None:
         self.process = subprocess.Popen([sys.executable, "-m", "tests.browser.serve_lab", str(self.port),
                                          str(self.pause_seconds), str(self.results)])
-        _wait_for(self.url, self.process)
+        wait_until_served(self.url, self.process)
 
     def kill(self) -> None:
         """As ``kill -9`` does: nothing of it gets to say goodbye."""

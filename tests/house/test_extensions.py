@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.running import PORT, served
+
 pytestmark = pytest.mark.slow  # a copy of the tree, and processes that load the page
 
 HOUSE = Path(__file__).parents[2]
@@ -211,16 +213,9 @@ def test_the_panel_appears_and_draws(extended: Path) -> None:
     conftest = pytest.importorskip("tests.browser.conftest")
     if not os.path.exists(conftest.CHROMIUM):
         pytest.skip(f"There is no Chromium at {conftest.CHROMIUM}; set CHROMIUM to one.")
-    port = conftest.free_port()
-    server = subprocess.Popen([sys.executable, "-m", "tests.browser.serve", str(port), "0.01"], cwd=extended,
-                              env={**os.environ, "PYTHONPATH": str(extended)})
-    try:
-        conftest._wait_for(url := f"http://127.0.0.1:{port}/", server)
-        with ThreadPoolExecutor(1) as own:  # Playwright keeps one loop a thread: other tests may have this one's
-            names = own.submit(lower_panels, url, conftest).result()
-    finally:
-        server.terminate()
-        server.wait(20)
+    with served("-m", "tests.browser.serve", PORT, "0.01", folder=extended, PYTHONPATH=str(extended)) as url, \
+            ThreadPoolExecutor(1) as own:  # Playwright keeps one loop a thread: other tests may have this one's
+        names = own.submit(lower_panels, url, conftest).result()
     assert names == ["marginals", "mask", "verifier", "cache", "pulse", "batch"]
 
 

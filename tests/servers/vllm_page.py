@@ -1,9 +1,13 @@
 """vLLM on the demo target, attached: `make test-servers`. Its texts against ours, the page in a browser, a race."""
 
 import json
+import os
 import re
+import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +21,48 @@ from engine.trace import Header, gather
 from explorer.attached import attach
 from explorer.two_runs import two_runs
 from tests.browser.conftest import PORT, browser, served, visit  # noqa: F401  (browser is a fixture)
-from tests.servers.serving import Serving, serving
+from tests.running import ROOT, free_port, wait_until_served
 
+VLLM = Path(os.environ.get("CANOPY_VLLM", Path.home() / ".cache" / "canopy" / "venv-vllm"))
+START_SECONDS = 600
+QUIET = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_CPU_KVCACHE_SPACE": "1",
+         "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}
+DRAFTS = {"method": "dflash", "model": "assets/demo/math", "num_speculative_tokens": 15}
+FLAGS = ("--host", "127.0.0.1", "--served-model-name", "demo", "--dtype", "float32", "--max-model-len", "512",
+         "--enforce-eager", "--per-request-spec-decode-metrics", "detailed", "--speculative-config", json.dumps(DRAFTS))
 PROMPTS = [json.loads(line)["prompt"] for line in (RIGS_FOLDER / "prompts" / "math.jsonl").open(encoding="utf8")][:4]
 RIGS = "Canopy.parts.rigs"  # null on the page of the first seconds
 SETTLED = f"Canopy.parts && Canopy.parts.ready && {RIGS} && {RIGS}.state && !{RIGS}.state.coming"
 LOGGED_SECONDS = 12.0  # vLLM says what it counted every ten
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A vLLM of its own environment, serving the demo target with one of its DFlash drafters on the CPU: its address,
+    and the file that it logs to."""
+
+    address: str
+    log: Path
+
+    def own_lines(self) -> list[str]:
+        """What it says of its speculation every ten seconds."""
+        return re.findall(r"SpecDecoding metrics: .*", self.log.read_text("utf8", "replace"))
+
+
+@contextmanager
+def serving(log: Path) -> Iterator[Serving]:
+    """Start it, and end it."""
+    port = free_port()
+    words = [str(VLLM / "bin" / "vllm"), "serve", "assets/demo/target", "--port", str(port), *FLAGS]
+    with log.open("wb") as said:
+        server = subprocess.Popen(words, cwd=ROOT, env={**os.environ, **QUIET}, stdout=said, stderr=subprocess.STDOUT)
+        try:
+            wait_until_served(f"http://127.0.0.1:{port}/health", server, START_SECONDS)
+            yield Serving(f"http://127.0.0.1:{port}", log)
+        finally:
+            print(log.read_text("utf8", "replace")[-3000:])
+            server.terminate()
+            server.wait(60)
 
 
 @pytest.fixture(scope="module")

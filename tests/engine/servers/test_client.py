@@ -1,7 +1,6 @@
 """What a server does wrong is one sentence; nothing of it is waited for without end, and no other host is asked."""
 
 import re
-import socket
 import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
@@ -15,6 +14,7 @@ from engine.requests.rig_names import SERVER_KEY, from_hub, is_address, pair_of,
 from engine.servers import client as limits
 from engine.servers.client import LONGEST_LINE, Client, events_of
 from tests.engine.servers.scripted_server import DONE, Said, chunk, event, says, scripted, streams
+from tests.running import free_port
 
 
 def sentence(refused: pytest.ExceptionInfo[CanopyError]) -> str:
@@ -48,11 +48,9 @@ def test_an_address_that_is_none_or_holds_a_secret_is_refused(written: str) -> N
 
 
 def test_a_server_that_is_down() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        free_port = probe.getsockname()[1]
-    with pytest.raises(ServerError, match=f"Nobody answers at http://127.0.0.1:{free_port}; start the") as refused:
-        Client(f"http://127.0.0.1:{free_port}").ask("/v1/models")
+    address = f"http://127.0.0.1:{free_port()}"
+    with pytest.raises(ServerError, match=f"Nobody answers at {address}; start the") as refused:
+        Client(address).ask("/v1/models")
     sentence(refused)
 
 
