@@ -3,8 +3,6 @@
 A kind of server is a file here with a ``ServerKind`` of the same name, and its name in the line below. Torch-free.
 """
 
-from __future__ import annotations
-
 from engine.registry import Table
 from engine.servers.kind import ServerKind
 

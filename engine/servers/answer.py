@@ -5,8 +5,6 @@ A step writes the drafted tokens that it accepted and one of the target's own. T
 prompt. A server may leave steps that drafted nothing out of its report; each of them wrote one token.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence

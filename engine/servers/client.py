@@ -9,8 +9,6 @@ Redirects are refused, proxies and passwords of the environment are not used, an
 that address only. Every failure is a ServerError of one sentence.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,8 +1,6 @@
 """What differs between kinds of servers: how one is recognised, its extra request fields, and where its figures are:
 those of an answer, and its counters over all requests (``/metrics`` in Prometheus' text format)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """llama.cpp's ``llama-server``, which reports a request's sums under ``timings``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """SGLang: ``return_spec_tokens_details`` asks for sums, reported under ``sglext``, in older versions ``meta_info``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

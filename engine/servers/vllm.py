@@ -1,7 +1,5 @@
 """vLLM: from 0.32 on it reports on each request with ``--per-request-spec-decode-metrics detailed``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rigs: a target with its drafters, loaded and answering requests, and what its rounds cost."""
 
-from __future__ import annotations
-
 from engine.machine.threads import settle
 
 settle()  # before any file of this room imports torch

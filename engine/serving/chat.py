@@ -1,7 +1,5 @@
 """From text to tokens and back: a conversation in the chat template, and the text of single tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

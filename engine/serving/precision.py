@@ -7,8 +7,6 @@ trees are cheap, although no tree that large pays. Weights that a file stores in
 "int4" (``models/packed_linear.py``). Figures: ``LOG.md``.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

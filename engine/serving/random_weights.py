@@ -3,8 +3,6 @@
 Its texts mean nothing, and a drafter that knows nothing of its target has almost nothing accepted.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -2,8 +2,6 @@
 command line and the benchmarks measure.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections import defaultdict

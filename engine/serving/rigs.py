@@ -1,8 +1,6 @@
 """Rigs: a target, its tokenizer and the drafters that were trained for it, as one set of checkpoints, described by the
 rig.json in a folder, the rig's card, or by a name, or as TARGET::DRAFTER."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterator, Mapping
@@ -59,6 +57,22 @@ KINDS: Mapping[str, tuple[type | tuple[type, ...], str]] = {
     "acceptance_lengths": (dict, "an object of numbers")}
 NEEDED = ("title", "drafters", "defaults")
 OLDER_NAME = "heads"  # of ``drafters``, in cards written before
+
+
+@dataclass(frozen=True)
+class RigParts:
+    """What a rig is made of, before anything is loaded: its folders, and the drafters for methods of one and of two.
+    ``acceptance_lengths`` are mean tokens per round by the node budget, as measured on prompts of its kind."""
+
+    title: str
+    target: Path
+    drafters: Mapping[str, Path]
+    defaults: Mapping[int, tuple[str, ...]]
+    revisions: Mapping[str, str]
+    good_at: str = ""
+    familiar_nats: float = float("inf")
+    familiar: tuple[str, ...] = ()
+    acceptance_lengths: Mapping[int, float] = field(default_factory=lambda: TYPICAL_LENGTHS)
 
 
 def load_rig(name: str, dtype: str = AUTO_DTYPE, device: str = "", opening: Opening = ALONE,
@@ -192,22 +206,6 @@ def _drafter(plan: DrafterPlan, target: TorchTarget) -> Drafter:
     size = target.config.hidden_size
     columns = torch.cat([torch.arange(size) + size * target.taps.index(tap) for tap in plan.taps])
     return NarrowedDrafter(drafter, columns.to(target.device))
-
-
-@dataclass(frozen=True)
-class RigParts:
-    """What a rig is made of, before anything is loaded: its folders, and the drafters for methods of one and of two.
-    ``acceptance_lengths`` are mean tokens per round by the node budget, as measured on prompts of its kind."""
-
-    title: str
-    target: Path
-    drafters: Mapping[str, Path]
-    defaults: Mapping[int, tuple[str, ...]]
-    revisions: Mapping[str, str]
-    good_at: str = ""
-    familiar_nats: float = float("inf")
-    familiar: tuple[str, ...] = ()
-    acceptance_lengths: Mapping[int, float] = field(default_factory=lambda: TYPICAL_LENGTHS)
 
 
 def has_card(folder: Path) -> bool:
