@@ -153,8 +153,3 @@ def test_a_line_of_counters_takes_time_in_proportion_to_its_length(line: str) ->
     began = time.monotonic()
     counts_of(f"{line}\ndrafts 1e308\ndrafts 1e308\ntried 7", {"drafts": "drafts", "accepted": "tried"})
     assert time.monotonic() - began < 10
-
-
-def test_what_no_counter_can_be_is_left_out() -> None:
-    names = {"drafts": "a", "accepted": "b", "generated": "c", "running": "d"}
-    assert counts_of("a 1e308\nb -1\nc NaN\nd 1" + "0" * 400, names).empty

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from engine.checkpoints import memory
-from engine.checkpoints.memory import Storage
+from engine.checkpoints.memory import ALONE, Storage
 from engine.errors import RigError
 from engine.records import PromptRequest
 from engine.requests.rig_names import AUTO_DTYPE, DTYPE_NAMES, DTYPE_WORDS, EXACTNESS
@@ -27,6 +27,7 @@ def passes(*milliseconds: float) -> PassTimes:
     return dict(zip(rows, map(float, np.interp(rows, (1, 4, 17), milliseconds)), strict=True))
 
 
+DEMO_TARGET = Path("assets/demo/target")
 DEMO = {1: 1.95, 3: 3.71, 7: 6.25, 16: 8.81}
 SLOW_BFLOAT16 = {"float32": passes(12, 13, 15), "bfloat16": passes(8, 14, 40)}  # AVX2 alone, about
 TILES = {"float32": passes(12, 13, 15), "bfloat16": passes(5, 6, 8)}
@@ -46,7 +47,7 @@ PROCESSORS: dict[str, tuple[dict[str, PassTimes], dict[int, float], str]] = {  #
 }
 
 
-class CellResult:
+class StandIn:
     """Stands in for measuring, and counts."""
 
     def __init__(self, times: dict[str, PassTimes]) -> None:
@@ -65,8 +66,8 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "precision.json"
 
 
-def stand_in(monkeypatch: pytest.MonkeyPatch, times: dict[str, PassTimes]) -> CellResult:
-    measured = CellResult(times)
+def stand_in(monkeypatch: pytest.MonkeyPatch, times: dict[str, PassTimes]) -> StandIn:
+    measured = StandIn(times)
     monkeypatch.setattr(precision, "pass_times", measured)
     return measured
 
@@ -107,36 +108,33 @@ def test_plain_decoding_and_trees_run_in_one_dtype(kept: Path, monkeypatch: pyte
     assert len({tuple(committed_ids(entry.round for entry in run.entries)) for run in runs}) == 1
 
 
-def test_it_is_measured_once_and_again_where_nothing_can_be_read(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def dtype_chosen(wanted: str = AUTO_DTYPE) -> str:
+    """For the demo rig's target on a CPU."""
+    return precision.precision(wanted, DEMO_TARGET, torch.device("cpu"), ALONE, DEMO).dtype
+
+
+def test_it_is_measured_once_and_again_where_nothing_can_be_read_or_written(
+        kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = stand_in(monkeypatch, TILES)
-    load_rig("demo", AUTO_DTYPE, "cpu")
-    load_rig("demo", AUTO_DTYPE, "cpu")
-    assert measured.asked == 1
+    assert [dtype_chosen(), dtype_chosen()] == ["bfloat16"] * 2 and measured.asked == 1
     kept.write_text('{"half', "utf8")
-    load_rig("demo", AUTO_DTYPE, "cpu")
-    assert measured.asked == 2
+    assert dtype_chosen() == "bfloat16" and measured.asked == 2
     kept.write_text(kept.read_text("utf8").replace('"4": ', '"3": '), "utf8")  # a size is not among them
-    load_rig("demo", AUTO_DTYPE, "cpu")
-    assert measured.asked == 3
-
-
-def test_a_folder_that_cannot_be_written_costs_only_the_memory(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = stand_in(monkeypatch, TILES)
+    assert dtype_chosen() == "bfloat16" and measured.asked == 3
+    kept.unlink()
     kept.mkdir()  # where the file should be
-    assert {load_rig("demo", AUTO_DTYPE, "cpu").target.dtype for _ in range(2)} == {"bfloat16"}
-    assert measured.asked == 2
+    assert [dtype_chosen(), dtype_chosen()] == ["bfloat16"] * 2 and measured.asked == 5
 
 
 def test_nothing_is_measured_for_a_named_dtype_or_a_large_target(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = stand_in(monkeypatch, SLOW_BFLOAT16)
-    assert load_rig("demo", "float32", "cpu").target.dtype == "float32"
+    assert dtype_chosen("float32") == "float32"
     monkeypatch.setattr(precision, "LARGEST", 1000)
-    assert load_rig("demo", AUTO_DTYPE, "cpu").target.dtype == "bfloat16"
-    assert measured.asked == 0
+    assert dtype_chosen() == "bfloat16" and measured.asked == 0
 
 
 def test_what_is_measured_is_the_targets_own_passes(kept: Path) -> None:
-    times = precision.pass_times(Path("assets/demo/target"), ["float32", "bfloat16"])
+    times = precision.pass_times(DEMO_TARGET, ["float32", "bfloat16"])
     assert times.keys() == {"float32", "bfloat16"}
     assert all(list(rows) == [1, 2, 4, 8, 17] and all(0 < ms < 60_000 for ms in rows.values())
                for rows in times.values())
@@ -161,11 +159,8 @@ def test_the_memory_check_counts_the_cache_that_a_target_has(name: str, monkeypa
         memory.must_fit_into_memory(*asked)
 
 
-def test_every_dtype_has_its_words_and_may_be_named() -> None:
+def test_every_dtype_has_its_words_and_no_other_word_is_one() -> None:
     assert set(DTYPE_WORDS) == set(precision.DTYPES) == set(EXACTNESS) == set(precision.EXACT_FIRST)
     assert set(DTYPE_NAMES) == {AUTO_DTYPE, *precision.DTYPES}
-
-
-def test_no_other_word_is_a_dtype() -> None:
     with pytest.raises(RigError, match="'float16' is not supported; choose one of auto, float32, bfloat16, int4"):
         load_rig("demo", "float16")
