@@ -299,7 +299,7 @@ class _TraceFile:
     def header(self, about: Mapping[str, Any], refusals: dict[str, str]) -> None:
         """The first line, whose note names what was left out of it, and a line about each of those."""
         header = {name: about[name] for name in HEADER if name in about}
-        header.update(heads=about.get("drafters", ["drafter"]), recorded=time.strftime("%Y-%m-%d"),
+        header.update(drafters=about.get("drafters", ["drafter"]), recorded=time.strftime("%Y-%m-%d"),
                       request={name: about[name] for name in REQUEST if name in about},
                       pieces=self._pieces({"tokens": about.get("prompt_ids", ())}))
         self._named.update(header["pieces"])

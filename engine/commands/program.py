@@ -35,6 +35,8 @@ class HelpText(argparse.RawDescriptionHelpFormatter):
         default = action.default
         if default is None or default in (False, [], argparse.SUPPRESS):
             return action.help
+        if default is True:  # a switch that this verb turns on by itself
+            return f"{action.help} (always)"
         shown = " ".join(map(str, default)) if isinstance(default, list) else default
         return f"{action.help} (default: {shown})"
 

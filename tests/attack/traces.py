@@ -152,7 +152,7 @@ def _call(random: Random) -> Any:
     size = random.choice((1, 2, 5, 30))
     chain = list(range(random.randrange(1, size + 1)))
     floats = [-random.random() for _ in range(size)]
-    more = {"choice": [3] * size, "heads": [1] * size, "node_logprobs": floats, "choice_logprobs": floats,
+    more = {"choice": [3] * size, "drafters": [1] * size, "node_logprobs": floats, "choice_logprobs": floats,
             "entropy": [1.5] * size, "gap": [0.5] * size, "offered": floats, "seconds": {"draft": 0.1, "verify": 0.2},
             "drafts": [{"tokens": [[1, 2], [3, 4]], "logprobs": [[-1.0, -2.0], [-1.0, -2.0]]}], "start": 7,
             "candidates": [{"tokens": [1, 2], "parents": [-1, 0], "logprobs": [0.0, -1.0]}],
