@@ -98,9 +98,9 @@ def test_a_text_that_max_tokens_cut_off_says_so(watched: Watched, address: str) 
     begin(page, MINE)
     finish(page)
     go(page, page.evaluate(f"{STAGE}.rounds.length - 1"))
-    assert "Cut off here: Max tokens is 20" in page.locator(CUT).inner_text()
+    page.locator(CUT, has_text="Cut off here: Max tokens is 20").wait_for()
     page.evaluate(f"{STAGE}.setMode('story')")
-    assert page.locator(".cs-headline").inner_text().startswith("Cut off after 20 tokens")
+    page.locator(".cs-headline", has_text="Cut off after 20 tokens").wait_for()
 
 
 def test_a_zoom_is_over_with_its_run(watched: Watched, address: str) -> None:

@@ -69,7 +69,7 @@ def test_the_verdict_is_on_the_best_budget_for_everybody_by_ratios_within_a_repe
 
 @pytest.mark.usefixtures("quick_curves")
 def test_every_way_is_measured_on_the_same_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench, "load_rig", lambda *_: demo_live())
+    monkeypatch.setattr(bench, "load_rig", lambda *_, **__: demo_live())
     outcome = bench.run(choice())
     rows = outcome.result["concurrency"]
     assert json.dumps(outcome.result) and outcome.result["prompts"] == 4
