@@ -145,9 +145,9 @@ COMBINE: Mapping[str, Callable[[Sequence[Tree], int], Tree]] = {
 def draft_tree(request: Request, drafters: Sequence[Drafter], text: Sequence[int], deepest: int) -> Tree:
     """The tree of a round whose root is the text's last token, at most ``deepest`` deep."""
     method = METHODS[request.method]
-    nodes = method.shares[request.split](request.budget, len(drafters))  # of each drafter's tree
-    trees = [GROW[method.build](drafter(text)[:deepest], text[-1], share)
-             for drafter, share in zip(drafters, nodes, strict=True)]
+    nodes = method.split_rules[request.split](request.budget, len(drafters))  # of each drafter's tree
+    trees = [GROW[method.build](drafter(text)[:deepest], text[-1], budget)
+             for drafter, budget in zip(drafters, nodes, strict=True)]
     return COMBINE[method.combine](trees, request.budget) if trees else Tree([text[-1]])
 
 

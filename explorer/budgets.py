@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import FIXED
-from engine.decoding.methods import METHODS, share_named
+from engine.decoding.methods import METHODS, split_rule_of
 from engine.errors import RequestError
 from engine.lab.whatif import Grower, KnownText, Point, Replay
 from engine.records import WAIT, Acceptance, DraftTree, Floats, Integers, Lattice, Round, Verification
@@ -142,8 +142,8 @@ class BudgetCurve:
     def _ms(self, cost: CostCurve, rows: float, budget: int) -> float:
         request = self.trace.header.request
         row = METHODS[request.method]
-        share = max(share_named(row, request.split)(budget, row.drafter_count))
-        return cost.round_ms(round(rows), share, row.drafter_count)
+        nodes = max(split_rule_of(row, request.split)(budget, row.drafter_count))
+        return cost.round_ms(round(rows), nodes, row.drafter_count)
 
     def _factor(self, cost: CostCurve) -> float:
         """How much longer the run's own rounds took than the curve says."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from engine.decoding.budget_policy import FIXED, PACES
-from engine.decoding.methods import METHODS, SERVED, method_named, share_named
+from engine.decoding.methods import METHODS, SERVED, method_named, split_rule_of
 from engine.errors import CanopyError, PresetError, RequestError
 from engine.records import PromptRequest, Sampling
 from engine.requests.limits import MOST_NODES, number, top_p, whole
@@ -154,7 +154,7 @@ class RunForm(BaseModel):
     def ask(self) -> PromptRequest:
         """What the engine is asked; RequestError where the method has no such split."""
         if self.method in METHODS:
-            share_named(method_named(self.method), self.split)
+            split_rule_of(method_named(self.method), self.split)
         sampling = Sampling(self.temperature, self.top_k, self.top_p, self.seed)
         return PromptRequest(prompt=self.prompt, method=self.method, budget=self.budget, max_tokens=self.max_tokens,
                    sampling=sampling, split=self.split, pace=self.pace, drafters=self.drafters, turns=self.turns)

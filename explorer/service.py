@@ -19,12 +19,12 @@ from engine.records import PromptRequest
 from engine.requests.limits import MOST_TOKENS, whole
 from engine.trace import UPLOADED, Line, Trace, committed_ids, encode_line, joined, known_tau, loads, pieces_of
 from explorer.browser_calls import browser_call
+from explorer.export import REPLAY, export
 from explorer.follow import Follow
 from explorer.recordings import Library
 from explorer.run_form import FIELDS, OLDER_NAME, RunForm
 from explorer.run_queue import WAITING_ROOM
 from explorer.runs import Runs, Stream
-from explorer.share import REPLAY, export
 from explorer.uploads import Uploads
 from explorer.view import View, packed
 

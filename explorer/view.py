@@ -88,7 +88,7 @@ def shared_pass_view(shared_pass: SharedPass | None) -> View:
         return {}
     return {"shared": {"runs": shared_pass.runs, "own": shared_pass.own, "blocks": [
         {"seat": block.seat, "parents": array_view(block.parents), "keep": block.keep.tolist(),
-         "shares": block.shares} for block in shared_pass.blocks]}}
+         "pools_rows": block.pools_rows} for block in shared_pass.blocks]}}
 
 
 def header_view(header: Header) -> View:

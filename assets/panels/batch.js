@@ -35,7 +35,7 @@ function counted(block) {
 
 // Which runs take their rows from one shared total, in a sentence; empty where fewer than two do.
 export function sharing(blocks) {
-  const shared = blocks.filter((block) => block.shares).map(named);
+  const shared = blocks.filter((block) => block.poolsRows).map(named);
   if (shared.length < 2) return "";
   const words = shared.length === blocks.length ? "all runs"
     : `${shared.slice(0, -1).join(", ")} and ${shared.at(-1)}`;

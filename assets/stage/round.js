@@ -111,7 +111,7 @@ export function readRound(view, header, named, before) {
 function shared(view) {
   if (!view) return null;
   const blocks = view.blocks.map((block) => ({
-    seat: block.seat, parents: integers(block.parents), keep: block.keep, shares: block.shares }));
+    seat: block.seat, parents: integers(block.parents), keep: block.keep, poolsRows: block.pools_rows }));
   return { runs: view.runs, own: view.own, blocks };
 }
 

@@ -110,10 +110,10 @@ class AutoBudget:
     what its rounds took. It reads the curve's tenth percentiles: a program that ran for some seconds of the measurement
     slowed some sizes more than others, and should not sway a choice."""
 
-    def __init__(self, curve: CostCurve, history: DraftHistory | None = None, shares: bool = True) -> None:
-        """``shares``: whether it shares rows with others and learns costs from the clock; not where another tree would
-        accept other tokens."""
-        self.curve, self.history, self.shares = curve, history or DraftHistory(), shares
+    def __init__(self, curve: CostCurve, history: DraftHistory | None = None, pools_rows: bool = True) -> None:
+        """``pools_rows``: whether it shares one total of rows with other runs and learns costs from the clock; not
+        where another tree would accept other tokens."""
+        self.curve, self.history, self.pools_rows = curve, history or DraftHistory(), pools_rows
         # a size that seems dearer than a larger one was disturbed while it was measured
         self._low_ms = dict(zip(curve.rows, [*accumulate(reversed(curve.verify_low_ms), min)][::-1], strict=True))
         self.plain_ms = min(curve.plain_ms, self.pass_ms(1) + curve.overhead_ms)  # as undisturbed as the passes
@@ -218,10 +218,10 @@ class SharedRows:
     """The ``BudgetAllocator``: runs at ``auto`` share one total of rows with all runs of their rounds."""
 
     def cut(self, policies: Sequence[BudgetPolicy], trees: Sequence[DraftTree]) -> list[DraftTree]:
-        sharing = [place for place, policy in enumerate(policies) if self.shares(policy)]
+        sharing = [place for place, policy in enumerate(policies) if self.pools_rows(policy)]
         cut = [tree if place in sharing else policy.cut(tree)
                for place, (policy, tree) in enumerate(zip(policies, trees, strict=True))]
-        runs = [policy for policy in policies if isinstance(policy, AutoBudget) and policy.shares]
+        runs = [policy for policy in policies if isinstance(policy, AutoBudget) and policy.pools_rows]
         others = [tree for place, tree in enumerate(cut) if place not in sharing]
         for place, tree in zip(sharing, share_rows(runs, [trees[place] for place in sharing], others), strict=True):
             cut[place] = tree
@@ -229,11 +229,11 @@ class SharedRows:
 
     def ended(self, policies: Sequence[BudgetPolicy], seconds: Mapping[str, float]) -> None:
         for policy in policies:
-            if isinstance(policy, AutoBudget) and policy.shares:
+            if isinstance(policy, AutoBudget) and policy.pools_rows:
                 policy.interrupt() if len(policies) > 1 else policy.took(seconds)
 
-    def shares(self, policy: BudgetPolicy) -> bool:
-        return isinstance(policy, AutoBudget) and policy.shares
+    def pools_rows(self, policy: BudgetPolicy) -> bool:
+        return isinstance(policy, AutoBudget) and policy.pools_rows
 
 
 def share_rows(runs: Sequence[AutoBudget], trees: Sequence[DraftTree],

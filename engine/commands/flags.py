@@ -26,7 +26,7 @@ from engine.requests.rig_names import AUTO_DTYPE, DEFAULT_RIG, DTYPE_NAMES
 
 LONGEST_NAME = 1024  # characters of a rig, of two model ids or two folders
 MOST_PROMPTS = 10**6
-SPLITS = tuple(dict.fromkeys(split for row in METHODS.values() for split in row.shares))
+SPLITS = tuple(dict.fromkeys(split for row in METHODS.values() for split in row.split_rules))
 
 
 def text(word: str) -> str:

@@ -38,7 +38,7 @@ class BudgetAllocator(Protocol):
     def ended(self, policies: Sequence[BudgetPolicy], seconds: Mapping[str, float]) -> None:
         """Called when a round has ended, with its seconds per stage; all its policies have learned what was kept."""
 
-    def shares(self, policy: BudgetPolicy) -> bool:
+    def pools_rows(self, policy: BudgetPolicy) -> bool:
         """Whether this policy's request takes its rows from the total."""
 
 

@@ -114,7 +114,7 @@ class RequestRun:
         rows = min(len(prompt_ids) + request.max_tokens, limit)
         for drafter in drafters:
             drafter.begin(rows)
-        most = 1 + sum(self.work.share(request.budget, len(drafters)))
+        most = 1 + sum(self.work.split_budget(request.budget, len(drafters)))
         self.root, features = self.target.prefill(
             request.prompt_ids, rows - len(prompt_ids) + most, request.sampling)
         for drafter in drafters:
@@ -136,9 +136,9 @@ class RequestRun:
         if not self.drafts:
             self.candidates, self.tree = (), bare(self.root)
             return
-        work, shares = self.work, self.work.share(self.budget, len(self.drafts))
-        self.candidates = tuple([work.build(lattice, self.root, share)
-                                 for lattice, share in zip(self.drafts, shares, strict=True)])
+        work, budgets = self.work, self.work.split_budget(self.budget, len(self.drafts))
+        self.candidates = tuple([work.build(lattice, self.root, budget)
+                                 for lattice, budget in zip(self.drafts, budgets, strict=True)])
         self.tree = work.combine(self.candidates, self.budget)
 
     def accept(self, verification: Verification) -> None:
@@ -286,10 +286,10 @@ class RequestBatch:
         self._drop_ended(numbers)
         return list(zip(numbers, rounds, strict=True))
 
-    def shares(self, number: int) -> bool:
+    def pools_rows(self, number: int) -> bool:
         """Whether a request that is being answered takes its rows from the allocator's total."""
         run = self._runs.get(number)
-        return bool(run and self._allocator and self._allocator.shares(run.work.policy))
+        return bool(run and self._allocator and self._allocator.pools_rows(run.work.policy))
 
     def drop(self, number: int) -> None:
         """Free the caches of a request; the others go on."""

@@ -16,13 +16,13 @@ def whole(budget: int, drafters: int) -> tuple[int, ...]:
 
 
 def halves(budget: int, drafters: int) -> tuple[int, ...]:
-    """The drafters share the budget evenly; the remainder goes to the first ones."""
+    """The budget split evenly between the drafters; the remainder goes to the first ones."""
     return tuple((budget + drafters - 1 - drafter) // drafters for drafter in range(drafters))
 
 
 BLOCK, PATH, NGRAM = "dflash", "path", "ngram"  # families of drafters
-Share = Callable[[int, int], tuple[int, ...]]
-EQUAL_ROWS: Mapping[str, Share] = MappingProxyType({"total": whole, "each": whole})
+SplitRule = Callable[[int, int], tuple[int, ...]]
+EQUAL_ROWS: Mapping[str, SplitRule] = MappingProxyType({"total": whole, "each": whole})
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class Method:
     combine: str = "only"
     accept: str = "walk"
     family: str = BLOCK
-    shares: Mapping[str, Share] = field(default_factory=lambda: EQUAL_ROWS)
+    split_rules: Mapping[str, SplitRule] = field(default_factory=lambda: EQUAL_ROWS)
     lossless: bool = True
     summary: str = ""
 
     @property
     def splits(self) -> tuple[str, ...]:
         """The splits of a budget, where they make a difference; else only ``total``."""
-        return tuple(self.shares) if len(set(self.shares.values())) > 1 else ("total",)
+        return tuple(self.split_rules) if len(set(self.split_rules.values())) > 1 else ("total",)
 
     @property
     def follows_text(self) -> bool:
@@ -68,7 +68,7 @@ METHODS: Mapping[str, Method] = MappingProxyType({
     "dflash": Method(1, build="chain", summary="One block-diffusion drafter, its most likely chain (DFlash)."),
     "ddtree": Method(1, summary="The most probable prefixes under the drafter's marginals (DDTree)."),
     "routed": Method(2, combine="routed", summary="Two trees are drafted; the more confident one is verified."),
-    "merged": Method(2, combine="merged", shares=MappingProxyType({"total": halves, "each": whole}),
+    "merged": Method(2, combine="merged", split_rules=MappingProxyType({"total": halves, "each": whole}),
                      summary="Two disjoint trees under one root are verified in one pass."),
     "joint": Method(2, combine="joint", summary="One tree over both drafters; a shared prefix is one node."),
     "expand": Method(1, build="expand", family=PATH,
@@ -90,8 +90,8 @@ def method_named(name: str) -> Method:
     return METHODS[name]
 
 
-def share_named(method: Method, split: str) -> Share:
-    """The rule that shares a budget between the drafters; RequestError for an unknown split."""
-    if split not in method.shares:
-        raise RequestError(f"There is no split {split[:40]!r}; choose one of {', '.join(method.shares)}.")
-    return method.shares[split]
+def split_rule_of(method: Method, split: str) -> SplitRule:
+    """The rule that splits a budget between the drafters; RequestError for an unknown split."""
+    if split not in method.split_rules:
+        raise RequestError(f"There is no split {split[:40]!r}; choose one of {', '.join(method.split_rules)}.")
+    return method.split_rules[split]

@@ -14,7 +14,7 @@ from engine.decoding.acceptance import ACCEPTANCE_RULES, AcceptanceRule, Residua
 from engine.decoding.budget_policy import PACES, BudgetPolicy, FixedBudget
 from engine.decoding.builders import BUILDERS, Builder
 from engine.decoding.combiners import COMBINERS, Combiner
-from engine.decoding.methods import Method, Share, method_named, share_named
+from engine.decoding.methods import Method, SplitRule, method_named, split_rule_of
 from engine.errors import RequestError
 from engine.records import Integers, Lattice, PackedTree, Request, Sampling, Verification
 from engine.requests.limits import MOST_NODES, MOST_TOKENS, check_sampling, whole
@@ -139,7 +139,7 @@ class Plan:
     build: Builder
     combine: Combiner
     accept: AcceptanceRule
-    share: Share
+    split_budget: SplitRule
     policy: BudgetPolicy
 
 
@@ -149,13 +149,13 @@ def plan(request: Request, target: Target, drafters: Sequence[Drafter], policy: 
     method = check(request, target, len(drafters))
     return Plan(
         request, tuple(drafters[:method.drafter_count]), BUILDERS[method.build], COMBINERS[method.combine],
-        ACCEPTANCE_RULES[method.accept], share_named(method, request.split), policy or FixedBudget())
+        ACCEPTANCE_RULES[method.accept], split_rule_of(method, request.split), policy or FixedBudget())
 
 
 def check(request: Request, target: Target, drafters: int) -> Method:
     """The request's method; RequestError where its names are unknown or its numbers do not fit target and drafters."""
     method = method_named(request.method)
-    share_named(method, request.split)
+    split_rule_of(method, request.split)
     if drafters < method.drafter_count:
         raise RequestError(
             f"The method {request.method} needs {method.drafter_count} drafters; this rig has {drafters}.")

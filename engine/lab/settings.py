@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
-from engine.decoding.methods import METHODS, method_named, share_named
+from engine.decoding.methods import METHODS, method_named, split_rule_of
 from engine.errors import RequestError
 from engine.lab.reading import Reading
 from engine.records import PromptRequest, Sampling
@@ -264,9 +264,9 @@ def settings(choice: Choice) -> tuple[Setting, ...]:
 
 def _setting(name: str, budget: int, choice: Choice) -> Setting:
     row, sampling = METHODS[name], choice.sampling
-    splits = {share: split for split, share in reversed(list(row.shares.items()))}  # of equal ones, the first
+    splits = {rule: split for split, rule in reversed(list(row.split_rules.items()))}  # of equal ones, the first
     drafters = choice.drafters if row.takes(len(choice.drafters)) else ()
-    return Setting(name, budget, splits[share_named(row, choice.split)], drafters,
+    return Setting(name, budget, splits[split_rule_of(row, choice.split)], drafters,
                    sampling.temperature, sampling.top_k, sampling.top_p)
 
 

@@ -20,7 +20,7 @@ from engine.decoding.acceptance.walk import longest_path
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO, BudgetPolicy, FixedBudget
 from engine.decoding.builders import BUILDERS
 from engine.decoding.combiners import COMBINERS
-from engine.decoding.methods import METHODS, method_named, share_named
+from engine.decoding.methods import METHODS, method_named, split_rule_of
 from engine.decoding.plan import Features, Target
 from engine.decoding.tree import bare, beginning, depths, pack, plant
 from engine.errors import RequestError
@@ -147,13 +147,13 @@ class Replay:
             raise RequestError(f"The method {point.method} accepts by its own draws ({row.accept}); a what-if needs a "
                                "method that follows the text.")
         self.point, self.known = point, known
-        self._share, self._combine = share_named(row, point.split), COMBINERS[row.combine]
+        self._split_budget, self._combine = split_rule_of(row, point.split), COMBINERS[row.combine]
         self._growers = [growers[drafter, row.build] for drafter in point.drafters]
 
     def tree(self, place: int, budget: int) -> DraftTree:
         """The tree that the drafters' trees for this budget combine to at a place."""
-        shares = self._share(budget, len(self._growers))
-        trees = tuple(grower.grow(place, share) for grower, share in zip(self._growers, shares, strict=True))
+        budgets = self._split_budget(budget, len(self._growers))
+        trees = tuple(grower.grow(place, nodes) for grower, nodes in zip(self._growers, budgets, strict=True))
         return self._combine(trees, budget)
 
     def steps(self, budget: int, policy: BudgetPolicy | None = None) -> Iterator[Step]:
@@ -171,11 +171,11 @@ class Replay:
 
     def build_ms(self, budget: int, places: Sequence[int]) -> float:
         """The measured median milliseconds of building and combining one round's trees, at some of the places."""
-        shares = self._share(budget, len(self._growers))
+        budgets = self._split_budget(budget, len(self._growers))
         times = []
         for place in places[:TIMED_PLACES] if self._growers else ():
             began = perf_counter()
-            trees = tuple(grower.build(place, share) for grower, share in zip(self._growers, shares, strict=True))
+            trees = tuple(grower.build(place, nodes) for grower, nodes in zip(self._growers, budgets, strict=True))
             self._combine(trees, budget)
             times.append(1e3 * (perf_counter() - began))
         return float(np.median(times)) if times else 0.0

@@ -218,7 +218,7 @@ class Rig:
         curve = (self.costs.ready(middle, request.sampling) if self._scheduler.concurrency < 2
                  else self.costs.known(middle) or UNMEASURED)
         if not METHODS[request.method].follows_text:
-            return AutoBudget(curve, shares=False)
+            return AutoBudget(curve, pools_rows=False)
         return AutoBudget(curve, self._histories[request.method, *map(id, drafters)])
 
     def curve(self, context: int, sampling: Sampling, requests: int = 1) -> CostCurve:

@@ -74,7 +74,7 @@ class RunHandle:
                  inbox: SimpleQueue[tuple[RunHandle, Any]]) -> None:
         self.number, self.begin, self.purpose = number, begin, purpose
         self.place: int | None = None  # its number in the batch, once its prompt was read
-        self.shares = False  # whether it shares the batch's total of rows
+        self.pools_rows = False  # whether it shares the batch's total of rows
         self.pending: Any = None  # what its reader waits for
         self.since = perf_counter()  # when its reader last asked or was answered
         self.late = True  # no round waits for it
@@ -232,7 +232,7 @@ class Scheduler:
                 run.answer(run.pending())
                 return
             run.place = self._batch.admit(run.begin())
-            run.shares = self._batch.shares(run.place)
+            run.pools_rows = self._batch.pools_rows(run.place)
             if run.place not in self._batch:
                 run.answer(None)  # its text is empty
         except Exception as error:
@@ -261,7 +261,8 @@ class Scheduler:
 
     def _hand_out(self, rounds: Sequence[tuple[RunHandle, Round]], concurrent: bool) -> None:
         """Hand each run its own round; the seconds of a concurrent run's round include its waiting time."""
-        blocks = tuple(Block(run.number, latest.tree.parents, latest.acceptance.keep, run.shares and len(rounds) > 1)
+        several = len(rounds) > 1
+        blocks = tuple(Block(run.number, latest.tree.parents, latest.acceptance.keep, run.pools_rows and several)
                        for run, latest in rounds)
         now = perf_counter()
         for run, latest in rounds:

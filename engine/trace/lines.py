@@ -54,13 +54,13 @@ class Header:
 @dataclass(frozen=True)
 class Block:
     """The rows of one run in a shared pass: its tree's shape and the rows that were kept, nothing of its text.
-    ``seat`` tells runs apart: a run keeps one for as long as it lasts, and a later run may get the same. ``shares``
+    ``seat`` tells runs apart: a run keeps one for as long as it lasts, and a later run may get the same. ``pools_rows``
     says that its rows came out of one total with those of others."""
 
     seat: int
     parents: Integers
     keep: Integers
-    shares: bool = False
+    pools_rows: bool = False
 
 
 @dataclass(frozen=True)

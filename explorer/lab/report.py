@@ -20,12 +20,12 @@ from engine.lab.settings import CellResult
 from engine.lab.store import StoredSweep
 from engine.lab.summary import Summary, summarise
 from explorer.bundle import ASSETS
+from explorer.export import Download
 from explorer.lab.acceptance import calibration_figure, depth_rank_figure, histogram_figure, readings_at
 from explorer.lab.concurrency import concurrency_view
 from explorer.lab.curves import curves_view
 from explorer.lab.style import drafts, line_of
 from explorer.lab.table import table_view
-from explorer.share import Download
 from explorer.view import View
 
 MEDIA = {"html": "text/html", "csv": "text/csv", "parquet": "application/vnd.apache.parquet"}

@@ -19,10 +19,10 @@ from engine.recorder import Recorder, RecorderError
 from engine.trace import UPLOADED, Entry, Trace, dumps, held_bytes, load, loads
 from engine.trace.reading import TraceTail
 from explorer.comparison import ask_of
+from explorer.export import EXPORTS, export
 from explorer.lab.service import LabService
 from explorer.recordings import Lesson, Library
 from explorer.run_queue import RunQueue
-from explorer.share import EXPORTS, export
 from explorer.view import packed
 from tests.attack.area import BrokenError, Case
 from tests.attack.mutations import bent, bent_bytes, bent_lines, json_values, odd

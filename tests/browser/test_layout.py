@@ -84,7 +84,7 @@ def test_the_header_names_the_machine_in_full(watched: Watched, address: str) ->
 def test_every_panel_that_is_shown_can_be_saved(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench&round=3")
     page.evaluate(f"""() => {{
-        const blocks = [0, 1].map((seat) => ({{ seat, parents: [0, 0], keep: [0], shares: false }}));
+        const blocks = [0, 1].map((seat) => ({{ seat, parents: [0, 0], keep: [0], poolsRows: false }}));
         {STAGE}.round.shared = {{ runs: 2, own: 0, blocks }};
         {STAGE}.present.shared = true;
         Canopy.parts.frames.plan();

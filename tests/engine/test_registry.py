@@ -8,7 +8,7 @@ import pytest
 from engine.decoding.acceptance import ACCEPTANCE_RULES
 from engine.decoding.builders import BUILDERS
 from engine.decoding.combiners import COMBINERS
-from engine.decoding.methods import METHODS, halves, method_named, share_named, whole
+from engine.decoding.methods import METHODS, halves, method_named, split_rule_of, whole
 from engine.errors import RequestError
 from engine.registry import Table
 
@@ -47,7 +47,7 @@ def test_methods_and_splits_are_looked_up_with_a_sentence() -> None:
     with pytest.raises(RequestError, match=r"There is no method 'x'; choose one of autoregressive, .*nanogpt_ratio\.$"):
         method_named("x")
     with pytest.raises(RequestError, match=r"There is no split 'x'; choose one of total, each\.$"):
-        share_named(METHODS["merged"], "x")
+        split_rule_of(METHODS["merged"], "x")
 
 
 def test_budgets_are_shared_to_the_last_node() -> None:
@@ -58,5 +58,5 @@ def test_budgets_are_shared_to_the_last_node() -> None:
             assert max(shares) - min(shares) <= 1
             assert sorted(shares, reverse=True) == list(shares)
             assert whole(budget, drafters) == (budget,) * drafters
-    assert share_named(METHODS["joint"], "each") is whole
-    assert share_named(METHODS["merged"], "total") is halves
+    assert split_rule_of(METHODS["joint"], "each") is whole
+    assert split_rule_of(METHODS["merged"], "total") is halves

@@ -15,7 +15,7 @@ class Block:
         if name.split(".")[0] in {"torch", "transformers"}:
             raise ImportError(f"{name} is blocked")
 sys.meta_path.insert(0, Block())
-import explorer.page, explorer.service, explorer.share, explorer.recordings, app
+import explorer.page, explorer.service, explorer.export, explorer.recordings, app
 from explorer.recordings import Library
 from explorer.rig import AnsweringRig
 from explorer.recordings import recorded_rig

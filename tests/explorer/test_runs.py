@@ -131,7 +131,7 @@ def test_what_is_kept_of_a_run_has_nothing_of_others() -> None:
     sent = [made["shared"] for view in views for made in view["rounds"]]
     assert sent and all(set(shared) == {"runs", "own", "blocks"} for shared in sent)
     assert {frozenset(block) for shared in sent for block in shared["blocks"]} == {frozenset(
-        {"seat", "parents", "keep", "shares"})}
+        {"seat", "parents", "keep", "pools_rows"})}
     assert not [entry for entry in trace.entries if entry.shared_pass]
     assert b"shared" not in dumps(trace) and "shared" not in str(run_view("x", trace.entries))
 

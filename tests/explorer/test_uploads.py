@@ -11,9 +11,9 @@ from engine.errors import CanopyError, RequestError
 from engine.lab.reading import reading_of
 from engine.trace import Trace, dumps, loads
 from explorer import uploads
+from explorer.export import EXPORTS, export
 from explorer.page import opening_form
 from explorer.recordings import Lesson
-from explorer.share import EXPORTS, export
 from explorer.uploads import Uploads
 from explorer.view import packed, run_view
 from tests.attack.mutations import bent_lines

@@ -51,7 +51,7 @@ test("the sums of a server that reports no rounds count its passes", () => {
 });
 
 test("a batch says who shares one total of rows", () => {
-  const said = (...shares) => sharing(shares.map((each, seat) => ({ seat, shares: each, own: seat === 1 })));
+  const said = (...pools) => sharing(pools.map((poolsRows, seat) => ({ seat, poolsRows, own: seat === 1 })));
   assert.equal(said(false, true, true), "Yours and run 3 (auto) share one total of rows.");
   assert.equal(said(true, true, true), "All runs (auto) share one total of rows.");
   assert.deepEqual([said(false, true, false), said(false, false, false)], ["", ""]);

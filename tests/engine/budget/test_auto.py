@@ -278,8 +278,8 @@ class World:
         return [run.tokens / self.milliseconds for run in self.runs]
 
 
-def among(chances: Sequence[float], shares: bool = True) -> list[Simulated]:
-    return [Simulated(chance, AutoBudget(LONE, shares=shares)) for chance in chances]
+def among(chances: Sequence[float], pools_rows: bool = True) -> list[Simulated]:
+    return [Simulated(chance, AutoBudget(LONE, pools_rows=pools_rows)) for chance in chances]
 
 
 MIXTURES = ((EASY, HARD), (EASY, EASY, EASY, HARD), (HOPELESS,) * 7 + (EASY,), (EASY,) * 7 + (HARD,),
@@ -299,7 +299,7 @@ def test_no_run_falls_below_a_part_of_a_lone_run(chances: Sequence[float], power
 @pytest.mark.slow
 def test_rows_go_to_the_easy_and_all_together_are_faster_than_each_by_itself() -> None:
     chances = (EASY, MIDDLE, HARD, HOPELESS) * 2
-    shared, own = World(among(chances), (0.1, 0.5)), World(among(chances, shares=False), (0.1, 0.5))
+    shared, own = World(among(chances), (0.1, 0.5)), World(among(chances, pools_rows=False), (0.1, 0.5))
     assert sum(shared.rates()) > 1.05 * sum(own.rates())
     easy, _, hard, hopeless, *_ = (float(np.mean(run.sizes)) for run in shared.runs)
     assert easy > 6 and hopeless < 0.5 and hard < 1.5

@@ -68,7 +68,7 @@ def test_texts_are_those_of_lone_runs_and_rows_are_shared_out(measured: list[int
     assert [text(each) for each in concurrency] == [text(each) for each in alone]
     assert len(measured) == len(ASKS), "nobody measures beside others"
     blocks = [block for entry in concurrency[0] if entry.shared_pass for block in entry.shared_pass.blocks]
-    assert {block.seat for block in blocks if block.shares} == {
+    assert {block.seat for block in blocks if block.pools_rows} == {
         entry.shared_pass.own for each in concurrency[:3] for entry in each if entry.shared_pass}
     full = [len(entry.round.tree) for entry in concurrency[3] if entry.round.drafts]
     assert set(full) == {25}, "a budget of one's own stays whole"
@@ -81,7 +81,7 @@ def test_a_lone_run_where_runs_may_share_is_as_one_where_they_may_not(
     for concurrent in (False, True):
         live = demo_live(concurrent=concurrent)
         rows.append([len(entry.round.tree) for ask in ASKS[:3] for entry in lines_of(live, [ask])[0]])
-        assert not any(block.shares for entry in lines_of(live, ASKS[:1])[0] if entry.shared_pass
+        assert not any(block.pools_rows for entry in lines_of(live, ASKS[:1])[0] if entry.shared_pass
                        for block in entry.shared_pass.blocks)
     assert rows[0] == rows[1] and len(set(rows[0])) > 2 and measured
 

@@ -14,7 +14,7 @@ import pytest
 from engine.errors import RequestError
 from engine.trace import dumps, joined, loads, pieces_of
 from explorer.bundle import replay_page
-from explorer.share import EXPORTS, export, rounds_table
+from explorer.export import EXPORTS, export, rounds_table
 from explorer.view import run_view
 from tests.explorer.scripted import CODE, STORY, scripted_trace
 
