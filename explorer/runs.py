@@ -94,7 +94,7 @@ class Runs:
 
 
 class Stream:
-    """Runs an ``PromptRequest`` on the rig that answers, and yields what the stage is to show."""
+    """Runs a ``PromptRequest`` on the rig that answers, and yields what the stage is to show."""
 
     def __init__(self, rig: AnsweringRig, runs: Runs, queue: RunQueue) -> None:
         self._rig = rig

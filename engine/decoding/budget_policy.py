@@ -1,6 +1,6 @@
 """What decides how many nodes a round drafts and verifies. A decision may depend only on what is known before
 verification: then the tree's shape carries no information about the target's choices, and the text is the same at any
-pace (contract 2)."""
+pace."""
 
 from __future__ import annotations
 

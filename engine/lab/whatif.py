@@ -3,7 +3,7 @@
 A round begins at a place of the text and keeps k tokens; the next begins k places on, so only some places are visited.
 A tree depends only on its place, and the text does not depend on the tree (if sampled, because the draw belongs to the
 position), so the lengths are those of a real run. Speed is predicted from the measured cost curve, and is labelled as
-predicted (design, contract 6).
+predicted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads a trace from a file, or from one that is still being written: line by line, within limits, every value checked.
 An unsound round is left out.
 
-A round needs tokens, parents, keep and bonus (contract 7). What an engine did not record is marked in the arrays, node
+A round needs tokens, parents, keep and bonus. What an engine did not record is marked in the arrays, node
 by node: NaN for an unknown float, -1 for an unknown token. Of the target's choices, those that the walk followed are
 known in any case.
 """

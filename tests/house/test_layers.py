@@ -1,4 +1,4 @@
-"""Who may import whom, and what is written nowhere (contracts 1 and 5)."""
+"""Who may import whom, and what is written nowhere."""
 
 import ast
 import subprocess
