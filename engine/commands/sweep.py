@@ -55,7 +55,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_flags(what, "--budgets", type=flags.budget_words, default=[str(nodes) for nodes in TRIED_BUDGETS],
               help="drafted nodes per round; auto for as many as pay in each")
     add_flags(what, "--concurrency", default=[1])
-    add_flags(what, "--split", "--drafters", *SAMPLING, "--limit", "--repeats")
+    add_flags(what, "--split", "--drafters", *SAMPLING, "--repeats")
+    add_flags(what, "--limit", help=f"{flags.FLAGS['--limit']['help']} (default: all)")
     add_flags(what, "--prompts", default="bench")
     add_flags(what, "--max-tokens", default=128)
     how = parser.add_argument_group("how and where to")

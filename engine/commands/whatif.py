@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from engine.commands import Outcome, aligned, flags
-from engine.commands.flags import SAMPLING, add_flags
+from engine.commands.flags import FLAGS, SAMPLING, add_flags
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.errors import RequestError
 from engine.lab.whatif import Forecast, WhatIf
@@ -31,9 +31,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     source.add_argument("--trace", type=flags.readable_file, metavar="FILE", help="a recorded run")
     source.add_argument("--prompt", type=flags.text, metavar="TEXT", help="or a prompt, which is answered first")
     add_flags(parser, "--rig")
-    add_flags(parser, "--dtype", default=None, help="as in other verbs (default: the trace's own, else auto)")
+    add_flags(parser, "--dtype", default=None,
+              help=f"{FLAGS['--dtype']['help']} (default: the trace's own, else {AUTO_DTYPE})")
     add_flags(parser, "--budgets", default=list(TRIED_BUDGETS))
-    add_flags(parser, "--methods", default=[], help="which to try (default: all)")
+    add_flags(parser, "--methods", default=[], help=f"{FLAGS['--methods']['help']} (default: all)")
     add_flags(parser, *SAMPLING, "--max-tokens")
     parser.add_argument("--without-cost", action="store_true", help="measure no cost curve and predict no speed")
 

@@ -98,7 +98,7 @@ def report(stored: StoredSweep, measured: Sequence[CellResult]) -> Record:
         "recommended": _recommended(plan, summary.best) if summary.best else None,
         "ridge": [_recommended(plan, row) for count in summary.counts if (row := summary.at(count).best)],
         "load": {curve.label: concurrency_words(summary, curve) for curve in curves(summary)
-                 } if any(count > 1 for count in summary.counts) else {},
+                 } if any(row.setting.concurrency > 1 for row in summary.rows) else {},
         "command": sweep_command(plan)}
 
 

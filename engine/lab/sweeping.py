@@ -249,6 +249,8 @@ def _lane(setting: Setting, measured: Sequence[CellResult], plain: Sequence[Cell
     readings = {result.cell.repeat: result.reading for result in measured if result.reading}
     if not readings:
         return Lane(setting, failure=measured[0].failure)
+    if row is None:  # every reading is without a round
+        return Lane(setting, failure="Its text is empty, so there is nothing to race.")
     shown = sorted(readings.values(), key=lambda reading: reading.seconds)[len(readings) // 2]
     differences = [first_difference(readings[result.cell.repeat], result.reading) for result in plain
                    if result.reading and result.cell.repeat in readings]

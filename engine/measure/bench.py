@@ -29,6 +29,7 @@ from engine.errors import RequestError
 from engine.lab.reading import read
 from engine.lab.settings import Cell, Setting, SweepPlan, measuring_order
 from engine.measure.plain import PlainLoop
+from engine.models.capture import CapturedPass
 from engine.records import STAGES, PromptRequest, Round, Sampling
 from engine.serving.rig import Answer, Rig
 
@@ -90,7 +91,7 @@ def measure_cells(rig: Rig, plan: BenchPlan) -> Iterator[tuple[BenchPoint, Cell,
     before anything is measured."""
     shared = any(point.way in CONCURRENT for point in plan.settings)
     cells = measuring_order(replace(plan, prompts=plan.prompts[:1]) if shared else plan)
-    clock = ForwardClock(rig.target.fastest)
+    clock = ForwardClock(rig.target.captured or rig.target.fastest)
     shortest = min(range(len(plan.prompts)), key=lambda place: len(plan.prompts[place].text))
     for point in plan.settings:
         asks = asks_of(plan, point, shortest)[:point.concurrency]
@@ -179,15 +180,15 @@ def full_rounds(numbered: Iterable[tuple[int, Round]], concurrency: int) -> Tall
 
 
 class ForwardClock:
-    """A module's forward pass, and the seconds spent inside it, summed. On a CPU a call returns when its work is done.
+    """A target's forward pass, and the seconds spent inside it, summed. On a CPU a call returns when its work is done.
 
     Hooks would do, but a module with hooks takes a tenth of a percent of a round longer to be called.
     """
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module | CapturedPass) -> None:
         self.seconds = 0.0
         self._forward = module.forward
-        module.forward = self._timed
+        module.forward = self._timed  # type: ignore[method-assign]
 
     def _timed(self, *inputs: Any) -> Any:
         began = perf_counter()

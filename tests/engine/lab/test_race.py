@@ -71,6 +71,9 @@ def test_a_race_that_is_stopped_has_the_lanes_that_ran(plan: SweepPlan, measured
     assert {lane.setting for lane in race.lanes} == {each.cell.setting for each in found}
     failed = [replace(each, reading=None, failure="No.") for each in found[:1]]
     assert lanes(plan, failed, ScriptedLaboratory()).lanes[0].failure == "No."
+    silent = [replace(result, reading=replace(result.reading, token_ids=(), lengths=(), round_seconds=()))
+              for result in found if result.reading]
+    assert "nothing to race" in lanes(plan, silent, ScriptedLaboratory()).lanes[0].failure
 
 
 def test_a_lane_says_where_its_text_leaves_the_baselines(plan: SweepPlan, measured: list[CellResult]) -> None:
