@@ -178,7 +178,15 @@ def test_a_zoom_survives_a_live_run(lab: Any) -> None:
     assert lab.evaluate("div._fullLayout.xaxis2.range") == zoomed
 
 
-def test_auto_is_measured_recommended_adopted_and_raced(lab: Any) -> None:
+def test_auto_is_measured_recommended_adopted_and_raced(browser: Any, tmp_path: Path) -> None:
+    """With a server of its own: its figures are of a rig that has measured and run nothing else."""
+    with (served("-m", "tests.browser.serve_lab", PORT, "0.05", str(tmp_path / "results.sqlite")) as url,
+          visit(browser, url) as made):
+        opened(made.page, f"{url}#mode=lab")
+        measure_adopt_and_race_auto(made.page)
+
+
+def measure_adopt_and_race_auto(lab: Any) -> None:
     assert "auto" in lab.evaluate("Canopy.laboratory.given.settled.budgets"), "on from the start"
     lab.evaluate(f"{LAB}.points.clear()")
     choose(lab, ["joint"], ["auto", 0])  # without a draft it is slower, so auto has to win
