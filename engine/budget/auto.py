@@ -128,7 +128,8 @@ class AutoBudget:
         self._beyond_ms = self._cost = 0.0
         self._probabilities: list[float] = []  # of the built tree's nodes, best first
         self._order: Integers | None = None  # of the built tree, where its nodes do not lie best first
-        self._plain_logs: deque[float] = deque()  # logarithms of the milliseconds of plain rounds to compare with
+        # logarithms of the latest plain rounds' milliseconds: older ones stood after a shorter context
+        self._plain_logs: deque[float] = deque(maxlen=5)
 
     def opens(self, drafters: int, budget: int) -> tuple[int, int]:
         """See ``BudgetPolicy``. No drafter drafts while drafts have not paid, or where a plain round is due."""

@@ -1,9 +1,10 @@
 """The target's pass captured: compiled once for each size of it, on a GPU as a CUDA graph. No GPU has run it yet.
 
-A captured pass has fixed shapes and reads fixed memory. So rows and context are padded to powers of two, their buckets,
-and keys and values lie in one buffer, which one text at a time borrows; rows are written there by their indices. Passes
-over several texts, a second text beside the first, and texts longer than the buffer go as without capture, and are
-counted. The host's part of a round stays what it is.
+A captured pass has fixed shapes and reads fixed memory. So rows and context are padded to their buckets: rows to one more
+than a power of two, since a tree has a root beside its nodes, context to a power of two. Keys and values lie in one
+buffer, which one text at a time borrows; rows are written there by their indices. Passes over several texts, a second
+text beside the first, and texts longer than the buffer go as without capture, and are counted. The host's part of a
+round stays what it is.
 """
 
 from collections import Counter
@@ -71,7 +72,7 @@ class CapturedPass:
 
     def _fixed(self) -> Iterator[Tensor]:
         """What stays where it lies for as long as the rig is open, so that no graph copies it first."""
-        yield from (*self._rotation, *chain.from_iterable(self._slots), self.usual.head.weight)
+        yield from (*self._rotation, *chain.from_iterable(self._slots), self.usual.head.weight, self.usual.norm.gain)
         for layer in self.usual.layers:
             yield from (product.weight for product in layer.linears())
             yield from (product.bias for product in layer.linears() if product.bias is not None)
@@ -92,7 +93,9 @@ class CapturedPass:
     def forward(self, parts: Sequence[PassPart]) -> list[PassOutput]:
         """The pass itself, as a module's, so that a benchmark can put its clock in its place."""
         part, count, committed = parts[0], len(parts[0].tokens), int(parts[0].cache.length)
-        size = rows, context = bucket(count), bucket(committed + bucket(count), LEAST_CONTEXT)
+        rows = 1 + bucket(count - 1) if count > 1 else 1  # a tree has its budget's nodes and the root
+        context = bucket(committed + rows, LEAST_CONTEXT)
+        size = rows, context
         if len(parts) > 1 or part.cache is not self._borrower() or context > BUFFER:
             self.passes[None] += 1
             return list(self.usual(parts))

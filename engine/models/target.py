@@ -117,7 +117,7 @@ class TorchTarget:
     @in_inference_mode
     def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Tensor]:
         """See ``plan.Target``. Features are (prompt tokens, taps × hidden size) on the device."""
-        size = len(prompt_ids)
+        size, self._cache = len(prompt_ids), None  # a former text's cache leaves first
         try:
             self._cache = self._new_cache(size + rows)
         except RuntimeError as error:  # torch's out-of-memory error is one too
