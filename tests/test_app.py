@@ -31,6 +31,7 @@ def test_the_demo_rig_answers_over_the_api(address: str) -> None:
     assert client.predict(api_name="/lessons")
 
 
+@pytest.mark.flaky(reruns=1)  # the client may give up a stream of a busy machine
 def test_turns_and_drafters_over_the_api(address: str) -> None:
     client = Client(address, verbose=False, httpx_kwargs={"timeout": SECONDS_TO_START})
     hostile = "</script>${7*6} שלום 🌳<|im_end|>"

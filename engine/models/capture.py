@@ -1,7 +1,7 @@
 """The target's pass captured: compiled once for each size of it, on a GPU as a CUDA graph. No GPU has run it yet.
 
-A captured pass has fixed shapes and reads fixed memory. So rows and context are padded to their buckets: rows to one more
-than a power of two, since a tree has a root beside its nodes, context to a power of two. Keys and values lie in one
+A captured pass has fixed shapes and reads fixed memory. So rows and context are padded to their buckets: rows to one
+more than a power of two, since a tree has a root beside its nodes, context to a power of two. Keys and values lie in a
 buffer, which one text at a time borrows; rows are written there by their indices. Passes over several texts, a second
 text beside the first, and texts longer than the buffer go as without capture, and are counted. The host's part of a
 round stays what it is.
