@@ -79,6 +79,13 @@ export class Sheet {
   constructor(label, look = "") {
     this.box = html("dialog", { class: `cs-sheet ${look}`, "aria-label": label, closedby: "any" }, document.body);
     this.shut = button(this.box, "×", "Close (Esc)", () => this.box.close(), "cs-close");
+    this.box.addEventListener("click", (event) => this.beside(event) && this.box.close()); // not every browser knows closedby
+  }
+
+  // The sheet's own padding counts as the sheet, though a click there has the same target as one beside it.
+  beside({ target, clientX: x, clientY: y }) {
+    const { left, right, top, bottom } = this.box.getBoundingClientRect();
+    return target === this.box && (x < left || x > right || y < top || y > bottom);
   }
 
   open(first) {

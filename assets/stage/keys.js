@@ -85,7 +85,7 @@ export class Keys {
 
   leave() {
     const { search, frames, notices, stage, tour, film } = this.parts;
-    const sheet = document.querySelector("dialog[open]");
+    const sheet = Array.from(document.querySelectorAll("dialog[open]")).at(-1); // the one on top
     if (sheet) sheet.close();
     else if (search.close() || tour?.stop() || frames.full(null) || notices.dismiss() || film.leave()) return;
     else if (stage.pinned !== null) stage.pin(null);

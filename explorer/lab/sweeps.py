@@ -122,10 +122,11 @@ class Sweeps:
         when, active = self._listed_when
         stale = self.active is None and monotonic() - when >= SECONDS_BETWEEN_READS
         if stale or self.active != active:
-            self._listed_when, self._listed = (monotonic(), self.active), []
+            active, listed = self.active, []
             if self._path.is_file():
                 with Results(self._path) as results:
-                    self._listed = results.sweeps()
+                    listed = results.sweeps()
+            self._listed, self._listed_when = listed, (monotonic(), active)  # read first: others ask meanwhile
         return self._listed
 
     def chosen(self, wanted: object) -> StoredSweep | None:

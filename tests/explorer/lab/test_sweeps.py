@@ -98,6 +98,22 @@ def test_what_was_measured_survives_the_app(tmp_path: Path) -> None:
     assert after.progress({})["done"] == CELLS
 
 
+def test_who_asks_while_the_results_are_read_again_sees_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = measured(tmp_path)
+    known, read = lab.curves({})["table"], Results.sweeps
+    meanwhile: list[Any] = []
+
+    def sweeps(results: Results) -> list[Any]:
+        if not meanwhile:
+            meanwhile.append("another request")
+            meanwhile.append(lab.curves({})["table"])
+        return read(results)
+
+    monkeypatch.setattr(Results, "sweeps", sweeps)
+    lab._sweeps._listed_when = float("-inf"), None
+    assert lab.curves({})["table"] == known and meanwhile[1:] == [known]
+
+
 def test_one_sweep_at_a_time(tmp_path: Path) -> None:
     lab = lab_at(tmp_path, 0.01)
     number = lab.start(FORM)["sweep"]
