@@ -26,10 +26,9 @@ export class Timeline {
     this.axis = new Axis();
     this.selected = null; // [first, last]
     this.box = html("section", { class: "cs-timeline", "aria-label": "Timeline" }, parent);
-    this.chart = html("div", {
-      class: "cs-chart", title: "Drag: look through the rounds. Shift and drag, or Shift and ← →: select. Wheel, or + and −: zoom; 0: all",
-    }, this.box);
-    this.canvas = svg("svg", { class: "cs-bars", tabindex: 0, role: "slider", "aria-label": "Round" }, this.chart);
+    const how = "Drag: look through the rounds. Shift and drag, or Shift and ← →: select. Wheel, or + and −: zoom; 0: all";
+    this.chart = html("div", { class: "cs-chart", title: how }, this.box);
+    this.canvas = svg("svg", { class: "cs-bars", tabindex: 0, role: "slider", "aria-label": "Round", "aria-description": how }, this.chart);
     this.window = svg("svg", { x: LEFT - 2, overflow: "hidden", role: "presentation" }, this.canvas); // a part of the axis at most
     this.chosen = svg("path", { class: "cs-chosen" }, this.window);
     this.bars = new Pool(this.window, "path");
