@@ -201,6 +201,9 @@ class Preset(RunForm):
     title: str
 
 
+PRESET_FIELDS = ("name", "domain", "title", "prompt", "method", "budget", "temperature")  # of a presets file
+
+
 @dataclass(frozen=True)
 class Presets:
     """The presets by the name of their rig."""
@@ -234,18 +237,25 @@ def read_presets(folder: Path) -> Presets:
 
 
 def _read(path: Path) -> tuple[Preset, ...]:
-    name, presets = "", list[Preset]()
+    presets = list[Preset]()
     try:
-        for row in json.loads(path.read_text("utf8")):
-            name = row["name"]
+        rows = json.loads(path.read_text("utf8"))
+    except ValueError as error:
+        raise PresetError(f"{path.name} is not a list of presets ({error}).") from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise PresetError(f"{path.name} is not a list of presets, each with {', '.join(PRESET_FIELDS)}.")
+    for row in rows:
+        if set(row) != set(PRESET_FIELDS):
+            raise PresetError(f"A preset in {path.name} has {', '.join(row) or 'no field'}; each has "
+                              f"{', '.join(PRESET_FIELDS)}, and nothing else.")
+        try:
             presets.append(Preset(**row))
             presets[-1].ask()
-    except CanopyError as error:
-        raise PresetError(f"The preset {name!r} in {path.name} cannot be run. {error}") from error
-    except (ValueError, TypeError, LookupError) as error:
-        reason = " ".join(str(error).split())
-        raise PresetError(f"{path.name} is not a list of presets ({reason}); each has name, domain, title, prompt, "
-                          "method, budget, temperature, and nothing else.") from error
+        except CanopyError as error:
+            raise PresetError(f"The preset {row['name']!r} in {path.name} cannot be run. {error}") from error
+        except ValueError as error:
+            raise PresetError(f"A field of the preset {row['name']!r} in {path.name} is of another kind than it has to "
+                              "be.") from error
     if not presets:
         raise PresetError(f"{path.name} has no preset; it has to have one at least.")
     return tuple(presets)

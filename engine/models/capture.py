@@ -109,7 +109,11 @@ class CapturedPass:
         seen[:count, :count] = True if part.seen is None else part.seen
         torch.compiler.cudagraph_mark_step_begin()
         length = torch.tensor(committed, device=device)
-        outputs = self.graphs[size](tokens, positions, seen, length, self._slots)
+        try:
+            outputs = self.graphs[size](tokens, positions, seen, length, self._slots)
+        except (torch._dynamo.exc.TorchDynamoException, torch._dynamo.exc.FailOnRecompileLimitHit) as error:
+            raise RigError(f"The target's pass over {rows} rows could not be captured "
+                           f"({type(error).__name__}); {WAY_OUT}.") from error
         return [PassOutput(*(output[:count].clone() for output in outputs))]  # a graph writes its next over these
 
     def _graph(self, context: int) -> Graph:

@@ -212,3 +212,38 @@ def test_changed_bytes_are_read_or_refused(data: st.DataObject) -> None:
         assert isinstance(loads(bytes(damaged)), Trace)
     except TraceError as error:
         assert str(error).endswith(".")
+
+
+ODD: st.SearchStrategy[Any] = st.sampled_from([
+    None, True, -1, 0, 1, 2**40, 1e999, -1e999, "", "x", "AAAA", [], [[]], [-1], {}, {"dtype": "|O"}])
+
+
+def somewhere(value: Any, data: st.DataObject) -> Any:
+    """The JSON value with one of its parts, at any depth, replaced by something odd or left out."""
+    keys: list[Any] = list(value) if isinstance(value, dict) else []
+    keys += range(len(value)) if isinstance(value, list) else []
+    if not keys or data.draw(st.integers(0, 7)) == 0:
+        return data.draw(ODD)
+    key = data.draw(st.sampled_from(keys))
+    if data.draw(st.integers(0, 9)) == 0:
+        del value[key]
+    else:
+        value[key] = somewhere(value[key], data)
+    return value
+
+
+@pytest.mark.slow
+@settings(max_examples=400)
+@given(st.data())
+def test_odd_values_in_whole_lines_are_read_or_refused(data: st.DataObject) -> None:
+    lines = WHOLE.splitlines()
+    number = data.draw(st.integers(0, len(lines) - 1))
+    lines[number] = json.dumps(somewhere(json.loads(lines[number]), data)).encode()
+    try:
+        trace = loads(b"\n".join(lines) + b"\n")
+    except TraceError as error:
+        assert str(error).endswith(".")
+        return
+    for entry in trace.entries:
+        assert len(entry.round.committed) == len(entry.round.acceptance.keep)
+        assert len(entry.round.tree) == len(entry.round.verification.choice)

@@ -118,7 +118,8 @@ def test_presets_follow_the_rig() -> None:
 
 @pytest.mark.parametrize(("change", "said"), [
     ({"method": "ddtre"}, "'any-code' in presets-any.json cannot be run. There is no method 'ddtre'"),
-    ({"budget": -1}, "budget is -1"), ({"prompt": ""}, "prompt is empty"), ({"colour": "red"}, "nothing else")])
+    ({"budget": -1}, "budget is -1"), ({"prompt": ""}, "prompt is empty"), ({"colour": "red"}, "nothing else"),
+    ({"max_tokens": 7}, "nothing else"), ({"title": 7}, "of another kind")])
 def test_a_preset_that_cannot_be_run_is_refused_when_the_page_starts(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], said: str) -> None:
     shipped = json.loads((PROMPTS / "presets-any.json").read_text("utf8"))

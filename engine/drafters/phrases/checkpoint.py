@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.checkpoints.files import read_config
-from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, architectures, must_fit
+from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, architectures, must_count, must_fit
 from engine.drafters.phrases.drafter import PhraseDrafter
 from engine.drafters.phrases.table import read_table
 from engine.models.target import TorchTarget
@@ -19,7 +19,9 @@ def recognises(values: Mapping[str, Any]) -> bool:
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     """The plan of a table; RigError where it was counted over another vocabulary."""
-    must_fit(folder, "a vocabulary of", read_config(folder).get("vocab_size"), target.config.vocab_size)
+    values = read_config(folder)
+    must_count(folder, values, "vocab_size")
+    must_fit(folder, "a vocabulary of", values["vocab_size"], target.config.vocab_size)
     return DrafterPlan((), partial(_load, folder))
 
 

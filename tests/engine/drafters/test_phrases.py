@@ -109,7 +109,7 @@ def test_what_a_folder_holds_is_recognised(folder: Path, facts: Callable[[int], 
     with pytest.raises(RigError, match="has a vocabulary of 9; the target has 10"):
         plan_drafter(folder, facts(VOCABULARY + 1))
     (folder / "config.json").write_text('{"architectures": ["PhraseTable"]}')
-    with pytest.raises(RigError, match="has a vocabulary of None; the target has 9"):
+    with pytest.raises(RigError, match="has vocab_size None; it has to be a whole number above 0"):
         plan_drafter(folder, facts(VOCABULARY))
 
 

@@ -62,6 +62,17 @@ def test_texts_are_those_without_and_each_bucket_is_compiled_once(backend: str) 
     assert not captured.passes[None] and sum(captured.passes.values()) > 100
 
 
+def test_a_graph_that_would_be_compiled_again_is_a_sentence() -> None:
+    target, threads = small_llama("aot_eager"), torch.get_num_threads()
+    text_of(asked("autoregressive", 0, 4), target, [])
+    torch.set_num_threads(threads + 1)  # which graphs are guarded against
+    try:
+        with pytest.raises(RigError, match=r"over 1 rows could not be captured \(.*leave --capture out\.$"):
+            text_of(asked("autoregressive", 0, 4), target, [])
+    finally:
+        torch.set_num_threads(threads)
+
+
 def test_what_is_not_covered_goes_as_without_and_is_counted() -> None:
     usual, target = small_llama(), small_llama("aot_eager")
     captured = target.captured

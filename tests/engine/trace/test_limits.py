@@ -15,7 +15,7 @@ from engine.errors import TraceError
 from engine.trace import LIMITS, Limits, dump, dumps, load, loads
 from engine.trace.reading import TraceTail
 from tests.engine.test_trace import made
-from tests.engine.trace.bombs import BOMBS, LINES
+from tests.engine.trace.bombs import BOMBS, HEADER, LINES, packed, zeros
 
 WHOLE = dumps(made("ddtree"))
 ORDINARY = Path(__file__).parents[3] / "assets" / "traces" / "too-large.jsonl.gz"
@@ -99,6 +99,14 @@ def test_each_limit_has_its_sentence(limits: Limits, sentence: str, tmp_path: Pa
             with pytest.raises(TraceError, match=sentence) as refusal:
                 read()
             assert "run.jsonl" in str(refusal.value)
+
+
+def test_large_trees_are_refused() -> None:
+    large = {"round": {"index": 0, "start": 0, "acceptance": {"keep": zeros(1), "bonus": 1},
+                       "tree": {"tokens": zeros(20_000), "parents": zeros(20_000)}},
+             "pieces": {}, "elapsed_seconds": 0}
+    with pytest.raises(TraceError, match="a tree of 20,000 nodes, where 16,384 are allowed"):
+        loads(b"\n".join([packed(HEADER), packed(large), LINES[-1]]) + b"\n")
 
 
 def test_nesting_is_refused_however_deep() -> None:
