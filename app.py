@@ -27,7 +27,7 @@ from explorer.bundle import ASSETS, opening_page
 from explorer.follow import Follow
 from explorer.opening import Listening, serve_at_once
 from explorer.recordings import Library, recorded_rig, shipped
-from explorer.rig import AnsweringRig, Instruments, Source, Tell
+from explorer.rig import CurrentRig, Instruments, Source, Tell
 from explorer.rig_choice import RigChoice, loading
 from explorer.run_queue import RunQueue
 from explorer.security.gate import Place, proxy_place
@@ -179,7 +179,7 @@ def serve_page(wanted: argparse.Namespace, recordings: Library, listening: Liste
 
 def build_page(wanted: argparse.Namespace, recordings: Library) -> gr.Blocks:
     """The page as the command line wants it. Recordings answer at first; once it is served, the rig is loaded."""
-    rig = AnsweringRig(recorded_rig(recordings, LOADING), coming=loading(wanted.rig))
+    rig = CurrentRig(recorded_rig(recordings, LOADING), coming=loading(wanted.rig))
     choice = RigChoice(rig, RunQueue(), RigsOnDemand(wanted.dtype, wanted.capture), why_closed(wanted))
     page: gr.Blocks = import_module("explorer.page").build(rig, recordings, choice, wanted.results, follow_of(wanted))
 

@@ -29,7 +29,7 @@ class AttachedServer:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.rig = f"{server.model} at {server.client.address}"
+        self.name = f"{server.model} at {server.client.address}"
         self.hardware = server.title
         self.good_at = server.tells(server.trial)
 
@@ -43,7 +43,7 @@ class AttachedServer:
         """See ``Source``. Where the steps that the server reports at its end differ from its chunks, a second header
         begins the run again, with those steps."""
         if ask.method not in self.methods:
-            raise RequestError(f"{self.rig} runs what it was started with; choose the method {SERVED}.")
+            raise RequestError(f"{self.name} runs what it was started with; choose the method {SERVED}.")
         return ServerRun(self, ask).lines()
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ class ServerRun:
             yield from self._entries(self._by_chunks()[len(self._shown):])
             raise
         if not self._text:
-            raise RequestError(f"{self._source.rig} wrote nothing; ask something else, or change the temperature.")
+            raise RequestError(f"{self._source.name} wrote nothing; ask something else, or change the temperature.")
         yield from self._ending()
 
     def _streamed(self) -> Iterator[Line | None]:
@@ -138,7 +138,7 @@ class ServerRun:
         request = Request(self._reader.prompt_ids, method=SERVED, budget=report.width if report else 0,
                           max_tokens=ask.max_tokens, sampling=ask.sampling)
         return Header(
-            request, ask.prompt, self._source.rig, self._source.drafters, self._source.hardware, "",
+            request, ask.prompt, self._source.name, self._source.drafters, self._source.hardware, "",
             server.context_limit, {UNKNOWN_TOKEN: UNKNOWN_PIECE}, {server.kind.title: server.version}, turns=ask.turns,
             note=note, engine=server.title, chunked=chunked)
 

@@ -21,7 +21,7 @@ from engine.records import WAIT, Acceptance, DraftTree, Floats, Integers, Lattic
 from engine.requests.limits import MOST_NODES, whole
 from engine.trace import Entry, Trace, committed_ids
 from explorer.browser_calls import Call, browser_call
-from explorer.rig import AnsweringRig
+from explorer.rig import CurrentRig
 from explorer.view import View, entry_view
 
 BUDGETS = tuple(2**power for power in range(11))
@@ -158,7 +158,7 @@ class BudgetCurve:
 class Budgets:
     """The functions with which the browser tunes the budget by eye."""
 
-    def __init__(self, rig: AnsweringRig, trace_of: Callable[[str], Trace]) -> None:
+    def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace]) -> None:
         self._rig = rig
         self._trace_of = trace_of
         self._read: OrderedDict[str, dict[int, tuple[list[int], list[int]]]] = OrderedDict()
@@ -215,7 +215,7 @@ class Budgets:
     def _cost(self, trace: Trace) -> tuple[CostCurve | None, str]:
         """What a pass costs, where it was measured; or why no speed is predicted."""
         source, header = self._rig.source, trace.header
-        if (header.rig, header.hardware) != (source.rig, source.hardware):
+        if (header.rig, header.hardware) != (source.name, source.hardware):
             return None, f"Made by the {header.rig} on {header.hardware}: what a pass costs there is not known here."
         cost = self._rig.instruments.known_cost(trace)
         if cost is None:

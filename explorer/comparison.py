@@ -17,7 +17,7 @@ from engine.records import PromptRequest
 from engine.trace import Trace, committed_ids, shared_rounds
 from explorer.browser_calls import Call, browser_call
 from explorer.claims import CUT, ENDED, GOING_ON, RunComparison
-from explorer.rig import AnsweringRig, Instruments
+from explorer.rig import CurrentRig, Instruments
 from explorer.run_queue import Job, Jobs, RunQueue
 from explorer.runs import Runs
 from explorer.view import View
@@ -31,7 +31,7 @@ SMALLER = (16, 4)  # node budgets that are tried where a larger one did not pay
 class Comparison:
     """The functions that the browser may call once a run has ended. What was found is remembered with the run."""
 
-    def __init__(self, rig: AnsweringRig, trace_of: Callable[[str], Trace], queue: RunQueue, runs: Runs) -> None:
+    def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace], queue: RunQueue, runs: Runs) -> None:
         self._rig = rig
         self._trace_of = trace_of
         self._queue = queue
@@ -58,8 +58,8 @@ class Comparison:
                                "speed is not compared with plain decoding, which is measured alone; run it again when "
                                "no other run is in progress.")
         if BASELINE not in source.methods:
-            raise RequestError(f"The {source.rig} does not run plain decoding, so it was not measured.")
-        if (header.rig, header.hardware) != (source.rig, source.hardware):
+            raise RequestError(f"The {source.name} does not run plain decoding, so it was not measured.")
+        if (header.rig, header.hardware) != (source.name, source.hardware):
             raise RequestError(f"The run was made by the {header.rig} on {header.hardware}, which does not answer now.")
         if self._queue.waiting():
             raise RequestError("Somebody else's run or measurement is in progress; plain decoding was not measured.")

@@ -19,7 +19,7 @@ from explorer.comparison import Comparison
 from explorer.follow import Follow
 from explorer.lab.service import LabService, lab_component
 from explorer.recordings import TOURED, Lesson, Library
-from explorer.rig import AnsweringRig
+from explorer.rig import CurrentRig
 from explorer.rig_choice import RigChoice
 from explorer.run_form import (
     FIELDS,
@@ -47,7 +47,7 @@ HOST = '<div class="canopy-host"></div>'  # constant: a template that changes wo
 LARGEST_STEP = 11  # of the slider: 0, then the powers of two to 1,024; larger budgets can be typed
 
 
-def build(rig: AnsweringRig, library: Library, choice: RigChoice | None = None, results: Path = RESULTS,
+def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, results: Path = RESULTS,
           follow: Follow | None = None) -> gr.Blocks:
     """The page over the rig that answers and a library of recordings; ``choice`` changes the rig, ``results`` is the
     file in which the lab keeps what it measured. Raises PresetError where a preset cannot be run."""
@@ -94,7 +94,7 @@ def opening_form(lesson: Lesson | None, offered: Sequence[Preset]) -> Mapping[st
 class Controls:
     """The bar: what to run and how."""
 
-    def __init__(self, rig: AnsweringRig, offered: Sequence[Preset], lesson: Lesson | None) -> None:
+    def __init__(self, rig: CurrentRig, offered: Sequence[Preset], lesson: Lesson | None) -> None:
         first = {**USUAL, **opening_form(lesson, offered)}
         method = fitting(first["method"], rig.source.methods)
         with gr.Row(elem_id="canopy-ask"):
@@ -174,7 +174,7 @@ def _wire(page: gr.Blocks, controls: Controls, stage: gr.HTML, stream: Stream) -
         control.change(**in_browser, inputs=noted, js="(...setting) => Canopy.controls.note(...setting)")
 
 
-def _follow(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: AnsweringRig, presets: Presets) -> None:
+def _follow(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: CurrentRig, presets: Presets) -> None:
     """What is in the bar follows the rig, the preset, the method, and the run that is opened."""
     def drafters(method: str, chosen: Any) -> Any:
         return gr.Dropdown(**choosing_drafters(rig.source, fitting(method, list(METHODS)), chosen))

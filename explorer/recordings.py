@@ -123,7 +123,7 @@ def shipped(folder: Path, rig: str = "") -> list[Path]:
 class Recordings:
     """A source without a model: it answers with the recording of the same prompt. ``reason`` says why there is none."""
 
-    rig, hardware, good_at = RECORDINGS, "no model loaded", ""
+    name, hardware, good_at = RECORDINGS, "no model loaded", ""
     methods: Sequence[str] = tuple(METHODS)  # all of them, so that the page looks the same
     drafters: Sequence[str] = ()
 
@@ -159,13 +159,13 @@ def _answers(header: Header, ask: PromptRequest) -> bool:
 
 class NoInstruments:
     """See ``Instruments``. The source answers, but nothing can be measured with it: the lab shows what was measured
-    before, and says why. ``rig`` is the name that the command line opens it by, where that is another."""
+    before, and says why. ``opened_as`` is the name that the command line opens it by, where that is another."""
 
     precision = Precision("")
 
-    def __init__(self, source: Source, reason: str, rig: str = "") -> None:
+    def __init__(self, source: Source, reason: str, opened_as: str = "") -> None:
         self.source, self.reason = source, reason
-        self.rig = rig or source.rig
+        self.opened_as = opened_as or source.name
         self.laboratory: Laboratory = _ClosedLaboratory(source, reason)
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
@@ -183,7 +183,7 @@ class NoInstruments:
 
 class _ClosedLaboratory:
     def __init__(self, source: Source, reason: str) -> None:
-        self.conditions = Conditions(source.rig, source.hardware, "")
+        self.conditions = Conditions(source.name, source.hardware, "")
         self.methods: Sequence[str] = tuple(name for name in source.methods if name in METHODS)
         self.drafters: Sequence[str] = tuple(source.drafters)
         self._reason = reason

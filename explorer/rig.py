@@ -1,7 +1,7 @@
 """What the page needs of a rig: a source of rounds, and instruments to measure with.
 
 The page knows a rig as these protocols alone, so that a live rig, a recording, a running server and a scripted rig are
-the same to it. ``AnsweringRig`` is the one that answers now, for all callers.
+the same to it. ``CurrentRig`` is the one that answers now, for all callers.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
@@ -23,7 +23,7 @@ class Source(Protocol):
     """Something that answers prompts with a header, an entry per round and an end."""
 
     @property
-    def rig(self) -> str:
+    def name(self) -> str:
         """The name of the set of checkpoints, as the page's badge shows it."""
 
     @property
@@ -73,7 +73,7 @@ class Instruments(Protocol):
         """What answers prompts."""
 
     @property
-    def rig(self) -> str:
+    def opened_as(self) -> str:
         """The name that the command line opens the rig by."""
 
     @property
@@ -113,7 +113,7 @@ class Instruments(Protocol):
         """Why τ may be low: what was checked, the worst first."""
 
 
-class AnsweringRig:
+class CurrentRig:
     """What stands between the page and its rigs. Ask for ``source`` and ``instruments`` at every use and keep
     neither, since another rig may answer the next time.
 

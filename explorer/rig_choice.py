@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from engine.errors import CancellationError, CanopyError, RequestError
 from engine.requests.rig_names import NAMED, PIN, RIGS_FOLDER, is_address, rig_names, server_address
 from explorer.browser_calls import browser_call
-from explorer.rig import AnsweringRig, Instruments, Source, Tell
+from explorer.rig import CurrentRig, Instruments, Source, Tell
 from explorer.run_queue import Job, RunQueue
 from explorer.view import View
 
@@ -78,7 +78,7 @@ class RigChoice:
     """The functions about rigs that the browser may call, and the loading of rigs. ``closed`` says why people may not
     choose one in the page; empty where they may."""
 
-    def __init__(self, rig: AnsweringRig, queue: RunQueue, opener: RigOpener | None = None, closed: str = "") -> None:
+    def __init__(self, rig: CurrentRig, queue: RunQueue, opener: RigOpener | None = None, closed: str = "") -> None:
         self._rig = rig
         self.queue = queue
         self._opener = opener
@@ -102,7 +102,7 @@ class RigChoice:
         source, instruments, load, coming = self._rig.source, self._rig.instruments, self._load, self._rig.coming
         retry = self._retry
         return {
-            "rig": source.rig, "hardware": source.hardware, "opened": instruments.rig, "good_at": source.good_at,
+            "rig": source.name, "hardware": source.hardware, "opened": instruments.opened_as, "good_at": source.good_at,
             "reason": instruments.reason, "changes": self._rig.changes, "closed": self._closed,
             "named": [{"name": name, "note": note_of(name)} for name in rig_names()],
             "coming": coming.name if coming else "", "failure": self._failure, "retry": retry and retry.view(),
@@ -120,7 +120,7 @@ class RigChoice:
         with self._lock:
             if self._load:
                 raise RequestError(f"{self._load.name} is being loaded; cancel that, or wait until it answers.")
-            if name == self._rig.instruments.rig and not self._rig.instruments.reason:
+            if name == self._rig.instruments.opened_as and not self._rig.instruments.reason:
                 raise RequestError(f"{name} is the rig that answers already.")
             if not self.queue.alone(lambda: self._begin(name), GIVING_WAY_SECONDS):
                 raise RequestError("A run or a measurement is in progress, and loading would distort its figures; "
@@ -187,7 +187,7 @@ class RigChoice:
         failure = self._open(load)
         self._collect()
         if failure and not load.stop.is_set():
-            self._failure = f"{failure} The {self._rig.source.rig} goes on answering."
+            self._failure = f"{failure} The {self._rig.source.name} goes on answering."
         self._load = None
 
     def _collect(self) -> None:
@@ -201,7 +201,7 @@ class RigChoice:
             return CHOSEN
         try:
             fresh, former = self._opener.open(load.name, self._rig.source, load.tell), self._rig.source
-            note = f"{reason} The {fresh.source.rig} answers instead." if reason else ""
+            note = f"{reason} The {fresh.source.name} answers instead." if reason else ""
             while not self.queue.alone(lambda: self._rig.take(fresh, note), seconds=0.25):
                 load.tell("Loaded; it answers as soon as the run or measurement in progress has ended.", 1.0)
             former.close()

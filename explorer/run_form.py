@@ -19,7 +19,7 @@ from engine.requests.limits import MOST_NODES, number, top_p, whole
 from engine.requests.prompts import Turn, turns_from
 from engine.requests.rig_names import EMBEDDED_RIG
 from explorer.recordings import RECORDINGS
-from explorer.rig import AnsweringRig, Source
+from explorer.rig import CurrentRig, Source
 from explorer.view import View
 
 OWN = "own"  # the rig's own choice, among the values of the list
@@ -210,11 +210,11 @@ class Presets:
 
     by_rig: Mapping[str, Sequence[Preset]]
 
-    def of(self, rig: AnsweringRig) -> Sequence[Preset]:
+    def of(self, rig: CurrentRig) -> Sequence[Preset]:
         """The presets of the rig that is being loaded, else of the one that answers; without a rig, those of the
         embedded one, on which the recordings were made."""
-        recorded = rig.source.rig == RECORDINGS
-        name = rig.coming.name if rig.coming else EMBEDDED_RIG if recorded else rig.instruments.rig
+        recorded = rig.source.name == RECORDINGS
+        name = rig.coming.name if rig.coming else EMBEDDED_RIG if recorded else rig.instruments.opened_as
         return self.by_rig.get(name, self.by_rig[ANY])
 
     def vetted(self) -> View:

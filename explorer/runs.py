@@ -13,7 +13,7 @@ from uuid import uuid4
 from engine.errors import CanopyError, RequestError
 from engine.records import PromptRequest
 from engine.trace import End, Entry, Header, Line, Trace, held_bytes
-from explorer.rig import AnsweringRig
+from explorer.rig import CurrentRig
 from explorer.run_queue import RunQueue
 from explorer.security.askers import Asker, asker
 from explorer.view import View, blank_view, closed_view, entry_view, opened_view
@@ -96,7 +96,7 @@ class Runs:
 class Stream:
     """Runs a ``PromptRequest`` on the rig that answers, and yields what the stage is to show."""
 
-    def __init__(self, rig: AnsweringRig, runs: Runs, queue: RunQueue) -> None:
+    def __init__(self, rig: CurrentRig, runs: Runs, queue: RunQueue) -> None:
         self._rig = rig
         self._runs = runs
         self._queue = queue

@@ -80,13 +80,13 @@ def laboratory(name: str, dtype: str) -> LiveLaboratory:
 
 
 class LiveInstruments:
-    """See ``explorer.rig.Instruments``. ``name`` is the name that the command line opens the rig by."""
+    """See ``explorer.rig.Instruments``. ``opened_as`` is the name that the command line opens the rig by."""
 
     reason = ""
 
-    def __init__(self, rig: Rig, name: str) -> None:
+    def __init__(self, rig: Rig, opened_as: str) -> None:
         self.source = rig
-        self.rig = name
+        self.opened_as = opened_as
         self.laboratory = LiveLaboratory(rig)
         self.precision = rig.precision
         self._twin: LiveInstruments | None = None
@@ -104,7 +104,7 @@ class LiveInstruments:
             return None
         if self._twin is None:
             other = next(name for name, dtype in DTYPES.items() if dtype != model.dtype)
-            self._twin = LiveInstruments(load_rig(self.rig, other), self.rig)
+            self._twin = LiveInstruments(load_rig(self.opened_as, other), self.opened_as)
         return self._twin
 
     def concurrent_cost(self, trace: Trace, requests: int) -> CostCurve:

@@ -111,11 +111,6 @@ class Rig:
         self._prompt_ids = lru_cache(KEPT_PROMPTS)(partial(prompt_ids, self.tokenizer, style=self.chat))
 
     @property
-    def rig(self) -> str:
-        """Its name, as every ``Source`` has it."""
-        return self.name
-
-    @property
     def hardware(self) -> str:
         """The name of the hardware that the target runs on."""
         return self.target.hardware

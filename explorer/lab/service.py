@@ -39,7 +39,7 @@ from explorer.lab.style import looks_view
 from explorer.lab.sweeps import Sweeps, recorded_view, seconds_per_run
 from explorer.lab.table import table_view
 from explorer.recordings import TOURED
-from explorer.rig import AnsweringRig
+from explorer.rig import CurrentRig
 from explorer.run_queue import Job, Jobs, RunQueue
 from explorer.view import View
 
@@ -63,7 +63,7 @@ class LabService:
     """One rig, its measurements, and whatever of them the browser asks for. What takes long is a job: it waits for its
     turn in the queue, and ``job`` tells how far it is."""
 
-    def __init__(self, rig: AnsweringRig, trace_of: Callable[[str], Trace], queue: RunQueue, path: Path) -> None:
+    def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace], queue: RunQueue, path: Path) -> None:
         self._rig = rig
         self._trace_of = trace_of
         self._sets = PromptSets()
@@ -119,7 +119,7 @@ class LabService:
         if instruments.reason:
             raise RequestError(instruments.reason)
         return {"sweep": self._sweeps.start(
-            sweep_plan_from(form, self._sets, instruments.laboratory, instruments.rig))}
+            sweep_plan_from(form, self._sets, instruments.laboratory, instruments.opened_as))}
 
     def control(self, wanted: Mapping[str, Any]) -> View:
         """Pause, resume or stop a sweep: {"do", "sweep"}."""
@@ -269,7 +269,7 @@ class LabService:
     def race(self, form: Mapping[str, Any]) -> View:
         """Begin a race; see ``forms.RaceForm``."""
         instruments = self._rig.instruments
-        plan = race_plan_from(form, instruments.laboratory, instruments.rig)
+        plan = race_plan_from(form, instruments.laboratory, instruments.opened_as)
         return {"job": self._jobs.start(lambda job: race.run(self._rig.instruments.laboratory, plan, job))}
 
     def doctor(self, _: Mapping[str, Any]) -> View:

@@ -18,7 +18,7 @@ from engine.lab.store import Results, Store, StoredSweep
 from engine.lab.summary import Summary, summarise
 from engine.lab.sweeping import LocalCrew, run_sweep
 from explorer.lab.recorded import RecordedSweep, is_recorded, shipped
-from explorer.rig import AnsweringRig
+from explorer.rig import CurrentRig
 from explorer.run_queue import Job, RunQueue
 from explorer.view import View
 
@@ -32,7 +32,7 @@ NO_SWEEP = {"sweep": None, "other_rig": "", "state": "none", "message": "", "don
 class Sweeps:
     """The sweeps of a results file, and the one that is being measured: a ``Job`` whose result is what was measured."""
 
-    def __init__(self, rig: AnsweringRig, queue: RunQueue, path: Path) -> None:
+    def __init__(self, rig: CurrentRig, queue: RunQueue, path: Path) -> None:
         self.recorded: Sequence[RecordedSweep] = shipped()
         self._rig = rig
         self._queue = queue
@@ -60,7 +60,7 @@ class Sweeps:
             self._refuse_two()
             with Store(self._path) as store:
                 stored, measured = store.sweep(number), store.measured(number)
-            answering = self._rig.instruments.rig
+            answering = self._rig.instruments.opened_as
             if stored.plan.rig != answering:
                 raise RequestError(f"Sweep {number} was begun on the rig {stored.plan.rig}, and {answering} answers "
                                    "now; choose that rig, then resume.")

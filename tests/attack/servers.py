@@ -18,7 +18,7 @@ from engine.servers.server import Watch
 from engine.trace import UPLOADED, Trace, dumps, loads
 from explorer.attached import attach, server_of
 from explorer.lab.server import counters_view
-from explorer.rig import AnsweringRig, Instruments
+from explorer.rig import CurrentRig, Instruments
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
 from explorer.view import packed
@@ -162,7 +162,7 @@ class Servers:
     def _asked(self, rig: Instruments, max_tokens: int) -> None:
         runs, last = Runs(), ""
         ask = PromptRequest("How many?", method=SERVED, max_tokens=max_tokens)
-        for view in Stream(AnsweringRig(rig), runs, RunQueue()).watch(ask):
+        for view in Stream(CurrentRig(rig), runs, RunQueue()).watch(ask):
             json.loads(packed(view))
             last = view["run"]
             if view["state"] == "error":

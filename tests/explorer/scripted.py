@@ -182,7 +182,7 @@ class ScriptedSource:
     """The script as a live source. ``pause_seconds`` makes a round last as long as a test needs."""
 
     pause_seconds: float = 0.0
-    rig: str = "scripted rig"
+    name: str = "scripted rig"
     hardware: str = "no hardware"
     script: Script = field(default_factory=write_script)
     closed: int = 0
@@ -214,7 +214,7 @@ class ScriptedSource:
             max_tokens=int(asked.group(1)) if asked else ask.max_tokens, sampling=ask.sampling,
             stop_ids=frozenset([0]), split=ask.split, pace=ask.pace)
         rounds = decode(request, target, drafters, AutoBudget(CURVE) if ask.pace == AUTO and drafters else None)
-        yield Header(request, ask.prompt, self.rig, names, self.hardware, self.dtype, target.context_limit,
+        yield Header(request, ask.prompt, self.name, names, self.hardware, self.dtype, target.context_limit,
                      {**prompt, **self.script.pieces}, {}, turns=ask.turns)
         count = written = 0
         try:

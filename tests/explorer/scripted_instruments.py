@@ -72,10 +72,10 @@ class ScriptedInstruments:
     missing = 0.0  # processors
     precision = Precision("float32")
 
-    def __init__(self, pause_seconds: float = 0.0, source: Source | None = None, rig: str = "scripted") -> None:
+    def __init__(self, pause_seconds: float = 0.0, source: Source | None = None, opened_as: str = "scripted") -> None:
         self.laboratory = ScriptedLaboratory(pause_seconds)
         self.source = source or ScriptedSource(pause_seconds)
-        self.rig = rig
+        self.opened_as = opened_as
         self._again = ScriptedSource(pause_seconds)
 
     @contextmanager

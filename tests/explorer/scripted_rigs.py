@@ -7,7 +7,7 @@ from typing import Any
 from engine.errors import RigError
 from engine.records import PromptRequest
 from explorer.recordings import Library, NoInstruments, recorded_rig
-from explorer.rig import AnsweringRig, Instruments, Source, Tell
+from explorer.rig import CurrentRig, Instruments, Source, Tell
 from explorer.rig_choice import RigChoice, loading
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
@@ -19,21 +19,21 @@ from tests.running import until
 
 def scripted_rig(name: str, methods: tuple[str, ...] = ()) -> ScriptedInstruments:
     """A rig of that name, able to run these methods, or all."""
-    source = ScriptedSource(rig=f"{name} rig", good_at=f"It is good at {name}.")
+    source = ScriptedSource(name=f"{name} rig", good_at=f"It is good at {name}.")
     if methods:
         source.methods = methods
-    return ScriptedInstruments(source=source, rig=name)
+    return ScriptedInstruments(source=source, opened_as=name)
 
 
-def answering(source: Source | None = None, instruments: ScriptedInstruments | None = None) -> AnsweringRig:
+def answering(source: Source | None = None, instruments: ScriptedInstruments | None = None) -> CurrentRig:
     """The scripted rig, or this source, answering; without instruments nothing can be measured with it."""
     if instruments is None:
-        return AnsweringRig(NoInstruments(source or ScriptedSource(), "Nothing is measured here."))
+        return CurrentRig(NoInstruments(source or ScriptedSource(), "Nothing is measured here."))
     instruments.source = source or instruments.source
-    return AnsweringRig(instruments)
+    return CurrentRig(instruments)
 
 
-def watched(rig: AnsweringRig, ask: PromptRequest) -> tuple[list[View], Runs]:
+def watched(rig: CurrentRig, ask: PromptRequest) -> tuple[list[View], Runs]:
     """What the stage is shown of a run, and the runs that are remembered."""
     runs = Runs()
     return list(Stream(rig, runs, RunQueue()).watch(ask)), runs
@@ -60,7 +60,7 @@ class ScriptedRigs:
         self.collected = 0
 
     def open(self, name: str, beside: Source, tell: Tell) -> Instruments:
-        self.beside.append(beside.rig)
+        self.beside.append(beside.name)
         tell("Reading the weights …", 0.5)
         self.told.set()
         assert self.go.wait(20)
@@ -84,8 +84,8 @@ class Rigged:
         self.rigs: Any = rigs or ScriptedRigs(methods)
         self.queue = RunQueue()
         recordings = partial(recorded_rig, Library([]))
-        self.rig = (AnsweringRig(recordings("Still loading."), loading(first)) if first
-                    else AnsweringRig(scripted_rig("first")))
+        self.rig = (CurrentRig(recordings("Still loading."), loading(first)) if first
+                    else CurrentRig(scripted_rig("first")))
         self.choice = RigChoice(self.rig, self.queue, self.rigs, closed)
         self.stream = Stream(self.rig, Runs(), self.queue)
         self.choice.load_first("demo", recordings)

@@ -17,9 +17,9 @@ class Block:
 sys.meta_path.insert(0, Block())
 import explorer.page, explorer.service, explorer.export, explorer.recordings, app
 from explorer.recordings import Library
-from explorer.rig import AnsweringRig
+from explorer.rig import CurrentRig
 from explorer.recordings import recorded_rig
-built = explorer.page.build(AnsweringRig(recorded_rig(Library([]), "No model.")), Library([]))
+built = explorer.page.build(CurrentRig(recorded_rig(Library([]), "No model.")), Library([]))
 print(sorted(name for name in built.get_api_info()["named_endpoints"]))
 """
 

@@ -19,7 +19,7 @@ from explorer.bundle import ASSETS
 from explorer.comparison import Comparison
 from explorer.lab.service import LabService
 from explorer.recordings import Library
-from explorer.rig import AnsweringRig
+from explorer.rig import CurrentRig
 from explorer.run_form import RunForm, fitting, read_presets
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
@@ -33,9 +33,9 @@ from tests.running import until
 ASK = PromptRequest("How many?", method=SERVED, budget=64, max_tokens=200)
 
 
-def served(script: Any) -> AnsweringRig:
+def served(script: Any) -> CurrentRig:
     """The scripted server in a rig's place."""
-    return AnsweringRig(attach(script.address, lambda *_: None))
+    return CurrentRig(attach(script.address, lambda *_: None))
 
 
 def shown(script: Any, answer: bytes) -> tuple[list[dict[str, Any]], Runs]:
@@ -150,7 +150,7 @@ def test_the_acceptance_of_a_run_of_another_engine_is_drawn_as_far_as_it_is_know
         views, runs = shown(script, answers("vllm-0.32.0-dflash.txt"))
     trace = runs.trace(views[-1]["run"])
     assert trace is not None and isinstance(trace.header, Header)
-    lab = LabService(AnsweringRig(scripted_rig("first")), lambda run: trace, RunQueue(), tmp_path / "results.sqlite")
+    lab = LabService(CurrentRig(scripted_rig("first")), lambda run: trace, RunQueue(), tmp_path / "results.sqlite")
     drawn = lab.shapes({"run": "theirs"})
     assert drawn["histogram"]["summary"] == "Tokens per round: served: mean 9.88." and drawn["calibration"] is None
 

@@ -15,7 +15,7 @@ from engine.records import Precision, PromptRequest, Round
 from engine.trace import End, Line, Trace, gather
 from explorer.claims import text_sentence
 from explorer.comparison import Comparison, ask_of, others
-from explorer.rig import AnsweringRig
+from explorer.rig import CurrentRig
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs
 from tests.explorer.scripted import STORY, ScriptedSource, going_on
@@ -52,7 +52,7 @@ def standing(instruments: ScriptedInstruments | None = None, pause_seconds: floa
     trace = change(gather(ScriptedSource().run(PromptRequest(prompt, method="ddtree", budget=64, max_tokens=150))))
     runs.begin("mine")
     runs.add("mine", trace.header, *trace.entries, trace.end)
-    rig = AnsweringRig(instruments or Forged(steadily, pause_seconds))
+    rig = CurrentRig(instruments or Forged(steadily, pause_seconds))
     return Comparison(rig, lambda run: trace, queue, runs), trace, queue, runs
 
 

@@ -16,7 +16,7 @@ from engine.trace import dump, dumps, recorded
 from explorer.claims import recorded_comparison
 from explorer.page import build
 from explorer.recordings import Library, Recordings, recorded_rig, shipped
-from explorer.rig import AnsweringRig
+from explorer.rig import CurrentRig
 from explorer.rig_choice import loading
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
@@ -54,7 +54,7 @@ def test_the_page_opens_on_what_the_command_line_names(tmp_path: Path) -> None:
 def test_the_page_opens_with_the_prompt_of_the_recording_that_it_shows() -> None:
     for rig, shown in (("smollm2", "Stack"), ("demo", "June is 6 times"), ("qwen3-8b", "")):
         library = app.library(None, rig)
-        page = build(AnsweringRig(recorded_rig(library, "Loading."), coming=loading(rig)), library)
+        page = build(CurrentRig(recorded_rig(library, "Loading."), coming=loading(rig)), library)
         values = [block["props"].get("value") for block in page.config["components"]
                   if block["props"].get("elem_id") == "canopy-prompt"]
         assert len(values) == 1 and values[0] and (shown in values[0])

@@ -15,7 +15,7 @@ from explorer import page, rig_choice
 from explorer.bundle import ASSETS
 from explorer.lab.service import LabService
 from explorer.recordings import Library
-from explorer.rig import AnsweringRig
+from explorer.rig import CurrentRig
 from explorer.rig_choice import RigChoice, note_of
 from explorer.run_queue import RunQueue
 from tests.explorer.scripted import ScriptedSource, scripted_trace
@@ -41,7 +41,7 @@ def test_the_old_rig_answers_until_the_new_one_is_there_and_is_let_go_of() -> No
     assert (now["rig"], now["opened"], now["changes"], now["failure"]) == ("second rig", "second", 1, "")
     assert now["good_at"] == "It is good at second." and made.rigs.beside == ["first rig"]
     assert list(made.rig.source.methods) == ["autoregressive", "ddtree"]
-    assert made.rig.instruments.rig == "second" and gather(made.rig.source.run(ASK)).header.rig == "second rig"
+    assert made.rig.instruments.opened_as == "second" and gather(made.rig.source.run(ASK)).header.rig == "second rig"
     assert made.rigs.collected == 1 and first.released
 
 
@@ -57,7 +57,7 @@ def test_a_failure_is_a_sentence_and_the_old_rig_goes_on(failure: Exception | No
     assert made.rigs.collected == 1
     made.rigs.failure = None
     made.choice.choose({"rig": "second"})
-    assert made.settled()["failure"] == "" and made.rig.source.rig == "second rig"
+    assert made.settled()["failure"] == "" and made.rig.source.name == "second rig"
 
 
 def test_cancelled_nothing_changes_and_nothing_is_complained_of() -> None:
@@ -97,7 +97,7 @@ def test_a_run_that_began_meanwhile_ends_on_its_own_rig() -> None:
     next(views)
     made.rigs.go.set()
     until(lambda: "as soon as the run" in (made.state()["loading"] or {"message": ""})["message"])
-    assert list(views)[-1]["header"]["rig"] == made.rig.source.rig == "first rig"
+    assert list(views)[-1]["header"]["rig"] == made.rig.source.name == "first rig"
     assert made.settled()["rig"] == "second rig"
     assert list(made.stream.watch(ASK))[-1]["header"]["rig"] == "second rig"
 
@@ -142,7 +142,7 @@ def test_the_lab_measures_the_rig_that_answers_and_no_sweep_goes_on_with_another
 
 def test_a_page_asks_for_what_the_rig_can_do_now() -> None:
     made = scripted_rig("first")
-    built = page.build(AnsweringRig(made), Library([]))
+    built = page.build(CurrentRig(made), Library([]))
     offered = next(function.fn for function in built.fns.values() if getattr(function.fn, "__name__", "") == "offered")
     method, preset, drafters, *drafting = offered("no such method", "own")
     assert method.value == "ddtree" and len(method.choices) == len(made.source.methods)
@@ -197,7 +197,7 @@ def test_where_the_first_rig_fails_the_embedded_one_says_why_with_every_run() ->
     assert (now["rig"], now["failure"]) == ("demo rig", said)
     assert list(made.stream.watch(ASK))[-1]["header"]["note"] == said
     made.choice.choose({"rig": "second"})
-    until(lambda: made.rig.source.rig == "second rig")
+    until(lambda: made.rig.source.name == "second rig")
     assert list(made.stream.watch(ASK))[-1]["header"]["note"] == ""
 
 
@@ -213,7 +213,7 @@ def test_where_no_rig_can_be_loaded_the_recordings_say_why(caplog: pytest.LogCap
     made.rigs.failure = None
     until(lambda: made.state()["loading"] is None)
     made.choice.choose({"rig": "second"})
-    until(lambda: made.rig.source.rig == "second rig")
+    until(lambda: made.rig.source.name == "second rig")
 
 
 def test_the_first_rig_can_be_cancelled() -> None:

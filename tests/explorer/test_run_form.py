@@ -11,7 +11,7 @@ from engine.errors import PresetError, RequestError
 from explorer import page
 from explorer.bundle import ASSETS
 from explorer.recordings import Library, recorded_rig
-from explorer.rig import AnsweringRig
+from explorer.rig import CurrentRig
 from explorer.rig_choice import loading
 from explorer.run_form import OWN, RunForm, choosing_drafters, fitting, names_of, read_presets
 from tests.explorer.scripted import ScriptedSource
@@ -101,16 +101,16 @@ def test_a_value_of_the_list_is_read_back_and_nothing_else_is() -> None:
     assert [names_of(value) for value in (OWN, "", None, 7, "{", "{}", "[1]", json.dumps("a"), ["a"])] == [[]] * 9
 
 
-def offered_by(rig: AnsweringRig) -> list[str]:
+def offered_by(rig: CurrentRig) -> list[str]:
     return [preset.name for preset in read_presets(PROMPTS).of(rig)]
 
 
 def test_presets_follow_the_rig() -> None:
-    demo, own = offered_by(AnsweringRig(scripted_rig("demo"))), offered_by(AnsweringRig(scripted_rig("own/folder")))
+    demo, own = offered_by(CurrentRig(scripted_rig("demo"))), offered_by(CurrentRig(scripted_rig("own/folder")))
     assert "boxes" in demo and own[0] == "any-code" and not set(demo) & set(own)
     without = recorded_rig(Library([]), "No model.")
-    assert offered_by(AnsweringRig(without)) == demo, "the recordings were made on the embedded rig"
-    coming = offered_by(AnsweringRig(without, coming=loading("smollm2")))
+    assert offered_by(CurrentRig(without)) == demo, "the recordings were made on the embedded rig"
+    coming = offered_by(CurrentRig(without, coming=loading("smollm2")))
     assert [name.partition("-")[2] for name in coming[:3]] == ["stack", "facts", "story"]
     assert fitting("joint", ["autoregressive", "joint"]) == "joint"
     assert fitting("joint", ["autoregressive", "ddtree"]) == "ddtree" and fitting("joint", ["a"]) == "a"
@@ -127,7 +127,7 @@ def test_a_preset_that_cannot_be_run_is_refused_when_the_page_starts(
     (tmp_path / "prompts" / "presets-any.json").write_text(json.dumps([{**shipped[0], **change}, *shipped[1:]]), "utf8")
     monkeypatch.setattr(page, "ASSETS", tmp_path)
     with pytest.raises(PresetError, match=re.escape(said)) as refused:
-        page.build(AnsweringRig(scripted_rig("first")), Library([]))
+        page.build(CurrentRig(scripted_rig("first")), Library([]))
     assert "\n" not in str(refused.value) and str(refused.value).endswith(".")
 
 

@@ -27,7 +27,7 @@ from engine.serving.precision import storage_of
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from engine.trace import gather
-from explorer.rig import AnsweringRig
+from explorer.rig import CurrentRig
 from explorer.rig_choice import RigChoice
 from explorer.run_queue import RunQueue
 from tests.engine.demo import demo_live
@@ -129,7 +129,7 @@ def opened(name: str, told: list[str]) -> LiveInstruments:
 
 def test_a_switch_frees_the_former_rig(names: tuple[str, str]) -> None:
     told: list[str] = []
-    rig = AnsweringRig(opened(names[0], told))
+    rig = CurrentRig(opened(names[0], told))
     assert told == ["Reading the weights of qwen …", "Reading the drafters …"]
     assert gather(rig.source.run(PromptRequest("Hi", method="ddtree", budget=8, max_tokens=6))).entries
     assert isinstance(rig.source, Rig)
@@ -173,7 +173,7 @@ def test_the_app_itself_holds_on_to_no_rig(names: tuple[str, str], monkeypatch: 
 
 def test_what_does_not_fit_beside_the_running_rig_is_said_and_that_one_stays(
         names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    rig = AnsweringRig(opened(names[0], []))
+    rig = CurrentRig(opened(names[0], []))
     assert isinstance(rig.source, Rig)
     held = held_bytes(rig.source)
     monkeypatch.setattr(memory, "free_bytes", lambda device: held + 100_000)
@@ -182,10 +182,10 @@ def test_what_does_not_fit_beside_the_running_rig_is_said_and_that_one_stays(
     until(lambda: choice.state({})["loading"] is None)
     failure = choice.state({})["failure"]
     assert failure.startswith("The rig needs about") and "GB free beside the qwen; choose" in failure
-    assert failure.endswith("The qwen goes on answering.") and rig.source.rig == "qwen"
+    assert failure.endswith("The qwen goes on answering.") and rig.source.name == "qwen"
     monkeypatch.setattr(memory, "free_bytes", lambda device: held + 2_000_000_000)
     choice.choose({"rig": names[1]})
-    until(lambda: rig.source.rig == "llama")
+    until(lambda: rig.source.name == "llama")
 
 
 def test_held_bytes_are_those_of_all_weights(names: tuple[str, str]) -> None:
@@ -234,7 +234,7 @@ socket.getaddrinfo = socket.create_connection = socket.socket.connect = refuse
 import app
 app.keep_offline("demo", True)
 from engine.measure.instruments import open_beside
-print(open_beside(None, "demo", "bfloat16", lambda message, share: None).source.rig)
+print(open_beside(None, "demo", "bfloat16", lambda message, share: None).source.name)
 """
 
 

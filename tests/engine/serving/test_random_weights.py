@@ -83,7 +83,7 @@ def test_every_id_has_a_text_and_every_run_says_that_the_weights_are_random(capl
 def test_the_page_opens_it_in_bfloat16() -> None:
     told: list[str] = []
     instruments = open_beside(None, TINY, "auto", lambda message, share: told.append(message))
-    assert instruments.source.target.dtype == "bfloat16" and instruments.rig == TINY
+    assert instruments.source.target.dtype == "bfloat16" and instruments.opened_as == TINY
     assert told == ["Making random weights …"] and from_hub(TINY) == ()
 
 

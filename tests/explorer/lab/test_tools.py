@@ -23,7 +23,7 @@ from explorer.lab.forms import race_plan_from
 from explorer.lab.race import parts
 from explorer.lab.service import LabService
 from explorer.recordings import NoInstruments
-from explorer.rig import AnsweringRig
+from explorer.rig import CurrentRig
 from explorer.run_queue import Job, Jobs, RunQueue
 from tests.explorer.scripted import CODE, CURVE, PASSES_MS, STORY, ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
@@ -198,7 +198,7 @@ def test_the_doctor_tells_how_far_it_is_names_the_worst_first_and_can_be_cancell
 def test_without_a_rig_the_lab_says_why_and_shows_what_was_measured(tmp_path: Path) -> None:
     lab = measured(tmp_path)
     instruments = NoInstruments(ScriptedSource(), "The rig has no weights.")
-    closed = LabService(AnsweringRig(instruments), lambda run: scripted_trace("joint", 8), RunQueue(),
+    closed = LabService(CurrentRig(instruments), lambda run: scripted_trace("joint", 8), RunQueue(),
                         tmp_path / "results.sqlite")
     given = closed.given()
     assert given["reason"] == "The rig has no weights." and given["tools"] == []
