@@ -37,7 +37,7 @@ def round_times(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def address(round_times: Path) -> Iterator[str]:
     """The address of a server whose rounds take a twentieth of a second."""
-    with served("-m", "tests.browser.serve", PORT, "0.05", str(round_times)) as url:
+    with served("-m", "tests.browser.serve", PORT, "0.05", "--log", str(round_times)) as url:
         yield url
 
 

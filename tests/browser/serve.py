@@ -1,18 +1,22 @@
-"""The page over the scripted source, in a process of its own: ``python -m tests.browser.serve PORT SECONDS [LOG]``.
+"""The page over the scripted source, in a process of its own: ``python -m tests.browser.serve PORT SECONDS``, a round
+taking so many seconds."""
 
-LOG gets a line per round, the time at which it was made, in seconds since the epoch.
-"""
-
+import argparse
 import json
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Generator
+from dataclasses import dataclass
 from pathlib import Path
+
+from starlette.applications import Starlette
 
 from engine.records import PromptRequest
 from engine.trace import Entry, Line, Trace, dump, gather, recorded
+from explorer.bundle import opening_page
+from explorer.follow import Follow
+from explorer.opening import Listening, listener, open_sockets, serve_at_once
 from explorer.recordings import Library, shipped
 from tests.explorer.scripted import ScriptedSource, going_on, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
@@ -22,10 +26,11 @@ LESSONS = (("welcome", "joint", 64), ("plain", "autoregressive", 0), ("merged", 
            ("tried", "nanogpt", 32))
 
 
+@dataclass
 class Timed(ScriptedSource):
     """Writes down when each round was made."""
 
-    log = Path(os.devnull)
+    log: Path = Path(os.devnull)
 
     def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
         with self.log.open("a") as file:
@@ -51,23 +56,39 @@ def record(folder: Path) -> None:
     (folder / "lessons.json").write_text(json.dumps([{"name": "welcome"}]))
 
 
-def main(port: int, pause_seconds: float, log: Path) -> None:
+def main() -> None:
     """Serve until the process is ended."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("port", type=int)
+    parser.add_argument("seconds", type=float)
+    parser.add_argument("--log", type=Path, default=Path(os.devnull), help="gets a line a round: its second since 1970")
+    parser.add_argument("--follow", type=Path, help="the page follows this folder, and has no recordings")
+    parser.add_argument("--until", type=Path, help="the first second's page, until this file exists")
+    asked = parser.parse_args()
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    from explorer.opening import Listening, listener, open_sockets
-    from explorer.page import build
-    from explorer.server import guarded
-
-    source = Timed(pause_seconds)
-    source.log = log
+    listening = Listening(port=asked.port)
     with tempfile.TemporaryDirectory() as folder:
-        record(Path(folder))
-        instruments = ScriptedInstruments(pause_seconds / 10)
-        instruments.reason = "Nothing is measured here."
-        page = build(answering(source, instruments), Library(shipped(Path(folder))))
-        listening = Listening(port=port)
-        listener(guarded(page, listening), listening).run(open_sockets(listening))
+        if not asked.follow:
+            record(Path(folder))
+        recordings = Library([] if asked.follow else shipped(Path(folder)))
+
+        def build() -> Starlette:
+            while asked.until and not asked.until.exists():
+                time.sleep(0.1)
+            from explorer.page import build as page
+            from explorer.server import guarded
+            instruments = ScriptedInstruments(asked.seconds / 10)
+            instruments.reason = "Nothing is measured here."
+            source = Timed(asked.seconds, log=asked.log)
+            follow = Follow(asked.follow) if asked.follow else None
+            return guarded(page(answering(source, instruments), recordings, follow=follow), listening)
+
+        if asked.until:
+            first = recordings.first()
+            serve_at_once(opening_page(recordings.view(first) if first else None, "scripted"), build, listening)
+        else:
+            listener(build(), listening).run(open_sockets(listening))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), float(sys.argv[2]), Path((sys.argv[3:] or [os.devnull])[0]))
+    main()

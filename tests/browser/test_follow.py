@@ -1,6 +1,5 @@
 """The page follows a loop that is not ours: as it grows, while a person scrubs, and back from another run."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +14,6 @@ ROUND = {"tokens": [7, 3, 4], "parents": [0, 0, 1], "keep": [0, 1], "bonus": 7}
 TEXT = {7: " the", 3: " <b>tree</b>", 4: " ${7*6}"}
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path
-
-
-@pytest.fixture
-def following(folder: Path) -> Iterator[str]:
-    with Recorder(folder / "old.jsonl.gz", method="theirs", engine="old loop", token_text=TEXT) as recorder:
-        recorder.round(**ROUND)
-    with served("-m", "tests.browser.serve_follow", PORT, str(folder)) as url:
-        yield url
-
-
 def stage(page: Any, what: str) -> Any:
     return page.evaluate(f"Canopy.parts.stage.{what}")
 
@@ -38,9 +24,12 @@ def rounds_come(page: Any, run: str, count: int) -> None:
         f" && Canopy.parts.stage.rounds.length >= {count}")
 
 
-def test_a_loop_is_followed_as_it_goes_on(following: str, folder: Path, browser: Any) -> None:
-    with visit(browser, following) as watched:
-        see_it_go_on(watched.open(following), folder)
+def test_a_loop_is_followed_as_it_goes_on(browser: Any, tmp_path: Path) -> None:
+    with Recorder(tmp_path / "old.jsonl.gz", method="theirs", engine="old loop", token_text=TEXT) as recorder:
+        recorder.round(**ROUND)
+    with served("-m", "tests.browser.serve", PORT, "0.05", "--follow", str(tmp_path)) as url, visit(
+            browser, url) as watched:
+        see_it_go_on(watched.open(url), tmp_path)
 
 
 def see_it_go_on(page: Any, folder: Path) -> None:

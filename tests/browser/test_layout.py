@@ -81,24 +81,6 @@ def test_the_header_names_the_machine_in_full(watched: Watched, address: str) ->
     assert hardware in page.locator(".cs-run-title").get_attribute("title")
 
 
-def test_every_panel_that_is_shown_can_be_saved(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#mode=workbench&round=3")
-    page.evaluate(f"""() => {{
-        const blocks = [0, 1].map((seat) => ({{ seat, parents: [0, 0], keep: [0], poolsRows: false }}));
-        {STAGE}.round.shared = {{ runs: 2, own: 0, blocks }};
-        {STAGE}.present.shared = true;
-        Canopy.parts.frames.plan();
-    }}""")
-    page.wait_for_function("!Canopy.parts.frames.planned")
-    page.get_by_role("button", name="Save or share this run").click()
-    offered = page.locator(".cs-menu-list:popover-open .cs-menu-label").all_inner_texts()
-    titles = page.locator(".cs-frame:visible .cs-frame-title").all_inner_texts()
-    assert len(titles) == 8 and {*titles, "Timeline"} <= set(offered)
-    with page.expect_download() as saved:
-        page.get_by_role("menuitem", name="Timeline SVG").click()
-    assert saved.value.suggested_filename == "timeline-round-3.svg"
-
-
 @pytest.mark.long
 def test_light_and_dark_follow_the_system_and_the_switch(watched: Watched, address: str) -> None:
     page = watched.page

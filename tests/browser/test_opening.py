@@ -21,12 +21,9 @@ def go(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def opening(tmp_path: Path, go: Path) -> Iterator[str]:
+def opening(go: Path) -> Iterator[str]:
     """The address of a page that is not built yet."""
-    folder = tmp_path / "traces"
-    folder.mkdir()
-    with served("-m", "tests.browser.serve_opening", PORT, str(go), str(folder), answers="",
-                GRADIO_ANALYTICS_ENABLED="False") as url:
+    with served("-m", "tests.browser.serve", PORT, "0", "--until", str(go), answers="") as url:
         yield url
         go.touch()
 

@@ -1,13 +1,11 @@
-"""What an accessibility checker would ask of our own elements: names, roles, contrast in both themes, order of focus,
-live regions.
-
-axe-core's own rules run in test_axe.py; here are those for elements that it cannot judge.
-"""
+"""What an accessibility checker would ask of our own elements: names and roles, also of elements that axe cannot judge,
+order of focus, live regions."""
 
 import pytest
 
 from tests.browser.conftest import Watched
 from tests.browser.doing import STAGE
+from tests.browser.test_axe import judge_themes
 
 pytestmark = pytest.mark.long
 
@@ -37,60 +35,18 @@ NAMES = """(ours) => {
     if (new Set(ids).size !== ids.length) bad.push("an id twice");
     return bad;
 }"""
-CONTRAST = """(ours) => {
-    const paper = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-    const parse = (colour) => {
-        paper.clearRect(0, 0, 1, 1);
-        paper.fillStyle = colour;
-        paper.fillRect(0, 0, 1, 1);
-        const [r, g, b, a] = paper.getImageData(0, 0, 1, 1).data;
-        return [r, g, b, a / 255];
-    };
-    const over = (top, under) => [0, 1, 2].map((part) => top[part] * top[3] + under[part] * (1 - top[3]));
-    const ground = (element) => {
-        const layers = [];
-        for (let at = element; at; at = at.parentElement) layers.push(parse(getComputedStyle(at).backgroundColor));
-        return layers.reverse().reduce((under, top) => over(top, under), [255, 255, 255]);
-    };
-    const luminance = (rgb) => rgb.map((part) => part / 255)
-        .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
-        .reduce((sum, part, place) => sum + part * [0.2126, 0.7152, 0.0722][place], 0);
-    const bad = new Set();
-    for (const root of document.querySelectorAll(ours)) {
-        const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
-        while (walker.nextNode()) {
-            const element = walker.currentNode.parentElement;
-            const style = getComputedStyle(element);
-            const seen = element.getClientRects().length && style.visibility !== "hidden";
-            const leftOut = element.closest("svg, .is-future, [hidden], .cs-spoken");
-            if (!walker.currentNode.textContent.trim() || leftOut || !seen) continue;
-            const under = ground(element);
-            const [one, two] = [luminance(over(parse(style.color), under)), luminance(under)];
-            const ratio = (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
-            const size = parseFloat(style.fontSize);
-            const large = size >= 24 || (size >= 18.5 && style.fontWeight >= 600);
-            if (ratio < (large ? 3 : 4.5)) bad.add(`${element.className} ${ratio.toFixed(2)} ${style.color}`);
-        }
-    }
-    return Array.from(bad);
-}"""
-
 
 @pytest.mark.parametrize("mode", ["story", "workbench"])
-def test_names_roles_and_contrast(watched: Watched, address: str, mode: str) -> None:
+def test_names_and_roles_also_of_menus_and_sheets(watched: Watched, address: str, mode: str) -> None:
     page = watched.open(f"{address}#trace=merged&mode={mode}&round=4")
     page.wait_for_function(f"{STAGE}.current === 3 && !Canopy.parts.frames.planned")
     page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length > 1")
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        assert page.evaluate(NAMES, OURS) == []
-        assert page.evaluate(CONTRAST, OURS) == []
-        page.keyboard.press("?")
-        assert page.evaluate(CONTRAST, OURS) == []
-        page.keyboard.press("Escape")
-        page.get_by_role("button", name="Open a recorded run").click()
-        assert page.evaluate(NAMES, OURS) == [] and page.evaluate(CONTRAST, OURS) == []
-        page.get_by_role("button", name="Open a recorded run").click()
+    page.keyboard.press("?")
+    judge_themes(page)
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Open a recorded run").click()
+    assert page.evaluate(NAMES, OURS) == []
+    judge_themes(page)
 
 
 def test_focus_goes_from_the_head_through_the_settings_to_the_stage(watched: Watched, address: str) -> None:
