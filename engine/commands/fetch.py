@@ -36,5 +36,5 @@ def run(choice: argparse.Namespace) -> Outcome:
         except OSError as error:
             raise RigError(f"{choice.into} cannot be written ({error}); name another folder.") from error
         folder = choice.into
-    return Outcome({"rig": parts.title, "target": str(folder)},
-                   f"{parts.title} is ready: its target lies in {folder}.")
+    return Outcome({"rig": parts.card.title, "target": str(folder)},
+                   f"{parts.card.title} is ready: its target lies in {folder}.")

@@ -51,7 +51,7 @@ def run(choice: argparse.Namespace) -> Outcome:
 
 def _answered(rig: Rig, choice: argparse.Namespace) -> Trace:
     method, budget = OWN_RUN
-    if 1 not in rig.defaults:
+    if 1 not in rig.card.defaults:
         raise RequestError(f"{rig.name} has no drafter, so there is nothing to replay.")
     return gather(rig.run(PromptRequest(choice.prompt, method=method, budget=budget, max_tokens=choice.max_tokens,
                                          sampling=flags.sampling_of(choice))))

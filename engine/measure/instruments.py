@@ -42,7 +42,7 @@ class LiveLaboratory:
 
     @property
     def conditions(self) -> Conditions:
-        versions = {**self.rig.revisions, "python": platform.python_version(), "torch": torch.__version__,
+        versions = {**self.rig.card.revisions, "python": platform.python_version(), "torch": torch.__version__,
                     "transformers": transformers.__version__}
         return Conditions(self.rig.name, self.rig.hardware, self.rig.target.dtype, versions)
 

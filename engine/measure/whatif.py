@@ -105,7 +105,7 @@ def _drafters(rig: Rig, text: RunText, methods: Sequence[str]) -> Mapping[str, t
                 f"The method {method} cannot be replayed: a what-if needs a method that follows the text (walk) over "
                 f"drafters whose proposals do not depend on the budget (block diffusion), not {row.accept} over "
                 f"{row.family}.")
-        if not methods and row.drafter_count not in (0, *rig.defaults):
+        if not methods and row.drafter_count not in (0, *rig.card.defaults):
             continue
         alike = (row.family, row.drafter_count) == (method_of_run.family, method_of_run.drafter_count)
         drafters = rig.drafters_for(method, text.drafters if alike else ())

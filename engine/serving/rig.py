@@ -28,6 +28,7 @@ from engine.models.device import rounds_in_inference_mode
 from engine.models.target import TorchTarget
 from engine.records import Integers, Precision, PromptRequest, Request, Round, Sampling
 from engine.requests.prompts import Turn, familiar, outside
+from engine.serving.card import RigCard
 from engine.serving.chat import ChatStyle, TokenTexts, prompt_ids
 from engine.serving.cost import CostBook
 from engine.serving.scheduler import RunRound, Scheduler
@@ -74,34 +75,27 @@ class Answer(Iterator[Round]):
 class Rig:
     """A target, its tokenizer and its drafters, loaded.
 
-    ``drafters`` are of any kind, by name; ``ngram`` is always among them. ``defaults`` names those for methods of one
-    and of two drafters, ``families`` the best one for a family of methods. A prompt whose mean surprise is above
-    ``familiar_nats`` lies outside the rig's training, unless a regular expression of ``familiar`` matches it;
-    ``good_at`` is a sentence about what lies inside. ``notes`` are shown with every run, ``opened`` is the name to open
-    the rig by.
+    ``drafters`` are of any kind, by name; ``ngram`` is always among them. ``families`` names the best one for a family
+    of methods, the ``card`` those for methods of one and of two drafters. ``notes`` are shown with every run,
+    ``opened_as`` is the name to open the rig by.
 
     The runs of a ``concurrent`` rig, as the page's, share rounds, which one thread makes; otherwise they follow one
     another in their readers' threads, since two threads that compute slow each other down (``models/device.py``).
     """
 
-    name: str
+    card: RigCard
     target: TorchTarget
     tokenizer: PreTrainedTokenizerBase
     drafters: Mapping[str, Drafter]
-    defaults: Mapping[int, tuple[str, ...]]
-    revisions: Mapping[str, str]
-    good_at: str = ""
-    familiar_nats: float = math.inf
     families: Mapping[str, str] = field(default_factory=dict)
     chat: ChatStyle = ChatStyle()
     notes: tuple[str, ...] = ()
-    opened: str = ""
-    familiar: tuple[str, ...] = ()
+    opened_as: str = ""
     precision: Precision = Precision("")
     concurrent: bool = False
 
     def __post_init__(self) -> None:
-        usual = next((self.drafters.get(name) for name in self.defaults.get(1, ())), None)
+        usual = next((self.drafters.get(name) for name in self.card.defaults.get(1, ())), None)
         self.costs = CostBook(self.name, self.target, usual)  # needs the rig to itself
         self._scheduler = Scheduler(self.target, SharedRows())
         self._memory = RunMemory(self.target)
@@ -109,6 +103,16 @@ class Rig:
         self._reading = Lock()
         self._texts = TokenTexts(self.tokenizer)
         self._prompt_ids = lru_cache(KEPT_PROMPTS)(partial(prompt_ids, self.tokenizer, style=self.chat))
+
+    @property
+    def name(self) -> str:
+        """The name of the set of checkpoints."""
+        return self.card.title
+
+    @property
+    def good_at(self) -> str:
+        """What prompts it was trained for, in a sentence."""
+        return self.card.good_at
 
     @property
     def hardware(self) -> str:
@@ -119,14 +123,14 @@ class Rig:
     def methods(self) -> Sequence[str]:
         """The methods that its drafters can serve."""
         return [name for name, row in METHODS.items() if row.family in self.families or row.drafter_count in (
-            0, *self.defaults)]
+            0, *self.card.defaults)]
 
     def drafters_for(self, method: str, names: Sequence[str] = ()) -> Mapping[str, Drafter]:
         """The drafters of a method by name, in order: ``names``, or the rig's choice. RequestError where they do not
         suit the method."""
         row = method_named(method)
         usual = ((self.families[row.family],) if row.family in self.families
-                 else self.defaults.get(row.drafter_count, ()))
+                 else self.card.defaults.get(row.drafter_count, ()))
         chosen = tuple(names) or usual
         unknown = [name for name in chosen if name not in self.drafters]
         if unknown or len(chosen) != row.drafter_count:
@@ -145,10 +149,9 @@ class Rig:
         return Answer(self.run(PromptRequest(prompt, **options)), self.tokenizer)
 
     def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
-        drafters = self.drafters_for(ask.method, ask.drafters)
-        request = self.request(ask)
+        drafters, request = self.drafters_for(ask.method, ask.drafters), self.request(ask)
         check(request, self.target, len(drafters))  # now, not at the first line
-        return self._lines(ask, request, drafters)
+        return self._lines(ask, request)
 
     def share(self, ask: PromptRequest) -> float:
         drafting = len(self.drafters_for(ask.method, ask.drafters))
@@ -186,21 +189,15 @@ class Rig:
     @contextmanager
     def in_turns(self, asks: Sequence[PromptRequest]) -> Iterator[list[Generator[Round, None, None]]]:
         """The rounds of several asks, without text or trace lines, for a caller that takes a few of the one and a few
-        of the other; it holds the rig meanwhile."""
-        apart, requests = len(asks) > 1, [self.request(ask) for ask in asks]
-        drafters = [list(self.drafters_for(ask.method, ask.drafters).values()) for ask in asks]
-        with self.exclusive(" beside ".join(map(request_in_words, requests))), ExitStack() as opened:
-            yield [opened.enter_context(closing(self._decode(request, proposing, apart)))
-                   for request, proposing in zip(requests, drafters, strict=True)]
+        of the other; it holds the rig meanwhile. Each has caches of its own."""
+        purpose = " beside ".join(request_in_words(self.request(ask)) for ask in asks)
+        with self.exclusive(purpose), ExitStack() as opened:
+            yield [opened.enter_context(closing(self._rounds_of(self.batch_request(ask)))) for ask in asks]
 
-    def _decode(self, request: Request, drafters: Sequence[Drafter], apart: bool = False) -> Generator[
-            Round, None, None]:
-        """The rounds of a run that has the rig to itself; ``apart`` from others that are open, with caches of its
-        own."""
-        target = self.target.fork() if apart else self.target
-        forks = [drafter.fork() for drafter in drafters] if apart else drafters
-        policy = self._budget_policy(request, drafters)
-        return rounds_in_inference_mode(decode(request, target, forks, policy, SharedRows() if policy else None))
+    def _rounds_of(self, work: BatchRequest) -> Generator[Round, None, None]:
+        allocator = SharedRows() if work.policy else None
+        return rounds_in_inference_mode(decode(
+            work.request, self.target.fork(), [drafter.fork() for drafter in work.drafters], work.policy, allocator))
 
     def _budget_policy(self, request: Request, drafters: Sequence[Drafter]) -> AutoBudget | None:
         """The budget policy of a run at the pace ``auto``. A run that has the rig to itself measures for about a second
@@ -227,12 +224,11 @@ class Rig:
         with self.exclusive(f"while the cost of rounds after {context} tokens was measured"):
             return self.costs.ready(context, sampling)
 
-    def _lines(self, ask: PromptRequest, request: Request, drafters: Mapping[str, Drafter]) -> Generator[Line, None,
-                                                                                                         None]:
-        with self._rounds(request, list(drafters.values())) as (call, rounds):
+    def _lines(self, ask: PromptRequest, request: Request) -> Generator[Line, None, None]:
+        with self._rounds(ask) as (call, rounds):
             told = np.zeros(self.target.config.vocab_size, np.bool_)  # the tokens whose text is told already
             told[list(request.prompt_ids)] = True
-            yield call(lambda: self._header(ask, request, tuple(drafters)))
+            yield call(lambda: self._header(ask, request))
             seconds, count, shared, most = 0.0, 0, 0, 1
             last: Round | None = None
             while True:
@@ -251,16 +247,13 @@ class Rig:
             yield End(_reason(request, last), count, seconds, said=shared_rounds_sentence(shared, count, most - 1))
 
     @contextmanager
-    def _rounds(self, request: Request, drafters: Sequence[Drafter]) -> Iterator[
-            tuple[Callable[[Callable[[], Any]], Any], Iterator[RunRound]]]:
+    def _rounds(self, ask: PromptRequest) -> Iterator[tuple[Callable[[Callable[[], Any]], Any], Iterator[RunRound]]]:
         """A run's rounds, and what calls a function in the thread that makes them."""
         if self.concurrent:
-            with self._scheduler.run(
-                    lambda: BatchRequest(request, drafters, self._budget_policy(request, drafters)),
-                    request_in_words(request)) as run:
+            with self._scheduler.run(partial(self.batch_request, ask), request_in_words(self.request(ask))) as run:
                 yield run.call, iter(run.round, None)
         else:
-            with self.exclusive(request_in_words(request)), closing(self._decode(request, drafters)) as rounds:
+            with self.in_turns([ask]) as (rounds,):
                 yield lambda act: act(), ((latest, None) for latest in rounds)
 
     def close(self) -> None:
@@ -268,21 +261,22 @@ class Rig:
         with self._scheduler.exclusive():
             self.target.release()
 
-    def _header(self, ask: PromptRequest, request: Request, drafters: tuple[str, ...]) -> Header:
-        target = self.target
+    def _header(self, ask: PromptRequest, request: Request) -> Header:
+        target, drafters = self.target, tuple(self.drafters_for(ask.method, ask.drafters))
         return Header(
             request=request, prompt=ask.prompt, rig=self.name, drafters=drafters, hardware=target.hardware,
             dtype=target.dtype, precision=self.precision.reason, context_limit=target.context_limit,
             pieces=self._texts.of(set(request.prompt_ids) | request.stop_ids),
-            revisions={**self.revisions, "torch": torch.__version__}, note=self._note(ask.prompt),
+            revisions={**self.card.revisions, "torch": torch.__version__}, note=self._note(ask.prompt),
             turns=ask.turns, recurrent_layers=target.recurrent_layers)
 
     def _note(self, prompt: str) -> str:
         """The rig's notes, and a warning where the prompt is unlike its training: matching none of its patterns, and
         more surprising to the target than its training prompts."""
-        strange = not math.isinf(self.familiar_nats) and not familiar(prompt, self.familiar) and (
-            self.surprise(prompt) > self.familiar_nats)
-        return " ".join([*self.notes, outside(self.name, self.good_at)] if strange else self.notes)
+        card = self.card
+        strange = not math.isinf(card.familiar_nats) and not familiar(prompt, card.familiar) and (
+            self.surprise(prompt) > card.familiar_nats)
+        return " ".join([*self.notes, outside(card.title, card.good_at)] if strange else self.notes)
 
     @torch.inference_mode()
     def surprise(self, prompt: str) -> float:

@@ -1,14 +1,11 @@
 """Rigs: a target, its tokenizer and the drafters that were trained for it, as one set of checkpoints, described by the
-rig.json in a folder, the rig's card, or by a name, or as TARGET::DRAFTER."""
+card in a folder, or by a name, or as TARGET::DRAFTER."""
 
-import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
@@ -39,6 +36,7 @@ from engine.requests.rig_names import (
     pair_of,
     rig_names,
 )
+from engine.serving.card import RigCard, has_card, read_card
 from engine.serving.chat import chat_style
 from engine.serving.precision import DTYPES, USUAL, enable_int4, precision, storage_of
 from engine.serving.random_weights import MEANINGLESS, SEED, random_models, random_texts, shape_named
@@ -47,32 +45,14 @@ from engine.serving.rig import Rig
 log = logging.getLogger("canopy.rigs")
 WRONG_KIND = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RuntimeError, StrictDataclassError)
 
-CARD = "rig.json"
-TYPICAL_LENGTHS: Mapping[int, float] = MappingProxyType({1: 1.4, 3: 1.8, 7: 2.0, 16: 2.2})  # where no card says
-KINDS: Mapping[str, tuple[type | tuple[type, ...], str]] = {
-    "title": (str, "a text"), "drafters": (list, "a list of names"), "defaults": (dict, "an object of lists of names"),
-    "revisions": (dict, "an object of texts"), "package": (dict, "an object of texts"),
-    "good_at": (str, "a text"), "familiar_nats": ((int, float), "a number"),
-    "familiar": (list, "a list of regular expressions"),
-    "acceptance_lengths": (dict, "an object of numbers")}
-NEEDED = ("title", "drafters", "defaults")
-OLDER_NAME = "heads"  # of ``drafters``, in cards written before
-
 
 @dataclass(frozen=True)
 class RigParts:
-    """What a rig is made of, before anything is loaded: its folders, and the drafters for methods of one and of two.
-    ``acceptance_lengths`` are mean tokens per round by the node budget, as measured on prompts of its kind."""
+    """A rig before anything is loaded: its card, and the folders of its target and of its drafters by name."""
 
-    title: str
+    card: RigCard
     target: Path
     drafters: Mapping[str, Path]
-    defaults: Mapping[int, tuple[str, ...]]
-    revisions: Mapping[str, str]
-    good_at: str = ""
-    familiar_nats: float = float("inf")
-    familiar: tuple[str, ...] = ()
-    acceptance_lengths: Mapping[int, float] = field(default_factory=lambda: TYPICAL_LENGTHS)
 
 
 def load_rig(name: str, dtype: str = AUTO_DTYPE, device: str = "", opening: Opening = ALONE,
@@ -91,7 +71,7 @@ def load_rig(name: str, dtype: str = AUTO_DTYPE, device: str = "", opening: Open
         if opening.capture:
             rig.target.capture()
         notes = (*rig.notes, CAPTURED) if opening.capture else rig.notes
-        return replace(rig, opened=name, concurrent=concurrent, notes=notes)
+        return replace(rig, opened_as=name, concurrent=concurrent, notes=notes)
     except torch.OutOfMemoryError as error:
         torch.cuda.empty_cache()
         raise RigError(f"The GPU ran out of memory while {name} was loaded ({first_line(error)}); choose a smaller "
@@ -104,27 +84,28 @@ def rig_parts(name: str, opening: Opening = ALONE) -> RigParts:
         raise RigError(f"The weights of {name[:200]} are made when the rig is opened, so there is nothing to fetch.")
     if name in NAMED or JOINT in name:
         return _pair_parts(name, opening)
-    folder = next((place for place in (Path(name), RIGS_FOLDER / name) if has_card(place)), None)
+    folder = next((folder for folder in (Path(name), RIGS_FOLDER / name) if has_card(folder)), None)
     if folder is None:
         raise RigError(f"There is no rig {name[:200]!r}; there are {', '.join(rig_names())}, or name a folder that "
                        f"holds a rig.json, or a target and a drafter as TARGET{JOINT}DRAFTER.")
-    return card_parts(folder, opening)
+    card, target = read_card(folder), folder / "target"
+    if card.package and not target.is_dir():  # the container image has it there already
+        target = fetch_package(folder.name, card.package, opening.tell)
+    return RigParts(card, target, {name: folder / name for name in card.drafters})
 
 
 def _pair_parts(name: str, opening: Opening) -> RigParts:
     """A target and one or two drafters; with one, the n-gram drafter is the second drafter."""
     pair = pair_of(name)
     target = fetch(pair.target, opening.tell)
-    drafters = {f"drafter {number}" if len(pair.drafters) > 1 else "drafter": fetch(place, opening.tell)
-                for number, place in enumerate(pair.drafters, 1) if place != NGRAM}
+    drafters = {f"drafter {number}" if len(pair.drafters) > 1 else "drafter": fetch(source, opening.tell)
+                for number, source in enumerate(pair.drafters, 1) if source != NGRAM}
     names = (*drafters, NGRAM)[:2]
-    defaults: dict[int, tuple[str, ...]] = {1: names[:1]}
-    if len(names) == 2:
-        defaults[2] = names
-    return RigParts(
-        name if name in NAMED else target.label, target.folder,
-        {name: drafter.folder for name, drafter in drafters.items()}, defaults,
-        {"target": target.label, **{name: drafter.label for name, drafter in drafters.items()}})
+    card = RigCard(
+        title=name if name in NAMED else target.label, drafters=tuple(drafters),
+        defaults={count: names[:count] for count in range(1, len(names) + 1)},
+        revisions={"target": target.label, **{name: drafter.label for name, drafter in drafters.items()}})
+    return RigParts(card, target.folder, {name: drafter.folder for name, drafter in drafters.items()})
 
 
 def _random_rig(name: str, dtype: str, device: torch.device, opening: Opening) -> Rig:
@@ -136,13 +117,14 @@ def _random_rig(name: str, dtype: str, device: torch.device, opening: Opening) -
     chosen = USUAL if dtype == AUTO_DTYPE else dtype
     target, drafter = random_models(shape_named(name), storage_of(chosen), device, opening)
     log.warning("%s", MEANINGLESS)
+    card = RigCard(title=name, drafters=("drafter",), defaults={1: ("drafter",), 2: ("drafter", NGRAM)},
+                   revisions={"target": f"random, seed {SEED}"})
     drafters: dict[str, Drafter] = {"drafter": drafter, NGRAM: NGramDrafter(target.config.vocab_size)}
-    return Rig(name, target, random_texts(target.config.vocab_size), drafters, {1: ("drafter",), 2: tuple(drafters)},
-               {"target": f"random, seed {SEED}"}, families=_families({}), notes=(MEANINGLESS,),
+    return Rig(card, target, random_texts(target.config.vocab_size), drafters, _families({}), notes=(MEANINGLESS,),
                precision=Precision(chosen, f"{chosen}: random weights have no fastest dtype; {EXACTNESS[chosen]}."))
 
 
-def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening = ALONE) -> Rig:
+def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening) -> Rig:
     """Check configs and file headers, then load target and drafters."""
     with _configured(parts.target):
         config = causal_config(parts.target)
@@ -152,7 +134,7 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening 
         with _configured(folder):
             plans[name] = plan_drafter(folder, facts)
     with _configured(parts.target):
-        chosen = precision(dtype, parts.target, device, opening, parts.acceptance_lengths)
+        chosen = precision(dtype, parts.target, device, opening, parts.card.acceptance_lengths)
         places = places_of([parts.target, *parts.drafters.values()], config, storage_of(chosen.dtype), device, opening)
     opening.tell(f"Reading the weights of {display_name(parts.target)} …", None)
     tokenizer = load_tokenizer(parts.target, facts.config.vocab_size)
@@ -171,12 +153,9 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening 
         with _configured(parts.drafters[name]):
             drafters[name] = _drafter(plan, target)
     drafters[NGRAM] = NGramDrafter(target.config.vocab_size)
-    style = chat_style(tokenizer, [plan.thinking for plan in plans.values()])
-    origin = origin_of(parts.target)
-    return Rig(
-        parts.title, target, tokenizer, drafters, parts.defaults, parts.revisions, parts.good_at, parts.familiar_nats,
-        _families(plans), style, tuple(note for note in (style.note, origin and origin.note) if note),
-        familiar=parts.familiar, precision=chosen)
+    style, origin = chat_style(tokenizer, [plan.thinking for plan in plans.values()]), origin_of(parts.target)
+    notes = tuple(note for note in (style.note, origin and origin.note) if note)
+    return Rig(parts.card, target, tokenizer, drafters, _families(plans), style, notes, precision=chosen)
 
 
 @contextmanager
@@ -206,73 +185,3 @@ def _drafter(plan: DrafterPlan, target: TorchTarget) -> Drafter:
     size = target.config.hidden_size
     columns = torch.cat([torch.arange(size) + size * target.taps.index(tap) for tap in plan.taps])
     return NarrowedDrafter(drafter, columns.to(target.device))
-
-
-def has_card(folder: Path) -> bool:
-    """Whether this folder holds a rig; False for a name that no folder can have."""
-    try:
-        return (folder / CARD).is_file()
-    except (OSError, ValueError):
-        return False
-
-
-def card_parts(folder: Path, opening: Opening) -> RigParts:
-    """The parts that a folder's card names; a target in a package is fetched. RigError says which field is missing or
-    of the wrong kind."""
-    card = _read(folder)
-    names = _names(folder, "drafters", card["drafters"])
-    defaults = {count: _names(folder, "defaults", chosen) for count, chosen in card["defaults"].items()}
-    for count, chosen in defaults.items():
-        if count not in ("0", "1", "2") or len(chosen) != int(count) or not {*chosen} <= {*names, NGRAM}:
-            raise RigError(f"{CARD} in {display_name(folder)} has {str(chosen)[:60]} for {count[:20]!r} drafters under "
-                           f"'defaults'; it has to be as many of {', '.join((*names, NGRAM))}, for \"1\" or \"2\".")
-    target, package = folder / "target", card.get("package")
-    if package and not target.is_dir():  # the container image has it there already
-        target = fetch_package(folder.name, package, opening.tell)
-    return RigParts(
-        card["title"], target, {name: folder / name for name in names},
-        {int(count): tuple(chosen) for count, chosen in defaults.items()},
-        {str(name): str(value) for name, value in card.get("revisions", {}).items()}, card.get("good_at", ""),
-        float(card.get("familiar_nats", "inf")), tuple(map(str, card.get("familiar", ()))),
-        _lengths(folder, card.get("acceptance_lengths", {})))
-
-
-def _read(folder: Path) -> dict[str, Any]:
-    try:
-        card = json.loads((folder / CARD).read_text(encoding="utf8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise RigError(f"{CARD} in {display_name(folder)} is not JSON: {first_line(error)}.") from error
-    if not isinstance(card, dict):
-        raise RigError(f"{CARD} in {display_name(folder)} holds a {type(card).__name__}; it has to be an object.")
-    if OLDER_NAME in card:
-        card = {"drafters": card[OLDER_NAME], **card}
-    missing = [name for name in NEEDED if name not in card]
-    if missing:
-        raise RigError(f"{CARD} in {display_name(folder)} has no {missing[0]!r}.")
-    for name, (kind, expected) in KINDS.items():
-        value = card.get(name)
-        if name in card and (not isinstance(value, kind) or isinstance(value, bool)):
-            raise RigError(f"{CARD} in {display_name(folder)} has {str(value)[:60]!r} under {name!r}; it has to be "
-                           f"{expected}.")
-    return card
-
-
-def _lengths(folder: Path, value: Mapping[str, Any]) -> Mapping[int, float]:
-    """Acceptance lengths by budget; those that the card lacks are typical ones."""
-    try:
-        lengths = {int(nodes): float(length) for nodes, length in value.items()}
-    except (TypeError, ValueError, OverflowError):
-        lengths = {0: 0.0}
-    if not all(1 <= length <= nodes + 1 for nodes, length in lengths.items()):
-        raise RigError(f"{CARD} in {display_name(folder)} has {str(dict(value))[:60]!r} under 'acceptance_lengths'; it "
-                       "has to hold tokens per round by node budget, each from 1 to the budget + 1.")
-    return {**TYPICAL_LENGTHS, **lengths}
-
-
-def _names(folder: Path, field: str, value: Any) -> list[str]:
-    """A list of names of folders beside the card; RigError for any other value or path."""
-    if not isinstance(value, list) or not all(
-            isinstance(name, str) and name and Path(name).name == name for name in value):
-        raise RigError(f"{CARD} in {display_name(folder)} has {str(value)[:60]!r} under {field!r}; it has to be a list "
-                       "of names of folders beside it.")
-    return value

@@ -147,7 +147,7 @@ def test_an_interrupted_conversion_leaves_nothing_and_a_whole_one_is_the_last(
 def test_a_rig_says_which_quantisation_its_weights_came_from(file: Path, kept: Path) -> None:
     rig = load_rig(f"{file}::ngram", "float32")
     assert any("small.Q8_0.gguf (Q8_0)" in note for note in rig.notes)
-    assert rig.revisions["target"].startswith("small.Q8_0.gguf@")
+    assert rig.card.revisions["target"].startswith("small.Q8_0.gguf@")
     assert from_hub(f"{file}::ngram") == ()
 
 

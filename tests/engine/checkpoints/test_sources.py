@@ -98,8 +98,8 @@ def test_a_named_rig_is_fetched_and_says_which_commits_it_is(hub: list[tuple[str
     rig = load_rig("qwen3-8b", "float32")
     pair = NAMED["qwen3-8b"]
     assert [f"{model}@{revision}" for model, revision in hub] == [pair.target, *pair.drafters]
-    assert rig.name == rig.opened == "qwen3-8b"
-    assert rig.revisions == {
+    assert rig.name == rig.opened_as == "qwen3-8b"
+    assert rig.card.revisions == {
         "target": "Qwen/Qwen3-8B@b968826d9c46", "drafter": "z-lab/Qwen3-8B-DFlash-b16@b968826d9c46"}
 
 
@@ -107,7 +107,7 @@ def test_a_revision_is_pinned_and_a_folder_is_not_looked_up(hub: list[tuple[str,
     local = write_short(tmp_path / "local", "Qwen3-8B")
     parts = rig_parts(f"{local}::z-lab/Qwen3-8B-DFlash-b16@v1.2::ngram")
     assert hub == [("z-lab/Qwen3-8B-DFlash-b16", "v1.2")]
-    assert parts.title == "local" and parts.defaults == {1: ("drafter 1",), 2: ("drafter 1", "ngram")}
+    assert parts.card.title == "local" and parts.card.defaults == {1: ("drafter 1",), 2: ("drafter 1", "ngram")}
 
 
 def test_neither_a_folder_nor_an_id() -> None:

@@ -51,7 +51,7 @@ def test_forecast_lengths_are_those_of_real_runs(sampling: Sampling) -> None:
 
 def test_methods_whose_drafters_depend_on_the_budget_are_left_out_unless_named() -> None:
     text, rig = text_of_run(finished("ddtree", 8)), demo_rig()
-    mixed_kinds = replace(rig, defaults={**rig.defaults, 2: ("math", "ngram")})
+    mixed_kinds = replace(rig, card=rig.card.model_copy(update={"defaults": {1: ("all",), 2: ("math", "ngram")}}))
     found = what_if(mixed_kinds, text, (8,))
     assert {forecast.method for forecast in found.forecasts} == {"autoregressive", "dflash", "ddtree"}
     with pytest.raises(RequestError, match="The drafter ngram is a NGramDrafter"):

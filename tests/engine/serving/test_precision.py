@@ -15,8 +15,9 @@ from engine.errors import RigError
 from engine.records import PromptRequest
 from engine.requests.rig_names import AUTO_DTYPE, DTYPE_NAMES, DTYPE_WORDS, EXACTNESS
 from engine.serving import precision
+from engine.serving.card import TYPICAL_LENGTHS
 from engine.serving.precision import PassTimes, chosen
-from engine.serving.rigs import TYPICAL_LENGTHS, load_rig
+from engine.serving.rigs import load_rig
 from engine.trace import committed_ids, gather
 from tests.engine.small import small_target
 

@@ -100,7 +100,7 @@ def test_the_features_are_what_the_tapped_layers_put_out(opened: tuple[str, Path
 def test_with_one_drafter_the_second_drafter_is_the_ngram_one(opened: tuple[str, Path, Rig]) -> None:
     name, _, rig = opened
     assert list(rig.drafters_for("joint")) == ["drafter", "ngram"]
-    assert rig.revisions == {"target": DFLASH[name].target, "drafter": name}
+    assert rig.card.revisions == {"target": DFLASH[name].target, "drafter": name}
     assert rig.notes == ("Thinking is off: a drafter of this rig was trained on answers without it.",)
 
 
