@@ -112,7 +112,7 @@ class Lattice:
         return Lattice(self.tokens[..., :width], self.logprobs[..., :width], self.follow[..., :width])
 
 
-Proposals = Sequence[Lattice]  # what one drafter proposes at each place of a known text
+Proposals = Sequence[Lattice]  # what one drafter proposes at each position of a known text
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from statistics import fmean
 
-from engine.lab.comparison import (
+from engine.lab.against_plain import (
     RULE,
     SAME,
     SETTLING_TURNS,
@@ -70,7 +70,7 @@ class RunComparison:
             texts = [joined(named, [*side.token_ids, *([side.bonus] if side.bonus >= 0 else [])])
                      for side in (text, plain)]
             two = [joined(named, [token]) for token in (difference.token, difference.baseline_token)]
-            words = f"{parting(texts, two, difference.place)} {words}"
+            words = f"{parting(texts, two, difference.position)} {words}"
             words = f"{words} {how_often(plain, rounding_nats(self.trace.header.dtype))}".rstrip()
         return {"verdict": comparison.verdict, "same": comparison.same, "tokens": comparison.tokens, "words": words,
                 "rule": RULE if comparison.difference else ""}

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.errors import RequestError
-from engine.lab.comparison import LEAST_TURNS, SETTLING_TURNS, TurnTaking, speed_ratio, turn_pairs
+from engine.lab.against_plain import LEAST_TURNS, SETTLING_TURNS, TurnTaking, speed_ratio, turn_pairs
 from engine.lab.report import ratio_text
 from engine.lab.settings import BASELINE
 from engine.machine.threads import CROWDED

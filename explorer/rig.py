@@ -10,8 +10,8 @@ from typing import Protocol
 
 from engine.budget.cost import CostCurve
 from engine.lab.findings import DoctorFinding
+from engine.lab.replay import WhatIf
 from engine.lab.sweeping import Laboratory, Progress
-from engine.lab.whatif import WhatIf
 from engine.records import Precision, PromptRequest, Round
 from engine.trace import Line, Trace
 from explorer.run_queue import Job

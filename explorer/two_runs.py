@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.decoding.tree import depths
 from engine.errors import RequestError
-from engine.lab.comparison import RULE, gap_before, how_often, rounding_nats, text_of, verdict, verdict_words
+from engine.lab.against_plain import RULE, how_often, rounding_nats, text_of, verdict, verdict_words, widest_gap
 from engine.records import Round
 from engine.requests.limits import whole
 from engine.trace import Trace, as_bytes, committed_ids, pieces_of, tau
@@ -68,12 +68,11 @@ def two_runs(first: Trace, second: Trace) -> View:
 def _why(traces: Sequence[Trace], places: Sequence[int]) -> str:
     """Why the texts part at these tokens, and how often such gaps occur in the first, in sentences."""
     texts = [text_of(entry.round for entry in trace.entries) for trace in traces]
-    gaps = [gap_before(text, place) for text, place in zip(texts, places, strict=True)]
+    gap = widest_gap(*zip(texts, places, strict=True))
     dtype = max((trace.header.dtype for trace in traces), key=rounding_nats)
     requests = [trace.header.request for trace in traces]
-    widest = max((gap for gap in gaps if gap is not None), default=None)
-    words = verdict_words(verdict(requests, gaps, rounding_nats(dtype)),
-                          max(request.sampling.temperature for request in requests), widest, dtype)
+    words = verdict_words(verdict(requests, gap, rounding_nats(dtype)),
+                          max(request.sampling.temperature for request in requests), gap, dtype)
     return f"{words} {how_often(texts[0], rounding_nats(dtype))}".rstrip()
 
 

@@ -27,7 +27,7 @@ from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import BatchRequest, decode_batch
 from engine.decoding.methods import METHODS, Method
 from engine.errors import RequestError
-from engine.lab.comparison import Text, compared, text_of
+from engine.lab.against_plain import Text, compared, text_of
 from engine.lab.settings import BASELINE, prompt_set
 from engine.records import PromptRequest, Round
 from engine.requests.rig_names import FOUR_BITS

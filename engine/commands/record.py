@@ -22,7 +22,7 @@ from tqdm import tqdm
 from engine.commands import Outcome, aligned, flags
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
-from engine.lab.comparison import TurnTaking, moments
+from engine.lab.against_plain import TurnTaking, moments
 from engine.machine.files import open_file
 from engine.records import PromptRequest, Round, Sampling
 from engine.requests.rig_names import RIGS_FOLDER

@@ -13,7 +13,7 @@ from engine.commands import Outcome, aligned, flags
 from engine.commands.flags import FLAGS, SAMPLING, add_flags
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.errors import RequestError
-from engine.lab.whatif import Forecast, WhatIf
+from engine.lab.replay import Forecast, WhatIf
 from engine.measure.whatif import text_of_run, what_if
 from engine.records import PromptRequest
 from engine.requests.limits import TRIED_BUDGETS

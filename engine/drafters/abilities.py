@@ -55,7 +55,7 @@ class ReadText:
 
 
 def read_text(prompt_ids: Sequence[int], token_ids: Sequence[int], features: Sequence[Tensor]) -> ReadText:
-    """The features that ``lab.whatif.reread`` returns in pieces, as one text."""
+    """The features that ``lab.replay.reread`` returns in pieces, as one text."""
     ids = np.asarray([*prompt_ids, *token_ids], np.int32)
     return ReadText(ids, torch.cat(list(features)), len(prompt_ids))
 

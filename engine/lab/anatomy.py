@@ -21,6 +21,7 @@ from engine.budget.auto import best_order
 from engine.decoding.tree import depths
 from engine.lab.reading import ended_by_text, next_row, rank_of
 from engine.lab.redraft import CHAIN, RedraftedLength, redrafted
+from engine.lab.replay import drafter_names
 from engine.lab.statistics import Measured, mean_of, share_of
 from engine.records import Round
 from engine.trace import Trace, as_bytes, committed_ids, pieces_of
@@ -164,15 +165,15 @@ def _drafters(counted: Counted) -> tuple[DrafterAnatomy, ...]:
     walks: dict[str, list[list[TargetChoice]]] = defaultdict(list)
     misses: dict[str, Counter[str]] = defaultdict(Counter)
     for trace, rounds in counted:
+        names = drafter_names(trace)
         for round_ in rounds:
             if not round_.drafts:
                 name = trace.header.engine or trace.header.request.method
                 walks[name].append(list(choices_in_tree(round_)))
             for drafter, draft in enumerate(round_.drafts):
-                name = trace.header.drafters[drafter] if drafter < len(trace.header.drafters) else f"drafter {drafter}"
                 walk = list(target_choices(round_, drafter))
-                walks[name].append(walk)
-                misses[name][_miss(walk, draft.depth, draft.tokens.shape[2])] += 1
+                walks[names[drafter]].append(walk)
+                misses[names[drafter]][_miss(walk, draft.depth, draft.tokens.shape[2])] += 1
     return tuple(_drafter(name, rounds, misses.get(name, Counter())) for name, rounds in walks.items())
 
 

@@ -16,9 +16,9 @@ from typing import Any
 from engine.budget.cost import CostByConcurrency
 from engine.decoding.budget_policy import FIXED
 from engine.decoding.methods import METHODS
+from engine.lab.replay import Forecast
 from engine.lab.settings import CellResult, Setting
 from engine.lab.summary import Row, Summary
-from engine.lab.whatif import Forecast
 
 
 def curves(summary: Summary) -> tuple[Setting, ...]:

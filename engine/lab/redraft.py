@@ -1,34 +1,38 @@
-"""Other trees of the same drafts at the same places: what a chain, a wider chain, and trees with and without the
-drafter's transitions would have kept. The text after each place is known, so nothing is modelled."""
+"""Other trees of the drafts that a run recorded, at the same positions: of other kinds (a chain, a wider chain, trees
+with and without the drafter's transitions), and of the run's own method at other budgets. The text after each position
+is known, so what a round would have kept is not modelled; but a run at another budget would begin its rounds at other
+positions."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.budget.cost import CostCurve
+from engine.decoding.budget_policy import FIXED
 from engine.decoding.builders.best_first import best_first
 from engine.decoding.builders.chain import best_rows, chain
-from engine.decoding.methods import METHODS
+from engine.decoding.methods import METHODS, split_rule_of
 from engine.decoding.tree import plant
+from engine.errors import RequestError
+from engine.lab.replay import KnownText, Point, Replay, known_text
 from engine.lab.statistics import Measured, mean_of
-from engine.lab.whatif import KnownText
-from engine.records import DraftTree, Lattice, Round
-from engine.trace import Trace, committed_ids
+from engine.records import WAIT, Acceptance, DraftTree, Floats, Integers, Lattice, Round, Verification
+from engine.trace import Trace
 
 CHAIN, WIDE, MARGINALS, TRANSITIONS = "chain", "wider chain", "tree by marginals", "tree by transitions"
-MOST_PLACES = 300  # of a run, evenly over it: other trees of so many take about a second
+MOST_ROUNDS = 300  # of a run, evenly over it: other trees of so many take about a second
 SIZES = (2, 4, 8, 12, 16, 24, 32, 64, 128)  # of drafted nodes
 
 
 @dataclass(frozen=True)
 class RedraftedLength:
     """One kind of tree over one drafter's drafts at one budget: how many drafted tokens a round keeps, and how many
-    more than the chain of as many nodes at most (``over_chain``, pairs of the same places)."""
+    more than the chain of as many nodes at most (``over_chain``, pairs of the same positions)."""
 
     drafter: str
     kind: str
@@ -43,13 +47,17 @@ def redrafted(counted: Sequence[tuple[Trace, Sequence[Round]]]) -> tuple[tuple[R
     lengths: dict[str, dict[tuple[str, int], list[int]]] = defaultdict(lambda: defaultdict(list))
     lacking: dict[str, None] = {}
     for trace, rounds in counted:
-        known = _known_text(trace)
-        if isinstance(known, str):
-            lacking[known] = None
+        try:
+            known = known_text(trace)
+        except RequestError as error:
+            lacking[str(error)] = None
             continue
-        for drafter, name in enumerate(trace.header.drafters[:len(rounds[0].drafts)]):
-            for round_ in rounds[::-(-len(rounds) // MOST_PLACES)]:
-                for cell, length in _lengths(round_, drafter, known).items():
+        followed = [*known.token_ids, trace.entries[-1].round.acceptance.bonus]
+        known = replace(known, token_ids=np.asarray(followed, np.int32))
+        positions = [round_.start - known.start for round_ in rounds[::-(-len(rounds) // MOST_ROUNDS)]]
+        for name, drafts in known.proposals.items():
+            for position in filter(drafts.__contains__, positions):
+                for cell, length in _lengths(known, position, drafts[position]).items():
                     lengths[name][cell].append(length)
     names = {name for name, cells in lengths.items() if not any(kind == TRANSITIONS for kind, _ in cells)}
     if names:
@@ -60,30 +68,15 @@ def redrafted(counted: Sequence[tuple[Trace, Sequence[Round]]]) -> tuple[tuple[R
         for (kind, budget), kept in cells.items()), tuple(lacking)
 
 
-def _known_text(trace: Trace) -> KnownText | str:
-    """The run's text with the token that follows it; or why what the target would have written after a place is not
-    known, in a sentence."""
-    method = METHODS.get(trace.header.request.method)
-    if method and not method.follows_text:
-        return f"The method {trace.header.request.method} draws its own text, so no other tree is tried over it."
-    rounds = [entry.round for entry in trace.entries]
-    if trace.header.every > 1 or trace.end.dropped or trace.end.refused or any(
-            after.start != before.start + len(before.acceptance.keep) for before, after in pairwise(rounds)):
-        return "Rounds are missing from a recording, so no other tree is tried over its text."
-    token_ids = [*committed_ids(rounds), rounds[-1].acceptance.bonus]
-    return KnownText(np.asarray(token_ids, np.int32), rounds[0].start, trace.header.context_limit)
-
-
-def _lengths(round_: Round, drafter: int, known: KnownText) -> Mapping[tuple[str, int], int]:
+def _lengths(known: KnownText, position: int, lattice: Lattice) -> Mapping[tuple[str, int], int]:
     """The kept drafted tokens by kind and size; none where the end of the text would have cut one of them."""
-    place, lattice = round_.start - known.start, round_.drafts[drafter]
-    root, left = int(known.token_ids[place]), len(known.token_ids) - place
+    root, left = int(known.token_ids[position]), len(known.token_ids) - position
     widest = max(lattice.tokens.shape[2], lattice.depth)
     sizes = [size for size in SIZES if size <= widest]
-    whole = len(known.agreed(place, chain(lattice, root, lattice.depth))) - 1
+    whole = len(known.agreed(position, chain(lattice, root, lattice.depth))) - 1
     lengths = {(CHAIN, size): min(whole, size) for size in sorted({*sizes, *range(1, lattice.depth + 1)})}
-    lengths |= {(kind, size): len(known.agreed(place, tree)) - 1
-              for size in sizes for kind, tree in branching(lattice, root, size).items()}
+    lengths |= {(kind, size): len(known.agreed(position, tree)) - 1
+                for size in sizes for kind, tree in branching(lattice, root, size).items()}
     return {} if max(lengths.values(), default=0) >= left - 1 else lengths
 
 
@@ -106,9 +99,9 @@ def wide_chain(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     order = order[np.isfinite(scores.ravel()[order])]
     at, rank = np.divmod(order, scores.shape[1])
     on_spine = np.flatnonzero(rank == 0)
-    places = np.zeros(lattice.depth + 1, np.int32)
-    places[at[on_spine] + 1] = on_spine + 1
-    return plant(root, lattice.tokens[at, rows[at], rank], places[at], scores.ravel()[order])
+    nodes_of_spine = np.zeros(lattice.depth + 1, np.int32)
+    nodes_of_spine[at[on_spine] + 1] = on_spine + 1
+    return plant(root, lattice.tokens[at, rows[at], rank], nodes_of_spine[at], scores.ravel()[order])
 
 
 def marginals_of(lattice: Lattice) -> Lattice:
@@ -121,11 +114,128 @@ def marginals_of(lattice: Lattice) -> Lattice:
     mass[0] = 1.0
     for level in range(depth):
         weights = mass[:, None] * np.exp(lattice.logprobs[level].astype(np.float64))
-        names, places = np.unique(lattice.tokens[level], return_inverse=True)
-        sums = np.bincount(places.ravel(), weights.ravel())
+        names, inverse = np.unique(lattice.tokens[level], return_inverse=True)
+        sums = np.bincount(inverse.ravel(), weights.ravel())
         best = (-sums).argsort(kind="stable")[:width]
         tokens[level, 0, :len(best)] = names[best]
         with np.errstate(divide="ignore"):
             logprobs[level, 0, :len(best)] = np.log(np.minimum(sums[best], 1))
         mass = np.bincount(lattice.follow[level].ravel(), weights.ravel(), rows).astype(np.float64)
     return Lattice(tokens, logprobs, np.zeros_like(tokens))
+
+
+BUDGETS = tuple(2**power for power in range(11))
+EIGHT_IN_TEN = 1.28  # standard errors to either side
+Figures = NDArray[np.float64]
+
+
+class Redrafting:
+    """The drafts of a run, of which its own method makes trees at any budget.
+
+    RequestError where the text does not say what another tree would have kept, or rounds are missing.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        request = trace.header.request
+        row = METHODS.get(request.method)
+        if row is None or not row.replayable or row.drafter_count == 0:
+            raise RequestError(f"What {request.method[:40]} would have kept at other budgets is not known: that "
+                               "takes a method that follows the text over drafts that do not depend on the budget.")
+        self.trace, self._known = trace, known_text(trace, BUDGETS[-1])
+        if not any(self._known.proposals.values()):
+            raise RequestError(f"None of its {len(trace.entries)} rounds recorded what a drafter proposed, so no other "
+                               "budget can be tried out; choose another run.")
+        self._replay = Replay(Point(request.method, request.split, tuple(self._known.proposals)), self._known)
+
+    def tree(self, round_: Round, budget: int) -> tuple[DraftTree, Integers]:
+        """A round's tree at that budget, and the nodes that would have been kept, root first."""
+        position = round_.start - self._known.start
+        tree = self._replay.tree(position, budget)
+        return tree, self._known.agreed(position, tree)
+
+    def kept_and_rows(self, round_: Round, budgets: Sequence[int]) -> Figures:
+        """How many tokens a round would have kept and how many rows verified, roots included, (2, budgets)."""
+        trees = [self.tree(round_, budget) for budget in budgets]
+        return np.asarray([[len(keep) for _, keep in trees], [len(tree) for tree, _ in trees]], np.float64)
+
+    def whole(self, round_: Round) -> bool:
+        """Whether it is known what the round would have kept: it drafted, and the text goes on for as long."""
+        deepest = max((draft.depth for draft in round_.drafts), default=0)
+        goes_on = round_.start - self._known.start + deepest < len(self._known.token_ids)
+        return deepest > 0 and (goes_on or self.trace.end.reason == "stop")
+
+    def round_at(self, recorded: Round, budget: int) -> Round:
+        """A round as it would have been at that budget. What the target said of a node is taken from the round that was
+        made, and unknown (NaN, token −1) where that had no such node."""
+        tree, keep = self.tree(recorded, budget)
+        text = np.append(self._known.token_ids, self.trace.entries[-1].round.acceptance.bonus)
+        following = text[recorded.start - self._known.start + 1:][:len(keep)]
+        same, verified = _counterparts(tree, recorded.tree), recorded.verification
+        choice = np.where(same >= 0, verified.choice[same], -1).astype(np.int32)
+        choice[keep] = following
+
+        def known(values: Floats) -> Floats:
+            return np.where(same >= 0, values[same], np.nan).astype(np.float32)
+
+        verification = Verification(choice, *map(known, (
+            verified.logprobs, verified.entropy, verified.gap, verified.offered, verified.processed)))
+        return replace(recorded, tree=tree, candidates=(tree,), verification=verification,
+                       acceptance=Acceptance(keep, int(following[-1])), seconds={})
+
+
+def _counterparts(tree: DraftTree, other: DraftTree) -> Integers:
+    """The node of the other tree with the same path, for each node, (n,) int32; −1 where there is none."""
+    def steps(of: DraftTree) -> list[tuple[int, int, int]]:
+        return list(zip(*(side.tolist() for side in (of.parents, of.tokens, of.drafters)), strict=True))
+
+    children = {step: node for node, step in enumerate(steps(other)) if node}
+    same = [0]
+    for parent, token, drafters in steps(tree)[1:]:
+        same.append(children.get((same[parent], token, drafters), -1))
+    return np.asarray(same, np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class BudgetCurve:
+    """A run at every budget, by what its rounds would have kept and verified: kept, rows (rounds, budgets)."""
+
+    trace: Trace
+    budgets: Sequence[int]
+    kept: Figures
+    rows: Figures
+
+    @property
+    def tau(self) -> tuple[Figures, Figures, Figures]:
+        """Tokens a round at each budget: the mean, and the range in which it lies eight times in ten."""
+        mean = self.kept.mean(0)
+        off = EIGHT_IN_TEN * self.kept.std(0) / np.sqrt(max(1, len(self.kept) - 1))
+        return mean, np.maximum(1, mean - off), mean + off
+
+    def speed(self, cost: CostCurve) -> tuple[Figures, Figures, Figures]:
+        """Predicted tokens per second at each budget, with the range of τ and of the cost. The cost is scaled so that
+        it gives the run's own times."""
+        factor = self._factor(cost)
+        rows = self.rows.mean(0).tolist()
+
+        def speeds(tau: Figures, verify_ms: Sequence[float]) -> Figures:
+            priced = replace(cost, verify_ms=tuple(verify_ms))
+            spent = [self._ms(priced, row, budget) for budget, row in zip(self.budgets, rows, strict=True)]
+            return 1e3 * tau / (factor * np.asarray(spent))
+
+        mean, low, high = self.tau
+        return speeds(mean, cost.verify_ms), speeds(low, cost.verify_high_ms), speeds(high, cost.verify_low_ms)
+
+    def _ms(self, cost: CostCurve, rows: float, budget: int) -> float:
+        request = self.trace.header.request
+        row = METHODS[request.method]
+        nodes = max(split_rule_of(row, request.split)(budget, row.drafter_count))
+        return cost.round_ms(round(rows), nodes, row.drafter_count)
+
+    def _factor(self, cost: CostCurve) -> float:
+        """How much longer the run's own rounds took than the curve says."""
+        request = self.trace.header.request
+        alone = [entry.round for entry in self.trace.entries if len(entry.round.tree) > 1
+                 and WAIT not in entry.round.seconds and entry.round.seconds]
+        predicted = sum(self._ms(cost, len(round_.tree),
+                                 request.budget if request.pace == FIXED else len(round_.tree) - 1) for round_ in alone)
+        return 1e3 * sum(sum(round_.seconds.values()) for round_ in alone) / predicted if predicted else 1.0

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from engine.decoding.methods import METHODS
-from engine.lab.comparison import first_difference, speedup_withheld, unsteady
+from engine.lab.against_plain import first_difference, speedup_withheld, unsteady
 from engine.lab.reading import Reading
 from engine.lab.settings import CellResult, Setting
 from engine.lab.statistics import Estimate, estimate

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from engine.budget.cost import CostCurve
 from engine.errors import CanopyError, RequestError
-from engine.lab.comparison import Difference, first_difference
+from engine.lab.against_plain import Difference, first_difference
 from engine.lab.reading import Reading
 from engine.lab.settings import CellResult, Conditions, Setting, SweepPlan, Task, check, measuring_order
 from engine.lab.store import Store, StoredSweep
@@ -255,4 +255,4 @@ def _lane(setting: Setting, measured: Sequence[CellResult], plain: Sequence[Cell
     differences = [first_difference(readings[result.cell.repeat], result.reading) for result in plain
                    if result.reading and result.cell.repeat in readings]
     return Lane(setting, shown, tuple(accumulate(shown.round_seconds)), tuple(accumulate(shown.lengths)), row,
-                min(filter(None, differences), key=lambda difference: difference.place, default=None))
+                min(filter(None, differences), key=lambda difference: difference.position, default=None))

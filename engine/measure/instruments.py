@@ -17,9 +17,9 @@ from engine.checkpoints.files import Tell
 from engine.checkpoints.memory import Opening
 from engine.lab.findings import DoctorFinding
 from engine.lab.reading import Reading, read, read_concurrent
+from engine.lab.replay import WhatIf
 from engine.lab.settings import Conditions, prompt_set
 from engine.lab.sweeping import Progress
-from engine.lab.whatif import WhatIf
 from engine.machine.threads import OtherWork
 from engine.measure.doctor import diagnose
 from engine.measure.whatif import text_of_run, what_if

@@ -14,9 +14,9 @@ from engine.decoding.methods import METHODS, method_named
 from engine.decoding.plan import Drafter
 from engine.drafters.abilities import ReadText, ReplayDrafter, read_text
 from engine.errors import RequestError
+from engine.lab.replay import Forecast, KnownText, Point, WhatIf, forecasts, gain, reread
 from engine.lab.settings import tidy_budgets
 from engine.lab.sweeping import Progress
-from engine.lab.whatif import Forecast, Grower, KnownText, WhatIf, builders_of, forecasts, gain, points, reread
 from engine.records import Proposals, Request
 from engine.requests.limits import TRIED_BUDGETS
 from engine.serving.rig import Rig
@@ -58,7 +58,8 @@ def what_if(rig: Rig, text: RunText, budgets: Sequence[int] = TRIED_BUDGETS, met
     _check_text(rig, text)
     with rig.exclusive("while other budgets were replayed"):
         began, most = perf_counter(), max(*budgets, MOST_AUTO)
-        tried = points(_drafters(rig, text, methods))
+        tried = [Point(method, split, drafters) for method, drafters in _drafters(rig, text, methods).items()
+                 for split in METHODS[method].splits]
         progress.expect(len(tried) + 1)
         progress.begin("The target reads the text again.")
         again = reread(text.request, text.token_ids, rig.target)
@@ -67,17 +68,17 @@ def what_if(rig: Rig, text: RunText, budgets: Sequence[int] = TRIED_BUDGETS, met
             raise RequestError(
                 f"The target would have chosen another token at {departures} of {len(text.token_ids)} places: the text "
                 "was written by other weights or under other sampling settings, so open the rig that wrote it.")
-        known = KnownText(np.asarray(text.token_ids, np.int32), len(text.request.prompt_ids), rig.target.context_limit)
         read = read_text(text.request.prompt_ids, text.token_ids, again.features)
         drafters = {name: drafter for point in tried
                     for name, drafter in rig.drafters_for(point.method, point.drafters).items()}
-        proposed = {name: _proposals(name, drafter, read, most) for name, drafter in drafters.items()}
-        growers = {(name, build): Grower(known, proposed[name], build, most) for name, build in builders_of(tried)}
+        proposed = {name: dict(enumerate(_proposals(name, drafter, read, most))) for name, drafter in drafters.items()}
+        known = KnownText(np.asarray(text.token_ids, np.int32), len(text.request.prompt_ids), rig.target.context_limit,
+                          proposed, most)
         done: list[Forecast] = []
         for point in tried:
             progress.begin(f"The method {point.method} at every budget.")
-            done += forecasts(point, budgets, known, growers, curve)
-        gains = tuple(gain(point, max(budgets), known, growers) for point in tried if point.drafters)
+            done += forecasts(point, budgets, known, curve)
+        gains = tuple(gain(point, max(budgets), known) for point in tried if point.drafters)
     return WhatIf(text.prompt, rig.name, rig.target.hardware, rig.target.dtype, text.request.sampling, known.start,
                   len(text.token_ids), departures, tuple(done), gains, curve, perf_counter() - began)
 

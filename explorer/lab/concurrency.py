@@ -8,10 +8,10 @@ from textwrap import wrap
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import FIXED
 from engine.lab.concurrency import concurrency_words, predict, prediction_error, texts_forecast, texts_measured
+from engine.lab.replay import WhatIf
 from engine.lab.settings import CellResult, Setting
 from engine.lab.store import StoredSweep
 from engine.lab.summary import Row, Summary
-from engine.lab.whatif import WhatIf
 from explorer.lab.curves import ends
 from explorer.lab.style import (
     ACCENT,

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from engine.budget.cost import CostCurve
 from engine.decoding.methods import METHODS
+from engine.lab.replay import Forecast, Gain, WhatIf
 from engine.lab.settings import Setting
 from engine.lab.statistics import Estimate
-from engine.lab.whatif import Forecast, Gain, WhatIf
 from explorer.lab.curves import CurvePoint
 from explorer.lab.style import ACCENT, INK, QUIET, axis, curve, drafts, figure, look
 from explorer.view import View

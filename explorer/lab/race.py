@@ -56,4 +56,4 @@ def difference(lane: Lane, pieces: Mapping[int, Piece]) -> str:
     ours, theirs = (joined(pieces, [token]) if token >= 0 else "the end" for token in (
         first.token, first.baseline_token))
     gap = "" if first.gap is None else f" There the target's two log probabilities were {first.gap:.2g} nats apart."
-    return f"Differs from plain decoding at token {first.place + 1}: {ours!r} instead of {theirs!r}.{gap}"
+    return f"Differs from plain decoding at token {first.position + 1}: {ours!r} instead of {theirs!r}.{gap}"

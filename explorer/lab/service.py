@@ -16,11 +16,11 @@ from engine.budget.cost import CostCurve
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.lab.findings import worst_first
+from engine.lab.replay import WhatIf
 from engine.lab.report import run_command
 from engine.lab.settings import BASELINE
 from engine.lab.store import StoredSweep
 from engine.lab.sweeping import Progress
-from engine.lab.whatif import WhatIf
 from engine.requests.limits import TRIED_CONCURRENCY
 from engine.servers.server import Server, Watch
 from engine.trace import Trace

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from engine.decoding.methods import METHODS
-from engine.lab.comparison import unsteady
+from engine.lab.against_plain import unsteady
 from engine.lab.summary import Row, Summary
 from explorer.lab.style import drafts, label_of, line_of
 from explorer.view import View

@@ -11,9 +11,9 @@ from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.decoding.methods import METHODS
 from engine.lab.findings import FINE, WRONG, DoctorFinding
 from engine.lab.reading import Reading, reading_of
+from engine.lab.replay import Forecast, Gain, WhatIf
 from engine.lab.settings import Conditions
 from engine.lab.sweeping import Progress
-from engine.lab.whatif import Forecast, Gain, WhatIf
 from engine.records import Precision, PromptRequest, Round
 from engine.trace import Entry, Line, Piece, Trace, gather
 from explorer.rig import Source

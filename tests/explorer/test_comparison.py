@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.lab.comparison import NEAR_TIE, Difference, TextComparison
+from engine.lab.against_plain import NEAR_TIE, Difference, TextComparison
 from engine.lab.report import ratio_text
 from engine.records import Precision, PromptRequest, Round
 from engine.trace import End, Line, Trace, gather

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from engine.errors import RequestError
-from engine.lab.comparison import BIASED, NEAR_TIE, UNEXPLAINED, verdict
+from engine.lab.against_plain import BIASED, NEAR_TIE, UNEXPLAINED, UNKNOWN, Text, verdict, widest_gap
+from engine.lab.redraft import Redrafting
 from engine.recorder import Recorder
 from engine.records import Sampling
 from engine.trace import Trace, committed_ids, load, tau
-from explorer.budgets import Budgets, Redrafting
+from explorer.budgets import Budgets
 from explorer.two_runs import accepted_by_depth, texts_part, two_runs, two_runs_call
 from tests.explorer.scripted import ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
@@ -105,9 +106,11 @@ def test_where_two_texts_part_has_one_verdict_and_its_rule() -> None:
 
 def test_the_widest_gap_of_either_run_decides() -> None:
     request = scripted_trace("ddtree", 8).header.request
-    assert verdict([request], [0.0005, None], 1e-3) == NEAR_TIE
-    assert verdict([request], [0.0005, 0.2], 1e-3) == UNEXPLAINED
-    assert verdict([request, replace(request, method="nanogpt_ratio")], [0.0, 0.0], 1e-3) == BIASED
+    near, wide, unknown = (Text((1, 2), (gap, gap), 3) for gap in (0.0005, 0.2, float("nan")))
+    assert verdict([request], widest_gap((near, 1), (unknown, 1)), 1e-3) == NEAR_TIE
+    assert verdict([request], widest_gap((near, 1), (wide, 1)), 1e-3) == UNEXPLAINED
+    assert verdict([request], widest_gap((wide, 0), (unknown, 1)), 1e-3) == UNKNOWN
+    assert verdict([request, replace(request, method="nanogpt_ratio")], 0.0, 1e-3) == BIASED
 
 
 def asked(traces: dict[str, Trace], call: int, **wanted: Any) -> Any:
@@ -119,8 +122,8 @@ def asked(traces: dict[str, Trace], call: int, **wanted: Any) -> Any:
 def test_at_its_own_budget_a_run_is_what_it_was(method: str) -> None:
     trace = scripted_trace(method, 16)
     drafts = Redrafting(trace)
-    for number, entry in enumerate(trace.entries[:-1]):
-        made = drafts.round_at(number, 16)
+    for entry in trace.entries[:-1]:
+        made = drafts.round_at(entry.round, 16)
         np.testing.assert_array_equal(made.tree.tokens, entry.round.tree.tokens)
         np.testing.assert_array_equal(made.committed, entry.round.committed)
         assert made.acceptance.bonus == entry.round.acceptance.bonus
@@ -129,7 +132,7 @@ def test_at_its_own_budget_a_run_is_what_it_was(method: str) -> None:
 
 def test_another_budget_keeps_what_a_run_at_it_keeps_from_the_same_place() -> None:
     small, large = scripted_trace("ddtree", 4), scripted_trace("ddtree", 64)
-    made, real = Redrafting(small).round_at(0, 64), large.entries[0].round
+    made, real = Redrafting(small).round_at(small.entries[0].round, 64), large.entries[0].round
     np.testing.assert_array_equal(made.committed, real.committed)
     assert made.acceptance.bonus == real.acceptance.bonus and len(made.tree) > len(small.entries[0].round.tree)
     assert np.isnan(made.verification.offered).any()  # of nodes that the run did not verify, nothing is known

@@ -10,24 +10,20 @@ followed as far as the text goes with it, and the next anchor is the bonus token
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.checkpoints.files import read_config
-from engine.decoding.methods import METHODS
 from engine.drafters.phrases.drafter import PhraseDrafter
 from engine.drafters.phrases.table import read_table
-from engine.lab.whatif import Grower, KnownText, Point, Replay
+from engine.lab.replay import KnownText, Point, Replay
 from engine.recipes.own_answers.shards import HELD_OUT, FeatureShard, open_shard, target_folder, work_folder
 from engine.records import Integers, Lattice
 
 CHAIN, TREE = "dflash", "ddtree"  # the methods that are replayed
-BUILDERS: Mapping[str, str] = MappingProxyType({method: METHODS[method].build for method in (CHAIN, TREE)})
 
 
 @dataclass(frozen=True)
@@ -52,15 +48,15 @@ def proposals(drafter: PhraseDrafter, prompt: Integers, text: Integers, nodes: i
 
 def scores(drafter: PhraseDrafter, shard: FeatureShard, talks: NDArray[np.int64], nodes: int, end_id: int) -> Scores:
     """Measure over some conversations of a shard; an ``end_id`` that ends one is not part of the text."""
-    kept: dict[str, list[int]] = {method: [] for method in BUILDERS}
+    kept: dict[str, list[int]] = {CHAIN: [], TREE: []}
     for start, prompt, whole in talks.tolist():
         tokens = shard.tokens[start:start + whole]
         text = tokens[prompt:whole - int(tokens[-1] == end_id)]
-        known = KnownText(text, prompt, whole + nodes)  # room for every proposal
         lattices = proposals(drafter, tokens[:prompt], text, nodes)
-        for method, builder in BUILDERS.items():
-            growers = {("phrases", builder): Grower(known, lattices, builder, nodes)}
-            steps = Replay(Point(method, "total", ("phrases",)), known, growers).steps(nodes)
+        limit = whole + nodes  # room for every proposal
+        known = KnownText(text, prompt, limit, {"phrases": dict(enumerate(lattices))}, nodes)
+        for method in (CHAIN, TREE):
+            steps = Replay(Point(method, "total", ("phrases",)), known).steps(nodes)
             kept[method] += [len(step.keep) for step in steps]
     return Scores(float(np.mean(kept[CHAIN])), float(np.mean(kept[TREE])), len(kept[TREE]))
 

@@ -13,8 +13,8 @@ import pytest
 from engine.commands import check
 from engine.commands.program import main, verb_parser
 from engine.commands.whatif import encoded, table
-from engine.lab.comparison import Text
-from engine.lab.whatif import Forecast, WhatIf
+from engine.lab.against_plain import Text
+from engine.lab.replay import Forecast, WhatIf
 from engine.records import Sampling
 from engine.serving.rigs import load_rig
 from engine.trace import load

@@ -18,7 +18,7 @@ from engine.drafters.dflash.checkpoint import drafter_config
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
 from engine.drafters.dflash.positions import proposals
-from engine.lab.whatif import Grower, KnownText, Point, Replay, reread
+from engine.lab.replay import KnownText, Point, Replay, reread
 from engine.models.packed_linear import PackedHead
 from engine.recipes.transitions import Contender, measure_in_turns, with_unary
 from engine.records import Floats, Lattice, Request, Sampling
@@ -150,9 +150,9 @@ def test_a_run_is_recorded_with_its_transitions_and_its_what_if_is_the_run(sampl
     token_ids = committed_ids(rounds)
     text_pass = reread(request, token_ids, target)
     text = read_text(request.prompt_ids, token_ids, text_pass.features)
-    known = KnownText(np.asarray(token_ids, np.int32), text.start, target.context_limit)
-    grower = Grower(known, drafter.proposals(text, 24), "best_first", 24)
-    replayed = Replay(Point("ddtree", "total", ("v2",)), known, {("v2", "best_first"): grower})
+    known = KnownText(np.asarray(token_ids, np.int32), text.start, target.context_limit,
+                      {"v2": dict(enumerate(drafter.proposals(text, 24)))}, 24)
+    replayed = Replay(Point("ddtree", "total", ("v2",)), known)
     assert [len(step.keep) for step in replayed.steps(24)] == [len(made.acceptance.keep) for made in rounds]
 
 

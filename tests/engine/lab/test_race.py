@@ -83,7 +83,7 @@ def test_a_lane_says_where_its_text_leaves_the_baselines(plan: SweepPlan, measur
     race = lanes(plan, strayed, ScriptedLaboratory())
     differences = [lane.difference for lane in race.lanes]
     assert differences[3] is not None
-    assert (differences[3].place, differences[3].token) == (23, 99)
+    assert (differences[3].position, differences[3].token) == (23, 99)
     assert [place for place, found in enumerate(differences) if found] == [3]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from engine.decoding.methods import METHODS
-from engine.lab.comparison import (
+from engine.lab.against_plain import (
     BIASED,
     DRAWN,
     NEAR_TIE,
@@ -18,6 +18,7 @@ from engine.lab.comparison import (
     SO_FAR,
     UNEXPLAINED,
     UNKNOWN,
+    Difference,
     Text,
     TurnTaking,
     compared,
@@ -266,15 +267,14 @@ def test_another_text_is_explained_by_the_gap_where_it_parts() -> None:
     other = text_of(rounds(LENGTHS, [0.03] * len(LENGTHS), ids=ids))
     plainly = text_of(plain(STEADY))
     found = compared(other, plainly, asked(), "bfloat16")
-    assert found.difference and (found.difference.place, found.difference.token, found.difference.baseline_token) == (
-        7, 70, 7)
-    assert (found.verdict, found.same) == (NEAR_TIE, 7) and found.difference.gap == pytest.approx(0.07)
+    assert (found.verdict, found.same) == (NEAR_TIE, 7)
+    assert found.difference == Difference(7, 70, 7, pytest.approx(0.07))
     assert compared(other, plainly, asked(), "float32").verdict == UNEXPLAINED
     assert compared(other, plainly, asked(0.7), "bfloat16").verdict == UNKNOWN
     assert compared(other, plainly, asked(0.7, "nanogpt"), "bfloat16").verdict == DRAWN
     assert compared(other, plainly, asked(method="nanogpt_ratio"), "float32").verdict == BIASED
     at_once = compared(text_of(plain(STEADY, range(1, 10_000))), plainly, asked(), "bfloat16")
-    assert at_once.difference and (at_once.difference.place, at_once.difference.gap) == (0, None)
+    assert at_once.difference and (at_once.difference.position, at_once.difference.gap) == (0, None)
     unknown = Text(plainly.token_ids, [float("nan")] * TOKENS, plainly.bonus)
     assert compared(other, unknown, asked(), "bfloat16").verdict == NEAR_TIE  # by the run's own gap
     silent = Text(other.token_ids, [float("nan")] * TOKENS, other.bonus)
@@ -284,4 +284,4 @@ def test_another_text_is_explained_by_the_gap_where_it_parts() -> None:
 def test_a_text_that_goes_on_where_plain_decoding_ends_differs_in_its_end() -> None:
     ended = text_of(plain(STEADY[:20]))
     found = compared(text_of(RUN), replace(ended, bonus=5), asked(), "float32")
-    assert found.difference and found.difference.place == 20 and found.verdict == UNEXPLAINED
+    assert found.difference and found.difference.position == 20 and found.verdict == UNEXPLAINED

@@ -12,7 +12,7 @@ from engine.decoding.tree import depths
 from engine.drafters.abilities import BlockDrafter, read_text
 from engine.drafters.dflash.positions import proposals
 from engine.errors import RequestError
-from engine.lab.whatif import reread
+from engine.lab.replay import reread
 from engine.measure.whatif import RunText, text_of_run, what_if
 from engine.models.target import TorchTarget
 from engine.records import PackedTree, PromptRequest, Sampling, Verification

@@ -12,7 +12,7 @@ import pytest
 from engine import open_rig
 from engine.commands.check import lossless_points
 from engine.errors import CanopyError, TraceError
-from engine.lab.comparison import TurnTaking, turn_pairs
+from engine.lab.against_plain import TurnTaking, turn_pairs
 from engine.records import PromptRequest, Sampling
 from engine.requests.prompts import SAID, read_prompts
 from engine.serving.chat import prompt_ids

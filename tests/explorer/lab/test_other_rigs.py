@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.errors import RequestError
-from engine.lab.whatif import WhatIf
+from engine.lab.replay import WhatIf
 from explorer.lab.cost import PredictedCurves, cost_figure, useful_rows
 from explorer.lab.recorded import FOLDER, NUMBER, RecordedSweep, pack, shipped
 from explorer.lab.service import LabService

@@ -15,7 +15,7 @@ import pytest
 from engine.decoding.budget_policy import MOST_AUTO
 from engine.errors import RequestError
 from engine.lab.machines import FLOOR, machine_curve
-from engine.lab.whatif import Gain
+from engine.lab.replay import Gain
 from engine.trace import Piece, Trace, load
 from explorer.lab.acceptance import anatomy_view
 from explorer.lab.cost import binned, cost_figure, gain_figure, priced

@@ -8,7 +8,7 @@ both, and the ratio of their speeds stands.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import isnan
 from statistics import median
@@ -58,34 +58,33 @@ def text_of(rounds: Iterable[Round]) -> Text:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first place in the text, counted from 0, where the two differ: the token of each, and the gap in nats between
-    the target's first and second token there, of the baseline's run and of the text's ``own``; None at place 0, which
-    the prefill chose, and where it was not recorded."""
+    """The first position in the text where two differ, the token of each, and the widest gap in nats between the
+    target's first and second token there in either run (see ``widest_gap``)."""
 
-    place: int
+    position: int
     token: int
     baseline_token: int
     gap: float | None
-    own: float | None = field(default=None, compare=False)
 
 
-def first_difference(reading: Written, baseline: Written) -> Difference | None:
+def first_difference(text: Written, baseline: Written) -> Difference | None:
     """The first difference of two texts; None if they are the same. A text that ends early differs in the token that
     would have followed, if there is one."""
-    if tuple(reading.token_ids) == tuple(baseline.token_ids):
+    if tuple(text.token_ids) == tuple(baseline.token_ids):
         return None
-    ours, theirs = ((*text.token_ids, text.bonus) for text in (reading, baseline))
-    pairs = enumerate(zip(ours, theirs, strict=False))
-    place = next((place for place, (one, other) in pairs if one != other), None)
-    if place is None:
-        return None
-    return Difference(place, ours[place], theirs[place], gap_before(baseline, place), gap_before(reading, place))
+    pairs = zip(*((*side.token_ids, side.bonus) for side in (text, baseline)), strict=False)
+    for position, (token, baseline_token) in enumerate(pairs):
+        if token != baseline_token:
+            gap = widest_gap((text, position), (baseline, position))
+            return Difference(position, token, baseline_token, gap)
+    return None
 
 
-def gap_before(text: Written, place: int) -> float | None:
-    """The gap in nats where the token at this place was chosen; None where it is not known."""
-    gap = text.gaps[place - 1] if 0 < place <= len(text.gaps) else None
-    return None if gap is None or isnan(gap) else gap
+def widest_gap(*chosen: tuple[Written, int]) -> float | None:
+    """The widest gap where the tokens of these texts and positions were chosen; None where none was recorded, as of
+    position 0, which the prefill chose."""
+    gaps = [text.gaps[position - 1] for text, position in chosen if 0 < position <= len(text.gaps)]
+    return max((gap for gap in gaps if not isnan(gap)), default=None)
 
 
 @dataclass(frozen=True)
@@ -99,9 +98,9 @@ class TextComparison:
     difference: Difference | None = None
 
     def why(self, temperature: float, dtype: str) -> str:
-        """The verdict on where they part in a sentence, by the widest gap that is known."""
-        gaps = [self.difference.gap, self.difference.own] if self.difference else []
-        return verdict_words(self.verdict, temperature, max(_known(gaps), default=None), dtype)
+        """The verdict on where they part in a sentence."""
+        gap = self.difference.gap if self.difference else None
+        return verdict_words(self.verdict, temperature, gap, dtype)
 
 
 def compared(text: Written, plain: Written, request: Request, dtype: str) -> TextComparison:
@@ -111,8 +110,8 @@ def compared(text: Written, plain: Written, request: Request, dtype: str) -> Tex
     if difference is None:
         same = min(tokens, len(plain.token_ids))
         return TextComparison(SAME if same == tokens else SO_FAR, same, tokens)
-    why = verdict([request], [difference.gap, difference.own], rounding_nats(dtype))
-    return TextComparison(why, min(difference.place, tokens), tokens, difference)
+    why = verdict([request], difference.gap, rounding_nats(dtype))
+    return TextComparison(why, min(difference.position, tokens), tokens, difference)
 
 
 RULE = ("Texts that one model chooses at temperature 0 may part where its two best tokens lie within rounding of each "
@@ -121,22 +120,17 @@ RULE = ("Texts that one model chooses at temperature 0 may part where its two be
         "the difference: look for a bug. Of texts drawn at a temperature nothing follows.")
 
 
-def verdict(requests: Sequence[Request], gaps: Sequence[float | None], rounding: float) -> str:
-    """Why the texts of these requests part where the gaps are these: ``RULE``. A draw that lies between two tokens may
-    be turned by rounding however far these are apart, so a gap explains only what was chosen at temperature 0."""
+def verdict(requests: Sequence[Request], gap: float | None, rounding: float) -> str:
+    """Why the texts of these requests part where the widest gap is this: ``RULE``. A draw that lies between two tokens
+    may be turned by rounding however far these are apart, so a gap explains only what was chosen at temperature 0."""
     methods = [METHODS.get(request.method) for request in requests]
     if any(method and not method.lossless for method in methods):
         return BIASED
     if any(request.sampling.temperature > 0 for request in requests):
         return UNKNOWN if all(method and method.follows_text for method in methods) else DRAWN
-    widest = max(_known(gaps), default=None)
-    if widest is None:
+    if gap is None:
         return UNKNOWN
-    return NEAR_TIE if widest <= rounding else UNEXPLAINED
-
-
-def _known(gaps: Iterable[float | None]) -> list[float]:
-    return [gap for gap in gaps if gap is not None]
+    return NEAR_TIE if gap <= rounding else UNEXPLAINED
 
 
 def verdict_words(why: str, temperature: float, gap: float | None, dtype: str) -> str:
@@ -157,7 +151,7 @@ def verdict_words(why: str, temperature: float, gap: float | None, dtype: str) -
 
 
 def how_often(text: Written, rounding: float) -> str:
-    """How many places of a text are near-ties, in a sentence; empty where its gaps were not recorded."""
+    """How many tokens of a text were near-ties, in a sentence; empty where its gaps were not recorded."""
     known = [gap for gap in text.gaps if not isnan(gap)]
     near = sum(gap <= rounding for gap in known)
     return f"Of {len(known)} places of this text {near} are as near." if known else ""

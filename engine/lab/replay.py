@@ -1,7 +1,7 @@
 """What-if: replays every method at every budget over a known text, and prices the rounds by the cost curve.
 
-A round begins at a place of the text and keeps k tokens; the next begins k places on, so only some places are visited.
-A tree depends only on its place, and the text does not depend on the tree (if sampled, because the draw belongs to the
+A round begins at a position of the text and keeps k tokens; the next begins k on, so only some positions are visited. A
+tree depends only on its position, and the text does not depend on the tree (if sampled, because the draw belongs to the
 position), so the lengths are those of a real run. Speed is predicted from the measured cost curve, and is labelled as
 predicted.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from time import perf_counter
 
 import numpy as np
@@ -24,39 +25,79 @@ from engine.decoding.methods import METHODS, method_named, split_rule_of
 from engine.decoding.plan import Features, Target
 from engine.decoding.tree import bare, beginning, depths, pack, plant
 from engine.errors import RequestError
-from engine.records import Acceptance, DraftTree, Integers, Proposals, Request, Sampling
-from engine.trace import mean_length
+from engine.records import Acceptance, DraftTree, Integers, Lattice, Request, Sampling
+from engine.trace import Trace, committed_ids, mean_length
 
 PREFIXES_NEST = frozenset({"chain", "best_first"})  # builders whose tree of n nodes is the beginning of any larger one
 SEGMENT = 256  # tokens of the text that the target reads in one pass
-TIMED_PLACES = 3
+TIMED_ROUNDS = 3
 
 
 @dataclass(frozen=True, eq=False)
 class KnownText:
-    """A text that the target has written. token_ids (n,) int32; ``start`` is the position of the first one."""
+    """A text that the target has written, token_ids (n,) int32 after ``start`` tokens, and what drafters propose along
+    it: by name, the lattice of each position at which a round may begin. A position is an index of ``token_ids``. Where
+    trees nest, the largest, of ``most`` nodes, is built once a position and cut, which is exact.
+    """
 
     token_ids: Integers
     start: int
     context_limit: int
+    proposals: Mapping[str, Mapping[int, Lattice]] = field(default_factory=dict)
+    most: int = 0
+    _largest: dict[tuple[str, str, int], DraftTree] = field(default_factory=dict, init=False)
 
-    def deepest(self, place: int) -> int:
-        """How many positions are left after this place's."""
-        return self.context_limit - self.start - place - 1
-
-    def agreed(self, place: int, tree: DraftTree) -> Integers:
+    def agreed(self, position: int, tree: DraftTree) -> Integers:
         """The nodes that a round here keeps, (a,) int32: the longest path of the tree that the text follows, up to its
         end."""
-        index = place + depths(tree.parents)
+        index = position + depths(tree.parents)
         inside = index < len(self.token_ids)
-        tokens = self.token_ids[np.where(inside, index, place)]
+        tokens = self.token_ids[np.where(inside, index, position)]
         return longest_path(tree.parents, inside & (tree.tokens == tokens))
+
+    def build(self, drafter: str, builder: str, position: int, nodes: int) -> DraftTree:
+        """A drafter's tree of ``nodes`` drafted nodes at a position, built anew."""
+        lattice = self.proposals[drafter][position].cut(self.context_limit - self.start - position - 1)
+        return BUILDERS[builder](lattice, int(self.token_ids[position]), nodes)
+
+    def tree(self, drafter: str, builder: str, position: int, nodes: int) -> DraftTree:
+        """The tree of ``build``, cut from the largest where trees nest."""
+        if builder not in PREFIXES_NEST or nodes > self.most:
+            return self.build(drafter, builder, position, nodes)
+        key = drafter, builder, position
+        if key not in self._largest:
+            self._largest[key] = self.build(*key, self.most)
+        return beginning(self._largest[key], nodes)
+
+
+def known_text(trace: Trace, most: int = 0) -> KnownText:
+    """The text of a recorded run and what its drafters proposed in its rounds; RequestError where what the target would
+    have written after a draft is not known."""
+    header, rounds = trace.header, [entry.round for entry in trace.entries]
+    method = METHODS.get(header.request.method)
+    if method and not method.follows_text:
+        raise RequestError(f"The method {header.request.method} draws its own text, so no other tree is tried over it.")
+    if header.chunked or header.every > 1 or trace.end.dropped or trace.end.refused or any(
+            after.start != before.start + len(before.acceptance.keep) for before, after in pairwise(rounds)):
+        raise RequestError("Rounds are missing from a recording, so no other tree is tried over its text.")
+    start = rounds[0].start if rounds else 0
+    proposals: dict[str, dict[int, Lattice]] = {name: {} for name in drafter_names(trace)}
+    for round_ in rounds:
+        for of_drafter, lattice in zip(proposals.values(), round_.drafts, strict=False):
+            of_drafter[round_.start - start] = lattice
+    return KnownText(np.asarray(committed_ids(rounds), np.int32), start, header.context_limit or 2**31, proposals, most)
+
+
+def drafter_names(trace: Trace) -> list[str]:
+    """The names of the drafters whose proposals the rounds hold."""
+    names, count = trace.header.drafters, max((len(entry.round.drafts) for entry in trace.entries), default=0)
+    return [names[drafter] if drafter < len(names) else f"drafter {drafter}" for drafter in range(count)]
 
 
 @dataclass(frozen=True, eq=False)
 class TextPass:
     """One target pass over prompt and text: ``features`` of the prompt and of each segment of the text, in order;
-    choice (n,) int32, the target's choice at each place of the text."""
+    choice (n,) int32, the target's choice at each position of the text."""
 
     features: tuple[Features, ...]
     choice: Integers
@@ -79,33 +120,6 @@ def reread(request: Request, token_ids: Sequence[int], target: Target) -> TextPa
     return TextPass(tuple(segments), np.concatenate(choices)[:len(token_ids)])
 
 
-@dataclass(frozen=True, eq=False)
-class Grower:
-    """Builds one drafter's trees. Where trees nest, the largest is built once per place and cut, which is exact."""
-
-    known: KnownText
-    proposals: Proposals
-    builder: str
-    most: int
-    whole: dict[int, DraftTree] = field(default_factory=dict)
-
-    def build(self, place: int, nodes: int) -> DraftTree:
-        """The tree of ``nodes`` drafted nodes at a place, built anew."""
-        lattice = self.proposals[place].cut(self.known.deepest(place))
-        return BUILDERS[self.builder](lattice, int(self.known.token_ids[place]), nodes)
-
-    def grow(self, place: int, nodes: int) -> DraftTree:
-        """The tree of ``build``, cut from the largest where trees nest."""
-        if self.builder not in PREFIXES_NEST or nodes > self.most:
-            return self.build(place, nodes)
-        if place not in self.whole:
-            self.whole[place] = self.build(place, self.most)
-        return beginning(self.whole[place], nodes)
-
-
-Growers = Mapping[tuple[str, str], Grower]  # by drafter and builder
-
-
 @dataclass(frozen=True)
 class Point:
     """A line of the plot: a method, its split of the budget, and the drafters that serve it, in order."""
@@ -115,23 +129,12 @@ class Point:
     drafters: tuple[str, ...]
 
 
-def points(drafters: Mapping[str, Sequence[str]]) -> list[Point]:
-    """A point for each method by name, one for each split that makes a difference; ``drafters`` by method."""
-    return [Point(method, split, tuple(names)) for method, names in drafters.items()
-            for split in METHODS[method].splits]
-
-
-def builders_of(points: Sequence[Point]) -> set[tuple[str, str]]:
-    """The (drafter, builder) pairs that the points need a grower for."""
-    return {(drafter, METHODS[point.method].build) for point in points for drafter in point.drafters}
-
-
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One round of a replay: its place, how many drafters draft, the budget that their trees are built for, the tree
+    """One round of a replay: its position, how many drafters draft, the budget that their trees are built for, the tree
     that is verified, and the nodes that are kept, root first."""
 
-    place: int
+    position: int
     drafter_count: int
     built: int
     tree: DraftTree
@@ -141,42 +144,41 @@ class Step:
 class Replay:
     """A point over the known text. RequestError where its method does not follow the text."""
 
-    def __init__(self, point: Point, known: KnownText, growers: Growers) -> None:
-        row = method_named(point.method)
+    def __init__(self, point: Point, known: KnownText) -> None:
+        self._row = row = method_named(point.method)
         if not row.follows_text:
             raise RequestError(f"The method {point.method} accepts by its own draws ({row.accept}); a what-if needs a "
                                "method that follows the text.")
         self.point, self.known = point, known
         self._split_budget, self._combine = split_rule_of(row, point.split), COMBINERS[row.combine]
-        self._growers = [growers[drafter, row.build] for drafter in point.drafters]
 
-    def tree(self, place: int, budget: int) -> DraftTree:
-        """The tree that the drafters' trees for this budget combine to at a place."""
-        budgets = self._split_budget(budget, len(self._growers))
-        trees = tuple(grower.grow(place, nodes) for grower, nodes in zip(self._growers, budgets, strict=True))
+    def tree(self, position: int, budget: int, anew: bool = False) -> DraftTree:
+        """The tree that the drafters' trees for this budget combine to at a position."""
+        drafters, tree_of = self.point.drafters, self.known.build if anew else self.known.tree
+        trees = tuple(tree_of(drafter, self._row.build, position, nodes) for drafter, nodes in zip(
+            drafters, self._split_budget(budget, len(drafters)), strict=True))
         return self._combine(trees, budget)
 
     def steps(self, budget: int, policy: BudgetPolicy | None = None) -> Iterator[Step]:
         """The rounds that write the text."""
         policy = policy or FixedBudget()
-        place, size = 0, len(self.known.token_ids)
-        while place < size:
-            drafters, built = policy.opens(len(self._growers), budget)
-            tree = policy.cut(self.tree(place, built) if drafters else bare(int(self.known.token_ids[place])))
-            keep = self.known.agreed(place, tree)
+        position, size = 0, len(self.known.token_ids)
+        while position < size:
+            drafter_count, built = policy.opens(len(self.point.drafters), budget)
+            root = int(self.known.token_ids[position])
+            tree = policy.cut(self.tree(position, built) if drafter_count else bare(root))
+            keep = self.known.agreed(position, tree)
             # the bonus token after the last one is unknown and not needed
-            policy.learn(tree, Acceptance(keep, int(self.known.token_ids[min(place + len(keep), size - 1)])))
-            yield Step(place, drafters, built, tree, keep)
-            place += len(keep)
+            policy.learn(tree, Acceptance(keep, int(self.known.token_ids[min(position + len(keep), size - 1)])))
+            yield Step(position, drafter_count, built, tree, keep)
+            position += len(keep)
 
-    def build_ms(self, budget: int, places: Sequence[int]) -> float:
-        """The measured median milliseconds of building and combining one round's trees, at some of the places."""
-        budgets = self._split_budget(budget, len(self._growers))
+    def build_ms(self, budget: int, positions: Sequence[int]) -> float:
+        """The measured median milliseconds of building and combining one round's trees, at some of the positions."""
         times = []
-        for place in places[:TIMED_PLACES] if self._growers else ():
+        for position in positions[:TIMED_ROUNDS] if self.point.drafters else ():
             began = perf_counter()
-            trees = tuple(grower.build(place, nodes) for grower, nodes in zip(self._growers, budgets, strict=True))
-            self._combine(trees, budget)
+            self.tree(position, budget, anew=True)
             times.append(1e3 * (perf_counter() - began))
         return float(np.median(times)) if times else 0.0
 
@@ -215,10 +217,9 @@ class Forecast:
         return 1e3 * self.tokens / self.predicted_ms if self.predicted_ms else 0.0
 
 
-def forecasts(point: Point, budgets: Sequence[int], known: KnownText, growers: Growers,
-              curve: CostCurve | None) -> list[Forecast]:
+def forecasts(point: Point, budgets: Sequence[int], known: KnownText, curve: CostCurve | None) -> list[Forecast]:
     """The forecasts of a point at every budget and, with a curve, at ``auto``; without drafters, only at budget 0."""
-    rounds = Replay(point, known, growers)
+    rounds = Replay(point, known)
     fixed = [_forecast(rounds, budget, None, curve) for budget in (budgets if point.drafters else (0,))]
     return [*fixed, _forecast(rounds, MOST_AUTO, AutoBudget(curve), curve)] if curve and point.drafters else fixed
 
@@ -226,7 +227,7 @@ def forecasts(point: Point, budgets: Sequence[int], known: KnownText, growers: G
 def _forecast(rounds: Replay, budget: int, auto: AutoBudget | None, curve: CostCurve | None) -> Forecast:
     steps = list(rounds.steps(budget, auto))
     usual = int(np.median([step.built for step in steps] or [0]))
-    build_ms = rounds.build_ms(usual, [step.place for step in steps])
+    build_ms = rounds.build_ms(usual, [step.position for step in steps])
     predicted_ms = sum(curve.round_ms(len(step.tree), step.built, step.drafter_count, build_ms)
                        for step in steps) if curve else 0.0
     return Forecast(
@@ -249,9 +250,9 @@ class Gain:
     realised: tuple[float, ...]
 
 
-def gain(point: Point, budget: int, known: KnownText, growers: Growers) -> Gain:
+def gain(point: Point, budget: int, known: KnownText) -> Gain:
     """What each further node is worth to a point, averaged over the rounds of this budget."""
-    steps = list(Replay(point, known, growers).steps(budget))
+    steps = list(Replay(point, known).steps(budget))
     most = max((len(step.tree) - 1 for step in steps), default=0)
     expected, realised = np.zeros(most), np.zeros(most)
     for step in steps:
