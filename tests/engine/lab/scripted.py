@@ -4,7 +4,7 @@ A prompt's text is read as a seed, so that prompts differ. A round costs 1 ms an
 be foretold.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from threading import Event
@@ -16,8 +16,9 @@ from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import BatchRequest, decode
 from engine.errors import RequestError
 from engine.lab.reading import Reading, read_concurrent, reading
+from engine.lab.report import Record, report
 from engine.lab.settings import CellResult, Choice, Conditions, SweepPlan, measuring_order, settings
-from engine.lab.store import Store
+from engine.lab.store import Store, StoredSweep
 from engine.lab.sweeping import LocalCrew, SweepProgress, run_sweep
 from engine.records import PromptRequest, Request, Round
 from engine.requests.prompts import Prompt
@@ -46,17 +47,18 @@ def batch_request(ask: PromptRequest, target: ToyTarget) -> BatchRequest:
     return BatchRequest(request, drafters_of(ask.method, target), policy)
 
 
-def rounds_of(ask: PromptRequest) -> list[Round]:
-    """The toy's rounds for an ask."""
+def rounds_of(prompt: str | PromptRequest, method: str = "ddtree", **changes: Any) -> list[Round]:
+    """The toy's rounds for an ask, or for a prompt and a method."""
+    ask = PromptRequest(prompt, method=method, **changes) if isinstance(prompt, str) else prompt
     target = ToyTarget(VOCABULARY, context_limit=512)
-    asked = batch_request(ask, target)
-    return list(decode(asked.request, target, asked.drafters, asked.policy))
+    answered = batch_request(ask, target)
+    return list(decode(answered.request, target, answered.drafters, answered.policy))
 
 
 def read_off(rounds: Sequence[Round], slowness: float = 1.0) -> Reading:
     """A reading with the written times."""
-    spent = [slowness * (ROUND_SECONDS + ROW_SECONDS * len(made.tree)) for made in rounds]
-    timed = [replace(made, seconds={"verify": seconds}) for made, seconds in zip(rounds, spent, strict=True)]
+    spent = [slowness * (ROUND_SECONDS + ROW_SECONDS * len(round_.tree)) for round_ in rounds]
+    timed = [replace(round_, seconds={"verify": seconds}) for round_, seconds in zip(rounds, spent, strict=True)]
     return reading(timed, [PREFILL_SECONDS + spent[0], *spent[1:]] if spent else [])
 
 
@@ -80,13 +82,12 @@ class ScriptedLaboratory:
         return read_off(rounds_of(ask), 1 + self.drift * next(self.turns))
 
     def measure_concurrent(self, ask: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> Reading:
-        """The toy's own rounds beside others, with the written times of as many trees like its own."""
+        """The toy's rounds among others, with the written times of as many trees like its own."""
         self.asked.append(ask)
         target = ToyTarget(VOCABULARY, context_limit=512)
-        found = read_concurrent(target, [batch_request(each, target) for each in (ask, *others)],
-                                concurrency)
-        spent = tuple(ROUND_SECONDS + ROW_SECONDS * concurrency * rows for rows in found.rows)
-        return replace(found, round_seconds=spent, prefill_seconds=PREFILL_SECONDS,
+        measured = read_concurrent(target, [batch_request(other, target) for other in (ask, *others)], concurrency)
+        spent = tuple(ROUND_SECONDS + ROW_SECONDS * concurrency * rows for rows in measured.rows)
+        return replace(measured, round_seconds=spent, prefill_seconds=PREFILL_SECONDS,
                        stage_seconds={"verify": sum(spent)})
 
     def concurrent_cost(self, ask: PromptRequest, requests: int) -> CostCurve:
@@ -101,15 +102,31 @@ class ScriptedLaboratory:
 def toy_plan(prompts: int = 3, repeats: int = 2, methods: Sequence[str] = ("ddtree", "joint"),
              budgets: Sequence[int] = (4, 16), **choices: Any) -> SweepPlan:
     """A small sweep of the toy, over prompts that differ."""
-    texts = tuple(Prompt(f"{place} and {place * place}", ("even", "odd")[place % 2]) for place in range(prompts))
+    texts = tuple(Prompt(f"{number} and {number * number}", ("even", "odd")[number % 2]) for number in range(prompts))
     chosen = settings(Choice(tuple(methods), tuple(budgets), **choices))
-    return SweepPlan(texts, chosen, repeats, max_tokens=24, rig="toy", dtype="float32", prompt_set="toy prompts")
+    return SweepPlan(texts, chosen, repeats, max_tokens=24, rig="toy", dtype="float32", prompt_set="bench")
 
 
 def measure_all(plan: SweepPlan, laboratory: ScriptedLaboratory | None = None) -> list[CellResult]:
     """The result of every cell, in the plan's order."""
     tasks = [plan.task(cell) for cell in measuring_order(plan)]
     return list(LocalCrew(laboratory or ScriptedLaboratory()).work(tasks, Event()))
+
+
+def report_of(plan: SweepPlan, measured: Sequence[CellResult]) -> Record:
+    """The report of what was measured of a plan."""
+    return report(StoredSweep(3, "2026-11-21", plan, ScriptedLaboratory().conditions, len(measured)), measured)
+
+
+def reread_as(measured: Sequence[CellResult], change: Callable[[CellResult, Reading], Reading]) -> list[CellResult]:
+    """The results with other readings."""
+    return [replace(result, reading=change(result, result.reading)) if result.reading else result
+            for result in measured]
+
+
+def slower(reading: Reading, times: float) -> Reading:
+    """The reading of a run that took so many times as long."""
+    return replace(reading, round_seconds=tuple(times * spent for spent in reading.round_seconds))
 
 
 def go_on(store: Store, number: int, laboratory: ScriptedLaboratory | None = None,

@@ -1,0 +1,151 @@
+"""A run against plain decoding. Speeds in turns: a clock that is wrong for a while gives no false speed-up. Texts are
+compared token by token."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine.lab.against_plain import (
+    BIASED,
+    DRAWN,
+    NEAR_TIE,
+    SAME,
+    SO_FAR,
+    UNEXPLAINED,
+    UNKNOWN,
+    Difference,
+    Text,
+    TurnTaking,
+    compared,
+    speed_ratio,
+    text_of,
+    turn_pairs,
+)
+from engine.records import Acceptance, DraftTree, Request, Round, Sampling, Verification
+
+LENGTHS = (3, 1, 4, 2, 2, 3, 1, 2) * 6  # tokens of each round
+TOKENS = sum(LENGTHS)
+
+
+def rounds_with(lengths: Sequence[int], seconds: Sequence[float], drafted: bool = True,
+                ids: Sequence[int] = range(10_000)) -> list[Round]:
+    """Rounds of a chain of four drafted nodes, or of none, that keep so many of these tokens."""
+    rounds, start = [], 0
+    for index, (length, spent) in enumerate(zip(lengths, seconds, strict=True)):
+        size = max(5, length) if drafted else 1
+        tokens = np.array([*ids[start:start + length], *[9] * (size - length)], np.int32)
+        parents = np.maximum(np.arange(size) - 1, 0).astype(np.int32)
+        zeros = np.zeros(size, np.float32)
+        verification = Verification(tokens, zeros, zeros, zeros + 0.01 * (1 + start), zeros, zeros)
+        rounds.append(Round(
+            index, start, (), (), DraftTree(tokens, parents, zeros, np.zeros(size, np.int32)), verification,
+            Acceptance(np.arange(length, dtype=np.int32), int(ids[start + length])), {"verify": spent}))
+        start += length
+    return rounds
+
+
+def plain_rounds(seconds: Sequence[float], ids: Sequence[int] = range(10_000)) -> list[Round]:
+    return rounds_with([1] * len(seconds), seconds, drafted=False, ids=ids)
+
+
+STEADY = [0.02] * TOKENS
+RUN_STEADY = [0.03] * len(LENGTHS)
+RUN, PLAIN = rounds_with(LENGTHS, RUN_STEADY), plain_rounds(STEADY)
+TRUE_RATIO = TOKENS * 0.02 / (len(LENGTHS) * 0.03)
+
+
+def test_turns_hold_the_same_tokens_and_lose_none() -> None:
+    taking = TurnTaking(iter(RUN), iter(PLAIN))
+    while taking.turn():
+        assert sum(len(round_.acceptance.keep) for round_ in taking.rounds) == len(taking.plain)
+    assert (taking.rounds, taking.plain) == (RUN, PLAIN)
+    turns = turn_pairs(taking.rounds, taking.plain)
+    assert sum(pair.tokens for pair in turns) == TOKENS and min(pair.tokens for pair in turns) >= 4
+    assert sum(pair.seconds for pair in turns) == pytest.approx(sum(RUN_STEADY))
+    assert sum(pair.plain_seconds for pair in turns) == pytest.approx(sum(STEADY))
+
+
+@pytest.mark.parametrize(("run", "plain"), [(RUN[:5], PLAIN[:40]), (RUN, PLAIN[:10])])
+def test_where_one_text_ends_first_the_other_goes_on(run: list[Round], plain: list[Round]) -> None:
+    taking = TurnTaking(iter(run), iter(plain))
+    while taking.turn():
+        pass
+    assert (taking.rounds, taking.plain) == (run, plain)
+
+
+HALF = TOKENS // 2
+BOTH_SLOWED = ([0.03 if round_.start < HALF else 0.036 for round_ in RUN], [0.02] * HALF + [0.024] * (TOKENS - HALF))
+
+
+@pytest.mark.parametrize(("run_seconds", "plain_seconds", "withheld"), [
+    *((RUN_STEADY, [0.06] * slow + [0.02] * (TOKENS - slow), slow > 20) for slow in (0, 4, 10, 20, 40, 60)),
+    (*BOTH_SLOWED, False)])
+def test_a_clock_that_was_slow_for_a_while_gives_no_false_speed_up(
+        run_seconds: list[float], plain_seconds: list[float], withheld: bool) -> None:
+    run = rounds_with(LENGTHS, run_seconds)
+    speed = speed_ratio(turn_pairs(run, plain_rounds(plain_seconds)), run)
+    assert bool(speed.withheld) == withheld
+    if not withheld:
+        assert speed.low < speed.ratio == speed.speed / speed.plain_speed < speed.high
+        assert speed.ratio == pytest.approx(TRUE_RATIO, rel=0.05)
+
+
+@pytest.mark.parametrize(("run", "plain_seconds", "busy", "reason"), [
+    ([*rounds_with([3] * 3, [0.03] * 3), *PLAIN[:77]], 0.02, False, "Only 3 of 80 rounds"),
+    (PLAIN[:80], 0.02, False, "No round verified"),
+    (RUN, 0.1, False, "larger than"),
+    (RUN, 0.02, True, "Other programs"),
+    (RUN[:6], 0.02, False, "too short")])
+def test_a_ratio_that_cannot_be_true_or_says_nothing_is_withheld(
+        run: list[Round], plain_seconds: float, busy: bool, reason: str) -> None:
+    turns = turn_pairs(RUN[:6] if reason == "too short" else RUN, plain_rounds([plain_seconds] * TOKENS))
+    assert reason in speed_ratio(turns, run, busy=busy).withheld
+
+
+def asked(temperature: float = 0.0, method: str = "ddtree") -> Request:
+    return Request((1,), method=method, sampling=Sampling(temperature=temperature))
+
+
+TEXT = text_of(PLAIN)
+OTHER = text_of(rounds_with(LENGTHS, RUN_STEADY, ids=[*range(7), *range(70, 70 + TOKENS)]))  # parts after 7 tokens
+
+
+def without_gaps(text: Text) -> Text:
+    return replace(text, gaps=[float("nan")] * len(text.gaps))
+
+
+@pytest.mark.parametrize(("run", "plain", "verdict", "same"), [
+    (RUN, PLAIN, SAME, TOKENS), (RUN, PLAIN[:40], SO_FAR, 40), (RUN[:3], PLAIN, SAME, sum(LENGTHS[:3]))])
+def test_the_same_text_is_said_of_what_was_compared(
+        run: list[Round], plain: list[Round], verdict: str, same: int) -> None:
+    comparison = compared(text_of(run), text_of(plain), asked(), "float32")
+    assert (comparison.verdict, comparison.same, comparison.difference) == (verdict, same, None)
+
+
+@pytest.mark.parametrize(("text", "plain", "request_", "dtype", "verdict"), [
+    (OTHER, TEXT, asked(), "bfloat16", NEAR_TIE),
+    (OTHER, TEXT, asked(), "float32", UNEXPLAINED),
+    (OTHER, TEXT, asked(0.7), "bfloat16", UNKNOWN),
+    (OTHER, TEXT, asked(0.7, "nanogpt"), "bfloat16", DRAWN),
+    (OTHER, TEXT, asked(method="nanogpt_ratio"), "float32", BIASED),
+    (OTHER, without_gaps(TEXT), asked(), "bfloat16", NEAR_TIE),  # by the run's own gap
+    (without_gaps(OTHER), without_gaps(TEXT), asked(), "bfloat16", UNKNOWN)])
+def test_another_text_is_explained_by_the_widest_gap_where_it_parts(
+        text: Text, plain: Text, request_: Request, dtype: str, verdict: str) -> None:
+    comparison = compared(text, plain, request_, dtype)
+    assert (comparison.verdict, comparison.same) == (verdict, 7)
+    assert comparison.difference and comparison.difference.position == 7
+
+
+def test_a_difference_has_its_tokens_and_gap_at_the_beginning_within_and_at_the_end() -> None:
+    at_once = compared(text_of(plain_rounds(STEADY, range(1, 10_000))), TEXT, asked(), "bfloat16")
+    within = compared(OTHER, TEXT, asked(), "bfloat16")
+    ended = replace(text_of(PLAIN[:20]), bonus=5)
+    at_its_end = compared(text_of(RUN), ended, asked(), "float32")
+    gaps = [comparison.difference and comparison.difference.gap for comparison in (at_once, within, at_its_end)]
+    assert gaps[0] is None and gaps[1:] == pytest.approx([0.07, 0.2])
+    assert [comparison.difference for comparison in (at_once, within, at_its_end)] == [
+        Difference(0, 1, 0, None), Difference(7, 70, 7, gaps[1]), Difference(20, 20, 5, gaps[2])]
+    assert at_its_end.verdict == UNEXPLAINED
