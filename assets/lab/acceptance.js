@@ -1,35 +1,24 @@
 // Figures of rounds: what is accepted of them, and where a tree pays, with flags to paste and other machines, predicted.
 
-import { Command, fillSelect, offer, selectField } from "./forms.js";
-import { drawAll, plotsIn } from "./plots.js";
-import { html, sparing, write } from "../panels/ink.js";
-
-// Draws the tab of that name again while it is shown: after a run, and after what was measured.
-function follow(lab, name, draw) {
-  const plan = sparing(() => lab.shown && lab.tab === name && draw(), 600);
-  lab.stage.on("state", plan);
-  lab.on("table", plan);
-}
-
-const MOST_SHOWN = 8;
+import { fillSelect, Flags, offer, selectField } from "./forms.js";
+import { drawAll } from "./plots.js";
+import { Tool } from "./tools.js";
+import { html, write } from "../panels/ink.js";
 
 // How long rounds are, which proposals are accepted, and how well the drafter is calibrated.
-export class Shapes {
-  constructor(lab, parent) {
-    this.lab = lab;
+export class Shapes extends Tool {
+  constructor(lab, pane) {
+    super(lab, pane);
     this.stage = lab.stage;
-    const bar = html("div", "lab-toolbar", parent);
-    const select = (label, title) => selectField(bar, label, title, () => this.draw());
-    this.source = select("Rounds of", "The measurement or run whose rounds are drawn");
-    this.budget = select("Node budget", "The budget at which methods are compared");
-    this.method = select("Method of the map", "The method whose proposals the plot in the middle shows");
-    this.plots = plotsIn(lab, parent, "lab-three", {
+    this.source = this.select("Rounds of", "The measurement or run whose rounds are drawn");
+    this.budget = this.select("Node budget", "The budget at which methods are compared");
+    this.method = this.select("Method of the map", "The method whose proposals the plot in the middle shows");
+    this.plots = this.plotsIn("lab-three", {
       histogram: ["Acceptance lengths", "The share of rounds that added so many tokens; the mean of each line is its {τ}."],
       map: ["Depth and rank", "Of the proposals that verification reached, the percentage that was accepted, by {depth} and {rank}."],
       calibration: ["Calibration", "Expected tokens per round, 1 + {Σq}, against the tokens that were added; below the diagonal the drafter is over-confident."],
     });
-    this.grid = parent.querySelector(".lab-grid");
-    follow(lab, "shapes", () => this.draw());
+    this.grid = pane.querySelector(".lab-grid");
   }
 
   choices() {
@@ -53,17 +42,17 @@ export class Shapes {
     fillSelect(this.method, lines, this.method.value || best.line);
   }
 
-  async draw() {
+  async redraw() {
     this.choices();
-    const { progress, runRig, server } = this.lab;
+    const { progress, runRig } = this.lab;
     const source = this.source.value;
     this.grid.classList.toggle("is-other-rig", Boolean(source === "run" ? runRig : source && progress.other_rig));
     if (!source) {
       drawAll(this.plots, {}, () => ["No rounds yet", "Press Run, or Measure."]);
       return;
     }
-    const answer = await server.lab_shapes(source === "run" ? { run: this.stage.value.run }
-      : { sweep: progress.sweep, nodes: this.budget.value, line: this.method.value, most: MOST_SHOWN });
+    const answer = await this.lab.ask("lab_shapes", source === "run" ? { run: this.stage.value.run }
+      : { sweep: progress.sweep, nodes: this.budget.value, line: this.method.value });
     drawAll(this.plots, answer, () => {
       if (answer.error) return ["Nothing to draw", answer.error];
       if (answer.histogram) return ["Not recorded by this engine", "recorder.round(…, logprobs): what the drafter believed of each node."];
@@ -75,12 +64,11 @@ export class Shapes {
 // By figure, the sentences under it.
 const WORDS_OF = { siblings: ["misses", "siblings"], rows: ["rows"], nodes: ["nodes", "text"], trees: ["trees", "lacking"] };
 
-export class Anatomy {
-  constructor(lab, parent) {
-    this.lab = lab;
-    const bar = html("div", "lab-toolbar", parent);
-    this.about = html("p", { class: "lab-note", role: "status" }, bar);
-    this.plots = plotsIn(lab, parent, "lab-two", {
+export class Anatomy extends Tool {
+  constructor(lab, pane) {
+    super(lab, pane);
+    this.status = this.note("status");
+    this.plots = this.plotsIn("lab-two", {
       siblings: ["On the spine and after a sibling", "How often the drafter's first proposal was the target's token: by {depth} while all before it were first proposals, and after an accepted other one."],
       rows: ["What a row earned", "Tokens that a verified row added to the text, by its place among its siblings."],
       nodes: ["The next node, and the last", "Drafted tokens that a {round} would have kept with the first nodes of its tree alone."],
@@ -88,15 +76,20 @@ export class Anatomy {
       elsewhere: ["On another machine, predicted", "This run's measured {τ} over the predicted cost of a round there: speed is {predicted}, from published figures alone."],
     });
     this.words = Object.fromEntries(Object.entries(this.plots).map(([name, plot]) => [name, this.sentences(plot)]));
-    this.flags = pasteCard("Flags to paste");
-    this.words.elsewhere.parentElement.before(this.flags);
-    this.priced = html("p", "lab-caption", this.flags);
-    this.list = html("div", "", this.flags);
+    this.flags = new Flags("Flags to paste");
+    this.words.elsewhere.parentElement.before(this.flags.box);
+    this.priced = html("p", "lab-caption", null);
+    this.flags.list.before(this.priced);
     const machine = html("div", "lab-toolbar");
     this.words.elsewhere.before(machine);
     this.model = selectField(machine, "Model", "A target by its published configuration", () => this.draw());
     this.device = selectField(machine, "Device", "Bandwidth and operations as published", () => this.draw());
-    follow(lab, "anatomy", () => this.draw());
+  }
+
+  // What its answer depends on.
+  get about() {
+    const { stage, prediction } = this.lab;
+    return JSON.stringify([stage.value.run, stage.rounds.length, this.model.value, this.device.value, prediction]);
   }
 
   // A list under a plot, for the sentences that it supports.
@@ -107,19 +100,19 @@ export class Anatomy {
     return html("ul", { class: "lab-words", tabIndex: 0, "aria-label": `${plot.title.textContent}: in words` }, figure);
   }
 
-  async draw() {
-    const { stage, server, unasked, prediction } = this.lab;
+  async redraw() {
+    const { stage, unasked } = this.lab;
     if (!stage.header || !stage.rounds.length) {
-      write(this.about, "Open a recording or press Run: this takes the rounds of the run on the page apart.");
+      write(this.status, "Open a recording or press Run: this takes the rounds of the run on the page apart.");
       return;
     }
-    const asked = JSON.stringify([stage.value.run, stage.rounds.length, this.model.value, this.device.value, prediction]);
-    if (asked === this.asked) return;
-    this.asked = asked;
-    write(this.about, "Taking the rounds apart …");
-    const answer = await server.lab_anatomy({ run: stage.value.run, model: this.model.value, device: this.device.value });
-    if (asked !== this.asked) return;
-    write(this.about, answer.error || `${answer.rounds} rounds of ${unasked ? "the recording" : "the run"} that drafted; lines at the bars are 95 % intervals.`);
+    const { about } = this;
+    if (about === this.asked) return;
+    this.asked = about;
+    write(this.status, "Taking the rounds apart …");
+    const answer = await this.lab.ask("lab_anatomy", { run: stage.value.run, model: this.model.value, device: this.device.value });
+    if (about !== this.about) return; // another one was chosen meanwhile
+    write(this.status, answer.error || `${answer.rounds} rounds of ${unasked ? "the recording" : "the run"} that drafted; lines at the bars are 95 % intervals.`);
     if (!answer.error) this.show(answer);
   }
 
@@ -134,22 +127,6 @@ export class Anatomy {
     fillSelect(this.device, answer.devices, answer.device);
     write(this.priced, answer.flags.length ? `Best for this run by the cost on ${answer.priced}. Measure the cost (tab Cost) for the rig that answers.`
       : "None: other trees of this run are not known, or no cost is.");
-    paste(this.list, answer.flags);
+    this.flags.show(answer.flags);
   }
-}
-
-export function pasteCard(title, parent = null) {
-  const box = html("section", { class: "lab-card lab-paste", tabIndex: 0, "aria-label": "Flags to paste" }, parent);
-  html("h3", "", box, title);
-  return box;
-}
-
-// Flags of engines, each with a copy button and what is expected of it.
-export function paste(parent, flags) {
-  parent.replaceChildren();
-  flags.forEach(({ engine, flags: line, expected }, place) => {
-    if (line) new Command(parent, engine).show(line);
-    const next = flags[place + 1];
-    if (!next || next.expected !== expected) html("p", "lab-note", parent, expected); // once, below all that it is true of
-  });
 }

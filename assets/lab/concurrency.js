@@ -1,10 +1,10 @@
 // Several requests at once: total tokens/s over budget and number of requests, what each gets, and the best budgets.
 
-import { fillSelect, offer, selectField, sliderField } from "./forms.js";
-import { plotsIn } from "./plots.js";
-import { Begin } from "./tools.js";
+import { fillSelect, offer, sliderField } from "./forms.js";
+import { drawAll } from "./plots.js";
+import { Begin, Tool } from "./tools.js";
 import { recordedOn, tableIn } from "./verdict.js";
-import { html, inTurn, write } from "../panels/ink.js";
+import { html, write } from "../panels/ink.js";
 
 const NARROW = 420; // pixels: below, the labels are short, and the scale of colours is left out
 
@@ -16,28 +16,23 @@ function narrowed(figure) {
   return { ...figure, data };
 }
 
-export class Concurrency {
-  constructor(lab, parent) {
-    this.lab = lab;
-    this.draw = inTurn(() => this.redraw()); // one question at a time, so that no answer is overtaken by an older one
-    const bar = html("div", "lab-toolbar", parent);
-    this.line = selectField(bar, "Method", "The method whose budgets are drawn", () => this.draw());
+export class Concurrency extends Tool {
+  constructor(lab, pane) {
+    super(lab, pane);
+    this.line = this.select("Method", "The method whose budgets are drawn");
     offer(this.line, false);
     if (lab.can("what_if")) {
-      this.begin = new Begin(lab.server, bar, "Predict the rest",
+      this.begin = new Begin(this, "Predict the rest",
         "Times rounds of 1 to 16 requests like the current run, then replays its text. Fills in, hatched, what was not measured.", () => this.predict());
     }
-    this.words = html("ul", { class: "lab-card lab-concurrency-words", "aria-label": "What the figures show" }, parent);
-    const { heat, each } = plotsIn(lab, parent, "lab-two", {
+    this.words = html("ul", { class: "lab-card lab-concurrency-words", "aria-label": "What the figures show" }, pane);
+    this.plots = this.plotsIn("lab-two", {
       heat: ["All requests together", "Total {tokens/s} by {node budget} and requests at once; a frame marks the best budget of each row, hatching what is {predicted}."],
-      each: ["Each request", "{tokens/s} that one request gets, by requests at once; a line for each {node budget}, with {95 %} intervals."],
+      per_request: ["Each request", "{tokens/s} that one request gets, by requests at once; a line for each {node budget}, with {95 %} intervals."],
     });
-    this.heat = heat;
-    this.each = each;
-    this.heat.onPoint = ({ x, y }) => this.chosen(x, y);
-    this.box = html("section", { class: "lab-plot lab-concurrency-table", "aria-label": "Table of requests at once" }, parent);
+    this.plots.heat.onPoint = ({ x, y }) => this.chosen(x, y);
+    this.box = html("section", { class: "lab-plot lab-concurrency-table", "aria-label": "Table of requests at once" }, pane);
     this.table = tableIn(html("div", { class: "lab-scroll", tabIndex: 0 }, this.box), "Total tokens/s with the 95 % interval (the range, with fewer than six prompts), and tokens/s of each request, by requests at once and node budget.");
-    for (const event of ["table", "shown"]) lab.on(event, () => lab.tab === "concurrency" && lab.shown && this.draw());
   }
 
   // A click on a cell chooses that number of requests, and puts the budget into the page's controls.
@@ -53,24 +48,18 @@ export class Concurrency {
   }
 
   async predict() {
-    const { prediction } = await this.lab.fromRun(this.begin, (run) => this.lab.server.lab_concurrency_cost({ run }));
+    const { prediction } = await this.begin.replay("lab_concurrency_cost");
     if (!prediction) return;
     this.prediction = prediction;
     await this.draw();
   }
 
   async redraw() {
-    const { server, progress, concurrency } = this.lab;
-    try {
-      this.show(await server.lab_concurrency({ sweep: progress.sweep, line: this.line.value, concurrency, prediction: this.prediction || null }));
-    } catch {
-      this.nothing("The server does not answer; this will be drawn when it does.");
-    }
-  }
-
-  show(answer) {
+    const { progress, concurrency } = this.lab;
+    const wanted = { sweep: progress.sweep, line: this.line.value, concurrency, prediction: this.prediction || null };
+    const answer = await this.lab.ask("lab_concurrency", wanted, "The server does not answer; this will be drawn when it does.");
     this.answer = answer;
-    const { lines = [], line, table, words, accuracy, recorded, heat, each, error } = answer;
+    const { lines = [], line, table, words, accuracy, recorded, heat, per_request: perRequest, error } = answer;
     if (!error) {
       offer(this.line, lines.length > 0);
       fillSelect(this.line, lines, line);
@@ -80,17 +69,17 @@ export class Concurrency {
       return;
     }
     this.words.hidden = this.box.hidden = false;
-    const said = [...words, accuracy, recorded && recordedOn(recorded)].filter(Boolean);
-    this.words.replaceChildren(...said.map((sentence) => html("li", "", null, sentence)));
-    this.heat.draw(this.heat.body.clientWidth < NARROW ? narrowed(heat) : heat);
-    this.each.draw(each);
+    const sentences = [...words, accuracy, recorded && recordedOn(recorded)].filter(Boolean);
+    this.words.replaceChildren(...sentences.map((sentence) => html("li", "", null, sentence)));
+    this.plots.heat.draw(this.plots.heat.body.clientWidth < NARROW ? narrowed(heat) : heat);
+    this.plots.per_request.draw(perRequest);
     this.fill(table);
   }
 
   nothing(error) {
     this.words.hidden = this.box.hidden = true;
     const way = `Choose more “Concurrency” in the form, then press Measure${this.begin ? "; or press Run, then Predict the rest" : ""}.`;
-    for (const plot of [this.heat, this.each]) plot.say(this.lab.table ? "Measured for one request at a time so far" : `Nothing measured with ${this.lab.given.rig} yet`, error || way);
+    drawAll(this.plots, {}, () => [this.lab.table ? "Measured for one request at a time so far" : `Nothing measured with ${this.lab.given.rig} yet`, error || way]);
   }
 
   fill({ columns, rows }) {

@@ -95,7 +95,6 @@ export class Live {
     // A run reports every update; a plot is drawn a few times a second, and only while it is on the screen.
     const plan = sparing(() => lab.shown && this.draw(), BETWEEN_DRAWS_MS);
     for (const event of ["value", "state", "begin"]) this.stage.on(event, plan);
-    lab.on("shown", () => this.draw());
   }
 
   draw() {
@@ -153,14 +152,13 @@ export class Curves {
     const tools = html("div", "lab-tools");
     this.plot.tools.prepend(tools);
     this.clear = button(tools, "Clear runs", "Remove the single runs of this browser from the plot; measurements stay", () => lab.points.clear());
-    this.ask = button(tools, "Predict all budgets", "Replays the current run's text with every budget: τ is exact, tokens/s are predicted from the cost of a pass", () => lab.predict());
+    this.ask = button(tools, "Predict all budgets", "Replays the current run's text with every budget: τ is exact, tokens/s are predicted from the cost of a pass", () => lab.cost.predict());
     this.slider = new ConcurrencySlider(lab, tools);
     this.line = selectField(tools, "Predicted", "The method whose prediction is drawn", () => lab.load());
     offer(this.line, false);
     this.plot.onPoint = (point) => this.chosen(point);
     const plan = sparing(() => lab.shown && this.draw(), 250);
     for (const event of ["value", "settings", "begin"]) this.stage.on(event, plan);
-    lab.on("shown", () => this.draw());
   }
 
   predicting(busy) {

@@ -139,6 +139,25 @@ export class Command {
   }
 }
 
+// Flags of engines to paste, each with a copy button and what is expected of it.
+export class Flags {
+  constructor(title, parent = null) {
+    this.box = html("section", { class: "lab-card lab-paste", tabIndex: 0, "aria-label": "Flags to paste" }, parent);
+    html("h3", "", this.box, title);
+    this.list = html("div", "", this.box);
+  }
+
+  show(flags) {
+    if (JSON.stringify(flags) === this.shown) return;
+    this.shown = JSON.stringify(flags);
+    this.list.replaceChildren();
+    flags.forEach(({ engine, flags: line, expected }, index) => {
+      if (line) new Command(this.list, engine).show(line);
+      if (flags[index + 1]?.expected !== expected) html("p", "lab-note", this.list, expected); // once, below all that it is true of
+    });
+  }
+}
+
 export function duration(seconds) {
   if (!Number.isFinite(seconds)) return "";
   if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;

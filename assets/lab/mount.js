@@ -10,7 +10,8 @@ import { Race } from "./race.js";
 import { STATES, Sweep } from "./sweep.js";
 import { Cost, Doctor, Server } from "./tools.js";
 import { Table, Verdict } from "./verdict.js";
-import { button, html, inTurn, pause, write } from "../panels/ink.js";
+import { html, inTurn, pause, sparing, write } from "../panels/ink.js";
+import { Menu } from "../stage/bar.js";
 import { controls } from "../stage/controls.js";
 import { Teller } from "../stage/stage.js";
 
@@ -18,15 +19,14 @@ export class Tabs {
   constructor(lab, parent) {
     this.lab = lab;
     this.parent = parent;
-    this.parts = {}; // by name; one that has a method draw is drawn whenever its tab is opened
+    this.panes = new Map(); // by name, with the tab, and the parts of the lab in it
     const bar = html("div", "lab-tabs", parent);
     this.list = html("div", { class: "lab-tablist", role: "tablist", "aria-label": "Parts of the lab" }, bar);
     this.list.addEventListener("keydown", (event) => this.key(event));
-    lab.said = html("span", { class: "lab-applied", role: "status" }, bar);
-    this.made = new Map();
+    lab.applied = html("span", { class: "lab-applied", role: "status" }, bar);
   }
 
-  // `make` puts the part of the lab into its pane.
+  // `make` puts a part of the lab into its pane.
   add(name, label, title, make) {
     const tab = html("button", {
       class: "lab-tab", type: "button", title, id: `lab-tab-${name}`, role: "tab", "aria-controls": `lab-pane-${name}`,
@@ -36,32 +36,37 @@ export class Tabs {
     const pane = html("div", {
       class: `lab-pane lab-pane-${name}`, id: `lab-pane-${name}`, role: "tabpanel", "aria-labelledby": tab.id,
     }, this.parent);
-    this.made.set(name, { tab, pane });
-    return (this.parts[name] = make(pane));
+    const part = make(pane);
+    this.panes.set(name, { tab, pane, part });
+    return part;
   }
 
   go(name) {
     this.current = name;
     if (name !== this.lab.stage.tab) this.lab.stage.setTab(name);
-    for (const [other, { tab, pane }] of this.made) {
+    for (const [other, { tab, pane }] of this.panes) {
       const on = other === name;
       tab.setAttribute("aria-selected", String(on));
       tab.tabIndex = on ? 0 : -1;
       pane.hidden = !on;
     }
-    const { [name]: part } = this.parts;
-    if (part.draw) part.draw();
+    this.draw();
+  }
+
+  // What is in front; whatever else is new is drawn when its tab is opened.
+  draw() {
+    this.panes.get(this.current).part.draw?.();
   }
 
   key(event) {
-    const names = Array.from(this.made.keys());
+    const names = Array.from(this.panes.keys());
     const to = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!to) return;
     event.preventDefault();
     event.stopPropagation();
     const name = names[(names.indexOf(this.current) + to + names.length) % names.length];
     this.go(name);
-    this.made.get(name).tab.focus();
+    this.panes.get(name).tab.focus();
   }
 }
 
@@ -79,44 +84,31 @@ export class History {
     this.box = html("section", "lab-card lab-history", parent);
     this.field = selectField(this.box, "Measurements", "Your measurements are kept until you delete them",
       () => lab.follow(this.field.value ? Number(this.field.value) : null));
-    this.remove();
+    this.deletion = html("div", "", this.box); // it asks first, since a deleted measurement cannot be restored
+    new Menu(this.deletion, "Delete …", "Delete the measurement that is chosen", () => this.choices());
     lab.on("progress", () => this.draw());
     this.box.hidden = true;
   }
 
-  // Asks before it deletes, since a deleted measurement cannot be restored.
-  remove() {
-    this.open = button(this.box, "Delete …", "Delete the measurement that is chosen", () => this.ask(true));
-    this.sure = html("div", { class: "lab-sure", role: "group", "aria-labelledby": "lab-sure-question" }, this.box);
-    this.question = html("p", { id: "lab-sure-question" }, this.sure);
-    const row = html("div", "lab-row", this.sure);
-    button(row, "Delete", "Delete it for good", () => this.confirmed(), "lab-danger");
-    this.keep = button(row, "Keep", "Keep the measurement", () => this.ask(false));
-    this.sure.hidden = true;
-  }
-
-  ask(open) {
+  choices() {
     const { sweep, done } = this.lab.progress;
-    this.asked = open ? sweep : null;
-    this.sure.hidden = !open;
-    this.open.hidden = open;
-    if (open) write(this.question, `Delete measurement ${sweep} with its ${done} runs? This cannot be undone.`);
-    (open ? this.keep : this.open).focus();
+    return [
+      { heading: `Delete measurement ${sweep} with its ${done} runs? This cannot be undone.` },
+      { label: "Keep the measurement", act: () => undefined },
+      { label: "Delete it for good", act: () => this.remove(sweep) },
+    ];
   }
 
-  async confirmed() {
-    const { lab, asked } = this;
-    this.ask(false);
-    const answer = await lab.server.lab_delete({ sweep: asked });
-    if (!lab.sweep.refused(answer)) await lab.follow(null);
+  async remove(sweep) {
+    const answer = await this.lab.ask("lab_delete", { sweep });
+    if (!this.lab.sweep.refused(answer)) await this.lab.follow(null);
   }
 
   draw() {
     const { sweeps, sweep, recorded } = this.lab.progress;
     this.box.hidden = sweeps.every(({ number }) => number === sweep); // there is no choice
-    this.open.hidden = sweep === null || Boolean(this.asked);
-    this.open.disabled = Boolean(recorded) || this.lab.busy;
-    if (this.asked && (this.asked !== sweep || this.open.disabled)) this.ask(false);
+    this.deletion.hidden = sweep === null;
+    this.deletion.querySelector("button").disabled = Boolean(recorded) || this.lab.busy;
     const entries = sweeps.filter((other) => !other.other_rig).map(named);
     const apart = sweeps.filter((other) => other.other_rig).map(named);
     if (!entries.length) entries.push(["", `none of ${this.lab.given.rig}`]);
@@ -130,6 +122,9 @@ export class History {
 // The lab as one view: what to measure at the left, what came of it at the right, in tabs.
 const BUSY_MS = 500;
 const IDLE_MS = 4000;
+const OF_THE_RUN = ["shapes", "anatomy"]; // tabs that are drawn from the rounds of the run on the stage, as they come
+const BETWEEN_DRAWS_MS = 600;
+const LOST = "The server does not answer; the lab keeps trying.";
 const FORMER = { load: "concurrency" }; // what tabs are called in older addresses
 const NOTHING = { sweep: null, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, recorded: null, other_rig: "", sweeps: [], command: "" };
 
@@ -141,19 +136,19 @@ class View extends Teller {
     this.server = server;
     this.given = given;
     this.adopt = adopt;
-    this.said = null; // where the bar of the tabs tells what was done
     this.live = given.live;
     this.reason = given.reason;
     this.library = new Library(server);
-    this.load = inTurn(() => this.ask());
+    this.load = inTurn(() => this.loadCurves());
     this.points = new Points(stage, () => this.load());
     this.progress = NOTHING;
-    this.table = this.curves = null;
+    this.table = this.curves = this.prediction = this.applied = null;
     this.counts = [1]; // the measured numbers of requests at once; below, the one shown and the one asked for
     this.concurrency = 1;
     this.asked = null;
     this.build();
     stage.on("mode", () => this.show());
+    stage.on("state", sparing(() => this.shown && OF_THE_RUN.includes(this.tab) && this.tabs.draw(), BETWEEN_DRAWS_MS));
     new ResizeObserver(() => this.fit()).observe(document.getElementById("canopy-settings") || document.body);
     window.addEventListener("resize", () => this.fit());
     this.show();
@@ -200,19 +195,20 @@ class View extends Teller {
     this.tabs.add("curves", "Curves", "The fastest setting, and the current run", (pane) => {
       const pair = html("div", "lab-grid lab-pair", pane);
       this.budget = new Curves(this, pair);
-      return new Live(this, pair);
+      const live = new Live(this, pair);
+      return { draw: () => [this.budget, live].forEach((part) => part.draw()) };
     });
     this.concurrent = tab("concurrency", "Concurrency", "Several requests at once: which budget is fastest, and where drafting stops paying", Concurrency);
-    this.settings = tab("table", "Table", "Every setting with its figures", Table);
+    tab("table", "Table", "Every setting with its figures", Table);
     this.shapes = tab("shapes", "Acceptance", "How many tokens rounds add, and which guesses are accepted", Shapes);
     this.anatomy = tab("anatomy", "Anatomy", "Where a tree pays: what each guess and row earned, other trees, flags to paste, other machines", Anatomy);
     if (this.can("cost")) this.cost = tab("cost", "Cost", "What a forward pass costs, and what one more node gains", Cost);
     if (this.can("race")) this.race = tab("race", "Race", "Several methods answer one prompt, side by side", Race);
     if (this.can("doctor")) tab("doctor", "Doctor", "Why is τ low? Checks every drafter's configuration", Doctor);
     this.compare = tab("compare", "Compare", "Two runs side by side", Compare);
-    if (this.can("server")) this.served = tab("server", "Server", "The attached server: counters of all its requests, and its speed with several at once", Server);
+    if (this.can("server")) tab("server", "Server", "The attached server: counters of all its requests, and its speed with several at once", Server);
     const { stage, tabs } = this;
-    const known = (name) => (tabs.made.has(FORMER[name] || name) ? FORMER[name] || name : "");
+    const known = (name) => (tabs.panes.has(FORMER[name] || name) ? FORMER[name] || name : "");
     tabs.go(known(stage.tab) || "curves");
     stage.on("tab", (name) => known(name) && known(name) !== tabs.current && tabs.go(known(name)));
   }
@@ -225,8 +221,7 @@ class View extends Teller {
     this.root.hidden = !this.shown;
     if (!this.shown) return;
     this.fit();
-    this.library.load().then(() => this.tell("shown"));
-    if (this.tab === "server") this.served.draw();
+    this.library.load().then(() => this.tabs.draw());
     this.refresh();
   }
 
@@ -244,16 +239,10 @@ class View extends Teller {
   // Asks how far the sweep is, and goes on asking while the lab is open: often while something is measured.
   async refresh() {
     clearTimeout(this.timer);
-    try {
-      const answer = await this.server.lab_progress({ sweep: this.wanted ?? null });
-      if (this.lost) this.sweep.fail(""); // it answers again
-      this.lost = false;
-      if (answer.error) this.sweep.fail(answer.error);
-      else this.take(answer);
-    } catch {
-      this.lost = true;
-      this.sweep.fail("The server does not answer; the lab keeps trying.");
-    }
+    const answer = await this.ask("lab_progress", { sweep: this.wanted ?? null }, LOST);
+    if (answer.error || this.lost) this.sweep.fail(answer.error || "");
+    this.lost = answer.error === LOST;
+    if (!answer.error) this.take(answer);
     clearTimeout(this.timer);
     if (this.shown || this.busy) this.timer = setTimeout(() => this.refresh(), this.busy ? BUSY_MS : IDLE_MS);
   }
@@ -267,19 +256,23 @@ class View extends Teller {
     if (moved) this.load();
   }
 
-  // Redraws curves and table: something was measured, a run has ended, or another sweep was chosen.
-  async ask() {
+  // What the server answers to one of its functions; {error} says why there is no answer.
+  async ask(name, wanted, silence = "The server does not answer; try again.") {
     try {
-      const answer = await this.server.lab_curves({
-        sweep: this.progress.sweep, points: this.points.all, what_if: this.prediction || null, line: this.budget.line.value, concurrency: this.asked });
-      if (answer.error) this.sweep.fail(answer.error);
-      else this.drawn(answer);
+      return (await this.server[name](wanted)) || { error: silence };
     } catch {
-      // The next refresh says so.
+      return { error: silence };
     }
   }
 
-  drawn(answer) {
+  // Curves and table anew: something was measured, a run has ended, or another sweep was chosen.
+  async loadCurves() {
+    const answer = await this.ask("lab_curves", {
+      sweep: this.progress.sweep, points: this.points.all, what_if: this.prediction || null, line: this.budget.line.value, concurrency: this.asked }, LOST);
+    if (answer.error) {
+      this.sweep.fail(answer.error);
+      return;
+    }
     this.curves = answer.curves;
     this.counts = answer.counts.length ? answer.counts : [1];
     this.concurrency = answer.concurrency;
@@ -287,9 +280,8 @@ class View extends Teller {
     this.table = answer.table;
     this.secondsPerRun = answer.seconds_per_run;
     this.verdict.draw();
-    this.settings.draw();
-    if (this.shown) this.budget.draw();
     this.tell("table");
+    if (this.shown) this.tabs.draw();
   }
 
   // From now on, curves, table and recommendation are for this many requests at once.
@@ -298,33 +290,11 @@ class View extends Teller {
     return this.load();
   }
 
-  // Begins a job that replays the current run; its result, empty where there is no run.
-  async fromRun(begin, ask) {
-    const { value, header } = this.stage;
-    if (header && !this.unasked) return begin.run(() => ask(value.run));
-    begin.tell("Open a recording or press Run first: the prediction replays the text of a run.", true);
-    return {};
-  }
-
-  // From the current run: what a pass costs here, and what every budget would have achieved.
-  async predict() {
-    const { begin } = this.cost;
-    this.budget.predicting(true);
-    const answer = await this.fromRun(begin, (run) => this.server.lab_what_if({ run }));
-    this.budget.predicting(false);
-    this.sweep.fail(answer.error || "");
-    if (!answer.what_if) return;
-    this.prediction = answer.what_if;
-    if (answer.departures) begin.tell(`Because of rounding, the target would choose another token at ${answer.departures} places of this text, so τ is not exact.`);
-    await this.load();
-    if (this.tab === "cost") this.cost.draw();
-  }
-
   // One click puts a setting into the page's controls.
   apply({ method, budget, split, pace }) {
     this.adopt({ method, budget, split: split || null, pace });
     const nodes = budget ? `, ${pace === "auto" ? "auto up to " : ""}${budget} nodes` : "";
-    write(this.said, `The page's controls now say ${method}${nodes}.`);
+    write(this.applied, `The page's controls now say ${method}${nodes}.`);
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { Chips, numberField, whole } from "./forms.js";
 import { prose, WORDS } from "./plots.js";
-import { Begin } from "./tools.js";
+import { Begin, Tool } from "./tools.js";
 import { button, html } from "../panels/ink.js";
 import { controls } from "../stage/controls.js";
 
@@ -10,16 +10,14 @@ const SPEEDS = [["1", "real time"], ["0.5", "1/2"], ["0.25", "1/4"], ["0.1", "1/
 const SPLITS = { "full for each": "each", shared: "total" }; // by their names in the bar
 const WATCHED_SECONDS = 9; // about how long it should take to watch the slowest lane
 
-export class Race {
-  constructor(lab, parent) {
-    this.lab = lab;
+export class Race extends Tool {
+  constructor(lab, pane) {
+    super(lab, pane);
     this.at = 0;
-    const bar = html("div", "lab-toolbar", parent);
-    this.begin = new Begin(lab.server, bar, "▶ Race", "Measure the methods one at a time on the prompt in the bar above, then replay them together", () => this.start());
-    this.stop = button(bar, "■ Stop", "End the race after the current run", () => this.end());
-    this.stop.hidden = true;
-    this.form(html("details", "lab-form lab-race-form", parent));
-    this.box = html("section", { class: "lab-plot lab-race", "aria-label": "Race" }, parent);
+    this.begin = new Begin(this, "▶ Race", "Measure the methods one at a time on the prompt in the bar above, then replay them together",
+      () => this.start(), ["■ Stop", "End the race after the current run"]);
+    this.form(html("details", "lab-form lab-race-form", pane));
+    this.box = html("section", { class: "lab-plot lab-race", "aria-label": "Race" }, pane);
     this.caption = prose(html("p", "lab-caption lab-race-caption", this.box),
       "Measured one after the other, each with the machine to itself, then replayed on one clock; medians with their {spread}, speed-up over {plain decoding}.");
     this.transport();
@@ -61,27 +59,17 @@ export class Race {
     const wanted = {
       prompt: value("#canopy-prompt textarea"), turns: controls.turns, budget: value("#canopy-budget input"), temperature: value("#canopy-temperature input") || 0,
       split: SPLITS[value("#canopy-split input")] || "total", methods: this.methods.values, auto: this.auto.values, repeats: this.repeats.value, max_tokens: this.tokens.value };
-    const answer = await this.begin.run(() => this.lab.server.lab_race(wanted), (job) => {
-      this.job = job.name;
-      this.stop.hidden = false;
-      this.begin.hear(job);
-    });
-    this.stop.hidden = true;
-    if (!answer.error && answer.lanes) this.open(answer);
-  }
-
-  async end() {
-    this.stop.hidden = true;
-    await this.lab.server.lab_job({ job: this.job, stop: true });
+    const answer = await this.begin.run("lab_race", wanted);
+    if (answer.lanes) this.open(answer);
   }
 
   open(race) {
     this.race = race;
     this.empty.hidden = true;
     this.bar.hidden = false;
-    const best = Math.max(...race.lanes.map(({ tokens_per_second: speed }) => (speed ? speed.median : 0)));
-    this.made = race.lanes.map((lane) => this.lane(lane, race, best));
-    this.lanes.replaceChildren(...this.made.map(({ row }) => row));
+    const best = Math.max(...race.lanes.map(({ row }) => (row ? row.total.median : 0)));
+    this.drawn = race.lanes.map((lane) => this.lane(lane, best));
+    this.lanes.replaceChildren(...this.drawn.map(({ box }) => box));
     const wanted = race.seconds / WATCHED_SECONDS;
     this.speed.value = (SPEEDS.find(([value]) => Number(value) <= wanted) || SPEEDS.at(-1))[0];
     if (this.lab.stage.reducedMotion) this.show(race.seconds);
@@ -91,25 +79,25 @@ export class Race {
     }
   }
 
-  lane(lane, race, best) {
-    const row = html("article", "lab-lane");
-    row.style.setProperty("--lane", this.lab.look(lane.method).color);
-    const head = html("header", "", row);
+  lane(lane, best) {
+    const box = html("article", "lab-lane");
+    box.style.setProperty("--lane", this.lab.look(lane.method).color);
+    const head = html("header", "", box);
     html("span", "lab-swatch", head).style.background = "var(--lane)";
     html("strong", "", head, lane.label);
     const figures = html("span", "lab-lane-figures", head);
     if (lane.failure) html("span", "lab-lane-failure", head, lane.failure);
-    else this.figures(figures, lane, race, best);
-    const track = html("div", "lab-track", row);
+    else this.figures(figures, lane, best);
+    const track = html("div", "lab-track", box);
     const fill = html("div", "lab-track-fill", track);
     const flag = html("span", "lab-flag", track);
-    const text = html("p", "lab-lane-text", row);
+    const text = html("p", "lab-lane-text", box);
     const last = lane.seconds.at(-1) || 0;
-    return { lane, row, fill, flag, text, last, shown: -1 };
+    return { lane, box, fill, flag, text, last, shown: -1 };
   }
 
-  figures(parent, lane, race, best) {
-    const { tokens_per_second: speed, speedup, withheld } = lane;
+  figures(parent, { row, difference }, best) {
+    const { total: speed, speedup, withheld, tau } = row;
     const figure = (text, title, look) => { html("span", look || "", parent, text).title = title; };
     const range = (of, digits) => `${of.least.toFixed(digits)} – ${of.most.toFixed(digits)}`;
     if (speed.median === best && speedup && speedup.median > 1) figure("fastest", "The most tokens per second in this race", "lab-tag");
@@ -117,13 +105,12 @@ export class Race {
     figure(`(${range(speed, 0)})`, WORDS.spread, "lab-quiet");
     if (speedup) figure(`${speedup.median.toFixed(2)}×`, `Over plain decoding, measured in the same repeat. Spread: ${range(speedup, 2)}`);
     else if (withheld) figure("speed-up not said", withheld, "lab-quiet");
-    figure(`τ ${lane.tau.toFixed(2)}`, WORDS["τ"]);
-    figure(lane.difference ? "≠ text differs" : "= same text",
-      lane.difference || "The text is the same as plain decoding's, token for token, in every repeat.", lane.difference ? "lab-tag is-warning" : "lab-quiet");
+    figure(`τ ${tau.median.toFixed(2)}`, WORDS["τ"]);
+    figure(difference ? "≠ text differs" : "= same text",
+      difference || "The text is the same as plain decoding's, token for token, in every repeat.", difference ? "lab-tag is-warning" : "lab-quiet");
   }
 
   run() {
-    if (!this.race) return;
     if (this.at >= this.race.seconds) this.show(0);
     this.playing = true;
     this.play.textContent = "❚❚";
@@ -148,19 +135,19 @@ export class Race {
     this.at = Math.max(0, Math.min(this.race.seconds, at));
     this.range.value = String(this.race.seconds ? (1000 * this.at) / this.race.seconds : 0);
     this.clock.textContent = `${this.at.toFixed(2)} of ${this.race.seconds.toFixed(2)} s`;
-    for (const made of this.made) this.advance(made);
+    for (const drawn of this.drawn) this.advance(drawn);
   }
 
-  advance(made) {
-    const { lane, fill, flag, text, last } = made;
+  advance(drawn) {
+    const { lane, fill, flag, text, last } = drawn;
     const over = this.at >= last;
     const count = over ? lane.seconds.length : lane.seconds.findIndex((second) => second > this.at);
     const tokens = count > 0 ? lane.tokens[count - 1] : 0;
     fill.style.width = `${(100 * tokens) / Math.max(1, lane.tokens.at(-1) || 0)}%`; // of the text: the fastest lane is full first
     flag.textContent = over && last ? `✓ ${last.toFixed(2)} s, ${tokens} tokens` : `${tokens} tokens`;
     flag.classList.toggle("is-over", over);
-    if (count === made.shown) return;
-    made.shown = count;
+    if (count === drawn.shown) return;
+    drawn.shown = count;
     text.textContent = lane.parts.slice(0, count).join("");
     text.scrollTop = text.scrollHeight;
   }

@@ -13,7 +13,6 @@ export const STATES = {
 export class Sweep {
   constructor(lab, parent) {
     this.lab = lab;
-    this.server = lab.server;
     this.box = html("section", { class: "lab-card lab-sweep", "aria-label": "Measure" }, parent);
     this.buttons();
     this.progress();
@@ -102,8 +101,8 @@ export class Sweep {
       this.fail(`${file.name} has ${whole(file.size / 2 ** 20)} MB; at most 8 MB are taken.`);
       return;
     }
-    const sent = await send((piece) => this.server.lab_upload(piece), file);
-    const answer = sent.error ? sent : await this.server.lab_prompts({ name: file.name, upload: sent.upload });
+    const sent = await send((piece) => this.lab.ask("lab_upload", piece), file);
+    const answer = sent.error ? sent : await this.lab.ask("lab_prompts", { name: file.name, upload: sent.upload });
     if (this.refused(answer)) return;
     this.fill(answer.sets, answer.chosen);
     this.count();
@@ -145,17 +144,13 @@ export class Sweep {
 
   async begin() {
     this.start.disabled = true;
-    try {
-      const answer = await this.server.lab_start(this.wanted);
-      if (!this.refused(answer)) await this.lab.follow(answer.sweep);
-    } finally {
-      this.start.disabled = false;
-      this.draw();
-    }
+    const answer = await this.lab.ask("lab_start", this.wanted);
+    if (!this.refused(answer)) await this.lab.follow(answer.sweep);
+    this.draw();
   }
 
   async ask(what) {
-    const answer = await this.server.lab_control({ do: what, sweep: this.lab.progress.sweep });
+    const answer = await this.lab.ask("lab_control", { do: what, sweep: this.lab.progress.sweep });
     if (!this.refused(answer)) await this.lab.refresh();
   }
 

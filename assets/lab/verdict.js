@@ -31,7 +31,7 @@ export class Verdict {
   }
 
   async save(kind) {
-    const file = await this.lab.server.lab_report({ sweep: this.lab.progress.sweep, kind });
+    const file = await this.lab.ask("lab_report", { sweep: this.lab.progress.sweep, kind });
     if (!this.lab.sweep.refused(file)) download(file);
   }
 
@@ -73,9 +73,9 @@ export class Verdict {
     write(this.note, [recorded && recordedOn(recorded), remark, advice].filter(Boolean).join(" "));
   }
 
-  fill({ speed, speedup, tau, withheld, concurrency }) {
+  fill({ total, speedup, tau, withheld, concurrency }) {
     const figures = [
-      [whole(speed.median), concurrency > 1 ? `tokens/s, ${concurrency} at once` : "tokens/s", spread(speed, 0), WORDS["tokens/s"]],
+      [whole(total.median), concurrency > 1 ? `tokens/s, ${concurrency} at once` : "tokens/s", spread(total, 0), WORDS["tokens/s"]],
       [speedup ? `${speedup.median.toFixed(1)}×` : "–", "plain decoding", speedup ? spread(speedup, 1) : withheld && "not said", withheld || WORDS["plain decoding"]],
       [tau.median.toFixed(2), "τ", spread(tau, 2), WORDS["τ"]],
     ];
@@ -148,7 +148,7 @@ export class Table {
     name.append(row.label);
     if (row.best) name.append(" ", html("span", "lab-tag", null, "fastest"));
     if (!row.lossless) name.append(" ", html("span", "lab-tag is-warning", null, "biased"));
-    for (const [value, digits, title] of [[row.speed, 0, ""], [row.speedup, 2, row.withheld], [row.tau, 2, ""]]) {
+    for (const [value, digits, title] of [[row.total, 0, ""], [row.totalup, 2, row.withheld], [row.tau, 2, ""]]) {
       const cell = html("td", { title }, line, value ? undefined : "–");
       if (!value) continue;
       html("strong", "", cell, rounded(value.median, digits));

@@ -1,7 +1,7 @@
 """Figures of rounds: how long they are, which proposals are accepted, how well the drafter knows it, and where a tree
 pays, with flags to paste and the run on another machine, predicted."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from math import isfinite
@@ -71,10 +71,10 @@ def readings_at(measured: Sequence[CellResult], nodes: str) -> Readings:
 
 
 def acceptance_view(readings: Readings, line: str) -> View:
-    """{"histogram", "map": of the method with that curve, else of the first, "calibration"}, each a figure, or None
-    where nothing was drafted or the drafter's probabilities are not known."""
+    """{"histogram", "map": of the method with that curve, else of the first, "calibration"}, each a figure; empty where
+    nothing was drafted, "calibration" None where the drafter's probabilities are not known."""
     if not readings:
-        return {"histogram": None, "map": None, "calibration": None}
+        return {}
     by_label = {label: of_label for (_, label), of_label in readings.items()}
     label = line if line in by_label else next(iter(by_label))
     believed = all(isfinite(length) for runs in readings.values() for reading in runs for length in reading.expected)
@@ -87,7 +87,7 @@ def histogram_figure(readings: Readings) -> View:
     traces, means = [], []
     for (method, label), of_setting in readings.items():
         counts = histogram(of_setting)
-        rounds, tokens = sum(counts), sum(place * count for place, count in enumerate(counts, start=1))
+        rounds, tokens = sum(counts), sum(length * count for length, count in enumerate(counts, start=1))
         traces.append(curve(
             label, range(1, len(counts) + 1), [count / rounds for count in counts],
             f"{label}: %{{x}} tokens in %{{y:.1%}} of the rounds (%{{customdata[0]}} of %{{customdata[1]}})",
@@ -101,18 +101,17 @@ def histogram_figure(readings: Readings) -> View:
 def depth_rank_figure(label: str, readings: Sequence[Reading]) -> View:
     """How often a proposal of each depth and rank was accepted where verification reached it: a heat map with
     numbers."""
-    accepted, proposed = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
-    for cell in acceptance(readings):
-        if cell.depth <= DEEPEST:
-            place = cell.depth, min(cell.rank, MOST_RANKS - 1)
-            accepted[place] += cell.accepted
-            proposed[place] += cell.proposed
-    ranks, depths = range(MOST_RANKS), range(1, max((depth for depth, _ in proposed), default=0) + 1)
-    places = [[(depth, rank) for rank in ranks] for depth in depths]
-    shares = [[accepted[place] / proposed[place] if proposed[place] else None for place in row] for row in places]
+    cells = [cell for cell in acceptance(readings) if cell.depth <= DEEPEST]
+    ranks, depths = range(MOST_RANKS), range(1, max((cell.depth for cell in cells), default=0) + 1)
+    counts = [[[0, 0] for _ in ranks] for _ in depths]  # accepted, proposed
+    for cell in cells:
+        count = counts[cell.depth - 1][min(cell.rank, MOST_RANKS - 1)]
+        count[0] += cell.accepted
+        count[1] += cell.proposed
+    shares = [[accepted / proposed if proposed else None for accepted, proposed in row] for row in counts]
     heat = heat_map(
         shares, "accepted", x=list(ranks), y=list(depths), zmax=1, xgap=2, ygap=2, tickformat=".0%",
-        customdata=[[(accepted[place], proposed[place]) for place in row] for row in places],
+        customdata=counts,
         text=[["" if share is None else f"{100 * share:.0f}" for share in row] for row in shares],
         texttemplate="%{text}", textfont={"size": 10, "color": INK},
         hovertemplate="depth %{y}, rank %{x}: %{z:.1%} accepted (%{customdata[0]} of %{customdata[1]})<extra></extra>")
@@ -133,14 +132,11 @@ def calibration_figure(readings: Readings) -> View:
     traces = [curve("perfectly calibrated", ends, ends, "", {"color": QUIET, "width": 1.2, "dash": "dot"},
                     hoverinfo="skip")]
     for (method, label), known in calibrations.items():
-        # one round alone has no interval
-        spans = [(bin_.realised if bin_.low is None else bin_.low, bin_.realised,
-                  bin_.realised if bin_.high is None else bin_.high) for bin_ in known.bins]
         traces.append(curve(
             label, [bin_.expected for bin_ in known.bins], [bin_.realised for bin_ in known.bins],
             f"{label}: expected %{{x:.2f}}, got %{{y:.2f}} (%{{customdata[0]}} rounds)", mode="lines+markers",
-            error_y=error_bars(spans, look(method).color), customdata=[[bin_.rounds] for bin_ in known.bins],
-            **method_look(method, size=8)))
+            error_y=error_bars(known.bins, look(method).color),
+            customdata=[[bin_.rounds] for bin_ in known.bins], **method_look(method, size=8)))
         verdicts.append(f"{label} {verdict(known.excess)}")
     note = {"x": most * 1.04, "y": most * 1.04, "text": "perfectly calibrated", "showarrow": False, "xanchor": "right",
             "yanchor": "bottom", "font": {"color": QUIET, "size": 11}}
@@ -175,8 +171,16 @@ def anatomy_view(trace: Trace, cost: CostCurve | None, model: str, device: str) 
     reason = misfit(model, device)
     curves = {} if reason else {line: machine_curve(model, device, line) for line in LINES}
     cost = cost or curves.get(LOOP)
+    by_rank = {rank + 1: tokens for rank, tokens in list(parts.by_rank.items())[:MOST_DEPTHS]}
+    rows = _by_category([_bars(by_rank, "sibling", COLORS[0])] if by_rank else [],
+                        "Tokens earned by a verified row, by its place among its siblings, with 95 % intervals.",
+                        "place among its siblings", "tokens a verified row")
+    several = len(parts.first_nodes) > 1
+    nodes = _by_category([_bars(parts.first_nodes, "kept", "var(--method-ddtree)")] if several else [],
+                         "Drafted tokens kept by a round if it verified so many nodes, with 95 % intervals.",
+                         "the most probable nodes of the tree", "drafted tokens kept")
     return {
-        "figures": {"siblings": siblings_figure(parts), "rows": rows_figure(parts), "nodes": nodes_figure(parts),
+        "figures": {"siblings": siblings_figure(parts), "rows": rows, "nodes": nodes,
                     "trees": trees_figure(parts), "elsewhere": elsewhere_figure(parts, curves)},
         "sentences": sentences(parts), "misfit": reason, "caution": caution(), "rounds": parts.rounds,
         "flags": [asdict(flags) for flags in flags_of_run(parts, cost)] if cost else [],
@@ -184,14 +188,10 @@ def anatomy_view(trace: Trace, cost: CostCurve | None, model: str, device: str) 
         "models": list(models()), "devices": list(devices()), "model": model, "device": device}
 
 
-def _intervals(values: Sequence[Measured]) -> View:
-    return error_bars([(value.low, value.value, value.high) for value in values], QUIET)
-
-
 def _bars(bars: Mapping[Any, Measured], name: str, color: str) -> View:
     values = list(bars.values())
     return {"type": "bar", "x": list(map(str, bars)), "y": [value.value for value in values], "name": name,
-            "marker": {"color": color}, "error_y": _intervals(values),
+            "marker": {"color": color}, "error_y": error_bars(values, QUIET),
             "customdata": [[value.low, value.high, value.count] for value in values],
             "hovertemplate": f"{name}, %{{x}}: %{{y:.2f}} (%{{customdata[0]:.2f}} to %{{customdata[1]:.2f}} of "
                              "%{customdata[2]})<extra></extra>"}
@@ -214,22 +214,6 @@ def siblings_figure(parts: Anatomy) -> View | None:
                         tickformat=".0%", range=[0, 1])
 
 
-def rows_figure(parts: Anatomy) -> View | None:
-    """Tokens that a verified row earned, by its place among its siblings."""
-    by_place = {rank + 1: share for rank, share in list(parts.by_rank.items())[:MOST_DEPTHS]}
-    return _by_category([_bars(by_place, "sibling", COLORS[0])] if by_place else [],
-                        "Tokens earned by a verified row, by its place among its siblings, with 95 % intervals.",
-                        "place among its siblings", "tokens a verified row")
-
-
-def nodes_figure(parts: Anatomy) -> View | None:
-    """The drafted tokens that a round keeps with the first nodes of its tree alone."""
-    several = len(parts.first_nodes) > 1
-    return _by_category([_bars(parts.first_nodes, "kept", "var(--method-ddtree)")] if several else [],
-                        "Drafted tokens kept by a round if it verified so many nodes, with 95 % intervals.",
-                        "the most probable nodes of the tree", "drafted tokens kept")
-
-
 def trees_figure(parts: Anatomy) -> View | None:
     """Chain, wider chain and trees at the same places, of the drafter with the most of them."""
     if not parts.redrafts:
@@ -246,7 +230,7 @@ def trees_figure(parts: Anatomy) -> View | None:
             traces.append(curve(
                 kind, [str(redraft.budget) for redraft in redrafts], [share.value for share in accepted],
                 f"{kind}, %{{x}} nodes: %{{y:.2f}} kept", {"color": color, "dash": dash, "width": 2},
-                mode="lines+markers", error_y=_intervals(accepted)))
+                mode="lines+markers", error_y=error_bars(accepted, QUIET)))
     return _by_category(traces, f"Drafted tokens kept with other trees of {drafter}'s drafts, with 95 % intervals.",
                         "drafted nodes", "drafted tokens kept")
 

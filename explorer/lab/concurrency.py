@@ -1,7 +1,8 @@
 """Several requests at once as the lab shows them: cells, best budgets, sentences, predictions of the rest."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import cycle
 from math import log2
 from textwrap import wrap
 
@@ -10,9 +11,9 @@ from engine.decoding.budget_policy import FIXED
 from engine.lab.concurrency import concurrency_words, predict, prediction_error, texts_forecast, texts_measured
 from engine.lab.replay import WhatIf
 from engine.lab.settings import CellResult, Setting
+from engine.lab.statistics import Estimate, estimate
 from engine.lab.store import StoredSweep
 from engine.lab.summary import Row, Summary
-from explorer.lab.curves import ends
 from explorer.lab.style import (
     ACCENT,
     INK,
@@ -26,6 +27,7 @@ from explorer.lab.style import (
     heat_map,
     line_of,
     look,
+    range_text,
 )
 from explorer.view import View
 
@@ -38,17 +40,16 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross
 
 @dataclass(frozen=True)
 class GridCell:
-    """A setting's total tokens/s and those of each request. ``row`` is what was measured, None of a prediction."""
+    """A setting's total tokens/s. ``row`` is what was measured, None of a prediction."""
 
     setting: Setting
     total: float
-    each: float
     row: Row | None = None
 
     @property
-    def predicted(self) -> bool:
-        """Whether it is predicted, not measured."""
-        return self.row is None
+    def per_request(self) -> Estimate:
+        """The tokens/s of one request."""
+        return self.row.tokens_per_second if self.row else estimate([self.total / self.setting.concurrency])
 
     @property
     def name(self) -> str:
@@ -60,14 +61,13 @@ class GridCell:
         """Its tooltip."""
         count = self.setting.concurrency
         head = (f"<b>{self.name}, {f'{count} at once' if count > 1 else 'one alone'}</b><br>"
-                f"{self.total:,.0f} tokens/s in all, {self.each:,.0f} each")
+                f"{self.total:,.0f} tokens/s in all, {self.per_request.median:,.0f} each")
         if self.row is None:
             return f"{head}<br>predicted, not measured"
-        low, high = ends(self.row.total)
-        kind = "seen" if self.row.total.low is None else "95 %"
-        faster = f"{self.row.speedup.median:.2f} × plain decoding" if self.row.speedup else self.row.withheld
-        seen = f"{self.row.total.prompts} prompts, {kind}: {low:,.0f} to {high:,.0f}"
-        return "<br>".join([head, seen, *wrap(faster, TOOLTIP)])
+        total, speedup = self.row.total, self.row.speedup
+        kind = "seen" if total.low is None else "95 %"
+        faster = f"{speedup.median:.2f} × plain decoding" if speedup else self.row.withheld
+        return "<br>".join([head, f"{total.prompts} prompts, {kind}: {range_text(total, 0)}", *wrap(faster, TOOLTIP)])
 
 
 @dataclass(frozen=True)
@@ -81,15 +81,19 @@ class ConcurrencyGrid:
     cells: Mapping[Setting, GridCell]
     withheld: str = ""
 
+    def cell(self, column: Setting, count: int) -> GridCell | None:
+        """The cell of a column and a number of requests; None where there is none yet."""
+        return self.cells.get(replace(column, concurrency=count))
+
     def row(self, count: int) -> list[GridCell | None]:
-        """The cells of a number of requests; None where there is none yet."""
-        return [self.cells.get(replace(column, concurrency=count)) for column in self.columns]
+        """The cells of a number of requests."""
+        return [self.cell(column, count) for column in self.columns]
 
     def best(self, count: int) -> GridCell | None:
         """The largest total of a number of requests: of what was measured, where anything was; None where nothing was
         and the prediction is withheld."""
         row = [cell for cell in self.row(count) if cell]
-        measured = [cell for cell in row if not cell.predicted]
+        measured = [cell for cell in row if cell.row]
         return max(measured or ([] if self.withheld else row), key=lambda cell: cell.total, default=None)
 
     def ridge(self) -> list[GridCell]:
@@ -107,9 +111,8 @@ def grid_of(line: Setting, asked: Sequence[Setting], summary: Summary, predicted
     """The cells of a curve: settings ``asked`` for have a place from the start; a measurement takes precedence over a
     prediction."""
     shown = {line, line.baseline}
-    cells = {setting: GridCell(setting, total, total / setting.concurrency)
-             for setting, total in predicted.items() if setting.curve in shown}
-    cells |= {row.setting: GridCell(row.setting, row.total.median, row.tokens_per_second.median, row)
+    cells = {setting: GridCell(setting, total) for setting, total in predicted.items() if setting.curve in shown}
+    cells |= {row.setting: GridCell(row.setting, row.total.median, row)
               for row in summary.rows if row.setting.curve in shown}
     settings = [setting for setting in (*asked, *cells) if setting.curve in shown]
     columns = sorted({setting.alone for setting in settings},
@@ -127,11 +130,11 @@ def heat_figure(grid: ConcurrencyGrid, concurrency: int) -> View:
     heat = heat_map([[cell.total if cell else None for cell in row] for row in rows], "tokens/s, all", x=list(columns),
                     y=list(range(len(rows))), xgap=3, ygap=3, hoverinfo="skip")
     frames = [{"type": "rect", "x0": x - INSET, "x1": x + INSET, "y0": y - INSET, "y1": y + INSET,
-               "line": {"color": ACCENT, "width": 2.5, "dash": "dot" if cell.predicted else "solid"}}
+               "line": {"color": ACCENT, "width": 2.5, "dash": "dot" if cell.row is None else "solid"}}
               for x, y, cell in cells if cell.setting in best]
     marks = [f"{'▸ ' if count == concurrency else ''}{count}" for count in grid.counts]
     return figure(
-        [heat, _hatching([(x, y) for x, y, cell in cells if cell.predicted]), _labels(cells, best)],
+        [heat, _hatching([(x, y) for x, y, cell in cells if cell.row is None]), _labels(cells, best)],
         heat_summary(grid), barmode="overlay", bargap=0, showlegend=False, shapes=frames,
         xaxis=axis("node budget", tickvals=list(columns), ticktext=list(map(name_of, grid.columns)), showgrid=False,
                    range=[-HALF, len(columns) - HALF]),
@@ -151,7 +154,7 @@ def _hatching(places: Sequence[tuple[int, int]]) -> View:
 def _labels(cells: Sequence[tuple[int, int, GridCell]], best: set[Setting]) -> View:
     """The numbers in the cells, bold in the best of each row; the second of ``customdata`` is for small screens."""
     def label(cell: GridCell, number: Callable[[float], str]) -> str:
-        text = f"{'≈' if cell.predicted else ''}{number(cell.total)}"
+        text = f"{'≈' if cell.row is None else ''}{number(cell.total)}"
         return f"<b>{text}</b>" if cell.setting in best else text
     return {"type": "scatter", "x": [x for x, _, _ in cells], "y": [y for _, y, _ in cells], "mode": "text",
             "text": [label(cell, "{:,.0f}".format) for _, _, cell in cells], "meta": "labels",
@@ -167,32 +170,28 @@ def _short(total: float) -> str:
 def heat_summary(grid: ConcurrencyGrid) -> str:
     """The best budgets in words, for screen readers."""
     ridge = [f"{cell.name} for {cell.setting.concurrency} at once ({cell.total:,.0f} tokens per second"
-             f"{', predicted' if cell.predicted else ''})" for cell in grid.ridge()]
+             f"{', predicted' if cell.row is None else ''})" for cell in grid.ridge()]
     if not ridge:
         return grid.withheld or f"Nothing of {grid.curve.label} has been measured yet."
     return (f"Total tokens per second of {grid.curve.label} over node budget and requests at once. The best: "
             f"{'; '.join(ridge)}. The table has every cell.")
 
 
-def each_figure(grid: ConcurrencyGrid) -> View:
+def per_request_figure(grid: ConcurrencyGrid) -> View:
     """Tokens/s of each request, by how many there are: a line for each budget, with 95 % intervals; open markers are
     predicted."""
     traces = []
-    for place, column in enumerate(grid.columns):
-        cells = [cell for count in grid.counts if (cell := grid.row(count)[place])]
+    for column, dash, symbol in zip(grid.columns, cycle(DASHES), cycle(SYMBOLS), strict=False):
+        cells = [cell for count in grid.counts if (cell := grid.cell(column, count))]
         if not cells:
             continue
-        plain, color, symbol = not drafts(column), look(column.method).color, SYMBOLS[place % len(SYMBOLS)]
-        bounds = [ends(cell.row.tokens_per_second) if cell.row else (cell.each, cell.each) for cell in cells]
+        plain, color = not drafts(column), look(column.method).color
+        speeds = [cell.per_request for cell in cells]
         traces.append(curve(
-            name_of(column), [log2(cell.setting.concurrency) for cell in cells], [cell.each for cell in cells],
-            "%{customdata[0]}", {"color": color, "width": 2.4 if plain else 1.8,
-                                 "dash": "dot" if plain else DASHES[place % len(DASHES)]},
-            mode="lines+markers", customdata=[[cell.words()] for cell in cells],
-            marker={"size": 8, "color": color,
-                    "symbol": [f"{symbol}-open" if cell.predicted else symbol for cell in cells]},
-            error_y=error_bars([(low, cell.each, high) for (low, high), cell in zip(bounds, cells, strict=True)],
-                               color)))
+            name_of(column), [log2(cell.setting.concurrency) for cell in cells], [speed.median for speed in speeds],
+            "%{customdata[0]}", {"color": color, "width": 2.4 if plain else 1.8, "dash": "dot" if plain else dash},
+            mode="lines+markers", customdata=[[cell.words()] for cell in cells], error_y=error_bars(speeds, color),
+            marker={"size": 8, "color": color, "symbol": [symbol if cell.row else f"{symbol}-open" for cell in cells]}))
     return figure(
         traces, f"Tokens per second of each request by requests at once for {grid.curve.label}, a line for each node "
                 f"budget: {', '.join(map(name_of, grid.columns))}.",
@@ -202,11 +201,12 @@ def each_figure(grid: ConcurrencyGrid) -> View:
 
 
 @dataclass(frozen=True)
-class ConcurrencyPrediction:
-    """What one run predicts: its rounds under every method and budget, and the cost of rounds by requests at once."""
+class RunPrediction:
+    """What one run predicts: its rounds under every method and budget, and the cost of rounds by requests at once, as
+    far as that was measured."""
 
     forecast: WhatIf
-    costs: Mapping[int, CostCurve]
+    costs: Mapping[int, CostCurve] = field(default_factory=dict)
 
     def of(self, measured: Sequence[CellResult]) -> dict[Setting, float]:
         """Total tokens/s of every setting: from its own measured rounds, else from those of the run."""
@@ -237,16 +237,15 @@ def concurrency_view(summary: Summary, asked: Sequence[Setting] = (), predicted:
     line = line if line in lines else max(totals, key=totals.__getitem__)
     grid = grid_of(lines[line], asked, summary, predicted, withheld)
     error = prediction_error({setting: total for setting, total in predicted.items() if setting in grid.cells}, summary)
-    return {
-        "lines": list(lines), "line": line, "heat": heat_figure(grid, concurrency), "each": each_figure(grid),
-        "words": words(grid, summary), "table": table(grid), "count": len(grid.cells),
-        "accuracy": error}
+    return {"lines": list(lines), "line": line, "count": len(grid.cells), "heat": heat_figure(grid, concurrency),
+            "per_request": per_request_figure(grid), "table": table(grid), "words": words(grid, summary),
+            "accuracy": error}
 
 
 def words(grid: ConcurrencyGrid, summary: Summary) -> list[str]:
     """The best budgets and where plain decoding wins; from the prediction, where nothing was measured."""
     sentences = concurrency_words(summary, grid.curve)
-    if not any(cell.predicted for cell in grid.cells.values()):
+    if not any(cell.row is None for cell in grid.cells.values()):
         return sentences
     if sentences or grid.withheld:
         return [*sentences, *filter(None, [grid.withheld])]
@@ -264,8 +263,8 @@ def table(grid: ConcurrencyGrid) -> View:
 
 def _cell(cell: GridCell, best: bool) -> View:
     row = cell.row
-    seen = "predicted" if row is None else "{:,.0f} – {:,.0f}".format(*ends(row.total))
-    return {"text": f"{'≈ ' if cell.predicted else ''}{cell.total:,.0f}", "more": f"{seen}; {cell.each:,.0f} each",
-            "best": best, "predicted": cell.predicted,
+    seen = range_text(row.total, 0) if row else "predicted"
+    return {"text": f"{'' if row else '≈ '}{cell.total:,.0f}", "more": f"{seen}; {cell.per_request.median:,.0f} each",
+            "best": best, "predicted": row is None,
             "differs": f"{row.same_text} of {row.compared} texts the same" if row and row.same_text != row.compared
             else ""}

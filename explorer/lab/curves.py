@@ -25,6 +25,7 @@ from explorer.lab.style import (
     line_of,
     look,
     method_look,
+    range_text,
 )
 from explorer.view import View
 
@@ -83,17 +84,9 @@ class CurvePoint:
         """Its tooltip in the plot ``tau`` or ``speed``."""
         value: Estimate = getattr(self, plot)
         unit, digits = ("tokens per round", 2) if plot == "tau" else ("tokens/s", 0)
-        words = f"<b>{label_of(self.setting)}</b><br>{value.median:,.{digits}f} {unit}"
-        if value.prompts < 2:
-            return words
-        low, high = ends(value)
-        kind = ":" if value.low is None else ", 95 %:"
-        return f"{words}<br>{value.prompts} {self.of}{kind} {low:,.{digits}f} to {high:,.{digits}f}"
-
-
-def ends(value: Estimate) -> tuple[float, float]:
-    """The 95 % interval; where there are too few values for one, the least and the most."""
-    return (value.least, value.most) if value.low is None or value.high is None else (value.low, value.high)
+        kind = "" if value.low is None else ", 95 %"
+        spread = f"<br>{value.prompts} {self.of}{kind}: {range_text(value, digits)}" if value.prompts > 1 else ""
+        return f"<b>{label_of(self.setting)}</b><br>{value.median:,.{digits}f} {unit}{spread}"
 
 
 @dataclass(frozen=True)
@@ -115,32 +108,21 @@ FAINT = 0.5  # of a curve's opacity
 THIN = 0.45  # of a curve's width: ``auto`` is a horizontal line, to be compared with all curves
 
 
-def places_of(points: Iterable[CurvePoint]) -> dict[str, float]:
-    """Where budgets stand on the axis, which Plotly draws logarithmic: a number in its own place, 0 in that of half the
-    smallest number, and ``auto``, which is none, in that of twice the largest."""
-    settings = [point.setting for point in points]
-    budgets = sorted({setting.budget for setting in settings if setting.pace == FIXED})
-    places = {str(budget): float(budget) or _zero(budgets) for budget in budgets}
-    if any(setting.pace != FIXED for setting in settings):
-        places[AUTO] = 2 * max(places.values(), default=1.0)
-    return places
-
-
-def _zero(budgets: Iterable[int]) -> float:
-    return min((budget for budget in budgets if budget), default=2) / 2
-
-
 def curves_figure(layers: Layers, best: CurvePoint | None, concurrency: int = 1) -> View:
-    """The figure, its tokens per second those of ``concurrency`` requests. Its ``zero`` and ``auto`` tell the browser
-    where these stand on the axis."""
+    """The figure, its tokens per second those of ``concurrency`` requests. On the logarithmic axis a budget of 0 stands
+    at half the smallest number, ``auto``, which is none, at twice the largest: ``zero`` and ``auto`` tell the browser
+    where."""
     points = [point for of_layer in layers.values() for point in of_layer]
-    places = places_of(points)
-    zero = _zero(point.setting.budget for point in points if not point.paced)
-    across = [zero, max(places.values(), default=1.0)]
+    budgets = sorted({point.setting.budget for point in points if not point.paced})
+    zero = min((budget for budget in budgets if budget), default=2) / 2
+    ticks = {str(budget): budget or zero for budget in budgets}
+    if any(point.paced for point in points):
+        ticks[AUTO] = 2 * max(ticks.values(), default=1.0)
+    across = [zero, max(ticks.values(), default=1.0)]
     traces = []
     for layer, of_layer in layers.items():
         for members in _lines(of_layer):
-            traces += _traces(layer, members, places, across)
+            traces += _traces(layer, members, ticks, across)
         if layer.suffix and of_layer:
             traces.append(_key(layer))
     named: set[str] = set()
@@ -151,12 +133,17 @@ def curves_figure(layers: Layers, best: CurvePoint | None, concurrency: int = 1)
     traces += [_running(plot) for plot in PLOTS]
     notes = []
     if best is not None and best.speed is not None:
-        traces.append(_ring(places[best.setting.nodes], best.speed.median))
-        notes.append(_note(places[best.setting.nodes], best.speed.median, f"fastest: {label_of(best.setting)}"))
+        x, y = ticks[best.setting.nodes], best.speed.median
+        traces.append(curve("", [x], [y], "", {}, mode="markers", meta="best", showlegend=False, hoverinfo="skip",
+                            marker={"symbol": "circle-open", "size": 19, "color": ACCENT, "line": {"width": 2.5}},
+                            **PLOTS["speed"]))
+        notes.append({"x": log10(x), "y": y, "xref": "x2", "yref": "y2", "text": f"fastest: {label_of(best.setting)}",
+                      "showarrow": True, "arrowhead": 0, "arrowcolor": ACCENT, "arrowwidth": 1, "ax": 0, "ay": -28,
+                      "font": {"color": ACCENT, "size": 12}, "bgcolor": "var(--panel)", "borderpad": 2})
     speed = f"tokens per second, {concurrency} at once" if concurrency > 1 else "tokens per second"
-    ticks = {"type": "log", "tickvals": list(places.values()), "ticktext": list(places)}
-    drawn = _stacked(traces, _summary(points, best), "node budget, log₂", speed, ticks, annotations=notes)
-    return {**drawn, "zero": zero, "auto": places.get(AUTO)}
+    scale = {"type": "log", "tickvals": list(ticks.values()), "ticktext": list(ticks)}
+    drawn = _stacked(traces, _summary(points, best), "node budget, log₂", speed, scale, annotations=notes)
+    return {**drawn, "zero": zero, "auto": ticks.get(AUTO)}
 
 
 def _lines(points: Iterable[CurvePoint]) -> list[list[CurvePoint]]:
@@ -167,9 +154,9 @@ def _lines(points: Iterable[CurvePoint]) -> list[list[CurvePoint]]:
     return [list(members) for _, members in groupby(ordered, key=line)]
 
 
-def _traces(layer: CurveLayer, points: list[CurvePoint], places: dict[str, float], across: list[float]) -> list[View]:
+def _traces(layer: CurveLayer, points: list[CurvePoint], ticks: Mapping[str, float], across: list[float]) -> list[View]:
     """A curve in both plots: a method against its budgets; plain decoding as a line across, since no budget changes it,
-    with its marker at 0; ``auto`` as a thin one, whose marker stands in a place of its own."""
+    with its marker at 0; ``auto`` as a thin one, whose marker stands at a tick of its own."""
     traces, first = [], points[0]
     drafting = drafts(first.setting)
     for plot in PLOTS:
@@ -177,9 +164,8 @@ def _traces(layer: CurveLayer, points: list[CurvePoint], places: dict[str, float
         if None in values:
             continue
         if drafting:
-            bars = error_bars([(ends(value)[0], value.median, ends(value)[1]) for value in values],
-                              look(first.setting.method).color)
-            traces.append(_trace(layer, plot, points, [places[point.setting.nodes] for point in points],
+            bars = error_bars(values, look(first.setting.method).color)
+            traces.append(_trace(layer, plot, points, [ticks[point.setting.nodes] for point in points],
                                  **({"error_y": bars} if layer.size else {})))
         if not drafting or first.paced:
             line = _trace(layer, plot, [first, first], across)
@@ -219,18 +205,6 @@ def _running(plot: str) -> View:
     return curve("running now", (), (), "this run: %{y:.4~g}", {}, mode="markers", meta=f"running.{plot}",
                  showlegend=False, marker={"symbol": "circle-open", "size": 13, "color": INK, "line": {"width": 2}},
                  **PLOTS[plot])
-
-
-def _ring(x: float, y: float) -> View:
-    return curve("", [x], [y], "", {}, mode="markers", meta="best", showlegend=False, hoverinfo="skip",
-                 marker={"symbol": "circle-open", "size": 19, "color": ACCENT, "line": {"width": 2.5}},
-                 **PLOTS["speed"])
-
-
-def _note(x: float, y: float, text: str) -> View:
-    return {"x": log10(x), "y": y, "xref": "x2", "yref": "y2", "text": text, "showarrow": True, "arrowhead": 0,
-            "arrowcolor": ACCENT, "arrowwidth": 1, "ax": 0, "ay": -28, "font": {"color": ACCENT, "size": 12},
-            "bgcolor": "var(--panel)", "borderpad": 2}
 
 
 def _summary(points: Sequence[CurvePoint], best: CurvePoint | None) -> str:

@@ -1,7 +1,6 @@
 """From the lab's forms to plans: prompt sets, shipped and uploaded, and a check of every field of a sweep or a race."""
 
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +15,7 @@ from engine.errors import RequestError
 from engine.lab.settings import BASELINE, Choice, SweepPlan, check, prompt_set, settings, shipped_sets
 from engine.lab.sweeping import Laboratory, race_plan
 from engine.records import Sampling
-from engine.requests.limits import MOST_CONCURRENCY, MOST_NODES, TRIED_BUDGETS, whole
+from engine.requests.limits import MOST_NODES, TRIED_BUDGETS
 from engine.requests.prompts import Prompt, prompts_from
 from explorer.run_form import (
     LONGEST_ANSWER,
@@ -45,18 +44,22 @@ class PromptSets:
     """Prompts by the name of their set."""
 
     def __init__(self) -> None:
-        self._shipped = {name: prompt_set(name) for name in (*TITLES, *shipped_sets()) if name in shipped_sets()}
+        there = shipped_sets()
+        self._shipped = {name: (TITLES.get(name, name), prompt_set(name))
+                         for name in (*TITLES, *there) if name in there}
         self.uploads = Uploads(LARGEST_UPLOAD)
-        self._uploaded: OrderedDict[str, tuple[str, tuple[Prompt, ...]]] = OrderedDict()
+        self._uploaded: dict[str, tuple[str, tuple[Prompt, ...]]] = {}  # the oldest first
+
+    @property
+    def _all(self) -> dict[str, tuple[str, tuple[Prompt, ...]]]:
+        return {**self._shipped, **self._uploaded}
 
     def named(self, name: str) -> tuple[Prompt, ...]:
         """The prompts of a set; RequestError with the names there are."""
-        if name in self._uploaded:
-            return self._uploaded[name][1]
-        if name not in self._shipped:
+        if name not in self._all:
             raise RequestError(f"There is no prompt set {name[:40]!r}; choose one of {', '.join(self._shipped)}, "
                                "or upload a file.")
-        return self._shipped[name]
+        return self._all[name][1]
 
     def origin(self, name: str) -> str:
         """The source of its prompts that a sweep records: the set's name, or that of the uploaded file."""
@@ -64,9 +67,7 @@ class PromptSets:
 
     def view(self) -> list[View]:
         """What the page lists."""
-        sets = [(name, TITLES.get(name, name), prompts) for name, prompts in self._shipped.items()]
-        sets += [(name, title, prompts) for name, (title, prompts) in self._uploaded.items()]
-        return [{"name": name, "title": title, "count": len(prompts)} for name, title, prompts in sets]
+        return [{"name": name, "title": title, "count": len(prompts)} for name, (title, prompts) in self._all.items()]
 
     def add(self, upload: Mapping[str, Any]) -> str:
         """Remember an uploaded file, {"name", "upload" or "data": see ``Uploads.whole``}; the new set's name.
@@ -81,7 +82,7 @@ class PromptSets:
                                "split it.")
         self._uploaded[name] = title, prompts
         if len(self._uploaded) > MOST_UPLOADS:
-            self._uploaded.popitem(last=False)
+            del self._uploaded[next(iter(self._uploaded))]
         return name
 
 
@@ -91,27 +92,18 @@ MOST_ITEMS = 64  # of a list in a form
 OFFERED = (AUTO, *TRIED_BUDGETS)  # as chips of the form; any other number can be typed
 
 
-def _listed(name: str, value: Any) -> Sequence[Any]:
-    """The items of a field that is a list; RequestError where it is none."""
-    if not isinstance(value, list | tuple):
-        raise RequestError(f"The {name} are {str(value)[:40]!r}; they have to be a list.")
-    if len(value) > MOST_ITEMS:
-        raise RequestError(f"There are {len(value):,} {name}; at most {MOST_ITEMS} are taken.")
-    return value
+def list_of(name: str, kind: Callable[[Any], Any] = lambda item: item) -> BeforeValidator:
+    """A field that is a list; what may stand in it, ``settings`` checks."""
+    def items(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list | tuple):
+            raise RequestError(f"The {name} are {str(value)[:40]!r}; they have to be a list.")
+        if len(value) > MOST_ITEMS:
+            raise RequestError(f"There are {len(value):,} {name}; at most {MOST_ITEMS} are taken.")
+        return tuple(map(kind, value))
+    return BeforeValidator(items)
 
 
-def _budgets(value: Any) -> tuple[int | str, ...]:
-    return tuple(budget if budget == AUTO else whole("A node budget", budget, 0, MOST_NODES)
-                 for budget in _listed("budgets", value))
-
-
-def _concurrency(value: Any) -> tuple[int, ...]:
-    return tuple(whole("A number of requests at once", count, 1, MOST_CONCURRENCY)
-                 for count in _listed("numbers of requests at once", value))
-
-
-MethodsField = Annotated[tuple[str, ...], BeforeValidator(
-    lambda value: tuple(map(str, _listed("methods", value or ()))))]
+MethodsField = Annotated[tuple[str, ...], list_of("methods", str)]
 SplitField = Annotated[str, BeforeValidator(lambda value: str(value or "total"))]
 
 
@@ -128,8 +120,8 @@ class SweepForm(BaseModel):
     set: Annotated[str, BeforeValidator(lambda value: str(value or "all"))] = "all"
     prompts: Annotated[int, whole_in("How many prompts", 1, MOST_PROMPTS)] = asked_for()
     methods: MethodsField = asked_for()
-    budgets: Annotated[tuple[int | str, ...], BeforeValidator(_budgets)] = asked_for()
-    concurrency: Annotated[tuple[int, ...], BeforeValidator(_concurrency)] = (1,)
+    budgets: Annotated[tuple[Any, ...], list_of("budgets")] = asked_for()
+    concurrency: Annotated[tuple[Any, ...], list_of("numbers of requests at once")] = (1,)
     split: SplitField = "total"
     temperature: TemperatureField = asked_for()
     repeats: Annotated[int, whole_in("Repeats", 1, MOST_SWEEP_REPEATS)] = asked_for()
@@ -153,7 +145,7 @@ def sweep_plan_from(form: Mapping[str, Any], sets: PromptSets, laboratory: Labor
     allowed. ``rig`` is the name that the command line opens it by."""
     filled = SweepForm.model_validate(dict(form))
     _refuse_plain(filled.methods)
-    choice = Choice(filled.methods, tuple(budget for budget in filled.budgets if isinstance(budget, int)), filled.split,
+    choice = Choice(filled.methods, tuple(budget for budget in filled.budgets if budget != AUTO), filled.split,
                     sampling=Sampling(filled.temperature), concurrency=filled.concurrency,
                     auto_budget=MOST_AUTO if AUTO in filled.budgets else 0)
     plan = SweepPlan(

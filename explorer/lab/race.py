@@ -17,10 +17,10 @@ def run(laboratory: Laboratory, plan: SweepPlan, job: Job) -> View:
     """Measure the race; the job holds its progress. {prompt, repeats, greedy, dtype, seconds: of the longest lane,
     lanes}."""
     results: list[CellResult] = []
-    job.total, job.message = len(plan), "Warming up: every lane runs once, unmeasured."
+    job.total, job.share, job.message = len(plan), 0.0, "Warming up: every lane runs once, unmeasured."
     for measured in run_race(laboratory, plan, job.stop):
         results.append(measured)
-        job.done, job.message = len(results), ""
+        job.done, job.share, job.message = len(results), len(results) / len(plan), ""
     race = lanes(plan, results, laboratory)
     return {"prompt": plan.prompts[0].text, "repeats": plan.repeats, "dtype": plan.dtype,
             "greedy": all(setting.temperature == 0 for setting in plan.settings),
@@ -29,15 +29,12 @@ def run(laboratory: Laboratory, plan: SweepPlan, job: Job) -> View:
 
 
 def lane_view(lane: Lane, pieces: Mapping[int, Piece]) -> View:
-    """A lane; ``parts`` is what each round added to the text."""
-    row, token_ids = lane.row, lane.shown.token_ids if lane.shown else ()
+    """A lane; ``parts`` is what each round added to the text, ``row`` its row of the table, None where it failed."""
+    token_ids = lane.shown.token_ids if lane.shown else ()
     return {
-        "label": label_of(lane.setting), "method": lane.setting.method, "budget": lane.setting.budget,
-        "split": lane.setting.split, "seconds": list(lane.seconds), "tokens": list(lane.tokens),
+        "label": label_of(lane.setting), "method": lane.setting.method, "seconds": lane.seconds, "tokens": lane.tokens,
         "parts": parts(pieces, token_ids, lane.tokens), "failure": lane.failure,
-        "tau": row.tau.median if row else 0.0, "tokens_per_second": asdict(row.tokens_per_second) if row else None,
-        "speedup": asdict(row.speedup) if row and row.speedup else None, "withheld": row.withheld if row else "",
-        "difference": difference(lane, pieces)}
+        "row": asdict(lane.row) if lane.row else None, "difference": difference(lane, pieces)}
 
 
 def parts(pieces: Mapping[int, Piece], token_ids: Sequence[int], ends: Sequence[int]) -> list[str]:

@@ -7,12 +7,9 @@ which rig a sweep is of stands in the sweep, and the lab opens with the first by
 """
 
 import gzip
-import shutil
 import sqlite3
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,37 +21,28 @@ NUMBER = 0  # of the first among the sweeps, the others count down; those of a r
 FOLDER, ENDING = ASSETS / "lab", ".sqlite.gz"
 
 
+@dataclass(frozen=True)
 class RecordedSweep:
-    """A packed results file with one sweep in it, read when it is first asked for."""
+    """A sweep under the number that the page gives it, and the results of its cells."""
 
-    def __init__(self, path: Path, number: int = NUMBER) -> None:
-        self._path, self._number = path, number
+    stored: StoredSweep
+    measured: list[CellResult]
 
-    @property
-    def stored(self) -> StoredSweep:
-        """The sweep, under its number."""
-        return self._read[0]
 
-    @property
-    def measured(self) -> Sequence[CellResult]:
-        """The results of its cells."""
-        return self._read[1]
-
-    @cached_property
-    def _read(self) -> tuple[StoredSweep, list[CellResult]]:
-        with TemporaryDirectory() as folder:
-            plain = Path(folder) / "recorded.sqlite"
-            with gzip.open(self._path) as packed, plain.open("wb") as file:
-                shutil.copyfileobj(packed, file)
-            with Results(plain) as results:
-                (stored,) = results.sweeps()
-                return replace(stored, number=self._number), results.measured(stored.number)
+def read_packed(path: Path, number: int = NUMBER) -> RecordedSweep:
+    """The one sweep of a packed results file."""
+    with TemporaryDirectory() as folder:
+        plain = Path(folder) / "recorded.sqlite"
+        plain.write_bytes(gzip.decompress(path.read_bytes()))
+        with Results(plain) as results:
+            (stored,) = results.sweeps()
+            return RecordedSweep(replace(stored, number=number), results.measured(stored.number))
 
 
 def shipped(folder: Path = FOLDER) -> list[RecordedSweep]:
     """The recorded sweeps of a folder, by name."""
     paths = sorted(folder.glob(f"recorded-*{ENDING}"), key=lambda path: path.name.removesuffix(ENDING))
-    return [RecordedSweep(path, NUMBER - place) for place, path in enumerate(paths)]
+    return [read_packed(path, NUMBER - index) for index, path in enumerate(paths)]
 
 
 def is_recorded(number: int) -> bool:

@@ -2,12 +2,11 @@
 
 import base64
 import gzip
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import gradio as gr
 from plotly.offline import get_plotlyjs
@@ -19,7 +18,6 @@ from engine.lab.findings import worst_first
 from engine.lab.replay import WhatIf
 from engine.lab.report import run_command
 from engine.lab.settings import BASELINE
-from engine.lab.store import StoredSweep
 from engine.lab.sweeping import Progress
 from engine.requests.limits import TRIED_CONCURRENCY
 from engine.servers.server import Server, Watch
@@ -28,15 +26,15 @@ from explorer.attached import server_of
 from explorer.browser_calls import browser_call, served
 from explorer.lab import race
 from explorer.lab.acceptance import acceptance_view, anatomy_view, readings_at, readings_of_run
-from explorer.lab.concurrency import ConcurrencyPrediction, concurrency_view
-from explorer.lab.cost import PredictedCurves, cost_view
+from explorer.lab.attached_server import counters_view, measure_concurrency
+from explorer.lab.concurrency import RunPrediction, concurrency_view
 from explorer.lab.curves import curves_view, live_figure
 from explorer.lab.forms import OFFERED, OPENING, PromptSets, limits, race_plan_from, sweep_plan_from
+from explorer.lab.prediction import cost_view, predicted_curves
 from explorer.lab.recorded import is_recorded
 from explorer.lab.report import saved
-from explorer.lab.server import counters_view, measure_concurrency
 from explorer.lab.style import looks_view
-from explorer.lab.sweeps import Sweeps, recorded_view, seconds_per_run
+from explorer.lab.sweeps import ShownSweep, Sweeps, seconds_per_run
 from explorer.lab.table import table_view
 from explorer.recordings import TOURED
 from explorer.rig import CurrentRig
@@ -46,17 +44,6 @@ from explorer.view import View
 TOOLS = ("what_if", "cost", "race", "doctor")  # what needs a rig besides sweeps
 MOST_PREDICTIONS = 16  # that are remembered; the oldest is forgotten first
 MOST_SERVER_PROMPTS = 32  # of a set
-RunOfRig = tuple[str, str]  # the rig's title, the run's id
-Prediction = TypeVar("Prediction")
-
-
-class Predictions(OrderedDict[RunOfRig, Prediction]):
-    """The latest predictions, by the rig that they are of and the run that they were made from."""
-
-    def __setitem__(self, key: RunOfRig, value: Prediction) -> None:
-        super().__setitem__(key, value)
-        if len(self) > MOST_PREDICTIONS:
-            self.popitem(last=False)
 
 
 class LabService:
@@ -69,8 +56,7 @@ class LabService:
         self._sets = PromptSets()
         self._sweeps = Sweeps(rig, queue, path)
         self._jobs = Jobs(queue)
-        self._forecasts = Predictions[WhatIf]()
-        self._concurrent = Predictions[ConcurrencyPrediction]()
+        self._predictions: dict[tuple[str, str], RunPrediction] = {}  # by the rig's title and the run's id
         self._watch: Watch | None = None
 
     def functions(self) -> list[Callable[[Any], Any]]:
@@ -124,7 +110,10 @@ class LabService:
     def control(self, wanted: Mapping[str, Any]) -> View:
         """Pause, resume or stop a sweep: {"do", "sweep"}."""
         ends = {"pause": "paused", "stop": "stopped"}
-        do, number = str(wanted.get("do")), self._stored(wanted).number
+        do, stored = str(wanted.get("do")), self._sweeps.chosen(wanted.get("sweep"))
+        if stored is None:
+            raise RequestError("Nothing has been measured yet; press Measure first.")
+        number = stored.number
         if do == "resume":
             self._sweeps.resume(number)
         elif do in ends:
@@ -152,22 +141,18 @@ class LabService:
         """The curves and the table of ``concurrency`` requests at once: {"sweep", "points": single runs of the browser,
         "what_if": a run's id, "line": which curve of it, "concurrency"}. Single runs and their predictions are of one
         request alone and of the loaded rig, so they stand beside no sweep of another."""
-        stored = self._sweeps.chosen(wanted.get("sweep"))
-        other_rig = stored is not None and self._sweeps.of_another_rig(stored)
-        measured = self._sweeps.measured(stored.number) if stored else []
-        whole, asked = self._sweeps.summary(stored, measured), wanted.get("concurrency")
-        concurrency = asked if asked in whole.counts else min(whole.counts, default=1)
-        summary, beside = whole.at(concurrency), concurrency == 1 and not other_rig
-        predicted = PredictedCurves(self.forecast(wanted.get("what_if")) if beside else None)
-        points = self._of_here(wanted.get("points")) if beside else []
-        line = str(wanted.get("line"))
-        here = stored and not other_rig and not is_recorded(stored.number)
-        return {"curves": {**curves_view(summary, points, predicted.points(line)),
-                           "predicted": predicted.view(line)},
-                "table": table_view(summary) if stored else None, "counts": list(whole.counts),
+        shown, asked = self._sweeps.shown(wanted.get("sweep")), wanted.get("concurrency")
+        stored, counts = shown.stored, shown.summary.counts
+        concurrency = asked if asked in counts else min(counts, default=1)
+        summary, beside = shown.summary.at(concurrency), concurrency == 1 and not shown.other_rig
+        forecast = self.forecast(wanted.get("what_if")) if beside else None
+        predicted, points = predicted_curves(forecast, str(wanted.get("line")))
+        runs = self._of_here(wanted.get("points")) if beside else []
+        return {"curves": {**curves_view(summary, runs, points), "predicted": predicted},
+                "table": table_view(summary) if stored else None, "counts": list(counts),
                 "concurrency": concurrency,
                 "command": run_command(stored.plan, summary.best.setting) if stored and summary.best else "",
-                "seconds_per_run": seconds_per_run(measured) if here else None}
+                "seconds_per_run": None if shown.other_rig or shown.recorded else seconds_per_run(shown.measured)}
 
     def _of_here(self, runs: object) -> list[Any]:
         """Those of a browser's single runs that are of the loaded rig on this machine; none where it sent something
@@ -181,25 +166,22 @@ class LabService:
         "prediction": a run's id}. Where the recorded sweep is of one request alone, a recorded one of several is
         shown; beside a sweep of another rig, no prediction; and one that is of another machine than the sweep stands
         alone."""
-        stored = self._sweeps.of_several(self._sweeps.chosen(wanted.get("sweep")))
-        prediction = self._concurrent.get(self._key(wanted.get("prediction")))
-        if stored and self._sweeps.of_another_rig(stored):
-            prediction = None
-        if stored and prediction and (is_recorded(stored.number) or not prediction.belongs_to(stored)):
-            stored = None
-        measured, concurrency = self._sweeps.measured(stored.number) if stored else [], wanted.get("concurrency")
+        shown, concurrency = self._sweeps.shown(wanted.get("sweep"), several=True), wanted.get("concurrency")
+        prediction = None if shown.other_rig else self._predictions.get(self._key(wanted.get("prediction")))
+        if shown.stored and prediction and (shown.recorded or not prediction.belongs_to(shown.stored)):
+            shown = ShownSweep()
         view = concurrency_view(
-            self._sweeps.summary(stored, measured), stored.plan.settings if stored else (),
-            prediction.of(measured) if prediction else {}, prediction.withheld if prediction else "",
+            shown.summary, shown.stored.plan.settings if shown.stored else (),
+            prediction.of(shown.measured) if prediction else {}, prediction.withheld if prediction else "",
             line=str(wanted.get("line")), concurrency=concurrency if isinstance(concurrency, int) else 1)
-        return {**view, "recorded": recorded_view(stored)}
+        return {**view, "recorded": shown.recorded}
 
     def shapes(self, wanted: Mapping[str, Any]) -> View:
         """Histogram, depth and rank, calibration: of a run {"run"}, or of {"sweep", "nodes", "line": of the map}."""
         if "run" in wanted:
             readings = readings_of_run(self._trace_of(str(wanted["run"])))
         else:
-            readings = readings_at(self._sweeps.measured(self._stored(wanted).number), str(wanted.get("nodes")))
+            readings = readings_at(self._sweeps.shown(wanted.get("sweep")).measured, str(wanted.get("nodes")))
         return acceptance_view(readings, str(wanted.get("line")))
 
     def anatomy(self, wanted: Mapping[str, Any]) -> View:
@@ -211,14 +193,7 @@ class LabService:
     def report(self, wanted: Mapping[str, Any]) -> bytes:
         """A measurement as a file: {"sweep", "kind": html, csv or parquet} gives {"name", "media", "data": base64} as
         JSON."""
-        stored = self._stored(wanted)
-        return saved(str(wanted.get("kind")), stored, self._sweeps.measured(stored.number)).as_json()
-
-    def _stored(self, wanted: Mapping[str, Any]) -> StoredSweep:
-        stored = self._sweeps.chosen(wanted.get("sweep"))
-        if stored is None:
-            raise RequestError("Nothing has been measured yet; press Measure first.")
-        return stored
+        return saved(str(wanted.get("kind")), self._sweeps.shown(wanted.get("sweep"))).as_json()
 
     def what_if(self, wanted: Mapping[str, Any]) -> View:
         """Begin to predict every setting from a run, {"run"}. The result names the forecast for curves and cost."""
@@ -229,7 +204,8 @@ class LabService:
             forecast = self.forecast(name)
             if forecast is None:
                 job.message = "Measuring what a pass costs, then replaying the text …"
-                forecast = self._forecasts[self._key(name)] = self._rig.instruments.what_if(trace, Progress(job.tell))
+                forecast = self._rig.instruments.what_if(trace, Progress(job.tell))
+                self._remember(name, RunPrediction(forecast))
             return {"what_if": name, "departures": forecast.departures, "seconds": forecast.seconds}
         return {"job": self._jobs.start(work)}
 
@@ -241,20 +217,26 @@ class LabService:
 
         def work(job: Job) -> View:
             instruments, costs, steps = self._rig.instruments, dict[int, CostCurve](), len(TRIED_CONCURRENCY) + 1
-            for place, count in enumerate(TRIED_CONCURRENCY):
-                job.tell(f"Measuring what rounds of {count} at once cost …", place / steps)
+            for count in TRIED_CONCURRENCY:
+                job.tell(f"Measuring what rounds of {count} at once cost …", len(costs) / steps)
                 costs[count] = instruments.concurrent_cost(trace, count)
             job.tell("Replaying the text with every method and budget …", len(costs) / steps)
             forecast = self.forecast(name) or instruments.what_if(trace, Progress())
-            self._concurrent[self._key(name)] = ConcurrencyPrediction(forecast, costs)
+            self._remember(name, RunPrediction(forecast, costs))
             return {"prediction": name}
         return {"job": self._jobs.start(work)}
 
     def forecast(self, run: object) -> WhatIf | None:
         """The what-if that was made from that run on the rig that answers now."""
-        return self._forecasts.get(self._key(run))
+        prediction = self._predictions.get(self._key(run))
+        return prediction.forecast if prediction else None
 
-    def _key(self, run: object) -> RunOfRig:
+    def _remember(self, run: str, prediction: RunPrediction) -> None:
+        self._predictions[self._key(run)] = prediction
+        if len(self._predictions) > MOST_PREDICTIONS:
+            del self._predictions[next(iter(self._predictions))]
+
+    def _key(self, run: object) -> tuple[str, str]:
         return self._rig.instruments.laboratory.conditions.rig, str(run)
 
     def cost(self, wanted: Mapping[str, Any]) -> View:

@@ -14,6 +14,7 @@ from typing import Any
 from engine.decoding.budget_policy import FIXED, MOST_AUTO
 from engine.decoding.methods import METHODS
 from engine.lab.settings import Setting
+from engine.lab.statistics import CalibrationBin, Estimate, Measured
 from explorer.view import View
 
 
@@ -41,6 +42,7 @@ def label_of(setting: Setting) -> str:
 
 INK, QUIET, LINE, ACCENT = "var(--ink)", "var(--quiet)", "var(--line)", "var(--accent)"
 NO_COLOR = "rgba(0,0,0,0)"
+Interval = Estimate | Measured | CalibrationBin  # a figure with its interval
 
 
 @dataclass(frozen=True)
@@ -97,11 +99,6 @@ def axis(title: str, **more: Any) -> View:
             "zeroline": False, "linecolor": LINE, "tickfont": {"color": QUIET, "size": 13}, "automargin": True, **more}
 
 
-def right_axis(title: str) -> View:
-    """A second axis with ticks of its own."""
-    return axis(title, overlaying="y", side="right", rangemode="tozero", showgrid=False, tickmode="auto", nticks=6)
-
-
 def curve(name: str, x: Iterable[Any], y: Iterable[float | None], hover: str, line: View, **more: Any) -> View:
     """A line, whose points' tooltips are made by the template ``hover``."""
     return {"type": "scatter", "mode": "lines", "name": name, "x": list(x), "y": list(y), "line": line,
@@ -115,11 +112,27 @@ def method_look(method: str, width: float = 2.2, size: int = 7) -> View:
             "marker": {"symbol": symbol, "size": size, "color": color}}
 
 
-def error_bars(intervals: Sequence[tuple[float, float, float]], color: str) -> View:
-    """Intervals as plotly draws them; each is its low end, the value, its high end."""
+def span(value: Interval) -> tuple[float, float, float]:
+    """A figure between the ends of its 95 % interval; with too few values for one, of what was seen."""
+    middle = (value.median if isinstance(value, Estimate) else
+              value.realised if isinstance(value, CalibrationBin) else value.value)
+    if value.low is None or value.high is None:
+        return (value.least, middle, value.most) if isinstance(value, Estimate) else (middle, middle, middle)
+    return value.low, middle, value.high
+
+
+def range_text(value: Estimate, digits: int) -> str:
+    """The ends of its span in words."""
+    low, _, high = span(value)
+    return f"{low:,.{digits}f} – {high:,.{digits}f}"
+
+
+def error_bars(values: Sequence[Interval], color: str) -> View:
+    """Their spans as plotly draws them."""
+    spans = list(map(span, values))
     return {"type": "data", "symmetric": False, "thickness": 1.1, "width": 3, "color": color,
-            "array": [high - value for _, value, high in intervals],
-            "arrayminus": [value - low for low, value, _ in intervals]}
+            "array": [high - value for _, value, high in spans],
+            "arrayminus": [value - low for low, value, _ in spans]}
 
 
 def heat_map(values: Sequence[Sequence[float | None]], scale: str, **more: Any) -> View:

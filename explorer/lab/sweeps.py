@@ -6,6 +6,8 @@ nothing, and after a restart of the app a sweep that was begun can be resumed.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 from threading import Lock
@@ -17,7 +19,7 @@ from engine.lab.settings import CellResult, SweepPlan
 from engine.lab.store import Results, Store, StoredSweep
 from engine.lab.summary import Summary, summarise
 from engine.lab.sweeping import LocalCrew, run_sweep
-from explorer.lab.recorded import RecordedSweep, is_recorded, shipped
+from explorer.lab.recorded import NUMBER, RecordedSweep, is_recorded, shipped
 from explorer.rig import CurrentRig
 from explorer.run_queue import Job, RunQueue
 from explorer.view import View
@@ -29,11 +31,30 @@ NO_SWEEP = {"sweep": None, "other_rig": "", "state": "none", "message": "", "don
             "seconds_left": None, "recorded": None, "busy_elsewhere": False, "command": ""}
 
 
+@dataclass(frozen=True)
+class ShownSweep:
+    """The sweep that is shown, none where there is nothing to show; what came of its cells so far; and whether it was
+    measured on another rig than the one that answers now."""
+
+    stored: StoredSweep | None = None
+    measured: Sequence[CellResult] = ()
+    summary: Summary = Summary(())
+    other_rig: bool = False
+
+    @property
+    def recorded(self) -> View | None:
+        """Of a sweep that ships with the page: {date, rig, hardware, dtype}; None of any other."""
+        if self.stored is None or not is_recorded(self.stored.number):
+            return None
+        conditions = self.stored.conditions
+        return {"date": self.stored.started[:10], "rig": conditions.rig, "hardware": conditions.hardware,
+                "dtype": conditions.dtype}
+
+
 class Sweeps:
     """The sweeps of a results file, and the one that is being measured: a ``Job`` whose result is what was measured."""
 
     def __init__(self, rig: CurrentRig, queue: RunQueue, path: Path) -> None:
-        self.recorded: Sequence[RecordedSweep] = shipped()
         self._rig = rig
         self._queue = queue
         self._path = path
@@ -41,7 +62,12 @@ class Sweeps:
         self._jobs: dict[int, Job] = {}  # of what this process has begun or taken up again
         self._listed: list[StoredSweep] = []
         self._listed_when: tuple[float, int | None] = float("-inf"), None  # and which sweep was active then
-        self._summary: tuple[int, int, Summary] = -1, -1, Summary(())  # the latest, its sweep, and its cells
+        self._summaries: dict[int, tuple[int, Summary]] = {}  # by sweep, with how many cells each is of
+
+    @cached_property
+    def recorded(self) -> Sequence[RecordedSweep]:
+        """The sweeps that ship with the page, by number from 0 down; read when they are first asked for."""
+        return shipped()
 
     def start(self, plan: SweepPlan) -> int:
         """Begin a sweep; its number. RequestError while another one is measuring."""
@@ -67,8 +93,8 @@ class Sweeps:
             self._begin(number, Job(done=stored.done, total=len(stored.plan), result=measured, lapses=False))
 
     def _begin(self, number: int, job: Job) -> None:
-        kept = [other for other in self._jobs if other != number][-MOST_REMEMBERED:]
-        self._jobs = {**{other: self._jobs[other] for other in kept}, number: job}
+        others = [other for other in self._jobs if other != number][-MOST_REMEMBERED:]
+        self._jobs = {**{other: self._jobs[other] for other in others}, number: job}
         job.begin(self._queue, lambda job: self._measure(number, job))
 
     def _measure(self, number: int, job: Job) -> list[CellResult]:
@@ -103,6 +129,7 @@ class Sweeps:
                 store.sweep(number)
                 store.clear(number)
             self._jobs.pop(number, None)
+            self._summaries.pop(number, None)
             self._listed_when = float("-inf"), None
 
     def _refuse_two(self) -> None:
@@ -141,35 +168,31 @@ class Sweeps:
         """Whether it was measured on another rig than the one that answers now."""
         return bool(stored.conditions.rig != self._rig.instruments.laboratory.conditions.rig)
 
-    def of_several(self, stored: StoredSweep | None) -> StoredSweep | None:
-        """The sweep; in place of a recorded one of one request at a time, one of several of the same rig, if there is
-        one."""
-        if stored is None or not is_recorded(stored.number) or _concurrency(stored) > 1:
-            return stored
-        return next((recorded.stored for recorded in self.recorded
-                     if recorded.stored.conditions.rig == stored.conditions.rig and _concurrency(recorded.stored) > 1),
-                    stored)
+    def shown(self, wanted: object, several: bool = False) -> ShownSweep:
+        """The chosen sweep with what came of it. Where ``several`` requests at once are to be shown, one of them of the
+        same rig takes the place of a recorded one that is not."""
+        stored = self.chosen(wanted)
+        if stored is None:
+            return ShownSweep()
+        if several and is_recorded(stored.number) and _concurrency(stored) == 1:
+            others = [other.stored for other in self.recorded if _concurrency(other.stored) > 1]
+            stored = next((other for other in others if other.conditions.rig == stored.conditions.rig), stored)
+        measured = self.measured(stored.number)
+        cells, summary = self._summaries.get(stored.number, (-1, Summary(())))
+        if cells != len(measured):  # a cell was added since
+            summary = summarise(stored.plan.settings, measured)
+            self._summaries[stored.number] = len(measured), summary
+        return ShownSweep(stored, measured, summary, self.of_another_rig(stored))
 
     def measured(self, number: int) -> list[CellResult]:
         """What came of a sweep's cells so far."""
-        for recorded in self.recorded:
-            if recorded.stored.number == number:
-                return list(recorded.measured)
         if job := self._jobs.get(number):
             return list(job.result)
+        if is_recorded(number):
+            return self.recorded[NUMBER - number].measured
         with Results(self._path) as results:
             measured: list[CellResult] = results.measured(number)
         return measured
-
-    def summary(self, stored: StoredSweep | None, measured: Sequence[CellResult]) -> Summary:
-        """The table of what was measured of a sweep; made again only where a cell was added since."""
-        if stored is None:
-            return Summary(())
-        number, cells, summary = self._summary
-        if (number, cells) != (stored.number, len(measured)):
-            summary = summarise(stored.plan.settings, measured)
-            self._summary = stored.number, len(measured), summary
-        return summary
 
     def progress_view(self, wanted: object) -> View:
         """What the page shows of the chosen sweep; see ``assets/lab/sweep.js``."""
@@ -182,7 +205,7 @@ class Sweeps:
         return {
             **self._line(stored), "sweep": stored.number, "sweeps": listed, "command": sweep_command(stored.plan),
             "other_rig": stored.conditions.rig if self.of_another_rig(stored) else "",
-            "recorded": recorded_view(stored),
+            "recorded": ShownSweep(stored).recorded,
             "message": job.message if job else "", "seconds_left": job.seconds_left if job else None,
             "failed": sum(result.reading is None for result in list(job.result)) if job else 0,
             "busy_elsewhere": self.active not in (None, stored.number)}
@@ -198,15 +221,6 @@ class Sweeps:
 
 def _concurrency(stored: StoredSweep) -> int:
     return max(setting.concurrency for setting in stored.plan.settings)
-
-
-def recorded_view(stored: StoredSweep | None) -> View | None:
-    """Of the sweep that ships with the page: {date, rig, hardware, dtype}; None of any other."""
-    if stored is None or not is_recorded(stored.number):
-        return None
-    conditions = stored.conditions
-    return {"date": stored.started[:10], "rig": conditions.rig, "hardware": conditions.hardware,
-            "dtype": conditions.dtype}
 
 
 def seconds_per_run(measured: Sequence[CellResult]) -> float | None:

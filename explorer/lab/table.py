@@ -23,15 +23,10 @@ def table_view(summary: Summary) -> View:
 
 
 def row_view(row: Row, best: bool) -> View:
-    """A row as JSON values."""
+    """A row and its setting as JSON values; ``total`` are the tokens/s of all requests together."""
     setting = row.setting
-    return {
-        "label": label_of(setting), "line": line_of(setting), "method": setting.method, "budget": setting.budget,
-        "split": setting.split, "pace": setting.pace, "nodes": setting.nodes, "concurrency": setting.concurrency,
-        "tau": asdict(row.tau), "speed": asdict(row.total), "each": asdict(row.tokens_per_second),
-        "speedup": asdict(row.speedup) if row.speedup else None, "withheld": row.withheld,
-        "runs": row.runs, "failed": row.failed, "same_text": row.same_text, "compared": row.compared,
-        "lossless": METHODS[setting.method].lossless, "best": best}
+    return {**asdict(row), **asdict(setting), "label": label_of(setting), "line": line_of(setting),
+            "nodes": setting.nodes, "lossless": METHODS[setting.method].lossless, "best": best}
 
 
 def standing(best: Row | None) -> str:

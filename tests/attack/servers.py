@@ -17,7 +17,7 @@ from engine.records import PromptRequest
 from engine.servers.server import Watch
 from engine.trace import UPLOADED, Trace, dumps, loads
 from explorer.attached import attach, server_of
-from explorer.lab.server import counters_view
+from explorer.lab.attached_server import counters_view
 from explorer.rig import CurrentRig, Instruments
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream

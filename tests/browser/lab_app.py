@@ -35,4 +35,4 @@ class App:
     def kept(self) -> dict[str, Any]:
         """Every cell that is done, with what came of it, as the file has it."""
         with Results(self.results) as results:
-            return {str(found.cell): found for found in results.measured(1)}
+            return {str(result.cell): result for result in results.measured(1)}

@@ -28,9 +28,9 @@ def lab_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def visited(browser: Any, lab_address: str) -> Iterator[Any]:
     """A page on the lab, one for all tests, because plotly.js takes its time; at the end it must not have logged an
     error or asked anybody else for anything."""
-    with visit(browser, lab_address) as made:
-        opened(made.page, f"{lab_address}#mode=lab")
-        yield made.page
+    with visit(browser, lab_address) as watched:
+        opened(watched.page, f"{lab_address}#mode=lab")
+        yield watched.page
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_points_appear_as_they_are_measured_and_survive_a_reload(lab: Any) -> No
     lab.wait_for_function(f"window.Canopy && {LAB} && {LAB}.table && {MARKS} > {few}")
     assert lab.evaluate(f"{LAB}.table") == before
 
-    rows = lab.evaluate(f"{LAB}.table.rows.map(row => [row.label, row.speed.median])")
+    rows = lab.evaluate(f"{LAB}.table.rows.map(row => [row.label, row.total.median])")
     fastest = max(rows, key=lambda row: row[1])[0]
     assert lab.locator(".lab-headline").inner_text() == fastest
     lab.get_by_role("tab", name="Table").click()
@@ -115,34 +115,24 @@ def test_intervals_are_drawn_of_the_curve_that_is_pointed_at(lab: Any) -> None:
     lab.wait_for_function(f"{seen} === 0")
 
 
-def test_pause_lets_others_run_and_resume_finishes(lab: Any) -> None:
-    choose(lab, ["joint"], [8, 16, 32, 64])
-    button(lab, "Measure").click()
-    lab.wait_for_function(f"{STATE} === 'running' && {LAB}.progress.done > 0")
-    button(lab, "Pause").click()
-    lab.wait_for_function(f"{STATE} === 'paused'")
-    done = lab.evaluate(f"{LAB}.progress.done")
-    assert 0 < done < 10
-    lab.click("#canopy-run")
-    lab.wait_for_function("!Canopy.parts.stage.recorded && Canopy.parts.stage.state === 'done'")
-    assert lab.evaluate(f"{LAB}.progress.done") == done
-    button(lab, "Resume").click()
-    lab.wait_for_function(f"{STATE} === 'done' && {LAB}.progress.done === 10")
-
-
-def test_a_run_waits_while_a_sweep_measures(lab: Any) -> None:
+def test_a_run_waits_while_a_sweep_measures_runs_while_it_pauses_and_resume_finishes(lab: Any) -> None:
     choose(lab, ["joint"], [8, 16, 32, 64])
     button(lab, "Measure").click()
     lab.wait_for_function(f"{STATE} === 'running'")
     lab.click("#canopy-run")
     lab.wait_for_function("Canopy.parts.stage.state === 'queued'")
     lab.locator(".lab-notice", has_text="has the machine to itself; yours starts").wait_for(state="visible")
-    button(lab, "Stop").click()
-    lab.wait_for_function(f"{STATE} === 'stopped'")
-    lab.wait_for_function("Canopy.parts.stage.state === 'done'")
+    button(lab, "Pause").click()
+    lab.wait_for_function(f"{STATE} === 'paused'")
+    done = lab.evaluate(f"{LAB}.progress.done")
+    assert done < 10
+    lab.wait_for_function("!Canopy.parts.stage.recorded && Canopy.parts.stage.state === 'done'")
+    assert lab.evaluate(f"{LAB}.progress.done") == done
+    button(lab, "Resume").click()
+    lab.wait_for_function(f"{STATE} === 'done' && {LAB}.progress.done === 10")
 
 
-def test_a_run_draws_itself_and_leaves_a_point_that_stays_until_cleared(lab: Any) -> None:
+def test_a_run_draws_itself_under_a_zoom_and_leaves_a_point_that_stays_until_cleared(lab: Any) -> None:
     lab.evaluate("[window.div, window.before] = [document.querySelector('[data-plot=live] .lab-canvas'),"
                  " Canopy.parts.stage.value.run]")
     lab.evaluate(f"{LAB}.points.clear()")
@@ -150,9 +140,13 @@ def test_a_run_draws_itself_and_leaves_a_point_that_stays_until_cleared(lab: Any
     count = lab.evaluate(f"{LAB}.curves.count")
     lab.click("#canopy-run")
     lab.wait_for_function("Canopy.parts.stage.value.run !== before && div.data && div.data[1].x.length > 2"
-                          " && div.data[1].x.length < 20")
+                          " && div.data[1].x.length < 20 && div.layout.uirevision === Canopy.parts.stage.value.run")
+    zoom(lab, "[data-plot=live] .draglayer .x2y2 .nsewdrag")
+    lab.wait_for_function("div._fullLayout.xaxis2.autorange === false")
+    zoomed = lab.evaluate("div._fullLayout.xaxis2.range")
     lab.wait_for_function("Canopy.parts.stage.state === 'done'")
     lab.wait_for_function("div.data[1].x.length === Canopy.parts.stage.rounds.length")
+    assert lab.evaluate("div._fullLayout.xaxis2.range") == zoomed
     tau = lab.evaluate("Canopy.parts.stage.figures.tau")
     assert lab.evaluate("div.data[1].y.at(-1)") == pytest.approx(tau)
     assert lab.evaluate("div.isConnected")
@@ -164,26 +158,12 @@ def test_a_run_draws_itself_and_leaves_a_point_that_stays_until_cleared(lab: Any
     assert lab.evaluate("localStorage.getItem('canopy-lab-points')") == "[]"
 
 
-def test_a_zoom_survives_a_live_run(lab: Any) -> None:
-    lab.evaluate("[window.div, window.before] = [document.querySelector('[data-plot=live] .lab-canvas'),"
-                 " Canopy.parts.stage.value.run]")
-    lab.click("#canopy-run")
-    lab.wait_for_function("Canopy.parts.stage.value.run !== before && Canopy.parts.stage.rounds.length > 3"
-                          " && div.layout.uirevision === Canopy.parts.stage.value.run")
-    zoom(lab, "[data-plot=live] .draglayer .x2y2 .nsewdrag")
-    lab.wait_for_function("div._fullLayout.xaxis2.autorange === false")
-    zoomed = lab.evaluate("div._fullLayout.xaxis2.range")
-    lab.wait_for_function("Canopy.parts.stage.state === 'done'")
-    lab.wait_for_function("div.data[1].x.length === Canopy.parts.stage.rounds.length")
-    assert lab.evaluate("div._fullLayout.xaxis2.range") == zoomed
-
-
 def test_auto_is_measured_recommended_adopted_and_raced(browser: Any, tmp_path: Path) -> None:
     """With a server of its own: its figures are of a rig that has measured and run nothing else."""
     with (served("-m", "tests.browser.serve_lab", PORT, "0.05", str(tmp_path / "results.sqlite")) as url,
-          visit(browser, url) as made):
-        opened(made.page, f"{url}#mode=lab")
-        measure_adopt_and_race_auto(made.page)
+          visit(browser, url) as watched):
+        opened(watched.page, f"{url}#mode=lab")
+        measure_adopt_and_race_auto(watched.page)
 
 
 def measure_adopt_and_race_auto(lab: Any) -> None:
@@ -244,12 +224,12 @@ def test_what_cannot_be_measured_is_said(lab: Any) -> None:
     error = lab.locator(".lab-sweep .lab-error")
     error.wait_for(state="visible")
     assert "No method besides autoregressive is chosen" in error.inner_text()
-    own = lab.get_by_label("Other budgets")
-    own.fill("12, many")
-    own.press("Enter")
+    budgets = lab.get_by_label("Other budgets")
+    budgets.fill("12, many")
+    budgets.press("Enter")
     lab.wait_for_function("document.querySelector('.lab-error').textContent.includes('“many” is not a node budget')")
-    own.fill("48, 12")
-    own.press("Enter")
+    budgets.fill("48, 12")
+    budgets.press("Enter")
     assert {12, 48} <= set(lab.evaluate(f"{LAB}.sweep.budgets.values"))
     lab.set_input_files(".lab-sweep input[type=file]", {
         "name": "mine.jsonl", "mimeType": "text/plain", "buffer": b'{"prompt": "one"}\n{"prompt": 2}\n'})

@@ -17,10 +17,10 @@ LABELS = "Array.from(document.querySelectorAll('[data-plot=heat] .textpoint text
 @pytest.fixture(scope="module")
 def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     results = tmp_path_factory.mktemp("lab") / "results.sqlite"
-    with served("-m", "tests.browser.serve_lab", PORT, "0.02", str(results)) as url, visit(browser, url) as made:
-        opened(made.page, f"{url}#mode=lab&tab=concurrency")
-        measure(made.page)
-        yield made.page
+    with served("-m", "tests.browser.serve_lab", PORT, "0.02", str(results)) as url, visit(browser, url) as watched:
+        opened(watched.page, f"{url}#mode=lab&tab=concurrency")
+        measure(watched.page)
+        yield watched.page
 
 
 def measure(lab: Any) -> None:

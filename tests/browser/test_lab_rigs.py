@@ -16,9 +16,9 @@ pytestmark = pytest.mark.long
 def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The lab of the scripted rig, where nothing was measured; what ships was measured on the demo rig."""
     results = tmp_path_factory.mktemp("lab") / "results.sqlite"
-    with served("-m", "tests.browser.serve_lab", PORT, "0.02", str(results)) as url, visit(browser, url) as made:
-        opened(made.page, f"{url}#mode=lab")
-        yield made.page
+    with served("-m", "tests.browser.serve_lab", PORT, "0.02", str(results)) as url, visit(browser, url) as watched:
+        opened(watched.page, f"{url}#mode=lab")
+        yield watched.page
 
 
 def test_another_rig_is_shown_on_request_and_nothing_of_it_is_used(lab: Any) -> None:

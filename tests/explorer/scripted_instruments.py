@@ -103,12 +103,9 @@ class ScriptedInstruments:
         header, found, curve = trace.header, [], self.concurrent_cost(trace, 1)
         for method in ("ddtree", "joint"):
             for budget, pace in ((0, FIXED), (8, FIXED), (32, FIXED), (128, FIXED), (MOST_AUTO, AUTO)):
-                ask = PromptRequest(header.prompt, method=method, budget=budget, pace=pace)
-                rounds = [entry.round for entry in gather(ScriptedSource().run(ask)).entries]
-                lengths, rows = (tuple(len(made.acceptance.keep) for made in rounds),
-                                 tuple(len(made.tree) for made in rounds))
-                cost = sum(curve.round_ms(row, budget, METHODS[method].drafter_count, 0.2) for row in rows)
-                found.append(Forecast(method, "total", budget, lengths, rows, 0.2, cost, pace))
+                reading = scripted_reading(PromptRequest(header.prompt, method=method, budget=budget, pace=pace))
+                cost = sum(curve.round_ms(rows, budget, METHODS[method].drafter_count, 0.2) for rows in reading.rows)
+                found.append(Forecast(method, "total", budget, reading.lengths, reading.rows, 0.2, cost, pace))
         gains = tuple(Gain(method, "total", tuple(0.8**node for node in range(1, 65)),
                            tuple(0.7**node for node in range(1, 65))) for method in ("ddtree", "joint"))
         return WhatIf(header.prompt, header.rig, header.hardware, header.dtype, header.request.sampling,

@@ -9,7 +9,7 @@ import pytest
 
 from engine.lab.settings import Setting
 from engine.lab.summary import Summary
-from explorer.lab.concurrency import GridCell, each_figure, grid_of, heat_figure, name_of
+from explorer.lab.concurrency import grid_of, heat_figure, name_of, per_request_figure
 from explorer.lab.recorded import pack, shipped
 from explorer.lab.service import LabService
 from tests.engine.lab.test_concurrency import row
@@ -41,8 +41,8 @@ def test_curves_table_and_recommendation_follow_the_number_of_requests(lab: LabS
     assert lab.curves({})["concurrency"] == lab.curves({"concurrency": 3})["concurrency"] == 1
     assert {row["concurrency"] for row in four["table"]["rows"]} == {4}
     best = four["table"]["best"]
-    assert best["speed"]["median"] == max(row["speed"]["median"] for row in four["table"]["rows"] if row["lossless"])
-    assert best["speed"]["median"] == pytest.approx(4 * best["each"]["median"])
+    assert best["total"]["median"] == max(row["total"]["median"] for row in four["table"]["rows"] if row["lossless"])
+    assert best["total"]["median"] == pytest.approx(4 * best["tokens_per_second"]["median"])
     assert "--concurrency 4" in four["command"] and "engine generate" in one["command"]
     assert four["curves"]["figure"]["layout"]["yaxis2"]["title"]["text"] == "tokens per second, 4 at once"
     single = [{"method": "joint", "budget": 8, "tau": 3.0, "tokens_per_second": 50.0, "rig": "scripted rig",
@@ -124,8 +124,7 @@ def test_the_heat_map_marks_the_ridge_and_hatches_what_is_predicted() -> None:
 def test_each_request_has_a_line_for_each_budget_with_intervals() -> None:
     low = replace(row(8, 4, 800, 2), tokens_per_second=replace(row(8, 4, 800, 2).tokens_per_second, low=150, high=260))
     grid = grid_of(CURVE, ASKED, Summary((row(8, 1, 300, 3), low)), {Setting("ddtree", 16, concurrency=4): 400.0})
-    eight, sixteen = each_figure(grid)["data"]
+    eight, sixteen = per_request_figure(grid)["data"]
     assert (eight["name"], eight["x"], eight["y"]) == ("8", [0.0, 2.0], [300, 200])
     assert (eight["error_y"]["array"], eight["error_y"]["arrayminus"]) == ([0, 60], [0, 50])
     assert sixteen["marker"]["symbol"] == ["diamond-open"] and sixteen["y"] == [100.0]
-    assert GridCell(ASKED[0], 1.0, 1.0).predicted

@@ -18,7 +18,7 @@ from engine.lab.summary import Row, Summary
 from engine.trace import load
 from explorer.lab.acceptance import anatomy_view, readings_of_run
 from explorer.lab.curves import PREDICTED, SINGLE, SWEPT, CurvePoint, curves_figure, live_figure, single_points
-from explorer.lab.recorded import shipped
+from explorer.lab.recorded import NUMBER
 from explorer.lab.report import figures
 from explorer.lab.style import LOOKS, SPARE, looks_view
 from explorer.lab.table import remark, standing, table_view
@@ -65,11 +65,11 @@ def test_plotly_takes_every_figure_as_it_is() -> None:
     lab = lab_of_a_run()
     ended(lab, lab.what_if({"run": "r"}))
     ended(lab, lab.concurrent_cost({"run": "r"}))
-    recorded = shipped()[1]  # of several requests at once
-    measured = list(recorded.measured)
+    recorded = lab._sweeps.shown(NUMBER, several=True)
+    assert recorded.stored is not None
     trace = load(Path("assets/traces/arithmetic.jsonl.gz"))
     found = all_figures([
-        live_figure(), figures(recorded.stored, measured, lab._sweeps.summary(recorded.stored, measured)),
+        live_figure(), figures(recorded.stored, recorded.measured, recorded.summary),
         anatomy_view(trace, None, "", ""), lab.shapes({"run": "r"}), lab.cost({"what_if": "r"}),
         lab.curves({"what_if": "r"}), lab.concurrency({"prediction": "r"})])
     assert len(found) == 1 + 6 + 5 + 3 + 2 + 1 + 2 and readings_of_run(trace)
@@ -138,8 +138,8 @@ def test_intervals_and_their_words() -> None:
     at_eight = CurvePoint(Setting("ddtree", 8), few, many)
     tau, speed = (trace["error_y"] for trace in drawn([at_eight])["data"][:2])
     assert (tau["array"], tau["arrayminus"]) == ([2], [1]) and (speed["array"], speed["arrayminus"]) == ([1], [0.5])
-    assert at_eight.words("tau").endswith("3 prompts: 4.00 to 7.00")
-    assert at_eight.words("speed").endswith("9 prompts, 95 %: 4 to 6")
+    assert at_eight.words("tau").endswith("3 prompts: 4.00 – 7.00")
+    assert at_eight.words("speed").endswith("9 prompts, 95 %: 4 – 6")
 
 
 def test_an_empty_figure_is_a_figure() -> None:

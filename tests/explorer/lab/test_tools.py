@@ -15,11 +15,11 @@ import pytest
 from engine.decoding.budget_policy import MOST_AUTO
 from engine.errors import RequestError
 from engine.lab.machines import FLOOR, machine_curve
-from engine.lab.replay import Gain
+from engine.lab.replay import Gain, WhatIf
 from engine.trace import Piece, Trace, load
 from explorer.lab.acceptance import anatomy_view
-from explorer.lab.cost import binned, cost_figure, gain_figure, priced
 from explorer.lab.forms import race_plan_from
+from explorer.lab.prediction import binned, cost_figure, gain_figure, predicted_curves, priced, useful_rows
 from explorer.lab.race import parts
 from explorer.lab.service import LabService
 from explorer.recordings import NoInstruments
@@ -44,8 +44,8 @@ def test_a_race_has_a_lane_each_and_every_lane_the_whole_text() -> None:
         assert "".join("".join(lane["parts"]).split()) == "".join((STORY + CODE).split())
         assert len(lane["parts"]) == len(lane["seconds"]) == len(lane["tokens"])
         assert lane["difference"] == "" and lane["failure"] == ""
-        assert lane["speedup"]["median"] == pytest.approx(
-            lane["tokens_per_second"]["median"] / lanes[0]["tokens_per_second"]["median"])
+        assert lane["row"]["speedup"]["median"] == pytest.approx(
+            lane["row"]["total"]["median"] / lanes[0]["row"]["total"]["median"])
     assert job["result"]["seconds"] == max(lane["seconds"][-1] for lane in lanes)
     json.dumps(job)
 
@@ -60,11 +60,9 @@ def test_a_character_over_two_rounds_belongs_to_the_later_one() -> None:
 def test_a_race_goes_on_with_the_conversation_of_the_page() -> None:
     instruments = ScriptedInstruments()
     lab = lab_of_a_run(instruments=instruments)
-    said = [["user", "</script>"], ["assistant", "${7*6}"]]
-    ended(lab, lab.race({**RACE, "turns": said}))
-    assert {ask.turns for ask in instruments.laboratory.asked} == {(("user", "</script>"), ("assistant", "${7*6}"))}
-    with pytest.raises(RequestError, match="Turn 1 has the role 'owner'"):
-        race_plan_from({**RACE, "turns": [["owner", "Hi"]]}, instruments.laboratory, "scripted")
+    turns = (("user", "</script>"), ("assistant", "${7*6}"))
+    ended(lab, lab.race({**RACE, "turns": turns}))
+    assert {ask.turns for ask in instruments.laboratory.asked} == {turns}
 
 
 @pytest.mark.slow
@@ -85,7 +83,9 @@ def test_a_race_may_have_lanes_of_auto() -> None:
 @pytest.mark.parametrize(("change", "sentence"), [
     ({"prompt": "  "}, "The prompt is empty"), ({"repeats": 2}, "takes 3 or more"),
     ({"methods": ["autoregressive"]}, "No method besides autoregressive is chosen"),
-    ({"budget": "x"}, "The node budget is 'x'"), ({"methods": ["magic"]}, "no method 'magic'")])
+    ({"budget": "x"}, "The node budget is 'x'"),
+    ({"methods": ["magic"]}, "no method 'magic'"),
+    ({"turns": [["owner", "Hi"]]}, "Turn 1 has the role 'owner'")])
 def test_a_race_that_is_none_is_refused(change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(RequestError, match=sentence):
         race_plan_from({**RACE, **change}, ScriptedInstruments().laboratory, "scripted")
@@ -119,20 +119,65 @@ def test_a_failing_job_says_so_and_gives_its_place_up(caplog: pytest.LogCaptureF
         jobs.look({"job": "nobody"})
 
 
-@pytest.mark.slow
-def test_the_cost_of_a_row_crosses_its_gain_at_the_best_budget() -> None:
+@pytest.fixture(scope="module")
+def predicted() -> LabService:
+    """A lab that has replayed its run."""
     lab = lab_of_a_run()
     with pytest.raises(RequestError, match="has not been measured"):
         lab.cost({"what_if": "r"})
     assert ended(lab, lab.what_if({"run": "r"}))["result"]["what_if"] == "r"
-    answer = lab.cost({"what_if": "r", "line": "joint"})
+    return lab
+
+
+@pytest.fixture
+def forecast(predicted: LabService) -> WhatIf:
+    """What its run comes to."""
+    what_if = predicted.forecast("r")
+    assert what_if is not None
+    return what_if
+
+
+@pytest.mark.slow
+def test_the_cost_of_a_row_crosses_its_gain_at_the_best_budget(predicted: LabService, forecast: WhatIf) -> None:
+    answer = predicted.cost({"what_if": "r", "line": "joint"})
     assert (answer["lines"], answer["line"]) == (["ddtree", "joint"], "joint")
-    found, gain = lab.forecast("r"), Gain("joint", "total", (0.9,) * 200, tuple(0.8**n for n in range(1, 201)))
-    assert found is not None and found.cost is not None
-    prices, best = priced(found, gain, np.asarray(gain.realised))
+    gain = Gain("joint", "total", (0.9,) * 200, tuple(0.8**n for n in range(1, 201)))
+    prices, best = priced(forecast, gain, np.asarray(gain.realised))
     assert gain.realised[best - 1] > prices[best - 1] and gain.realised[best] < prices[best]
-    assert f"best: {best} nodes, predicted" in gain_figure(found, gain)["layout"]["annotations"][0]["text"]
-    assert cost_figure(found.cost)["data"][1]["y"] == list(found.cost.verify_ms)
+    assert f"best: {best} nodes, predicted" in gain_figure(forecast, gain)["layout"]["annotations"][0]["text"]
+
+
+@pytest.mark.slow
+def test_the_cost_opens_on_the_rows_that_may_pay(forecast: WhatIf) -> None:
+    costs = forecast.cost
+    assert costs is not None
+    most, figure = useful_rows(costs, 20), cost_figure(costs, 20)
+    assert most in costs.rows and 84 <= most < costs.rows[-1]
+    assert figure["data"][1]["y"] == list(costs.verify_ms) and figure["layout"]["yaxis"]["type"] == "log"
+    assert figure["layout"]["xaxis"]["range"][1] == pytest.approx(np.log2(most), abs=0.2)
+
+
+@pytest.mark.slow
+def test_predictions_are_of_one_method_and_equal_work_is_equally_fast(forecast: WhatIf) -> None:
+    first = forecast.of("ddtree")[1]
+    twins = tuple(replace(first, budget=budget, predicted_ms=ms) for budget, ms in ((8, 10.0), (32, 14.0), (128, 11.0)))
+    changed = replace(forecast, forecasts=(*twins, *forecast.of("joint")))
+    _, points = predicted_curves(changed, "ddtree")
+    assert {point.line for point in points} == {"ddtree"} and len(points) == 3
+    assert {point.speed and point.speed.median for point in points} == {1e3 * first.tokens / 11.0}
+    assert predicted_curves(changed, "nobody")[0]["line"] in ("ddtree", "joint")
+    assert predicted_curves(None, "ddtree") == ({"lines": [], "line": "", "withheld": ""}, [])
+
+
+@pytest.mark.slow
+def test_what_was_never_kept_is_marked_and_not_drawn(forecast: WhatIf) -> None:
+    kept = Gain("joint", "total", (0.9,) * 64, (0.5,) * 64)
+    bare = replace(kept, realised=(*kept.realised[:30], *(0.0,) * 34))
+    lines = {line["name"]: line for line in gain_figure(forecast, bare)["data"]}
+    assert "never kept" not in {line["name"] for line in gain_figure(forecast, kept)["data"]}
+    line, marks = lines["how often it was kept"], lines["never kept"]
+    gaps = [x for x, y in zip(line["x"], line["y"], strict=True) if y is None]
+    assert gaps == marks["x"] and gaps[0] > np.log2(30)
 
 
 def without_order(instruments: ScriptedInstruments) -> None:
@@ -159,20 +204,6 @@ def test_no_best_budget_is_predicted_from_a_cost_without_order() -> None:
     view = lab.concurrency({"prediction": "r"})
     assert view["words"] == [answer["withheld"]] and view["heat"]["layout"]["shapes"] == []
     assert not any(cell["best"] for row in view["table"]["rows"] for cell in row["cells"] if cell)
-
-
-@pytest.mark.slow
-def test_what_was_never_kept_is_marked_and_not_drawn() -> None:
-    lab = lab_of_a_run()
-    ended(lab, lab.what_if({"run": "r"}))
-    found, kept = lab.forecast("r"), Gain("joint", "total", (0.9,) * 64, (0.5,) * 64)
-    assert found is not None
-    bare = Gain("joint", "total", kept.expected, (*kept.realised[:30], *(0.0,) * 34))
-    lines = {line["name"]: line for line in gain_figure(found, bare)["data"]}
-    assert "never kept" not in {line["name"] for line in gain_figure(found, kept)["data"]}
-    line, marks = lines["how often it was kept"], lines["never kept"]
-    gaps = [x for x, y in zip(line["x"], line["y"], strict=True) if y is None]
-    assert gaps == marks["x"] and gaps[0] > np.log2(30)
 
 
 def test_bins_hold_every_node_once() -> None:

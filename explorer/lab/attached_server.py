@@ -1,4 +1,4 @@
-"""The lab's tab of an attached server: its counters over time, and its speed with several requests at once."""
+"""The tab of an attached server: its counters over time, and its speed with several requests at once."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -6,9 +6,14 @@ from dataclasses import asdict
 from engine.lab.machines import flags_of_server
 from engine.requests.limits import TRIED_CONCURRENCY
 from engine.servers.server import ConcurrencyLevel, Server, Traffic, Watch, by_place, measured, silence, traffic
-from explorer.lab.style import ACCENT, INK, axis, curve, figure, right_axis
+from explorer.lab.style import ACCENT, INK, axis, curve, figure
 from explorer.run_queue import Job
 from explorer.view import View
+
+
+def _right_axis(title: str) -> View:
+    """A second axis with ticks of its own."""
+    return axis(title, overlaying="y", side="right", rangemode="tozero", showgrid=False, tickmode="auto", nticks=6)
 
 
 def counters_view(watch: Watch) -> View:
@@ -48,7 +53,7 @@ def traffic_figure(looks: Sequence[Traffic]) -> View | None:
                {"color": INK, "width": 2}),
          curve("τ", seconds, [look.tau for look in looks], "τ %{y:.2f}", {"color": ACCENT, "width": 2},
                mode="lines+markers", yaxis="y2")],
-        "No drafts yet." if last is None else f"τ was {last:.2f} when it last drafted.", yaxis2=right_axis("τ"),
+        "No drafts yet." if last is None else f"τ was {last:.2f} when it last drafted.", yaxis2=_right_axis("τ"),
         xaxis=axis("seconds since this tab was first opened"), yaxis=axis("tokens/s", rangemode="tozero"))
 
 
@@ -77,5 +82,5 @@ def concurrency_figure(levels: Sequence[ConcurrencyLevel]) -> View | None:
                "%{x} at once: %{y:.2f} s a request", {"color": ACCENT, "width": 2, "dash": "dash"},
                mode="lines+markers", yaxis="y2")],
         f"{first.tokens_per_second:.0f} tokens per second for one request at once, {last.tokens_per_second:.0f} for "
-        f"{last.concurrency}.", yaxis2=right_axis("seconds a request"),
+        f"{last.concurrency}.", yaxis2=_right_axis("seconds a request"),
         xaxis=axis("requests at once", type="category"), yaxis=axis("tokens/s, all", rangemode="tozero"))

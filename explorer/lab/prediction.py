@@ -1,4 +1,5 @@
-"""The cost of a pass against the gain of a node: the best budget is where the two cross."""
+"""What a what-if predicts from one run: the curves of its methods, and the cost of a pass against the gain of a node,
+which cross at the best budget."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -13,60 +14,48 @@ from engine.budget.cost import CostCurve
 from engine.decoding.methods import METHODS
 from engine.lab.replay import Forecast, Gain, WhatIf
 from engine.lab.settings import Setting
-from engine.lab.statistics import Estimate
+from engine.lab.statistics import estimate
 from explorer.lab.curves import CurvePoint
 from explorer.lab.style import ACCENT, INK, QUIET, axis, curve, drafts, figure, look
 from explorer.view import View
 
 
-class PredictedCurves:
-    """What a what-if predicts, a curve for each method and split; none without a what-if that has a cost."""
-
-    def __init__(self, what_if: WhatIf | None) -> None:
-        self.withheld = what_if.withheld if what_if else ""
-        self.lines: dict[str, list[CurvePoint]] = defaultdict(list)
-        for point in _points(what_if, not self.withheld) if what_if else []:
-            if drafts(point.setting):
-                self.lines[point.line].append(point)
-
-    def chosen(self, line: str) -> str:
-        """The curve asked for, else that of the setting which is predicted to be fastest, the first where that may not
-        be said; empty without any."""
-        fastest = {name: max((point.speed.median for point in points if point.speed), default=0.0)
-                   for name, points in self.lines.items()}
-        return line if line in self.lines else max(fastest, key=fastest.__getitem__, default="")
-
-    def points(self, line: str) -> list[CurvePoint]:
-        """The points of the chosen curve."""
-        return self.lines[self.chosen(line)] if self.lines else []
-
-    def view(self, line: str) -> View:
-        """{lines, line, withheld}: the curves that there are, the one that is drawn, and why its speed is not, empty
-        where it is."""
-        return {"lines": list(self.lines), "line": self.chosen(line), "withheld": self.withheld}
+def predicted_curves(what_if: WhatIf | None, line: str) -> tuple[View, list[CurvePoint]]:
+    """{lines, line, withheld}: the curves that a what-if predicts, one for each method and split; the one that is
+    drawn, ``line`` where there is one, else that of the setting which is predicted to be fastest; and why its speed is
+    not drawn, empty where it is. With the points of that one. None of all that without a what-if that has a cost."""
+    if what_if is None:
+        return {"lines": [], "line": "", "withheld": ""}, []
+    lines: dict[str, list[CurvePoint]] = defaultdict(list)
+    for point in _points(what_if):
+        if drafts(point.setting):
+            lines[point.line].append(point)
+    fastest = {name: max((point.speed.median for point in points if point.speed), default=0.0)
+               for name, points in lines.items()}
+    shown = line if line in lines else max(fastest, key=fastest.__getitem__, default="")
+    return {"lines": list(lines), "line": shown, "withheld": what_if.withheld}, lines[shown]
 
 
-def _points(what_if: WhatIf, speed_may_be_said: bool) -> list[CurvePoint]:
+def _points(what_if: WhatIf) -> list[CurvePoint]:
     """Where a method does the same rounds at several budgets, the median of their times counts, since what differs is
     the noise of the measured cost alone."""
-    priced_ = [forecast for forecast in what_if.forecasts if forecast.predicted_ms]
+    forecasts = [forecast for forecast in what_if.forecasts if forecast.predicted_ms]
     milliseconds: dict[Forecast, list[float]] = defaultdict(list)
-    for forecast in priced_:
+    for forecast in forecasts:
         milliseconds[_work(forecast)].append(forecast.predicted_ms)
-    return [CurvePoint(
-        Setting(forecast.method, forecast.budget, forecast.split, temperature=what_if.sampling.temperature,
-                pace=forecast.pace), _exactly(forecast.tau),
-        _exactly(1e3 * forecast.tokens / median(milliseconds[_work(forecast)])) if speed_may_be_said else None, "texts")
-        for forecast in priced_]
+    points = []
+    for forecast in forecasts:
+        setting = Setting(forecast.method, forecast.budget, forecast.split, pace=forecast.pace,
+                          temperature=what_if.sampling.temperature)
+        speed = 1e3 * forecast.tokens / median(milliseconds[_work(forecast)])
+        points.append(CurvePoint(setting, estimate([forecast.tau]),
+                                 None if what_if.withheld else estimate([speed]), "texts"))
+    return points
 
 
 def _work(forecast: Forecast) -> Forecast:
     """What identifies the work of a forecast, apart from how it was asked for and how long it took."""
     return replace(forecast, budget=0, build_ms=0.0, predicted_ms=0.0)
-
-
-def _exactly(value: float) -> Estimate:
-    return Estimate(value, None, None, value, value, 1)
 
 
 Reals = NDArray[np.float64]
