@@ -55,7 +55,7 @@ class Side {
     if (!value.error) {
       this.stage.show({ ...value, run, state: "done" });
       this.ends = [];
-      for (const made of this.stage.rounds) this.ends.push((this.ends.at(-1) || 0) + made.keep.length);
+      for (const { keep } of this.stage.rounds) this.ends.push((this.ends.at(-1) || 0) + keep.length);
       const { header } = this.stage;
       write(this.title, [header.title, settingOf(header), header.rig, header.hardware, header.dtype].filter(Boolean).join(" · "));
     }
@@ -94,7 +94,7 @@ export class Compare {
   constructor(lab, parent) {
     this.lab = lab;
     const bar = html("div", "lab-race-bar lab-pair-bar", parent);
-    this.said = html("p", "lab-note", bar);
+    this.status = html("p", "lab-note", bar);
     this.part = action(bar, "Go to where the texts differ", "", () => {
       this.slider.value = String(this.held.texts_part[0]);
       this.go(Number(this.slider.value));
@@ -111,15 +111,16 @@ export class Compare {
   // Everything that can be compared: the current run, your earlier ones, then the recordings.
   draw() {
     const { stage } = this.lab;
-    const listed = controls.parts.lessons.listed.map(({ name, title }) => [name, title]);
     const { run } = stage.value;
-    const known = listed.some(([name]) => name === run);
-    const own = !known && stage.header && stage.rounds.length && !stage.busy ? [["stage", "current run"]] : [];
-    const kept = stage.kept.filter((one) => one.run !== run || !own.length).map(({ run: name, title, prompt }) => [name, `${title}: ${prompt.slice(0, 40)}`]);
-    const entries = [...own, ...kept, ...listed];
-    const pins = Object.values(stage.pins).map((pin) => [pin.run === run && own.length ? "stage" : pin.run, `${pin.title}: ${pin.prompt.slice(0, 40)}`]);
+    const named = (known) => [known.run, `${known.title}: ${known.prompt.slice(0, 40)}`];
+    const listed = controls.parts.lessons.listed.map(({ name, title }) => [name, title]);
+    const current = stage.header && stage.rounds.length && !stage.busy && !listed.some(([name]) => name === run);
+    const earlier = stage.kept.filter((kept) => !current || kept.run !== run).map(named);
+    const entries = [...(current ? [["stage", "current run"]] : []), ...earlier, ...listed];
+    const pins = Object.values(stage.pins).map((pin) => named(current && pin.run === run ? { ...pin, run: "stage" } : pin));
     entries.push(...pins.filter(([name]) => !entries.some(([other]) => other === name)));
-    const first = pins[0]?.[0] || (known ? run : (entries[0] || [""])[0]);
+    const recording = listed.find(([name]) => name === run);
+    const [first] = pins[0] || recording || entries[0] || [""];
     const [second] = pins[1] || entries.find(([name]) => name !== first) || [first];
     this.sides.forEach((side, place) => {
       const value = [first, second][place];
@@ -133,7 +134,7 @@ export class Compare {
     const values = this.sides.map((side) => (side.shown ? side.values : null));
     this.sides.forEach((side, place) => side.shown && side.tell(values[1 - place]));
     this.slider.max = String(Math.max(0, ...shown.map((side) => side.ends.at(-1) - 1)));
-    write(this.said, shown.length === 2 ? this.relation(...shown.map(({ stage }) => stage.header)) : "Choose two runs.");
+    write(this.status, shown.length === 2 ? this.relation(...shown.map(({ stage }) => stage.header)) : "Choose two runs.");
     this.go(Math.min(Number(this.slider.value), Number(this.slider.max)));
     this.hold(shown);
   }
@@ -141,15 +142,14 @@ export class Compare {
   // Where texts and rounds differ, and how deep each run accepted: the server compares the two.
   async hold(shown) {
     const runs = shown.map((side) => side.run);
-    const made = shown.length === 2
-      ? await this.lab.stage.server.two_runs({ first: { run: runs[0] }, second: { run: runs[1] } }) : { sides: [] };
+    const { server } = this.lab.stage;
+    const answer = shown.length === 2 ? await server.two_runs({ first: { run: runs[0] }, second: { run: runs[1] } }) : { sides: [] };
     if (this.sides.some((side, place) => shown.length === 2 && side.run !== runs[place])) return;
-    this.held = made;
-    this.part.hidden = !(made.same_prompt && made.texts_part);
-    if (made.error || made.said) {
-      write(this.said, [made.error || made.said, made.rule || "", this.relation(...shown.map(({ stage }) => stage.header))].join(" "));
-    }
-    this.drawDepths(made.sides || []);
+    this.held = answer;
+    this.part.hidden = !(answer.same_prompt && answer.texts_part);
+    const { error, said = error, rule = "", sides = [] } = answer;
+    if (said) write(this.status, [said, rule, this.relation(...shown.map(({ stage }) => stage.header))].join(" "));
+    this.drawDepths(sides);
   }
 
   // For each depth a bar of either run: of its rounds that drafted to that depth, the share that accepted to it.

@@ -13,7 +13,7 @@ from explorer.lab.concurrency import grid_of, heat_figure, name_of, per_request_
 from explorer.lab.recorded import pack, shipped
 from explorer.lab.service import LabService
 from tests.engine.lab.test_concurrency import row
-from tests.explorer.scripted_lab import FORM, ended, lab_at, lab_of_a_run, saved, state
+from tests.explorer.scripted_lab import FORM, ended, lab_at, lab_of_a_run, measure, saved, state
 from tests.running import until
 
 CROWD = {**FORM, "methods": ["ddtree"], "budgets": [8, 16], "concurrency": [1, 4]}
@@ -24,10 +24,9 @@ ASKED = (Setting("autoregressive", 0), *(Setting("ddtree", budget, concurrency=c
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> LabService:
-    made = lab_of_a_run(folder=tmp_path_factory.mktemp("concurrency"))
-    made.start(CROWD)
-    until(lambda: state(made) == "done")
-    return made
+    lab = lab_of_a_run(folder=tmp_path_factory.mktemp("concurrency"))
+    measure(lab, CROWD)
+    return lab
 
 
 def cells(view: dict[str, Any]) -> dict[tuple[int, str], Any]:
@@ -79,7 +78,7 @@ def test_what_was_not_measured_is_predicted_and_shares_no_figure_with_another_ma
         lab: LabService, tmp_path: Path) -> None:
     assert ended(lab, lab.concurrent_cost({"run": "r"}))["result"] == {"prediction": "r"}
     view = lab.concurrency({"prediction": "r"})
-    predicted = {place: cell["predicted"] for place, cell in cells(view).items()}
+    predicted = {key: cell["predicted"] for key, cell in cells(view).items()}
     assert not predicted[4, "16"] and predicted[2, "16"] and predicted[16, "plain"] and predicted[4, "32"]
     assert (1, "0") not in predicted
     assert view["accuracy"].startswith("Against 6 measured cells the prediction is off by")

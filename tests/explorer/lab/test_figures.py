@@ -68,12 +68,12 @@ def test_plotly_takes_every_figure_as_it_is() -> None:
     recorded = lab._sweeps.shown(NUMBER, several=True)
     assert recorded.stored is not None
     trace = load(Path("assets/traces/arithmetic.jsonl.gz"))
-    found = all_figures([
+    every = all_figures([
         live_figure(), figures(recorded.stored, recorded.measured, recorded.summary),
         anatomy_view(trace, None, "", ""), lab.shapes({"run": "r"}), lab.cost({"what_if": "r"}),
         lab.curves({"what_if": "r"}), lab.concurrency({"prediction": "r"})])
-    assert len(found) == 1 + 6 + 5 + 3 + 2 + 1 + 2 and readings_of_run(trace)
-    for figure in found:
+    assert len(every) == 1 + 6 + 5 + 3 + 2 + 1 + 2 and readings_of_run(trace)
+    for figure in every:
         shown = {name: value for name, value in figure.items() if name in ("data", "layout")}
         go.Figure(json.loads(json.dumps(shown, allow_nan=False)))
         assert figure["summary"]
@@ -87,18 +87,25 @@ def test_a_method_has_a_trace_in_each_plot_and_the_best_is_marked() -> None:
     assert (best["x"], best["y"], best["yaxis"]) == ([64], [500], "y2")
     assert "joint, 64 nodes" in figure["layout"]["annotations"][0]["text"] and "joint, 64 nodes" in figure["summary"]
     plain = traces(figure, "swept")[0]
-    assert (figure["zero"], plain["x"], plain["y"]) == (4, [4, 64], [1, 1])
-    assert figure["auto"] is None
-    zero = drawn([point("ddtree", 0, 1, 90), *POINTS])["layout"]["xaxis2"]
-    assert (zero["tickvals"], zero["ticktext"]) == ([4, 8, 64], ["0", "8", "64"])
+    assert (plain["x"], plain["y"]) == ([4, 64], [1, 1])
 
 
-def test_auto_is_a_line_across_with_its_marker_in_a_place_without_a_number() -> None:
+@pytest.mark.parametrize(("points", "ticks", "zero", "paced"), [
+    (POINTS, {"0": 4, "8": 8, "64": 64}, 4, None), ([point("ddtree", 8, 3, 300)], {"8": 8}, 4, None),
+    ([*POINTS, auto("ddtree", 4, 440)], {"0": 4, "8": 8, "64": 64, "auto": 128}, 4, 128),
+    ([point("autoregressive", 0, 1, 100), auto("ddtree", 4, 440)], {"0": 1, "auto": 2}, 1, 2), ([], {}, 1, None)])
+def test_every_budget_has_its_tick(points: list[CurvePoint], ticks: dict[str, float], zero: float,
+                                   paced: float | None) -> None:
+    figure = drawn(points)
+    axis = figure["layout"]["xaxis2"]
+    assert dict(zip(axis["ticktext"], axis["tickvals"], strict=True)) == ticks
+    assert (figure["zero"], figure["auto"]) == (zero, paced)
+    assert points or figure["summary"] == "No setting has been measured."
+
+
+def test_auto_is_a_line_across_with_its_marker_where_no_number_is() -> None:
     fastest = auto("joint", 7, 600)
     figure = drawn([*POINTS, auto("ddtree", 4, 440), fastest], fastest)
-    assert (figure["zero"], figure["auto"]) == (4, 128)
-    axis = figure["layout"]["xaxis2"]
-    assert (axis["tickvals"][-2:], axis["ticktext"][-2:]) == ([64, 128], ["64", "auto"])
     paced = [trace for trace in traces(figure, "swept") if trace["customdata"][0][3] == "auto"]
     marks, lines = paced[::2], paced[1::2]
     assert [(trace["legendgroup"], trace["x"], trace["y"]) for trace in marks] == [
@@ -116,11 +123,6 @@ def test_auto_is_a_line_across_with_its_marker_in_a_place_without_a_number() -> 
     assert "fastest: joint, auto" in note["text"]
     assert note["x"] == math.log10(128)  # where Plotly wants it on a logarithmic axis
     assert legend(figure) == ["autoregressive", "ddtree", "joint"]
-
-
-def test_auto_alone_has_a_place() -> None:
-    alone = drawn([point("autoregressive", 0, 1, 100), auto("ddtree", 4, 440)])
-    assert alone["layout"]["xaxis2"]["ticktext"] == ["0", "auto"] and alone["auto"] > alone["zero"]
 
 
 def test_layers_are_told_apart_and_predictions_are_labelled() -> None:
@@ -142,16 +144,12 @@ def test_intervals_and_their_words() -> None:
     assert at_eight.words("speed").endswith("9 prompts, 95 %: 4 – 6")
 
 
-def test_an_empty_figure_is_a_figure() -> None:
-    assert drawn([])["summary"] == "No setting has been measured." and drawn([])["zero"] == 1
-
-
 def test_single_runs_are_grouped_and_what_is_malformed_is_left_out() -> None:
     good = {"method": "ddtree", "budget": 8, "split": "total", "temperature": 0, "tau": 3.0, "tokens_per_second": 90.0}
     bad: list[Any] = [{}, None, 7, {**good, "method": "magic"}, {**good, "tau": "x"}, {**good, "tau": math.nan},
            {**good, "budget": -1}, {**good, "tokens_per_second": 0}]
-    found = single_points([good, *bad, {**good, "tau": 5.0}, {**good, "temperature": 1}, {**good, "pace": "auto"}])
-    assert [(single.line, single.words("tau").split("<br>")[0], single.tau.median, single.of) for single in found] == [
+    runs = single_points([good, *bad, {**good, "tau": 5.0}, {**good, "temperature": 1}, {**good, "pace": "auto"}])
+    assert [(run.line, run.words("tau").split("<br>")[0], run.tau.median, run.of) for run in runs] == [
         ("ddtree", "<b>ddtree, 8 nodes</b>", 4.0, "runs"), ("ddtree T 1", "<b>ddtree T 1, 8 nodes</b>", 3.0, "runs"),
         ("ddtree", "<b>ddtree, auto up to 8 nodes</b>", 3.0, "runs")]
 
@@ -181,7 +179,7 @@ def row(method: str, speeds: tuple[float, ...], speedup: Estimate | None) -> Row
                estimate([5.0] * len(speeds)), estimate(speeds), estimate(speeds), speedup, len(speeds), len(speeds))
 
 
-def found(speedups: tuple[float, ...], plain: tuple[float, ...] = STEADY) -> Summary:
+def against(speedups: tuple[float, ...], plain: tuple[float, ...] = STEADY) -> Summary:
     rows = (row("autoregressive", plain, None), row("ddtree", (150.0,) * len(speedups), estimate(speedups)))
     return Summary(rows)
 
@@ -190,10 +188,10 @@ SLOWER = Summary((row("autoregressive", STEADY, None), row("ddtree", (50.0,) * 6
 
 
 @pytest.mark.parametrize(("summary", "named", "sentence"), [
-    (found((0.8, 1.4, 0.9, 1.3, 1.2, 1.1)), "unclear", "between 0.80× and 1.40×"),
-    (found((1.8, 1.4, 1.9, 1.3, 1.2, 1.1)), "faster", "no other setting comes within 5 %"),
-    (found((1.8, 1.9)), "few", "six or more"), (SLOWER, "plain", "no drafter paid"), (Summary(()), "", ""),
-    (found((1.8,) * 6, plain=(100.0, 60.0, 130.0, 100.0, 90.0, 110.0)), "faster", "other programs were using this")])
+    (against((0.8, 1.4, 0.9, 1.3, 1.2, 1.1)), "unclear", "between 0.80× and 1.40×"),
+    (against((1.8, 1.4, 1.9, 1.3, 1.2, 1.1)), "faster", "no other setting comes within 5 %"),
+    (against((1.8, 1.9)), "few", "six or more"), (SLOWER, "plain", "no drafter paid"), (Summary(()), "", ""),
+    (against((1.8,) * 6, plain=(100.0, 60.0, 130.0, 100.0, 90.0, 110.0)), "faster", "other programs were using this")])
 def test_what_is_said_of_the_fastest(summary: Summary, named: str, sentence: str) -> None:
     view = table_view(summary)
     assert view["standing"] == standing(summary.best) == named and sentence in view["remark"]
@@ -219,7 +217,7 @@ def test_a_setting_whose_interval_overlaps_or_within_5_percent_is_named() -> Non
 
 @pytest.mark.parametrize("speedups", [(1.8,) * 6, (1.8, 1.9)])
 def test_a_speed_up_that_is_withheld_is_neither_shown_nor_counted(speedups: tuple[float, ...]) -> None:
-    plain, best = found(speedups).rows
+    plain, best = against(speedups).rows
     summary = Summary((plain, replace(best, speedup=None, withheld="It was chance.")))
     view = table_view(summary)
     assert view["standing"] == "withheld" and "It was chance." in view["remark"]

@@ -34,12 +34,13 @@ RACE = {"prompt": "How many books? ${7*6}", "methods": ["autoregressive", "ddtre
         "repeats": 3, "temperature": 0, "max_tokens": 512}
 
 
-def test_a_race_has_a_lane_each_and_every_lane_the_whole_text() -> None:
-    lab = lab_of_a_run()
-    job = ended(lab, lab.race(RACE))
-    assert (job["state"], job["done"], job["total"]) == ("done", 9, 9)
+def test_a_race_has_a_lane_for_each_setting_and_every_lane_the_whole_text() -> None:
+    instruments, turns = ScriptedInstruments(), (("user", "</script>"), ("assistant", "${7*6}"))
+    lab = lab_of_a_run(instruments)
+    job = ended(lab, lab.race({**RACE, "auto": ["joint"], "turns": turns}))
+    assert (job["state"], job["done"], job["total"], job["share"]) == ("done", 12, 12, 1.0)
     lanes = job["result"]["lanes"]
-    assert [lane["label"] for lane in lanes] == ["autoregressive", "ddtree, 32 nodes", "joint, 32 nodes"]
+    assert [lane["label"] for lane in lanes] == ["autoregressive", "ddtree, 32 nodes", "joint, 32 nodes", "joint, auto"]
     for lane in lanes:
         assert "".join("".join(lane["parts"]).split()) == "".join((STORY + CODE).split())
         assert len(lane["parts"]) == len(lane["seconds"]) == len(lane["tokens"])
@@ -48,6 +49,11 @@ def test_a_race_has_a_lane_each_and_every_lane_the_whole_text() -> None:
             lane["row"]["total"]["median"] / lanes[0]["row"]["total"]["median"])
     assert job["result"]["seconds"] == max(lane["seconds"][-1] for lane in lanes)
     json.dumps(job)
+    assert {ask.turns for ask in instruments.laboratory.asked} == {turns}
+    asked = {(ask.method, ask.pace, ask.budget) for ask in instruments.laboratory.asked}
+    assert {("joint", "fixed", 32), ("joint", "auto", MOST_AUTO)} < asked
+    alone = race_plan_from({**RACE, "methods": [], "auto": ["ddtree"]}, instruments.laboratory, "scripted")
+    assert [setting.label for setting in alone.settings] == ["autoregressive", "ddtree auto"]
 
 
 def test_a_character_over_two_rounds_belongs_to_the_later_one() -> None:
@@ -55,29 +61,6 @@ def test_a_character_over_two_rounds_belongs_to_the_later_one() -> None:
     pieces: dict[int, Piece] = {1: "a", 2: tuple(tree[:3]), 3: tuple(tree[3:])}
     assert parts(pieces, [1, 2, 3, 1], [2, 4]) == ["a", "🌳a"]
     assert parts(pieces, [1, 2], [1, 2]) == ["a", "\ufffd"]
-
-
-def test_a_race_goes_on_with_the_conversation_of_the_page() -> None:
-    instruments = ScriptedInstruments()
-    lab = lab_of_a_run(instruments=instruments)
-    turns = (("user", "</script>"), ("assistant", "${7*6}"))
-    ended(lab, lab.race({**RACE, "turns": turns}))
-    assert {ask.turns for ask in instruments.laboratory.asked} == {turns}
-
-
-@pytest.mark.slow
-def test_a_race_may_have_lanes_of_auto() -> None:
-    instruments = ScriptedInstruments()
-    lab = lab_of_a_run(instruments=instruments)
-    lanes = ended(lab, lab.race({**RACE, "auto": ["joint"]}))["result"]["lanes"]
-    assert [lane["label"] for lane in lanes] == [
-        "autoregressive", "ddtree, 32 nodes", "joint, 32 nodes", "joint, auto"]
-    assert lanes[3]["parts"] and "".join(lanes[3]["parts"]) == "".join(lanes[0]["parts"])
-    assert [lane["difference"] for lane in lanes] == [""] * 4
-    asked = {(ask.method, ask.pace, ask.budget) for ask in instruments.laboratory.asked}
-    assert {("joint", "fixed", 32), ("joint", "auto", MOST_AUTO)} < asked
-    alone = race_plan_from({**RACE, "methods": [], "auto": ["ddtree"]}, ScriptedInstruments().laboratory, "scripted")
-    assert [setting.label for setting in alone.settings] == ["autoregressive", "ddtree auto"]
 
 
 @pytest.mark.parametrize(("change", "sentence"), [
@@ -180,18 +163,13 @@ def test_what_was_never_kept_is_marked_and_not_drawn(forecast: WhatIf) -> None:
     assert gaps == marks["x"] and gaps[0] > np.log2(30)
 
 
-def without_order(instruments: ScriptedInstruments) -> None:
-    """From now on, five rows cost more than nine."""
-    passes = (4.0, 4.0, 40.0, *PASSES_MS[3:])
-    curve = replace(CURVE, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes)
-    instruments.concurrent_cost = lambda trace, requests: replace(curve, requests=requests)  # type: ignore[method-assign]
-
-
 @pytest.mark.slow
 def test_no_best_budget_is_predicted_from_a_cost_without_order() -> None:
     instruments = ScriptedInstruments()
-    without_order(instruments)
-    lab = lab_of_a_run(instruments=instruments)
+    passes = (4.0, 4.0, 40.0, *PASSES_MS[3:])  # five rows cost more than nine
+    costs = replace(CURVE, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes)
+    instruments.concurrent_cost = lambda trace, requests: replace(costs, requests=requests)  # type: ignore[method-assign]
+    lab = lab_of_a_run(instruments)
     ended(lab, lab.what_if({"run": "r"}))
     answer = lab.cost({"what_if": "r", "line": "joint"})
     assert "a pass over 5 rows took 40.0 ms" in answer["withheld"]
@@ -261,11 +239,11 @@ def test_a_report_holds_everything_and_asks_nobody_for_anything(tmp_path: Path) 
 
 def test_nothing_that_somebody_named_becomes_part_of_the_page(tmp_path: Path) -> None:
     lab = lab_at(tmp_path)
-    data = base64.b64encode(b'{"prompt": "<!--TITLE--> </script><img src=x>"}').decode()
-    chosen = lab.prompts({"name": "<img src=x>.jsonl", "data": data})["chosen"]
+    data = base64.b64encode(b'{"prompt": "{{ 7*6 }} </script><img src=x>"}').decode()
+    chosen = lab.prompts({"name": "{{ 7*6 }}<img src=x>.jsonl", "data": data})["chosen"]
     measure(lab, {**FORM, "set": chosen})
     page = saved(lab, "html").decode()
-    assert "<img src=x>" not in page and "&lt;img src=x&gt;.jsonl" in page
+    assert "<img src=x>" not in page and "{{ 7*6 }}&lt;img src=x&gt;.jsonl" in page
 
 
 @pytest.fixture(scope="module")
