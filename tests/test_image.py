@@ -1,24 +1,21 @@
 """The Dockerfile without a container engine: read, checked, and its steps run in order in a folder of their own."""
 
 import json
-import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from engine.machine.threads import NUMBER, WAITING
-from tests.running import free_port
+from tests.running import PORT, served
 
 HOUSE = Path(__file__).parents[1]
-SECONDS_TO_START = 180
 
 
 @dataclass(frozen=True)
@@ -76,14 +73,8 @@ def test_nobody_is_root_where_the_page_is_served() -> None:
 
 
 def test_what_the_lab_measured_lies_in_the_volume() -> None:
-    (volume,), (entry,) = ([step.rest for step in steps() if step.verb == verb] for verb in ("VOLUME", "ENTRYPOINT"))
-    words = json.loads(entry)
-    assert Path(words[words.index("--results") + 1]).parent == Path(volume)
-
-
-def test_a_gpu_is_asked_for_by_the_same_image() -> None:
-    found = settings()
-    assert found["NVIDIA_VISIBLE_DEVICES"] == "all" and found["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"
+    (volume,) = (step.rest for step in steps() if step.verb == "VOLUME")
+    assert Path(command()[command().index("--results") + 1]).parent == Path(volume)
 
 
 def settings() -> dict[str, str]:
@@ -91,18 +82,23 @@ def settings() -> dict[str, str]:
     return dict(pair.split("=", 1) for step in steps() if step.verb == "ENV" for pair in shlex.split(step.rest))
 
 
-def test_threads_wait_in_the_image_as_they_do_everywhere() -> None:
-    assert WAITING.items() <= settings().items()
+def test_the_same_image_asks_for_a_gpu_and_threads_wait_in_it_as_they_do_everywhere() -> None:
+    gpu = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
+    assert {**gpu, **WAITING}.items() <= settings().items()
     assert not set(NUMBER) & set(settings()), "how many there are is the machine's business"
+
+
+def command() -> list[str]:
+    """The words that the image runs."""
+    return [word for verb in ("ENTRYPOINT", "CMD") for word in json.loads(
+        next(step.rest for step in steps() if step.verb == verb))]
 
 
 def test_the_image_serves_what_make_run_serves() -> None:
     recipe = (HOUSE / "Makefile").read_text().split("\nrun: setup\n\t", 1)[1].splitlines()[0]
     bare = re.sub(r"\$\(if [^()]*(\([^()]*\)[^()]*)*\)|\$\(ARGS\)", "", recipe).split()
-    entry, arguments = (json.loads(next(step.rest for step in steps() if step.verb == verb))
-                        for verb in ("ENTRYPOINT", "CMD"))
-    assert bare == ["$(BIN)/python", "app.py"] and entry[:2] == ["python", "app.py"]
-    assert arguments == [] and "--rig" not in entry, "neither names a rig: engine/requests/rig_names.py does"
+    assert bare == ["$(BIN)/python", "app.py"] and command()[:2] == ["python", "app.py"]
+    assert "--rig" not in command(), "neither names a rig: engine/requests/rig_names.py does"
 
 
 def test_the_published_target_is_in_the_image_by_its_hash() -> None:
@@ -144,33 +140,14 @@ def test_the_packages_can_be_installed_and_are_enough(image: Path) -> None:
             assert done.returncode == 0, done.stderr
 
 
-@pytest.fixture
-def port() -> int:
-    return free_port()
-
-
-@pytest.fixture
-def served(image: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """The image's own command in its folder, on a free port."""
-    entry, arguments = (json.loads(next(step.rest for step in steps() if step.verb == verb))
-                        for verb in ("ENTRYPOINT", "CMD"))
-    command = [sys.executable if word == "python" else word for word in (*entry, *arguments)]
-    command[command.index("--port") + 1] = str(port)
-    command[command.index("--host") + 1] = "127.0.0.1"
-    command[command.index("--results") + 1] = str(image / "results.sqlite")  # here nobody has that folder
-    process = subprocess.Popen(command, cwd=image, env={**os.environ, **settings(), "OMP_NUM_THREADS": "1"},
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    yield process
-    process.terminate()
-    process.wait(30)
-
-
-def test_the_command_serves_what_the_health_check_asks_for(served: subprocess.Popen[bytes], port: int) -> None:
+def test_the_command_serves_what_the_health_check_asks_for(image: Path) -> None:
+    words = command()[1:]
+    for flag, value in {"--port": PORT, "--host": "127.0.0.1", "--results": str(image / "results.sqlite")}.items():
+        words[words.index(flag) + 1] = value
     check = next(step.rest for step in steps() if step.verb == "HEALTHCHECK").split("CMD ", 1)[1]
-    words = [sys.executable if word == "python" else word.replace(":7860/", f":{port}/") for word in shlex.split(check)]
-    assert any(f":{port}/" in word for word in words), "it asks the port that is exposed"
-    assert subprocess.run(words, capture_output=True, check=False).returncode != 0, "nothing answers yet"
-    until = time.monotonic() + SECONDS_TO_START
-    while subprocess.run(words, capture_output=True, check=False).returncode != 0:
-        assert served.poll() is None and time.monotonic() < until, "the page did not start"
-        time.sleep(1)
+    assert ":7860/" in check, "it asks the port that is exposed"
+    with served(*words, folder=image, **settings(), OMP_NUM_THREADS="1") as url:
+        asks = shlex.split(check.replace(":7860/", f":{urlsplit(url).port}/"))
+        asks = [sys.executable if word == "python" else word for word in asks]
+        assert subprocess.run(asks, capture_output=True, check=False).returncode == 0
+    assert subprocess.run(asks, capture_output=True, check=False).returncode != 0, "nothing answers any more"

@@ -89,10 +89,10 @@ def convert_gguf(place: str, tell: Tell = unheard) -> Path:
 
 def convert_into(folder: Path, file: Path, digest: str, tell: Tell = unheard) -> Path:
     """``convert_gguf`` into a given folder, for a file whose hash is known."""
-    if is_made_from(folder, digest):
+    if is_converted_from(folder, digest):
         return folder
     with kept_alone(folder, tell):
-        if not is_made_from(folder, digest):
+        if not is_converted_from(folder, digest):
             tell(f"Converting {file.name}, once …", None)
             header = header_of(file)
             partial = folder.with_name(f"{folder.name}.part")
@@ -186,7 +186,7 @@ def origin_of(folder: Path) -> Origin | None:
         return None
 
 
-def is_made_from(folder: Path, digest: str) -> bool:
+def is_converted_from(folder: Path, digest: str) -> bool:
     """Whether a folder holds the whole target of the GGUF file with this hash."""
     origin = origin_of(folder)
     return origin is not None and origin.sha256 == digest
@@ -197,7 +197,7 @@ class _HeaderReader:
 
     def __init__(self, data: mmap.mmap) -> None:
         self._data, self._size = data, len(data)
-        self._place = self._values = 0
+        self._position = self._values = 0
 
     def header(self) -> GgufHeader:
         self._take(len(MAGIC), "its magic")
@@ -225,9 +225,11 @@ class _HeaderReader:
             if name in fields:
                 raise ValueError(f"it has two fields {name!r:.60}")
             kind = GGUFValueType(self._number("I"))
-            fields[name] = None if kind == GGUFValueType.ARRAY else self._value(kind)
             if kind == GGUFValueType.ARRAY:
                 self._skip_array()
+                fields[name] = None
+            else:
+                fields[name] = self._text() if kind == GGUFValueType.STRING else self._number(SCALARS[kind])
         return fields
 
     def _skip_array(self) -> None:
@@ -259,7 +261,7 @@ class _HeaderReader:
         step = fields.get("general.alignment", 32)
         if not isinstance(step, int) or step not in (2**power for power in range(17)):
             raise ValueError(f"it aligns tensors at {step!r:.40}, which is no power of two up to 65,536")
-        left = self._size + -self._place // step * step
+        left = self._size + -self._position // step * step
         if max(furthest, sum(sizes.values())) > left:
             raise ValueError(f"its tensors take {max(furthest, sum(sizes.values())):,} bytes, and {max(0, left):,} are "
                              "left")
@@ -267,8 +269,8 @@ class _HeaderReader:
 
     def _count(self, count: int, least: int, what: str, most: int) -> int:
         """The count, if the rest of the file can hold so many."""
-        if count * least > self._size - self._place:
-            raise ValueError(f"it says {count:,} {what}, and {self._size - self._place:,} bytes are left")
+        if count * least > self._size - self._position:
+            raise ValueError(f"it says {count:,} {what}, and {self._size - self._position:,} bytes are left")
         if count > most:
             raise ValueError(f"it says {count:,} {what}, and at most {most:,} are read")
         return count
@@ -276,18 +278,11 @@ class _HeaderReader:
     def _text(self) -> str:
         return self._take(self._count(self._number("Q"), 1, "bytes of a text", LONGEST_TEXT), "a text").decode()
 
-    def _value(self, kind: GGUFValueType) -> object:
-        return self._text() if kind == GGUFValueType.STRING else self._unpacked(SCALARS[kind])
-
-    def _number(self, form: str) -> int:
-        return int(self._unpacked(form))
-
-    def _unpacked(self, form: str) -> float:
-        value: float = struct.unpack(f"<{form}", self._take(struct.calcsize(form), "a number"))[0]
-        return value
+    def _number(self, form: str) -> Any:
+        return struct.unpack(f"<{form}", self._take(struct.calcsize(form), "a number"))[0]
 
     def _take(self, size: int, what: str) -> bytes:
-        if size > self._size - self._place:
+        if size > self._size - self._position:
             raise ValueError(f"it ends within {what} of {size:,} bytes")
-        self._place += size
-        return self._data[self._place - size:self._place]
+        self._position += size
+        return self._data[self._position - size:self._position]

@@ -148,9 +148,6 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: 
                        f"which {type(model).__name__} does not use; it is another kind of model than its config.json "
                        "says.")
     must_stop(model, folder)
-    text = model.config.get_text_config()
-    if getattr(text, "num_key_value_heads", None) is None:
-        text.num_key_value_heads = text.num_attention_heads  # older architectures have no separate number
     return (model if places else model.to(device)).eval()
 
 

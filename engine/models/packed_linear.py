@@ -36,7 +36,6 @@ CACHE_DTYPE = torch.float64  # of keys and values beside such weights: see ``Tor
 CLEAR = 0.25  # of a step: where rounding moves weights further, one could lie on either of two levels
 
 
-
 class PackedLinear:
     """``linear`` with a fixed weight (outputs, inputs) and its bias.
 
@@ -188,34 +187,24 @@ def levels_of(weight: Tensor) -> Levels | None:
     if weight.device.type != "cpu" or inputs % GROUP or outputs % LANES:
         return None
     groups = weight.detach().float().reshape(-1, GROUP)
-    levels = _spanned(groups, HIGHEST)  # enough for a file whose groups all use the lowest and the highest level
-    left = torch.nonzero(~levels.fits)[:, 0]
-    for count in range(HIGHEST - 1, 0, -1):
-        if not len(left):
-            break
-        again = _spanned(groups[left], count)
-        levels.numbers[left], levels.scales[left] = again.numbers, again.scales
-        left = left[~again.fits]
-    if len(left):
-        return None
-    return Levels(levels.numbers.view(outputs, -1, GROUP), levels.scales.to(torch.bfloat16).view(outputs, -1, 2))
+    numbers, scales, fits = _spanned(groups, HIGHEST)  # enough where all groups use the lowest and the highest level
+    left, count = torch.nonzero(~fits)[:, 0], HIGHEST
+    while len(left):
+        count -= 1
+        if not count:
+            return None
+        numbers[left], scales[left], fits = _spanned(groups[left], count)
+        left = left[~fits]
+    return Levels(numbers.view(outputs, -1, GROUP), scales.to(torch.bfloat16).view(outputs, -1, 2))
 
 
-class _Spanned(NamedTuple):
-    """Groups (n, 32) read as if each spanned a given number of steps: numbers and scales (n, 2) float32 as in
-    ``Levels``; and ``fits`` (n,) bool, whether a group lies on these levels, within bfloat16's rounding and without
-    ambiguity."""
-
-    numbers: Tensor
-    scales: Tensor
-    fits: Tensor
-
-
-def _spanned(groups: Tensor, count: int) -> _Spanned:
+def _spanned(groups: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Groups (n, 32) read as if each spanned ``count`` steps: numbers and scales (n, 2) float32 as in ``Levels``; and
+    (n,) bool, whether a group lies on these levels, within bfloat16's rounding and without ambiguity."""
     lowest, highest = torch.aminmax(groups, dim=-1, keepdim=True)
     steps = (highest - lowest).div_(count)
     numbers = (groups - lowest).div_(steps).nan_to_num_(0).round_()  # equal weights have no step
     off = torch.addcmul(lowest, numbers, steps).sub_(groups).abs_().amax(-1, keepdim=True)
     slack = torch.maximum(lowest.abs(), highest.abs()).mul_(ROUNDING)
     fits = (off <= slack) & ((slack <= CLEAR * steps) | (steps == 0))
-    return _Spanned(numbers, torch.cat([steps, torch.add(lowest, steps, alpha=MIDDLE)], -1), fits[:, 0])
+    return numbers, torch.cat([steps, torch.add(lowest, steps, alpha=MIDDLE)], -1), fits[:, 0]

@@ -64,16 +64,12 @@ class ReferencePass(nn.Module):
         for layer in self.taps:
             model.get_decoder().layers[layer].register_forward_hook(self._tap(layer))
 
-    def forward(self, parts: Sequence[PassPart]) -> list[PassOutput]:
-        """Logits and taps of all rows of each part, from a pass of its own."""
-        return [self._run(part, 0) for part in parts]
+    def forward(self, parts: Sequence[PassPart], last: int = 0) -> list[PassOutput]:
+        """Taps of all rows of each part, and logits of all or of the ``last`` ones, from a pass for each part. It is
+        causal where ``seen`` is None."""
+        return [self._run(*part, last) for part in parts]
 
-    def prefill(self, tokens: Tensor, cache: AnyCache) -> PassOutput:
-        """A causal pass over a whole prompt (tokens,) int64, with logits (1, vocabulary) of its last row only."""
-        return self._run(PassPart(tokens, torch.arange(len(tokens), device=tokens.device), None, cache), 1)
-
-    def _run(self, part: PassPart, last: int) -> PassOutput:
-        tokens, positions, seen, cache = part
+    def _run(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: Any, last: int) -> PassOutput:
         if isinstance(cache, LayeredCache):
             cache.tree, cache.replays = None if seen is None else branches_of(seen), []
         mask = None

@@ -126,7 +126,8 @@ class TorchTarget:
             ) from error
         self._sampling = sampling
         self._draws = position_draws(sampling.seed, size + rows + 1)
-        self._output = self.reference.prefill(torch.tensor(prompt_ids, device=self.device), self._cache)
+        prompt, positions = (torch.tensor(numbers, device=self.device) for numbers in (prompt_ids, range(size)))
+        (self._output,) = self.reference([PassPart(prompt, positions, None, self._cache)], last=1)
         self._cache.length = size
         choice, _ = choices(self._output.logits, sampling, self._draws[[size]])
         return int(choice[0]), self._output.tapped

@@ -86,9 +86,9 @@ def fast_dtype(device: str | torch.device = "cpu") -> torch.dtype:
 
 
 def product_seconds(dtype: torch.dtype) -> float:
-    """Seconds of one large product in the dtype on this CPU, the least of ten."""
-    rows, columns = torch.ones(2048, 512, dtype=dtype), torch.ones(512, 1024, dtype=dtype)
-    return min(timeit.repeat(lambda: rows @ columns, number=1, repeat=10))
+    """Seconds of one product in the dtype on this CPU, the least of five."""
+    rows, columns = torch.ones(128, 512, dtype=dtype), torch.ones(512, 1024, dtype=dtype)
+    return min(timeit.repeat(lambda: rows @ columns, number=1, repeat=5))
 
 
 def fast_products(device: str | torch.device = "cpu") -> torch.autocast:

@@ -53,7 +53,7 @@ def test_the_explorer_imports_without_torch() -> None:
 
 def imported(names: tuple[str, ...], path: Path) -> list[str]:
     """What a file imports of these packages and modules."""
-    return [name for name in imports(path) if name.startswith(tuple(f"{each}." for each in names)) or name in names]
+    return [name for name in imports(path) if name.startswith(tuple(f"{prefix}." for prefix in names)) or name in names]
 
 
 def test_no_half_knows_more_than_it_may() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from engine import errors
 from tests.house.reading import HOUSE, nodes, sources
 
-MEANT = {name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, errors.CanopyError)}
+MEANT = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, errors.CanopyError)}
 VALUE = "\ufffc"  # stands for what is inserted while the program runs
 SENTENCE = "\ufffd"  # and this for an error's own words, which end with a full stop of theirs
 NOBODYS_FAULT = "CancellationError"
@@ -49,23 +49,23 @@ def faults(name: str, message: str) -> list[str]:
         "names nothing that was seen and no way out":
             name != NOBODYS_FAULT and not {VALUE, SENTENCE} & set(message) and not WAY_OUT.search(message),
     }
-    return [fault for fault, found in checks.items() if found]
+    return [fault for fault, is_there in checks.items() if is_there]
 
 
-FOUND = [(f"{path.relative_to(HOUSE)}:{line}", name, message) for path in sources("engine", "explorer")
+MESSAGES = [(f"{path.relative_to(HOUSE)}:{line}", name, message) for path in sources("engine", "explorer")
          for line, name, message in raised(nodes(path))]
 
 
 def test_an_error_is_one_sentence() -> None:
-    wrong = {f"{place}: {message.replace(VALUE, '…').replace(SENTENCE, '…')}": found
-             for place, name, message in FOUND if (found := faults(name, message))}
+    wrong = {f"{line}: {message.replace(VALUE, '…').replace(SENTENCE, '…')}": against
+             for line, name, message in MESSAGES if (against := faults(name, message))}
     assert wrong == {}
 
 
 def test_the_check_sees_what_it_should() -> None:
     text = 'def f():\n    raise RequestError(f"The budget is {3!r}; " + "write less.")\nraise ValueError("no")'
     assert list(raised(ast.walk(ast.parse(text)))) == [(2, "RequestError", f"The budget is {VALUE}; write less.")]
-    assert len(FOUND) > 150 and {"RequestError", "RigError", "TraceError"} <= MEANT
+    assert len(MESSAGES) > 150 and {"RequestError", "RigError", "TraceError"} <= MEANT
     for good in (f"The budget is {VALUE}.", f"max_tokens is {VALUE}.", "Nothing is there; make some.", VALUE):
         assert not faults("RequestError", good), good
     for bad in ("the budget is wrong; write less.", f"The budget is {VALUE}", f"No! It is {VALUE}.", "It is wrong.",

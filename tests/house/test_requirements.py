@@ -27,9 +27,9 @@ ASKED = asked_for("requirements.txt")
 
 def test_every_imported_package_is_asked_for() -> None:
     ours = {"", "engine", "explorer", "app", *sys.stdlib_module_names}
-    found = {name: path.name for path in sources("engine", "explorer") for name in packages(path) - ours}
-    assert {"torch", "huggingface_hub", "jinja2"} <= found.keys()
-    assert {name: path for name, path in found.items() if name not in ASKED and name not in OPTIONAL} == {}
+    used = {name: path.name for path in sources("engine", "explorer") for name in packages(path) - ours}
+    assert {"torch", "huggingface_hub", "jinja2"} <= used.keys()
+    assert {name: path for name, path in used.items() if name not in ASKED and name not in OPTIONAL} == {}
 
 
 def test_what_is_installed_is_what_is_asked_for_and_locked() -> None:

@@ -29,7 +29,7 @@ SHORT = Published("Qwen3-8B", (1, 3), 3, 8, 2)
 SELECTOR: dict[str, Any] = {"conv_kernel_size": 2, "conv_group_size": 16, "selector_rank": RANK, "selector_top_k": 16}
 MARKOV = {"markov_rank": RANK, "markov_head_type": "vanilla", "num_anchors": 512, "enable_confidence_head": True,
           "confidence_head_with_markov": True}
-OWN: Shapes = {"embed_tokens.weight": (VOCABULARY, HIDDEN), "lm_head.weight": (VOCABULARY, HIDDEN)}
+TABLES: Shapes = {"embed_tokens.weight": (VOCABULARY, HIDDEN), "lm_head.weight": (VOCABULARY, HIDDEN)}
 MARKOV_HEAD: Shapes = {"markov_head.markov_w1.weight": (VOCABULARY, RANK),
                        "markov_head.markov_w2.weight": (VOCABULARY, RANK)}
 CONFIDENCE: Shapes = {"confidence_head.proj.weight": (1, HIDDEN + RANK), "confidence_head.proj.bias": (1,)}
@@ -69,8 +69,8 @@ def speculators(kind: str, architecture: str, **changes: Any) -> dict[str, Any]:
 
 def treeflash(correction: str) -> dict[str, Any]:
     """TreeFlash's config.json: DFlash's, with an object of its own."""
-    own = {"candidate_tokens": 16, "ar_approximation": correction}
-    return config(architectures=["TreeFlashDraftModel"], treeflash_config=own)
+    return config(architectures=["TreeFlashDraftModel"],
+                  treeflash_config={"candidate_tokens": 16, "ar_approximation": correction})
 
 
 # The shape of the lattice of 12 tokens that each proposes.
@@ -85,15 +85,15 @@ DRAFTING: Mapping[str, tuple[dict[str, Any], Shapes, tuple[int, int, int]]] = {
     "DFlash 2, options at the top": (config(architectures=["DFlash2DraftModel"], **SELECTOR), DFLASH2, (7, 16, 12)),
     "JetSpec": (config({"causal_head": True}), {}, (7, 1, 12)),
     "TreeFlash": (treeflash("swiglu"), CORRECTION, (7, 17, 12)),
-    "DSpark": (dspark(), {**OWN, **MARKOV_HEAD, **CONFIDENCE}, (7, 17, 12)),
-    "dflash_qwen3_8b_block7": (dspark(markov_rank=0, enable_confidence_head=False), OWN, (7, 1, 12)),
+    "DSpark": (dspark(), {**TABLES, **MARKOV_HEAD, **CONFIDENCE}, (7, 17, 12)),
+    "dflash_qwen3_8b_block7": (dspark(markov_rank=0, enable_confidence_head=False), TABLES, (7, 1, 12)),
     "speculators dflash": (speculators("dflash", "DFlashSpeculator"), {}, (7, 1, 12)),
     "speculators dflash2": (speculators("dflash2", "DFlash2DraftModel", **SELECTOR), DFLASH2, (7, 16, 12)),
     "speculators dspark": (speculators("dspark", "DSparkSpeculator", sample_from_anchor=True, **MARKOV),
                            {**MARKOV_HEAD, **CONFIDENCE}, (8, 17, 12))}
 REFUSED: Mapping[str, tuple[dict[str, Any], Shapes, str]] = {
     "TreeFlash with another correction": (treeflash("linear"), {}, "ar_approximation = linear"),
-    "xPress": (config(architectures=["Qwen3XPressModel"]), OWN, "xPress"),
+    "xPress": (config(architectures=["Qwen3XPressModel"]), TABLES, "xPress"),
     "LiLiCorr": (config(architectures=["LiLiCorrDraftModel"]), {}, "LiLiCorr"),
     "LiLiCorr by its options": (config({"projector_type": "lilicorr"}), {}, "projector_type = lilicorr"),
     "Domino": (config({"projector_type": "domino", "emb_dim": 32}), {}, "emb_dim = 32, projector_type = domino"),
@@ -149,16 +149,16 @@ def test_a_published_layout_drafts_and_changes_no_text(name: str, written: Writt
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_does_not_run_is_refused_by_name(name: str, written: Written) -> None:
-    values, shapes, said = REFUSED[name]
-    assert said in refused(written(values, shapes))
+    values, shapes, sentence = REFUSED[name]
+    assert sentence in refused(written(values, shapes))
 
 
 def test_another_model_or_more_tensors_are_never_taken_for_a_language_model(written: Written) -> None:
     values = {name: value for name, value in config().items() if name not in (
         "dflash_config", "auto_map", "block_size", "num_target_layers")}
     whole = {f"model.{key}": shape for key, shape in {
-        **dflash_shapes(SHORT), "embed_tokens.weight": OWN["embed_tokens.weight"]}.items() if "fc" not in key}
-    for architecture, said in (("Qwen3RewardModel", "Qwen3RewardModel, which is no causal"),
-                               ("Qwen3ForCausalLM", "fc.weight (and")):
-        assert said in refused(written({**values, "architectures": [architecture]},
-                                       {**whole, "lm_head.weight": OWN["lm_head.weight"]}))
+        **dflash_shapes(SHORT), "embed_tokens.weight": TABLES["embed_tokens.weight"]}.items() if "fc" not in key}
+    for architecture, sentence in (("Qwen3RewardModel", "Qwen3RewardModel, which is no causal"),
+                                   ("Qwen3ForCausalLM", "fc.weight (and")):
+        assert sentence in refused(written({**values, "architectures": [architecture]},
+                                       {**whole, "lm_head.weight": TABLES["lm_head.weight"]}))

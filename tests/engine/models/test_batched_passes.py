@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from engine.decoding.loop import BatchRequest, decode, decode_batch
+from engine.decoding.loop import BatchRequest, decode_batch
 from engine.decoding.plan import BatchDrafter, JointTarget
 from engine.models.passes import FusedPass, PassOutput, PassPart
 from engine.records import PromptRequest, Sampling
 from engine.serving.rig import Rig
-from engine.trace import committed_ids
 from tests.engine.demo import demo_live, demo_rig
+from tests.engine.material import text_of
 
 ASKS = (
     PromptRequest("Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?",
@@ -29,44 +29,40 @@ ASKS = (
 )
 
 
-def asked(live: Rig, ask: PromptRequest) -> BatchRequest:
+def batch_request(live: Rig, ask: PromptRequest) -> BatchRequest:
     return BatchRequest(live.request(ask), list(demo_rig().drafters_for(ask.method, ask.drafters).values()))
 
 
-@pytest.fixture(scope="module")
-def alone() -> list[list[int]]:
-    live = demo_live()
-    found = []
-    for ask in ASKS:
-        one = asked(live, ask)
-        found.append(committed_ids(decode(one.request, demo_rig().target, one.drafters)))
-    return found
+def texts_at(concurrency: int, asks: Sequence[PromptRequest]) -> list[list[int]]:
+    """The text of each request, in one loop with so many at once."""
+    live, texts = demo_live(), [list[int]() for _ in asks]
+    for number, round_ in decode_batch([batch_request(live, ask) for ask in asks], demo_rig().target, concurrency):
+        texts[number] += round_.committed.tolist()
+    return texts
 
 
-@pytest.mark.parametrize("concurrency", [2, 5, 8])
-def test_texts_of_all_methods_at_once_equal_those_alone(alone: list[list[int]], concurrency: int) -> None:
+def test_texts_of_all_methods_at_once_equal_those_alone() -> None:
     live = demo_live()
     assert isinstance(demo_rig().target, JointTarget)
-    made = list(decode_batch([asked(live, ask) for ask in ASKS], demo_rig().target, concurrency))
-    found = [committed_ids(each for number, each in made if number == place) for place in range(len(ASKS))]
-    assert found == alone
+    alone = [text_of(one.request, demo_rig().target, one.drafters)
+             for one in (batch_request(live, ask) for ask in ASKS)]
+    for concurrency in (3, 8):
+        assert texts_at(concurrency, ASKS) == alone
 
 
 def test_the_passes_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    live = demo_live()
-    passes: list[int] = []
-    rows: list[int] = []
-    own = FusedPass.forward
+    rows: list[list[int]] = []
+    forward = FusedPass.forward
 
     def counted(self: FusedPass, parts: Sequence[PassPart]) -> list[PassOutput]:
-        passes.append(len(parts))
-        rows.append(sum(len(part.tokens) for part in parts))
-        return own(self, parts)
+        rows.append([len(part.tokens) for part in parts])
+        return forward(self, parts)
 
     monkeypatch.setattr(FusedPass, "forward", counted)
-    made = list(decode_batch([asked(live, ASKS[0]), asked(live, ASKS[1])], demo_rig().target, 2))
-    both = min(sum(number == place for number, _ in made) for place in range(2))
-    assert passes[:both] == [2] * both and set(passes[both:]) <= {1} and min(rows[:both]) > 2
+    texts_at(2, ASKS[:2])
+    texts = [len(parts) for parts in rows]
+    assert texts == sorted(texts, reverse=True) and set(texts) == {1, 2}, "two until the shorter text ends"
+    assert all(sum(parts) > 2 for parts in rows if len(parts) == 2)
 
 
 def test_a_block_drafted_beside_others_is_the_block() -> None:

@@ -80,8 +80,8 @@ def test_what_is_not_covered_goes_as_without_and_is_counted() -> None:
     requests = [asked("autoregressive", 0, 8), asked("autoregressive", 0, 8, Sampling(0.9, seed=1))]
     wanted = [text_of(request, usual, []) for request in requests]
     texts: list[list[int]] = [[], []]
-    for place, made in decode_batch([BatchRequest(request, []) for request in requests], target, 2):
-        texts[place] += made.committed.tolist()
+    for number, round_ in decode_batch([BatchRequest(request, []) for request in requests], target, 2):
+        texts[number] += round_.committed.tolist()
     assert texts == wanted and captured.passes[None] == sum(captured.passes.values()) > 0
     captured.passes.clear()
     long = asked("autoregressive", 0, 130)
@@ -91,11 +91,11 @@ def test_what_is_not_covered_goes_as_without_and_is_counted() -> None:
     assert sum(count for size, count in captured.passes.items() if size) == 8, "what was borrowed is given back"
 
 
-@pytest.mark.parametrize(("kind", "dtype", "said"), [
+@pytest.mark.parametrize(("kind", "dtype", "sentence"), [
     ("qwen3_next", torch.float32, "of a qwen3_next go through transformers' own code"),
     ("gemma2", torch.float32, "of a gemma2 go through transformers' own code"),
     ("qwen3_moe", torch.float32, "A qwen3_moe is a mixture of experts"),
     ("llama", torch.bfloat16, "only weights in float32 are captured, and these are in bfloat16")])
-def test_what_cannot_be_captured_is_refused_in_a_sentence(kind: str, dtype: torch.dtype, said: str) -> None:
-    with pytest.raises(RigError, match=said):
+def test_what_cannot_be_captured_is_refused_in_a_sentence(kind: str, dtype: torch.dtype, sentence: str) -> None:
+    with pytest.raises(RigError, match=sentence):
         TorchTarget(shrunk(kind, dtype), ()).capture()

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Generator, Iterator
-from time import monotonic, sleep
 
 import pytest
 import torch
@@ -11,7 +10,9 @@ from engine.decoding.loop import decode
 from engine.machine.threads import OtherWork, processors
 from engine.models.device import WaitingPolicy, in_inference_mode, rounds_in_inference_mode
 from engine.records import Request, Round
+from tests.engine.material import text_of
 from tests.engine.small import small_drafter, small_target
+from tests.running import until
 
 REQUEST = Request(tuple(range(5, 25)), method="ddtree", budget=7, max_tokens=20)
 
@@ -28,13 +29,11 @@ def test_a_call_is_made_in_inference_mode_whoever_makes_it() -> None:
 
 
 def test_rounds_are_the_same_and_the_mode_is_left_between_them() -> None:
-    target = small_target()
-    wanted = [made.committed.tolist() for made in decode(REQUEST, target, [small_drafter(target)])]
-    found = []
-    for made in rounds_in_inference_mode(decode(REQUEST, target, [small_drafter(target)])):
+    target, tokens = small_target(), list[int]()
+    for round_ in rounds_in_inference_mode(decode(REQUEST, target, [small_drafter(target)])):
         assert not torch.is_inference_mode_enabled()
-        found.append(made.committed.tolist())
-    assert found == wanted
+        tokens += round_.committed.tolist()
+    assert tokens == text_of(REQUEST, target, [small_drafter(target)])
 
 
 def test_what_a_round_raises_and_an_early_end_leave_the_mode_too() -> None:
@@ -68,7 +67,7 @@ class Told(OtherWork):
 @pytest.fixture
 def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
     monkeypatch.setattr("engine.models.device.LOOK_SECONDS", 0.0)
-    until_gone()  # what an earlier test of this process called up and forsook
+    until(lambda: not teams())  # what an earlier test of this process called up and forsook
     threads = torch.get_num_threads()
     torch.set_num_threads(max(2, len(processors())))
     yield Told()
@@ -77,13 +76,6 @@ def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
 
 def teams() -> int:
     return sum(thread.name == "second team" for thread in threading.enumerate())
-
-
-def until_gone() -> None:
-    end = monotonic() + 10
-    while teams() and monotonic() < end:
-        sleep(0.01)
-    assert teams() == 0
 
 
 @pytest.mark.long  # needs processors that nobody else wants
@@ -99,7 +91,7 @@ def test_threads_sleep_while_the_processors_are_wanted_and_not_after(others: Tol
     assert waiting.asleep and teams() == 1
     others.busy = 0.0
     waiting.adapt()
-    until_gone()
+    until(lambda: not teams())
     waiting.adapt()
     assert not waiting.asleep
 
@@ -120,4 +112,4 @@ def test_who_no_longer_decodes_leaves_no_team(others: Told, monkeypatch: pytest.
     others.busy, waiting = 2.0, WaitingPolicy(others)
     waiting.adapt()
     assert waiting.asleep
-    until_gone()
+    until(lambda: not teams())

@@ -16,6 +16,7 @@ from engine.models.packed_linear import (
     PackedHead,
     PackedInt4,
     PackedLinear,
+    biases,
     join_projections,
     levels_of,
 )
@@ -27,52 +28,24 @@ from tests.engine.small import VOCABULARY, small_config, small_target
 ROWS = (1, 2, 16, 17, 33, 65)
 
 
-def projections(dtype: torch.dtype) -> list[nn.Linear]:
-    torch.manual_seed(0)
-    return [nn.Linear(64, outputs, dtype=dtype) for outputs in (96, 32, 32)]
-
-
-def rows_of(rows: int, dtype: torch.dtype) -> Tensor:
-    return torch.randn(rows, 64, generator=torch.Generator().manual_seed(rows)).to(dtype)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@torch.inference_mode()
-def test_weights_side_by_side_are_the_modules_own_views_of_one_tensor(dtype: torch.dtype) -> None:
-    modules = projections(dtype)
-    before = [module.weight.clone() for module in modules]
-    whole = join_projections(modules)
-    first = 0
-    for module, weight in zip(modules, before, strict=True):
-        assert torch.equal(module.weight, weight)
-        assert module.weight.untyped_storage().data_ptr() == whole.untyped_storage().data_ptr()
-        assert torch.equal(whole[first:first + len(weight)], weight)
-        first += len(weight)
-    assert whole.untyped_storage().nbytes() == sum(weight.nbytes for weight in before)
-
-
-@pytest.mark.parametrize("rows", ROWS)
-@torch.inference_mode()
-def test_a_product_of_any_number_of_rows_is_the_exact_one(rows: int) -> None:
-    modules = projections(torch.float32)
-    weight, inputs = join_projections(modules), rows_of(rows, torch.float32)
-    exact = inputs.double() @ weight.double().t()
-    torch.testing.assert_close(PackedLinear(weight)(inputs).double(), exact, atol=1e-5, rtol=1e-5)
-    for module in modules:  # transformers' own code goes over the same weights
-        torch.testing.assert_close(module(inputs), linear(inputs, module.weight.contiguous(), module.bias))
-
-
-@pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @torch.inference_mode()
-def test_the_vocabulary_over_a_layout_is_the_heads_own(rows: int, bias: bool, dtype: torch.dtype) -> None:
+def test_products_of_any_number_of_rows_are_torchs(dtype: torch.dtype, bias: bool) -> None:
+    """Of projections that are joined, which transformers' own code still reads one by one, and of an output head."""
     torch.manual_seed(0)
-    head, inputs = nn.Linear(64, 1000, bias=bias, dtype=dtype), rows_of(rows, dtype)
+    modules = [nn.Linear(64, outputs, bias=bias, dtype=dtype) for outputs in (96, 32, 32)]
+    head = nn.Linear(64, 1000, bias=bias, dtype=dtype)
+    weights = torch.cat([module.weight for module in modules])
+    joined, packed_head = PackedLinear(join_projections(modules), biases(modules)), PackedHead(head)
     close = {"atol": 1e-5, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 2e-2, "rtol": 2e-2}
-    product = PackedHead(head)
-    torch.testing.assert_close(product(inputs), head(inputs), **close)
-    torch.testing.assert_close(product(inputs[None])[0], head(inputs), **close)
+    exact = close if dtype == torch.float32 else {"atol": 0, "rtol": 0}  # a layout of bfloat16 gives the same bits
+    for inputs in (torch.randn(rows, 64).to(dtype) for rows in ROWS):
+        product = joined(inputs)
+        torch.testing.assert_close(product, linear(inputs, weights, biases(modules)), **exact)
+        torch.testing.assert_close(torch.cat([module(inputs) for module in modules], -1), product, **close)
+        torch.testing.assert_close(packed_head(inputs), head(inputs), **close)
+        torch.testing.assert_close(packed_head(inputs[None])[0], head(inputs), **close)
 
 
 def test_a_vocabulary_without_room_for_a_second_one_goes_over_its_own_weight(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,11 +109,11 @@ def test_the_product_is_the_dense_ones_and_a_row_the_same_beside_any_others() ->
     levels = levels_of(on_levels())
     assert levels is not None
     product, inputs = PackedInt4(levels), torch.randn(17, INPUTS).bfloat16()
-    said = product(inputs)
+    outputs = product(inputs)
     exact = linear(inputs.double(), levels.dense().double())
-    assert float((said.double() - exact).abs().max()) < 2.0**-7 * float(exact.abs().max())
+    assert float((outputs.double() - exact).abs().max()) < 2.0**-7 * float(exact.abs().max())
     for rows in (1, 2, 3, 4, 5, 8, 16):
-        assert torch.equal(product(inputs[:rows]), said[:rows])
+        assert torch.equal(product(inputs[:rows]), outputs[:rows])
 
 
 @torch.inference_mode()
@@ -158,23 +131,23 @@ def test_a_finer_weight_gives_a_row_the_same_bits_beside_any_others(size: tuple[
     outputs, width = size
     product, inputs = PackedLinear(torch.randn(outputs, width).bfloat16()), torch.randn(70, width).bfloat16()
     product.make_batch_invariant()
-    said = product(inputs)
-    assert all(torch.equal(product(inputs[first:first + rows]), said[first:first + rows])
+    alone = product(inputs)
+    assert all(torch.equal(product(inputs[first:first + rows]), alone[first:first + rows])
                for rows in (1, 2, 3, 5, 8, 17, 33) for first in range(0, 70 - rows))
     product._paired = True  # as where one row has a kernel of its own
-    assert all(torch.equal(product(row), own) for row, own in zip(inputs.split(1), said.split(1), strict=True))
+    assert all(torch.equal(product(inputs[row:row + 1]), alone[row:row + 1]) for row in range(70))
     assert product(inputs[:1][None]).shape == (1, 1, outputs)
 
 
 def test_a_row_alone_is_multiplied_twice_only_where_it_would_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     product = PackedLinear(torch.randn(64, 32).bfloat16())
-    own = product._multiplied
+    multiplied = product._multiplied
     product.make_batch_invariant()
     assert not product._paired, "so few inputs are added up in one order everywhere"
-    monkeypatch.setattr(product, "_multiplied", lambda inputs: own(inputs) * (1 if len(inputs) > 1 else 1.5))
+    monkeypatch.setattr(product, "_multiplied", lambda inputs: multiplied(inputs) * (1 if len(inputs) > 1 else 1.5))
     product.make_batch_invariant()
     assert product._paired
-    assert torch.equal(product(torch.ones(1, 32).bfloat16()), own(torch.ones(2, 32).bfloat16())[:1])
+    assert torch.equal(product(torch.ones(1, 32).bfloat16()), multiplied(torch.ones(2, 32).bfloat16())[:1])
 
 
 def test_a_target_of_other_weights_stays_what_it_is() -> None:
@@ -204,13 +177,13 @@ def test_a_tree_says_bit_for_bit_what_its_paths_say_alone(finer: Sequence[str]) 
     tree = DraftTree(tokens, parents, np.zeros(40, np.float32), np.ones(40, np.int32))
     prompt = random.integers(0, VOCABULARY, PROMPT).tolist()
     target.prefill(prompt, 40, Sampling())
-    said = target.verify(pack(tree, PROMPT)).logprobs
+    in_a_tree = target.verify(pack(tree, PROMPT)).logprobs
     for node in (1, 7, 20, 39):
         target.prefill(prompt, 40, Sampling())
-        for place, step in enumerate(path_to(parents, node)):
-            alone = target.verify(pack(root_of(int(tokens[step])), PROMPT + place))
+        for depth, step in enumerate(path_to(parents, node)):
+            alone = target.verify(pack(root_of(int(tokens[step])), PROMPT + depth))
             target.commit(np.zeros(1, np.int32))
-        assert alone.logprobs[0] == said[node]
+        assert alone.logprobs[0] == in_a_tree[node]
 
 
 def target_of_four_bits(finer: Sequence[str] = ()) -> TorchTarget:

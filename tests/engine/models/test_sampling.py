@@ -5,15 +5,8 @@ import pytest
 import torch
 
 from engine.decoding.plan import position_draws
-from engine.models import sampling
-from engine.models.sampling import (
-    GreedyChoices,
-    choices,
-    describe,
-    draw_tokens,
-    processed_logprobs,
-    verification,
-)
+from engine.models import sampling as module
+from engine.models.sampling import GreedyChoices, choices, draw_tokens, processed_logprobs, verification
 from engine.records import PackedTree, Sampling
 from tests.engine.material import ancestors
 
@@ -46,31 +39,36 @@ def test_a_longer_text_has_the_same_draws_at_its_beginning() -> None:
 
 
 @pytest.mark.parametrize("logits_per_batch", [2**17, 100, 1])
-def test_the_host_says_of_greedy_rows_what_the_device_does(logits_per_batch: int,
-                                                           monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "LOGITS_PER_BATCH", logits_per_batch)  # all rows, two at a time, each alone
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.9, 6, 0.95)], ids=["on the host", "on the device"])
+def test_the_statistics_of_each_node_are_those_of_its_logits(sampling: Sampling, logits_per_batch: int,
+                                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOGITS_PER_BATCH", logits_per_batch)  # all rows, two at a time, each alone
     generator = torch.Generator().manual_seed(5)
     logits = 4 * torch.randn(9, 50, generator=generator)
     logits[3] = 0  # all alike
     logits[4, 7] = 300  # certain: nothing else has mass in float32
-    before = logits.clone()
+    before, draws = logits.clone(), position_draws(1, 9)
     parents = np.asarray([0, 0, 0, 1, 3, 3, 2, 6, 7], np.int32)
     tokens = torch.randint(50, (9,), generator=generator).int().numpy()
     tokens[1] = int(logits[0].argmax())
-    found = verification(logits, Sampling(), np.zeros(0), PackedTree(tokens, parents, parents, ancestors(parents)))
-    choice, _ = choices(logits, Sampling(), np.zeros(9))
-    law = processed_logprobs(logits, Sampling())  # with which it is computed as above temperature 0
-    expected = describe(logits, choice, law, tokens, parents)
-    assert found.choice.tolist() == expected.choice.tolist()
-    assert found.gap[3] == 0 and found.gap[4] > 280
-    for name in ("logprobs", "entropy", "gap", "offered", "processed"):
-        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=2e-5, err_msg=name)
-        assert getattr(found, name).dtype == np.float32
+    record = verification(logits, sampling, draws, PackedTree(tokens, parents, parents, ancestors(parents)))
+    laws, processed = logits.log_softmax(-1), processed_logprobs(logits, sampling)
+    choice = logits.argmax(-1) if sampling == Sampling() else draw_tokens(processed.exp(), torch.from_numpy(draws))
+    top = logits.topk(2, -1).values
+    expected = {
+        "logprobs": laws[range(9), choice], "entropy": torch.special.entr(laws.exp()).sum(-1),
+        "gap": top[:, 0] - top[:, 1], "offered": laws[parents, tokens], "processed": processed[parents, tokens]}
+    assert record.choice.tolist() == choice.tolist()
+    for name, values in expected.items():
+        if name in ("offered", "processed"):
+            values[0] = 0  # nobody offered the root
+        np.testing.assert_allclose(getattr(record, name), values, atol=2e-5, err_msg=name)
+        assert getattr(record, name).dtype == np.float32
     torch.testing.assert_close(logits, before, atol=0, rtol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_a_node_that_is_asked_for_alone_says_what_all_say(dtype: torch.dtype) -> None:
+def test_a_node_that_is_asked_for_alone_has_the_choice_that_it_has_among_all(dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(7)
     logits = torch.randn(12, 40, generator=generator).to(dtype)
     logits[1] = -logits[1].abs() - 1  # nothing above 0: the bits are ordered the other way
@@ -78,12 +76,11 @@ def test_a_node_that_is_asked_for_alone_says_what_all_say(dtype: torch.dtype) ->
     logits[3, 5:9] = 6  # equals: the first
     logits[4], logits[4, 3], logits[4, 9] = -2, -0.0, 0.0
     tokens = np.zeros(12, np.int32)
-    said = GreedyChoices(logits, tokens, tokens)
+    choices_ = GreedyChoices(logits, tokens, tokens)
     wanted = logits.float().numpy().argmax(-1).tolist()
-    assert [said.at(node) for node in range(12)] == wanted == said.choice().tolist()
+    assert [choices_.at(node) for node in range(12)] == wanted == choices_.choice().tolist()
     assert wanted[2:5] == [0, 5, 3]
-    found = verification(logits, Sampling(), np.zeros(0), PackedTree(tokens, tokens, tokens, ancestors(tokens)))
-    assert found.at(7) == wanted[7] and set(vars(found)) == {"source", "at"}, "one row alone was looked at"
-    assert found.choice.tolist() == wanted and set(vars(found)) == {"source", "at", "choice"}
-    assert found.entropy.shape == (12,) and "source" not in vars(found)
-    assert found.at(7) == wanted[7]
+    record = verification(logits, Sampling(), np.zeros(0), PackedTree(tokens, tokens, tokens, ancestors(tokens)))
+    assert record.at(7) == wanted[7] and set(vars(record)) == {"source", "at"}, "one row alone was looked at"
+    assert record.choice.tolist() == wanted and set(vars(record)) == {"source", "at", "choice"}
+    assert record.entropy.shape == (12,) and "source" not in vars(record) and record.at(7) == wanted[7]

@@ -14,10 +14,10 @@ from engine.recipes.evaluate import CHECKS, REWORDED, exact_answer, main, reword
 
 def test_every_prompt_belongs_to_a_domain_and_can_be_judged() -> None:
     rows = len(REWORDED.read_text(encoding="utf8").splitlines())
-    found = {domain: reworded_items(domain) for domain in CHECKS}
-    assert sum(map(len, found.values())) == rows >= 60
-    assert all(exact_answer(f"Answer: {item.check}", item.check) for item in found["math"])
-    for item in found["code"]:
+    items = {domain: reworded_items(domain) for domain in CHECKS}
+    assert sum(map(len, items.values())) == rows >= 60
+    assert all(exact_answer(f"Answer: {item.check}", item.check) for item in items["math"])
+    for item in items["code"]:
         compile(item.check, "check", "exec")
         assert item.check.startswith("assert ")
 
@@ -25,8 +25,8 @@ def test_every_prompt_belongs_to_a_domain_and_can_be_judged() -> None:
 @pytest.mark.parametrize("domain", ["math", "code", "explain"])
 def test_no_template_makes_them(domain: str) -> None:
     draw = random.Random(7)
-    made = {MAKERS[domain](draw).prompt for _ in range(500)}
-    assert len(made) > 30 and made.isdisjoint(item.prompt for item in reworded_items(domain))
+    prompts = {MAKERS[domain](draw).prompt for _ in range(500)}
+    assert len(prompts) > 30 and prompts.isdisjoint(item.prompt for item in reworded_items(domain))
 
 
 def test_a_domain_without_such_prompts_is_refused(

@@ -95,8 +95,8 @@ def test_features_are_the_targets_own(model: Any, talks: list[Conversation], fea
             read = model(tokens)
         logprobs = read.logits[0, prompt - 1:].log_softmax(-1)
         np.testing.assert_allclose(shard.logprobs[start + prompt - 1:start + whole, 0], logprobs.amax(-1), atol=2e-3)
-        said = shard.likely[start + prompt - 1:start + whole - 1, 0]
-        assert np.mean(said == np.array(talk.response)) == 1  # greedy: the likeliest is what was said
+        likeliest = shard.likely[start + prompt - 1:start + whole - 1, 0]
+        assert np.mean(likeliest == np.array(talk.response)) == 1  # greedy: the likeliest is what was said
 
 
 def test_phrases_of_the_answers_and_what_is_measured_is_what_the_engine_does(
@@ -105,14 +105,14 @@ def test_phrases_of_the_answers_and_what_is_measured_is_what_the_engine_does(
     assert answer_tokens([shard]) == sum(len(talk.response) for talk in talks)
     export(orders_of([shard]), tmp_path, 1536, {})
     rig = load_rig(f"{folder}::{tmp_path}", "float32")
-    found = scores(phrase_drafter(tmp_path), shard, shard.talks, 6, END)
-    assert found.tree > 1.5, "it has read these answers"
-    for method, said in (("dflash", found.chain), ("ddtree", found.tree), ("expand", found.tree)):
-        rounds = [made for talk in talks for made in decode(
+    measured = scores(phrase_drafter(tmp_path), shard, shard.talks, 6, END)
+    assert measured.tree > 1.5, "it has read these answers"
+    for method, length in (("dflash", measured.chain), ("ddtree", measured.tree), ("expand", measured.tree)):
+        rounds = [round_ for talk in talks for round_ in decode(
             Request(talk.prompt, method=method, budget=6, max_tokens=len(talk.response),
                     stop_ids=frozenset({END})), rig.target,
             list(rig.drafters_for(method).values()))]
-        assert tau(rounds) == pytest.approx(said, abs=0.01), method
+        assert tau(rounds) == pytest.approx(length, abs=0.01), method
 
 
 def test_seed_prompts_are_filled_and_follow_their_draw() -> None:
@@ -133,16 +133,16 @@ def test_what_is_held_out_is_known_in_other_words_too() -> None:
 
 def test_seeded_prompts_go_on_with_conversations(tmp_path: Path) -> None:
     write_shard(tmp_path / "a.npz", [AnswerRow(Conversation((1, 2), (3, 2)), True, 0)])
-    made = draw_seeded(0, set(), [tmp_path / "a.npz"], lambda answered: [
+    drawn = draw_seeded(0, set(), [tmp_path / "a.npz"], lambda answered: [
         {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}], ("questions", "code_tasks"))
-    lengths = {len(talk) for talk in made}
-    assert lengths == {1, 3} and all(talk[-1]["role"] == "user" for talk in made)
+    lengths = {len(talk) for talk in drawn}
+    assert lengths == {1, 3} and all(talk[-1]["role"] == "user" for talk in drawn)
 
 
 def test_a_kind_of_few_prompts_ends_with_what_there_is() -> None:
     known: set[str] = set()
-    made = draw_seeded(0, known, [], lambda answered: [], ("greetings",))
-    assert 0 < len(made) < PROMPTS_A_FILE and len({talk[0]["content"] for talk in made}) == len(made) == len(known)
+    drawn = draw_seeded(0, known, [], lambda answered: [], ("greetings",))
+    assert 0 < len(drawn) < PROMPTS_A_FILE and len({talk[0]["content"] for talk in drawn}) == len(drawn) == len(known)
 
 
 def test_where_seeds_are_used_up_conversations_do_not_take_their_place(tmp_path: Path) -> None:
@@ -150,6 +150,6 @@ def test_where_seeds_are_used_up_conversations_do_not_take_their_place(tmp_path:
     known: set[str] = set()
     while [talk for talk in draw_seeded(0, known, [], lambda answered: [], ("greetings",)) if len(talk) == 1]:
         pass
-    made = draw_seeded(0, known, [tmp_path / "a.npz"], lambda answered: one_turn("Hi"), ("greetings",))
-    assert {len(talk) for talk in made} == {2} and len(made) <= 0.2 * PROMPTS_A_FILE
-    assert len({talk[-1]["content"] for talk in made}) == len(made), "none twice"
+    drawn = draw_seeded(0, known, [tmp_path / "a.npz"], lambda answered: one_turn("Hi"), ("greetings",))
+    assert {len(talk) for talk in drawn} == {2} and len(drawn) <= 0.2 * PROMPTS_A_FILE
+    assert len({talk[-1]["content"] for talk in drawn}) == len(drawn), "none twice"

@@ -40,8 +40,8 @@ def answers(_: Writer, talks: Sequence[Sequence[Message]]) -> list[AnswerRow]:
 class Supply:
     """So many files of new prompts of each kind."""
 
-    def __init__(self, own: int, seed: int, code: int) -> None:
-        self.files, self.asked = {"self": own, "seed": seed, "code": code}, list[str]()
+    def __init__(self, itself: int, seed: int, code: int) -> None:
+        self.files, self.asked = {"self": itself, "seed": seed, "code": code}, list[str]()
 
     def __call__(self, kind: str, number: int, known: set[str], shards: Sequence[Path]) -> list[list[Message]]:
         self.asked.append(kind)
@@ -57,10 +57,10 @@ def test_kinds_that_are_used_up_give_way_and_the_end_is_one_sentence(
     monkeypatch.setattr("sys.argv", ["writing", "--tokens", "1000000"])
     with pytest.raises(SystemExit) as ended:
         writing.main()
-    said = str(ended.value)
-    assert "the seeds are used up" in said
-    assert said.endswith(f"So far there are {6 * 20 * len(ANSWER)} of 1000000 tokens.")
-    assert ended.value.code == said, "which Python prints, and ends with 1"
+    sentence = str(ended.value)
+    assert "the seeds are used up" in sentence
+    assert sentence.endswith(f"So far there are {6 * 20 * len(ANSWER)} of 1000000 tokens.")
+    assert ended.value.code == sentence, "which Python prints, and ends with 1"
     kept = sorted(path.stem for path in (places / "answers").iterdir())
     assert kept == ["code-00000", "code-00001", "code-00002", "seed-00000", "self-00000", "self-00001"]
     assert not (places / "enough").exists() and len(supply.asked) == 6 + 3, "who is used up is not asked again"

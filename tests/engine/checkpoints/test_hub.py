@@ -1,0 +1,289 @@
+"""Names of rigs, and the hub's own client against a hub on this machine: what is fetched and kept, what is told, how a
+download is ended, and that every failure is one sentence."""
+
+import json
+import re
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import httpx2
+import pytest
+from huggingface_hub import constants
+from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError, RevisionNotFoundError
+from huggingface_hub.utils import _xet
+
+from engine.checkpoints import sources
+from engine.checkpoints.files import display_name
+from engine.checkpoints.memory import Opening
+from engine.checkpoints.sources import DownloadProgress, LocalModel, fetch
+from engine.errors import CancellationError, RigError
+from engine.requests.rig_names import NAMED, RigPair, from_hub, pair_of, rig_names
+from engine.serving.rigs import load_rig, rig_parts
+from tests.engine.published import write_short, write_short_dflash
+
+COMMIT = "b968826d9c46dd6066d109eabc6255188de91218"
+PIECE, SHARD = 1000, 3000
+FILES = {"config.json": b"{}", "model-1.safetensors": b"1" * SHARD, "model-2.safetensors": b"2" * SHARD}
+MODEL, DRAFTER = "own/model", "z-lab/Qwen3-8B-DFlash-b16"
+
+
+def test_names_of_pairs() -> None:
+    assert pair_of("a/b@v1 :: ./here") == RigPair("a/b@v1", ("./here",))
+    assert pair_of("x::y::ngram").drafters == ("y", "ngram")
+    assert pair_of("qwen3-8b").target == f"Qwen/Qwen3-8B@{COMMIT}"
+    for wrong in ("x", "x::", "::y", "a::b::c::d", ""):
+        with pytest.raises(RigError, match="is not of the form TARGET::DRAFTER"):
+            pair_of(wrong)
+
+
+def test_what_would_be_looked_up(tmp_path: Path) -> None:
+    assert from_hub("demo") == from_hub("no::") == from_hub(f"{tmp_path}::ngram") == ()
+    assert from_hub(f"{tmp_path}::own/head@v2") == ("own/head@v2",)
+    assert "demo" in rig_names() and set(NAMED) < set(rig_names())
+    for pair in NAMED.values():  # pinned to commits where one is known
+        assert all(re.fullmatch(r"[\w-]+/[\w.-]+@([0-9a-f]{40}|main)", name) for name in (pair.target, *pair.drafters))
+
+
+class Hub(ThreadingHTTPServer):
+    """A hub of models, each the bytes of its files; ``fetched`` are the files that were asked for, and from which byte
+    on, ``revisions`` the models by the revision that was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answers)
+        self.models: dict[str, dict[str, bytes]] = {MODEL: dict(FILES)}
+        self.fetched: list[tuple[str, str | None]] = []
+        self.revisions: list[str] = []
+        Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+
+    def offer(self, model: str, folder: Path) -> None:
+        """A folder's files as a model."""
+        self.models[model] = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+class Answers(BaseHTTPRequestHandler):
+    """What the hub's client asks for."""
+
+    server: Hub
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        path = self.path.split("?")[0]
+        parts = re.fullmatch(r"(?:/api/models)?/(.+?/.+?)(?:/(\w+)/(.+))?", path)
+        assert parts
+        model, what, revision = parts.groups()
+        name = path.rsplit("/", 1)[-1]
+        if what == "tree":
+            body = json.dumps([{"type": "file", "path": file, "size": len(data), "oid": f"{len(data):040x}"}
+                               for file, data in self.server.models[model].items()]).encode()
+        elif what == "resolve":
+            body = self.server.models[model][name]
+        else:
+            self.server.revisions.append(f"{model}@{revision}")
+            body = json.dumps({"id": model, "sha": COMMIT, "siblings": []}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Type", "application/json")
+        self.send_header("ETag", f'"{model.replace("/", "-")}-{name}"')
+        self.send_header("X-Repo-Commit", revision.split("/")[0] if what == "resolve" else COMMIT)
+        self.end_headers()
+        if self.command == "GET":
+            if what == "resolve":
+                self.server.fetched.append((name, self.headers.get("Range")))
+            self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    server = Hub()
+    address = f"http://127.0.0.1:{server.server_port}"
+    for name, value in {
+            "ENDPOINT": address, "HUGGINGFACE_CO_URL_TEMPLATE": address + "/{repo_id}/resolve/{revision}/{filename}",
+            "HF_HUB_CACHE": str(tmp_path / "cache"), "HF_HUB_OFFLINE": False, "DMODELLOAD_CHUNK_SIZE": PIECE}.items():
+        monkeypatch.setattr(constants, name, value)
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_download_counts_all_bytes_of_all_files(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "GIGA", 1000.0)
+    told: list[tuple[str, float | None]] = []
+    model = fetch(MODEL, lambda *step: told.append(step))
+    assert model == LocalModel(model.folder, "own/model@b968826d9c46") and model.folder.name == COMMIT
+    assert [name for name, _ in hub.fetched] == list(FILES) and hub.revisions == ["own/model@main"]
+    assert told[0] == ("Looking for own/model …", None) and told[-1] == ("Fetching own/model: 6.00 of 6.00 GB", 1.0)
+    shares = [share for _, share in told if share is not None]
+    assert shares == sorted(shares) and {message[-10:] for message, share in told if share} == {"of 6.00 GB"}
+
+
+def test_cut_off_it_keeps_whole_files_and_begins_the_other_anew(hub: Hub) -> None:
+    def until_the_second_shard(message: str, share: float | None) -> None:
+        if share and share > 0.7:
+            raise CancellationError("Somebody changed their mind.")
+
+    with pytest.raises(CancellationError):
+        fetch(MODEL, until_the_second_shard)
+    hub.fetched.clear()
+    shares: list[float] = []
+    folder = fetch(MODEL, lambda message, share: shares.append(share or 0.0)).folder
+    assert hub.fetched == [("model-2.safetensors", None)]
+    assert min(share for share in shares if share) > 0.5 and max(shares) == 1.0  # what is here already counts
+    assert (folder / "model-2.safetensors").read_bytes() == FILES["model-2.safetensors"]
+
+
+def test_neither_pickles_nor_code_are_fetched_and_pickles_alone_are_not_called_incomplete(hub: Hub) -> None:
+    hub.models[MODEL] |= {"pytorch_model.bin": b"x", "model.py": b"x"}
+    assert fetch(MODEL).label == "own/model@b968826d9c46" and [name for name, _ in hub.fetched] == list(FILES)
+    hub.fetched.clear()
+    hub.models["own/old"] = {"config.json": b"{}", "pytorch_model.bin": b"x" * SHARD, "training_args.bin": b"y"}
+    with pytest.raises(RigError, match=r"^own/old holds its weights as pytorch_model.bin, a pickle, which could run"):
+        fetch("own/old")
+    assert [name for name, _ in hub.fetched] == ["config.json"]
+    hub.shutdown()
+    with pytest.raises(RigError, match="a pickle"):  # known without the hub, too
+        fetch(f"own/old@{COMMIT}")
+
+
+def cancelled(message: str, share: float | None) -> None:
+    raise CancellationError("Somebody changed their mind.")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_cancelled_where_the_hub_swallows_it(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+    stopped, begun = [], Event()
+
+    def download(*_: Any, tqdm_class: type[Any], **__: Any) -> str:
+        piece = tqdm_class(total=10, unit="B", disable=True)
+        begun.set()
+        for _piece in range(3):
+            with suppress(CancellationError):  # as in a thread that is not Python's
+                piece.update(5)
+        if fails:
+            raise RuntimeError("Operation cancelled: task 9 was cancelled")
+        return "/nowhere"
+
+    monkeypatch.setattr(sources, "snapshot_download", download)
+    monkeypatch.setattr(sources, "_stop_xet", lambda: stopped.append(1))
+    with pytest.raises(CancellationError):
+        fetch(MODEL, lambda message, share: cancelled(message, share) if begun.is_set() else None)
+    assert stopped == [1]
+
+
+def test_the_bar_of_files_ends_it_before_the_next_file() -> None:
+    bar = DownloadProgress(MODEL, "main", cancelled).bar()
+    piece, between = bar(total=10, unit="B", disable=True), bar(total=3, disable=True)
+    piece.update(1)  # the Xet client is told to stop; what is raised in its threads is lost
+    for ended in (between, piece, DownloadProgress(MODEL, "main", cancelled).bar()(total=3, disable=True)):
+        with pytest.raises(CancellationError):
+            ended.update(1)
+
+
+@pytest.mark.parametrize("disable", [True, False])
+def test_bytes_are_told_once_however_they_travel(disable: bool) -> None:
+    told: list[tuple[str, float | None]] = []
+    bar = DownloadProgress(MODEL, "main", lambda *step: told.append(step)).bar()
+    here = bar(total=0, initial=0, unit="B", unit_scale=True, disable=disable, name="huggingface_hub.snapshot_download")
+    travels = bar(total=0, unit="B", disable=disable, name="huggingface_hub.snapshot_download.transfer")
+    here.total = travels.total = 4_000_000_000  # files add to it as they begin
+    here.update(1_000_000_000)
+    travels.update(2_000_000_000)
+    assert told == [("Fetching own/model: 1.00 of 4.00 GB", 0.25)] * 2
+
+
+def test_the_hubs_xet_client_stops_at_once() -> None:
+    hf_xet = pytest.importorskip("hf_xet")
+    silent = socket.create_server(("127.0.0.1", 0))
+    bar = DownloadProgress(MODEL, "main", cancelled).bar()(total=10, unit="B", disable=True)
+    ended, until = Event(), int(time.time()) + 3600
+
+    def work() -> None:
+        try:
+            with _xet.get_xet_session().new_file_download_group(
+                    endpoint=f"http://127.0.0.1:{silent.getsockname()[1]}", token="x", token_expiry_unix_secs=until,
+                    progress_callback=lambda *_: bar.update(1)) as group:
+                group.start_download_file(hf_xet.XetFileInfo("ab" * 32, 10**9), "/dev/null")
+        except RuntimeError:
+            ended.set()
+
+    Thread(target=work, daemon=True).start()
+    try:
+        assert ended.wait(20)
+    finally:
+        _xet.abort_xet_session()
+        silent.close()
+
+
+def test_a_named_rig_is_fetched_says_its_commits_and_what_is_damaged_in_the_cache(hub: Hub, tmp_path: Path) -> None:
+    hub.offer("Qwen/Qwen3-8B", write_short(tmp_path / "target", "Qwen3-8B"))
+    hub.offer(DRAFTER, write_short_dflash(tmp_path / "drafter", "Qwen3-8B"))
+    told: list[str] = []
+    rig = load_rig("qwen3-8b", "float32", opening=Opening(lambda message, share: told.append(message)))
+    assert "Reading the weights of Qwen/Qwen3-8B …" in told and rig.name == rig.opened_as == "qwen3-8b"
+    commit = pair_of("qwen3-8b").drafters[0].partition("@")[2]
+    assert rig.card.revisions == {"target": "Qwen/Qwen3-8B@b968826d9c46", "drafter": f"{DRAFTER}@{commit[:12]}"}
+    cached = tmp_path / "cache" / f"models--{DRAFTER.replace('/', '--')}"
+    file = cached / "snapshots" / commit / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(RigError, match=rf"^model.safetensors in {DRAFTER} is cut off or damaged \(.*"
+                                       rf"delete the folder {cached} and start again\.$"):
+        load_rig("qwen3-8b", "float32")
+    (file.parent / "config.json").write_text("[]")
+    with pytest.raises(RigError, match=f"^config.json in {DRAFTER} holds a list"):
+        load_rig("qwen3-8b", "float32")
+    assert display_name(Path("assets/demo/target")) == "target" and display_name(Path()) == Path().resolve().name
+
+
+def test_a_revision_is_pinned_and_a_folder_is_not_looked_up(hub: Hub, tmp_path: Path) -> None:
+    local = write_short(tmp_path / "local", "Qwen3-8B")
+    parts = rig_parts(f"{local}::{MODEL}@v1.2::ngram")
+    assert hub.revisions == [f"{MODEL}@v1.2"]
+    assert parts.card.title == "local" and parts.card.defaults == {1: ("drafter 1",), 2: ("drafter 1", "ngram")}
+
+
+def test_neither_a_folder_nor_an_id() -> None:
+    with pytest.raises(RigError, match="There is no folder 'not/a/folder', and it is not a model id of"):
+        load_rig("not/a/folder::ngram")
+    with pytest.raises(RigError, match="There is no rig 'nowhere'; there are .*TARGET::DRAFTER"):
+        load_rig("nowhere")
+
+
+def answer(status: int) -> httpx2.Response:
+    return httpx2.Response(status, request=httpx2.Request("GET", "https://hub"))
+
+
+@pytest.mark.parametrize(("error", "sentence"), [
+    (RepositoryNotFoundError("401", response=answer(401)), "The hub has no model own/model, or it is private"),
+    (GatedRepoError("403", response=answer(403)), "accept it on its page on the hub and set HF_TOKEN"),
+    (RevisionNotFoundError("404", response=answer(404)), "The model own/model has no revision 'v9'"),
+    (HfHubHTTPError("500 Server Error\nmore", response=answer(500)), "downloaded (500 Server Error); try again"),
+    (OSError(28, "No space left on device"), "No space left on device"),
+    (OSError(), "cannot be downloaded (OSError)"),
+    (httpx2.ReadTimeout("The read operation timed out"), "(The read operation timed out); try again: the files that"),
+    (ValueError("The file is too large. "), "downloaded (The file is too large); try again"),
+])
+def test_what_the_hub_refuses_is_said_in_one_sentence(
+        monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str) -> None:
+    def download(*_: Any, **__: Any) -> str:
+        raise error
+
+    monkeypatch.setattr(sources, "snapshot_download", download)
+    with pytest.raises(RigError) as caught:
+        load_rig("own/model@v9::ngram")
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_offline_the_hubs_client_answers_with_a_sentence(monkeypatch: pytest.MonkeyPatch, hub: Hub) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(RigError, match="Qwen/Qwen3-8B is not complete on this machine and the hub cannot be reached"):
+        load_rig("qwen3-8b")
