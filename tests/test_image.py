@@ -33,8 +33,8 @@ def steps() -> list[Step]:
     return [Step(*line.split(maxsplit=1)) for line in lines]
 
 
-def place(verb: str, part: str = "") -> int:
-    """Where the first such instruction stands."""
+def number_of(verb: str, part: str = "") -> int:
+    """The number of the first such instruction."""
     return next(number for number, step in enumerate(steps()) if step.verb == verb and part in step.rest)
 
 
@@ -52,9 +52,9 @@ def test_every_instruction_is_one() -> None:
 
 def test_a_change_of_code_installs_nothing_again() -> None:
     last_install = max(number for number, step in enumerate(steps()) if "pip install" in step.rest)
-    first_code = min(place("COPY", name) for name in ("engine", "explorer", "app.py", "assets"))
-    assert place("RUN", "torch") < place("COPY", "requirements.lock") < last_install < first_code
-    assert place("COPY", "assets") < place("COPY", "engine") < place("COPY", "app.py")
+    first_code = min(number_of("COPY", name) for name in ("engine", "explorer", "app.py", "assets"))
+    assert number_of("RUN", "torch") < number_of("COPY", "requirements.lock") < last_install < first_code
+    assert number_of("COPY", "assets") < number_of("COPY", "engine") < number_of("COPY", "app.py")
 
 
 def test_the_image_has_the_versions_that_are_tested() -> None:
@@ -66,8 +66,8 @@ def test_the_image_has_the_versions_that_are_tested() -> None:
 def test_nobody_is_root_where_the_page_is_served() -> None:
     users = [step.rest for step in steps() if step.verb == "USER"]
     assert users and users[-1] not in ("root", "0")
-    assert any(users[-1] in step.rest and "useradd" in step.rest for step in steps()[:place("USER")])
-    assert place("USER") < place("ENTRYPOINT")
+    assert any(users[-1] in step.rest and "useradd" in step.rest for step in steps()[:number_of("USER")])
+    assert number_of("USER") < number_of("ENTRYPOINT")
     for step in steps():
         assert step.verb != "COPY" or "requirements.txt" in step.rest or f"--chown={users[-1]}" in step.rest
 
@@ -104,7 +104,8 @@ def test_the_image_serves_what_make_run_serves() -> None:
 def test_the_published_target_is_in_the_image_by_its_hash() -> None:
     fetched = next(shlex.split(step.rest) for step in steps() if "engine fetch" in step.rest)
     rig, folder = (fetched[fetched.index(flag) + 1] for flag in ("--rig", "--into"))
-    assert folder == f"assets/{rig}/target" and place("USER") < place("RUN", "engine fetch") < place("ENTRYPOINT")
+    assert folder == f"assets/{rig}/target"
+    assert number_of("USER") < number_of("RUN", "engine fetch") < number_of("ENTRYPOINT")
     package = json.loads((HOUSE / "assets" / rig / "rig.json").read_text())["package"]
     assert all(re.fullmatch("[0-9a-f]{64}", package[name]) for name in ("wheel_sha256", "file_sha256"))
 

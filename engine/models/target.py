@@ -154,7 +154,7 @@ class TorchTarget:
     def _rows(self, packed: PackedTree) -> PassPart:
         """The arguments of a pass over a tree."""
         seen = torch.from_numpy(packed.seen).to(self.device) if len(packed.tokens) > 1 else None
-        return PassPart(self._placed(packed.tokens), self._placed(packed.positions), seen, self._open_cache)
+        return PassPart(self._on_device(packed.tokens), self._on_device(packed.positions), seen, self._open_cache)
 
     def _recorded(self, packed: PackedTree, output: PassOutput) -> Verification:
         """The record of a pass over a tree, whose output is kept for ``commit``."""
@@ -166,7 +166,7 @@ class TorchTarget:
     def commit(self, keep: Integers) -> Tensor:
         """See ``plan.Target``. Features are (kept rows, taps × hidden size)."""
         self._open_cache.keep(keep)
-        return self._output.tapped.index_select(0, self._placed(keep)) if self.taps else self._output.tapped
+        return self._output.tapped.index_select(0, self._on_device(keep)) if self.taps else self._output.tapped
 
     @in_inference_mode
     def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
@@ -196,7 +196,7 @@ class TorchTarget:
             raise RequestError("The run has ended and its cache is freed; start a new one.")
         return self._cache
 
-    def _placed(self, numbers: Integers) -> Tensor:
+    def _on_device(self, numbers: Integers) -> Tensor:
         """Integers (n,) int32 as a tensor on the device."""
         return torch.from_numpy(numbers).to(self.device)
 

@@ -13,7 +13,7 @@ from huggingface_hub.errors import StrictDataclassError
 from engine.checkpoints.files import display_name, first_line
 from engine.checkpoints.gguf import origin_of
 from engine.checkpoints.loading import causal_config, load_causal, load_tokenizer
-from engine.checkpoints.memory import ALONE, Opening, places_of
+from engine.checkpoints.memory import ALONE, Opening, device_map_of
 from engine.checkpoints.sources import fetch, fetch_package
 from engine.decoding.methods import PATH
 from engine.decoding.plan import Drafter
@@ -135,11 +135,12 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
             plans[name] = plan_drafter(folder, facts)
     with _configured(parts.target):
         chosen = precision(dtype, parts.target, device, opening, parts.card.acceptance_lengths)
-        places = places_of([parts.target, *parts.drafters.values()], config, storage_of(chosen.dtype), device, opening)
+        device_map = device_map_of(
+            [parts.target, *parts.drafters.values()], config, storage_of(chosen.dtype), device, opening)
     opening.tell(f"Reading the weights of {display_name(parts.target)} …", None)
     tokenizer = load_tokenizer(parts.target, facts.config.vocab_size)
     with _configured(parts.target):
-        model = load_causal(parts.target, DTYPES[chosen.dtype], device, places)
+        model = load_causal(parts.target, DTYPES[chosen.dtype], device, device_map)
         taps = tuple(dict.fromkeys(tap for plan in plans.values() for tap in plan.taps))
         if taps and not hasattr(model.get_decoder(), "layers"):
             raise RigError(f"The layers of a {model.config.model_type} cannot be tapped; name a drafter that reads "

@@ -72,8 +72,8 @@ def commands(text: str) -> Iterator[list[str]]:
 def missing(words: list[str]) -> str:
     """What a command names that is not there, or nothing."""
     if words[:2] == ["python", "-m"]:
-        place, ours = HOUSE.joinpath(*words[2].split(".")), ("engine", "explorer", "tests")
-        there = place.with_suffix(".py").exists() or (place / "__main__.py").exists()
+        path, ours = HOUSE.joinpath(*words[2].split(".")), ("engine", "explorer", "tests")
+        there = path.with_suffix(".py").exists() or (path / "__main__.py").exists()
         return "" if there or words[2].split(".")[0] not in ours else words[2]
     if words[0] == "python":
         return "" if (HOUSE / words[1]).exists() else words[1]

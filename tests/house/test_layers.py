@@ -81,8 +81,8 @@ def room(path: Path) -> str:
 @cache
 def file_of(module: str) -> Path | None:
     """The file of a module of ours; None for a name in one, and for what is not ours."""
-    place = HOUSE.joinpath(*module.split("."))
-    return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.exists()), None)
+    base = HOUSE.joinpath(*module.split("."))
+    return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.exists()), None)
 
 
 def circle(rooms: Mapping[str, set[str]]) -> list[str]:

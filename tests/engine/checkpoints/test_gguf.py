@@ -60,9 +60,9 @@ def write_gguf(path: Path, model: LlamaForCausalLM, kind: str = "Q8_0", architec
         data = weight.detach().numpy().astype(np.float32)
         if "q_proj" in name or "k_proj" in name:  # GGUF files turn neighbours instead of halves
             data = data.reshape(-1, 2, config.head_dim // 2, data.shape[1]).swapaxes(1, 2).reshape(data.shape)
-        quantised = {} if data.ndim == 1 else {"raw_dtype": stored}
-        file.add_tensor(names.get_name(name, (".weight",)),
-                        gguf.quants.quantize(data, stored) if quantised else data, **quantised)
+        matrix = data.ndim > 1
+        file.add_tensor(str(names.get_name(name, (".weight",))), gguf.quants.quantize(data, stored) if matrix else data,
+                        raw_dtype=stored if matrix else None)
     file.write_header_to_file()
     file.write_kv_data_to_file()
     file.write_tensors_to_file()

@@ -42,7 +42,7 @@ LIES = {
     "dimensions": with_fields(tensors=1, rest=pack("<Q", 1) + b"t" + pack("<I", 2**32 - 1) + bytes(60)),
     "a large tensor": with_fields(tensors=1, rest=tensor(2**62, 2**62) + bytes(60)),
     "a tensor outside": with_fields(tensors=1, rest=tensor(1, offset=2**63) + bytes(60)),
-    "tensors on one place": with_fields(tensors=3, rest=b"".join(
+    "tensors on one another": with_fields(tensors=3, rest=b"".join(
         tensor(16, name=name) for name in (b"a", b"b", b"c")) + bytes(120)),
     "half a block": with_fields(tensors=1, rest=tensor(33, kind=2) + bytes(60)),
     "no alignment": with_fields(field(b"general.alignment", UINT32, pack("<I", 0)), tensors=1, rest=tensor(1)),

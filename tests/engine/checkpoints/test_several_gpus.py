@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from engine.checkpoints.loading import causal_config
-from engine.checkpoints.memory import ALONE, balanced, places_of, spread
+from engine.checkpoints.memory import ALONE, balanced, device_map_of, spread
 from engine.errors import RigError
 from engine.models.cache import LayeredCache
 from engine.models.device import gpus_of
@@ -51,7 +51,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch, *free: int) -> None:
 
 
 def gpu_of_modules(folders: list[Path]) -> dict[str, int]:
-    return dict(places_of(folders, causal_config(folders[0]), storage_of("float32"), CUDA, ALONE))
+    return dict(device_map_of(folders, causal_config(folders[0]), storage_of("float32"), CUDA, ALONE))
 
 
 def test_what_fits_on_one_gpu_stays_there_and_every_other_module_has_a_gpu(
@@ -59,10 +59,10 @@ def test_what_fits_on_one_gpu_stays_there_and_every_other_module_has_a_gpu(
     gpus(monkeypatch, 10**9, 10**9)
     assert gpu_of_modules(folders) == {}
     gpus(monkeypatch, 900_000, 900_000)
-    places = gpu_of_modules(folders)
-    layers = [places.pop(f"model.layers.{number}") for number in range(6)]
+    device_map = gpu_of_modules(folders)
+    layers = [device_map.pop(f"model.layers.{number}") for number in range(6)]
     assert layers == sorted(layers) and set(layers) == {0, 1}
-    assert places == dict.fromkeys(("model.embed_tokens", "model.norm", "model.rotary_emb", "lm_head"), 0), (
+    assert device_map == dict.fromkeys(("model.embed_tokens", "model.norm", "model.rotary_emb", "lm_head"), 0), (
         "what the drafters share lies with them")
 
 
@@ -92,11 +92,11 @@ def test_the_places_reach_the_loader_and_nothing_is_moved_afterwards(
         monkeypatch.setattr(type(model), "to", lambda *_: pytest.fail("the model was moved to one device"))
         return model, report
 
-    places = {"model.embed_tokens": 0, "model.layers.0": 0, "model.layers.1": 1}
+    device_map = {"model.embed_tokens": 0, "model.layers.0": 0, "model.layers.1": 1}
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", loaded)
-    monkeypatch.setattr(rigs, "places_of", lambda *_: places)
+    monkeypatch.setattr(rigs, "device_map_of", lambda *_: device_map)
     rig = load_rig(f"{folders[0]}::{folders[1]}", "float32", "cpu")
-    assert given["device_map"] == places and gpus_of(rig.target.model) == 2
+    assert given["device_map"] == device_map and gpus_of(rig.target.model) == 2
 
 
 def test_every_layer_keeps_its_own_slots_where_it_runs() -> None:

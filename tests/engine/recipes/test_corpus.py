@@ -7,7 +7,6 @@ import io
 import random
 import re
 from collections.abc import Callable
-from functools import cache
 
 import pytest
 
@@ -84,42 +83,20 @@ def test_functions_pass_their_checks_and_are_what_was_asked_for(maker: Callable[
         assert "$" not in item.prompt + item.response
 
 
-DRAWS = 20_000
-
-
-@cache
-def _draws() -> tuple[Item, ...]:
-    source = random.Random(20)
-    return tuple(make_explain(source) for _ in range(DRAWS))
-
-
 ANSWERED: tuple[TermPair | Reason | Chat, ...] = (*PAIRS, *REASONS, *CHATS)
 
 
-def test_every_answer_is_reached() -> None:
-    seen = {item.response for item in _draws()}
+def test_questions_are_many_in_both_splits_with_every_answer_and_in_well_formed_text() -> None:
+    source = random.Random(20)
+    items = [make_explain(source) for _ in range(20_000)]
+    answers = {item.prompt.lower(): item.response for item in items}
+    assert len({item.prompt for item in items}) >= 1500 and 0.03 < sum(map(is_test, items)) / len(items) < 0.1
     for notion in NOTIONS:
-        assert {notion.short, notion.plain, notion.how} <= seen, notion.name
-    assert {row.answer for row in ANSWERED} <= seen
-
-
-def test_prompts_are_many_and_in_both_splits() -> None:
-    prompts = {item.prompt for item in _draws()}
-    assert len(prompts) >= 1500
-    held_out = [item for item in _draws() if is_test(item)]
-    assert 0.03 < len(held_out) / DRAWS < 0.1
-
-
-def test_equal_prompts_have_equal_answers() -> None:
-    answers: dict[str, str] = {}
-    for item in _draws():
-        assert answers.setdefault(item.prompt.lower(), item.response) == item.response, item.prompt
-
-
-def test_text_is_well_formed() -> None:
-    for item in _draws():
-        assert (item.domain, item.check) == ("explain", "")
-        assert len(item.response) <= 600
+        assert {notion.short, notion.plain, notion.how} <= set(answers.values()), notion.name
+    assert {row.answer for row in ANSWERED} <= set(answers.values())
+    for item in items:
+        assert answers[item.prompt.lower()] == item.response, "equal prompts have equal answers"
+        assert (item.domain, item.check) == ("explain", "") and len(item.response) <= 600
         for text in (item.prompt, item.response):
             assert text == text.strip() and text
             assert not re.search(r"  |[{}\n]|\ba (?!one\b)[aeio]|\b(\w+) \1\b", text), text

@@ -51,9 +51,9 @@ def talks(model: Any) -> list[Conversation]:
 
 @pytest.fixture(scope="module")
 def features(model: Any, talks: list[Conversation], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("features")
-    write_features(model, talks, place / "one")
-    return place
+    folder = tmp_path_factory.mktemp("features")
+    write_features(model, talks, folder / "one")
+    return folder
 
 
 def test_answers_are_those_of_the_model_itself(model: Any, talks: list[Conversation]) -> None:

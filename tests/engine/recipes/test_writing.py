@@ -19,7 +19,7 @@ ANSWER = tuple(range(10, 18))
 
 
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Folders of one's own, and no model."""
     monkeypatch.setattr(writing, "target_folder", lambda rig: tmp_path)
     monkeypatch.setattr(writing, "answers_folder", lambda rig: tmp_path / "answers")
@@ -46,11 +46,11 @@ class Supply:
     def __call__(self, kind: str, number: int, known: set[str], shards: Sequence[Path]) -> list[list[Message]]:
         self.asked.append(kind)
         left = self.files[kind] - number
-        return [one_turn(f"What is {kind} {number} {place}?") for place in range(20 if left > 0 else FEWEST - 1)]
+        return [one_turn(f"What is {kind} {number} {talk}?") for talk in range(20 if left > 0 else FEWEST - 1)]
 
 
 def test_kinds_that_are_used_up_give_way_and_the_end_is_one_sentence(
-        places: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        folders: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     supply = Supply(2, 1, 3)
     monkeypatch.setattr(Writer, "new_talks", lambda _, *asked: supply(*asked))
     monkeypatch.setattr(Writer, "answered", answers)
@@ -61,21 +61,21 @@ def test_kinds_that_are_used_up_give_way_and_the_end_is_one_sentence(
     assert "the seeds are used up" in sentence
     assert sentence.endswith(f"So far there are {6 * 20 * len(ANSWER)} of 1000000 tokens.")
     assert ended.value.code == sentence, "which Python prints, and ends with 1"
-    kept = sorted(path.stem for path in (places / "answers").iterdir())
+    kept = sorted(path.stem for path in (folders / "answers").iterdir())
     assert kept == ["code-00000", "code-00001", "code-00002", "seed-00000", "self-00000", "self-00001"]
-    assert not (places / "enough").exists() and len(supply.asked) == 6 + 3, "who is used up is not asked again"
+    assert not (folders / "enough").exists() and len(supply.asked) == 6 + 3, "who is used up is not asked again"
 
 
-def test_enough_is_enough(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_enough_is_enough(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     supply = Supply(9, 9, 9)
     monkeypatch.setattr(Writer, "new_talks", lambda _, *asked: supply(*asked))
     monkeypatch.setattr(Writer, "answered", answers)
     monkeypatch.setattr("sys.argv", ["writing", "--tokens", str(30 * len(ANSWER))])
     writing.main()
-    assert (places / "enough").exists() and len(list((places / "answers").iterdir())) == 2
+    assert (folders / "enough").exists() and len(list((folders / "answers").iterdir())) == 2
 
 
-def test_answers_of_which_none_can_be_kept_end_it_too(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_of_which_none_can_be_kept_end_it_too(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     supply = Supply(99, 99, 99)
     monkeypatch.setattr(Writer, "new_talks", lambda _, *asked: supply(*asked))
     monkeypatch.setattr(Writer, "answered", lambda *_: [])
@@ -83,7 +83,7 @@ def test_answers_of_which_none_can_be_kept_end_it_too(places: Path, monkeypatch:
         writing.write(Writer("any"), 100)
 
 
-def test_a_prompt_file_without_a_prompt_is_passed_over(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prompt_file_without_a_prompt_is_passed_over(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Writer, "answered", answers)
     writer = Writer("any")
     (writer.prompts / "code-00000.jsonl").write_text("")
