@@ -7,13 +7,13 @@ seed gives the same text whatever the method, the budget or the device.
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.decoding.plan import LazyVerification, VerificationSource
 from engine.records import Floats, Integers, PackedTree, Sampling, Verification
 
 LOGITS_PER_BATCH = 2**17  # logits per batch of statistics: more would not fit the CPU's caches and take twice the time
@@ -75,16 +75,40 @@ def verification(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64],
     """
     tokens, parents = packed.tokens, packed.parents
     if sampling.temperature == 0 and logits.device.type == "cpu":
-        source: VerificationSource = GreedyChoices(logits, tokens, parents)
+        greedy = GreedyChoices(logits, tokens, parents)
+        lazily = LazyVerification(greedy.at, greedy.choice, greedy.described)
     else:
         choice, left = choices(logits, sampling, draws)
-        source = ChoiceStatistics(choice.cpu().numpy().astype(np.int32),
+        on_host = choice.cpu().numpy().astype(np.int32)
+        lazily = LazyVerification(lambda node: int(on_host[node]), lambda: on_host,
                                   lambda: describe(logits, choice, left, tokens, parents))
-    return LazyVerification(source) if logits.numel() <= WAITING else source.described()
+    return lazily if logits.numel() <= WAITING else lazily.described()
+
+
+class LazyVerification(Verification):
+    """Computes the choice at one node, all choices, or, when any other field is first read, everything. A walk reads
+    the choices at the nodes it visits; a display or a trace file reads the rest after the round, and a measurement
+    never does."""
+
+    def __init__(self, at: Callable[[int], int], choose: Callable[[], Integers],
+                 described: Callable[[], Verification]) -> None:
+        vars(self).update(at=at, choose=choose, described=described)
+
+    def __getattr__(self, name: str) -> Any:
+        """Called only for fields that are not computed yet. Two threads may compute the same field at once; what they
+        are computed from is dropped once everything is there."""
+        choose, described = (vars(self).get(step) for step in ("choose", "described"))
+        if choose and name == "choice":
+            vars(self)["choice"] = choose()
+        elif described and not name.startswith("__"):
+            vars(self).update(vars(described()))
+            for step in ("at", "choose", "described"):
+                vars(self).pop(step, None)
+        return object.__getattribute__(self, name)
 
 
 class GreedyChoices:
-    """Choices at temperature 0 from logits (rows, vocabulary) on a CPU, see ``VerificationSource``. A row is read only
+    """Choices at temperature 0 from logits (rows, vocabulary) on a CPU. A row is read only
     when it is asked for: half of them lie in the other core's cache, and reading all takes longer than the search."""
 
     def __init__(self, logits: Tensor, tokens: Integers, parents: Integers) -> None:
@@ -112,21 +136,6 @@ class GreedyChoices:
     def described(self) -> Verification:
         """The choices with their statistics."""
         return describe(self.logits, self._best, None, self.tokens, self.parents)
-
-
-class ChoiceStatistics:
-    """Choices (rows,) int32 that are already made, and a function for their statistics; see ``VerificationSource``."""
-
-    def __init__(self, choice: Integers, describe: Callable[[], Verification]) -> None:
-        self._choice, self.described = choice, describe
-
-    def at(self, node: int) -> int:
-        """The choice at one node."""
-        return int(self._choice[node])
-
-    def choice(self) -> Integers:
-        """The choice at each node, (rows,) int32."""
-        return self._choice
 
 
 @torch.inference_mode()

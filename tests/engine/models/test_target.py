@@ -9,7 +9,7 @@ import pytest
 
 from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
-from engine.decoding.plan import LazyVerification
+from engine.models.sampling import LazyVerification
 from engine.records import Request, Round, Sampling, Verification
 from tests.engine.material import plain_text, text_of
 from tests.engine.small import DFLASH2, small_drafter, small_target
