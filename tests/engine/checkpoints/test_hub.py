@@ -109,7 +109,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     address = f"http://127.0.0.1:{server.server_port}"
     for name, value in {
             "ENDPOINT": address, "HUGGINGFACE_CO_URL_TEMPLATE": address + "/{repo_id}/resolve/{revision}/{filename}",
-            "HF_HUB_CACHE": str(tmp_path / "cache"), "HF_HUB_OFFLINE": False, "DMODELLOAD_CHUNK_SIZE": PIECE}.items():
+            "HF_HUB_CACHE": str(tmp_path / "cache"), "HF_HUB_OFFLINE": False, "DOWNLOAD_CHUNK_SIZE": PIECE}.items():
         monkeypatch.setattr(constants, name, value)
     yield server
     server.shutdown()
