@@ -36,12 +36,12 @@ class Tree:
     scores: list[np.float32] = field(default_factory=lambda: [np.float32(0)])
     drafters: list[int] = field(default_factory=lambda: [0])
 
-    def add(self, token: int, parent: int, score: np.float32, drafters: int = 1) -> int:
+    def add(self, token: int, parent: int, score: np.float32, proposed_by: int = 1) -> int:
         """Add a node; return its number."""
         self.tokens.append(int(token))
         self.parents.append(parent)
         self.scores.append(score)
-        self.drafters.append(drafters)
+        self.drafters.append(proposed_by)
         return len(self.tokens) - 1
 
     def path(self, node: int) -> list[int]:
@@ -100,19 +100,19 @@ def best_first(marginals: Floats, root: int, nodes: int) -> Tree:
 
 def routed(trees: Sequence[Tree]) -> Tree:
     """The tree whose nodes are the more probable on average (paper 001, section 5)."""
-    best = max(range(len(trees)), key=lambda place: (trees[place].confidence(), -place))
+    best = max(range(len(trees)), key=lambda drafter: (trees[drafter].confidence(), -drafter))
     tree = trees[best]
-    return Tree(tree.tokens, tree.parents, tree.scores, [drafters << best for drafters in tree.drafters])
+    return Tree(tree.tokens, tree.parents, tree.scores, [bits << best for bits in tree.drafters])
 
 
 def merged(trees: Sequence[Tree]) -> Tree:
     """Disjoint subtrees below one root; φ shifts the nodes of the second by those of the first (paper 000, 3.1)."""
     whole = Tree([trees[0].tokens[0]])
-    for place, tree in enumerate(trees):
+    for drafter, tree in enumerate(trees):
         shift = len(whole.tokens) - 1
         for node in range(1, len(tree.tokens)):
             parent = tree.parents[node]
-            whole.add(tree.tokens[node], parent + shift if parent else 0, tree.scores[node], 1 << place)
+            whole.add(tree.tokens[node], parent + shift if parent else 0, tree.scores[node], 1 << drafter)
     return whole
 
 
@@ -122,17 +122,18 @@ def joint(trees: Sequence[Tree], nodes: int) -> Tree:
     weights = 4 * np.log([max(tree.confidence(), 1e-30) for tree in trees])
     weights = weights - np.logaddexp.reduce(weights)
     prefixes: dict[tuple[int, ...], tuple[float, int]] = {}
-    for place, tree in enumerate(trees):
+    for drafter, tree in enumerate(trees):
         for node in range(1, len(tree.tokens)):
             prefix = tuple(tree.tokens[step] for step in tree.path(node))
-            score, drafters = prefixes.get(prefix, (-np.inf, 0))
-            prefixes[prefix] = np.logaddexp(score, weights[place] + tree.scores[node]), drafters | 1 << place
+            score, proposed_by = prefixes.get(prefix, (-np.inf, 0))
+            prefixes[prefix] = np.logaddexp(score, weights[drafter] + tree.scores[node]), proposed_by | 1 << drafter
     order = sorted(prefixes, key=lambda prefix: (-min(np.float32(prefixes[prefix][0]), np.float32(0)), len(prefix)))
     whole = Tree([trees[0].tokens[0]])
-    place_of: dict[tuple[int, ...], int] = {(trees[0].tokens[0],): 0}
+    node_of: dict[tuple[int, ...], int] = {(trees[0].tokens[0],): 0}
     for prefix in order[:nodes]:
-        score, drafters = prefixes[prefix]
-        place_of[prefix] = whole.add(prefix[-1], place_of[prefix[:-1]], min(np.float32(score), np.float32(0)), drafters)
+        mixture, proposed_by = prefixes[prefix]
+        score = min(np.float32(mixture), np.float32(0))
+        node_of[prefix] = whole.add(prefix[-1], node_of[prefix[:-1]], score, proposed_by)
     return whole
 
 
@@ -146,9 +147,9 @@ def draft_tree(request: Request, drafters: Sequence[Drafter], text: Sequence[int
     """The tree of a round whose root is the text's last token, at most ``deepest`` deep."""
     method = METHODS[request.method]
     nodes = method.split_rules[request.split](request.budget, len(drafters))  # of each drafter's tree
-    trees = [GROW[method.build](drafter(text)[:deepest], text[-1], budget)
+    trees = [GROW[method.build.__name__](drafter(text)[:deepest], text[-1], budget)
              for drafter, budget in zip(drafters, nodes, strict=True)]
-    return COMBINE[method.combine](trees, request.budget) if trees else Tree([text[-1]])
+    return COMBINE[method.combine.__name__](trees, request.budget) if trees else Tree([text[-1]])
 
 
 # 3. Verify: one pass of the target over all nodes
@@ -208,9 +209,9 @@ def generate(target: Target, drafters: Sequence[Drafter], request: Request,
         choices = verify(target, cache, tree, temperature, draws)
         keep = accept(tree, choices)
         bonus = choices[keep[-1]]
-        for place, node in enumerate(keep):  # a stop token, or the end of what was asked for, ends the text anywhere
-            if place == left or tree.tokens[node] in stop:
-                keep, bonus = keep[:place], tree.tokens[node]
+        for depth, node in enumerate(keep):  # a stop token, or the end of what was asked for, ends the text anywhere
+            if depth == left or tree.tokens[node] in stop:
+                keep, bonus = keep[:depth], tree.tokens[node]
                 break
         cache += [tree.tokens[node] for node in keep]  # the kept rows stay in the cache, the others are dropped
         left -= len(keep)

@@ -17,7 +17,7 @@ MOST_AUTO = 256  # the most drafted nodes that a round at the pace ``auto`` veri
 class BudgetPolicy(Protocol):
     """Consulted twice a round and informed once; it serves one run."""
 
-    def opens(self, drafters: int, budget: int) -> tuple[int, int]:
+    def opens(self, drafter_count: int, budget: int) -> tuple[int, int]:
         """How many of the drafters draft this round (all or none), and the budget that their trees are built for, of
         at most ``budget`` nodes."""
 
@@ -45,8 +45,8 @@ class BudgetAllocator(Protocol):
 class FixedBudget:
     """Every drafter drafts every round, and the whole tree is verified."""
 
-    def opens(self, drafters: int, budget: int) -> tuple[int, int]:
-        return drafters, budget
+    def opens(self, drafter_count: int, budget: int) -> tuple[int, int]:
+        return drafter_count, budget
 
     def cut(self, tree: DraftTree) -> DraftTree:
         return tree

@@ -15,28 +15,11 @@ from time import perf_counter
 
 import numpy as np
 
-from engine.decoding.budget_policy import BudgetAllocator, BudgetPolicy
-from engine.decoding.plan import (
-    BatchDrafter,
-    Drafter,
-    Features,
-    JointTarget,
-    Plan,
-    Target,
-    plan,
-    trial_draws,
-)
+from engine.decoding.budget_policy import BudgetAllocator, BudgetPolicy, FixedBudget
+from engine.decoding.methods import Method, split_rule_of
+from engine.decoding.plan import BatchDrafter, Drafter, Features, JointTarget, Target, check, trial_draws
 from engine.decoding.tree import bare, pack
-from engine.records import (
-    STAGES,
-    Acceptance,
-    DraftTree,
-    Lattice,
-    PackedTree,
-    Request,
-    Round,
-    Verification,
-)
+from engine.records import STAGES, Acceptance, DraftTree, Lattice, PackedTree, Request, Round, Verification
 
 UNREAD = -1  # the root of a text whose prompt has not been read yet
 
@@ -49,7 +32,7 @@ def decode(request: Request, target: Target, drafters: Sequence[Drafter], policy
     Without a ``policy`` every round drafts and verifies the whole budget. An ``allocator`` is told what each took.
     Raises RequestError before the first round when the request cannot be served.
     """
-    run = RequestRun(plan(request, target, drafters, policy), target)
+    run = RequestRun(request, check(request, target, len(drafters)), target, drafters, policy)
 
     def rounds() -> Generator[Round, None, None]:
         try:
@@ -85,7 +68,7 @@ def step(runs: Sequence[RequestRun], allocator: BudgetAllocator | None = None) -
     clock.lap("draft")
     seconds = clock.seconds()
     if allocator:
-        allocator.ended([run.work.policy for run in runs], seconds)
+        allocator.ended([run.policy for run in runs], seconds)
     return [run.record(verification, seconds) for run, verification in zip(runs, verifications, strict=True)]
 
 
@@ -100,21 +83,24 @@ class RequestRun:
     tree: DraftTree
     acceptance: Acceptance
 
-    def __init__(self, work: Plan, target: Target) -> None:
-        self.work, self.target = work, target
-        self.start, self.left, self.index = len(work.request.prompt_ids), work.request.max_tokens, 0
+    def __init__(self, request: Request, method: Method, target: Target, drafters: Sequence[Drafter],
+                 policy: BudgetPolicy | None) -> None:
+        self.request, self.method, self.target = request, method, target
+        self.drafters, self.policy = tuple(drafters[:method.drafter_count]), policy or FixedBudget()
+        self.start, self.left, self.index = len(request.prompt_ids), request.max_tokens, 0
         self.root = UNREAD
-        self.weights = [drafter.weights if isinstance(drafter, BatchDrafter) else drafter for drafter in work.drafters]
-        self._random = trial_draws(work.request.sampling.seed)
+        self.weights = [drafter.weights if isinstance(drafter, BatchDrafter) else drafter for drafter in self.drafters]
+        self._split_budget = split_rule_of(method, request.split)
+        self._random = trial_draws(request.sampling.seed)
 
     def open(self) -> None:
         """Read the prompt."""
-        request, drafters, limit = self.work.request, self.work.drafters, self.target.context_limit
+        request, drafters = self.request, self.drafters
         prompt_ids = np.asarray(request.prompt_ids, np.int32)
-        rows = min(len(prompt_ids) + request.max_tokens, limit)
+        rows = min(len(prompt_ids) + request.max_tokens, self.target.context_limit)
         for drafter in drafters:
             drafter.begin(rows)
-        most = 1 + sum(self.work.split_budget(request.budget, len(drafters)))
+        most = 1 + sum(self._split_budget(request.budget, len(drafters)))
         self.root, features = self.target.prefill(
             request.prompt_ids, rows - len(prompt_ids) + most, request.sampling)
         for drafter in drafters:
@@ -123,36 +109,35 @@ class RequestRun:
     @property
     def goes_on(self) -> bool:
         """Whether its text has a next round."""
-        return (self.left > 0 and self.root not in self.work.request.stop_ids
+        return (self.left > 0 and self.root not in self.request.stop_ids
                 and self.start < self.target.context_limit)
 
     def order(self) -> None:
         """Let the budget policy decide which drafters draft in the next round, and for how many nodes."""
-        count, self.budget = self.work.policy.opens(len(self.work.drafters), self.work.request.budget)
-        self.drafting = self.work.drafters[:count]
+        count, self.budget = self.policy.opens(len(self.drafters), self.request.budget)
+        self.drafting = self.drafters[:count]
 
     def build(self) -> None:
         """Build a tree from each drafter's lattice, and combine them to one; without a draft, the root alone."""
         if not self.drafts:
             self.candidates, self.tree = (), bare(self.root)
             return
-        work, budgets = self.work, self.work.split_budget(self.budget, len(self.drafts))
-        self.candidates = tuple([work.build(lattice, self.root, budget)
+        budgets = self._split_budget(self.budget, len(self.drafts))
+        self.candidates = tuple([self.method.build(lattice, self.root, budget)
                                  for lattice, budget in zip(self.drafts, budgets, strict=True)])
-        self.tree = work.combine(self.candidates, self.budget)
+        self.tree = self.method.combine(self.candidates, self.budget)
 
     def accept(self, verification: Verification) -> None:
         """Decide what is kept of the verified tree, and let the budget policy learn from it."""
-        work = self.work
-        kept = work.accept(self.tree, verification, self.target, self._random)
-        self.acceptance = _end_of_text(kept, self.tree, work.request, self.left)
-        work.policy.learn(self.tree, self.acceptance)
+        whole_path = self.method.accept(self.tree, verification, self.target, self._random)
+        self.acceptance = _end_of_text(whole_path, self.tree, self.request, self.left)
+        self.policy.learn(self.tree, self.acceptance)
 
     def observe(self, features: Features) -> None:
         """Tell the drafters what was committed, with the target's features of it."""
-        if self.work.drafters:
+        if self.drafters:
             tokens = self.tree.tokens.take(self.acceptance.keep)
-            for drafter in self.work.drafters:
+            for drafter in self.drafters:
                 drafter.observe(tokens, features)
 
     def record(self, verification: Verification, seconds: dict[str, float]) -> Round:
@@ -167,7 +152,7 @@ class RequestRun:
     def close(self) -> None:
         """Free the caches."""
         self.target.release()
-        for drafter in self.work.drafters:
+        for drafter in self.drafters:
             drafter.release()
 
 
@@ -195,7 +180,7 @@ def draft(runs: Sequence[RequestRun]) -> None:
 
 def cut(runs: Sequence[RequestRun], allocator: BudgetAllocator | None) -> None:
     """Leave of every run's tree the part that the target verifies."""
-    policies, trees = [run.work.policy for run in runs], [run.tree for run in runs]
+    policies, trees = [run.policy for run in runs], [run.tree for run in runs]
     verified = allocator.cut(policies, trees) if allocator else [
         policy.cut(tree) for policy, tree in zip(policies, trees, strict=True)]
     for run, tree in zip(runs, verified, strict=True):
@@ -214,7 +199,7 @@ def _end_of_text(acceptance: Acceptance, tree: DraftTree, request: Request, left
     tokens = tree.tokens.take(acceptance.keep).tolist()
     if len(tokens) <= left and request.stop_ids.isdisjoint(tokens):
         return acceptance
-    length = min([left, *(place for place, token in enumerate(tokens) if token in request.stop_ids)])
+    length = min([left, *(index for index, token in enumerate(tokens) if token in request.stop_ids)])
     return replace(acceptance, keep=acceptance.keep[:length], bonus=tokens[length])
 
 
@@ -267,7 +252,8 @@ class RequestBatch:
         """Read the prompt of one more request and return its number. RequestError where it cannot be served; the
         others are unaffected."""
         target, drafters = self._target.fork(), [drafter.fork() for drafter in request.drafters]
-        run = RequestRun(plan(request.request, target, drafters, request.policy), target)
+        method = check(request.request, target, len(drafters))
+        run = RequestRun(request.request, method, target, drafters, request.policy)
         try:
             run.open()
         except BaseException:
@@ -289,7 +275,7 @@ class RequestBatch:
     def pools_rows(self, number: int) -> bool:
         """Whether a request that is being answered takes its rows from the allocator's total."""
         run = self._runs.get(number)
-        return bool(run and self._allocator and self._allocator.pools_rows(run.work.policy))
+        return bool(run and self._allocator and self._allocator.pools_rows(run.policy))
 
     def drop(self, number: int) -> None:
         """Free the caches of a request; the others go on."""
@@ -310,8 +296,8 @@ class RequestBatch:
 
 def decode_batch(requests: Iterable[BatchRequest], target: Target, concurrency: int,
                  allocator: BudgetAllocator | None = None) -> Iterator[tuple[int, Round]]:
-    """The rounds of many requests, ``concurrency`` of them at a time; each round comes with its request's place in
-    ``requests``."""
+    """The rounds of many requests, ``concurrency`` of them at a time; each round comes with its request's number in
+    ``requests``, from 0."""
     batch, waiting = RequestBatch(target, allocator), list(requests)[::-1]
     try:
         while batch or waiting:

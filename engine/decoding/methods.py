@@ -1,4 +1,5 @@
-"""The methods, one row each; a single loop (``decoding/loop.py``) runs them all."""
+"""The methods, one row each, made of builders, combiners and acceptance rules; a single loop (``decoding/loop.py``)
+runs them all."""
 
 from __future__ import annotations
 
@@ -6,18 +7,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from engine.decoding.acceptance import KEEPS_THE_TARGETS_CHOICES
+from engine.decoding.acceptance import AcceptanceRule, ratio, sequential, walk
+from engine.decoding.builders import Builder, best_first, chain, expand, full
+from engine.decoding.combiners import Combiner, joint, merged, only, routed
 from engine.errors import RequestError
 
 
-def whole(budget: int, drafters: int) -> tuple[int, ...]:
+def whole(budget: int, drafter_count: int) -> tuple[int, ...]:
     """Every drafter builds a tree of the whole budget."""
-    return (budget,) * drafters
+    return (budget,) * drafter_count
 
 
-def halves(budget: int, drafters: int) -> tuple[int, ...]:
+def halves(budget: int, drafter_count: int) -> tuple[int, ...]:
     """The budget split evenly between the drafters; the remainder goes to the first ones."""
-    return tuple((budget + drafters - 1 - drafter) // drafters for drafter in range(drafters))
+    return tuple((budget + drafter_count - 1 - drafter) // drafter_count for drafter in range(drafter_count))
 
 
 BLOCK, PATH, NGRAM = "dflash", "path", "ngram"  # families of drafters
@@ -34,9 +37,9 @@ class Method:
     """
 
     drafter_count: int
-    build: str = "best_first"
-    combine: str = "only"
-    accept: str = "walk"
+    build: Builder = best_first
+    combine: Combiner = only
+    accept: AcceptanceRule = walk
     family: str = BLOCK
     split_rules: Mapping[str, SplitRule] = field(default_factory=lambda: EQUAL_ROWS)
     lossless: bool = True
@@ -49,8 +52,10 @@ class Method:
 
     @property
     def follows_text(self) -> bool:
-        """Whether the target's choices alone decide what is accepted, so that a known text decides it too."""
-        return self.accept in KEEPS_THE_TARGETS_CHOICES
+        """Whether the target's choices alone decide what is accepted, so that a known text decides it too. Such a
+        method writes exactly plain decoding's text with the same seed; a lossless one with draws of its own writes
+        another text of the same distribution."""
+        return self.accept is walk
 
     @property
     def replayable(self) -> bool:
@@ -58,24 +63,24 @@ class Method:
         drafters' proposals do not depend on the budget."""
         return self.follows_text and self.family == BLOCK
 
-    def takes(self, drafters: int) -> bool:
+    def takes(self, drafter_count: int) -> bool:
         """Whether it takes so many drafters by name; for methods of other families the rig chooses the drafter."""
-        return self.family == BLOCK and self.drafter_count == drafters > 0
+        return self.family == BLOCK and self.drafter_count == drafter_count > 0
 
 
 METHODS: Mapping[str, Method] = MappingProxyType({
-    "autoregressive": Method(0, build="chain", summary="No drafter: the target writes one token a pass."),
-    "dflash": Method(1, build="chain", summary="One block-diffusion drafter, its most likely chain (DFlash)."),
+    "autoregressive": Method(0, build=chain, summary="No drafter: the target writes one token a pass."),
+    "dflash": Method(1, build=chain, summary="One block-diffusion drafter, its most likely chain (DFlash)."),
     "ddtree": Method(1, summary="The most probable prefixes under the drafter's marginals (DDTree)."),
-    "routed": Method(2, combine="routed", summary="Two trees are drafted; the more confident one is verified."),
-    "merged": Method(2, combine="merged", split_rules=MappingProxyType({"total": halves, "each": whole}),
+    "routed": Method(2, combine=routed, summary="Two trees are drafted; the more confident one is verified."),
+    "merged": Method(2, combine=merged, split_rules=MappingProxyType({"total": halves, "each": whole}),
                      summary="Two disjoint trees under one root are verified in one pass."),
-    "joint": Method(2, combine="joint", summary="One tree over both drafters; a shared prefix is one node."),
-    "expand": Method(1, build="expand", family=PATH,
+    "joint": Method(2, combine=joint, summary="One tree over both drafters; a shared prefix is one node."),
+    "expand": Method(1, build=expand, family=PATH,
                      summary="A drafter that sees its own path grows the best nodes of each depth (EAGLE-2)."),
-    "nanogpt": Method(1, build="full", accept="sequential", family=NGRAM,
+    "nanogpt": Method(1, build=full, accept=sequential, family=NGRAM,
                       summary="A full depth × width tree over an n-gram drafter, children tried in turn."),
-    "nanogpt_ratio": Method(1, build="full", accept="ratio", family=NGRAM, lossless=False,
+    "nanogpt_ratio": Method(1, build=full, accept=ratio, family=NGRAM, lossless=False,
                             summary="The same tree accepted with min(1, p/q). Biased: for study only."),
 })
 

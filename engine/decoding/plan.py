@@ -1,20 +1,17 @@
-"""Who takes part in a run: the protocols of target and drafter, what a target's choices need, and a request with its
-names looked up."""
+"""Who takes part in a run: the protocols of target and drafter, what a target's choices need, and whether a request can
+be served by them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.decoding.acceptance import ACCEPTANCE_RULES, AcceptanceRule, Residual
-from engine.decoding.budget_policy import PACES, BudgetPolicy, FixedBudget
-from engine.decoding.builders import BUILDERS, Builder
-from engine.decoding.combiners import COMBINERS, Combiner
-from engine.decoding.methods import Method, SplitRule, method_named, split_rule_of
+from engine.decoding.acceptance import Residual
+from engine.decoding.budget_policy import PACES
+from engine.decoding.methods import Method, method_named, split_rule_of
 from engine.errors import RequestError
 from engine.records import Integers, Lattice, PackedTree, Request, Sampling, Verification
 from engine.requests.limits import MOST_NODES, MOST_TOKENS, check_sampling, whole
@@ -96,35 +93,13 @@ def trial_draws(seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(1,))))
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A request with its names looked up, and the drafters that serve it."""
-
-    request: Request
-    drafters: tuple[Drafter, ...]
-    build: Builder
-    combine: Combiner
-    accept: AcceptanceRule
-    split_budget: SplitRule
-    policy: BudgetPolicy
-
-
-def plan(request: Request, target: Target, drafters: Sequence[Drafter], policy: BudgetPolicy | None = None) -> Plan:
-    """The plan of a request that passes ``check``. Without a ``policy`` every round drafts and verifies the whole
-    budget."""
-    method = check(request, target, len(drafters))
-    return Plan(
-        request, tuple(drafters[:method.drafter_count]), BUILDERS[method.build], COMBINERS[method.combine],
-        ACCEPTANCE_RULES[method.accept], split_rule_of(method, request.split), policy or FixedBudget())
-
-
-def check(request: Request, target: Target, drafters: int) -> Method:
+def check(request: Request, target: Target, drafter_count: int) -> Method:
     """The request's method; RequestError where its names are unknown or its numbers do not fit target and drafters."""
     method = method_named(request.method)
     split_rule_of(method, request.split)
-    if drafters < method.drafter_count:
+    if drafter_count < method.drafter_count:
         raise RequestError(
-            f"The method {request.method} needs {method.drafter_count} drafters; this rig has {drafters}.")
+            f"The method {request.method} needs {method.drafter_count} drafters; this rig has {drafter_count}.")
     whole("The node budget", request.budget, 0, MOST_NODES)
     if request.pace not in PACES:
         raise RequestError(f"There is no pace {request.pace!r}; choose one of {', '.join(PACES)}.")

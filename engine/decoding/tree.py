@@ -44,9 +44,9 @@ def plant(root: int, tokens: Integers, parents: Integers, logprobs: Floats) -> D
 
 def select(tree: DraftTree, nodes: Integers) -> DraftTree:
     """The tree of these nodes, in this order: the root first, every parent before its children."""
-    place = np.zeros(len(tree), np.int32)
-    place[nodes] = np.arange(len(nodes), dtype=np.int32)
-    return DraftTree(tree.tokens[nodes], place[tree.parents[nodes]], tree.logprobs[nodes], tree.drafters[nodes])
+    renumbered = np.zeros(len(tree), np.int32)
+    renumbered[nodes] = np.arange(len(nodes), dtype=np.int32)
+    return DraftTree(tree.tokens[nodes], renumbered[tree.parents[nodes]], tree.logprobs[nodes], tree.drafters[nodes])
 
 
 def beginning(tree: DraftTree, nodes: int) -> DraftTree:

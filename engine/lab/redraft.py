@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import FIXED
-from engine.decoding.builders.best_first import best_first
-from engine.decoding.builders.chain import best_rows, chain
+from engine.decoding.builders import best_first, best_rows, chain
 from engine.decoding.methods import METHODS, split_rule_of
 from engine.decoding.tree import plant
 from engine.errors import RequestError

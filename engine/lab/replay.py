@@ -17,10 +17,9 @@ import numpy as np
 
 from engine.budget.auto import AutoBudget, best_order
 from engine.budget.cost import CostCurve
-from engine.decoding.acceptance.walk import longest_path
+from engine.decoding.acceptance import longest_path
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO, BudgetPolicy, FixedBudget
-from engine.decoding.builders import BUILDERS
-from engine.decoding.combiners import COMBINERS
+from engine.decoding.builders import Builder, best_first, chain
 from engine.decoding.methods import METHODS, method_named, split_rule_of
 from engine.decoding.plan import Features, Target
 from engine.decoding.tree import bare, beginning, depths, pack, plant
@@ -28,7 +27,7 @@ from engine.errors import RequestError
 from engine.records import Acceptance, DraftTree, Integers, Lattice, Request, Sampling
 from engine.trace import Trace, committed_ids, mean_length
 
-PREFIXES_NEST = frozenset({"chain", "best_first"})  # builders whose tree of n nodes is the beginning of any larger one
+PREFIXES_NEST = frozenset({chain, best_first})  # builders whose tree of n nodes is the beginning of any larger one
 SEGMENT = 256  # tokens of the text that the target reads in one pass
 TIMED_ROUNDS = 3
 
@@ -45,7 +44,7 @@ class KnownText:
     context_limit: int
     proposals: Mapping[str, Mapping[int, Lattice]] = field(default_factory=dict)
     most: int = 0
-    _largest: dict[tuple[str, str, int], DraftTree] = field(default_factory=dict, init=False)
+    _largest: dict[tuple[str, Builder, int], DraftTree] = field(default_factory=dict, init=False)
 
     def agreed(self, position: int, tree: DraftTree) -> Integers:
         """The nodes that a round here keeps, (a,) int32: the longest path of the tree that the text follows, up to its
@@ -55,12 +54,12 @@ class KnownText:
         tokens = self.token_ids[np.where(inside, index, position)]
         return longest_path(tree.parents, inside & (tree.tokens == tokens))
 
-    def build(self, drafter: str, builder: str, position: int, nodes: int) -> DraftTree:
+    def build(self, drafter: str, builder: Builder, position: int, nodes: int) -> DraftTree:
         """A drafter's tree of ``nodes`` drafted nodes at a position, built anew."""
         lattice = self.proposals[drafter][position].cut(self.context_limit - self.start - position - 1)
-        return BUILDERS[builder](lattice, int(self.token_ids[position]), nodes)
+        return builder(lattice, int(self.token_ids[position]), nodes)
 
-    def tree(self, drafter: str, builder: str, position: int, nodes: int) -> DraftTree:
+    def tree(self, drafter: str, builder: Builder, position: int, nodes: int) -> DraftTree:
         """The tree of ``build``, cut from the largest where trees nest."""
         if builder not in PREFIXES_NEST or nodes > self.most:
             return self.build(drafter, builder, position, nodes)
@@ -147,10 +146,10 @@ class Replay:
     def __init__(self, point: Point, known: KnownText) -> None:
         self._row = row = method_named(point.method)
         if not row.follows_text:
-            raise RequestError(f"The method {point.method} accepts by its own draws ({row.accept}); a what-if needs a "
-                               "method that follows the text.")
+            raise RequestError(f"The method {point.method} accepts by its own draws ({row.accept.__name__}); a what-if "
+                               "needs a method that follows the text.")
         self.point, self.known = point, known
-        self._split_budget, self._combine = split_rule_of(row, point.split), COMBINERS[row.combine]
+        self._split_budget, self._combine = split_rule_of(row, point.split), row.combine
 
     def tree(self, position: int, budget: int, anew: bool = False) -> DraftTree:
         """The tree that the drafters' trees for this budget combine to at a position."""

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
 
-from engine.decoding.builders.chain import best_cells
+from engine.decoding.builders import best_cells
 from engine.drafters.abilities import BlockDrafter, ReadText
 from engine.drafters.dflash.positions import Manner, proposals, usual
 from engine.lab.findings import (

@@ -104,8 +104,8 @@ def _drafters(rig: Rig, text: RunText, methods: Sequence[str]) -> Mapping[str, t
         if not row.replayable:
             raise RequestError(
                 f"The method {method} cannot be replayed: a what-if needs a method that follows the text (walk) over "
-                f"drafters whose proposals do not depend on the budget (block diffusion), not {row.accept} over "
-                f"{row.family}.")
+                f"drafters whose proposals do not depend on the budget (block diffusion), not "
+                f"{row.accept.__name__} over {row.family}.")
         if not methods and row.drafter_count not in (0, *rig.card.defaults):
             continue
         alike = (row.family, row.drafter_count) == (method_of_run.family, method_of_run.drafter_count)

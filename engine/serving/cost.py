@@ -16,13 +16,11 @@ import numpy as np
 import torch
 
 from engine.budget.cost import CostCurve, between
-from engine.decoding.acceptance import Residual
-from engine.decoding.acceptance.walk import walk
+from engine.decoding.acceptance import Residual, walk
 from engine.decoding.budget_policy import FixedBudget
-from engine.decoding.combiners.only import only
 from engine.decoding.loop import RequestRun, step
-from engine.decoding.methods import whole
-from engine.decoding.plan import Drafter, Plan, Target
+from engine.decoding.methods import Method
+from engine.decoding.plan import Drafter, Target
 from engine.decoding.tree import plant
 from engine.models.target import TorchTarget
 from engine.records import Acceptance, DraftTree, Integers, Lattice, Request, Sampling, Verification
@@ -223,7 +221,7 @@ class MockRun(RequestRun):
     def __init__(self, request: Request, target: Target, drafter: Drafter | None) -> None:
         self.pace = MockPace()
         drafters = (drafter,) if drafter else ()
-        super().__init__(Plan(request, drafters, _mock, only, _root_kept, whole, self.pace), target)
+        super().__init__(request, Method(len(drafters), _mock, accept=_root_kept), target, drafters, self.pace)
 
 
 def mock_tree(root: int, rows: int) -> DraftTree:

@@ -129,6 +129,8 @@ def plain_text(request: Request, target: Target) -> list[int]:
     return text_of(replace(request, method="autoregressive", budget=0), target, [])
 
 
+BUILDERS = list(dict.fromkeys(row.build for row in METHODS.values()))
+ACCEPTANCE_RULES = list(dict.fromkeys(row.accept for row in METHODS.values()))
 LOSSLESS = [name for name, row in METHODS.items() if row.lossless]
-WALKING = [name for name in LOSSLESS if METHODS[name].accept == "walk"]
+WALKING = [name for name in LOSSLESS if METHODS[name].follows_text]
 GREEDY, WARM = Sampling(), Sampling(temperature=0.9, top_k=6, top_p=0.95, seed=3)

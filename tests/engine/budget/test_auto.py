@@ -196,7 +196,7 @@ def test_the_text_does_not_depend_on_the_budget(method: str, sampling: Sampling)
     plain = text(decode(replace(asked, method="autoregressive"), target, []))
     for curve in (STAIRS, replace(STAIRS, draft_ms=(3.0,) * 5)):
         rounds = list(decode(asked, target, drafters_of(method, target), AutoBudget(curve)))
-        if METHODS[method].accept == "walk":
+        if METHODS[method].follows_text:
             assert text(rounds) == plain
         assert all(len(made.tree) - 1 <= 32 for made in rounds)
         again = list(decode(asked, target, drafters_of(method, target), AutoBudget(curve)))
@@ -360,7 +360,7 @@ def mixture(sampling: Sampling) -> list[Request]:
 @pytest.mark.parametrize("draft_ms", [0.5, 90.0])
 def test_every_text_is_that_of_the_request_alone(sampling: Sampling, concurrency: int, draft_ms: float) -> None:
     target, curve = ToyTarget(seed=2), replace(LONE, draft_ms=(draft_ms,) * len(ROWS))
-    requests = [request for request in mixture(sampling) if METHODS[request.method].accept == "walk"]
+    requests = [request for request in mixture(sampling) if METHODS[request.method].follows_text]
     alone = [text(run_of(replace(request, pace="fixed"), target, drafters_of(request.method, target)))
              for request in requests]
     asked = [BatchRequest(request, drafters_of(request.method, target),

@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.decoding.builders.best_first import best_first
-from engine.decoding.combiners.joint import joint
-from engine.decoding.combiners.merged import merged
-from engine.decoding.combiners.routed import routed
-from engine.decoding.tree import pack, plant
+from engine.decoding.builders import best_first
+from engine.decoding.combiners import joint, merged, routed
+from engine.decoding.tree import bare, pack, plant
 from engine.records import DraftTree, Integers
 from tests.engine.material import ancestors, lattices, prefixes, trees
 
@@ -65,19 +63,15 @@ def test_merging_is_block_diagonal_below_one_root(parts: list[DraftTree]) -> Non
     assert [path for path in prefixes(union)] == [path for tree in parts for path in prefixes(tree)]
 
 
-def test_routing_takes_the_larger_mean_confidence_and_names_the_drafter() -> None:
+@pytest.mark.parametrize(("parts", "winner", "drafters"), [
+    ((DRAFTER_1, DRAFTER_2), DRAFTER_2, [0, 2, 2, 2]), ((DRAFTER_2, DRAFTER_1), DRAFTER_2, [0, 1, 1, 1]),
+    ((DRAFTER_1, DRAFTER_1), DRAFTER_1, [0, 1, 1, 1]), ((bare(ROOT), bare(ROOT)), bare(ROOT), [0]),
+    ((bare(ROOT), DRAFTER_1), DRAFTER_1, [0, 2, 2, 2])])
+def test_routing_takes_the_larger_mean_confidence_the_first_among_equals_and_names_the_drafter(
+        parts: tuple[DraftTree, ...], winner: DraftTree, drafters: list[int]) -> None:
     assert DRAFTER_2.confidence > DRAFTER_1.confidence
-    winner = routed((DRAFTER_1, DRAFTER_2), 3)
-    assert winner.tokens.tolist() == DRAFTER_2.tokens.tolist()
-    assert winner.drafters.tolist() == [0, 2, 2, 2]
-    assert routed((DRAFTER_2, DRAFTER_1), 3).drafters.tolist() == [0, 1, 1, 1]
-
-
-def test_routing_ties_go_to_drafter_1() -> None:
-    assert routed((DRAFTER_1, DRAFTER_1), 3).drafters.tolist() == [0, 1, 1, 1]
-    bare = drafted_tree([], [], [])
-    assert routed((bare, bare), 3).drafters.tolist() == [0]
-    assert routed((bare, DRAFTER_1), 3).drafters.tolist() == [0, 2, 2, 2]
+    tree = routed(parts, 3)
+    assert tree.tokens.tolist() == winner.tokens.tolist() and tree.drafters.tolist() == drafters
 
 
 def union_of_prefixes(parts: tuple[DraftTree, ...], budget: int) -> list[tuple[float, tuple[int, ...], int]]:
@@ -86,13 +80,13 @@ def union_of_prefixes(parts: tuple[DraftTree, ...], budget: int) -> list[tuple[f
     terms: dict[tuple[int, ...], list[float]] = {}
     drafters: dict[tuple[int, ...], int] = {}
     for drafter, (tree, share) in enumerate(zip(parts, shares / shares.sum(), strict=True)):
-        own: dict[tuple[int, ...], float] = {}
+        best_of_equals: dict[tuple[int, ...], float] = {}
         for score, path in prefixes(tree):
-            own[path] = max(score, own.get(path, score))
-        for path, score in own.items():
+            best_of_equals[path] = max(score, best_of_equals.get(path, score))
+        for path, score in best_of_equals.items():
             terms.setdefault(path, []).append(np.log(share) + score)
             drafters[path] = drafters.get(path, 0) | 1 << drafter
-    best = {path: min(0.0, float(np.float32(np.logaddexp.reduce(found)))) for path, found in terms.items()}
+    best = {path: min(0.0, float(np.float32(np.logaddexp.reduce(scores)))) for path, scores in terms.items()}
     order = sorted(best, key=lambda path: (-best[path], len(path)))  # stable: the drafters' own order decides the rest
     return [(best[path], path, drafters[path]) for path in order[:budget]]
 
@@ -103,9 +97,9 @@ def union_of_prefixes(parts: tuple[DraftTree, ...], budget: int) -> list[tuple[f
 def test_joint_is_the_union_of_prefixes(parts: list[DraftTree], budget: int) -> None:
     tree = joint(tuple(parts), budget)
     expected = union_of_prefixes(tuple(parts), budget)
-    found = [score for score, _ in prefixes(tree)]
-    assert found == pytest.approx([score for score, _, _ in expected], abs=1e-4)
-    if len(set(np.round(found, 3))) == len(found):  # no two so close that rounding orders them
+    scores = [score for score, _ in prefixes(tree)]
+    assert scores == pytest.approx([score for score, _, _ in expected], abs=1e-4)
+    if len(set(np.round(scores, 3))) == len(scores):  # no two so close that rounding orders them
         named = zip([path for _, path in prefixes(tree)], tree.drafters[1:].tolist(), strict=True)
         assert list(named) == [(path, drafters) for _, path, drafters in expected]
     assert tree.drafters[0] == 0
@@ -120,7 +114,4 @@ def test_joint_over_two_drafters_has_no_duplicates(one, other, budget: int) -> N
     siblings = list(zip(tree.parents[1:].tolist(), tree.tokens[1:].tolist(), strict=True))
     assert len(set(siblings)) == len(siblings)
     assert (tree.logprobs[1:] <= tree.logprobs[tree.parents[1:]]).all()
-    concurrency = len({path for part in parts for _, path in prefixes(part)})
-    assert len(tree) - 1 == min(budget, concurrency)
-
-
+    assert len(tree) - 1 == min(budget, len({path for part in parts for _, path in prefixes(part)}))

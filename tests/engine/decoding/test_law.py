@@ -108,7 +108,7 @@ def test_a_lossless_method_writes_the_targets_own_law(method: str, texts: int) -
 
 @pytest.mark.slow
 @TEXTS
-@pytest.mark.parametrize("method", [name for name in LOSSLESS if METHODS[name].accept != "walk"])
+@pytest.mark.parametrize("method", [name for name in LOSSLESS if not METHODS[name].follows_text])
 def test_removal_and_renormalisation_keep_a_law_that_is_cut(method: str, texts: int) -> None:
     target = small_target()
     law = exact_law(target, CUT)

@@ -19,9 +19,9 @@ from tests.engine.toy import ToyDrafter, ToyTarget
 PROMPT = (1, 2, 3, 1, 2)
 
 
-def splits(method: str) -> list[str]:
+def splits(method: str) -> tuple[str, ...]:
     """What the budget may mean for a method."""
-    return ["total", "each"] if METHODS[method].combine == "merged" else ["total"]
+    return METHODS[method].splits
 
 
 @pytest.mark.parametrize("budget", [0, 1, 7, 15, 64, 256])

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import silu
 
-from engine.decoding.builders.best_first import best_first
-from engine.decoding.builders.chain import chain
+from engine.decoding.builders import best_first, chain
 from engine.decoding.tree import path_to
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.lattices import BLOCK, LARGE, PREDECESSORS, likeliest_tokens

@@ -149,7 +149,7 @@ def test_drafters_of_three_kinds_with_taps_of_their_own_are_lossless_together(fo
     wanted = plain_text(request, rig.target)
     assert len(set(wanted)) > 6
     for method, row in METHODS.items():
-        if row.accept == "walk" and row.drafter_count:
+        if row.follows_text and row.drafter_count:
             for names in (list(rig.drafters)[:row.drafter_count], list(rig.drafters)[-row.drafter_count:]):
                 drafters = list(rig.drafters_for(method, names).values())
                 assert text_of(replace(request, method=method), rig.target, drafters) == wanted, (method, names)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 from safetensors.torch import save_file as save_tensors
 
-from engine.decoding.builders.best_first import best_first
+from engine.decoding.builders import best_first
 from engine.decoding.plan import Drafter
 from engine.drafters.kinds import TargetFacts, plan_drafter
 from engine.drafters.phrases.drafter import LEAST, PhraseDrafter

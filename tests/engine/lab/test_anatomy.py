@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from engine.commands.program import verb_named, verb_parser
-from engine.decoding.builders.best_first import best_first
+from engine.decoding.builders import best_first
 from engine.decoding.tree import beginning
 from engine.lab.anatomy import CODE, DIGITS, PROSE, Anatomy, anatomy, kinds_of, sentences
 from engine.lab.redraft import CHAIN, MARGINALS, TRANSITIONS, WIDE, marginals_of
