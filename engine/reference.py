@@ -132,8 +132,8 @@ def joint(trees: Sequence[Tree], nodes: int) -> Tree:
     node_of: dict[tuple[int, ...], int] = {(trees[0].tokens[0],): 0}
     for prefix in order[:nodes]:
         mixture, proposed_by = prefixes[prefix]
-        score = min(np.float32(mixture), np.float32(0))
-        node_of[prefix] = whole.add(prefix[-1], node_of[prefix[:-1]], score, proposed_by)
+        capped = min(np.float32(mixture), np.float32(0))
+        node_of[prefix] = whole.add(prefix[-1], node_of[prefix[:-1]], capped, proposed_by)
     return whole
 
 

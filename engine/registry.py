@@ -1,4 +1,4 @@
-"""Looks up code by name when it is needed: a file, its function and the name on the page are called the same."""
+"""Looks up code by name when it is needed: a module and what it holds are called the same."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ Entry = TypeVar("Entry")
 
 
 class Table(Mapping[str, Entry], Generic[Entry]):
-    """A mapping from a name to the object of that name in the module of that name, imported on first use. Where the
-    names are folders, ``module`` is the file in each that holds the object."""
+    """A mapping from a name to the object of that name in the module of that name, imported on first use."""
 
-    def __init__(self, package: str, *names: str, module: str = "") -> None:
-        self.package = package
-        self.names = names
-        self._file = f".{module}" if module else ""
+    def __init__(self, package: str, *names: str) -> None:
+        self.package, self.names = package, names
 
     def __getitem__(self, name: str) -> Entry:
         if name not in self.names:
             raise KeyError(f"{self.package} has no {name!r}; it has {', '.join(self.names)}")
-        entry: Entry = getattr(import_module(f"{self.package}.{name}{self._file}"), name)
+        entry: Entry = getattr(import_module(f"{self.package}.{name}"), name)
         return entry
 
     def __iter__(self) -> Iterator[str]:

@@ -62,7 +62,7 @@ def read_text(prompt_ids: Sequence[int], token_ids: Sequence[int], features: Seq
 
 @runtime_checkable
 class ReplayDrafter(Drafter, Protocol):
-    """Proposes the same at a place whatever the budget, so a few passes give its proposals over a whole known text."""
+    """Proposes the same whatever the budget, so a few passes give its proposals over a whole known text."""
 
     def proposals(self, text: ReadText, width: int) -> Proposals:
         """Its lattice at every anchor of the text, ``width`` tokens per row, as ``draft`` would return there."""

@@ -1,4 +1,4 @@
-"""Kinds of drafter checkpoints, one folder per kind: each makes a plan of a drafter from its folder and its target.
+"""Kinds of drafter checkpoints, a file or folder each: each makes a plan of a drafter from its folder and its target.
 
 A plan is made from configs alone, so a misfit is reported before anything large is read.
 """
@@ -59,8 +59,7 @@ class NarrowedDrafter:
     def weights(self) -> object:
         return self.inside.weights if isinstance(self.inside, BatchDrafter) else self.inside
 
-    def draft_batch(self, forks: Sequence[Self], roots: Sequence[int], widths: Sequence[int]
-                       ) -> list[Lattice]:
+    def draft_batch(self, forks: Sequence[Self], roots: Sequence[int], widths: Sequence[int]) -> list[Lattice]:
         """See ``plan.BatchDrafter``; one draft after another where the drafter inside has no drafts in one pass."""
         inside = [fork.inside for fork in forks]
         if isinstance(self.inside, BatchDrafter):
@@ -78,7 +77,7 @@ class Kind:
 
 
 # Asked in this order; the last takes every other checkpoint for a language model.
-KINDS: Table[Kind] = Table("engine.drafters", "dflash", "eagle3", "phrases", "autoregressive", module="checkpoint")
+KINDS: Table[Kind] = Table("engine.drafters", "dflash", "eagle3", "phrases", "autoregressive")
 
 
 # Published drafters of families that none of the kinds runs, by a part of their architecture's or format's name.

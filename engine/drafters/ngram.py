@@ -1,13 +1,14 @@
-"""An n-gram drafter over the text itself: counts over the prompt and the text so far. Torch-free.
+"""Drafts from counts over the text itself, without a network. Torch-free.
 
-A drafter that costs next to nothing and sees its path: its proposals are conditionals, one row per context
-(papers 000 and 001 let a drafter score a node given its path; paper 003 drafts with a bigram model).
+Such a drafter costs next to nothing and sees its path: its proposals are conditionals, one row per path (papers 000 and
+001 let a drafter score a node given its path; paper 003 drafts with a bigram model).
 """
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from heapq import nsmallest
+from heapq import heappop, heappush, nsmallest
+from math import log
 from typing import Self
 
 import numpy as np
@@ -15,27 +16,96 @@ import numpy as np
 from engine.decoding.plan import Features
 from engine.records import Integers, Lattice
 
-NOTHING = -1  # stands before the first token of a text
-
-Context = tuple[int, int]  # the last two tokens
-Counts = defaultdict[int, int]
+Context = tuple[int, ...]  # the last tokens of a path
+Row = list[tuple[int, float]]  # next tokens and their probabilities
 
 
 @dataclass
-class Tallies:
-    """How often each token followed two tokens, one token, and none."""
+class Followers:
+    """How often each token followed a context in the text, and how often any did."""
 
-    pairs: dict[Context, Counts] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
-    singles: dict[int, Counts] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
-    alone: Counts = field(default_factory=lambda: defaultdict(int))
-    length: int = 0
+    counts: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    total: int = 0
 
-    def count(self, context: Context, token: int) -> None:
-        """Count one more token of the text, after its two predecessors."""
-        self.pairs[context][token] += 1
-        self.singles[context[1]][token] += 1
-        self.alone[token] += 1
-        self.length += 1
+
+class TextCounts:
+    """What followed each context of one token and more in the text so far. ``priors`` say how many occurrences the
+    distribution after the next shorter context weighs, by context length."""
+
+    def __init__(self, priors: Sequence[float]) -> None:
+        self.priors = priors
+        self.after: dict[Context, Followers] = defaultdict(Followers)
+        self.tokens: list[int] = []
+
+    def context(self, *more: int) -> Context:
+        """The last tokens of the text and these after it, as many as a context has at most."""
+        return (*self.tokens[-len(self.priors):], *more)[-len(self.priors):]
+
+    def observe(self, token_ids: Integers) -> None:
+        """Count these tokens as the text's next."""
+        for token in token_ids.tolist():
+            last = self.context()
+            for length in range(1, len(last) + 1):
+                followers = self.after[last[-length:]]
+                followers.counts[token] += 1
+                followers.total += 1
+            self.tokens.append(token)
+
+    def shifted(self, row: Row, context: Context) -> Row:
+        """The distribution after a context, shifted towards this text's counts; in no order."""
+        law = dict(row)
+        for length, prior in enumerate(self.priors[:len(context)], start=1):
+            followers = self.after.get(context[-length:])
+            if followers is None:
+                break  # no longer context was seen either
+            weight = followers.total + prior
+            law = {token: prior * share / weight for token, share in law.items()}
+            for token, count in followers.counts.items():
+                law[token] = law.get(token, 0.0) + count / weight
+        return list(law.items())
+
+
+def likeliest(row: Row, width: int) -> Row:
+    """The ``width`` likeliest tokens in descending order, the lower id first among equals."""
+    return nsmallest(width, row, key=lambda cell: (-cell[1], cell[0]))
+
+
+def grow(law: Callable[[Context], Row], text: TextCounts, root: int, paths: float, deepest: int) -> Lattice:
+    """The lattice of the rows after the root and after each of the ``paths`` best paths behind it (paper 002, Algorithm
+    1, over conditionals), of at most ``deepest`` tokens; ``law`` gives the row after a context, likeliest token first.
+    The last row of each depth belongs to no path: cells that do not lead on point to it."""
+    cells: list[tuple[int, int, int, int, float]] = []  # depth, row, rank, token, probability
+    contexts: list[Context] = []  # of the rows that the cells stand in
+    follow: dict[int, int] = {}  # the cells that lead on, and to which row
+    rows = Counter[int]()  # by depth
+    waiting: list[tuple[float, int]] = []  # −log probability of the path that ends in a cell, and the cell
+
+    def add_row(depth: int, context: Context, cost: float) -> int:
+        row = rows[depth]
+        rows[depth] += 1
+        for rank, (token, share) in enumerate(law(context)):
+            heappush(waiting, (cost - log(share), len(cells)))
+            cells.append((depth, row, rank, token, share))
+            contexts.append(context)
+        return row
+
+    add_row(0, text.context(root), 0.0)
+    while waiting and paths > 0:
+        paths -= 1
+        cost, cell = heappop(waiting)
+        depth, _, _, token, _ = cells[cell]
+        if depth + 1 < deepest:
+            follow[cell] = add_row(depth + 1, (*contexts[cell], token)[-len(text.priors):], cost)
+
+    shape = len(rows), max(rows.values()) + 1, max((rank + 1 for _, _, rank, _, _ in cells), default=1)
+    lattice = Lattice(
+        np.zeros(shape, np.int32), np.full(shape, -np.inf, np.float32), np.full(shape, shape[1] - 1, np.int32))
+    if cells:
+        *where, tokens, shares = map(np.asarray, zip(*cells, strict=True))
+        lattice.tokens[*where], lattice.logprobs[*where] = tokens, np.minimum(np.log(shares), 0.0)
+        leading = list(follow)
+        lattice.follow[tuple(axis[leading] for axis in where)] = list(follow.values())
+    return lattice
 
 
 class NGramDrafter:
@@ -47,34 +117,28 @@ class NGramDrafter:
 
     def __init__(self, vocabulary: int, depth: int = 5, width: int = 2) -> None:
         self.vocabulary, self.depth, self.width = vocabulary, depth, min(width, vocabulary)
-        self._tallies = Tallies()
-        self._context: Context = (NOTHING, NOTHING)
+        self.release()
 
     def begin(self, rows: int) -> None:
-        self._tallies = Tallies()
-        self._context = (NOTHING, NOTHING)
+        self._text = TextCounts((1.0, 1.0))
 
     def observe(self, token_ids: Integers, features: Features) -> None:
         """See ``plan.Drafter``. The features are ignored."""
-        for token in token_ids.tolist():
-            self._tallies.count(self._context, token)
-            self._context = self._context[1], token
+        self._text.observe(token_ids)
 
     def draft(self, root: int, width: int) -> Lattice:
-        """See ``plan.Drafter``: min(width, own width) tokens per row, and a row per distinct context of a depth."""
-        width = min(width, self.width)
-        common = self._most_common(width)
-        levels: list[list[list[tuple[int, float]]]] = []
-        contexts = {(self._context[1], root): 0}
-        follows: list[list[list[int]]] = []
-        for _ in range(self.depth):
-            level = [self._likeliest(context, common, width) for context in contexts]
-            deeper: dict[Context, int] = {}
-            follows.append([[deeper.setdefault((context[1], token), len(deeper)) for token, _ in row]
-                            for context, row in zip(contexts, level, strict=True)])
-            levels.append(level)
-            contexts = deeper
-        return _lattice(levels, follows, width)
+        """See ``plan.Drafter``: min(width, own width) tokens per row, and a row for every path."""
+        width, counts, size = min(width, self.width), Counter(self._text.tokens), len(self._text.tokens)
+        unseen = (token for token in range(min(self.vocabulary, len(counts) + width)) if token not in counts)
+        common = [*sorted(counts, key=lambda token: (-counts[token], token)), *unseen]
+
+        def law(context: Context) -> Row:
+            followers = self._text.after.get(context[-1:])
+            known = followers.counts if followers else {}
+            others = [token for token in common[:len(known) + width] if token not in known][:width]
+            alone = [(token, (counts[token] + 1 / self.vocabulary) / (size + 1)) for token in (*known, *others)]
+            return likeliest(self._text.shifted(alone, context), width)
+        return grow(law, self._text, root, np.inf, self.depth)
 
     def fork(self) -> Self:
         """See ``plan.Drafter``; there are no weights to share."""
@@ -82,38 +146,3 @@ class NGramDrafter:
 
     def release(self) -> None:
         self.begin(0)
-
-    def _most_common(self, width: int) -> list[int]:
-        """Tokens by their own count, seen ones first: enough for ``width`` tokens that no context has seen."""
-        alone = self._tallies.alone
-        return nsmallest(len(alone), alone, key=lambda token: (-alone[token], token)) + [
-            token for token in range(min(self.vocabulary, len(alone) + width)) if token not in alone]
-
-    def _likeliest(self, context: Context, common: list[int], width: int) -> list[tuple[int, float]]:
-        """The ``width`` most likely tokens after a context with their probabilities, the lower id first if equal."""
-        tallies = self._tallies
-        pairs: Mapping[int, int] = tallies.pairs.get(context, {})
-        singles: Mapping[int, int] = tallies.singles.get(context[1], {})
-        followed, met = sum(pairs.values()) + 1, sum(singles.values()) + 1
-        known = pairs.keys() | singles.keys()
-        beyond = [token for token in common[:len(known) + width] if token not in known][:width]
-        scored: list[tuple[float, int]] = []
-        for token in (*known, *beyond):
-            single = (tallies.alone.get(token, 0) + 1 / self.vocabulary) / (tallies.length + 1)
-            behind_one = (singles.get(token, 0) + single) / met
-            scored.append((-(pairs.get(token, 0) + behind_one) / followed, token))
-        return [(token, -minus) for minus, token in nsmallest(width, scored)]
-
-
-def _lattice(levels: list[list[list[tuple[int, float]]]], follows: list[list[list[int]]], width: int) -> Lattice:
-    """The lattice of lists by depth, row and rank; rows that a depth does not have get probability 0."""
-    shape = len(levels), max((len(level) for level in levels), default=1), width
-    tokens, follow = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-    logprobs = np.full(shape, -np.inf, np.float32)
-    for depth, (level, leads) in enumerate(zip(levels, follows, strict=True)):
-        cells = np.asarray(level)
-        tokens[depth, :len(level)] = cells[..., 0]
-        logprobs[depth, :len(level)] = np.log(cells[..., 1])
-        if depth + 1 < len(levels):
-            follow[depth, :len(level)] = leads
-    return Lattice(tokens, np.minimum(logprobs, 0), follow)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 
 import numpy as np
@@ -18,7 +18,7 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
 
 from engine.decoding.builders import best_cells
 from engine.drafters.abilities import BlockDrafter, ReadText
-from engine.drafters.dflash.positions import Manner, proposals, usual
+from engine.drafters.dflash.positions import BlockVariant, proposals
 from engine.lab.findings import (
     FINE,
     SUSPICIOUS,
@@ -48,7 +48,7 @@ DTYPE_LOSS = 0.05
 CHECKS = 5  # how many checks run a drafter in another way than configured
 BASES = (1e4, 5e5, 1e6, 1e7)  # rotary bases of published models
 
-Ways = dict[str, tuple[Sequence[int], Manner | None]]  # taps and a manner, the drafter's own where there is none
+Ways = dict[str, tuple[Sequence[int], BlockVariant | None]]  # taps and a block, the drafter's own where it is None
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,14 +128,14 @@ def reread(target: TorchTarget, token_ids: Sequence[int], start: int) -> Referen
 
 
 def chain_marks(drafter: BlockDrafter, answers: Sequence[ReferenceAnswer], taps: Sequence[int],
-                manner: Manner | None = None) -> Marks:
-    """The marks of the drafter's chains with these taps, run in this manner (by default its own), at about ``ANCHORS``
-    places of all answers together."""
+                variant: BlockVariant | None = None) -> Marks:
+    """The marks of the drafter's chains with these taps and blocks (by default its own), at about ``ANCHORS`` positions
+    of all answers together."""
     every = max(1, sum(len(answer.token_ids) - answer.start for answer in answers) // ANCHORS)
     chains, texts, confidences = [], [], []
     for answer in answers:
         read = answer.read(taps, every)
-        for anchor, lattice in zip(read.anchors.tolist(), proposals(drafter, read, 1, manner), strict=True):
+        for anchor, lattice in zip(read.anchors.tolist(), proposals(drafter, read, 1, variant), strict=True):
             following = np.full(lattice.depth, -1, np.int32)
             written = answer.token_ids[anchor + 1:anchor + 1 + lattice.depth]
             following[:len(written)] = written
@@ -190,16 +190,15 @@ def _thinking(rig: Rig, answers: Sequence[ReferenceAnswer]) -> DoctorFinding:
 def _other_ways(rig: Rig, name: str, drafter: BlockDrafter, answers: Sequence[ReferenceAnswer], configured: Marks,
                 progress: Progress) -> list[DoctorFinding]:
     """Whether another way of running the drafter does better than its own; one finding for each of ``CHECKS``."""
-    taps, rotation = rig.target.taps, drafter.model.rotation
+    taps, usual = rig.target.taps, BlockVariant.of(drafter)
     tries: tuple[tuple[str, Ways, str], ...] = (
         ("taps", _other_taps(rig), "Take the taps from the checkpoint's config, as outputs of those layers; here "
          "{best} fares better."),
         ("mask token", _other_masks(rig, drafter), "Lay the block with the mask token of the checkpoint's config; here "
          "{best} fares better."),
-        ("slot 0", {"slot 0 is a mask": (taps, _masked_root(drafter))},
+        ("slot 0", {"slot 0 is a mask": (taps, replace(usual, masked_root=True))},
          "This drafter wants a mask in slot 0 and not the root's embedding; check its own code."),
-        ("slots", {"slots are read one off": (
-            taps, Manner(usual(drafter).lay, rotation, first_slot=1 - drafter.model.first_slot))},
+        ("slots", {"slots are read one off": (taps, replace(usual, first_slot=1 - usual.first_slot))},
          "This drafter's slots propose the tokens beside those that are read off them (draft_shift, "
          "sample_from_anchor); check its own code."),
         ("rope", _other_bases(rig, drafter),
@@ -207,7 +206,7 @@ def _other_ways(rig: Rig, name: str, drafter: BlockDrafter, answers: Sequence[Re
     findings = []
     for check, ways, advice in tries:
         progress.begin(f"The drafter {name}: {check}.")
-        others = {way: chain_marks(drafter, answers, *taps_and_manner) for way, taps_and_manner in ways.items()}
+        others = {way: chain_marks(drafter, answers, *taps_and_variant) for way, taps_and_variant in ways.items()}
         findings.append(ways_finding((check, name), configured, others, advice))
     options = drafter.model.config.dflash_config
     findings[0] = against_config(findings[0], tuple(taps), tuple(options["target_layer_ids"]))
@@ -227,28 +226,16 @@ def _other_taps(rig: Rig) -> Ways:
 
 def _other_masks(rig: Rig, drafter: BlockDrafter) -> Ways:
     """The tokenizer's mask token and its other special tokens."""
-    def with_mask(mask_id: int) -> Manner:
-        def lay(roots: Tensor) -> Tensor:
-            tokens = usual(drafter).lay(roots)
-            tokens[:, 1:] = mask_id
-            return tokens
-        return Manner(lay, drafter.model.rotation)
-
     tokenizer, rows = rig.tokenizer, rig.target.embedding.weight.shape[0]
     ids = [tokenizer.mask_token_id, *tokenizer.all_special_ids, *tokenizer.added_tokens_decoder]
     others = [token for token in dict.fromkeys(ids) if token not in (None, drafter.mask_id) and token < rows]
-    return {f"token {token}": (rig.target.taps, with_mask(token)) for token in others[:MOST_MASKS]}
-
-
-def _masked_root(drafter: BlockDrafter) -> Manner:
-    """A mask token in slot 0 too."""
-    return Manner(lambda roots: torch.full((len(roots), drafter.block), drafter.mask_id, device=roots.device),
-                  drafter.model.rotation)
+    return {f"token {token}": (rig.target.taps, replace(BlockVariant.of(drafter), mask_id=token))
+            for token in others[:MOST_MASKS]}
 
 
 def _other_bases(rig: Rig, drafter: BlockDrafter) -> Ways:
     """The target's rotary base and the usual ones."""
-    def with_base(base: float) -> Manner:
+    def with_base(base: float) -> BlockVariant:
         config = deepcopy(drafter.model.config)
         config.rope_parameters = {**(config.rope_parameters or {}), "rope_theta": base}
         embedding = Qwen3RotaryEmbedding(config).to(drafter.device)
@@ -256,7 +243,7 @@ def _other_bases(rig: Rig, drafter: BlockDrafter) -> Ways:
         def rotation(positions: Tensor) -> tuple[Tensor, Tensor]:
             cosines, sines = embedding(drafter.model.norm.weight, positions[None])
             return cosines[0], sines[0]
-        return Manner(usual(drafter).lay, rotation)
+        return replace(BlockVariant.of(drafter), rotation=rotation)
 
     configured = _base(drafter.model.config)
     bases = [base for base in dict.fromkeys((_base(rig.target.config), *BASES)) if base and base != configured]
@@ -288,10 +275,11 @@ def _draft(rig: Rig, name: str, drafter: BlockDrafter, answer: ReferenceAnswer) 
         done = anchor
     drafter.release()
 
-    def apart(manner: Manner) -> float:
-        model = [_confidence(lattice) for lattice in proposals(drafter, read, 1, manner)]
+    def apart(variant: BlockVariant) -> float:
+        model = [_confidence(lattice) for lattice in proposals(drafter, read, 1, variant)]
         return float(np.abs(np.stack(model) - np.stack(live)).mean())
-    gap, masked = apart(usual(drafter)), apart(_masked_root(drafter))
+    usual = BlockVariant.of(drafter)
+    gap, masked = apart(usual), apart(replace(usual, masked_root=True))
     seen = f"Its top probabilities in the loop are {gap:.3f} off those of its model after the root's embedding."
     if gap > APART >= masked:
         return DoctorFinding("slot 0", name, WRONG, f"{seen} With a mask token in slot 0 it is {masked:.3f}.",

@@ -32,8 +32,7 @@ def pair(lattice, root, nodes):
 ''',
     "engine/decoding/first.py": "def first(trees, budget): return trees[0]\n",
     "engine/decoding/strolling.py": "from engine.decoding.acceptance import walk as strolling\n",
-    "engine/drafters/echo/__init__.py": "",
-    "engine/drafters/echo/checkpoint.py": '''
+    "engine/drafters/echo.py": '''
 from engine.drafters.kinds import DrafterPlan, Kind
 from engine.drafters.ngram import NGramDrafter
 

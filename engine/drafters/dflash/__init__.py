@@ -1,1 +1,3 @@
 """Block-diffusion drafters (DFlash): one pass gives the marginals of a whole block."""
+
+from engine.drafters.dflash.checkpoint import dflash as dflash

@@ -118,11 +118,11 @@ def drafter_config(folder: Path) -> Qwen3Config:
     values = _plain(folder, read_config(folder))
     family = family_of(values)
     options = _options(folder, values, family)
-    own = {*NEEDED, *SCALES, *FAMILIES[family][0]}
-    known = PreTrainedConfig().to_dict().keys() | Qwen3Config().to_dict().keys() | SILENT | own
+    of_family = {*NEEDED, *SCALES, *FAMILIES[family][0]}
+    known = PreTrainedConfig().to_dict().keys() | Qwen3Config().to_dict().keys() | SILENT | of_family
     _refuse(folder, {name: value for name, value in values.items() if name not in known})
     _refuse(folder, {name: value for name, value in options.items()
-                     if name not in own | {"num_target_layers", "causal"}})
+                     if name not in of_family | {"num_target_layers", "causal"}})
     config = Qwen3Config(**{key: value for key, value in values.items() if key not in ("auto_map", "dflash_config")})
     _refuse_model(folder, config, values)
     if values.get("is_causal") is not None:

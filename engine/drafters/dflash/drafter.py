@@ -94,8 +94,7 @@ class DFlashDrafter:
         return self.draft_batch([self], [root], [width])[0]
 
     @in_inference_mode
-    def draft_batch(self, forks: Sequence[Self], roots: Sequence[int], widths: Sequence[int]
-                       ) -> list[Lattice]:
+    def draft_batch(self, forks: Sequence[Self], roots: Sequence[int], widths: Sequence[int]) -> list[Lattice]:
         """See ``plan.BatchDrafter``: one block after another, each over its own context."""
         ends = [fork._length + self.block for fork in forks]
         tokens = concat_texts([fork._rooted(root) for fork, root in zip(forks, roots, strict=True)])
@@ -119,8 +118,8 @@ class DFlashDrafter:
         """The mask of a block that ends at ``end``, for each sight among the layers; see ``Layer.run``."""
         masks: dict[Sight, Tensor | None] = {EVERYTHING: None}
         for sight in self._partial:
-            places = torch.arange(end, device=self.device)
-            hidden = ~sight.of(places[-self.block:], places)
+            positions = torch.arange(end, device=self.device)
+            hidden = ~sight.of(positions[-self.block:], positions)
             mask = self.model.fc.weight.new_zeros(self.block, end).masked_fill_(hidden, -torch.inf)
             masks[sight] = mask.repeat(self._groups, 1)[None, None]
         return masks

@@ -60,9 +60,9 @@ def likeliest_tokens(logits: Tensor, width: int) -> tuple[Tensor, Tensor]:
     maxima = logprobs[:, :blocks * BLOCK].unflatten(-1, (BLOCK, blocks)).amax(1)
     chosen = maxima.topk(width, -1, sorted=False).indices
     inside = (chosen[:, None] + blocks * torch.arange(BLOCK)[:, None]).flatten(1)
-    places = torch.cat([inside, left_over], -1)
-    best = logprobs.gather(-1, places).topk(width, -1)
-    return best.values, places.gather(-1, best.indices)
+    compared = torch.cat([inside, left_over], -1)
+    best = logprobs.gather(-1, compared).topk(width, -1)
+    return best.values, compared.gather(-1, best.indices)
 
 
 class CandidateSelector(nn.Module):
@@ -147,13 +147,13 @@ def transitions(after: Callable[[int, Tensor], Tensor], depth: int, root: Tensor
     levels: list[BeamLevel] = []
     for slot in range(depth):
         logprobs, tokens = likeliest_tokens(after(slot, predecessors), width)
-        ids, places = tokens.unique(return_inverse=True)
+        ids, id_numbers = tokens.unique(return_inverse=True)
         best = scores.new_full((len(ids),), -torch.inf).scatter_reduce_(
-            0, places.flatten(), (scores[:, None] + logprobs).flatten(), "amax")
-        greedy = places[0, :1]  # the first predecessor is the greedy chain's, and so its first token
+            0, id_numbers.flatten(), (scores[:, None] + logprobs).flatten(), "amax")
+        greedy = id_numbers[0, :1]  # the first predecessor is the greedy chain's, and so its first token
         kept = best.index_fill(0, greedy, torch.inf).topk(min(PREDECESSORS, len(ids))).indices
         rows = torch.full_like(ids, PREDECESSORS)
         rows[kept] = torch.arange(len(kept), device=rows.device)
-        levels.append(BeamLevel(tokens, logprobs, rows[places]))
+        levels.append(BeamLevel(tokens, logprobs, rows[id_numbers]))
         predecessors, scores = ids[kept], best[kept]
     return lattice_of(levels, PREDECESSORS)

@@ -28,7 +28,7 @@ from transformers.models.qwen3.modeling_qwen3 import (
 from engine.drafters.dflash.lattices import CandidateSelector, MarkovHead, TokenCorrection
 
 Rotation = tuple[Tensor, Tensor]  # cosines and sines, (rows, head size)
-Places = tuple[Tensor, Tensor]  # the positions of a block's slots, and of the keys that they may see
+BlockPositions = tuple[Tensor, Tensor]  # of a block's slots, and of the keys that they may see
 
 
 class Sight(NamedTuple):
@@ -196,21 +196,21 @@ class DFlashModel(nn.Module):
         return torch.stack([torch.stack(layer.self_attn.keys_values(fused, rotation)) for layer in self.layers])
 
     def forward(self, block: Tensor, rotation: Rotation, context: Tensor, seen: Tensor | None = None,
-                places: Places | None = None) -> Tensor:
+                positions: BlockPositions | None = None) -> Tensor:
         """Denoised states (batch, slots, hidden), before the last norm, of embedded blocks (batch, slots, hidden).
 
         ``context`` is (layers, 2, batch, kv heads, rows, head size); ``seen`` is bool (batch or 1, 1, slots, keys):
-        which keys count. ``places`` are the positions of slots and keys, (batch or 1, 1, slots) and (…, keys), needed
-        unless all layers see everything. For training and comparison only; decoding uses ``engine.models.layers``.
+        which keys count. ``positions`` are those of slots and keys, (batch or 1, 1, slots) and (…, keys), needed unless
+        all layers see everything. For training and comparison only; decoding uses ``engine.models.layers``.
         """
         hidden = block
         for layer, sight, (keys, values) in zip(self.layers, self.sights, context, strict=True):
             mask = seen
             if sight != EVERYTHING:
-                if places is None:
+                if positions is None:
                     raise ValueError("Some layers of the drafter see a part of the keys; the pass needs the positions "
                                      "of slots and keys.")
-                near = sight.of(*places)
+                near = sight.of(*positions)
                 mask = near if seen is None else seen & near
             attend = partial(layer.self_attn, rotation=rotation, keys=keys, values=values, mask=mask)
             hidden = hidden + convolve(layer.attention_conv, layer.input_layernorm(hidden), attend)

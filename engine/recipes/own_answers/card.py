@@ -32,10 +32,10 @@ The target is SmolLM2-135M-Instruct by Hugging Face (Apache-2.0): {layers} layer
 checked and converted (`python -m engine fetch --rig smollm2`). They are quantised there ({quantisation}): lossless
 means against these weights. On a CPU they are read in 4 bits where that is fastest (`int4`).
 
-Its drafters are tables of phrases (`engine/drafters/phrases/`): what the target wrote after the last one, two or three
-tokens, counted here (`python -m engine.recipes --rig smollm2`) over nothing but its own answers to prompts that it
-wrote itself and to the seeds in `engine/recipes/own_answers/seeds/`, and shifted by what stands in the text at hand. A
-draft takes no pass of any model.
+Its drafters are tables of phrases (`engine/drafters/phrases.py`): what the target wrote after the last one, two or
+three tokens, counted here (`python -m engine.recipes --rig smollm2`) over nothing but its own answers to prompts that
+it wrote itself and to the seeds in `engine/recipes/own_answers/seeds/`, and shifted by what stands in the text at hand.
+A draft takes no pass of any model.
 
 | drafter | counted over | tokens of answers | contexts of one, two, three tokens |
 |---|---|---|---|

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.checkpoints.files import read_config
-from engine.drafters.phrases.drafter import PhraseDrafter
-from engine.drafters.phrases.table import read_table
+from engine.drafters.phrases import PhraseDrafter, read_table
 from engine.lab.replay import KnownText, Point, Replay
 from engine.recipes.own_answers.shards import HELD_OUT, FeatureShard, open_shard, target_folder, work_folder
 from engine.records import Integers, Lattice

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from engine.checkpoints.files import read_config
-from engine.drafters.phrases.table import BITS, MOST_TOKENS, STEPS_PER_NAT, PhraseOrder
+from engine.drafters.phrases import BITS, MOST_TOKENS, STEPS_PER_NAT, PhraseOrder
 from engine.recipes.own_answers.shards import FeatureShard, open_shard, target_folder, work_folder
 from engine.recipes.training import FACTS
 from engine.requests.rig_names import RIGS_FOLDER

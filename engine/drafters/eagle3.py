@@ -1,20 +1,48 @@
-"""The drafter of EAGLE-3, with the tensor names and conventions of its published checkpoints.
+"""EAGLE-3 drafters: one layer over fused features of three of the target's layers, a token at a time, with the tensor
+names and conventions of published checkpoints.
 
 A row stands for a position: it holds the target's fused features of that position (``fc`` of three tapped layers) and
 the embedding of the token *after* it, and predicts what follows that token. At positions that the target has not read,
-the parent row's output takes the place of features. Queries, keys and values are computed from both halves together.
+the parent row's output stands in for features. Queries, keys and values are computed from both halves together.
+
+Where a checkpoint names layers, their outputs are read, as the trainers that write such ids mean it. Where it names
+none, the published code reads the inputs of layers 2, L / 2 and L − 3, which are the outputs of the layers before them.
 """
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import LlamaConfig
+from transformers import LlamaConfig, PreTrainedConfig
 from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm, LlamaRotaryEmbedding
 
+from engine.checkpoints.files import display_name, fill_model, load_weights, move_model, read_config
 from engine.drafters.beam import PUBLISHED, PathDrafter, Reach
 from engine.drafters.dflash.model import GroupedProjections, Rotation, rotate
+from engine.drafters.kinds import (
+    DrafterPlan,
+    Kind,
+    TargetFacts,
+    architectures,
+    must_fit,
+    must_know,
+    must_tap,
+    unsteady_rope,
+)
+from engine.errors import RigError
 from engine.models.device import in_inference_mode
+from engine.models.target import TorchTarget
 from engine.records import Integers
+
+EMBEDDING = "embed_tokens.weight"
+KNOWN_INSIDE = frozenset({"eagle_aux_hidden_state_layer_ids", "use_aux_hidden_state"})
+SILENT = frozenset({
+    "auto_map", "draft_vocab_size", "eagle_config", "target_hidden_size", "torch_dtype", "rope_theta", "rope_scaling",
+    "pretraining_tp", "tokenizer_class", "target_model_type", "sliding_window", "max_window_layers"})
 
 
 class Eagle3Attention(GroupedProjections):
@@ -25,7 +53,7 @@ class Eagle3Attention(GroupedProjections):
 
     def forward(self, both: Tensor, rotation: Rotation, mask: Tensor, slots: Tensor) -> Tensor:
         """Attention of rows (rows, 2 × hidden) over ``slots`` (2, kv heads, committed + rows so far, head size), whose
-        last places they fill."""
+        last rows they fill."""
         queries, keys, values = (
             self.heads(projection(both)) for projection in (self.q_proj, self.k_proj, self.v_proj))
         slots[0, :, -len(both):], slots[1, :, -len(both):] = rotate(keys, rotation), values
@@ -123,3 +151,62 @@ class Eagle3Drafter(PathDrafter):
             hidden, self.embedding(tokens), (cosines[0], sines[0]), mask, self._slots[:, :, :self._written])
         self._hidden = hidden[-1:] if parents is None else hidden
         return self.model.logits(self._hidden)
+
+
+def recognises(values: Mapping[str, Any]) -> bool:
+    """Whether a config.json says that it is an EAGLE-3 drafter, or has a draft vocabulary."""
+    return "eagle3" in architectures(values) or "draft_vocab_size" in values
+
+
+def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
+    """The plan of an EAGLE-3 drafter; RigError where it cannot run on this target as it was trained."""
+    values = read_config(folder)
+    config = _drafter_config(folder, values, target)
+    must_fit(folder, "a target of hidden size", config.target_hidden_size, target.config.hidden_size)
+    must_fit(folder, "a vocabulary of", config.vocab_size, target.config.vocab_size)
+    taps = _taps(values, int(target.config.num_hidden_layers))
+    must_tap(folder, taps, target.config)
+    config.taps = len(taps)
+    return DrafterPlan(taps, partial(_load, folder, config))
+
+
+def _taps(values: dict[str, Any], layers: int) -> tuple[int, ...]:
+    named = (values.get("eagle_config") or {}).get("eagle_aux_hidden_state_layer_ids")
+    return tuple(named) if named else (1, layers // 2 - 1, layers - 4)
+
+
+def _drafter_config(folder: Path, values: dict[str, Any], target: TargetFacts) -> LlamaConfig:
+    known = PreTrainedConfig().to_dict().keys() | LlamaConfig().to_dict().keys() | SILENT
+    inside = values.get("eagle_config") or {}
+    must_know(folder, {name: value for name, value in values.items() if name not in known} | {
+        name: value for name, value in inside.items() if name not in KNOWN_INSIDE})
+    config = LlamaConfig(**{key: value for key, value in values.items() if key not in ("auto_map", "eagle_config")})
+    must_know(folder, {
+        "num_hidden_layers": "" if config.num_hidden_layers == 1 else config.num_hidden_layers,
+        "use_aux_hidden_state": "" if inside.get("use_aux_hidden_state", True) else "false", **unsteady_rope(config)})
+    config.draft_vocab_size = values.get("draft_vocab_size") or config.vocab_size
+    config.target_hidden_size = values.get("target_hidden_size") or config.hidden_size
+    config.head_dim = config.head_dim or config.hidden_size // config.num_attention_heads
+    return config
+
+
+def _load(folder: Path, config: LlamaConfig, target: TorchTarget) -> Eagle3Drafter:
+    weights = load_weights(folder)
+    embedded = weights.pop(EMBEDDING, None)
+    model = Eagle3Model(config)
+    if config.draft_vocab_size == config.vocab_size:  # then every token has its own id, mapped or not
+        weights.setdefault("d2t", model.d2t)
+        weights.setdefault("t2d", ~model.t2d)
+    fill_model(model, weights, folder)
+    least, most = map(int, model.token_ids.aminmax())
+    if least < 0 or most >= config.vocab_size:
+        raise RigError(f"The vocabulary map d2t in {display_name(folder)} leads to token {most}; the target has "
+                       f"{config.vocab_size} tokens.")
+    model = move_model(model, target.device, target.model.dtype)
+    embedding = target.embedding if embedded is None else nn.Embedding.from_pretrained(
+        embedded.to(device=target.device, dtype=target.model.dtype))
+    must_fit(folder, "token embeddings of size", config.hidden_size, embedding.weight.shape[1])
+    return Eagle3Drafter(model, embedding)
+
+
+eagle3 = Kind(recognises, plan)

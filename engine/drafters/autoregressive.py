@@ -1,0 +1,81 @@
+"""Any causal language model that shares the target's tokenizer, as a drafter.
+
+It reads committed tokens, never the target's features: its proposals are conditionals (papers 000 and 001, where the
+drafters see their path).
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from engine.checkpoints.files import display_name
+from engine.checkpoints.loading import causal_config, load_causal, load_tokenizer, why_no_drafter
+from engine.drafters.beam import PUBLISHED, PathDrafter, Reach
+from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, must_fit
+from engine.errors import RigError
+from engine.models.cache import TreeCache
+from engine.models.target import TorchTarget
+
+
+class AutoregressiveDrafter(PathDrafter):
+    """A language model as a drafter. ``vocabulary`` is the target's size; ids beyond it are never proposed."""
+
+    def __init__(self, model: PreTrainedModel, vocabulary: int, reach: Reach = PUBLISHED) -> None:
+        self.model, self.vocabulary = model.eval(), vocabulary
+        self.config = model.config.get_text_config()
+        super().__init__(model.get_input_embeddings().weight, reach, int(self.config.max_position_embeddings))
+
+    def begin(self, rows: int) -> None:
+        super().begin(rows)
+        self._cache = TreeCache(self.config, min(rows, self.limit) + self.reach.rows if rows else 0, self._weight)
+
+    def _logits(self, tokens: Tensor, positions: Tensor, mask: Tensor, parents: Tensor | None) -> Tensor:
+        if parents is None:
+            self._cache.length = self._length
+        output = self.model(
+            input_ids=tokens[None].clamp(max=len(self._weight) - 1), position_ids=positions[None], attention_mask=mask,
+            past_key_values=self._cache, use_cache=True, logits_to_keep=1 if parents is None else len(tokens))
+        self._cache.length += len(tokens)
+        logits: Tensor = output.logits[0, :, :self.vocabulary].float()
+        return logits
+
+
+def recognises(values: Mapping[str, Any]) -> bool:
+    """True for any config.json; ``plan`` then finds out whether transformers knows it as a language model."""
+    return True
+
+
+def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
+    """The plan of a language model as a drafter; RigError where its tokens are not the target's."""
+    config = causal_config(folder)
+    if reason := why_no_drafter(config):
+        raise RigError(f"The drafter in {display_name(folder)} is a {config.model_type}: {reason}.")
+    config = config.get_text_config()
+    if (folder / "tokenizer.json").is_file():
+        _same_tokens(folder, target.folder)
+    else:
+        must_fit(folder, "no tokenizer of its own and a vocabulary of", config.vocab_size, target.config.vocab_size)
+    return DrafterPlan((), partial(_load, folder))
+
+
+def _load(folder: Path, target: TorchTarget) -> AutoregressiveDrafter:
+    model = load_causal(folder, target.model.dtype, target.device)
+    return AutoregressiveDrafter(model, target.config.vocab_size)
+
+
+def _same_tokens(folder: Path, target: Path) -> None:
+    """RigError where a token has different ids in the two tokenizers, or an id different tokens."""
+    vocabulary, wanted = load_tokenizer(folder).get_vocab(), load_tokenizer(target).get_vocab()
+    token_of = {number: token for token, number in wanted.items()}
+    for token, number in vocabulary.items():
+        if wanted.get(token, number) != number or token_of.get(number, token) != token:
+            raise RigError(f"The drafter in {display_name(folder)} has another tokenizer than the target: its token "
+                           f"{number} is {token!r}, the target's is {token_of.get(number)!r}; choose a drafter that "
+                           "shares it.")
+
+
+autoregressive = Kind(recognises, plan)

@@ -1,0 +1,187 @@
+"""A drafter of phrases: it proposes what its target wrote after the last tokens elsewhere, and what followed them here.
+
+It runs no model: a table of the target's own answers gives the distribution of what follows the last one, two or three
+tokens, and counts over the prompt and the text so far shift it towards the text at hand. It sees its path, and grows
+the tree of its budget best first; as a source of drafts it is a descendant of prompt look-up and of REST (arXiv
+2311.08252).
+
+A checkpoint's model.safetensors holds, for each number of tokens o from 1 on, ``keys{o}`` uint64 (contexts,) ascending,
+the context's tokens packed 21 bits each; ``ends{o}`` uint32 (contexts,): where the cells of each context end;
+``tokens{o}`` uint16 or uint32 (cells,) and ``codes{o}`` uint8 (cells,): the log probability of each, −code / 16,
+likeliest first.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import exp
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from engine.checkpoints.files import damaged, display_name, read_config
+from engine.decoding.plan import Features
+from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, architectures, must_count, must_fit
+from engine.drafters.ngram import Context, Row, TextCounts, grow, likeliest
+from engine.errors import RigError
+from engine.models.target import TorchTarget
+from engine.records import Integers, Lattice
+
+BITS = 21  # of a token in a key, so that three fit
+MOST_TOKENS = 3
+STEPS_PER_NAT = 16  # of a log probability's code
+ARRAYS: Mapping[str, tuple[Any, ...]] = MappingProxyType({
+    "keys": (np.uint64,), "ends": (np.uint32,), "tokens": (np.uint16, np.uint32), "codes": (np.uint8,)})
+PROBABILITY = tuple(exp(-code / STEPS_PER_NAT) for code in range(256))
+
+DEEPEST = 24  # tokens of the longest path
+CELLS = 12  # the most proposals after a path
+LEAST = 1e-5  # the least probability of a proposed token
+PRIORS = (8.0, 2.0, 1.0, 0.5)  # weight of the table against one occurrence in the text, by context length 1, 2, 3, 4
+
+
+def key_of(context: Sequence[int]) -> int:
+    """The tokens of a context as one number."""
+    key = 0
+    for token in context:
+        key = key << BITS | token
+    return key
+
+
+@dataclass(frozen=True, eq=False)
+class PhraseOrder:
+    """The contexts of one length; for the arrays see the module's docstring."""
+
+    keys: NDArray[np.uint64]
+    ends: NDArray[np.uint32]
+    tokens: NDArray[Any]
+    codes: NDArray[np.uint8]
+
+    def row(self, key: int) -> Row | None:
+        """What follows a context; None where it is not known."""
+        view = self.keys.data  # for Python's bisect: numpy's search makes an array in each call
+        number = bisect_left(view, key)
+        if number == len(view) or view[number] != key:
+            return None
+        cells = slice(int(self.ends[number - 1]) if number else 0, int(self.ends[number]))
+        return [(token, PROBABILITY[code]) for token, code in zip(
+            self.tokens[cells].tolist(), self.codes[cells].tolist(), strict=True)]
+
+
+class PhraseTable:
+    """The orders of a table, the shortest contexts first."""
+
+    def __init__(self, orders: Sequence[PhraseOrder]) -> None:
+        self.orders = tuple(orders)
+
+    def after(self, context: Sequence[int]) -> Row:
+        """What follows the longest known ending of the context; empty where none is known."""
+        for order in range(min(len(self.orders), len(context)), 0, -1):
+            row = self.orders[order - 1].row(key_of(context[len(context) - order:]))
+            if row is not None:
+                return row
+        return []
+
+
+NO_PHRASES = PhraseTable(())
+
+
+class PhraseDrafter:
+    """The drafter of the module's docstring. Without a table it goes by the text's own counts."""
+
+    def __init__(self, vocabulary: int, table: PhraseTable = NO_PHRASES) -> None:
+        self.vocabulary, self.table = vocabulary, table
+        self.release()
+
+    def begin(self, rows: int) -> None:
+        self._text = TextCounts(PRIORS)
+
+    def observe(self, token_ids: Integers, features: Features) -> None:
+        """See ``plan.Drafter``. The features are ignored."""
+        self._text.observe(token_ids)
+
+    def draft(self, root: int, width: int) -> Lattice:
+        """See ``plan.Drafter``: the rows of the ``width`` best paths, and of the root's; other cells lead nowhere."""
+        return grow(self._law, self._text, root, width, DEEPEST)
+
+    def fork(self) -> Self:
+        """See ``plan.Drafter``; the forks share the table."""
+        return type(self)(self.vocabulary, self.table)
+
+    def release(self) -> None:
+        self.begin(0)
+
+    def _law(self, context: Context) -> Row:
+        law = self._text.shifted(self.table.after(context), context)
+        return likeliest([cell for cell in law if cell[1] >= LEAST], CELLS)
+
+
+def read_table(folder: Path, vocabulary: int) -> PhraseTable:
+    """The table in a folder; RigError where it is damaged."""
+    file = folder / "model.safetensors"
+    try:
+        return PhraseTable(_orders(load_file(file), vocabulary))
+    except (SafetensorError, OSError) as error:
+        raise damaged(file, error) from error
+    except (ValueError, AttributeError, TypeError) as error:  # the last two are numpy's for bfloat16 and 8-bit floats
+        wrong = error if isinstance(error, ValueError) else "it holds numbers that numpy does not know"
+        raise RigError(f"The table of phrases in {display_name(folder)} cannot be read: {wrong}; make it again."
+                       ) from error
+
+
+def _orders(arrays: Mapping[str, NDArray[Any]], vocabulary: int) -> list[PhraseOrder]:
+    """The orders in a file's arrays; ValueError says what is wrong with them."""
+    orders: list[PhraseOrder] = []
+    while f"keys{len(orders) + 1}" in arrays and len(orders) < MOST_TOKENS:
+        number = len(orders) + 1
+        orders.append(PhraseOrder(**{name: _array(arrays, f"{name}{number}", types) for name, types in ARRAYS.items()}))
+        _check(orders[-1], number, vocabulary)
+    if not orders:
+        raise ValueError("it holds no keys1")
+    return orders
+
+
+def _array(arrays: Mapping[str, NDArray[Any]], name: str, types: tuple[Any, ...]) -> NDArray[Any]:
+    array = arrays.get(name)
+    if array is None or array.ndim != 1 or array.dtype not in types:
+        raise ValueError(f"{name} has to be a list of {' or '.join(np.dtype(kind).name for kind in types)}")
+    return np.ascontiguousarray(array)
+
+
+def _check(order: PhraseOrder, number: int, vocabulary: int) -> None:
+    """Raise ValueError where a look-up could fail."""
+    cells = len(order.tokens)
+    if len(order.codes) != cells or len(order.ends) != len(order.keys) or (
+            len(order.ends) and (np.any(np.diff(order.ends.astype(np.int64)) < 0) or order.ends[-1] != cells)):
+        raise ValueError(f"ends{number} do not fit its cells")
+    if np.any(order.keys[1:] <= order.keys[:-1]):
+        raise ValueError(f"keys{number} do not ascend")
+    if cells and int(order.tokens.max()) >= vocabulary:
+        raise ValueError(f"tokens{number} holds a token beyond the vocabulary of {vocabulary}")
+
+
+def recognises(values: Mapping[str, Any]) -> bool:
+    """Whether a config.json says that it is a table of phrases."""
+    return "phrasetable" in architectures(values)
+
+
+def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
+    """The plan of a table; RigError where it was counted over another vocabulary."""
+    values = read_config(folder)
+    must_count(folder, values, "vocab_size")
+    must_fit(folder, "a vocabulary of", values["vocab_size"], target.config.vocab_size)
+    return DrafterPlan((), partial(_load, folder))
+
+
+def _load(folder: Path, target: TorchTarget) -> PhraseDrafter:
+    vocabulary = int(target.config.vocab_size)
+    return PhraseDrafter(vocabulary, read_table(folder, vocabulary))
+
+
+phrases = Kind(recognises, plan)
