@@ -63,7 +63,7 @@ Prefix = tuple[float, tuple[int, ...]]  # log probability, tokens behind the roo
 def all_prefixes(lattice: Lattice, least: float = -np.inf) -> list[Prefix]:
     """Every prefix of non-zero probability, in the order that ``best_first`` promises, by listing them all; only those
     from ``least`` on, of which all beginnings are, too."""
-    found: list[tuple[np.float32, tuple[int, ...]]] = []
+    listed: list[tuple[np.float32, tuple[int, ...]]] = []
     level: list[tuple[np.float32, tuple[int, ...], int]] = [(np.float32(0), (), 0)]
     for depth in range(lattice.depth):
         grown = []
@@ -73,13 +73,13 @@ def all_prefixes(lattice: Lattice, least: float = -np.inf) -> list[Prefix]:
                     below = (*tokens, int(lattice.tokens[depth, row, rank]))
                     grown.append(((-total, order, rank), (total, below, int(lattice.follow[depth, row, rank]))))
         level = [node for _, node in sorted(grown, key=lambda pair: pair[0])]
-        found += [(score, tokens) for score, tokens, _ in level]
-    return [(float(score), tokens) for score, tokens in sorted(found, key=lambda pair: -pair[0])]
+        listed += [(score, tokens) for score, tokens, _ in level]
+    return [(float(score), tokens) for score, tokens in sorted(listed, key=lambda pair: -pair[0])]
 
 
-def are_the_best(found: list[Prefix], lattice: Lattice, nodes: int) -> bool:
+def are_the_best(drafted: list[Prefix], lattice: Lattice, nodes: int) -> bool:
     """Whether these are the ``nodes`` best prefixes of a lattice that has so many."""
-    return len(found) == nodes and found == all_prefixes(lattice, found[-1][0])[:nodes]
+    return len(drafted) == nodes and drafted == all_prefixes(lattice, drafted[-1][0])[:nodes]
 
 
 def prefixes(tree: DraftTree) -> list[Prefix]:

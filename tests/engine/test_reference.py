@@ -7,12 +7,12 @@ import pytest
 
 from engine import reference
 from engine.decoding.loop import decode
+from engine.decoding.methods import METHODS
 from engine.records import Floats, Request, Sampling
 from tests.engine.material import ancestors
 from tests.engine.toy import ToyDrafter, ToyTarget
 
-POINTS = (("autoregressive", "total"), ("dflash", "total"), ("ddtree", "total"), ("routed", "total"),
-          ("merged", "total"), ("merged", "each"), ("joint", "total"))
+POINTS = [(method, split) for method, row in METHODS.items() for split in row.splits if row.replayable]
 
 
 def as_function(toy: ToyTarget) -> reference.Target:
@@ -29,18 +29,17 @@ def drafting(drafter: ToyDrafter) -> Callable[[Sequence[int]], Floats]:
 def test_every_round_is_the_references(method: str, split: str, budget: int, temperature: float) -> None:
     toy = ToyTarget(seed=3, context_limit=60)
     drafters = [ToyDrafter(toy, noise=0.3, seed=1), ToyDrafter(toy, noise=0.5, seed=2)]
-    drafters = drafters[:{"autoregressive": 0, "dflash": 1, "ddtree": 1}.get(method, 2)]
-    for place, stop in enumerate(((), (5,), (2, 6))):
-        prompt, most = (1, 2, place), (40, 90, 23)[place]
-        request = Request(prompt, method=method, split=split, budget=budget, max_tokens=most, stop_ids=frozenset(stop),
-                          sampling=Sampling(temperature, seed=place))
+    drafters = drafters[:METHODS[method].drafter_count]
+    for number, (stop, most) in enumerate((((), 40), ((5,), 90), ((2, 6), 23))):
+        request = Request((1, 2, number), method=method, split=split, budget=budget, max_tokens=most,
+                          stop_ids=frozenset(stop), sampling=Sampling(temperature, seed=number))
         rounds = list(decode(request, toy, drafters))
         steps = list(reference.generate(
             as_function(toy), [drafting(drafter) for drafter in drafters], request, toy.context_limit))
         assert len(steps) == len(rounds) and (rounds or stop)
-        for made, step in zip(rounds, steps, strict=True):
-            assert made.tree.tokens.tolist() == step.tree.tokens and made.tree.parents.tolist() == step.tree.parents
-            np.testing.assert_allclose(made.tree.logprobs, step.tree.scores, atol=1e-6)
-            assert made.tree.drafters.tolist() == step.tree.drafters
-            assert (made.acceptance.keep.tolist(), made.acceptance.bonus) == (step.keep, step.bonus)
-            assert np.array_equal(ancestors(made.tree.parents), reference.tree_mask(step.tree))
+        for round_, step in zip(rounds, steps, strict=True):
+            tree, kept = round_.tree, round_.acceptance
+            assert [tree.tokens.tolist(), tree.parents.tolist(), tree.drafters.tolist(), kept.keep.tolist(), kept.bonus
+                    ] == [step.tree.tokens, step.tree.parents, step.tree.drafters, step.keep, step.bonus]
+            np.testing.assert_allclose(tree.logprobs, step.tree.scores, atol=1e-6)
+            assert np.array_equal(ancestors(tree.parents), reference.tree_mask(step.tree))

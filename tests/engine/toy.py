@@ -54,12 +54,12 @@ class ToyTarget:
         self._rows = self._contexts(packed)
         choice = self.choose(self._rows, packed.positions + 1)
         nodes, above = np.arange(size), packed.parents
-        own, tokens = self.table[self._rows], packed.tokens
-        top = np.partition(own, -2, axis=-1)
-        offered, allowed = own[above, tokens], self.processed()[self._rows[above], tokens]
+        law, tokens = self.table[self._rows], packed.tokens
+        top = np.partition(law, -2, axis=-1)
+        offered, allowed = law[above, tokens], self.processed()[self._rows[above], tokens]
         offered[0] = allowed[0] = 0
         return Verification(
-            choice, own[nodes, choice], -(np.exp(own) * own).sum(-1), top[:, -1] - top[:, -2], offered, allowed)
+            choice, law[nodes, choice], -(np.exp(law) * law).sum(-1), top[:, -1] - top[:, -2], offered, allowed)
 
     def commit(self, keep: Integers) -> Features:
         """See ``plan.Target``. ValueError for rows that are no path down from the root of the last pass."""
@@ -82,11 +82,11 @@ class ToyTarget:
         return other
 
     def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
-        own = np.exp(self.processed()[self._rows[row]])
-        left = own.copy()
+        law = np.exp(self.processed()[self._rows[row]])
+        left = law.copy()
         left[tokens] -= masses
         left = np.maximum(left, 0)
-        return int(drawn((left if left.any() else own)[None], np.asarray([draw]))[0])
+        return int(drawn((left if left.any() else law)[None], np.asarray([draw]))[0])
 
     def context(self, tokens: Sequence[int]) -> int:
         """The table's row for what follows these tokens."""

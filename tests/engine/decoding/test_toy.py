@@ -22,23 +22,23 @@ PROMPT = (1, 2, 3, 1)
 def test_a_pass_over_a_tree_says_what_reading_each_path_says(tree, sampling: Sampling) -> None:  # type: ignore[no-untyped-def]
     target = ToyTarget()
     target.prefill(PROMPT, 64, sampling)
-    said = target.verify(pack(tree, len(PROMPT)))
+    verification = target.verify(pack(tree, len(PROMPT)))
     for node in range(len(tree)):
         path = [node]
         while path[0] != 0:
             path.insert(0, int(tree.parents[path[0]]))
         alone = ToyTarget()
         choice, _ = alone.prefill([*PROMPT, *tree.tokens[path].tolist()], 1, sampling)
-        assert said.choice[node] == choice
+        assert verification.choice[node] == choice
         row = alone.table[alone.context(alone.text)].astype(np.float64)
-        assert said.logprobs[node] == np.float32(row[choice])
-        assert said.entropy[node] == pytest.approx(-(np.exp(row) * row).sum(), rel=1e-5)
-        assert said.gap[node] == pytest.approx(np.sort(row)[-1] - np.sort(row)[-2], abs=1e-5)
+        assert verification.logprobs[node] == np.float32(row[choice])
+        assert verification.entropy[node] == pytest.approx(-(np.exp(row) * row).sum(), rel=1e-5)
+        assert verification.gap[node] == pytest.approx(np.sort(row)[-1] - np.sort(row)[-2], abs=1e-5)
         if node:
             above = alone.context([*PROMPT, *tree.tokens[path[:-1]].tolist()])
-            assert said.offered[node] == target.table[above, tree.tokens[node]]
-            assert said.processed[node] == target.processed()[above, tree.tokens[node]]
-    assert said.offered[0] == said.processed[0] == 0
+            assert verification.offered[node] == target.table[above, tree.tokens[node]]
+            assert verification.processed[node] == target.processed()[above, tree.tokens[node]]
+    assert verification.offered[0] == verification.processed[0] == 0
 
 
 @pytest.mark.parametrize("sampling", [
@@ -120,9 +120,9 @@ def test_the_ngram_drafter_proposes_the_likeliest_tokens_of_its_law(text: list[i
 def test_the_ngram_drafter_forgets_and_covers_vocabularies_below_its_width() -> None:
     drafter = NGramDrafter(1)
     drafter.begin(8)
-    assert drafter.draft(0, 64).tokens.shape == (5, 1, 1)
+    assert drafter.draft(0, 64).tokens.shape[::2] == (5, 1)
     drafter.observe(np.asarray([0, 0, 0], np.int32), None)
-    assert np.allclose(np.exp(drafter.draft(0, 64).logprobs), 1)
+    assert np.allclose(np.exp(drafter.draft(0, 64).logprobs[:, 0]), 1)
     other = NGramDrafter(50)
     fresh = other.draft(7, 2).logprobs.copy()
     other.observe(np.arange(20, dtype=np.int32), None)

@@ -19,16 +19,16 @@ MODEL = {"model_type": "qwen3", "architectures": ["DFlash2DraftModel"], "vocab_s
          "head_dim": 12, "rms_norm_eps": 1e-6, "max_position_embeddings": 256, "num_target_layers": 3,
          "layer_types": ["sliding_attention", "full_attention"], "sliding_window": 10, "use_sliding_window": True,
          "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}, "tie_word_embeddings": False}
-OWN = {"mask_token_id": MASK_ID, "target_layer_ids": [0, 1], "conv_kernel_size": 2, "conv_group_size": 16,
+DFLASH2 = {"mask_token_id": MASK_ID, "target_layer_ids": [0, 1], "conv_kernel_size": 2, "conv_group_size": 16,
        "selector_rank": 8, "selector_top_k": 16}
 MUSE = {"output_multiplier": 0.196, "final_logit_softcapping": 0.5, "input_embedding_scale": 1.7,
         "conv_kernel_size": 3, "conv_group_size": 4}
 # Where the published checkpoints keep their options: inside dflash_config, or at the top.
 CONFIGS: Mapping[str, dict[str, Any]] = {
-    "inside": {**MODEL, "is_causal": False, "dflash_config": {**OWN, "block_size": 8}},
-    "muse": {**MODEL, "is_causal": False, "dflash_config": {**OWN, **MUSE, "block_size": 8}},
-    "top": {**MODEL, **OWN, "block_size": 16},
-    "causal": {**MODEL, **OWN, "is_causal": True, "dflash_config": {"block_size": 16}}}
+    "inside": {**MODEL, "is_causal": False, "dflash_config": {**DFLASH2, "block_size": 8}},
+    "muse": {**MODEL, "is_causal": False, "dflash_config": {**DFLASH2, **MUSE, "block_size": 8}},
+    "top": {**MODEL, **DFLASH2, "block_size": 16},
+    "causal": {**MODEL, **DFLASH2, "is_causal": True, "dflash_config": {"block_size": 16}}}
 
 
 class Context(NamedTuple):
@@ -82,9 +82,9 @@ def main() -> None:
     numbers: dict[str, list[Any]] = {}
     for name, values in CONFIGS.items():
         drafter = published.DFlash2DraftModel(Qwen3Config(**values)).eval()
-        own = drafter.state_dict()
-        values_by_name = weights({key: tuple(value.shape) for key, value in own.items()})
-        drafter.load_state_dict({key: torch.from_numpy(values_by_name[short(key)]) for key in own})
+        state = drafter.state_dict()
+        values_by_name = weights({key: tuple(value.shape) for key, value in state.items()})
+        drafter.load_state_dict({key: torch.from_numpy(values_by_name[short(key)]) for key in state})
         embedding, head = (torch.from_numpy(value) for value in target_weights())
         target, output_head = torch.nn.Module(), torch.nn.Linear(HIDDEN, VOCABULARY, bias=False)
         target.get_input_embeddings = lambda: torch.nn.Embedding.from_pretrained(embedding)  # type: ignore[assignment]  # noqa: B023

@@ -37,7 +37,7 @@ def reference(weights: Mapping[str, Tensor], features: Tensor, block: Tensor, sp
     size = 2 * len(speeds)
     fused = normed(features @ weights["fc.weight"].T, weights["hidden_norm.weight"], epsilon)
     before, here = torch.arange(len(features)), len(features) + torch.arange(len(block))
-    places = torch.cat([before, here])
+    positions = torch.cat([before, here])
     hidden = block
     for layer, sight in enumerate(sights):
         part = {name.removeprefix(f"layers.{layer}.").removesuffix(".weight"): value for name, value in weights.items()
@@ -48,8 +48,9 @@ def reference(weights: Mapping[str, Tensor], features: Tensor, block: Tensor, sp
             (states @ part[f"self_attn.{name}_proj"].T).unflatten(-1, (-1, size))
             for states, name in ((rows, "q"), (sources, "k"), (sources, "v")))
         queries = turned(normed(queries, part["self_attn.q_norm"], epsilon), here, speeds)
-        keys = turned(normed(keys, part["self_attn.k_norm"], epsilon), places, speeds)
-        unseen = torch.tensor([[not visible(query, key, sight) for key in places.tolist()] for query in here.tolist()])
+        keys = turned(normed(keys, part["self_attn.k_norm"], epsilon), positions, speeds)
+        unseen = torch.tensor([[not visible(query, key, sight) for key in positions.tolist()]
+                               for query in here.tolist()])
         group, mixed = queries.shape[1] // keys.shape[1], []
         for head in range(queries.shape[1]):
             scores = queries[:, head] @ keys[:, head // group].T / size**0.5

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from tests.engine.drafters.dflash_reference import plain_speeds, reference
+from tests.engine.drafters.test_autoregressive import read
 from tests.engine.small import MASK_ID, small_drafter, small_target
 
 LAYERS = [(0, None), (1, None), (4, None), (40, None), (4, False), (40, False)]
@@ -17,13 +18,7 @@ def test_the_drafter_equals_the_reference_whatever_the_cache_saw_before(
     target, drafter = small_target(), small_drafter(small_target(), window=window, causal=causal)
     torch.manual_seed(5)
     features = torch.randn(sum(steps), drafter.model.fc.in_features)
-    drafter.begin(64)
-    done = 0
-    for step in steps:
-        drafter.observe(np.arange(step, dtype=np.int32), features[done:done + step])
-        drafter.draft(3, 4)  # what a round leaves behind must not reach the next
-        done += step
-    lattice = drafter.draft(7, target.config.vocab_size)
+    lattice = read(drafter, range(sum(steps)), steps, features, target.config.vocab_size)
     tokens = torch.tensor([7] + [MASK_ID] * (drafter.block - 1))
     with torch.no_grad():
         config = drafter.model.config
@@ -31,9 +26,9 @@ def test_the_drafter_equals_the_reference_whatever_the_cache_saw_before(
         hidden = reference(dict(drafter.model.named_parameters()), features, drafter.embedding(tokens), speeds,
                            config.rms_norm_eps, [(window, causal is not False), (0, causal is not False)])
         wanted = drafter.head(hidden[1:]).log_softmax(-1)
-    found = torch.empty_like(wanted)
-    found.scatter_(1, torch.from_numpy(lattice.tokens[:, 0]).long(), torch.from_numpy(lattice.logprobs[:, 0]))
-    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+    logprobs = torch.empty_like(wanted)
+    logprobs.scatter_(1, torch.from_numpy(lattice.tokens[:, 0]).long(), torch.from_numpy(lattice.logprobs[:, 0]))
+    torch.testing.assert_close(logprobs, wanted, atol=1e-5, rtol=1e-5)
 
 
 def test_the_lattice_is_normalised_before_the_cut_and_sorted() -> None:

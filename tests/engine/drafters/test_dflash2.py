@@ -1,6 +1,7 @@
 """DFlash 2 against the published package's numbers: z-lab's ``dflash`` 0.1.0, see ``dflash2_reference.py``."""
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -85,8 +86,8 @@ def after(lattice: Lattice, candidates: NDArray[np.int64], predecessor: int) -> 
     depth = np.arange(lattice.depth)
     tokens, logprobs = lattice.tokens[depth, rows], lattice.logprobs[depth, rows]
     np.testing.assert_array_equal(np.take_along_axis(candidates, lattice.follow[depth, rows], -1), tokens)
-    places = (tokens[:, None] == candidates[..., None]).argmax(-1)
-    return np.take_along_axis(logprobs, places, -1)
+    ranks = (tokens[:, None] == candidates[..., None]).argmax(-1)
+    return np.take_along_axis(logprobs, ranks, -1)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -101,8 +102,8 @@ def test_states_logits_scores_and_walks_are_the_published_codes(name: str, tmp_p
         unary, candidates = drafter.logits(states).detach().numpy(), wanted["candidates"][number].astype(np.int64)
         close(np.take_along_axis(unary, candidates, -1), wanted["unary"][number])
         mass = np.exp(np.take_along_axis(log_softmax(unary), candidates, -1)).sum(-1, keepdims=True)
-        for place, rank in enumerate(PREDECESSORS):
-            scores = wanted["scores"][number][:, place]
+        for column, rank in enumerate(PREDECESSORS):
+            scores = wanted["scores"][number][:, column]
             close(after(lattice, candidates, rank), log_softmax(scores) + np.log(mass))
         walk = chain(lattice, context.root, lattice.depth).tokens[1:]
         np.testing.assert_array_equal(walk, wanted["walk"][number])
@@ -119,22 +120,20 @@ def test_states_logits_scores_and_walks_are_the_published_codes(name: str, tmp_p
 def test_anchors_of_a_text_and_joint_drafts_propose_what_single_drafts_do(name: str, tmp_path: Path) -> None:
     drafter, draws = opened(name, tmp_path), torch.Generator().manual_seed(0)
     text = ReadText(np.arange(3, 43, dtype=np.int32), torch.randn(40, 64, generator=draws), 21, 6)
-    forks, alone = [], []
-    for anchor, found in zip(text.anchors.tolist(), proposals(drafter, text, 9), strict=True):
-        fork = drafter.fork()
-        observed(fork, Context(text.features[:anchor].numpy(), 0))
-        alone.append(fork.draft(int(text.token_ids[anchor]), 9))
-        forks.append(fork)
-        same(found, alone[-1])
-    roots = text.token_ids[text.anchors].tolist()
-    for found, wanted in zip(drafter.draft_batch(forks, roots, [9] * len(forks)), alone, strict=True):
-        same(found, wanted)
+    roots, forks = text.token_ids[text.anchors].tolist(), []
+    for anchor in text.anchors.tolist():
+        forks.append(drafter.fork())
+        observed(forks[-1], Context(text.features[:anchor].numpy(), 0))
+    alone = [fork.draft(root, 9) for fork, root in zip(forks, roots, strict=True)]
+    same(proposals(drafter, text, 9), alone)
+    same(drafter.draft_batch(forks, roots, [9] * len(forks)), alone)
 
 
-def same(found: Lattice, wanted: Lattice) -> None:
-    close(found.logprobs, wanted.logprobs)
-    np.testing.assert_array_equal(found.tokens, wanted.tokens)
-    np.testing.assert_array_equal(found.follow, wanted.follow)
+def same(lattices: Sequence[Lattice], wanted: Sequence[Lattice]) -> None:
+    for lattice, expected in zip(lattices, wanted, strict=True):
+        close(lattice.logprobs, expected.logprobs)
+        np.testing.assert_array_equal(lattice.tokens, expected.tokens)
+        np.testing.assert_array_equal(lattice.follow, expected.follow)
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.9, 0, 0.95, 3)], ids=["greedy", "sampled"])
@@ -143,17 +142,16 @@ def test_a_run_is_recorded_with_its_transitions_and_its_what_if_is_the_run(sampl
     drafter = small_drafter(target, 3, options=DFLASH2)
     request = Request(tuple(range(5, 25)), method="ddtree", budget=24, max_tokens=40, sampling=sampling)
     rounds = list(decode(request, target, [drafter]))
-    for made in rounds:
-        again = decode_round(json.loads(json.dumps(encode_record(made))))
-        assert made.drafts[0].tokens.shape == (drafter.block - 1, 16, 16)
-        same(again.drafts[0], made.drafts[0])
+    for round_ in rounds:
+        assert round_.drafts[0].tokens.shape == (drafter.block - 1, 16, 16)
+        same(decode_round(json.loads(json.dumps(encode_record(round_)))).drafts, round_.drafts)
     token_ids = committed_ids(rounds)
     text_pass = reread(request, token_ids, target)
     text = read_text(request.prompt_ids, token_ids, text_pass.features)
     known = KnownText(np.asarray(token_ids, np.int32), text.start, target.context_limit,
                       {"v2": dict(enumerate(drafter.proposals(text, 24)))}, 24)
     replayed = Replay(Point("ddtree", "total", ("v2",)), known)
-    assert [len(step.keep) for step in replayed.steps(24)] == [len(made.acceptance.keep) for made in rounds]
+    assert [len(step.keep) for step in replayed.steps(24)] == [len(round_.acceptance.keep) for round_ in rounds]
 
 
 DEMO_PROMPT = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?"

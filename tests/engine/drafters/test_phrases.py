@@ -15,8 +15,7 @@ from safetensors.torch import save_file as save_tensors
 from engine.decoding.builders import best_first
 from engine.decoding.plan import Drafter
 from engine.drafters.kinds import TargetFacts, plan_drafter
-from engine.drafters.phrases.drafter import LEAST, PhraseDrafter
-from engine.drafters.phrases.table import key_of, read_table
+from engine.drafters.phrases import LEAST, PhraseDrafter, key_of, read_table
 from engine.errors import RigError
 from engine.recipes.own_answers.phrases import export, orders_of
 from engine.recipes.own_answers.shards import FeatureShard
@@ -60,7 +59,7 @@ def test_only_answers_are_counted(folder: Path) -> None:
 
 def test_a_shard_without_a_wanted_answer_counts_for_nothing() -> None:
     answers = [shard([1, 2, 3], 1), shard([1, 4, 5, 6], 1)]
-    (one, *_), (alone, *_) = orders_of(answers, lambda each, _: len(each.tokens) == 4), orders_of(answers[1:])
+    (one, *_), (alone, *_) = orders_of(answers, lambda answer, _: len(answer.tokens) == 4), orders_of(answers[1:])
     assert one.keys.tolist() == alone.keys.tolist() and one.tokens.tolist() == alone.tokens.tolist()
     assert orders_of(answers, lambda *_: False) == orders_of([]) == []
 
@@ -90,10 +89,10 @@ def test_its_tree_is_the_best_of_all_paths(text: list[int], nodes: int) -> None:
     drafter.observe(np.array(text, np.int32), None)
     lattice = drafter.draft(text[-1], nodes)
     assert (lattice.logprobs[..., 1:] <= lattice.logprobs[..., :-1]).all()
-    found = best_first(lattice, text[-1], nodes).logprobs[1:]
-    more = best_first(drafter.draft(text[-1], 4 * nodes), text[-1], nodes).logprobs[1:]
-    np.testing.assert_allclose(found, more, atol=1e-5)
-    assert len(found) == nodes or np.isneginf(lattice.logprobs).any(axis=-1).all() or len(set(text)) < nodes
+    logprobs = best_first(lattice, text[-1], nodes).logprobs[1:]
+    of_more = best_first(drafter.draft(text[-1], 4 * nodes), text[-1], nodes).logprobs[1:]
+    np.testing.assert_allclose(logprobs, of_more, atol=1e-5)
+    assert len(logprobs) == nodes or np.isneginf(lattice.logprobs).any(axis=-1).all() or len(set(text)) < nodes
 
 
 def test_a_row_is_a_distribution_cut_short(folder: Path) -> None:
@@ -120,40 +119,33 @@ def facts(tmp_path: Path) -> Callable[[int], TargetFacts]:
     return lambda vocabulary: TargetFacts(tmp_path, LlamaConfig(vocab_size=vocabulary))
 
 
-@pytest.mark.parametrize(("name", "made", "said"), [
-    ("keys1", None, "it holds no keys1"),
-    ("tokens1", np.zeros(3, np.int64), "tokens1 has to be a list of uint16 or uint32"),
-    ("codes2", np.zeros(1, np.uint8), "ends2 do not fit its cells"),
-    ("keys1", "reversed", "keys1 do not ascend"),
-    ("tokens1", "large", "a token beyond the vocabulary of 9"),
-])
-def test_a_damaged_table_is_one_sentence(folder: Path, name: str, made: object, said: str) -> None:
-    file = folder / "model.safetensors"
-    arrays = {key: value.copy() for key, value in load_file(file).items()}
-    if made is None:
-        del arrays[name]
-    elif isinstance(made, np.ndarray):
-        arrays[name] = made
-    else:
-        arrays[name] = np.ascontiguousarray(arrays[name][::-1]) if made == "reversed" else arrays[name] + np.uint16(60)
-    save_file(arrays, file)
-    with pytest.raises(RigError) as error:
-        read_table(folder, VOCABULARY)
-    assert said in str(error.value) and str(error.value).endswith("make it again.")
+def changed(name: str, change: Callable[[np.ndarray], np.ndarray | None]) -> Callable[[Path], None]:
+    """Changes one array of a table's file, or leaves it out."""
+    def damage(file: Path) -> None:
+        arrays = {key: value.copy() for key, value in load_file(file).items()}
+        array = change(arrays.pop(name))
+        if array is not None:
+            arrays[name] = np.ascontiguousarray(array)
+        save_file(arrays, file)
+    return damage
 
 
-@pytest.mark.parametrize(("cut", "dtype", "said"), [
-    (9, None, "cut off or damaged"),
-    *[(0, dtype, "it holds numbers that numpy does not know; make it again")
+@pytest.mark.parametrize(("damage", "sentence"), [
+    (changed("keys1", lambda _: None), "it holds no keys1; make it again."),
+    (changed("tokens1", lambda _: np.zeros(3, np.int64)),
+     "tokens1 has to be a list of uint16 or uint32; make it again."),
+    (changed("codes2", lambda _: np.zeros(1, np.uint8)), "ends2 do not fit its cells; make it again."),
+    (changed("keys1", lambda keys: keys[::-1]), "keys1 do not ascend; make it again."),
+    (changed("tokens1", lambda tokens: tokens + np.uint16(60)),
+     "tokens1 holds a token beyond the vocabulary of 9; make it again."),
+    (lambda file: file.write_bytes(file.read_bytes()[:-9]), "cut off or damaged"),
+    *[(lambda file, dtype=dtype: save_tensors({"keys1": torch.zeros(3, dtype=dtype)}, file),
+       "it holds numbers that numpy does not know; make it again.")
       for dtype in (torch.bfloat16, torch.float8_e4m3fn)]])
-def test_a_file_that_numpy_cannot_read_is_one_sentence(
-        folder: Path, cut: int, dtype: torch.dtype | None, said: str) -> None:
-    file = folder / "model.safetensors"
-    if dtype:
-        save_tensors({"keys1": torch.zeros(3, dtype=dtype)}, file)
-    else:
-        file.write_bytes(file.read_bytes()[:-cut])
-    with pytest.raises(RigError, match=said):
+def test_a_table_that_cannot_be_read_is_one_sentence(
+        folder: Path, damage: Callable[[Path], object], sentence: str) -> None:
+    damage(folder / "model.safetensors")
+    with pytest.raises(RigError, match=sentence):
         read_table(folder, VOCABULARY)
 
 
