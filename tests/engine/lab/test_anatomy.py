@@ -1,9 +1,10 @@
 """Where a tree pays: figures worked out by hand over three small rounds, and what a trace lacks."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,9 @@ import pytest
 from engine.commands.program import verb_named, verb_parser
 from engine.decoding.builders import best_first
 from engine.decoding.tree import beginning
-from engine.lab.anatomy import CODE, DIGITS, PROSE, Anatomy, anatomy, kinds_of, sentences
+from engine.lab.anatomy import CODE, DIGITS, PROSE, anatomy, kinds_of, sentences
 from engine.lab.redraft import CHAIN, MARGINALS, TRANSITIONS, WIDE, marginals_of
-from engine.lab.statistics import Measured, mean_of, share_of
+from engine.lab.statistics import Measured
 from engine.records import Acceptance, Lattice, Request, Round, Verification
 from engine.trace import End, Entry, Header, Trace, load
 
@@ -25,16 +26,17 @@ NODES = 4  # the tree: 1 = 10, 2 = 10 20, 3 = 11, 4 = 11 20
 ROUNDS = ((1, (0, 3, 4), 31), (31, (0, 1), 99), (99, (0, 1, 2), 77))
 
 
-def trace_of(rounds: Sequence[tuple[int, tuple[int, ...], int]] = ROUNDS, lattice: Lattice = MARGINAL,
-             texts: Sequence[str] = (), **header: object) -> Trace:
+def trace_of(rounds: Sequence[tuple[int, tuple[int, ...], int]] = ROUNDS, texts: Sequence[str] = (),
+             **header: object) -> Trace:
     """A trace of rounds (root, kept nodes, bonus), each with the best tree of ``NODES`` nodes of the lattice."""
     entries, start = [], 5
     for index, (root, keep, bonus) in enumerate(rounds):
-        tree = best_first(lattice, root, NODES)
+        tree = best_first(MARGINAL, root, NODES)
         blank = np.zeros(len(tree), np.float32)
-        verified = Verification(np.zeros(len(tree), np.int32), *(blank,) * 5)
-        made = Round(index, start, (lattice,), (tree,), tree, verified, Acceptance(np.asarray(keep, np.int32), bonus))
-        entries.append(Entry(made, {}, 0.1 * index))
+        verification = Verification(np.zeros(len(tree), np.int32), *(blank,) * 5)
+        round_ = Round(index, start, (MARGINAL,), (tree,), tree, verification,
+                       Acceptance(np.asarray(keep, np.int32), bonus))
+        entries.append(Entry(round_, {}, 0.1 * index))
         start += len(keep)
     ids = [token for entry in entries for token in entry.round.committed.tolist()]
     pieces = dict(zip(ids, texts, strict=False))
@@ -42,49 +44,41 @@ def trace_of(rounds: Sequence[tuple[int, tuple[int, ...], int]] = ROUNDS, lattic
     return Trace(replace(about, **header), tuple(entries), End("length", len(entries), 1.0))  # type: ignore[arg-type]
 
 
-def counts(share: Measured) -> tuple[int, int]:
-    return round(share.value * share.count), share.count
+def counts(shares: Mapping[Any, Measured]) -> dict[Any, tuple[int, int]]:
+    """Hits and cases of shares, by name."""
+    return {name: (round(share.value * share.count), share.count) for name, share in shares.items()}
 
 
-@pytest.fixture(scope="module")
-def found() -> Anatomy:
-    return anatomy([trace_of()])
-
-
-def test_the_first_miss_has_its_rank_in_the_drafters_row(found: Anatomy) -> None:
-    (drafter,) = found.drafters
-    assert {where: counts(share) for where, share in drafter.misses.items()} == {
-        "2nd": (1, 3), "in none of its 4": (2, 3)}
-
-
-def test_the_spine_and_what_follows_a_sibling_are_counted_apart(found: Anatomy) -> None:
-    (drafter,) = found.drafters
-    assert [counts(share) for share in drafter.spine] == [(2, 3), (1, 2), (0, 1)]
-    assert {rank: counts(share) for rank, share in drafter.after.items()} == {1: (1, 1)}
+def test_what_the_target_took_is_counted_by_rank_and_depth_on_the_spine_and_behind_siblings() -> None:
+    runs = anatomy([trace_of()])
+    (drafter,) = runs.drafters
+    assert counts(drafter.misses) == {"2nd": (1, 3), "in none of its 4": (2, 3)}
+    assert counts(dict(enumerate(drafter.spine, 1))) == {1: (2, 3), 2: (1, 2), 3: (0, 1)}
+    assert counts(drafter.after) == {1: (1, 1)}
     assert drafter.like == pytest.approx(1 / 2)  # that one place has depth 2
+    assert counts(runs.by_rank) == {0: (4, 9), 1: (1, 3)} and counts(runs.by_depth) == {1: (3, 6), 2: (2, 6)}
+    assert {size: mean.value for size, mean in runs.first_nodes.items()} == pytest.approx({1: 2 / 3, 2: 1, 4: 5 / 3})
 
 
-def test_rows_earn_what_was_kept_of_them(found: Anatomy) -> None:
-    assert {rank: counts(share) for rank, share in found.by_rank.items()} == {0: (4, 9), 1: (1, 3)}
-    assert {depth: counts(share) for depth, share in found.by_depth.items()} == {1: (3, 6), 2: (2, 6)}
-    assert {size: mean.value for size, mean in found.first_nodes.items()} == pytest.approx({1: 2 / 3, 2: 1, 4: 5 / 3})
-
-
-def test_other_trees_of_the_same_drafts_walk_the_known_text(found: Anatomy) -> None:
-    kept = {(row.kind, row.budget): row.accepted.value for row in found.redrafts}
-    assert kept == pytest.approx({(CHAIN, 1): 2 / 3, (CHAIN, 3): 1, (CHAIN, 2): 1, (WIDE, 2): 1, (MARGINALS, 2): 1,
-                                  (CHAIN, 4): 1, (WIDE, 4): 4 / 3, (MARGINALS, 4): 5 / 3})
-    gain = next(row.over_chain for row in found.redrafts if (row.kind, row.budget) == (MARGINALS, 4))
+def test_other_trees_of_the_same_drafts_walk_the_known_text() -> None:
+    runs = anatomy([trace_of()])
+    assert {(row.kind, row.budget): row.accepted.value for row in runs.redrafts} == pytest.approx({
+        (CHAIN, 1): 2 / 3, (CHAIN, 3): 1, (CHAIN, 2): 1, (WIDE, 2): 1, (MARGINALS, 2): 1,
+        (CHAIN, 4): 1, (WIDE, 4): 4 / 3, (MARGINALS, 4): 5 / 3})
+    gain = next(row.over_chain for row in runs.redrafts if (row.kind, row.budget) == (MARGINALS, 4))
     assert (gain.value, gain.low, gain.high, gain.count) == pytest.approx((2 / 3, 0, 2, 3))
-    assert any("no tree by transitions" in sentence for sentence in found.lacking)
-    words = " ".join(sentences(found)["trees"])
+    assert any("no tree by transitions" in sentence for sentence in runs.lacking)
+    words = " ".join(sentences(runs)["trees"])
     assert "+33% of the chain's τ of 2.00" in words and "which may be none" in words
 
 
-def test_a_recorded_tree_is_among_its_own_redrafts() -> None:
-    found = anatomy([load(Path("assets/traces/arithmetic.jsonl.gz"))])
-    again = next(row for row in found.redrafts if (row.kind, row.budget) == (MARGINALS, 16))
-    assert found.accepted == again.accepted == found.first_nodes[16]
+def test_recorded_runs_hold_their_trees_among_the_redrafts_and_one_of_transitions_both_kinds() -> None:
+    marginal, transitional = (anatomy([load(Path(f"assets/traces/{name}.jsonl.gz"))])
+                              for name in ("arithmetic", "smollm2-question"))
+    again = next(row for row in marginal.redrafts if (row.kind, row.budget) == (MARGINALS, 16))
+    assert marginal.accepted == again.accepted == marginal.first_nodes[16]
+    assert {row.kind for row in transitional.redrafts} == {CHAIN, WIDE, MARGINALS, TRANSITIONS}
+    assert not transitional.lacking
 
 
 def test_a_round_that_the_text_ended_is_left_out() -> None:
@@ -101,46 +95,41 @@ def test_marginals_of_transitions_are_their_sums() -> None:
     assert np.exp(alone.logprobs[:, 0]) == pytest.approx(np.asarray([[0.75, 0.25], [0.7, 0.3]]))
 
 
-def test_a_drafter_with_transitions_gets_both_trees() -> None:
-    found = anatomy([load(Path("assets/traces/smollm2-question.jsonl.gz"))])
-    assert {row.kind for row in found.redrafts} == {CHAIN, WIDE, MARGINALS, TRANSITIONS} and not found.lacking
+def without_drafts(trace: Trace) -> Trace:
+    return replace(trace, entries=tuple(
+        replace(entry, round=replace(entry.round, drafts=())) for entry in trace.entries))
 
 
 def test_an_engine_that_records_no_drafts_keeps_what_its_trees_show() -> None:
-    whole = trace_of(engine="their loop")
-    bare = replace(whole, entries=tuple(
-        replace(entry, round=replace(entry.round, drafts=())) for entry in whole.entries))
-    found = anatomy([bare])
-    (drafter,) = found.drafters
-    assert (drafter.name, drafter.misses, found.redrafts) == ("their loop", {}, ())
-    assert [counts(share) for share in drafter.spine] == [(2, 3), (1, 2)]
-    assert {rank: counts(share) for rank, share in drafter.after.items()} == {1: (1, 1)}
-    assert {rank: counts(share) for rank, share in found.by_rank.items()} == {0: (4, 9), 1: (1, 3)}
-    assert "do not hold what the drafter proposed" in found.lacking[0]
+    bare = anatomy([without_drafts(trace_of(engine="their loop"))])
+    (drafter,) = bare.drafters
+    assert (drafter.name, drafter.misses, bare.redrafts) == ("their loop", {}, ())
+    assert counts(dict(enumerate(drafter.spine, 1))) == {1: (2, 3), 2: (1, 2)}
+    assert counts(drafter.after) == {1: (1, 1)} and counts(bare.by_rank) == {0: (4, 9), 1: (1, 3)}
+    assert "do not hold what the drafter proposed" in bare.lacking[0]
 
 
-def test_missing_rounds_and_chunks_are_said() -> None:
-    sampled = anatomy([trace_of(every=2)])
-    assert sampled.redrafts == () and sampled.rounds == 3 and "Rounds are missing" in " ".join(sampled.lacking)
+def test_missing_rounds_chunks_and_a_loop_that_stops_drafting_are_said() -> None:
+    whole = trace_of()
+    for lossy in (trace_of(every=2), replace(whole, entries=(whole.entries[0], whole.entries[2]))):
+        runs = anatomy([lossy])
+        assert runs.redrafts == () and runs.rounds > 1 and "Rounds are missing" in " ".join(runs.lacking)
     assert anatomy([trace_of(chunked=True)]).lacking[0].startswith("No round drafted anything")
+    last = whole.entries[-1].round
+    bare = replace(last, drafts=(), tree=beginning(last.tree, 0), acceptance=Acceptance(np.zeros(1, np.int32), 5))
+    plain = [Entry(replace(bare, index=3 + more, start=12 + more), {}, 1.0) for more in range(16)]
+    silent, shorter = (replace(whole, entries=(*whole.entries, *plain[:count])) for count in (16, 15))
+    assert "last 16 rounds of a run drafted nothing" in anatomy([silent]).lacking[0]
+    assert not any("drafted nothing" in line for line in anatomy([shorter]).lacking)
 
 
-def test_the_kind_of_text_goes_by_the_line() -> None:
-    texts = ["def f(x):\n", "    ", "return x\n", "The sum is nice.", "\n", "6 * 9", " = 54\n", "end"]
-    trace = trace_of([(token, (0,), token + 1) for token in range(40, 48)], texts=texts)
-    assert kinds_of(trace) == [CODE, CODE, CODE, PROSE, PROSE, DIGITS, DIGITS, PROSE]
-    fenced = ["```\n", "words\n", "```\n", "words"]
-    assert kinds_of(trace_of([(token, (0,), token + 1) for token in range(40, 44)], texts=fenced)) == [
-        CODE, CODE, CODE, PROSE]
+@pytest.mark.parametrize(("texts", "kinds"), [
+    (["def f(x):\n", "    ", "return x\n", "The sum is nice.", "\n", "6 * 9", " = 54\n", "end"],
+     [CODE, CODE, CODE, PROSE, PROSE, DIGITS, DIGITS, PROSE]),
+    (["```\n", "words\n", "```\n", "words"], [CODE, CODE, CODE, PROSE])])
+def test_the_kind_of_text_goes_by_the_line(texts: list[str], kinds: list[str]) -> None:
+    assert kinds_of(trace_of([(token, (0,), token + 1) for token in range(40, 40 + len(texts))], texts)) == kinds
     assert kinds_of(trace_of()) == []
-
-
-def test_intervals_hold_what_they_promise() -> None:
-    share = share_of(8, 10)
-    assert (share.low, share.high) == pytest.approx((0.4902, 0.9433), abs=1e-3)  # Wilson, from his formula
-    assert share_of(0, 5).low == 0 < share_of(0, 5).high < 0.5
-    mean = mean_of([1.0, 2.0, 3.0])
-    assert mean.low < mean.value == 2 < mean.high and mean_of([1.0, 2.0, 3.0]) == mean
 
 
 def test_the_command_prints_the_sentences_and_plain_values() -> None:
@@ -148,15 +137,3 @@ def test_the_command_prints_the_sentences_and_plain_values() -> None:
     outcome = verb.run(verb_parser("anatomy").parse_args(["--trace", "assets/traces/arithmetic.jsonl.gz"]))
     assert json.loads(json.dumps(outcome.result))["rounds"] == 11
     assert "Here" not in outcome.text and "2nd in 55% (28% to 79% of 11, few)" in outcome.text
-
-
-def test_a_loop_that_stops_drafting_is_a_sentence() -> None:
-    whole = trace_of()
-    last = whole.entries[-1].round
-    bare = beginning(last.tree, 0)
-    plain = [Entry(replace(last, index=3 + place, start=12 + place, drafts=(), tree=bare,
-                           acceptance=Acceptance(np.zeros(1, np.int32), 5)), {}, 1.0) for place in range(16)]
-    silent = replace(whole, entries=(*whole.entries, *plain))
-    assert "last 16 rounds of a run drafted nothing" in anatomy([silent]).lacking[0]
-    shorter = anatomy([replace(silent, entries=silent.entries[:-1])])
-    assert not any("drafted nothing" in line for line in shorter.lacking)

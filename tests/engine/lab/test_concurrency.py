@@ -23,24 +23,30 @@ from engine.lab.concurrency import (
     texts_measured,
 )
 from engine.lab.reading import read_concurrent
-from engine.lab.report import report, runs_csv, sweep_command, table_csv
-from engine.lab.settings import CellResult, Choice, Setting, measuring_order, settings
+from engine.lab.report import runs_csv, sweep_command, table_csv
+from engine.lab.settings import CellResult, Setting, measuring_order
 from engine.lab.statistics import estimate
-from engine.lab.store import StoredSweep
-from engine.lab.summary import Row, summarise
-from engine.records import Request, Sampling
-from tests.engine.lab.scripted import CURVE, ROUND_SECONDS, ROW_SECONDS, ScriptedLaboratory, measure_all, toy_plan
+from engine.lab.summary import Row, Summary, summarise
+from engine.records import Request
+from tests.engine.lab.scripted import (
+    CURVE,
+    ROUND_SECONDS,
+    ROW_SECONDS,
+    ScriptedLaboratory,
+    measure_all,
+    report_of,
+    reread_as,
+    toy_plan,
+)
 from tests.engine.material import drafters_of
 from tests.engine.toy import ToyTarget
 
 COUNTS = (1, 2, 4)
-PLAN = replace(toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4, 16), concurrency=COUNTS),
-               prompt_set="bench")
+PLAN = toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4, 16), concurrency=COUNTS)
 
 
 def requested(prompt: Sequence[int], target: ToyTarget, tokens: int, method: str = "autoregressive") -> BatchRequest:
-    return BatchRequest(Request(tuple(prompt), method=method, budget=7, max_tokens=tokens,
-                                sampling=Sampling()), drafters_of(method, target))
+    return BatchRequest(Request(tuple(prompt), method=method, budget=7, max_tokens=tokens), drafters_of(method, target))
 
 
 @pytest.fixture(scope="module")
@@ -48,21 +54,26 @@ def measured() -> list[CellResult]:
     return measure_all(PLAN)
 
 
+@pytest.fixture(scope="module")
+def summary(measured: list[CellResult]) -> Summary:
+    return summarise(PLAN.settings, measured)
+
+
 def test_as_many_are_at_work_in_every_round_that_counts() -> None:
     target = ToyTarget(seed=2)
-    others = [requested((place,), target, 1 + place) for place in range(4)]
-    found = read_concurrent(target, [requested((1, 2, 3), target, 30), *others], 4)
-    assert found.committed == (4,) * 30 and found.lengths == (1,) * 30  # though the others end after 1 to 4 rounds
-    assert found.total_tokens_per_second == pytest.approx(4 * found.tokens_per_second)
+    others = [requested((token,), target, 1 + token) for token in range(4)]
+    reading = read_concurrent(target, [requested((1, 2, 3), target, 30), *others], 4)
+    assert reading.committed == (4,) * 30 and reading.lengths == (1,) * 30  # though the others end after 1 to 4 rounds
+    assert reading.total_tokens_per_second == pytest.approx(4 * reading.tokens_per_second)
 
 
-def test_a_text_is_the_same_among_others_and_alone() -> None:
+def test_a_text_is_the_same_concurrently_and_alone() -> None:
     target = ToyTarget(seed=2)
     asked = requested((1, 2, 3), target, 40, "ddtree")
-    others = [requested((place,), target, 5 + place, "dflash") for place in range(3)]
-    alone, among = (read_concurrent(target, [asked, *others], count) for count in (1, 3))
-    assert alone.token_ids == among.token_ids and alone.lengths == among.lengths == alone.committed
-    assert sum(among.committed) > len(among.token_ids)
+    others = [requested((token,), target, 5 + token, "dflash") for token in range(3)]
+    alone, concurrent = (read_concurrent(target, [asked, *others], count) for count in (1, 3))
+    assert alone.token_ids == concurrent.token_ids and alone.lengths == concurrent.lengths == alone.committed
+    assert sum(concurrent.committed) > len(concurrent.token_ids)
 
 
 def test_who_cannot_be_served_gives_its_turn_away_and_nobody_left_is_a_sentence() -> None:
@@ -76,61 +87,48 @@ def test_who_cannot_be_served_gives_its_turn_away_and_nobody_left_is_a_sentence(
         read_concurrent(target, [wrong, good], 2)
 
 
-def test_settings_come_for_every_number_with_their_own_baseline_and_that_of_one() -> None:
-    found = settings(Choice(("ddtree",), (8,), concurrency=(4, 2, 4)))
-    assert [each.label for each in found] == [
-        "autoregressive", "autoregressive, 2 at once", "ddtree 8, 2 at once", "autoregressive, 4 at once",
-        "ddtree 8, 4 at once"]
-    assert found[4].baseline == found[3] and found[3].alone == found[0]
+def test_every_prompt_is_measured_in_every_setting_and_runs_with_the_others_as_often() -> None:
+    setting = next(setting for setting in PLAN.settings if setting.concurrency == 4)
+    cells = [cell for cell in measuring_order(PLAN) if cell.setting == setting]
+    assert sorted(cell.prompt for cell in cells) == list(range(7))
+    others = [ask.prompt for cell in cells for ask in PLAN.task(cell).others]
+    assert {others.count(prompt.text) for prompt in PLAN.prompts} == {16}
+    first = PLAN.task(replace(cells[0], prompt=5)).others
+    assert [ask.prompt for ask in first[:3]] == [PLAN.prompts[number].text for number in (6, 0, 1)]
+    assert {(ask.method, ask.max_tokens) for ask in first} == {(setting.method, 24)}
 
 
-def test_every_prompt_is_measured_in_every_setting_and_stands_beside_the_others_as_often() -> None:
-    setting = next(each for each in PLAN.settings if each.concurrency == 4)
-    own = [cell for cell in measuring_order(PLAN) if cell.setting == setting]
-    assert sorted(cell.prompt for cell in own) == list(range(7))
-    beside = [ask.prompt for cell in own for ask in PLAN.task(cell).others]
-    assert {beside.count(prompt.text) for prompt in PLAN.prompts} == {16}
-    first = PLAN.task(replace(own[0], prompt=5)).others
-    assert [ask.prompt for ask in first[:3]] == [PLAN.prompts[place].text for place in (6, 0, 1)]
-    assert {ask.method for ask in first} == {setting.method} and {ask.max_tokens for ask in first} == {24}
-
-
-def test_the_table_has_total_and_each_with_intervals_and_compares_with_one(measured: list[CellResult]) -> None:
-    summary = summarise(PLAN.settings, measured)
+def test_the_table_has_total_and_each_with_intervals_and_compares_with_one(
+        measured: list[CellResult], summary: Summary) -> None:
     assert summary.counts == COUNTS and summary.best == summary.at(1).best
     rows = {row.setting.label: row for row in summary.rows}
-    plain = rows["autoregressive, 4 at once"]
+    plain, tree = rows["autoregressive, 4 at once"], rows["ddtree 16, 4 at once"]
     round_seconds = ROUND_SECONDS + 4 * ROW_SECONDS
-    assert plain.tokens_per_second.median == pytest.approx(1 / round_seconds)
-    assert plain.total.median == pytest.approx(4 / round_seconds)
+    assert (plain.tokens_per_second.median, plain.total.median) == pytest.approx((1 / round_seconds, 4 / round_seconds))
     assert plain.speedup is not None and plain.speedup.median == 1
-    tree = rows["ddtree 16, 4 at once"]
     assert tree.speedup is not None and tree.speedup.low is not None  # seven prompts
     assert (tree.same_text, tree.compared) == (7, 7)
-    changed = [replace(each, reading=replace(each.reading, token_ids=(1, *each.reading.token_ids[1:])))
-               if each.cell.setting == tree.setting and each.cell.prompt == 3 and each.reading else each
-               for each in measured]
-    again = {row.setting: row for row in summarise(PLAN.settings, changed).rows}
-    assert (again[tree.setting].same_text, again[tree.setting].compared) == (6, 7)
+    strayed = reread_as(measured, lambda result, reading: replace(
+        reading, token_ids=(1, *reading.token_ids[1:])) if (result.cell.setting, result.cell.prompt) == (
+            tree.setting, 3) else reading)
+    (again,) = (row for row in summarise(PLAN.settings, strayed).rows if row.setting == tree.setting)
+    assert (again.same_text, again.compared) == (6, 7)
 
 
 def test_report_csv_and_command_have_the_second_axis(measured: list[CellResult]) -> None:
-    made = report(StoredSweep(1, "2026-11-22", PLAN, ScriptedLaboratory().conditions, len(measured)), measured)
-    assert [each["concurrency"] for each in made["ridge"]] == list(COUNTS)
-    assert all(each["total_tokens_per_second"] == max(
-        row["total_tokens_per_second"] for row in made["rows"] if row["concurrency"] == each["concurrency"])
-        for each in made["ridge"])
-    assert "--concurrency 4" in made["ridge"][-1]["command"] and made["recommended"]["concurrency"] == 1
-    assert made["load"].keys() == {"ddtree"}
-    rows = list(csv.DictReader(io.StringIO(table_csv(made))))
+    record = report_of(PLAN, measured)
+    assert [row["concurrency"] for row in record["ridge"]] == list(COUNTS)
+    assert all(best["total_tokens_per_second"] == max(
+        row["total_tokens_per_second"] for row in record["rows"] if row["concurrency"] == best["concurrency"])
+        for best in record["ridge"])
+    assert "--concurrency 4" in record["ridge"][-1]["command"] and record["recommended"]["concurrency"] == 1
+    assert record["load"].keys() == {"ddtree"}
+    rows, runs = (list(csv.DictReader(io.StringIO(text))) for text in (table_csv(record), runs_csv(PLAN, measured)))
     assert {row["concurrency"] for row in rows} == {"1", "2", "4"}
     assert all(float(row["total_tokens_per_second_low"]) > 0 for row in rows)
-    runs = list(csv.DictReader(io.StringIO(runs_csv(PLAN, measured))))
-    assert len(runs) == len(PLAN) and all(
-        float(run["total_tokens_per_second"]) >= float(run["tokens_per_second"]) for run in runs)
-    words = shlex.split(sweep_command(PLAN))[4:]
-    assert words[words.index("--concurrency"):] == ["--concurrency", "1", "2", "4"]
-    assert report(StoredSweep(1, "", PLAN, ScriptedLaboratory().conditions, 0), [])["load"] == {}
+    assert len(runs) == len(PLAN)
+    assert all(float(run["total_tokens_per_second"]) >= float(run["tokens_per_second"]) for run in runs)
+    assert shlex.split(sweep_command(PLAN))[-4:] == ["--concurrency", "1", "2", "4"]
 
 
 def row(budget: int, concurrency: int, total: float, faster: float) -> Row:
@@ -145,70 +143,59 @@ def row(budget: int, concurrency: int, total: float, faster: float) -> Row:
     ({1: (2, 0.5, 2)}, ["1 .* plain .* the budget 16"]),
     ({}, [])])
 def test_where_plain_decoding_wins_in_words(factors: dict[int, tuple[float, ...]], sentences: list[str]) -> None:
-    rows = [row(budget, count, 100 * factor, factor) for count, by_budget in factors.items()
-            for budget, factor in zip((8, 16, 64), by_budget, strict=True)]
-    words = plain_words(rows)
+    words = plain_words([row(budget, count, 100 * factor, factor) for count, by_budget in factors.items()
+                         for budget, factor in zip((8, 16, 64), by_budget, strict=True)])
     assert len(words) == len(sentences)
     assert all(re.search(pattern, sentence) for pattern, sentence in zip(sentences, words, strict=True)), words
 
 
-def test_the_ridge_is_the_best_budget_of_each_number(measured: list[CellResult]) -> None:
+def test_the_ridge_is_the_best_budget_of_each_number(summary: Summary) -> None:
     rows = [row(8, 1, 300, 3), row(64, 1, 500, 5), row(8, 8, 900, 2), row(64, 8, 700, 1.5), row(16, 8, 900, 2)]
-    assert {count: each.setting.budget for count, each in ridge(rows).items()} == {1: 64, 8: 8}
-    summary = summarise(PLAN.settings, measured)
+    assert {count: best.setting.budget for count, best in ridge(rows).items()} == {1: 64, 8: 8}
     (curve,) = curves(summary)
     assert concurrency_words(summary, curve)[0].startswith("The best budget of ddtree, by requests at once: ")
 
 
-def load(requests: int) -> CostCurve:
+def shared_cost(requests: int) -> CostCurve:
     """A pass of 10 ms and 1 ms a row, a draft of 2 ms, 1 ms besides, a plain round of 10 ms and 1 ms a request."""
-    rows = (1, 101)
     passes = (11.0, 111.0)
-    return replace(CURVE, rows=rows, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes,
+    return replace(CURVE, rows=(1, 101), verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes,
                    draft_ms=(2.0, 2.0), overhead_ms=1.0, plain_ms=10.0 + requests, requests=requests)
 
 
-def test_a_prediction_is_the_sum_of_its_measured_parts() -> None:
+def test_a_prediction_is_the_sum_of_its_measured_parts_and_has_an_error() -> None:
     known = KnownRounds((3, 5), (9, 9), 0.5)
     # four requests: 36 rows make 46 ms, a draft 2, four buildings 2, besides 1: two rounds of 51 ms for 4 × 8 tokens
     setting = Setting("ddtree", 8)
-    assert known.total_tokens_per_second(replace(setting, concurrency=4), load) == pytest.approx(32 / 0.102)
+    of_four = replace(setting, concurrency=4)
+    assert known.total_tokens_per_second(of_four, shared_cost) == pytest.approx(32 / 0.102)
     plain = KnownRounds((1, 1), (1, 1), 0.0)
-    assert plain.total_tokens_per_second(Setting("autoregressive", 0, concurrency=4), load) == pytest.approx(4 / 0.014)
-    found = predict({setting: [known, replace(known, lengths=(3, 3)), replace(known, lengths=(1, 1))]}, (1, 4), load)
-    assert found == {setting: pytest.approx(6 / 0.045), replace(setting, concurrency=4): pytest.approx(24 / 0.102)}
+    assert plain.total_tokens_per_second(of_four.baseline, shared_cost) == pytest.approx(4 / 0.014)
+    texts = {setting: [known, replace(known, lengths=(3, 3)), replace(known, lengths=(1, 1))]}
+    assert predict(texts, (1, 4), shared_cost) == {
+        setting: pytest.approx(6 / 0.045), of_four: pytest.approx(24 / 0.102)}
+    seen = Summary((row(8, 1, 100, 2), row(8, 4, 200, 2), row(16, 4, 400, 2)))
+    error = prediction_error({setting: 110.0, of_four: 100.0, replace(setting, concurrency=16): 1.0}, seen)
+    assert error.startswith("Against 2 measured cells ")
+    assert error.endswith(" by 30% in the median and by 50% at most (ddtree 8, 4 at once).")
+    assert prediction_error({}, seen) == ""
 
 
-def test_the_error_of_predictions_is_told_against_what_was_measured() -> None:
-    summary = replace(summarise((), []), rows=(row(8, 1, 100, 2), row(8, 4, 200, 2), row(16, 4, 400, 2)))
-    setting = Setting("ddtree", 8)
-    predicted = {setting: 110.0, replace(setting, concurrency=4): 100.0, replace(setting, concurrency=16): 1.0}
-    found = prediction_error(predicted, summary)
-    assert found.startswith("Against 2 measured cells ")
-    assert found.endswith(" by 30% in the median and by 50% at most (ddtree 8, 4 at once).")
-    assert prediction_error({}, summary) == ""
-
-
-def test_the_toy_is_predicted_as_it_is_measured(measured: list[CellResult]) -> None:
+def test_the_toy_is_predicted_as_it_is_measured(measured: list[CellResult], summary: Summary) -> None:
     """Its rounds cost what its curve says, its trees are all of one size: what is left is what others committed."""
     ask = PLAN.ask(measuring_order(PLAN)[0])
-    summary = summarise(PLAN.settings, measured)
-    predicted = predict(texts_measured(measured), COUNTS, lambda count: ScriptedLaboratory().concurrent_cost(ask,
-                                                                                                             count))
+    predicted = predict(texts_measured(measured), COUNTS,
+                        lambda count: ScriptedLaboratory().concurrent_cost(ask, count))
     assert predicted.keys() == set(PLAN.settings)
-    plain = [row for row in summary.rows if row.setting.method == "autoregressive"]
-    assert plain and all(predicted[row.setting] == pytest.approx(row.total.median) for row in plain)
+    plain = {row.setting: row.total.median for row in summary.rows if row.setting.method == "autoregressive"}
+    assert plain == {setting: pytest.approx(predicted[setting]) for setting in plain}
 
 
 def test_trees_come_from_the_runs_with_the_fewest_at_once(measured: list[CellResult]) -> None:
-    texts = texts_measured(measured)
-    assert {setting.concurrency for setting in texts} == {1} and {len(each) for each in texts.values()} == {7}
-    readings = {each.cell.prompt: each.reading for each in measured
-                if each.cell.setting == Setting("ddtree", 16) and each.reading}
-    assert {known.lengths for known in texts[Setting("ddtree", 16)]} == {
-        reading.lengths for reading in readings.values()}
-    several = [each for each in measured if each.cell.setting.concurrency > 1]
-    built = [replace(each, reading=replace(each.reading, stage_seconds={"build": 0.012 * each.reading.rounds}))
-             for each in several if each.reading]
-    few = texts_measured(built)
-    assert {known.build_ms for known in few[Setting("ddtree", 16)]} == {6.0}  # of the two that were built for
+    texts, setting = texts_measured(measured), Setting("ddtree", 16)
+    assert {known.concurrency for known in texts} == {1} and {len(runs) for runs in texts.values()} == {7}
+    assert {known.lengths for known in texts[setting]} == {
+        result.reading.lengths for result in measured if result.cell.setting == setting and result.reading}
+    several = reread_as([result for result in measured if result.cell.setting.concurrency > 1],
+                        lambda _, reading: replace(reading, stage_seconds={"build": 0.012 * reading.rounds}))
+    assert {known.build_ms for known in texts_measured(several)[setting]} == {6.0}  # of the two that were built for

@@ -100,20 +100,20 @@ def test_the_flags_are_those_of_most_tokens_a_millisecond() -> None:
     rows = [row(CHAIN, 4, 1.0), row(CHAIN, 8, 1.5), row(MARGINALS, 8, 2.0), row(MARGINALS, 16, 3.0)]
     ranks = {0: share_of(5, 10), 1: share_of(1, 10), 2: share_of(1, 99)}
     run = replace(anatomy([]), redrafts=tuple(rows), by_rank=ranks)
-    free = {found.engine: found for found in flags_of_run(run, flat)}
+    free = {flags.engine: flags for flags in flags_of_run(run, flat)}
     assert free["SGLang, a tree"].flags == "--speculative-eagle-topk 2 --speculative-num-draft-tokens 17"
     assert '"num_speculative_tokens": 8' in free["vLLM"].flags and free["SGLang"].flags.endswith("draft-tokens 9")
     assert free["llama.cpp"].flags.endswith("n-max 8") and free["Canopy"].flags == "--method ddtree --budget 16"
     assert "τ 4.00 (3.00 to 5.00)" in free["Canopy"].expected and "4.00× plain" in free["Canopy"].expected
-    dear = {found.engine: found for found in flags_of_run(run, steep)}
+    dear = {flags.engine: flags for flags in flags_of_run(run, steep)}
     assert '"num_speculative_tokens": 4' in dear["vLLM"].flags and "leave speculation off" in dear["vLLM"].expected
     assert flags_of_run(anatomy([]), flat) == []
 
 
 def test_a_servers_flags_drop_the_places_that_earn_little() -> None:
-    found = flags_of_server([0.8, 0.6, 0.15, 0.05, 0.01], 50)
-    assert '"num_speculative_tokens": 3' in found[0].flags
-    assert "τ 2.55 with 3 drafted, 2.61 with 5 now" in found[0].expected and "Only 50 drafts" in found[0].expected
-    assert "place 5 (80% of those" in found[0].expected
+    vllm = flags_of_server([0.8, 0.6, 0.15, 0.05, 0.01], 50)[0]
+    assert '"num_speculative_tokens": 3' in vllm.flags
+    assert "τ 2.55 with 3 drafted, 2.61 with 5 now" in vllm.expected and "Only 50 drafts" in vllm.expected
+    assert "place 5 (80% of those" in vllm.expected
     assert "A longer draft may do better" in flags_of_server([0.9, 0.8], 500)[0].expected
     assert flags_of_server([0.01], 500)[0].flags == "" and flags_of_server([], 5) == []

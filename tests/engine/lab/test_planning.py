@@ -9,18 +9,17 @@ import pytest
 
 from engine.decoding.budget_policy import MOST_AUTO
 from engine.errors import RequestError
-from engine.lab.settings import Choice, Setting, check, choose_budgets, prompt_set, settings, shipped_sets, tidy_budgets
+from engine.lab.settings import Choice, Setting, check, choose_budgets, prompt_set, settings, shipped_sets
 from engine.records import Sampling
 from engine.requests.prompts import LARGEST_FILE_BYTES, Prompt
 from tests.engine.lab.scripted import WALKERS, toy_plan
 
 
-def test_budgets_are_taken_in_any_order_and_once() -> None:
-    assert choose_budgets("64, 16 16,32") == ((16, 32, 64), 0)
-    assert tidy_budgets([4096, 0, 4096]) == (0, 4096)
-    assert choose_budgets("64, auto 16,auto") == ((16, 64), MOST_AUTO)
-    assert choose_budgets("16") == ((16,), 0)
-    assert choose_budgets("auto") == ((), MOST_AUTO)
+@pytest.mark.parametrize(("typed", "budgets"), [
+    ("64, 16 16,32", ((16, 32, 64), 0)), ("4096 0 4096", ((0, 4096), 0)), ("16", ((16,), 0)),
+    ("64, auto 16,auto", ((16, 64), MOST_AUTO)), ("auto", ((), MOST_AUTO))])
+def test_budgets_are_taken_in_any_order_and_once(typed: str, budgets: tuple[tuple[int, ...], int]) -> None:
+    assert choose_budgets(typed) == budgets
 
 
 @pytest.mark.parametrize(("typed", "sentence"), [
@@ -32,23 +31,35 @@ def test_budgets_that_are_none_get_a_sentence(typed: str, sentence: str) -> None
         choose_budgets(typed)
 
 
-def test_settings_are_the_baseline_and_every_method_at_every_budget() -> None:
-    found = settings(Choice(("autoregressive", "ddtree", "merged", "ddtree"), (32, 8), "each", ("math", "code")))
-    assert found == (
-        Setting("autoregressive", 0), Setting("ddtree", 8), Setting("ddtree", 32),
+PLAIN = Setting("autoregressive", 0)
+
+
+@pytest.mark.parametrize(("choice", "expected"), [
+    (Choice(("autoregressive", "ddtree", "merged", "ddtree"), (32, 8), "each", ("math", "code")), {
+        "autoregressive": PLAIN, "ddtree 8": Setting("ddtree", 8), "ddtree 32": Setting("ddtree", 32),
         # the split and two drafters mean something to merged alone
-        Setting("merged", 8, "each", ("math", "code")), Setting("merged", 32, "each", ("math", "code")))
-    assert [each.label for each in found] == [
-        "autoregressive", "ddtree 8", "ddtree 32", "merged 8 each math+code", "merged 32 each math+code"]
-    warm = settings(Choice(("ddtree",), (8,), sampling=Sampling(0.7, 20, 0.9)))
-    assert warm[1] == Setting("ddtree", 8, temperature=0.7, top_k=20, top_p=0.9)
-    assert warm[1].baseline == warm[0]
-    paced = settings(Choice(("autoregressive", "ddtree"), (8,), auto_budget=128))
-    assert [each.label for each in paced] == ["autoregressive", "ddtree 8", "ddtree auto"]
-    assert paced[2] == Setting("ddtree", 128, pace="auto")
-    assert paced[2].baseline == paced[0]
-    alone = settings(Choice(("ddtree",), (), auto_budget=128))
-    assert [each.label for each in alone] == ["autoregressive", "ddtree auto"]
+        "merged 8 each math+code": Setting("merged", 8, "each", ("math", "code")),
+        "merged 32 each math+code": Setting("merged", 32, "each", ("math", "code"))}),
+    (Choice(("ddtree",), (8,), sampling=Sampling(0.7, 20, 0.9)), {
+        "autoregressive T 0.7": replace(PLAIN, temperature=0.7, top_k=20, top_p=0.9),
+        "ddtree 8 T 0.7": Setting("ddtree", 8, temperature=0.7, top_k=20, top_p=0.9)}),
+    (Choice(("autoregressive", "ddtree"), (8,), auto_budget=128), {
+        "autoregressive": PLAIN, "ddtree 8": Setting("ddtree", 8),
+        "ddtree auto": Setting("ddtree", 128, pace="auto")}),
+    (Choice(("ddtree",), (), auto_budget=128), {
+        "autoregressive": PLAIN, "ddtree auto": Setting("ddtree", 128, pace="auto")}),
+    # each number of requests at once has plain decoding, and one request always has
+    (Choice(("ddtree",), (8,), concurrency=(4, 2, 4)), {
+        "autoregressive": PLAIN, "autoregressive, 2 at once": replace(PLAIN, concurrency=2),
+        "ddtree 8, 2 at once": Setting("ddtree", 8, concurrency=2),
+        "autoregressive, 4 at once": replace(PLAIN, concurrency=4),
+        "ddtree 8, 4 at once": Setting("ddtree", 8, concurrency=4)})])
+def test_settings_are_the_baseline_and_every_method_at_every_budget(
+        choice: Choice, expected: dict[str, Setting]) -> None:
+    chosen = settings(choice)
+    assert {setting.label: setting for setting in chosen} == expected and chosen == tuple(expected.values())
+    assert {setting.baseline for setting in chosen} <= set(chosen)
+    assert {setting.baseline.alone for setting in chosen} == {chosen[0]}
 
 
 @pytest.mark.parametrize(("choice", "sentence"), [
@@ -81,9 +92,8 @@ def test_plans_that_cannot_be_measured_get_a_sentence(changes: dict[str, Any], s
 
 
 def test_shipped_sets_go_by_name() -> None:
-    for name in ("math", "code", "explain", "mixed"):
-        assert name in shipped_sets()
-        assert len(prompt_set(name)) >= 24
+    assert {"math", "code", "explain", "mixed"} <= set(shipped_sets())
+    assert all(len(prompt_set(name)) >= 24 for name in ("math", "code", "explain", "mixed"))
     assert len(prompt_set("bench", 3)) == 3
     with pytest.raises(RequestError, match=r"There is no prompt set and no file 'novels'; the sets are .*bench, "):
         prompt_set("novels")
@@ -92,7 +102,7 @@ def test_shipped_sets_go_by_name() -> None:
 
 
 def test_a_file_holds_prompts_or_turns(tmp_path: Path) -> None:
-    file = tmp_path / "own.jsonl"
+    file = tmp_path / "mine.jsonl"
     rows = [{"prompt": "one\u2028line", "domain": "math"}, {"turns": ["first", "second"], "other": None}]
     text = "\r\n\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     file.write_bytes(b"\xef\xbb\xbf" + text.encode() + b"\n")
@@ -114,9 +124,9 @@ GOOD = b'{"prompt": "a"}\n'
     ('{"prompt": "a"}'.encode("utf-16"), r"not UTF-8 \(line 1, byte 0\)"),
 ])
 def test_a_file_that_is_none_gets_a_sentence_with_its_line(tmp_path: Path, data: bytes, sentence: str) -> None:
-    (tmp_path / "own.jsonl").write_bytes(data)
-    with pytest.raises(RequestError, match=rf"own\.jsonl.* {sentence}"):
-        prompt_set(str(tmp_path / "own.jsonl"))
+    (tmp_path / "mine.jsonl").write_bytes(data)
+    with pytest.raises(RequestError, match=rf"mine\.jsonl.* {sentence}"):
+        prompt_set(str(tmp_path / "mine.jsonl"))
 
 
 def test_a_hundred_megabytes_are_not_read(tmp_path: Path) -> None:

@@ -11,13 +11,16 @@ from engine.errors import RequestError
 from engine.lab.settings import CellResult, Setting, SweepPlan
 from engine.lab.statistics import Estimate
 from engine.lab.sweeping import lanes, race_plan, run_race
-from tests.engine.lab.scripted import WALKERS, ScriptedLaboratory, toy_plan
+from tests.engine.lab.scripted import WALKERS, ScriptedLaboratory, reread_as, slower, toy_plan
+
+LABORATORY = ScriptedLaboratory()
 
 
 @pytest.fixture(scope="module")
 def plan() -> SweepPlan:
-    return race_plan(replace(toy_plan(prompts=1, repeats=3), settings=tuple(
-        Setting(method, 16, temperature=0.8) for method in WALKERS[1:])))
+    return race_plan(replace(toy_plan(prompts=1, repeats=3), settings=(
+        *(Setting(method, 16, temperature=0.8) for method in WALKERS[1:]),
+        Setting("ddtree", MOST_AUTO, temperature=0.8, pace="auto"))))
 
 
 @pytest.fixture(scope="module")
@@ -30,15 +33,13 @@ def spread(over_repeats: Estimate | None) -> tuple[float, float, float]:
     return over_repeats.median, over_repeats.least, over_repeats.most
 
 
-def test_every_lane_is_measured_as_often_and_in_turn(plan: SweepPlan, measured: list[CellResult]) -> None:
+def test_a_lane_is_measured_in_turn_and_replays_its_median_run_on_the_wall_clock(
+        plan: SweepPlan, measured: list[CellResult]) -> None:
     assert plan.settings[0] == Setting("autoregressive", 0, temperature=0.8)
-    assert len(measured) == 6 * 3
+    assert len(measured) == 7 * 3
     for repeat in range(3):
-        assert {found.cell.setting for found in measured[6 * repeat:6 * repeat + 6]} == set(plan.settings)
-
-
-def test_a_lane_replays_its_median_run_on_the_wall_clock(plan: SweepPlan, measured: list[CellResult]) -> None:
-    race = lanes(plan, measured, ScriptedLaboratory())
+        assert {result.cell.setting for result in measured[7 * repeat:7 * repeat + 7]} == set(plan.settings)
+    race = lanes(plan, measured, LABORATORY)
     assert [lane.setting for lane in race.lanes] == list(plan.settings)
     for lane in race.lanes:
         readings = [result.reading for result in measured if result.cell.setting == lane.setting and result.reading]
@@ -49,9 +50,11 @@ def test_a_lane_replays_its_median_run_on_the_wall_clock(plan: SweepPlan, measur
         rates = [reading.tokens_per_second for reading in readings]
         assert spread(lane.row.tokens_per_second) == (median(rates), min(rates), max(rates))
         assert race.pieces.keys() >= set(lane.shown.token_ids)
-    plain, _, tree, *_ = race.lanes
+    plain, _, tree, *_, auto = race.lanes
     assert plain.row and spread(plain.row.speedup) == (1, 1, 1)
     assert tree.row and tree.row.speedup and tree.row.speedup.median > 1
+    assert auto.setting.label == "ddtree auto T 0.8" and auto.shown and tree.shown
+    assert len(set(tree.shown.rows)) == 1 < len(set(auto.shown.rows))
 
 
 def test_a_race_is_on_one_prompt_and_three_times() -> None:
@@ -61,50 +64,34 @@ def test_a_race_is_on_one_prompt_and_three_times() -> None:
         race_plan(toy_plan(prompts=1, repeats=2))
 
 
-def test_a_race_that_is_stopped_has_the_lanes_that_ran(plan: SweepPlan, measured: list[CellResult]) -> None:
+def test_a_race_that_is_stopped_has_the_lanes_that_ran(plan: SweepPlan) -> None:
     stop = Event()
-    running = run_race(ScriptedLaboratory(), plan, stop)
-    found = [next(running), next(running)]
+    running = run_race(LABORATORY, plan, stop)
+    results = [next(running), next(running)]
     stop.set()
     assert list(running) == []
-    race = lanes(plan, found, ScriptedLaboratory())
-    assert {lane.setting for lane in race.lanes} == {each.cell.setting for each in found}
-    failed = [replace(each, reading=None, failure="No.") for each in found[:1]]
-    assert lanes(plan, failed, ScriptedLaboratory()).lanes[0].failure == "No."
-    silent = [replace(result, reading=replace(result.reading, token_ids=(), lengths=(), round_seconds=()))
-              for result in found if result.reading]
-    assert "nothing to race" in lanes(plan, silent, ScriptedLaboratory()).lanes[0].failure
+    assert {lane.setting for lane in lanes(plan, results, LABORATORY).lanes} == {
+        result.cell.setting for result in results}
+    failed = [replace(result, reading=None, failure="No.") for result in results[:1]]
+    assert lanes(plan, failed, LABORATORY).lanes[0].failure == "No."
+    silent = reread_as(results, lambda _, reading: replace(reading, token_ids=(), lengths=(), round_seconds=()))
+    assert "nothing to race" in lanes(plan, silent, LABORATORY).lanes[0].failure
 
 
 def test_a_lane_says_where_its_text_leaves_the_baselines(plan: SweepPlan, measured: list[CellResult]) -> None:
-    setting = plan.settings[3]
-    strayed = [replace(found, reading=replace(found.reading, token_ids=(*found.reading.token_ids[:-1], 99)))
-               if found.cell.setting == setting and found.reading else found for found in measured]
-    race = lanes(plan, strayed, ScriptedLaboratory())
-    differences = [lane.difference for lane in race.lanes]
-    assert differences[3] is not None
-    assert (differences[3].position, differences[3].token) == (23, 99)
-    assert [place for place, found in enumerate(differences) if found] == [3]
+    strayed = reread_as(measured, lambda result, reading: replace(reading, token_ids=(
+        *reading.token_ids[:-1], 99)) if result.cell.setting == plan.settings[3] else reading)
+    differences = {number: lane.difference for number, lane in enumerate(lanes(plan, strayed, LABORATORY).lanes)
+                   if lane.difference}
+    assert differences.keys() == {3} and (differences[3].position, differences[3].token) == (23, 99)
 
 
 @pytest.mark.parametrize(("times", "reason"), [
     ((20.0,) * 3, "larger than"), ((1.0, 1.0, 1.5), "Other programs")])
 def test_a_lane_claims_no_speed_up_that_cannot_be_true(
         plan: SweepPlan, measured: list[CellResult], times: tuple[float, ...], reason: str) -> None:
-    reclocked = [replace(result, reading=replace(result.reading, round_seconds=tuple(
-        times[result.cell.repeat] * spent for spent in result.reading.round_seconds)))
-                 if result.reading and result.cell.setting == plan.settings[0] else result for result in measured]
-    plain, *others = lanes(plan, reclocked, ScriptedLaboratory()).lanes
+    reclocked = reread_as(measured, lambda result, reading: slower(
+        reading, times[result.cell.repeat] if result.cell.setting == plan.settings[0] else 1))
+    plain, *others = lanes(plan, reclocked, LABORATORY).lanes
     assert plain.row and spread(plain.row.speedup) == (1, 1, 1) and not plain.row.withheld
     assert all(lane.row and lane.row.speedup is None and reason in lane.row.withheld for lane in others)
-
-
-def test_auto_has_a_lane_with_the_same_text() -> None:
-    plan = race_plan(replace(toy_plan(prompts=1, repeats=3), settings=(
-        Setting("ddtree", 16), Setting("ddtree", MOST_AUTO, pace="auto"))))
-    race = lanes(plan, list(run_race(ScriptedLaboratory(), plan, Event())), ScriptedLaboratory())
-    assert [lane.setting.label for lane in race.lanes] == ["autoregressive", "ddtree 16", "ddtree auto"]
-    fixed, auto = race.lanes[1:]
-    assert fixed.shown and auto.shown and auto.row and auto.row.speedup
-    assert auto.difference is None and auto.shown.token_ids == fixed.shown.token_ids
-    assert len(set(fixed.shown.rows)) == 1 < len(set(auto.shown.rows))

@@ -11,15 +11,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.decoding.budget_policy import AUTO, MOST_AUTO
-from engine.lab.report import Record, division, rates, ratio_text, report, runs_csv, table_csv
+from engine.lab.report import Record, division, rates, ratio_text, runs_csv, table_csv
 from engine.lab.settings import CellResult, SweepPlan
-from engine.lab.store import StoredSweep
-from tests.engine.lab.scripted import ScriptedLaboratory, measure_all, toy_plan
+from tests.engine.lab.scripted import measure_all, report_of, reread_as, slower, toy_plan
 
 
 @pytest.fixture(scope="module")
 def plan() -> SweepPlan:
-    return replace(toy_plan(prompts=4, methods=("dflash", "merged")), prompt_set="bench")
+    return toy_plan(prompts=4, methods=("dflash", "merged"))
 
 
 @pytest.fixture(scope="module")
@@ -29,68 +28,61 @@ def measured(plan: SweepPlan) -> list[CellResult]:
 
 
 @pytest.fixture(scope="module")
-def made(plan: SweepPlan, measured: list[CellResult]) -> Record:
-    stored = StoredSweep(3, "2026-11-21T00:00:00+00:00", plan, ScriptedLaboratory().conditions, len(measured))
-    return report(stored, measured)
+def record(plan: SweepPlan, measured: list[CellResult]) -> Record:
+    return report_of(plan, measured)
 
 
-def test_a_report_is_plain_json(made: Record) -> None:
-    assert json.loads(json.dumps(made, allow_nan=False)) == json.loads(json.dumps(made))
-    assert (made["sweep"], made["rig"], made["hardware"], made["dtype"], made["versions"]) == (
-        3, "toy", "no hardware", "float32", {"toy": "1"})
-    assert (made["cells"], made["done"], made["failed"], made["complete"]) == (40, 40, 1, True)
-    assert [each["failure"] for each in made["failures"]] == ["The prompt is too long."]
+def csv_rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_a_report_is_plain_json_of_the_rounds_that_were_measured(record: Record) -> None:
+    assert json.loads(json.dumps(record, allow_nan=False)) == json.loads(json.dumps(record))
+    assert [record[name] for name in ("sweep", "rig", "hardware", "dtype", "versions")] == [
+        3, "toy", "no hardware", "float32", {"toy": "1"}]
+    assert [record[name] for name in ("cells", "done", "failed", "complete")] == [40, 40, 1, True]
+    assert [failure["failure"] for failure in record["failures"]] == ["The prompt is too long."]
+    assert list(record["domains"]) == ["even", "odd"]
+    for number, row in enumerate(record["rows"]):
+        parts = [rows[number] for rows in record["domains"].values()]
+        assert {part["label"] for part in parts} == {row["label"]}
+        assert all(sum(part[count] for part in parts) == row[count] for count in ("runs", "failed", "tokens", "rounds"))
+        (counts,) = [of_setting["counts"] for of_setting in record["histograms"] if of_setting["label"] == row["label"]]
+        assert sum(counts) == row["rounds"]
+        assert sum(length * count for length, count in enumerate(counts, 1)) == row["tokens"]
+    assert {row["label"] for row in record["calibration"]} == {row["label"] for row in record["rows"] if row["budget"]}
+    assert all(cell["rate"] == cell["accepted"] / cell["proposed"] for cell in record["acceptance"])
 
 
 def test_auto_is_named_recommended_and_asked_for_again() -> None:
-    plan = replace(toy_plan(auto_budget=MOST_AUTO), prompt_set="bench")
-    slow = [replace(result, reading=result.reading and replace(result.reading, round_seconds=tuple(
-        9 * seconds for seconds in result.reading.round_seconds))) if result.cell.setting.pace != AUTO else result
-        for result in measure_all(plan)]
-    record = report(StoredSweep(1, "", plan, ScriptedLaboratory().conditions, len(slow)), slow)
+    plan = toy_plan(auto_budget=MOST_AUTO)
+    record = report_of(plan, reread_as(measure_all(plan), lambda result, reading: slower(
+        reading, 1 if result.cell.setting.pace == AUTO else 9)))
     best = record["recommended"]
     assert {row["label"] for row in record["rows"] if row["pace"] == AUTO} == {"ddtree auto", "joint auto"}
     assert best["pace"] == AUTO and f"--method {best['method']} --budget auto" in best["command"]
-    rows = csv.DictReader(io.StringIO(table_csv(record)))
-    assert [(row["label"], row["pace"]) for row in rows if row["recommended"] == "True"] == [(best["label"], AUTO)]
+    assert [(row["label"], row["pace"]) for row in csv_rows(table_csv(record)) if row["recommended"] == "True"] == [
+        (best["label"], AUTO)]
     assert AUTO in shlex.split(record["command"])
 
 
-def test_the_domains_divide_the_runs(made: Record) -> None:
-    assert list(made["domains"]) == ["even", "odd"]
-    for place, row in enumerate(made["rows"]):
-        parts = [rows[place] for rows in made["domains"].values()]
-        assert {part["label"] for part in parts} == {row["label"]}
-        for count in ("runs", "failed", "tokens", "rounds"):
-            assert sum(part[count] for part in parts) == row[count]
-
-
-def test_the_statistics_are_of_the_same_rounds(made: Record) -> None:
-    for row in made["rows"]:
-        (histogram,) = [each for each in made["histograms"] if each["label"] == row["label"]]
-        assert sum(histogram["counts"]) == row["rounds"]
-        assert sum(length * count for length, count in enumerate(histogram["counts"], 1)) == row["tokens"]
-    assert {each["label"] for each in made["calibration"]} == {row["label"] for row in made["rows"] if row["budget"]}
-    assert all(each["rate"] == each["accepted"] / each["proposed"] for each in made["acceptance"])
-
-
-def test_the_csv_files_hold_the_table_and_every_run(made: Record, plan: SweepPlan, measured: list[CellResult]) -> None:
-    rows = list(csv.DictReader(io.StringIO(table_csv(made))))
-    assert [row["label"] for row in rows] == [row["label"] for row in made["rows"]]
-    assert [float(row["tokens_per_second"]) for row in rows] == [row["tokens_per_second"] for row in made["rows"]]
-    assert [row["label"] for row in rows if row["recommended"] == "True"] == [made["recommended"]["label"]]
-    assert {(row["hardware"], row["command"]) for row in rows} == {("no hardware", made["command"])}
-    runs = list(csv.DictReader(io.StringIO(runs_csv(plan, measured))))
+def test_the_csv_files_hold_the_table_and_every_run(
+        record: Record, plan: SweepPlan, measured: list[CellResult]) -> None:
+    rows = csv_rows(table_csv(record))
+    assert [(row["label"], float(row["tokens_per_second"])) for row in rows] == [
+        (row["label"], row["tokens_per_second"]) for row in record["rows"]]
+    assert [row["label"] for row in rows if row["recommended"] == "True"] == [record["recommended"]["label"]]
+    assert {(row["hardware"], row["command"]) for row in rows} == {("no hardware", record["command"])}
+    runs = csv_rows(runs_csv(plan, measured))
     assert len(runs) == len(measured)
     assert (runs[0]["failure"], runs[0]["tau"]) == ("The prompt is too long.", "")
-    assert [float(run["tau"]) for run in runs[1:]] == [each.reading.tau for each in measured[1:] if each.reading]
-    assert runs_csv(plan, []) == ""
+    assert [float(run["tau"]) for run in runs[1:]] == [result.reading.tau for result in measured if result.reading]
 
 
 def test_a_report_of_nothing_recommends_nothing(plan: SweepPlan) -> None:
-    nothing = report(StoredSweep(1, "", plan, ScriptedLaboratory().conditions, 0), [])
-    assert (nothing["rows"], nothing["recommended"], nothing["complete"]) == ([], None, False)
-    assert table_csv(nothing) == ""
+    nothing = report_of(plan, [])
+    assert [nothing[name] for name in ("rows", "recommended", "complete", "load")] == [[], None, False, {}]
+    assert table_csv(nothing) == runs_csv(plan, []) == ""
 
 
 RATIOS = st.floats(0.01, 30)
@@ -100,19 +92,20 @@ RATIOS = st.floats(0.01, 30)
 @example(1.435, 1.435)
 @example(1.4, 1.5)
 def test_tokens_per_round_divided_by_the_cost_of_a_round_are_the_speed_up(tau: float, ratio: float) -> None:
-    made = division(tau, ratio, 2)
-    assert made.dividend == f"{tau:.2f}" and made.quotient == ratio_text(ratio)
-    assert ratio_text(float(made.dividend) / float(made.divisor)) == made.quotient
-    assert abs(float(made.divisor) * ratio - tau) <= 0.12 * ratio + 0.2 * tau  # still that figure
+    printed = division(tau, ratio, 2)
+    assert printed.dividend == f"{tau:.2f}" and printed.quotient == ratio_text(ratio)
+    assert ratio_text(float(printed.dividend) / float(printed.divisor)) == printed.quotient
+    assert abs(float(printed.divisor) * ratio - tau) <= 0.12 * ratio + 0.2 * tau  # still that figure
 
 
 @given(st.floats(0.5, 5000), RATIOS)
 @example(66.4, 1.43)
 @example(165, 1.435)
 def test_two_speeds_divide_as_printed(plain: float, ratio: float) -> None:
-    made = rates(plain * ratio, plain)
-    assert ratio_text(float(made.dividend) / float(made.divisor)) == made.quotient == ratio_text(plain * ratio / plain)
-    assert abs(float(made.divisor) - plain) <= 0.02 * plain + 0.06
+    printed = rates(plain * ratio, plain)
+    quotient = ratio_text(float(printed.dividend) / float(printed.divisor))
+    assert quotient == printed.quotient == ratio_text(plain * ratio / plain)
+    assert abs(float(printed.divisor) - plain) <= 0.02 * plain + 0.06
 
 
 def test_figures_keep_few_decimals() -> None:

@@ -8,6 +8,8 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -21,85 +23,80 @@ from engine.lab.sweeping import LocalCrew, measure, run_sweep
 from tests.engine.lab.scripted import ScriptedLaboratory, go_on, toy_plan
 
 PLAN = toy_plan()
+CELLS = measuring_order(PLAN)
 LABORATORY = ScriptedLaboratory()
+FIRST = measure(LABORATORY, PLAN.task(CELLS[0]))
 
 
-def first(turn: int = 0) -> CellResult:
-    cell = measuring_order(PLAN)[turn]
-    return measure(LABORATORY, PLAN.task(cell))
+@pytest.fixture()
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "results.sqlite"
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
-    path = tmp_path / "results.sqlite"
-    with Store(path) as store:
-        number = store.begin(PLAN, LABORATORY.conditions)
-        assert store.pending(number) == measuring_order(PLAN)
-        found = first()
-        assert store.record(number, found)
-        failed = replace(first(1), reading=None, failure="The prompt is too long.")
-        assert store.record(number, failed)
+@pytest.fixture()
+def store(path: Path) -> Iterator[Store]:
+    with Store(path) as opened:
+        yield opened
+
+
+def begin(store: Store, *results: CellResult) -> int:
+    """The number of a sweep of which these results are written."""
+    number = store.begin(PLAN, LABORATORY.conditions)
+    assert all(store.record(number, result) for result in results)
+    return number
+
+
+def test_what_is_written_is_read_back_and_the_first_result_of_a_cell_stands(store: Store, path: Path) -> None:
+    failed = CellResult(CELLS[1], None, "The prompt is too long.", "no hardware")
+    number = begin(store, FIRST, failed)
+    cell = FIRST.cell
+    for other in (replace(FIRST, hardware="another"), replace(FIRST, cell=replace(cell, prompt=99)),
+                  replace(FIRST, cell=replace(cell, setting=replace(cell.setting, budget=999)))):
+        assert not store.record(number, other)
+    store.close()
     with Results(path) as results:
         stored = results.sweep(number)
         assert (stored.plan, stored.conditions, stored.done, stored.finished) == (
             PLAN, LABORATORY.conditions, 2, False)
-        assert results.measured(number) == [found, failed]
-        assert results.pending(number) == measuring_order(PLAN)[2:]
+        assert (results.measured(number), results.pending(number)) == ([FIRST, failed], CELLS[2:])
 
 
-def test_the_first_result_of_a_cell_stands(tmp_path: Path) -> None:
-    with Store(tmp_path / "results.sqlite") as store:
-        number = store.begin(PLAN, LABORATORY.conditions)
-        assert store.record(number, first())
-        assert not store.record(number, replace(first(), hardware="another"))
-        strange = replace(first(), cell=replace(first().cell, prompt=99))
-        assert not store.record(number, strange)
-        other = replace(first().cell, setting=replace(first().cell.setting, budget=999))
-        assert not store.record(number, replace(first(), cell=other))
-        assert [each.hardware for each in store.measured(number)] == ["no hardware"]
+def test_a_file_from_before_auto_and_concurrency_is_read_and_goes_on(store: Store) -> None:
+    number = begin(store, FIRST)
+    plan, reading = (json.loads(store._one(question)) for question in (
+        "SELECT plan FROM sweep", "SELECT reading FROM cell WHERE reading NOT NULL"))
+    for setting in plan["settings"]:
+        assert (setting.pop("pace"), setting.pop("concurrency")) == ("fixed", 1)
+        setting["heads"] = setting.pop("drafters")
+    assert reading.pop("committed") == []
+    store._all("UPDATE sweep SET plan = ?", json.dumps(plan))
+    store._all("UPDATE cell SET reading = ? WHERE reading NOT NULL", json.dumps(reading))
+    assert store.sweep(number).plan == PLAN and store.measured(number) == [FIRST]
+    assert len(go_on(store, number)) == len(PLAN) - 1
 
 
-def test_a_file_from_before_auto_and_concurrency_is_read_and_goes_on(tmp_path: Path) -> None:
-    path = tmp_path / "old.sqlite"
-    with Store(path) as store:
-        number = store.begin(PLAN, LABORATORY.conditions)
-        store.record(number, first())
-        plan, reading = json.loads(store._one("SELECT plan FROM sweep")), json.loads(
-            store._one("SELECT reading FROM cell WHERE reading NOT NULL"))
-        assert all((setting.pop("pace"), setting.pop("concurrency")) == ("fixed", 1) for setting in plan["settings"])
-        assert reading.pop("committed") == []
-        store._all("UPDATE sweep SET plan = ?", json.dumps(plan))
-        store._all("UPDATE cell SET reading = ? WHERE reading NOT NULL", json.dumps(reading))
-    with Store(path) as store:
-        assert store.sweep(number).plan == PLAN and store.measured(number) == [first()]
-        assert len(go_on(store, number)) == len(PLAN) - 1
+def test_one_file_holds_many_sweeps(store: Store) -> None:
+    numbers = [begin(store), begin(store, FIRST), begin(store)]
+    assert [(stored.number, stored.done) for stored in store.sweeps()] == list(zip(numbers, (0, 1, 0), strict=True))
+    store.clear(numbers[1])
+    assert [stored.number for stored in store.sweeps()] == [numbers[0], numbers[2]]
+    assert begin(store) not in numbers
+    with pytest.raises(ResultsError, match=f"no sweep {numbers[1]} in results.sqlite"):
+        store.measured(numbers[1])
 
 
-def test_one_file_holds_many_sweeps(tmp_path: Path) -> None:
-    with Store(tmp_path / "results.sqlite") as store:
-        numbers = [store.begin(PLAN, LABORATORY.conditions) for _ in range(3)]
-        store.record(numbers[1], first())
-        assert [each.done for each in store.sweeps()] == [0, 1, 0]
-        store.clear(numbers[1])
-        assert [each.number for each in store.sweeps()] == [numbers[0], numbers[2]]
-        assert store.begin(PLAN, LABORATORY.conditions) not in numbers
-        with pytest.raises(ResultsError, match=f"no sweep {numbers[1]} in results.sqlite"):
-            store.measured(numbers[1])
-
-
-def test_readers_look_while_one_writes_and_a_second_writer_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "results.sqlite"
-    with Store(path) as store:
-        number = store.begin(PLAN, LABORATORY.conditions)
-        with Results(path) as results:
-            store.record(number, first())
-            assert len(results.measured(number)) == 1
-            seen: list[int] = []
-            reader = threading.Thread(target=lambda: seen.append(len(results.measured(number))))
-            reader.start()
-            reader.join()
-            assert seen == [1]
-        with pytest.raises(ResultsError, match=r"results.sqlite is being written by another sweep"):
-            Store(path)
+def test_readers_look_while_one_writes_and_a_second_writer_is_refused(store: Store, path: Path) -> None:
+    number = begin(store)
+    with Results(path) as results:
+        store.record(number, FIRST)
+        seen = [results.measured(number)]
+        reader = threading.Thread(target=lambda: seen.append(results.measured(number)))
+        reader.start()
+        reader.join()
+        assert seen == [[FIRST]] * 2
+    with pytest.raises(ResultsError, match=r"results.sqlite is being written by another sweep"):
+        Store(path)
+    store.close()
     Store(path).close()
 
 
@@ -127,114 +124,102 @@ except CanopyError as error:
 """
 
 
+def sound(path: Path) -> bool:
+    """Does SQLite itself find nothing wrong with the file?"""
+    with closing(sqlite3.connect(path)) as connection:
+        return bool(connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)])
+
+
 @pytest.mark.slow
-def test_a_sweep_that_is_killed_again_and_again_measures_every_cell_once(tmp_path: Path) -> None:
-    path = tmp_path / "results.sqlite"
+def test_a_sweep_that_is_killed_again_and_again_measures_every_cell_once(path: Path) -> None:
     reached = []
-    for lines in (1, 4, 7):
+    for lines in (1, 7):
         with subprocess.Popen([sys.executable, "-c", SWEEPING, str(path)], stdout=subprocess.PIPE,
                               text=True) as process:
             assert process.stdout
-            said = [process.stdout.readline() for _ in range(lines)]
+            printed = [process.stdout.readline() for _ in range(lines)]
             os.kill(process.pid, signal.SIGKILL)
         assert process.returncode == -signal.SIGKILL
         with Results(path) as results:
             reached.append(results.sweep(1).done)
-            assert reached[-1] >= int(said[-1])  # what was said to be done is kept
-    assert reached == sorted(reached)
-    assert reached[-1] < len(PLAN)
+            assert reached[-1] >= int(printed[-1])  # what was said to be done is kept
+    assert reached[0] < reached[1] < len(PLAN)
     with Store(path) as store:
-        steps = go_on(store, 1)
-        assert len(steps) == len(PLAN) - reached[-1]
+        assert len(go_on(store, 1)) == len(PLAN) - reached[-1] and store.sweep(1).finished
         measured = store.measured(1)
-        assert store.sweep(1).finished
-    assert len(measured) == len({each.cell for each in measured}) == len(PLAN)
-    assert {each.cell: each.reading.token_ids for each in measured if each.reading} == {
-        cell: LABORATORY.measure(PLAN.ask(cell)).token_ids for cell in measuring_order(PLAN)}
+    assert len(measured) == len(PLAN)
+    assert {result.cell: result.reading.token_ids for result in measured if result.reading} == {
+        cell: LABORATORY.measure(PLAN.ask(cell)).token_ids for cell in CELLS}
 
 
-def sound(path: Path) -> bool:
-    """Does SQLite itself find nothing wrong with the file?"""
-    connection = sqlite3.connect(path)
-    try:
-        return bool(connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)])
-    finally:
-        connection.close()
-
-
-def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "results.sqlite"
-    with Store(path) as store:
-        number = store.begin(PLAN, LABORATORY.conditions)
-        pages = store._all("PRAGMA page_count")[0][0]
-        store._all(f"PRAGMA max_page_count = {pages + 2}")
-        done = 0
-        with pytest.raises(ResultsError, match="the disk is full.*is kept"):
-            for step in run_sweep(store, number, LocalCrew(LABORATORY), Event()):
-                done = step.done
-        assert 0 < done < len(PLAN)
-        assert len(store.measured(number)) == done
+def test_a_full_disk_is_one_sentence_and_loses_nothing(store: Store, path: Path) -> None:
+    number = begin(store)
+    pages = store._one("PRAGMA page_count")
+    store._all(f"PRAGMA max_page_count = {pages + 2}")
+    done = 0
+    with pytest.raises(ResultsError, match="the disk is full.*is kept"):
+        for step in run_sweep(store, number, LocalCrew(LABORATORY), Event()):
+            done = step.done
+    assert 0 < done < len(PLAN) and len(store.measured(number)) == done
+    store.close()
     assert sound(path)
-    with Store(path) as store:
-        assert len(go_on(store, number)) == len(PLAN) - done
+    with Store(path) as again:
+        assert len(go_on(again, number)) == len(PLAN) - done
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", [100, 60_000])
-def test_a_write_that_the_system_cuts_off_leaves_a_sound_file(tmp_path: Path, limit: int) -> None:
+def test_a_write_that_the_system_cuts_off_leaves_a_sound_file(path: Path, limit: int) -> None:
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
-    path = tmp_path / "results.sqlite"
-    done = subprocess.run([sys.executable, "-c", SWEEPING, str(path), str(limit)], capture_output=True, text=True,
-                          check=False, timeout=60)
-    assert done.returncode == 1
-    assert done.stderr.startswith("The results file results.sqlite cannot be written")
-    assert done.stderr.count("\n") == 1
+    ended = subprocess.run([sys.executable, "-c", SWEEPING, str(path), str(limit)], capture_output=True, text=True,
+                           check=False, timeout=60)
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
+    assert ended.stderr.startswith("The results file results.sqlite cannot be written")
     assert sound(path)
     with Store(path) as store:  # with room again, it is as good as ever
-        number = store.sweeps()[0].number if store.sweeps() else store.begin(PLAN, LABORATORY.conditions)
-        said = done.stdout.split()
-        assert store.sweep(number).done == (int(said[-1]) if said else 0)
-        assert len(go_on(store, number)) == len(PLAN) - len(said)
+        number = store.sweeps()[0].number if store.sweeps() else begin(store)
+        printed = ended.stdout.split()
+        assert store.sweep(number).done == (int(printed[-1]) if printed else 0)
+        assert len(go_on(store, number)) == len(PLAN) - len(printed)
 
 
-def test_other_files_are_refused_and_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "text.sqlite").write_text("no database, but long enough to have a header. " * 9)
-    (tmp_path / "empty.sqlite").touch()
-    other = sqlite3.connect(tmp_path / "other.sqlite")
-    other.execute("CREATE TABLE mine (x)")
-    other.commit()
-    other.close()
-    later = tmp_path / "later.sqlite"
-    Store(later).close()
-    change = sqlite3.connect(later)
-    change.execute("PRAGMA user_version = 7")
-    change.close()
-    for name, sentence, kinds in (
-            ("text", "text.sqlite is not a results file of Canopy: it is not a SQLite file", (Store, Results)),
-            ("other", "other.sqlite is not a results file of Canopy: it is a SQLite file of another", (Store, Results)),
-            ("later", "later.sqlite is a results file of version 7, and this Canopy reads version 1", (Store, Results)),
-            ("empty", "empty.sqlite is not a results file of Canopy: it is empty", (Results,)),
-            ("missing", "There is no results file missing.sqlite", (Results,))):
-        path = tmp_path / f"{name}.sqlite"
-        before = path.read_bytes() if path.exists() else None
-        for kind in kinds:
-            with pytest.raises(ResultsError, match=sentence):
-                kind(path)
-        assert (path.read_bytes() if path.exists() else None) == before
+@pytest.mark.parametrize(("name", "sentence", "kinds"), [
+    ("text", "text.sqlite is not a results file of Canopy: it is not a SQLite file", (Store, Results)),
+    ("other", "other.sqlite is not a results file of Canopy: it is a SQLite file of another", (Store, Results)),
+    ("later", "later.sqlite is a results file of version 7, and this Canopy reads version 1", (Store, Results)),
+    ("empty", "empty.sqlite is not a results file of Canopy: it is empty", (Results,)),
+    ("missing", "There is no results file missing.sqlite", (Results,))])
+def test_other_files_are_refused_and_left_alone(
+        tmp_path: Path, name: str, sentence: str, kinds: tuple[type[Results], ...]) -> None:
+    path = tmp_path / f"{name}.sqlite"
+    if name == "text":
+        path.write_text("no database, but long enough to have a header. " * 9)
+    elif name == "empty":
+        path.touch()
+    elif name != "missing":
+        if name == "later":
+            Store(path).close()
+        with closing(sqlite3.connect(path)) as connection:
+            connection.executescript("CREATE TABLE mine (x)" if name == "other" else "PRAGMA user_version = 7")
+    before = path.read_bytes() if path.exists() else None
+    for kind in kinds:
+        with pytest.raises(ResultsError, match=sentence):
+            kind(path)
+    assert (path.read_bytes() if path.exists() else None) == before
+
+
+def test_a_place_where_no_file_can_be_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match="cannot be made there: No such file or directory"):
         Store(tmp_path / "nowhere" / "results.sqlite")
     with pytest.raises(ResultsError, match="is a folder, and only an ordinary file is written"):
         Store(tmp_path)
 
 
-def test_a_damaged_record_is_one_sentence(tmp_path: Path) -> None:
-    path = tmp_path / "results.sqlite"
-    with Store(path) as store:
-        number = store.begin(PLAN, LABORATORY.conditions)
-        store.record(number, first())
-        store._all("UPDATE cell SET reading = '{\"token_ids\": 3}' WHERE reading IS NOT NULL")
-        with pytest.raises(ResultsError, match="results.sqlite is damaged: a record in it cannot be read"):
-            store.measured(number)
-        store._all("UPDATE sweep SET plan = '[[['")
-        with pytest.raises(ResultsError, match="results.sqlite is damaged"):
-            store.sweeps()
+def test_a_damaged_record_is_one_sentence(store: Store) -> None:
+    number = begin(store, FIRST)
+    store._all("UPDATE cell SET reading = '{\"token_ids\": 3}' WHERE reading IS NOT NULL")
+    with pytest.raises(ResultsError, match="^results.sqlite is damaged: a record in it cannot be read.*$"):
+        store.measured(number)
+    store._all("UPDATE sweep SET plan = '[[['")
+    with pytest.raises(ResultsError, match="results.sqlite is damaged"):
+        store.sweeps()

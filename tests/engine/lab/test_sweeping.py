@@ -17,26 +17,25 @@ from engine.requests.prompts import Prompt
 from tests.engine.lab.scripted import ScriptedLaboratory, go_on, measure_all, toy_plan
 
 PLAN = toy_plan()
+CONDITIONS = ScriptedLaboratory().conditions
 
 
 @pytest.fixture()
 def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "results.sqlite") as made:
-        yield made
+    with Store(tmp_path / "results.sqlite") as opened:
+        yield opened
 
 
 def test_a_sweep_measures_everything_and_says_how_far_it_is(store: Store) -> None:
     laboratory = ScriptedLaboratory()
-    number = store.begin(PLAN, laboratory.conditions)
+    number = store.begin(PLAN, CONDITIONS)
     steps = go_on(store, number, laboratory)
-    assert [step.done for step in steps] == list(range(1, len(PLAN) + 1))
-    assert {step.total for step in steps} == {len(PLAN)}
+    assert [(step.done, step.total) for step in steps] == [(done, len(PLAN)) for done in range(1, len(PLAN) + 1)]
     assert store.measured(number) == [step.measured for step in steps]
-    left = [step.seconds_left for step in steps]
-    assert left[-1] == 0
-    assert all(seconds is not None and seconds > 0 for seconds in left[:-1])
+    assert all(step.seconds_left > 0 for step in steps[:-1]) and steps[-1].seconds_left == 0
     warming, asked = laboratory.asked[:len(PLAN.settings)], laboratory.asked[len(PLAN.settings):]
-    assert {(ask.method, ask.budget) for ask in warming} == {(each.method, each.budget) for each in PLAN.settings}
+    assert {(ask.method, ask.budget) for ask in warming} == {
+        (setting.method, setting.budget) for setting in PLAN.settings}
     assert {ask.max_tokens for ask in warming} == {WARMING_TOKENS}
     assert asked == [PLAN.ask(step.measured.cell) for step in steps]
     assert go_on(store, number, laboratory) == []
@@ -45,9 +44,8 @@ def test_a_sweep_measures_everything_and_says_how_far_it_is(store: Store) -> Non
 def test_settings_share_the_draws_of_a_repeat(store: Store) -> None:
     setting = replace(PLAN.settings[1], temperature=0.9)
     warm = replace(PLAN, settings=(setting.baseline, setting), repeats=3, seed=5)
-    number = store.begin(warm, ScriptedLaboratory().conditions)
     texts: dict[tuple[int, int], set[tuple[int, ...]]] = {}
-    for step in go_on(store, number):
+    for step in go_on(store, store.begin(warm, CONDITIONS)):
         cell, reading = step.measured.cell, step.measured.reading
         assert reading
         texts.setdefault((cell.prompt, cell.repeat), set()).add(reading.token_ids)
@@ -61,27 +59,26 @@ def test_settings_share_the_draws_of_a_repeat(store: Store) -> None:
 def test_a_stopped_sweep_goes_on_later_and_measures_what_it_would_have(tmp_path: Path, plan: SweepPlan) -> None:
     path = tmp_path / "results.sqlite"
     with Store(path) as store:
-        number = store.begin(plan, ScriptedLaboratory().conditions)
+        number = store.begin(plan, CONDITIONS)
         go_on(store, number, cells=5)
         assert store.sweep(number).done == 5
     with Store(path) as store:
         assert store.sweep(number).plan == plan
-        steps = go_on(store, number)
-        assert len(steps) == len(plan) - 5 and store.sweep(number).finished
+        assert len(go_on(store, number)) == len(plan) - 5 and store.sweep(number).finished
         assert store.measured(number) == measure_all(plan)
 
 
 def test_a_prompt_that_cannot_be_served_fails_alone(store: Store) -> None:
     plan = replace(PLAN, prompts=(*PLAN.prompts, Prompt("!")))
-    number = store.begin(plan, ScriptedLaboratory().conditions)
+    number = store.begin(plan, CONDITIONS)
     last = go_on(store, number)[-1]
     assert (last.done, last.failed) == (len(plan), len(plan.settings) * plan.repeats)
-    sentences = {each.failure for each in store.measured(number) if each.reading is None}
-    assert sentences == {"The prompt is empty; write at least one character."}
+    assert {result.failure for result in store.measured(number) if result.reading is None} == {
+        "The prompt is empty; write at least one character."}
 
 
 def test_what_was_measured_elsewhere_is_not_mixed_with_what_is_measured_here(store: Store) -> None:
-    number = store.begin(PLAN, ScriptedLaboratory().conditions)
+    number = store.begin(PLAN, CONDITIONS)
     go_on(store, number, cells=1)
     with pytest.raises(RequestError, match=r"\(hardware: no hardware then, another now\).*begin a new sweep"):
         go_on(store, number, ScriptedLaboratory("another"))
@@ -97,11 +94,7 @@ class Slow(ScriptedLaboratory):
 
 
 def test_the_time_left_is_scaled_by_the_wall_clock(store: Store) -> None:
-    laboratory = Slow()
-    number = store.begin(PLAN, laboratory.conditions)
-    steps = go_on(store, number, laboratory)
+    steps = go_on(store, store.begin(PLAN, CONDITIONS), Slow())
     # told half a second a run, the wall clock says a few milliseconds
     assert steps[0].seconds_left == pytest.approx(0.5 * (len(PLAN) - 1), rel=0.1)
-    for step in steps[5:]:
-        assert step.seconds_left is not None
-        assert step.seconds_left < 0.2 * (step.total - step.done) + 0.01
+    assert all(step.seconds_left < 0.2 * (step.total - step.done) + 0.01 for step in steps[5:])
