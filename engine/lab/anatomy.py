@@ -2,7 +2,7 @@
 row earned; and the sentences that these figures support. It needs a trace and nothing else; what a trace lacks is left
 out, and said.
 
-A drafter's *row* is what it proposes at one place of the path that the target took, best first. The *spine* is the path
+A drafter's *row* is what it proposes at one step of the path that the target took, best first. The *spine* is the path
 of first proposals. Ranks count from 0 here and from 1 in sentences: "the second proposal" has rank 1.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from typing import TypeVar
@@ -19,14 +19,14 @@ import numpy as np
 
 from engine.budget.auto import best_order
 from engine.decoding.tree import depths
-from engine.lab.reading import ended_by_text, next_row, rank_of
+from engine.lab.reading import ended_by_text, rows_along
 from engine.lab.redraft import CHAIN, RedraftedLength, redrafted
 from engine.lab.replay import drafter_names
 from engine.lab.statistics import Measured, mean_of, share_of
 from engine.records import Round
 from engine.trace import Trace, as_bytes, committed_ids, pieces_of
 
-PLACES = (0, 16, 64, 256, 1024, 4096)  # of the text, in tokens, at which a stretch begins
+STRETCHES = (0, 16, 64, 256, 1024, 4096)  # of the text: the position at which each begins
 SILENT_ROUNDS = 16  # in a row without a draft, at the end of a run, before that is said
 ENOUGH = 0.98  # of a whole tree's tokens: a smaller tree with so many does as much
 CODE, DIGITS, PROSE = "code", "digits", "prose"
@@ -35,7 +35,7 @@ CODE_LINE = re.compile(
     rb".*[:;(){}=]|[;{}]\s*$|^(    |\t)\s*\S|\w\([^ ].*\)\s*$|\w\(\)")
 FENCE = b"```"
 MANY_DIGITS = 0.2  # of a line's characters but spaces
-FEW = 20  # places; a share over fewer is said with a caution
+FEW = 20  # cases; a share over fewer is said with a caution
 ORDINALS = ("first", "second", "third", "fourth")
 Key = TypeVar("Key", int, str)
 
@@ -44,7 +44,7 @@ Key = TypeVar("Key", int, str)
 class TargetChoice:
     """The target's token after one kept row, as one drafter had it.
 
-    ``depth`` of the token is 1 right after the root. ``rank`` is its place in the drafter's row, None where the row
+    ``depth`` of the token is 1 right after the root. ``rank`` is its index in the drafter's row, None where the row
     does not hold it. ``above`` is the rank of the token before it in *its* row, 0 for the root and None where that row
     did not hold it; ``spine`` says that all before it were first proposals. ``taken``: the tree held it.
     """
@@ -63,7 +63,7 @@ class DrafterAnatomy:
     ``misses``: where the walk ended, the share of rounds in which the target's token had a rank in the drafter's row,
     by its name; ``spine``: by depth from 1, how often the first proposal was right while all before it had been;
     ``after``: the same after an accepted proposal that was not the first, by its rank from 1, the last also counting
-    all worse ones; ``like``: what the spine gives at the depths of all those places together, None without any.
+    all worse ones; ``like``: what the spine gives at the depths of all those cases together, None without any.
     """
 
     name: str
@@ -80,8 +80,8 @@ class Anatomy:
     Tokens earned by a verified row (so the share of such rows that were kept): ``by_rank`` from 0 among its siblings in
     the tree, ``by_depth`` from 1, ``by_drafter`` by names. ``first_nodes``: the accepted drafted tokens of a round, had
     the tree been only its n most probable nodes, by n. ``redrafts`` are other trees of the same drafts at the same
-    places. ``by_place`` and ``by_kind``: accepted drafted tokens of a round by the token of the text at which it begins
-    (from each number on), and by the kind of its line. ``lacking``: what is left out and why, in sentences.
+    positions. ``by_place`` and ``by_kind``: accepted drafted tokens of a round by the position in the text at which it
+    begins (from each number on), and by the kind of its line. ``lacking``: what is left out and why, in sentences.
     """
 
     runs: int
@@ -132,32 +132,24 @@ def _means(values: Mapping[Key, Sequence[float]]) -> dict[Key, Measured]:
     return {key: mean_of(values[key]) for key in sorted(values)}
 
 
-def target_choices(round_: Round, drafter: int) -> Iterator[TargetChoice]:
-    """What the target chose at each kept row, as far as this drafter proposed anything there."""
-    path = [*round_.committed[1:].tolist(), round_.acceptance.bonus]
-    draft, row, spine = round_.drafts[drafter], 0, True
+def target_choices(rows: Iterable[Sequence[int]], path: Sequence[int | None]) -> Iterator[TargetChoice]:
+    """What the target chose at each kept row: the tokens of its path, as far as there are rows that propose some."""
     above: int | None = 0
-    for depth, token in enumerate(path[:draft.depth]):
-        rank = rank_of(draft, row, depth, token)
-        yield TargetChoice(depth + 1, rank, above, spine, depth + 1 < len(path))
-        following = next_row(draft, row, depth, token)
-        if following is None:
-            return
-        row, above, spine = following, rank, spine and rank == 0
+    spine = True
+    for depth, (token, row) in enumerate(zip(path, rows, strict=False), 1):
+        rank = row.index(token) if token in row else None
+        yield TargetChoice(depth, rank, above, spine, depth < len(path))
+        above, spine = rank, spine and rank == 0
 
 
-def choices_in_tree(round_: Round) -> Iterator[TargetChoice]:
-    """The same from the tree alone, for an engine that does not record what its drafter proposed: the row is what the
-    tree holds below a kept node."""
-    keep, parents = round_.acceptance.keep.tolist(), round_.tree.parents
-    above, spine = 0, True
-    for depth, (node, following) in enumerate(zip(keep, [*keep[1:], None], strict=True)):
-        children = (np.flatnonzero(parents[1:] == node) + 1).tolist()
+def rows_in_tree(round_: Round) -> Iterator[list[int]]:
+    """What the tree holds below each kept node, for an engine that does not record what its drafter proposed."""
+    tree = round_.tree
+    for node in round_.acceptance.keep:
+        children = tree.tokens[1:][tree.parents[1:] == node].tolist()
         if not children:
             return
-        rank = children.index(following) if following is not None else None
-        yield TargetChoice(depth + 1, rank, above, spine, rank is not None)
-        above, spine = rank or 0, spine and rank == 0
+        yield children
 
 
 def _drafters(counted: Counted) -> tuple[DrafterAnatomy, ...]:
@@ -169,11 +161,12 @@ def _drafters(counted: Counted) -> tuple[DrafterAnatomy, ...]:
         for round_ in rounds:
             if not round_.drafts:
                 name = trace.header.engine or trace.header.request.method
-                walks[name].append(list(choices_in_tree(round_)))
-            for drafter, draft in enumerate(round_.drafts):
-                walk = list(target_choices(round_, drafter))
-                walks[names[drafter]].append(walk)
-                misses[names[drafter]][_miss(walk, draft.depth, draft.tokens.shape[2])] += 1
+                walks[name].append(list(target_choices(rows_in_tree(round_), [*round_.committed[1:].tolist(), None])))
+            path = [*round_.committed[1:].tolist(), round_.acceptance.bonus]
+            for name, draft in zip(names, round_.drafts, strict=False):
+                walk = list(target_choices(rows_along(draft, path), path))
+                walks[name].append(walk)
+                misses[name][_miss(walk, draft.depth, draft.tokens.shape[2])] += 1
     return tuple(_drafter(name, rounds, misses.get(name, Counter())) for name, rounds in walks.items())
 
 
@@ -241,24 +234,24 @@ def kept_of_first(round_: Round, nodes: int) -> int:
     tree, keep = round_.tree, round_.acceptance.keep[1:]
     known = np.isfinite(tree.logprobs).all()
     order = best_order(tree) if known else np.arange(len(tree))
-    places = np.empty(len(tree), np.int64)
-    places[order] = np.arange(len(tree))
-    return int(np.logical_and.accumulate(places[keep] <= nodes).sum())
+    turns = np.empty(len(tree), np.int64)  # of each node in that order
+    turns[order] = np.arange(len(tree))
+    return int(np.logical_and.accumulate(turns[keep] <= nodes).sum())
 
 
 def _by_text(counted: Counted) -> tuple[dict[int, Measured], dict[str, Measured]]:
-    places: dict[int, list[float]] = defaultdict(list)
+    stretches: dict[int, list[float]] = defaultdict(list)
     kinds: dict[str, list[float]] = defaultdict(list)
     for trace, rounds in counted:
         lengths = [len(entry.round.acceptance.keep) for entry in trace.entries]
         begins = dict(zip((entry.round.index for entry in trace.entries), accumulate([0, *lengths]), strict=False))
         kind = kinds_of(trace)
         for round_ in rounds:
-            accepted, token = len(round_.acceptance.keep) - 1, begins[round_.index]
-            places[max(begin for begin in PLACES if begin <= token)].append(accepted)
-            if token < len(kind):
-                kinds[kind[token]].append(accepted)
-    return _means(places), _means(kinds)
+            accepted, position = len(round_.acceptance.keep) - 1, begins[round_.index]
+            stretches[max(begin for begin in STRETCHES if begin <= position)].append(accepted)
+            if position < len(kind):
+                kinds[kind[position]].append(accepted)
+    return _means(stretches), _means(kinds)
 
 
 def kinds_of(trace: Trace) -> list[str]:

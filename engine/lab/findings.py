@@ -56,7 +56,7 @@ class Marks:
 
 
 def marks(proposed: NDArray[np.int32], text: NDArray[np.int32], confidence: NDArray[np.float32]) -> Marks:
-    """The marks of chains (anchors, depth), from the text's own tokens in their places (−1 after its end) and the
+    """The marks of chains (anchors, depth), from the text's own tokens there (−1 after its end) and the
     proposals' probabilities, both of the same shape."""
     inside = text >= 0
     right = (proposed == text) & inside
@@ -68,7 +68,7 @@ def marks(proposed: NDArray[np.int32], text: NDArray[np.int32], confidence: NDAr
 
 def ways_finding(check: tuple[str, str], chosen: Marks, others: Mapping[str, Marks], advice: str) -> DoctorFinding:
     """The finding on whether the drafter is run in a wrong way, which it is if another way does better. ``check`` is
-    (name, drafter), ``others`` the marks of the other ways by name; ``advice`` has a place for the best of them:
+    (name, drafter), ``others`` the marks of the other ways by name; ``advice`` names the best of them as
     {best}."""
     if not others:
         return DoctorFinding(*check, FINE, f"There is no other way to try; {chosen.accepted:.2f} tokens accepted a "

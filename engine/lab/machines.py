@@ -114,12 +114,12 @@ class ModelShape:
     def pass_here_ms(self, processor: Processor, context: int) -> tuple[float, ...]:
         """What a target pass after ``context`` tokens takes on a measured processor, by its ``rows``: each part after
         the other, since a processor has few of them to run at once."""
-        def one(place: int, rows: int) -> float:
+        def one(rows: int, product: float, head: float, layer: float, attention: float, choice: float) -> float:
             queries = rows * self.heads * self.head_dim * (context + rows) / 1e6
-            return (self.layers * (processor.layer[place] + self.layer / 1e6 * processor.product[place]
-                                   + queries * processor.attention[place])
-                    + self.head / 1e6 * processor.head[place] + rows * self.vocabulary / 1e6 * processor.choice[place])
-        return tuple(one(place, rows) for place, rows in enumerate(processor.rows))
+            return (self.layers * (layer + self.layer / 1e6 * product + queries * attention)
+                    + self.head / 1e6 * head + rows * self.vocabulary / 1e6 * choice)
+        return tuple(map(one, processor.rows, processor.product, processor.head, processor.layer, processor.attention,
+                         processor.choice))
 
     @property
     def weights_gigabytes(self) -> float:
@@ -261,7 +261,7 @@ def caution() -> str:
 
 
 FEW_ROUNDS, FEW_DRAFTS = 30, 200  # below them, flags come with a caution
-LEAST_EARNED = 0.1  # tokens that a place of a server's draft has to earn, where its cost is not known
+LEAST_EARNED = 0.1  # tokens that a depth of a server's draft has to earn, where its cost is not known
 LEAST_SIBLING = 0.02  # tokens that a row of siblings of a rank has to earn to count to a tree's width
 
 
@@ -316,14 +316,14 @@ def expectation(row: RedraftedLength, cost: CostCurve) -> str:
 
 
 def flags_of_server(accepted: Sequence[float], drafts: int) -> list[Flags]:
-    """From a server's counts: the share of its drafts whose token at each place, from 1, was accepted. That share is
-    what the place's row earned; nothing is known of places that were never drafted."""
+    """From a server's counts: the share of its drafts whose token at each depth, from 1, was accepted. That share is
+    what the depth's row earned; nothing is known of depths that were never drafted."""
     if not accepted or drafts <= 0:
         return []
-    length = max((place for place, share in enumerate(accepted, 1) if share >= LEAST_EARNED), default=0)
+    length = max((depth for depth, share in enumerate(accepted, 1) if share >= LEAST_EARNED), default=0)
     hazards = [1 - share / before if before else 1.0 for before, share in zip([1.0, *accepted], accepted, strict=False)]
     few = f" Only {drafts} drafts were counted: let it answer more." if drafts < FEW_DRAFTS else ""
-    worst = max(range(len(hazards)), key=lambda place: hazards[place])
+    worst = max(range(len(hazards)), key=hazards.__getitem__)
     longer = " A longer draft may do better: the last place earned as much." if length == len(accepted) else ""
     expected = (f"τ {1 + sum(accepted[:length]):.2f} with {length} drafted, {1 + sum(accepted):.2f} with "
                 f"{len(accepted)} now; the riskiest is place {worst + 1} ({hazards[worst]:.0%} of those that reach it "

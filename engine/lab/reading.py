@@ -223,7 +223,15 @@ def count_acceptance(rounds: Iterable[Round]) -> AcceptanceCounts:
     proposed: list[list[int]] = []
     accepted: list[list[int]] = []
     for round_ in rounds:
-        for depth, (ranks, taken) in enumerate(_ranks_on_path(round_)):
+        path, tree = round_.committed[1:].tolist(), round_.tree
+        by_drafter = [list(rows_along(draft, path)) for draft in round_.drafts]
+        deepest = max((draft.depth for draft in round_.drafts), default=0)
+        for depth, (nodes, taken) in enumerate(islice(zip(continuations(round_), [*path, None], strict=True), deepest)):
+            ranks: dict[int, int] = {}  # of the tokens that the tree holds here, each the best among its drafters
+            for token, drafters in zip(tree.tokens[nodes].tolist(), tree.drafters[nodes].tolist(), strict=True):
+                rows = [rows[depth] for drafter, rows in enumerate(by_drafter)
+                        if drafters >> drafter & 1 and depth < len(rows)]
+                ranks[token] = min([ranks.get(token, RANKS - 1), *(row.index(token) for row in rows if token in row)])
             if depth == len(reached):
                 reached.append(0)
                 proposed.append([0] * RANKS)
@@ -236,37 +244,14 @@ def count_acceptance(rounds: Iterable[Round]) -> AcceptanceCounts:
     return AcceptanceCounts(tuple(reached), tuple(map(tuple, proposed)), tuple(map(tuple, accepted)))
 
 
-def _ranks_on_path(round_: Round) -> Iterator[tuple[dict[int, int], int | None]]:
-    """At each kept row below which a drafter proposes something: the ranks of the tokens that the tree holds there,
-    each the best among its drafters and ``RANKS`` − 1 at most; and the token that the walk went on to."""
-    drafts, tree = round_.drafts, round_.tree
-    rows: list[int | None] = [0] * len(drafts)
-    deepest = max((draft.depth for draft in drafts), default=0)
-    following = [*round_.committed[1:].tolist(), None]
-    for depth, (nodes, taken) in enumerate(zip(continuations(round_), following, strict=True)):
-        if depth >= deepest:
-            return
-        ranks: dict[int, int] = {}
-        for token, drafters in zip(tree.tokens[nodes].tolist(), tree.drafters[nodes].tolist(), strict=True):
-            known = [rank_of(draft, row, depth, token) for drafter, (draft, row) in enumerate(
-                zip(drafts, rows, strict=True)) if drafters >> drafter & 1]
-            ranks[token] = min([ranks.get(token, RANKS - 1), *(rank for rank in known if rank is not None)])
-        yield ranks, taken
-        if taken is not None:
-            rows = [next_row(draft, row, depth, taken) for draft, row in zip(drafts, rows, strict=True)]
-
-
-def rank_of(draft: Lattice, row: int | None, depth: int, token: int) -> int | None:
-    """The rank of a token in a row of a drafter's lattice, or None where the row does not hold it."""
-    if row is None or depth >= draft.depth:
-        return None
-    ranks = np.flatnonzero(draft.tokens[depth, row] == token)
-    return int(ranks[0]) if len(ranks) else None
-
-
-def next_row(draft: Lattice, row: int | None, depth: int, token: int) -> int | None:
-    """The row at the next depth that a token leads to; with one row per depth, every path leads there."""
-    if draft.tokens.shape[1] == 1:
-        return 0
-    rank = rank_of(draft, row, depth, token)
-    return None if rank is None or row is None else int(draft.follow[depth, row, rank])
+def rows_along(draft: Lattice, path: Sequence[int]) -> Iterator[list[int]]:
+    """What a drafter proposes after the root and after each token of a path, best first, until the path leaves its
+    proposals. With one row per depth, every path stays within them."""
+    row = 0
+    for depth, token in enumerate([*path, None][:draft.depth]):
+        tokens = draft.tokens[depth, row].tolist()
+        yield tokens
+        if draft.tokens.shape[1] > 1:
+            if token not in tokens:
+                return
+            row = int(draft.follow[depth, row, tokens.index(token)])

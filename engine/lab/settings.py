@@ -137,7 +137,7 @@ class SweepPlan:
         all cells of a setting, every prompt so runs beside the others equally often."""
         concurrency = cell.setting.concurrency
         following = range(1, 1 + TURNS * concurrency) if concurrency > 1 else ()
-        others = [replace(cell, prompt=(cell.prompt + place) % len(self.prompts)) for place in following]
+        others = [replace(cell, prompt=(cell.prompt + steps) % len(self.prompts)) for steps in following]
         return Task(cell, self.ask(cell), tuple(map(self.ask, others)))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import comb, isnan, sqrt
 from statistics import fmean, median, stdev
 
@@ -183,7 +184,8 @@ def calibration(readings: Sequence[Reading], most_bins: int = 10) -> Calibration
     if not pairs:
         return None
     count = min(most_bins, len(pairs))
-    bins = [pairs[len(pairs) * place // count:len(pairs) * (place + 1) // count] for place in range(count)]
+    ends = [len(pairs) * number // count for number in range(count + 1)]
+    bins = [pairs[begin:end] for begin, end in pairwise(ends)]
     expected, realised = (fmean(pair[side] for pair in pairs) for side in (0, 1))
     return Calibration(
         tuple(map(_bin, bins)), expected, realised, (expected - 1) / (realised - 1) if realised > 1 else None)

@@ -21,12 +21,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Self
 
+from pydantic import TypeAdapter
+
 from engine.errors import ResultsError
-from engine.lab.reading import AcceptanceCounts, Reading
+from engine.lab.reading import Reading
 from engine.lab.settings import Cell, CellResult, Conditions, Setting, SweepPlan, measuring_order
 from engine.machine.files import kind_of
-from engine.requests.prompts import Prompt
 from engine.trace import UNREADABLE
+
+OLDER_NAMES = {"heads": "drafters", "together": "concurrency"}  # of fields, in files from before they were renamed
+PLAN, CONDITIONS, READING = TypeAdapter(SweepPlan), TypeAdapter(Conditions), TypeAdapter(Reading)
 
 
 def _text_of(record: SweepPlan | Conditions | Reading) -> str:
@@ -34,25 +38,8 @@ def _text_of(record: SweepPlan | Conditions | Reading) -> str:
 
 
 def _plan_of(text: str) -> SweepPlan:
-    """A plan from its text; ValueError, LookupError or TypeError where it is not one, as for a reading."""
-    fields = json.loads(text)
-    prompts = [Prompt(**{**prompt, "turns": tuple(map(tuple, prompt.get("turns", ())))})
-               for prompt in fields["prompts"]]
-    return SweepPlan(**{**fields, "prompts": tuple(prompts), "settings": tuple(map(_setting_of, fields["settings"]))})
-
-
-def _setting_of(fields: dict[str, Any]) -> Setting:
-    older = {"heads": "drafters", "together": "concurrency"}
-    known: dict[str, Any] = {older.get(name, name): value for name, value in fields.items()}
-    return Setting(**{**known, "drafters": tuple(known["drafters"])})
-
-
-def _reading_of(text: str) -> Reading:
-    fields = json.loads(text)
-    counts = fields["acceptance"]
-    tuples = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
-    return Reading(**{**fields, **tuples, "acceptance": AcceptanceCounts(
-        tuple(counts["reached"]), *(tuple(map(tuple, counts[name])) for name in ("proposed", "accepted")))})
+    return PLAN.validate_python(json.loads(text, object_hook=lambda fields: {
+        OLDER_NAMES.get(name, name): value for name, value in fields.items()}))
 
 
 MEANING = {
@@ -112,6 +99,7 @@ VERSION = 1
 APPLICATION = 0x43414E50  # "CANP", in the file's header: tells a results file from any other SQLite file
 PATIENCE_SECONDS = 10.0  # to wait for a reader's lock, which is never held for long
 SCHEMA = (
+    "BEGIN IMMEDIATE",
     "CREATE TABLE sweep (number INTEGER PRIMARY KEY AUTOINCREMENT, started TEXT NOT NULL, plan TEXT NOT NULL, "
     "conditions TEXT NOT NULL)",
     # ``setting`` counts into the plan's settings, ``place`` is the cell's turn; one of ``reading`` and ``failure``
@@ -157,7 +145,7 @@ class Results:
         self.path, self._turn = path, threading.RLock()
         with self._spoken():
             self._connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode={mode}", PATIENCE_SECONDS, isolation_level=None,
+                f"{path.absolute().as_uri()}?mode={mode}", PATIENCE_SECONDS, isolation_level="IMMEDIATE",
                 check_same_thread=False, uri=True)
             try:
                 self._identify()
@@ -180,7 +168,7 @@ class Results:
         rows = self._all("SELECT number, started, plan, conditions, (SELECT count(*) FROM cell WHERE sweep = number "
                          f"AND NOT ({PENDING})) FROM sweep ORDER BY number")
         with self._spoken():
-            return [StoredSweep(number, started, _plan_of(plan), Conditions(**json.loads(conditions)), done)
+            return [StoredSweep(number, started, _plan_of(plan), CONDITIONS.validate_json(conditions), done)
                     for number, started, plan, conditions, done in rows]
 
     def sweep(self, number: int) -> StoredSweep:
@@ -197,7 +185,7 @@ class Results:
                          f"AND NOT ({PENDING}) ORDER BY finished, place", number)
         with self._spoken():
             return [CellResult(Cell(prompt, plan.settings[setting], repeat),
-                               _reading_of(reading) if reading else None, failure or "", hardware)
+                               READING.validate_json(reading) if reading else None, failure or "", hardware)
                     for prompt, setting, repeat, reading, failure, hardware in rows]
 
     def pending(self, number: int) -> list[Cell]:
@@ -232,14 +220,15 @@ class Results:
         except sqlite3.Error as error:
             raise ResultsError(sentence(self.path.name, error)) from error
         except UNREADABLE as error:
-            raise ResultsError(f"{self.path.name} is damaged: a record in it cannot be read ({error}).") from error
+            reason = str(error).splitlines()[0]
+            raise ResultsError(f"{self.path.name} is damaged: a record in it cannot be read ({reason}).") from error
 
 
 class Store(Results):
     """A results file to write, created if it does not exist. Only one at a time may be open; a second is refused."""
 
     def __init__(self, path: Path) -> None:
-        self._places: dict[int, dict[Setting, int]] = {}
+        self._numbers: dict[int, dict[Setting, int]] = {}
         self._lock = take_lock(path)
         try:
             self._open(path, "rwc")
@@ -259,28 +248,28 @@ class Store(Results):
 
     def begin(self, plan: SweepPlan, conditions: Conditions) -> int:
         """Add a sweep with all its cells still to be measured, and return its number."""
-        places = _places(plan)
+        numbers = _numbers_of(plan)
         with self._transaction():
             number = self._connection.execute(
                 "INSERT INTO sweep (started, plan, conditions) VALUES (?, ?, ?)",
                 (now(), _text_of(plan), _text_of(conditions))).lastrowid
             self._connection.executemany(
                 "INSERT INTO cell (sweep, prompt, setting, repeat, place) VALUES (?, ?, ?, ?, ?)",
-                ((number, cell.prompt, places[cell.setting], cell.repeat, place)
-                 for place, cell in enumerate(measuring_order(plan))))
+                ((number, cell.prompt, numbers[cell.setting], cell.repeat, turn)
+                 for turn, cell in enumerate(measuring_order(plan))))
         return int(number or 0)
 
     def record(self, number: int, result: CellResult) -> bool:
         """Write a cell's result; False, and nothing written, where the cell is already done or does not exist."""
-        if number not in self._places:
-            self._places[number] = _places(self.sweep(number).plan)
+        if number not in self._numbers:
+            self._numbers[number] = _numbers_of(self.sweep(number).plan)
         reading = _text_of(result.reading) if result.reading else None
         with self._transaction():
             changed = self._connection.execute(
                 "UPDATE cell SET reading = ?, failure = ?, hardware = ?, finished = ? WHERE sweep = ? AND prompt = ? "
                 f"AND setting = ? AND repeat = ? AND {PENDING}",
                 (reading, result.failure or None, result.hardware, now(), number, result.cell.prompt,
-                 self._places[number].get(result.cell.setting, -1), result.cell.repeat)).rowcount
+                 self._numbers[number].get(result.cell.setting, -1), result.cell.repeat)).rowcount
         return changed == 1
 
     def clear(self, number: int) -> None:
@@ -296,19 +285,13 @@ class Store(Results):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._turn, self._spoken():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+        """Write all or nothing. The first change begins it (``isolation_level``)."""
+        with self._turn, self._spoken(), self._connection:
+            yield
 
 
-def _places(plan: SweepPlan) -> dict[Setting, int]:
-    return {setting: place for place, setting in enumerate(plan.settings)}
+def _numbers_of(plan: SweepPlan) -> dict[Setting, int]:
+    return {setting: number for number, setting in enumerate(plan.settings)}
 
 
 def now() -> str:
