@@ -15,7 +15,7 @@ from engine.lab.against_plain import (
     Text,
     TextComparison,
     TurnPair,
-    compared,
+    compare_texts,
     how_often,
     moments,
     rounding_nats,
@@ -55,7 +55,7 @@ class RunComparison:
         ``gpu_view``}."""
         run_rounds = [entry.round for entry in self.trace.entries]
         text, plain = text_of(run_rounds), text_of(self.plain)
-        comparison = compared(text, plain, self.trace.header.request, self.trace.header.dtype)
+        comparison = compare_texts(text, plain, self.trace.header.request, self.trace.header.dtype)
         ratio = speed_ratio(self.turns, run_rounds, self.busy)
         return {"state": self.state, "text": self._text_view(comparison, text, plain),
                 "lanes": self._lanes(comparison, plain),

@@ -27,7 +27,7 @@ from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import BatchRequest, decode_batch
 from engine.decoding.methods import METHODS, Method
 from engine.errors import RequestError
-from engine.lab.against_plain import Text, compared, text_of
+from engine.lab.against_plain import Text, compare_texts, text_of
 from engine.lab.settings import BASELINE, prompt_set
 from engine.records import PromptRequest, Round
 from engine.requests.rig_names import FOUR_BITS
@@ -80,7 +80,7 @@ def differences(rig: Rig, prompts: Sequence[str], choice: argparse.Namespace, co
     plain = dict(zip(prompts, texts(rig, plain_asks, 1), strict=True))
     for ask, text in zip(asks, texts(rig, asks, concurrency), strict=True):
         if text.token_ids != plain[ask.prompt].token_ids:
-            comparison = compared(text, plain[ask.prompt], rig.request(ask), choice.dtype)
+            comparison = compare_texts(text, plain[ask.prompt], rig.request(ask), choice.dtype)
             yield {"prompt": ask.prompt, "method": ask.method, "split": ask.split,
                    "budget": AUTO if ask.pace == AUTO else ask.budget, "place": comparison.same,
                    "why": comparison.why(choice.temperature, choice.dtype), "concurrency": concurrency}

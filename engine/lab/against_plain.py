@@ -18,7 +18,7 @@ import numpy as np
 
 from engine.decoding.methods import METHODS
 from engine.lab.reading import Reading
-from engine.lab.statistics import resampled
+from engine.lab.statistics import bootstrap_interval
 from engine.records import Request, Round
 
 # How far rounding moves the gap between the target's two best tokens, where the same text is verified among more rows.
@@ -103,7 +103,7 @@ class TextComparison:
         return verdict_words(self.verdict, temperature, gap, dtype)
 
 
-def compared(text: Written, plain: Written, request: Request, dtype: str) -> TextComparison:
+def compare_texts(text: Written, plain: Written, request: Request, dtype: str) -> TextComparison:
     """The run's text against as much of plain decoding's as there is, both in precision ``dtype``; ``request`` is the
     run's."""
     tokens, difference = len(text.token_ids), first_difference(text, plain)
@@ -282,6 +282,6 @@ def speed_ratio(turns: Sequence[TurnPair], run: Sequence[Round], busy: bool = Fa
         return SpeedRatio(withheld=speedup_withheld(float("inf"), 1.0, drafted, len(run)) or few)
     figures = np.array([[pair.tokens, pair.seconds, pair.plain_seconds] for pair in steady or timed])
     count, seconds, plain_seconds = figures.sum(0).tolist()
-    low, high = resampled(figures, lambda sums: sums[:, 2] / sums[:, 1])
+    low, high = bootstrap_interval(figures, lambda sums: sums[:, 2] / sums[:, 1])
     withheld = speedup_withheld(tokens / len(run), plain_seconds / seconds, drafted, len(run), busy)
     return SpeedRatio(count / seconds, count / plain_seconds, low, high, withheld)

@@ -20,7 +20,7 @@ import numpy as np
 from engine.budget.auto import best_order
 from engine.decoding.tree import depths
 from engine.lab.reading import ended_by_text, rows_along
-from engine.lab.redraft import CHAIN, RedraftedLength, redrafted
+from engine.lab.redraft import CHAIN, RedraftedLength, redraft_kinds
 from engine.lab.replay import drafter_names
 from engine.lab.statistics import Measured, mean_of, share_of
 from engine.records import Round
@@ -109,7 +109,7 @@ def anatomy(traces: Sequence[Trace]) -> Anatomy:
     """The anatomy of these runs together; drafters of the same name are one."""
     counted = [(trace, counted_rounds(trace)) for trace in traces]
     rounds = [round_ for _, kept in counted for round_ in kept]
-    redrafts, lacking = redrafted([(trace, kept) for trace, kept in counted if kept])
+    redrafts, lacking = redraft_kinds([(trace, kept) for trace, kept in counted if kept])
     return Anatomy(
         len(traces), len(rounds), _drafters(counted), *_earned(counted), _first_nodes(rounds), redrafts,
         *_by_text(counted), (*_lacking(counted), *lacking))

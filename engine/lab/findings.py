@@ -95,8 +95,7 @@ def confidence_finding(drafter: str, proposals: Marks) -> DoctorFinding:
     """The finding on whether the drafter's confidence in its chain is justified."""
     solid = proposals.reached >= FEWEST
     if not solid.any():
-        return DoctorFinding("confidence", drafter, SUSPICIOUS, f"Only {proposals.reached[0]} places to judge by.",
-                             "Give longer prompts, or more of them.")
+        return _too_few("confidence", drafter, proposals)
     weights = proposals.reached[solid] / proposals.reached[solid].sum()
     promised, came = (float((values[solid] * weights).sum()) for values in (proposals.confidence, proposals.shares))
     seen = f"The mean probability that it gives a chain's token is {promised:.2f}; {came:.2f} of them are accepted."
@@ -107,25 +106,28 @@ def confidence_finding(drafter: str, proposals: Marks) -> DoctorFinding:
                          "unlike its training data, or its inputs are; see the other checks.")
 
 
-def positions_finding(drafter: str, own_way: Marks) -> DoctorFinding:
+def positions_finding(drafter: str, proposals: Marks) -> DoctorFinding:
     """The finding on acceptance by depth: if it is low from the start, the drafter does not suit the text; if it dips,
     one slot is wrong."""
-    solid = own_way.reached >= FEWEST
-    shares = own_way.shares
-    seen = "Accepted of those reached, by depth: " + " ".join(f"{share:.2f}" for share in shares[solid]) + "."
+    solid, shares = proposals.reached >= FEWEST, proposals.shares
     if not solid[0]:
-        return DoctorFinding("positions", drafter, SUSPICIOUS, f"Only {own_way.reached[0]} places to judge by.",
-                             "Give longer prompts, or more of them.")
-    if shares[0] < FIRST_SHARE:
-        return DoctorFinding("positions", drafter, SUSPICIOUS, seen, "Even the first drafted token is accepted in less "
-                             f"than {FIRST_SHARE:.0%} of the places: ask what the drafter was trained for, or look for "
-                             "a wrong check here.")
+        return _too_few("positions", drafter, proposals)
+    advice = ""
     dips = [depth + 1 for depth in range(1, len(shares) - 1) if solid[depth + 1]
             and shares[depth] < DIP * min(shares[depth - 1], shares[depth + 1])]
-    if dips:
-        return DoctorFinding("positions", drafter, SUSPICIOUS, seen, f"Depth {dips[0]} is accepted far less than its "
-                             "neighbours: check how that slot of the block is laid and read.")
-    return DoctorFinding("positions", drafter, FINE, seen)
+    if shares[0] < FIRST_SHARE:
+        advice = (f"Even the first drafted token is accepted in less than {FIRST_SHARE:.0%} of the places: ask what "
+                  "the drafter was trained for, or look for a wrong check here.")
+    elif dips:
+        advice = (f"Depth {dips[0]} is accepted far less than its neighbours: check how that slot of the block is laid "
+                  "and read.")
+    seen = "Accepted of those reached, by depth: " + " ".join(f"{share:.2f}" for share in shares[solid]) + "."
+    return DoctorFinding("positions", drafter, SUSPICIOUS if advice else FINE, seen, advice)
+
+
+def _too_few(name: str, drafter: str, proposals: Marks) -> DoctorFinding:
+    return DoctorFinding(name, drafter, SUSPICIOUS, f"Only {proposals.reached[0]} places to judge by.",
+                         "Give longer prompts, or more of them.")
 
 
 def worst_first(findings: Sequence[DoctorFinding]) -> list[DoctorFinding]:

@@ -150,7 +150,7 @@ def longer(device: Device, read: float, operations: float) -> float:
 
 
 @cache
-def published(name: str) -> Mapping[str, Any]:
+def published_figures(name: str) -> Mapping[str, Any]:
     """A shipped file of published figures, by its name."""
     figures: Mapping[str, Any] = json.loads((RIGS_FOLDER / "published" / f"{name}.json").read_text("utf8"))
     return figures
@@ -158,12 +158,12 @@ def published(name: str) -> Mapping[str, Any]:
 
 def devices() -> dict[str, Device]:
     """The devices by name."""
-    return {name: Device(**figures) for name, figures in published("machines")["devices"].items()}
+    return {name: Device(**figures) for name, figures in published_figures("machines")["devices"].items()}
 
 
 def models() -> dict[str, ModelShape]:
     """The models by name."""
-    return {name: ModelShape(**figures) for name, figures in published("machines")["models"].items()}
+    return {name: ModelShape(**figures) for name, figures in published_figures("machines")["models"].items()}
 
 
 @cache
@@ -176,7 +176,7 @@ def other_layers(method: str) -> float:
 
 def table_pairs(method: str, model: str) -> list[tuple[str, float, float, float]]:
     """Table 1's pairs of a method and model: dataset, temperature, τ, speed-up."""
-    data = published("ddtree")
+    data = published_figures("ddtree")
     speedup, tau = (data["columns"].index(f"{method}_{what}") for what in ("speedup", "tau"))
     return [(row[0], row[1], row[tau], row[speedup]) for row in data["table1"][model]]
 
@@ -184,7 +184,7 @@ def table_pairs(method: str, model: str) -> list[tuple[str, float, float, float]
 def machine_curve(model: str, device: str, line: str, context: int = 1024) -> CostCurve:
     """The predicted cost of rounds of one request after ``context`` tokens."""
     shape, figures = models()[model], devices()[device]
-    loop = published("machines")["loop"]
+    loop = published_figures("machines")["loop"]
     host, node = (loop["host_ms_a_layer"], loop["tree_us_a_node"] / 1e3) if line == LOOP else (0.0, 0.0)
     verify = tuple(max(host * shape.layers, shape.pass_ms(figures, rows, context)) + node * (rows - 1)
                    for rows in ROWS)
@@ -229,7 +229,7 @@ def against_table() -> list[PublishedError]:
     """The errors against Table 1 by method and model."""
     rows = []
     for method in (DDTREE, DFLASH):
-        for model in published("ddtree")["table1"]:
+        for model in published_figures("ddtree")["table1"]:
             errors = table_errors(method, model)
             worst = max(errors, key=lambda name: errors[name])
             rows.append(PublishedError(
@@ -239,13 +239,13 @@ def against_table() -> list[PublishedError]:
 
 def unfitted_error(method: str) -> float:
     """The median relative error over the 40 pairs that were not fitted."""
-    return median(error for model in published("ddtree")["table1"] if model != FITTED
+    return median(error for model in published_figures("ddtree")["table1"] if model != FITTED
                   for error in table_errors(method, model).values())
 
 
 def against_budgets(line: str = LOOP) -> list[tuple[int, float, float]]:
     """Figure 3 on an H200: the node budget, and the published and the predicted speed-up from its τ."""
-    figure = published("ddtree")["figure3"]
+    figure = published_figures("ddtree")["figure3"]
     curve = machine_curve(figure["model"], PUBLISHED_DEVICE, line)
     return [(budget, speedup, tau * curve.plain_ms / curve.round_ms(budget + 1, budget, 1))
             for budget, speedup, tau in zip(figure["budget"], figure["speedup"], figure["tau"], strict=True)]

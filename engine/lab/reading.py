@@ -1,4 +1,4 @@
-"""Readings of runs: what is kept of a run's rounds, whether it was measured alone, beside others, or recorded.
+"""Readings of runs: what is kept of a run's rounds, whether it was measured alone, concurrently, or recorded.
 
 Acceptance is counted by prefix: a disjoint ``merged`` tree may hold one twice, and here it counts once, with the
 highest probability that a drafter gives it.

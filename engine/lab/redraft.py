@@ -40,7 +40,8 @@ class RedraftedLength:
     over_chain: Measured
 
 
-def redrafted(counted: Sequence[tuple[Trace, Sequence[Round]]]) -> tuple[tuple[RedraftedLength, ...], tuple[str, ...]]:
+def redraft_kinds(counted: Sequence[tuple[Trace, Sequence[Round]]]) -> tuple[
+        tuple[RedraftedLength, ...], tuple[str, ...]]:
     """Every kind at every size that the recorded rows are wide enough for, by drafter; and what is left out, in
     sentences."""
     lengths: dict[str, dict[tuple[str, int], list[int]]] = defaultdict(lambda: defaultdict(list))

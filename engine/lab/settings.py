@@ -32,7 +32,7 @@ from engine.requests.prompts import Prompt, read_prompts
 from engine.requests.rig_names import AUTO_DTYPE
 
 BASELINE = "autoregressive"  # what speed-up is measured against, in every sweep and race
-TURNS = 4  # how many prompts run beside a measured one, for each request at once, before they are repeated
+TURNS = 4  # how many prompts run concurrently with a measured one, for each request at once, before they repeat
 MOST_CELLS = 1_000_000
 SHIPPED = Path(__file__).resolve().parents[2] / "assets" / "prompts"
 
@@ -87,7 +87,7 @@ class Setting:
 @dataclass(frozen=True)
 class Cell:
     """The smallest unit of a sweep: one run. ``prompt`` is an index into the plan's prompts; ``repeat`` counts from 0.
-    With several requests at once, the others run beside this prompt's from its first round to its last."""
+    With several requests at once, the others run from its first round to its last."""
 
     prompt: int
     setting: Setting
@@ -96,7 +96,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Task:
-    """A cell, what it asks of the rig, and the requests that take turns to run beside it."""
+    """A cell, what it asks of the rig, and the concurrent requests, which take turns."""
 
     cell: Cell
     ask: PromptRequest
@@ -133,8 +133,8 @@ class SweepPlan:
             split=setting.split, drafters=setting.drafters, pace=setting.pace, turns=prompt.turns)
 
     def task(self, cell: Cell) -> Task:
-        """A cell's task. Beside it run the prompts that follow it in the set, cyclically, under the same setting: over
-        all cells of a setting, every prompt so runs beside the others equally often."""
+        """A cell's task. Concurrent with it are the prompts that follow it in the set, cyclically, under the same
+        setting: so over all cells of a setting every prompt is concurrent with the others equally often."""
         concurrency = cell.setting.concurrency
         following = range(1, 1 + TURNS * concurrency) if concurrency > 1 else ()
         others = [replace(cell, prompt=(cell.prompt + steps) % len(self.prompts)) for steps in following]

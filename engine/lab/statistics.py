@@ -20,6 +20,7 @@ CONFIDENCE = 0.95
 TWO_SIDED = 1.96  # standard errors that hold 95 % of a normal distribution
 RESAMPLES, SEED = 2000, 0  # of a bootstrap
 MOST_RESAMPLED = 500
+Figures = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def mean_of(values: Sequence[float]) -> Measured:
     if len(values) > MOST_RESAMPLED:
         low, high = _normal_interval(values)
     else:
-        low, high = resampled(values, lambda sums: sums / len(values))
+        low, high = bootstrap_interval(values, lambda sums: sums / len(values))
     return Measured(fmean(values), low, high, len(values))
 
 
@@ -59,7 +60,7 @@ def _normal_interval(values: Sequence[float]) -> tuple[float, float]:
     return middle - half, middle + half
 
 
-def resampled(values: ArrayLike, figure: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> tuple[float, float]:
+def bootstrap_interval(values: ArrayLike, figure: Callable[[Figures], Figures]) -> tuple[float, float]:
     """The interval at 95 % of a ``figure`` of the sums of values (n, …) by resampling them; the same every time."""
     known = np.asarray(values, np.float64)
     drawn = np.random.default_rng(SEED).integers(0, len(known), (RESAMPLES, len(known)))

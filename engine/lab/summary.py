@@ -10,7 +10,7 @@ with one request at a time.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -81,22 +81,18 @@ class ComparedRun:
 
 def summarise(settings: Iterable[Setting], measured: Sequence[CellResult]) -> Summary:
     """The table of the cells measured so far; a setting without a run has no row."""
-    def beside(setting: Setting, result: CellResult) -> Reading | None:
-        return plain.get((setting, result.cell.prompt, result.cell.repeat, result.hardware))
-
-    read = [(result, result.reading) for result in measured if result.reading and result.reading.lengths]
-    plain = {(result.cell.setting, result.cell.prompt, result.cell.repeat, result.hardware): reading
-             for result, reading in read if result.cell.setting == result.cell.setting.baseline}
-    runs: dict[Setting, list[ComparedRun]] = defaultdict(list)
-    for result, reading in read:
-        setting = result.cell.setting
-        runs[setting].append(ComparedRun(result.cell.prompt, reading, beside(setting.baseline, result),
-                                         beside(setting.baseline.alone, result)))
-    asked = Counter(result.cell.setting for result in measured)
-    busy = {setting for setting in runs if setting == setting.baseline and _unsteady(runs[setting])}
-    return Summary(tuple(
-        _row(setting, runs[setting], asked[setting] - len(runs[setting]), setting.baseline in busy)
-        for setting in settings if setting in runs))
+    readings: dict[Setting, dict[tuple[int, int, str], Reading]] = defaultdict(dict)  # by prompt, repeat, hardware
+    for result in measured:
+        if result.reading and result.reading.lengths:
+            readings[result.cell.setting][result.cell.prompt, result.cell.repeat, result.hardware] = result.reading
+    asked, rows = Counter(result.cell.setting for result in measured), []
+    for setting in settings:
+        if setting in readings:
+            plain, alone = (readings.get(baseline, {}) for baseline in (setting.baseline, setting.baseline.alone))
+            runs = [ComparedRun(run[0], reading, plain.get(run), alone.get(run))
+                    for run, reading in readings[setting].items()]
+            rows.append(_row(setting, runs, asked[setting] - len(runs), _unsteady(plain)))
+    return Summary(tuple(rows))
 
 
 def _row(setting: Setting, runs: Sequence[ComparedRun], failed: int, busy: bool) -> Row:
@@ -106,7 +102,8 @@ def _row(setting: Setting, runs: Sequence[ComparedRun], failed: int, busy: bool)
     tokens, rounds = sum(len(run.reading.token_ids) for run in runs), sum(run.reading.rounds for run in runs)
     return Row(
         setting, len(runs), failed, tokens, rounds, mean_length(tokens, rounds), tau,
-        _over_prompts((run.prompt, run.reading.tokens_per_second) for run in runs), _total(runs), speedup, sum(same),
+        _over_prompts((run.prompt, run.reading.tokens_per_second) for run in runs),
+        _over_prompts((run.prompt, run.reading.total_tokens_per_second) for run in runs), speedup, sum(same),
         len(same), withheld)
 
 
@@ -124,12 +121,10 @@ def _speedup(runs: Sequence[ComparedRun], tau: float, busy: bool) -> tuple[Estim
     return (None, withheld) if withheld else (speedup, "")
 
 
-def _total(runs: Sequence[ComparedRun]) -> Estimate:
-    return _over_prompts((run.prompt, run.reading.total_tokens_per_second) for run in runs)
-
-
-def _unsteady(plain: Sequence[ComparedRun]) -> bool:
-    total = _total(plain)
+def _unsteady(plain: Mapping[tuple[int, int, str], Reading]) -> bool:
+    if not plain:
+        return False
+    total = _over_prompts((prompt, reading.total_tokens_per_second) for (prompt, _, _), reading in plain.items())
     return unsteady(total.least, total.median, total.most)
 
 

@@ -175,16 +175,13 @@ def run_sweep(store: Store, number: int, crew: Crew, stop: Event) -> Iterator[Sw
 
 def check_conditions(stored: StoredSweep, here: Conditions) -> None:
     """RequestError where a sweep was begun under other conditions, so that its speeds would not compare."""
-    there = stored.conditions
-    if there == here:
-        return
-    pairs = {"rig": (there.rig, here.rig), "hardware": (there.hardware, here.hardware),
-             "dtype": (there.dtype, here.dtype)}
-    for package in sorted({*there.versions, *here.versions}):
-        pairs[package] = there.versions.get(package, "none"), here.versions.get(package, "none")
-    seen = "; ".join(f"{name}: {before} then, {now} now" for name, (before, now) in pairs.items() if before != now)
-    raise RequestError(f"Sweep {stored.number} was begun under other conditions ({seen}), so its figures and new ones "
-                       "do not compare; begin a new sweep.")
+    then, now = ({"rig": conditions.rig, "hardware": conditions.hardware, "dtype": conditions.dtype,
+                  **dict(sorted(conditions.versions.items()))} for conditions in (stored.conditions, here))
+    changed = "; ".join(f"{name}: {then.get(name, 'none')} then, {now.get(name, 'none')} now"
+                        for name in {**then, **now} if then.get(name) != now.get(name))
+    if changed:
+        raise RequestError(f"Sweep {stored.number} was begun under other conditions ({changed}), so its figures and "
+                           "new ones do not compare; begin a new sweep.")
 
 
 LEAST_REPEATS = 3  # of a race: with fewer a median has no spread

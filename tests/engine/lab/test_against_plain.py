@@ -17,7 +17,7 @@ from engine.lab.against_plain import (
     UNKNOWN,
     Text,
     TurnTaking,
-    compared,
+    compare_texts,
     speed_ratio,
     text_of,
     turn_pairs,
@@ -119,7 +119,7 @@ def without_gaps(text: Text) -> Text:
     (RUN, PLAIN, SAME, TOKENS), (RUN, PLAIN[:40], SO_FAR, 40), (RUN[:3], PLAIN, SAME, sum(LENGTHS[:3]))])
 def test_the_same_text_is_said_of_what_was_compared(
         run: list[Round], plain: list[Round], verdict: str, same: int) -> None:
-    comparison = compared(text_of(run), text_of(plain), asked(), "float32")
+    comparison = compare_texts(text_of(run), text_of(plain), asked(), "float32")
     assert (comparison.verdict, comparison.same, comparison.difference) == (verdict, same, None)
 
 
@@ -133,16 +133,16 @@ def test_the_same_text_is_said_of_what_was_compared(
     (without_gaps(OTHER), without_gaps(TEXT), asked(), "bfloat16", UNKNOWN)])
 def test_another_text_is_explained_by_the_widest_gap_where_it_parts(
         text: Text, plain: Text, request_: Request, dtype: str, verdict: str) -> None:
-    comparison = compared(text, plain, request_, dtype)
+    comparison = compare_texts(text, plain, request_, dtype)
     assert (comparison.verdict, comparison.same) == (verdict, 7)
     assert comparison.difference and comparison.difference.position == 7
 
 
 def test_a_difference_has_its_tokens_and_gap_at_the_beginning_within_and_at_the_end() -> None:
-    at_once = compared(text_of(plain_rounds(STEADY, range(1, 10_000))), TEXT, asked(), "bfloat16")
-    within = compared(OTHER, TEXT, asked(), "bfloat16")
+    at_once = compare_texts(text_of(plain_rounds(STEADY, range(1, 10_000))), TEXT, asked(), "bfloat16")
+    within = compare_texts(OTHER, TEXT, asked(), "bfloat16")
     ended = replace(text_of(PLAIN[:20]), bonus=5)
-    at_its_end = compared(text_of(RUN), ended, asked(), "float32")
+    at_its_end = compare_texts(text_of(RUN), ended, asked(), "float32")
     differences = [comparison.difference for comparison in (at_once, within, at_its_end) if comparison.difference]
     assert [(difference.position, difference.token, difference.baseline_token) for difference in differences] == [
         (0, 1, 0), (7, 70, 7), (20, 20, 5)]
