@@ -20,7 +20,7 @@ import numpy as np
 from engine.budget.auto import best_order
 from engine.decoding.tree import depths
 from engine.lab.reading import ended_by_text, rows_along
-from engine.lab.redraft import CHAIN, RedraftedLength, redraft_kinds
+from engine.lab.redraft import CHAIN, Counted, RedraftedLength, redraft_kinds
 from engine.lab.replay import drafter_names
 from engine.lab.statistics import Measured, mean_of, share_of
 from engine.records import Round
@@ -100,9 +100,6 @@ class Anatomy:
     def accepted(self) -> Measured | None:
         """The accepted drafted tokens of a round, with whole trees; None without a round."""
         return self.first_nodes[max(self.first_nodes)] if self.first_nodes else None
-
-
-Counted = Sequence[tuple[Trace, Sequence[Round]]]  # runs with their rounds that count
 
 
 def anatomy(traces: Sequence[Trace]) -> Anatomy:

@@ -110,7 +110,7 @@ def read(rounds: Iterable[Round]) -> Reading:
         step_seconds.append(now - began)
         kept.append(round_)
         began = perf_counter()
-    return reading(kept, step_seconds)
+    return reading_from(kept, step_seconds)
 
 
 def read_concurrent(target: Target, asked: Sequence[BatchRequest], concurrency: int,
@@ -141,7 +141,7 @@ def read_concurrent(target: Target, asked: Sequence[BatchRequest], concurrency: 
         batch.close()
     if step_seconds:
         step_seconds[0] += prefill_seconds
-    return reading(kept, step_seconds, committed)
+    return reading_from(kept, step_seconds, committed)
 
 
 def _admit_next(batch: RequestBatch, others: Iterator[BatchRequest]) -> None:
@@ -160,10 +160,11 @@ def _admit_next(batch: RequestBatch, others: Iterator[BatchRequest]) -> None:
 def reading_of(trace: Trace) -> Reading:
     """The reading of a recorded run, whose entries carry the engine time since its start."""
     elapsed = [0.0, *(entry.elapsed_seconds for entry in trace.entries)]
-    return reading([entry.round for entry in trace.entries], [after - before for before, after in pairwise(elapsed)])
+    rounds = [entry.round for entry in trace.entries]
+    return reading_from(rounds, [after - before for before, after in pairwise(elapsed)])
 
 
-def reading(rounds: Sequence[Round], step_seconds: Sequence[float], committed: Sequence[int] = ()) -> Reading:
+def reading_from(rounds: Sequence[Round], step_seconds: Sequence[float], committed: Sequence[int] = ()) -> Reading:
     """The reading of a run's rounds. ``step_seconds`` (rounds,): the time of each step of the loop; the first includes
     the prefill. ``committed`` (rounds,): see ``Reading``."""
     round_seconds = [sum(rounds[0].seconds.values()), *step_seconds[1:]] if rounds else []

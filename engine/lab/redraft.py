@@ -25,6 +25,7 @@ from engine.trace import Trace
 
 CHAIN, WIDE, MARGINALS, TRANSITIONS = "chain", "wider chain", "tree by marginals", "tree by transitions"
 MOST_ROUNDS = 300  # of a run, evenly over it: other trees of so many take about a second
+Counted = Sequence[tuple[Trace, Sequence[Round]]]  # runs with their rounds that count
 SIZES = (2, 4, 8, 12, 16, 24, 32, 64, 128)  # of drafted nodes
 
 
@@ -40,8 +41,7 @@ class RedraftedLength:
     over_chain: Measured
 
 
-def redraft_kinds(counted: Sequence[tuple[Trace, Sequence[Round]]]) -> tuple[
-        tuple[RedraftedLength, ...], tuple[str, ...]]:
+def redraft_kinds(counted: Counted) -> tuple[tuple[RedraftedLength, ...], tuple[str, ...]]:
     """Every kind at every size that the recorded rows are wide enough for, by drafter; and what is left out, in
     sentences."""
     lengths: dict[str, dict[tuple[str, int], list[int]]] = defaultdict(lambda: defaultdict(list))

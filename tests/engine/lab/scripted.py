@@ -15,7 +15,7 @@ from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import BatchRequest, decode
 from engine.errors import RequestError
-from engine.lab.reading import Reading, read_concurrent, reading
+from engine.lab.reading import Reading, read_concurrent, reading_from
 from engine.lab.report import Record, report
 from engine.lab.settings import CellResult, Choice, Conditions, SweepPlan, measuring_order, settings
 from engine.lab.store import Store, StoredSweep
@@ -59,7 +59,7 @@ def read_off(rounds: Sequence[Round], slowness: float = 1.0) -> Reading:
     """A reading with the written times."""
     spent = [slowness * (ROUND_SECONDS + ROW_SECONDS * len(round_.tree)) for round_ in rounds]
     timed = [replace(round_, seconds={"verify": seconds}) for round_, seconds in zip(rounds, spent, strict=True)]
-    return reading(timed, [PREFILL_SECONDS + spent[0], *spent[1:]] if spent else [])
+    return reading_from(timed, [PREFILL_SECONDS + spent[0], *spent[1:]] if spent else [])
 
 
 @dataclass
