@@ -67,15 +67,6 @@ def test_as_many_are_at_work_in_every_round_that_counts() -> None:
     assert reading.total_tokens_per_second == pytest.approx(4 * reading.tokens_per_second)
 
 
-def test_a_text_is_the_same_concurrently_and_alone() -> None:
-    target = ToyTarget(seed=2)
-    asked = requested((1, 2, 3), target, 40, "ddtree")
-    others = [requested((token,), target, 5 + token, "dflash") for token in range(3)]
-    alone, concurrent = (read_concurrent(target, [asked, *others], count) for count in (1, 3))
-    assert alone.token_ids == concurrent.token_ids and alone.lengths == concurrent.lengths == alone.committed
-    assert sum(concurrent.committed) > len(concurrent.token_ids)
-
-
 def test_who_cannot_be_served_gives_its_turn_away_and_nobody_left_is_a_sentence() -> None:
     target = ToyTarget(seed=2, context_limit=64)
     asked, good = requested((1, 2), target, 9), requested((3,), target, 2)
