@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
+from statistics import fmean
 from typing import TypeVar
 
 import numpy as np
@@ -121,12 +122,19 @@ def counted_rounds(trace: Trace) -> list[Round]:
     return [round_ for round_ in whole if len(round_.tree) > 1]
 
 
-def _shares(taken: Mapping[Key, Sequence[bool]]) -> dict[Key, Measured]:
-    return {key: share_of(sum(taken[key]), len(taken[key])) for key in sorted(taken)}
+def _by_key(pairs: Iterable[tuple[Key, float]]) -> dict[Key, list[float]]:
+    grouped: dict[Key, list[float]] = defaultdict(list)
+    for key, value in pairs:
+        grouped[key].append(value)
+    return {key: grouped[key] for key in sorted(grouped)}
 
 
-def _means(values: Mapping[Key, Sequence[float]]) -> dict[Key, Measured]:
-    return {key: mean_of(values[key]) for key in sorted(values)}
+def _shares(hits: Iterable[tuple[Key, bool]]) -> dict[Key, Measured]:
+    return {key: share_of(int(sum(of_key)), len(of_key)) for key, of_key in _by_key(hits).items()}
+
+
+def _means(values: Iterable[tuple[Key, float]]) -> dict[Key, Measured]:
+    return {key: mean_of(of_key) for key, of_key in _by_key(values).items()}
 
 
 def target_choices(rows: Iterable[Sequence[int]], path: Sequence[int | None]) -> Iterator[TargetChoice]:
@@ -179,39 +187,31 @@ def _miss(walk: Sequence[TargetChoice], deepest: int, width: int) -> str:
 
 def _drafter(name: str, walks: Sequence[Sequence[TargetChoice]], misses: Counter[str]) -> DrafterAnatomy:
     choices = [choice for walk in walks for choice in walk]
-    spine: dict[int, list[bool]] = defaultdict(list)
-    for choice in choices:
-        if choice.spine:
-            spine[choice.depth].append(choice.rank == 0)
-    after: dict[int, list[bool]] = defaultdict(list)
-    like = []
-    for choice in choices:
-        if choice.above:
-            after[min(choice.above, 3)].append(choice.rank == 0)
-            if choice.depth in spine:
-                like.append(np.mean(spine[choice.depth]))
-    total = misses.total()
+    spine = _shares((choice.depth, choice.rank == 0) for choice in choices if choice.spine)
+    after = [choice for choice in choices if choice.above]
+    like = [spine[choice.depth].value for choice in after if choice.depth in spine]
     return DrafterAnatomy(
-        name, {where: share_of(count, total) for where, count in sorted(misses.items())},
-        tuple(_shares(spine).values()), _shares(after), float(np.mean(like)) if like else None)
+        name, {where: share_of(count, misses.total()) for where, count in sorted(misses.items())},
+        tuple(spine.values()), _shares((min(choice.above or 0, 3), choice.rank == 0) for choice in after),
+        fmean(like) if like else None)
 
 
 def _earned(counted: Counted) -> tuple[dict[int, Measured], dict[int, Measured], dict[str, Measured]]:
     """Kept over verified rows, by rank among siblings, by depth, and by the drafters that proposed the row."""
-    by_rank: dict[int, list[bool]] = defaultdict(list)
-    by_depth: dict[int, list[bool]] = defaultdict(list)
-    by_drafter: dict[str, list[bool]] = defaultdict(list)
-    for trace, rounds in counted:
-        for round_ in rounds:
-            tree, below = round_.tree, depths(round_.tree.parents).tolist()
-            kept, siblings = set(round_.acceptance.keep.tolist()), Counter[int]()
-            for node, (parent, mask) in enumerate(zip(tree.parents.tolist(), tree.drafters.tolist(), strict=True)):
-                if node:
-                    by_rank[siblings[parent]].append(node in kept)
-                    by_depth[below[node]].append(node in kept)
-                    by_drafter[_names(trace.header.drafters, mask)].append(node in kept)
-                    siblings[parent] += 1
-    return _shares(by_rank), _shares(by_depth), _shares(by_drafter) if len(by_drafter) > 1 else {}
+    rows = [row for trace, rounds in counted for round_ in rounds for row in _verified_rows(trace, round_)]
+    by_drafter = _shares((names, kept) for _, _, names, kept in rows)
+    return (_shares((rank, kept) for rank, _, _, kept in rows), _shares((depth, kept) for _, depth, _, kept in rows),
+            by_drafter if len(by_drafter) > 1 else {})
+
+
+def _verified_rows(trace: Trace, round_: Round) -> Iterator[tuple[int, int, str, bool]]:
+    """Of each drafted row its rank among siblings, its depth, its drafters' names, and whether it was kept."""
+    tree, kept, siblings = round_.tree, set(round_.acceptance.keep.tolist()), Counter[int]()
+    rows = zip(tree.parents.tolist(), depths(tree.parents).tolist(), tree.drafters.tolist(), strict=True)
+    for node, (parent, depth, mask) in enumerate(rows):
+        if node:
+            yield siblings[parent], depth, _names(trace.header.drafters, mask), node in kept
+            siblings[parent] += 1
 
 
 def _names(drafters: Sequence[str], mask: int) -> str:
@@ -221,9 +221,8 @@ def _names(drafters: Sequence[str], mask: int) -> str:
 def _first_nodes(rounds: Sequence[Round]) -> dict[int, Measured]:
     """See ``Anatomy``. Any beginning of the order by probability is a tree, so the walk in it is known."""
     most = max((len(round_.tree) - 1 for round_ in rounds), default=0)
-    sizes = sorted({min(2**power, most) for power in range(most.bit_length() + 1)} - {0})
-    lengths = {size: [kept_of_first(round_, size) for round_ in rounds] for size in sizes}
-    return {size: mean_of(values) for size, values in lengths.items()}
+    sizes = {min(2**power, most) for power in range(most.bit_length() + 1)} - {0}
+    return _means((size, kept_of_first(round_, size)) for size in sizes for round_ in rounds)
 
 
 def kept_of_first(round_: Round, nodes: int) -> int:
@@ -237,17 +236,16 @@ def kept_of_first(round_: Round, nodes: int) -> int:
 
 
 def _by_text(counted: Counted) -> tuple[dict[int, Measured], dict[str, Measured]]:
-    stretches: dict[int, list[float]] = defaultdict(list)
-    kinds: dict[str, list[float]] = defaultdict(list)
+    stretches, kinds = [], []
     for trace, rounds in counted:
         lengths = [len(entry.round.acceptance.keep) for entry in trace.entries]
         begins = dict(zip((entry.round.index for entry in trace.entries), accumulate([0, *lengths]), strict=False))
         kind = kinds_of(trace)
         for round_ in rounds:
             accepted, position = len(round_.acceptance.keep) - 1, begins[round_.index]
-            stretches[max(begin for begin in STRETCHES if begin <= position)].append(accepted)
+            stretches.append((max(begin for begin in STRETCHES if begin <= position), accepted))
             if position < len(kind):
-                kinds[kind[position]].append(accepted)
+                kinds.append((kind[position], accepted))
     return _means(stretches), _means(kinds)
 
 
