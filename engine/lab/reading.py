@@ -6,6 +6,7 @@ highest probability that a drafter gives it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice, pairwise
@@ -220,9 +221,7 @@ def continuations(round_: Round) -> Iterator[NDArray[np.intp]]:
 
 def count_acceptance(rounds: Iterable[Round]) -> AcceptanceCounts:
     """The counts of these rounds, none of which the end of the text ended."""
-    reached: list[int] = []
-    proposed: list[list[int]] = []
-    accepted: list[list[int]] = []
+    reached, proposed, accepted = Counter[int](), Counter[tuple[int, int]](), Counter[tuple[int, int]]()
     for round_ in rounds:
         path, tree = round_.committed[1:].tolist(), round_.tree
         by_drafter = [list(rows_along(draft, path)) for draft in round_.drafts]
@@ -233,16 +232,13 @@ def count_acceptance(rounds: Iterable[Round]) -> AcceptanceCounts:
                 rows = [rows[depth] for drafter, rows in enumerate(by_drafter)
                         if drafters >> drafter & 1 and depth < len(rows)]
                 ranks[token] = min([ranks.get(token, RANKS - 1), *(row.index(token) for row in rows if token in row)])
-            if depth == len(reached):
-                reached.append(0)
-                proposed.append([0] * RANKS)
-                accepted.append([0] * RANKS)
             reached[depth] += 1
-            for rank in ranks.values():
-                proposed[depth][rank] += 1
+            proposed.update((depth, rank) for rank in ranks.values())
             if taken is not None:
-                accepted[depth][ranks[taken]] += 1
-    return AcceptanceCounts(tuple(reached), tuple(map(tuple, proposed)), tuple(map(tuple, accepted)))
+                accepted[depth, ranks[taken]] += 1
+    return AcceptanceCounts(tuple(reached[depth] for depth in range(len(reached))), *(
+        tuple(tuple(counts[depth, rank] for rank in range(RANKS)) for depth in range(len(reached)))
+        for counts in (proposed, accepted)))
 
 
 def rows_along(draft: Lattice, path: Sequence[int]) -> Iterator[list[int]]:

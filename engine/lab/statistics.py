@@ -4,7 +4,6 @@ well as those of a sweep, histogram, acceptance by depth and rank, and calibrati
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -48,10 +47,8 @@ def share_of(hits: int, count: int) -> Measured:
 def mean_of(values: Sequence[float]) -> Measured:
     """A mean over rounds, with its interval by resampling rounds (one value or more). From ``MOST_RESAMPLED`` values on
     the mean is normal enough for its standard error."""
-    if len(values) > MOST_RESAMPLED:
-        low, high = _normal_interval(values)
-    else:
-        low, high = bootstrap_interval(values, lambda sums: sums / len(values))
+    low, high = (_normal_interval(values) if len(values) > MOST_RESAMPLED else
+                 bootstrap_interval(values, lambda sums: sums / len(values)))
     return Measured(fmean(values), low, high, len(values))
 
 
@@ -111,8 +108,7 @@ def histogram(readings: Sequence[Reading]) -> tuple[int, ...]:
 
     All rounds, as in τ: its mean is the τ of these readings together.
     """
-    counts = Counter(length for reading in readings for length in reading.lengths)
-    return tuple(counts[length] for length in range(1, max(counts, default=0) + 1))
+    return tuple(np.bincount([length for reading in readings for length in reading.lengths])[1:].tolist())
 
 
 @dataclass(frozen=True)
