@@ -238,7 +238,7 @@ class Recorder:
         path = [*_array("tokens", parts["tokens"], INTEGERS)[keep].tolist(), _single("bonus", parts["bonus"])]
         before = _single("start", parts["start"]) - _single("start", self._first)
         left = self._most_tokens - before if self._most_tokens else len(path)
-        stops = [place for place, token in enumerate(path) if token in self._stop_ids]
+        stops = [depth for depth, token in enumerate(path) if token in self._stop_ids]
         length = max(0, min([left, *stops, len(keep)]))
         if stops or length == left:
             self._ended = "stop" if path[length] in self._stop_ids else "length"
@@ -303,15 +303,19 @@ class _TraceFile:
                       request={name: about[name] for name in REQUEST if name in about},
                       pieces=self._pieces({"tokens": about.get("prompt_ids", ())}))
         self._named.update(header["pieces"])
-        line = {"canopy_trace": VERSION, "header": header}
+        note = header.get("note", "")
+
+        def write() -> None:
+            if refusals:
+                left_out = f"Left out, because it does not fit: {', '.join(refusals)}."
+                header["note"] = f"{note[:LONGEST_NOTE // 2]} {left_out}".strip()
+            self.write({"canopy_trace": VERSION, "header": header})
+
         try:
-            _encoded(line)
+            write()
         except RecorderError as error:  # only a prompt can be so long
             header["prompt"], refusals["prompt"] = "", reason_of(error)
-        if refusals:
-            left_out = f"Left out, because it does not fit: {', '.join(refusals)}."
-            header["note"] = f"{header.get('note', '')[:LONGEST_NOTE // 2]} {left_out}".strip()
-        self.write(line)
+            write()
         for name, reason in refusals.items():
             log.warning("The %s of a run is left out of its recording: %s.", name, reason)
             self.write({"refused": {"field": name, "reason": reason}})
@@ -395,7 +399,7 @@ def token_piece(tokenizer: Any, token: int) -> str | bytes:
 # The alphabet of byte-level tokens: a printable byte is itself, the others follow from U+0100 on.
 _PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
 BYTE_SYMBOLS = {chr(byte): byte for byte in _PRINTABLE}
-BYTE_SYMBOLS.update((chr(256 + place), byte) for place, byte in enumerate(sorted({*range(256)} - {*_PRINTABLE})))
+BYTE_SYMBOLS.update((chr(256 + number), byte) for number, byte in enumerate(sorted({*range(256)} - {*_PRINTABLE})))
 
 
 def _token_ids(line: Mapping[str, Any]) -> set[int]:
@@ -601,11 +605,16 @@ def drafters(value: Any, name: str) -> list[str]:
     return [text(drafter, name) for drafter in value]
 
 
-def sampling(value: Any, name: str = "sampling") -> dict[str, float]:
-    """How the target chose its tokens."""
+def named(value: Any, name: str) -> dict[str, Any]:
+    """A JSON object."""
     if not isinstance(value, dict):
         raise RecorderError(f"the {name} is {seen(value)}, where an object is allowed")
-    known(value, SAMPLING, "The sampling")
+    return value
+
+
+def sampling(value: Any, name: str = "sampling") -> dict[str, float]:
+    """How the target chose its tokens."""
+    known(named(value, name), SAMPLING, "The sampling")
     return {part: SAMPLING[part](given, part) for part, given in value.items()}
 
 

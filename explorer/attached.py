@@ -147,7 +147,7 @@ class ServerRun:
         reason = self._reader.finish if self._reader.finish in ("stop", "length") else "stop"
         known = chunked and report.tried is not None and report.kept is not None and report.kept < len(self._text)
         totals = {"drafted": report.tried or 0, "accepted": report.kept or 0} if known else {}
-        return End(reason, rounds, self._at(len(self._text) - 1), said=report.said, **totals)
+        return End(reason, rounds, self._at(len(self._text) - 1), said=report.sentence, **totals)
 
 
 def server_of(source: Source) -> Server | None:

@@ -124,7 +124,7 @@ def concurrent_plan(choice: argparse.Namespace) -> BenchPlan:
     if unused:
         raise RequestError(f"With --concurrency, {' and '.join(unused)} would change nothing; leave that out.")
     sets = [of_domain(choice, name) for name in (choice.prompts, choice.hard) if name]
-    prompts = [prompt for one_of_each in zip(*sets, strict=False) for prompt in one_of_each][:choice.limit]
+    prompts = [prompt for pair in zip(*sets, strict=False) for prompt in pair][:choice.limit]
     most = max(choice.concurrency)
     if len(prompts) < most:
         domain = f" of the domain {choice.domain!r}" if choice.domain else ""

@@ -22,7 +22,7 @@ from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from engine.trace import Trace, gather, load
 
-OWN_RUN = ("ddtree", 64)  # the method and budget that answer a prompt first; any method gives the same text
+FIRST_RUN = ("ddtree", 64)  # the method and budget that answer a prompt first; any method gives the same text
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +50,7 @@ def run(choice: argparse.Namespace) -> Outcome:
 
 
 def _answered(rig: Rig, choice: argparse.Namespace) -> Trace:
-    method, budget = OWN_RUN
+    method, budget = FIRST_RUN
     if 1 not in rig.card.defaults:
         raise RequestError(f"{rig.name} has no drafter, so there is nothing to replay.")
     return gather(rig.run(PromptRequest(choice.prompt, method=method, budget=budget, max_tokens=choice.max_tokens,

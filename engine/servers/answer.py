@@ -20,7 +20,7 @@ from engine.servers.kind import MOST_DRAFTED, ServerReport, whole
 from engine.trace import Piece
 from engine.trace.reading import NOT_RECORDED
 
-OWN_IDS = 2**30  # ids from here on are the page's own, for tokens that the server sends only as text
+FIRST_PAGE_ID = 2**30  # ids from here on are the page's own, for tokens that the server sends only as text
 LONGEST_CHUNK = 4096  # tokens
 LEAST_LOGPROB = -1e30  # what float32 can hold; engines write −9999 and the like for a log probability of −∞
 MOST_PROMPT_IDS = 2**18  # a line of a trace may hold twice as many values
@@ -45,7 +45,7 @@ class AnswerReader:
     prompt_ids: tuple[int, ...] = ()
     finish: str = ""
     _taken: int = 0
-    _own: dict[str, int] = field(default_factory=dict)
+    _page_ids: dict[str, int] = field(default_factory=dict)
 
     def take(self, event: Mapping[str, Any]) -> list[Token]:
         """The tokens of an event, none for one without text. ServerError where it is not an event of an answer."""
@@ -74,22 +74,22 @@ class AnswerReader:
     def _tokens(self, choice: Mapping[str, Any]) -> list[Token]:
         delta = _named(choice.get("delta") or {}, "a delta")
         text = "".join(_text(delta.get(name)) for name in SPOKEN if delta.get(name))
-        told = _named(choice.get("logprobs") or {}, "logprobs").get("content") or []
+        listed = _named(choice.get("logprobs") or {}, "logprobs").get("content") or []
         ids = _ids(choice.get("token_ids"), "token_ids", LONGEST_CHUNK)
-        if not isinstance(told, list) or len(told) > LONGEST_CHUNK:
-            raise ServerError(f"The server sent {seen(told)} as logprobs, where a list of tokens is expected.")
-        pieces = [_piece(_named(token, "a token")) for token in told]
-        logprobs = [_logprob(token) for token in told]
+        if not isinstance(listed, list) or len(listed) > LONGEST_CHUNK:
+            raise ServerError(f"The server sent {seen(listed)} as logprobs, where a list of tokens is expected.")
+        pieces = [_piece(_named(token, "a token")) for token in listed]
+        logprobs = [_logprob(token) for token in listed]
         if ids and len(ids) == len(pieces):
             return [Token(*token) for token in zip(ids, pieces, logprobs, strict=True)]
         if not pieces and (text or ids):
-            parts = [text[place:place + LONGEST_PIECE] for place in range(0, len(text), LONGEST_PIECE)]
+            parts = [text[start:start + LONGEST_PIECE] for start in range(0, len(text), LONGEST_PIECE)]
             pieces = [*parts, *[""] * (len(ids) - len(parts))]
             logprobs = [math.nan] * len(pieces)
         return [Token(self._id(piece), piece, logprob) for piece, logprob in zip(pieces, logprobs, strict=True)]
 
     def _id(self, piece: Piece) -> int:
-        return self._own.setdefault(str(piece), OWN_IDS + len(self._own))
+        return self._page_ids.setdefault(str(piece), FIRST_PAGE_ID + len(self._page_ids))
 
 
 def _named(value: Any, what: str) -> Mapping[str, Any]:
@@ -104,9 +104,9 @@ def _text(value: Any) -> str:
     return whole(value)
 
 
-def _piece(told: Mapping[str, Any]) -> Piece:
+def _piece(token: Mapping[str, Any]) -> Piece:
     """A token's text, or its bytes where the token alone is not whole characters."""
-    data, text = told.get("bytes"), _text(told.get("token", ""))
+    data, text = token.get("bytes"), _text(token.get("token", ""))
     if len(text) > LONGEST_PIECE:
         raise ServerError(f"The server sent a token of {len(text):,} characters, where {LONGEST_PIECE:,} are allowed.")
     if "\ufffd" not in text or not isinstance(data, list):
@@ -117,8 +117,8 @@ def _piece(told: Mapping[str, Any]) -> Piece:
     return tuple(data)
 
 
-def _logprob(told: Mapping[str, Any]) -> float:
-    value: Any = told.get("logprob")
+def _logprob(token: Mapping[str, Any]) -> float:
+    value: Any = token.get("logprob")
     known = type(value) in (int, float) and LEAST_LOGPROB <= value <= 0
     return float(value) if known else math.nan
 
@@ -176,18 +176,18 @@ def _counted(tokens: int, report: ServerReport) -> list[ServerStep] | None:
 def _joined(sizes: Sequence[int], report: ServerReport) -> list[ServerStep] | None:
     """The steps where each chunk is one: a chunk of one token that no reported step explains drafted nothing. Where
     both readings fit, the report comes first."""
-    told, steps = deque(zip(report.accepted, report.drafted, strict=True)), []
-    for place, size in enumerate(sizes):
-        kept, tried = told[0] if told else (-2, 0)
-        cut = place == len(sizes) - 1 and len(told) == 1 and 0 < size <= kept
+    reported, steps = deque(zip(report.accepted, report.drafted, strict=True)), []
+    for number, size in enumerate(sizes):
+        kept, tried = reported[0] if reported else (-2, 0)
+        cut = number == len(sizes) - 1 and len(reported) == 1 and 0 < size <= kept
         if size == kept + 1 or cut:
             steps.append(ServerStep(size, tried, cut))
-            told.popleft()
+            reported.popleft()
         elif size == 1:
             steps.append(ServerStep(1, 0))
         elif size:
             return None
-    return None if told else steps
+    return None if reported else steps
 
 
 def chain_round(index: int, start: int, tokens: Sequence[Token], step: ServerStep) -> Round:

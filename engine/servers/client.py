@@ -32,7 +32,7 @@ SILENT_SECONDS = 60.0  # the longest wait for the whole of an answer's headers, 
 ANSWER_SECONDS, STREAM_SECONDS = 20.0, 1800.0  # for a whole answer, for a whole stream, from the question on
 ANSWER_BYTES, STREAM_BYTES, REFUSAL_BYTES = 4 * 2**20, 256 * 2**20, 64 * 2**10
 LONGEST_LINE = 2**20  # bytes
-LONGEST_SAID = 200  # characters of what a server says itself
+LONGEST_QUOTE = 200  # characters of what a server says itself
 MOST_CONNECTIONS = 20
 MOST_PIECES = 16  # of an answer that are held until they are taken
 LOOK_SECONDS = 0.2
@@ -121,9 +121,9 @@ class Client:
         try:
             if response.status_code != 200:
                 data = [] if response.is_redirect else [piece async for piece in self._pieces(response, REFUSAL_BYTES)]
-                said = b"".join(data)
-                raise _refusal(self.address, path, response, said.replace(self._key.encode(), "…".encode())
-                               if self._key else said)
+                content = b"".join(data)
+                raise _refusal(self.address, path, response, content.replace(self._key.encode(), "…".encode())
+                               if self._key else content)
             coded = response.headers.get("content-encoding", "identity")
             if coded.lower() != "identity":
                 raise ServerError(f"{self.address} sends its answer packed as {coded[:20]!r}, which was not asked for.")
@@ -232,7 +232,7 @@ def _refusal(address: str, path: str, response: httpx.Response, body: bytes) -> 
         429: "has more to do than it takes (429); try again later."}
     if status in known:
         return ServerError(f"{address} {known[status]}")
-    quoted = f" It says: {said!r}." if (said := _said(body)) else ""
+    quoted = f" It says: {words!r}." if (words := _words_of(body)) else ""
     return ServerError(f"{address} {'refuses' if status < 500 else 'failed'} (status {status}).{quoted}")
 
 
@@ -244,7 +244,7 @@ def _host(response: httpx.Response) -> str:
         return ""
 
 
-def _said(data: bytes) -> str:
+def _words_of(data: bytes) -> str:
     """The server's own words, on one line."""
     try:
         value: Any = json.loads(data)
@@ -254,4 +254,4 @@ def _said(data: bytes) -> str:
         if isinstance(value, dict) and name in value:
             value = value[name]
     text = whole(" ".join(value.split())) if isinstance(value, str) else ""
-    return text if len(text) <= LONGEST_SAID else f"{text[:LONGEST_SAID]}…"
+    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}…"

@@ -18,10 +18,10 @@ LARGEST_RATE = 1e6  # of a mean, or tokens a second
 class ServerReport:
     """``accepted`` and ``drafted`` count tokens, one number per step in order; empty where the server does not report
     steps. ``width`` is the most that it drafts in a step, 0 if unknown; ``steps`` is their number, None if unknown;
-    of ``tried`` drafted tokens ``kept`` were accepted in all, None if unknown; ``said`` is a sentence with its own
+    of ``tried`` drafted tokens ``kept`` were accepted in all, None if unknown; ``sentence`` holds its own
     figures. ServerError where more were accepted than drafted."""
 
-    said: str
+    sentence: str
     accepted: tuple[int, ...] = ()
     drafted: tuple[int, ...] = ()
     width: int = 0
@@ -82,21 +82,20 @@ def whole(text: str) -> str:
 SAMPLE = re.compile(r'([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?')
 LABEL = re.compile(r'(?<!\w)([A-Za-z_]\w*+)="((?:[^"\\]|\\.)*+)"')  # possessive: a hostile line takes no longer
 LARGEST_COUNT = 1e15
-PLACE_LABEL, PLACE = "position", re.compile("[0-9]{1,3}")  # a place in a draft, from 0
+DEPTH_LABEL, DEPTH = "position", re.compile("[0-9]{1,3}")  # in a draft, from 0
 
 
 @dataclass(frozen=True)
 class Counts:
-    """The counters since the server started, summed over its engines; None for what it does not count. ``by_place``
-    counts accepted tokens by their place in the draft; ``length`` is its own mean
-    acceptance length."""
+    """The counters since the server started, summed over its engines; None for what it does not count. ``by_depth``
+    counts accepted tokens by their depth in the draft; ``length`` is its own mean acceptance length."""
 
     drafts: float | None = None
     accepted: float | None = None
     generated: float | None = None
     running: float | None = None
     length: float | None = None
-    by_place: tuple[float, ...] = ()
+    by_depth: tuple[float, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -108,7 +107,7 @@ def counts_of(text: str, names: Mapping[str, str]) -> Counts:
     """The counters in this text; ``names`` are a kind of server's names, without ``_total``, by the fields of
     ``Counts``. Lines that are no sample are skipped, and so is what no counter can be."""
     sums: dict[str, float] = {}
-    places: dict[int, float] = {}
+    depths: dict[int, float] = {}
     for line in text.splitlines():
         sample = SAMPLE.fullmatch(line.strip())
         try:
@@ -119,11 +118,11 @@ def counts_of(text: str, names: Mapping[str, str]) -> Counts:
             continue
         name = sample[1].removesuffix("_total")
         sums[name] = sums.get(name, 0.0) + value
-        place = dict(LABEL.findall(sample[2] or "")).get(PLACE_LABEL, "")
-        if name == names.get("by_place") and PLACE.fullmatch(place):
-            places[int(place)] = places.get(int(place), 0.0) + value
-    found = {field: sums.get(name) for field, name in names.items() if field != "by_place"}
-    return Counts(by_place=tuple(places.get(place, 0.0) for place in range(max(places, default=-1) + 1)), **found)
+        depth = dict(LABEL.findall(sample[2] or "")).get(DEPTH_LABEL, "")
+        if name == names.get("by_depth") and DEPTH.fullmatch(depth):
+            depths[int(depth)] = depths.get(int(depth), 0.0) + value
+    counters = {field: sums.get(name) for field, name in names.items() if field != "by_depth"}
+    return Counts(by_depth=tuple(depths.get(depth, 0.0) for depth in range(max(depths, default=-1) + 1)), **counters)
 
 
 @dataclass(frozen=True)

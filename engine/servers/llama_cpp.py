@@ -20,7 +20,7 @@ def _report(event: Mapping[str, Any]) -> ServerReport | None:
 llama_cpp = ServerKind(
     title="llama.cpp", owner="llamacpp", version=("/props", "build_info"), report=_report, counters={
         "drafts": "llamacpp:spec_decode_num_drafts", "accepted": "llamacpp:spec_decode_num_accepted_tokens",
-        "by_place": "llamacpp:spec_decode_num_accepted_tokens_per_pos", "generated": "llamacpp:tokens_predicted",
+        "by_depth": "llamacpp:spec_decode_num_accepted_tokens_per_pos", "generated": "llamacpp:tokens_predicted",
         "running": "llamacpp:requests_processing"},
     more="llama.cpp sends every token by itself, so its rounds cannot be told apart; a build with LLAMA_SPEC_DUMP "
          "writes them (adapters/README.md).",

@@ -58,10 +58,10 @@ class Server:
             return f"{self.title} reports its steps: how many tokens each drafted, and how many it accepted."
         if report and report.steps == 0:
             return f"{self.title} drafted nothing for this text; where it drafts, it reports it."
-        told = "sums alone" if report else "nothing of speculation"
+        reported = "sums alone" if report else "nothing of speculation"
         shown = ("a chunk of its answer is a round" if self.kind.a_chunk_is_a_step
                  else "its rounds are not known, only the chunks that its answer came in")
-        return f"{self.title} reports {told}: {shown}. {self.kind.more}"
+        return f"{self.title} reports {reported}: {shown}. {self.kind.more}"
 
     def answer(self, ask: PromptRequest, seconds: float = STREAM_SECONDS) -> AbstractContextManager[Events]:
         """The events of its answer, within so many seconds."""
@@ -127,9 +127,9 @@ def _tried(server: Server, look: Callable[[], None]) -> Server:
             if event is not None:
                 written += len(reader.take(event))
                 report = server.kind.report(event) or report
-    # it tells of these steps and of no others
-    told = report and report.accepted and sum(report.accepted) + len(report.accepted) >= written - 1
-    return replace(server, trial=report, width=report.width if report and told else 0)
+    # it reports these steps and no others
+    of_trial = report and report.accepted and sum(report.accepted) + len(report.accepted) >= written - 1
+    return replace(server, trial=report, width=report.width if report and of_trial else 0)
 
 
 @dataclass(frozen=True)
@@ -173,17 +173,17 @@ def traffic(looks: Sequence[TrafficLook]) -> list[Traffic]:
     return [_between(before, after) for before, after in zip(looks, looks[1:], strict=False)]
 
 
-def by_place(looks: Sequence[TrafficLook]) -> list[float]:
-    """The share of drafts whose token at each place was accepted, since the first look; where nothing was drafted
+def by_depth(looks: Sequence[TrafficLook]) -> list[float]:
+    """The share of drafts whose token at each depth was accepted, since the first look; where nothing was drafted
     since then, since the server started."""
     if not looks:
         return []
     first, last = looks[0].counts, looks[-1].counts
     drafts = _grown(first.drafts, last.drafts)
     if drafts:
-        before = [*first.by_place, *[0.0] * len(last.by_place)]
-        return [max(0.0, now - then) / drafts for then, now in zip(before, last.by_place, strict=False)]
-    return [now / last.drafts for now in last.by_place] if last.drafts else []
+        before = [*first.by_depth, *[0.0] * len(last.by_depth)]
+        return [max(0.0, now - then) / drafts for then, now in zip(before, last.by_depth, strict=False)]
+    return [now / last.drafts for now in last.by_depth] if last.drafts else []
 
 
 def silence(looks: Sequence[TrafficLook]) -> str:
@@ -241,7 +241,7 @@ class ConcurrencyLevel:
 def measured(server: Server, prompts: Sequence[str], stop: Event) -> Iterator[ConcurrencyLevel]:
     """The levels one after another, each over the same prompts in turn. Ends after a level whose requests all failed,
     or once ``stop`` is set. The very first request does not count, since it may find the server cold."""
-    _answered(server, prompts[0])
+    _time_answer(server, prompts[0])
     for concurrency in TRIED_CONCURRENCY:
         if stop.is_set():
             return
@@ -254,25 +254,24 @@ def measured(server: Server, prompts: Sequence[str], stop: Event) -> Iterator[Co
 def _level(server: Server, prompts: Sequence[str], concurrency: int, stop: Event) -> ConcurrencyLevel:
     began = perf_counter()
 
-    def asked(prompt: str) -> tuple[int, float] | str | None:
+    def ask(prompt: str) -> tuple[int, float] | str | None:
         if perf_counter() - began > LEVEL_SECONDS or stop.is_set():
             return None
         try:
-            return _answered(server, prompt)
+            return _time_answer(server, prompt)
         except CanopyError as error:
             return str(error)
 
     with ThreadPoolExecutor(concurrency, thread_name_prefix="load") as threads:
-        outcomes = list(threads.map(asked, prompts))
+        outcomes = list(threads.map(ask, prompts))
     seconds = perf_counter() - began
     answered = [outcome for outcome in outcomes if isinstance(outcome, tuple)]
     failures = [outcome for outcome in outcomes if isinstance(outcome, str)]
-    return ConcurrencyLevel(concurrency, sum(tokens for tokens, _ in answered), seconds,
-                            tuple(spent for _, spent in answered),
-                 len(failures), failures[0] if failures else "")
+    return ConcurrencyLevel(concurrency, sum(tokens for tokens, _ in answered), seconds, tuple(
+        spent for _, spent in answered), len(failures), failures[0] if failures else "")
 
 
-def _answered(server: Server, prompt: str) -> tuple[int, float]:
+def _time_answer(server: Server, prompt: str) -> tuple[int, float]:
     """How many tokens an answer had, and how many seconds it took."""
     asked = body_of(PromptRequest(prompt, max_tokens=MOST_TOKENS), server.model, server.kind)
     left_out = {"stream", "stream_options", *server.kind.asks}

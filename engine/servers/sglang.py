@@ -12,15 +12,15 @@ DRAFTED = ("spec_num_proposed_drafts", "spec_draft_token_num")
 
 def _report(event: Mapping[str, Any]) -> ServerReport | None:
     """The report of a request's sums; no version reports single steps."""
-    places = (("sglext", "spec_tokens_details"), ("meta_info",))
-    given = next((part for place in places for holder in (event, _choice(event))
-                  if (part := section(holder, *place)) and any(name in part for name in (*STEPS, *ACCEPTED))), None)
+    sections = (("sglext", "spec_tokens_details"), ("meta_info",))
+    given = next((part for names in sections for holder in (event, _choice(event))
+                  if (part := section(holder, *names)) and any(name in part for name in (*STEPS, *ACCEPTED))), None)
     if given is None:
         return None
     steps, kept, tried = (_first(given, names) for names in (STEPS, ACCEPTED, DRAFTED))
     length = f"mean acceptance length {rate(given, 'spec_accept_length')}, " if "spec_accept_length" in given else ""
-    return ServerReport(f"SGLang's own figures: {length}{_said(kept)} of {_said(tried)} drafted tokens accepted in "
-                        f"{_said(steps)} verifications.", steps=steps, kept=kept, tried=tried)
+    return ServerReport(f"SGLang's own figures: {length}{_shown(kept)} of {_shown(tried)} drafted tokens accepted in "
+                        f"{_shown(steps)} verifications.", steps=steps, kept=kept, tried=tried)
 
 
 def _choice(event: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -32,7 +32,7 @@ def _first(given: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
     return next((count(given, name) for name in names if name in given), None)
 
 
-def _said(number: int | None) -> str:
+def _shown(number: int | None) -> str:
     return "?" if number is None else str(number)
 
 

@@ -28,7 +28,7 @@ vllm = ServerKind(
     title="vLLM", owner="vllm", asks={"return_token_ids": True}, version=("/version", "version"), report=_report,
     counters={
         "drafts": "vllm:spec_decode_num_drafts", "accepted": "vllm:spec_decode_num_accepted_tokens",
-        "by_place": "vllm:spec_decode_num_accepted_tokens_per_pos", "generated": "vllm:generation_tokens",
+        "by_depth": "vllm:spec_decode_num_accepted_tokens_per_pos", "generated": "vllm:generation_tokens",
         "running": "vllm:num_requests_running"},
     a_chunk_is_a_step=True,
     more="Start vLLM 0.32 or later with --per-request-spec-decode-metrics detailed to see the steps themselves.")

@@ -36,6 +36,7 @@ from engine.recorder import (
     check_round,
     drafters,
     known,
+    named,
     number,
     piece,
     reason_of,
@@ -49,7 +50,7 @@ from engine.trace.lines import End, Entry, Header, Line, Piece, Trace, gather
 from engine.trace.stream import LIMITS, FileLines, Limits, check_size, open_trace
 
 # Versions: 1 had no ``pace``, which was always fixed; 2 had no ``turns``; since 4 what is not known may be left out;
-# before 5 drafters were called heads.
+# before 5 drafters were called heads. What a file of any version lacks is read as not recorded.
 READABLE = (1, 2, 3, 4, 5)
 NOT_RECORDED = -1  # in place of a token id
 ID_ARRAYS = ("<i4", "<i8")  # of token ids, as recorders have written them
@@ -271,13 +272,6 @@ def _walked(tree: DraftTree, acceptance: Acceptance) -> Integers:
     choice[acceptance.keep[:-1]] = tree.tokens[acceptance.keep[1:]]
     choice[acceptance.keep[-1]] = acceptance.bonus
     return choice
-
-
-def named(value: Any, name: str) -> dict[str, Any]:
-    """A JSON object."""
-    if not isinstance(value, dict):
-        raise ValueError(f"the {name} is {seen(value)}, where an object is allowed")
-    return value
 
 
 def listed(value: Any, name: str) -> list[Any]:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from engine.lab.machines import flags_of_server
 from engine.requests.limits import TRIED_CONCURRENCY
-from engine.servers.server import ConcurrencyLevel, Server, Traffic, Watch, by_place, measured, silence, traffic
+from engine.servers.server import ConcurrencyLevel, Server, Traffic, Watch, by_depth, measured, silence, traffic
 from explorer.lab.style import ACCENT, INK, axis, curve, figure
 from explorer.run_queue import Job
 from explorer.view import View
@@ -20,7 +20,7 @@ def counters_view(watch: Watch) -> View:
     """A server's counters now and before: {"about", "traffic", "places": figures or None, "silence": that it drafts
     nothing, empty where it does, "flags": to paste, from its counts}."""
     looks, server = watch.look(), watch.server
-    counts, shares = looks[-1].counts, by_place(looks)
+    counts, shares = looks[-1].counts, by_depth(looks)
     running = "" if counts.running is None else f" {counts.running:.0f} requests run now."
     tau = 1 + counts.accepted / counts.drafts if counts.drafts and counts.accepted is not None else counts.length
     since = "" if tau is None else f" τ since it began: {tau:.2f}."

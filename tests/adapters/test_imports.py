@@ -30,8 +30,8 @@ def test_steps_of_aiperf_are_chains_of_tokens_that_nobody_knows(tmp_path: Path) 
                      {"metadata": {}}, {"metadata": {}, "spec_decode_acceptance": RECORD})
     detailed, counted = map(load, aiperf.convert(source, tmp_path))
     rounds = [entry.round for entry in detailed.entries]
-    assert [len(made.tree) - 1 for made in rounds] == DETAILED["per_step_drafted"]
-    assert [len(made.acceptance.keep) - 1 for made in rounds] == DETAILED["per_step_accepted"]
+    assert [len(round_.tree) - 1 for round_ in rounds] == DETAILED["per_step_drafted"]
+    assert [len(round_.acceptance.keep) - 1 for round_ in rounds] == DETAILED["per_step_accepted"]
     assert tau(rounds) == RECORD["mean_acceptance_length"]
     assert set(rounds[0].tree.tokens.tolist()) == {UNKNOWN_TOKEN}
     assert detailed.entries[0].pieces == {UNKNOWN_TOKEN: "⟨?⟩"}
@@ -43,13 +43,13 @@ def test_steps_of_aiperf_are_chains_of_tokens_that_nobody_knows(tmp_path: Path) 
 def test_a_dump_of_llama_cpp_keeps_tokens_and_probabilities(tmp_path: Path) -> None:
     source = written(tmp_path / "dump.jsonl", STEP, {**STEP, "seq": 4, "n_accepted": 0}, {**STEP, "step": 2})
     third, fourth = map(load, llama_spec_dump.convert(source, tmp_path))
-    made = third.entries[0].round
+    round_ = third.entries[0].round
     assert (len(third.entries), len(fourth.entries)) == (2, 1)
-    assert made.tree.tokens.tolist() == [UNKNOWN_TOKEN, 292, 7, 8]
-    np.testing.assert_allclose(made.tree.logprobs, [0, -0.03, -0.73, -1.63], atol=1e-6)
-    assert made.acceptance.keep.tolist() == [0, 1, 2]
-    assert made.drafts[0].tokens[:, 0].tolist() == [[292, 65], [7, 9], [8, 1]]
-    assert made.drafts[0].logprobs[0, 0, 1] == -np.inf
+    assert round_.tree.tokens.tolist() == [UNKNOWN_TOKEN, 292, 7, 8]
+    np.testing.assert_allclose(round_.tree.logprobs, [0, -0.03, -0.73, -1.63], atol=1e-6)
+    assert round_.acceptance.keep.tolist() == [0, 1, 2]
+    assert round_.drafts[0].tokens[:, 0].tolist() == [[292, 65], [7, 9], [8, 1]]
+    assert round_.drafts[0].logprobs[0, 0, 1] == -np.inf
 
 
 @pytest.mark.parametrize("convert", [aiperf.convert, llama_spec_dump.convert])

@@ -21,28 +21,28 @@ VOCABULARY = 8
 @pytest.fixture
 def rounds() -> list[Round]:
     target = ToyTarget(seed=2, vocabulary=VOCABULARY)
-    return run(Request((1, 2, 3), method="ddtree", budget=9, max_tokens=20,
-                       sampling=GREEDY), target, drafters_of("ddtree", target))
+    request = Request((1, 2, 3), method="ddtree", budget=9, max_tokens=20, sampling=GREEDY)
+    return run(request, target, drafters_of("ddtree", target))
 
 
 def ddtree_generate(
         rounds: list[Round], recorder: Recorder, max_new_tokens: int = 99, stop_token_ids: list[int] | None = None,
 ) -> None:
     """The loop's names, as in ``ddtree_generate``. It looks for the end of its text after a round."""
-    for made in rounds:
-        start = made.start
-        draft_logits = torch.full((1, made.drafts[0].depth, VOCABULARY), -30.0)
-        draft_logits[0].scatter_(1, torch.tensor(made.drafts[0].tokens[:, 0]).long(),
-                                 torch.tensor(made.drafts[0].logprobs[:, 0]))
-        parents = [-1, *made.tree.parents.tolist()[1:]]
-        verify_input_ids = torch.tensor(made.tree.tokens).long()[None]
-        posterior = torch.tensor(made.verification.choice).long()[None]
-        accepted_indices, next_token = made.acceptance.keep.tolist(), made.acceptance.bonus
+    for round_ in rounds:
+        start = round_.start
+        draft_logits = torch.full((1, round_.drafts[0].depth, VOCABULARY), -30.0)
+        draft_logits[0].scatter_(1, torch.tensor(round_.drafts[0].tokens[:, 0]).long(),
+                                 torch.tensor(round_.drafts[0].logprobs[:, 0]))
+        parents = [-1, *round_.tree.parents.tolist()[1:]]
+        verify_input_ids = torch.tensor(round_.tree.tokens).long()[None]
+        posterior = torch.tensor(round_.verification.choice).long()[None]
+        accepted_indices, next_token = round_.acceptance.keep.tolist(), round_.acceptance.bonus
         assert start >= 0 and parents and draft_logits is not None
         record_round(recorder, locals())
         verify_input_ids.zero_()
         assert posterior is not None and accepted_indices and next_token >= 0
-        if not {*made.committed.tolist(), next_token}.isdisjoint(stop_token_ids or []):
+        if not {*round_.committed.tolist(), next_token}.isdisjoint(stop_token_ids or []):
             break
 
 
@@ -85,14 +85,14 @@ def eagenerate(rounds: list[Round], recorder: Recorder) -> None:
     """The loop's names, as in ``EaModel.eagenerate``."""
     eagle = EagleRounds(recorder)
     padding = torch.zeros(1, 1, dtype=torch.long) - 1
-    for made in rounds:
-        input_ids = torch.zeros(1, made.start, dtype=torch.long)
-        paths = paths_of(made.tree.parents.tolist())
+    for round_ in rounds:
+        input_ids = torch.zeros(1, round_.start, dtype=torch.long)
+        paths = paths_of(round_.tree.parents.tolist())
         retrieve_indices = torch.tensor([path + [-1] * (max(map(len, paths)) - len(path)) for path in paths])
-        draft_tokens = torch.cat((torch.tensor(made.tree.tokens).long()[None], padding), dim=1)
-        tree_logits = torch.nn.functional.one_hot(torch.tensor(made.verification.choice).long(), VOCABULARY).float()
+        draft_tokens = torch.cat((torch.tensor(round_.tree.tokens).long()[None], padding), dim=1)
+        tree_logits = torch.nn.functional.one_hot(torch.tensor(round_.verification.choice).long(), VOCABULARY).float()
         logits = tree_logits[retrieve_indices]
-        keep = made.acceptance.keep.tolist()
+        keep = round_.acceptance.keep.tolist()
         best_candidate = torch.tensor([path[:len(keep)] == keep for path in paths].index(True))
         accept_length = torch.tensor(len(keep) - 1)
         sample_p = logits[best_candidate, accept_length]
@@ -112,24 +112,25 @@ def paths_of(parents: list[int]) -> list[list[int]]:
     return paths
 
 
-def recorded_parts(made: Round) -> tuple[Any, ...]:
+def recorded_parts(round_: Round) -> tuple[Any, ...]:
     """What every loop records of a round."""
-    return (made.tree.tokens.tolist(), made.tree.parents.tolist(), made.acceptance.keep.tolist(), made.acceptance.bonus,
-            made.verification.choice.tolist())
+    tree, acceptance = round_.tree, round_.acceptance
+    return (tree.tokens.tolist(), tree.parents.tolist(), acceptance.keep.tolist(), acceptance.bonus,
+            round_.verification.choice.tolist())
 
 
 @pytest.mark.parametrize("loop", [ddtree_generate, eagenerate])
 def test_the_recorded_rounds_are_the_loops(loop: object, rounds: list[Round], tmp_path: Path) -> None:
     with Recorder(tmp_path / "run.jsonl.gz", strict=True) as recorder:
         loop(rounds, recorder)  # type: ignore[operator]
-    found = [entry.round for entry in load(tmp_path / "run.jsonl.gz").entries]
-    assert len(found) == len(rounds) > 3 and [made.start for made in found] == [made.start for made in rounds]
-    assert list(map(recorded_parts, found)) == list(map(recorded_parts, rounds))
+    read = [entry.round for entry in load(tmp_path / "run.jsonl.gz").entries]
+    assert len(read) == len(rounds) > 3 and [round_.start for round_ in read] == [round_.start for round_ in rounds]
+    assert list(map(recorded_parts, read)) == list(map(recorded_parts, rounds))
 
 
 def test_ddtrees_marginals_are_the_drafters(rounds: list[Round], tmp_path: Path) -> None:
     with Recorder(tmp_path / "run.jsonl.gz", strict=True) as recorder:
         ddtree_generate(rounds, recorder)
-    for made, entry in zip(rounds, load(tmp_path / "run.jsonl.gz").entries, strict=True):
-        ranks = made.drafts[0].tokens.shape[-1]
-        np.testing.assert_allclose(entry.round.drafts[0].logprobs[..., :ranks], made.drafts[0].logprobs, atol=1e-4)
+    for round_, entry in zip(rounds, load(tmp_path / "run.jsonl.gz").entries, strict=True):
+        ranks = round_.drafts[0].tokens.shape[-1]
+        np.testing.assert_allclose(entry.round.drafts[0].logprobs[..., :ranks], round_.drafts[0].logprobs, atol=1e-4)

@@ -4,6 +4,8 @@ import logging
 import sys
 import time
 from collections.abc import Callable
+from inspect import Parameter, Signature
+from itertools import chain
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -31,18 +33,18 @@ def rounds_of(seed: int, method: str = "ddtree") -> list[Round]:
     """A toy run of fixed width, for SGLang verifies the same number of rows for every request, but for its last round,
     which the engine cuts at max_tokens and SGLang does later."""
     target = ToyTarget(seed=seed, vocabulary=8)
-    made = run(Request((1, 2, seed % 5), method=method, budget=9, max_tokens=20,
-                       sampling=GREEDY), target, drafters_of(method, target))
-    return [each for each in made[:-1] if len(each.tree) == 10]
+    request = Request((1, 2, seed % 5), method=method, budget=9, max_tokens=20, sampling=GREEDY)
+    rounds = run(request, target, drafters_of(method, target))
+    return [round_ for round_ in rounds[:-1] if len(round_.tree) == 10]
 
 
-def tensors_of(rounds: list[Round], misspelt: bool) -> dict[str, Any]:
+def tensors_of(rounds: list[Round], prefix: str) -> dict[str, Any]:
     """One verify pass over these rounds' trees, a request each, as ``verify_tree_greedy_func`` gets it."""
-    size, prefix = len(rounds[0].tree), "retrive" if misspelt else "retrieve"
+    size = len(rounds[0].tree)
     child, sibling = (np.full((len(rounds), size), -1, np.int64) for _ in range(2))
-    for request, made in enumerate(rounds):
+    for request, round_ in enumerate(rounds):
         last: dict[int, int] = {}
-        for row, parent in enumerate(made.tree.parents.tolist()[1:], start=1):
+        for row, parent in enumerate(round_.tree.parents.tolist()[1:], start=1):
             if parent in last:
                 sibling[request, last[parent]] = row
             else:
@@ -52,42 +54,34 @@ def tensors_of(rounds: list[Round], misspelt: bool) -> dict[str, Any]:
         "predicts": torch.zeros(len(rounds) * size, dtype=torch.int32),
         "accept_index": torch.full((len(rounds), 8), -1, dtype=torch.int32),
         "accept_token_num": torch.zeros(len(rounds), dtype=torch.int32),
-        "candidates": torch.tensor(np.stack([made.tree.tokens for made in rounds])).long(),
+        "candidates": torch.tensor(np.stack([round_.tree.tokens for round_ in rounds])).long(),
         f"{prefix}_index": torch.arange(len(rounds) * size).reshape(len(rounds), size),
         f"{prefix}_next_token": torch.tensor(child), f"{prefix}_next_sibling": torch.tensor(sibling),
-        "target_predict": torch.tensor(np.stack([made.verification.choice for made in rounds])).long()}
+        "target_predict": torch.tensor(np.stack([round_.verification.choice for round_ in rounds])).long()}
 
 
-def walk(accept_index: Any, candidates: Any, next_token: Any, next_sibling: Any, target_predict: Any) -> None:
-    """What SGLang's kernel does: it follows the target's choices and writes the accepted rows in place."""
-    size = candidates.shape[1]
-    for request in range(len(candidates)):
-        row, count = 0, 0
-        while row >= 0:
-            accept_index[request, count] = request * size + row
-            count += 1
-            below = int(next_token[request, row])
-            while below >= 0 and candidates[request, below] != target_predict[request, row]:
-                below = int(next_sibling[request, below])
-            row = below
+def verify_with(prefix: str) -> Callable[..., Any]:
+    """``verify_tree_greedy_func`` with its arguments spelt as today or before. As SGLang's kernel it follows the
+    target's choices and writes the accepted rows in place."""
+    def verify(**given: Any) -> Any:
+        child, sibling, candidates = (given[name] for name in (
+            f"{prefix}_next_token", f"{prefix}_next_sibling", "candidates"))
+        size = candidates.shape[1]
+        for request, choice in enumerate(given["target_predict"]):
+            row, count = 0, 0
+            while row >= 0:
+                given["accept_index"][request, count] = request * size + row
+                count += 1
+                below = int(child[request, row])
+                while below >= 0 and candidates[request, below] != choice[row]:
+                    below = int(sibling[request, below])
+                row = below
+        return given["predicts"], given["accept_index"], given["accept_token_num"]
 
-
-def verify_now(  # noqa: PLR0913, PLR0917 - SGLang's signature
-        predicts: Any, accept_index: Any, accept_token_num: Any, candidates: Any, retrieve_index: Any,
-        retrieve_next_token: Any, retrieve_next_sibling: Any, target_predict: Any, topk: int = -1,
-) -> Any:
-    """As the function is called today."""
-    walk(accept_index, candidates, retrieve_next_token, retrieve_next_sibling, target_predict)
-    return predicts, accept_index, accept_token_num
-
-
-def verify_before(  # noqa: PLR0913, PLR0917 - SGLang's signature
-        predicts: Any, accept_index: Any, accept_token_num: Any, candidates: Any, retrive_index: Any,
-        retrive_next_token: Any, retrive_next_sibling: Any, target_predict: Any, topk: int = -1,
-) -> Any:
-    """As it was called in older versions."""
-    walk(accept_index, candidates, retrive_next_token, retrive_next_sibling, target_predict)
-    return predicts, accept_index, accept_token_num
+    verify.__signature__ = Signature([Parameter(name, Parameter.KEYWORD_ONLY) for name in (  # type: ignore[attr-defined]
+        "predicts", "accept_index", "accept_token_num", "candidates", f"{prefix}_index", f"{prefix}_next_token",
+        f"{prefix}_next_sibling", "target_predict", "topk")])
+    return verify
 
 
 def recorded(folder: Path, count: int) -> list[Trace]:
@@ -98,12 +92,12 @@ def recorded(folder: Path, count: int) -> list[Trace]:
     return [load(path) for path in sorted(folder.iterdir())]
 
 
-def serve(passes: Any, verify: Callable[..., Any], requests: list[list[Round]]) -> None:
+def serve(passes: Any, prefix: str, requests: list[list[Round]]) -> None:
     """Serve the requests as one batch; one that has ended leaves it, and the others move up."""
     for step in range(max(map(len, requests))):
         batch = [rounds[step] for rounds in requests if step < len(rounds)]
-        named = tensors_of(batch, misspelt=verify is verify_before)
-        given = passes.around(verify, **named, topk=4)
+        named = tensors_of(batch, prefix)
+        given = passes.around(verify_with(prefix), **named, topk=4)
         assert given[1] is named["accept_index"]
         for tensor in named.values():
             tensor.fill_(-7)  # SGLang uses its buffers again
@@ -119,18 +113,18 @@ def ended(passes: Any) -> None:
         recorder.close()
 
 
-@pytest.mark.parametrize("verify", [verify_now, verify_before])
-def test_the_rounds_of_a_batch_come_back_request_by_request(verify: Callable[..., Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("prefix", ["retrieve", "retrive"])
+def test_the_rounds_of_a_batch_come_back_request_by_request(prefix: str, tmp_path: Path) -> None:
     from canopy_sglang.passes import VerifyPasses
 
     requests = [rounds_of(3), rounds_of(4)]
     passes = VerifyPasses(str(tmp_path), 1, {})
-    serve(passes, verify, requests)
+    serve(passes, prefix, requests)
     ended(passes)
-    found = [[entry.round for entry in trace.entries] for trace in recorded(tmp_path, len(requests))]
-    made = [recorded_parts(each) for rounds in requests for each in rounds]
-    assert sorted(recorded_parts(each) for rounds in found for each in rounds) == sorted(made) and len(made) > 4
-    for rounds in found:
+    written = [[entry.round for entry in trace.entries] for trace in recorded(tmp_path, len(requests))]
+    assert sorted(map(recorded_parts, chain(*written))) == sorted(map(recorded_parts, chain(*requests)))
+    assert len(list(chain(*written))) > 4
+    for rounds in written:
         for before, after in zip(rounds[:-1], rounds[1:], strict=True):
             assert before.acceptance.bonus == after.tree.tokens[0]
 
@@ -140,7 +134,7 @@ def test_every_so_manieth_pass_is_recorded(tmp_path: Path) -> None:
 
     rounds = rounds_of(3)
     passes = VerifyPasses(str(tmp_path), 2, {})
-    serve(passes, verify_now, [rounds])
+    serve(passes, "retrieve", [rounds])
     ended(passes)
     (trace,) = recorded(tmp_path, 1)
     assert [recorded_parts(entry.round) for entry in trace.entries] == list(map(recorded_parts, rounds[::2]))
@@ -163,8 +157,8 @@ def test_names_that_fit_no_version_are_said_once_and_end_nothing(
 def test_rows_whose_order_puts_a_child_first_are_put_right() -> None:
     from canopy_sglang.passes import _rows
 
-    rows = _rows(np.asarray([3, -1, -1, 1, -1]), np.asarray([-1, 2, -1, -1, -1]))
-    assert (rows.rows, rows.parents) == ([0, 3, 1, 2], [0, 0, 1, 1])  # row 4 hangs nowhere
+    assert _rows(np.asarray([3, -1, -1, 1, -1]), np.asarray([-1, 2, -1, -1, -1])) == (
+        [0, 3, 1, 2], [0, 0, 1, 1])  # row 4 hangs nowhere
 
 
 def test_it_registers_where_it_is_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,35 +11,20 @@ anything broke or fewer cases were tried than asked for.
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from secrets import randbelow
 from time import monotonic
 
-from tests.attack.area import AREAS, Plan, keep
+from tests.attack.area import AREAS, Outcome, attack, keep
 
 FIXED_SEED = 20261122
 PATIENCE_SECONDS = 240  # to start, and to end after the time is up
-
-
-@dataclass(frozen=True)
-class Row:
-    """What came of one area from one seed."""
-
-    area: str
-    seed: int
-    wanted: int
-    seconds: float
-    cases: int = 0
-    cpu_seconds: float = 0
-    peak_mib: float = 0
-    broke: int = 1
-    said: Sequence[str] = ()
+HEADINGS = ("area", "seed", "cases", "seconds", "cpu s", "peak MiB", "broke")
 
 
 def flags() -> argparse.ArgumentParser:
@@ -55,26 +40,23 @@ def flags() -> argparse.ArgumentParser:
     return parser
 
 
-def tried(area: str, seed: int, cases: int, seconds: float) -> Row:
-    """An area in a process of its own."""
-    began = monotonic()
+def attacked(outcome: Outcome, until: float) -> Outcome:
+    """An area, tried until then in a process of its own, which may die of it."""
+    began, seconds = monotonic(), max(1.0, until - monotonic())
     with tempfile.TemporaryDirectory() as folder:
-        in_hand, result = Path(folder, "in-hand.json"), Path(folder, "result.json")
-        plan = json.dumps(asdict(Plan(area, seed, cases, seconds, folder)))
-        with subprocess.Popen([sys.executable, "-m", "tests.attack.area", plan], stdin=subprocess.DEVNULL,
-                              stdout=subprocess.DEVNULL) as process:
-            try:
-                status: object = process.wait(seconds + PATIENCE_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                status = "no end"
-        if status == 0 and result.exists():
-            outcome = json.loads(result.read_text())
-            return Row(seed=seed, wanted=cases, seconds=monotonic() - began, **outcome)
-        said = f"The process ended with {status}."
-        if in_hand.exists():
-            keep(area, json.loads(in_hand.read_text()), said)
-        return Row(area, seed, cases, monotonic() - began, said=[said])
+        process = get_context("spawn").Process(target=attack, args=(outcome, seconds, Path(folder)))
+        process.start()
+        process.join(seconds + PATIENCE_SECONDS)
+        process.kill()
+        in_hand, result = Path(folder, "in-hand.json"), Path(folder, "outcome.json")
+        if process.exitcode == 0 and result.exists():
+            outcome = Outcome(**json.loads(result.read_text("utf8")))
+        else:
+            outcome.broke, outcome.reports = 1, [f"The process ended with {process.exitcode} (None: not in time)."]
+            if in_hand.exists():
+                keep(outcome.area, json.loads(in_hand.read_text("utf8")), outcome.reports[0])
+    outcome.seconds = monotonic() - began
+    return outcome
 
 
 def main(words: Sequence[str]) -> int:
@@ -82,24 +64,25 @@ def main(words: Sequence[str]) -> int:
     choice = flags().parse_args(words)
     print(f"Seeds: {', '.join(map(str, choice.seeds))}", flush=True)
     until = monotonic() + 60 * choice.minutes
-    wanted = [(area, seed, -(-(choice.cases or AREAS[area].cases) // len(choice.seeds)))
+    wanted = [Outcome(area, seed, -(-(choice.cases or AREAS[area].cases) // len(choice.seeds)))
               for area in choice.areas for seed in choice.seeds]
     with ThreadPoolExecutor(max(1, choice.at_once)) as processes:
-        rows = list(processes.map(lambda task: tried(task[0], task[1], task[2], max(1.0, until - monotonic())), wanted))
-    print(table(rows))
-    return int(any(row.broke or row.cases < row.wanted for row in rows))
+        outcomes = list(processes.map(lambda outcome: attacked(outcome, until), wanted))
+    print(table(outcomes))
+    return int(any(outcome.broke or outcome.cases < outcome.wanted for outcome in outcomes))
 
 
-def table(rows: Sequence[Row]) -> str:
-    """The rows for people, and what broke."""
-    whole = Row("all", 0, 0, sum(row.seconds for row in rows), sum(row.cases for row in rows),
-                sum(row.cpu_seconds for row in rows), max(row.peak_mib for row in rows), sum(row.broke for row in rows))
-    lines = [f"{'area':14}{'seed':>12}{'cases':>10}{'seconds':>10}{'cpu s':>8}{'peak MiB':>10}{'broke':>7}"]
-    lines += [f"{row.area:14}{'' if row is whole else row.seed:>12}{row.cases:>10,}{row.seconds:>10.0f}"
-              f"{row.cpu_seconds:>8.0f}{row.peak_mib:>10.0f}{row.broke:>7}" for row in (*rows, whole)]
-    lines += [f"{row.area}: {said}" for row in rows for said in row.said]
-    lines += [f"{row.area}, seed {row.seed}: only {row.cases:,} of {row.wanted:,} cases were tried."
-              for row in rows if row.cases < row.wanted]
+def table(outcomes: Sequence[Outcome]) -> str:
+    """The outcomes for people, and what broke."""
+    rows = [(row.area, str(row.seed), row.cases, row.seconds, row.cpu_seconds, row.peak_mib, row.broke)
+            for row in outcomes]
+    numbers = list(zip(*rows, strict=True))[2:]
+    rows.append(("all", "", *map(sum, numbers[:3]), max(numbers[3]), sum(numbers[4])))  # type: ignore[arg-type]
+    lines = ["{:14}{:>12}{:>10}{:>10}{:>8}{:>10}{:>7}".format(*HEADINGS)]
+    lines += ["{:14}{:>12}{:>10,}{:>10.0f}{:>8.0f}{:>10.0f}{:>7}".format(*row) for row in rows]
+    lines += [f"{outcome.area}: {report}" for outcome in outcomes for report in outcome.reports]
+    lines += [f"{outcome.area}, seed {outcome.seed}: only {outcome.cases:,} of {outcome.wanted:,} cases were tried."
+              for outcome in outcomes if outcome.cases < outcome.wanted]
     return "\n".join(lines)
 
 

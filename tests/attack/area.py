@@ -1,4 +1,4 @@
-"""A side on which Canopy is attacked: what its cases are, how one is tried, and an area in a process of its own.
+"""A side on which Canopy is attacked: what its cases are, how one is tried, and many of them within bounds.
 
 Cases come in portions. For each, Hypothesis makes values that nobody expects; a case is something sound in which some
 of them stand. A portion follows from the seed and its number alone. (Hypothesis could make whole cases too, in five
@@ -21,10 +21,12 @@ from pathlib import Path
 from random import Random
 from time import monotonic
 from types import FrameType, MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
+
+from tests.attack.mutations import json_values
 
 Case = dict[str, Any]  # of JSON values, so that it can be kept
 
@@ -54,20 +56,38 @@ class BrokenError(Exception):
     """A case was answered in a way that is not allowed; the sentence says how."""
 
 
-class Area(Protocol):
-    """``trial`` raises whatever is wrong with how a case was answered."""
+def check_sentence(reply: object, most: int = 600) -> None:
+    """BrokenError where a refusal is not one sentence."""
+    text = str(reply)
+    if not (text.endswith(".") and text.isprintable() and len(text) <= most):
+        raise BrokenError(f"No sentence: {text[:300]!r}")
+
+
+class Area:
+    """One side: sound things, made odd."""
 
     def values(self) -> SearchStrategy[Any]:
         """What nobody expects."""
+        return json_values()
 
     def case(self, random: Random, values: Sequence[Any]) -> Case:
         """Something to try, with some of those values in it."""
+        raise NotImplementedError
 
     def trial(self, case: Case) -> None:
-        """Try one."""
+        """Try one; raises whatever is wrong with how it was answered."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Nothing more is tried. Raises where what came of all cases together is wrong."""
+
+    def cases(self, words: str, count: int) -> Iterator[Case]:
+        """So many cases; the same for the same words."""
+        for number in range(count):
+            if number % PORTION == 0:
+                portion = f"{words}-{number // PORTION}"
+                random, values = Random(portion), examples(self.values(), portion)
+            yield self.case(random, values)
 
 
 def area_named(name: str) -> Area:
@@ -76,26 +96,32 @@ def area_named(name: str) -> Area:
     return area
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How often an area is tried, from which seed, and for how long at the most. ``folder`` is where the case in hand
-    and then what came of all lie, for whoever finds the process dead."""
+def examples(strategy: SearchStrategy[Any], words: str) -> list[Any]:
+    """Values that Hypothesis makes; the same for the same words."""
+    values: list[Any] = []
 
-    area: str
-    seed: int
-    cases: int
-    seconds: float
-    folder: str
+    def take(value: Any) -> None:
+        values.append(value)
+
+    number = int.from_bytes(sha256(words.encode()).digest()[:8], "big")
+    seed(number)(settings(
+        max_examples=VALUES, database=None, deadline=None, phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck))(given(strategy)(take)))()
+    return values
 
 
 @dataclass
 class Outcome:
-    """What came of an area: how many cases, how many broke, and how: the first few of each place are kept as files."""
+    """What came of an area from one seed: how many cases of those wanted, how many broke, and how: the first few of
+    each line of code are kept as files."""
 
     area: str
+    seed: int
+    wanted: int
     cases: int = 0
     broke: int = 0
-    said: list[str] = field(default_factory=list)
+    reports: list[str] = field(default_factory=list)
+    seconds: float = 0
     cpu_seconds: float = 0
     peak_mib: float = 0
 
@@ -105,14 +131,14 @@ class Outcome:
     def add(self, case: Case, error: BaseException) -> None:
         """Something broke."""
         self.broke += 1
-        place, said = place_of(error), f"{type(error).__name__}: {str(error)[:300]}"
-        self._alike[place] += 1
-        if self._alike[place] <= MOST_ALIKE:
-            self.said.append(f"{place}: {said}")
-            keep(self.area, case, said)
+        origin, report = origin_of(error), f"{type(error).__name__}: {str(error)[:300]}"
+        self._alike[origin] += 1
+        if self._alike[origin] <= MOST_ALIKE:
+            self.reports.append(f"{origin}: {report}")
+            keep(self.area, case, report)
 
 
-def place_of(error: BaseException) -> str:
+def origin_of(error: BaseException) -> str:
     """The kind of the error and the last line of ours that it came through; of a sentence that is wrong, its words."""
     if isinstance(error, BrokenError):
         return str(error)[:40]
@@ -121,11 +147,11 @@ def place_of(error: BaseException) -> str:
     return f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}" if last else type(error).__name__
 
 
-def keep(name: str, case: Case, said: str) -> None:
+def keep(name: str, case: Case, report: str) -> None:
     """Keep the case as a file that tests try again."""
     KEPT.mkdir(exist_ok=True)
     path = KEPT / f"{name}-{sha256(json.dumps(case).encode()).hexdigest()[:10]}.json"
-    path.write_text(json.dumps({"area": name, "case": case, "said": said}, indent=1) + "\n", "utf8")
+    path.write_text(json.dumps({"area": name, "case": case, "said": report}, indent=1) + "\n", "utf8")
 
 
 @contextmanager
@@ -143,61 +169,36 @@ def at_most(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, former)
 
 
-def attack(area: Area, plan: Plan) -> Outcome:
-    """Try so many cases, or fewer where the time is up before."""
-    outcome, until = Outcome(plan.area), monotonic() + plan.seconds
-    with Path(plan.folder, "in-hand.json").open("wb", buffering=0) as in_hand:
-        for portion in range(-(-plan.cases // PORTION)):
-            words = f"{plan.seed}-{plan.area}-{portion}"
-            random, values = Random(words), drawn(area.values(), words)
-            for _ in range(min(PORTION, plan.cases - portion * PORTION)):
-                if monotonic() > until:
-                    break
-                case = area.case(random, values)
-                data = json.dumps(case).encode()
-                os.pwrite(in_hand.fileno(), data, 0)  # to open the file anew takes longer than most cases
-                os.ftruncate(in_hand.fileno(), len(data))
-                outcome.cases += 1
-                try:
-                    with at_most(SECONDS_A_CASE):
-                        area.trial(case)
-                except Exception as error:
-                    outcome.add(case, error)
-            print(f"{plan.area}: {outcome.cases:,} cases, {outcome.broke} broke", file=sys.stderr, flush=True)
+def attack(outcome: Outcome, seconds: float, folder: Path) -> None:
+    """Try the cases that are wanted, or fewer where the time is up before, and end this process. ``folder`` gets the
+    case in hand, for whoever finds the process dead, and then what came of all."""
+    sys.stdout = open(os.devnull, "w", encoding="utf8")  # noqa: SIM115 (until the process ends)
+    os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", GRADIO_ANALYTICS_ENABLED="False")
+    if most := AREAS[outcome.area].gib * 2**30:
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    area, until = area_named(outcome.area), monotonic() + seconds
+    with (folder / "in-hand.json").open("wb", buffering=0) as in_hand:
+        for case in area.cases(f"{outcome.seed}-{outcome.area}", outcome.wanted):
+            if monotonic() > until:
+                break
+            data = json.dumps(case).encode()
+            os.pwrite(in_hand.fileno(), data, 0)  # to open the file anew takes longer than most cases
+            os.ftruncate(in_hand.fileno(), len(data))
+            outcome.cases += 1
+            try:
+                with at_most(SECONDS_A_CASE):
+                    area.trial(case)
+            except Exception as error:
+                outcome.add(case, error)
+            if outcome.cases % PORTION == 0:
+                print(f"{outcome.area}: {outcome.cases:,} cases, {outcome.broke} broke", file=sys.stderr, flush=True)
     try:
         area.close()
     except Exception as error:
         outcome.add({"all": True}, error)
-    return outcome
-
-
-def drawn(strategy: SearchStrategy[Any], words: str) -> list[Any]:
-    """Values that Hypothesis makes; the same for the same words."""
-    values: list[Any] = []
-
-    def taken(value: Any) -> None:
-        values.append(value)
-
-    number = int.from_bytes(sha256(words.encode()).digest()[:8], "big")
-    seed(number)(settings(
-        max_examples=VALUES, database=None, deadline=None, phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck))(given(strategy)(taken)))()
-    return values
-
-
-def main(plan: Plan) -> None:
-    """Attack within bounds, and leave what came of it in a file."""
-    os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", GRADIO_ANALYTICS_ENABLED="False")
-    if most := AREAS[plan.area].gib * 2**30:
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    outcome = attack(area_named(plan.area), plan)
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     outcome.peak_mib = used[0].ru_maxrss / 1024
     outcome.cpu_seconds = sum(usage.ru_utime + usage.ru_stime for usage in used)
-    Path(plan.folder, "result.json").write_text(json.dumps(asdict(outcome)), "utf8")
-
-
-if __name__ == "__main__":
-    main(Plan(**json.loads(sys.argv[1])))
+    (folder / "outcome.json").write_text(json.dumps(asdict(outcome)), "utf8")
     sys.stderr.flush()
     os._exit(0)  # whatever threads a case left do not hold it up

@@ -7,14 +7,12 @@ from contextlib import ExitStack
 from random import Random
 from typing import Any
 
-from hypothesis.strategies import SearchStrategy
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import sync_playwright
 
 from engine.errors import TraceError
 from engine.trace import UPLOADED, dumps, loads
-from tests.attack.area import BrokenError, Case
-from tests.attack.mutations import json_values
+from tests.attack.area import Area, BrokenError, Case, check_sentence
 from tests.attack.traces import hostile
 from tests.browser.conftest import CHROMIUM, PORT, served
 from tests.explorer.scripted import scripted_trace
@@ -40,9 +38,7 @@ LOOK = """async ([mode, round]) => {
 }"""
 
 
-class Browser:
-    """See ``Area``."""
-
+class Browser(Area):
     def __init__(self) -> None:
         self._all = ExitStack()
         self.address = self._all.enter_context(served("-m", "tests.browser.serve", PORT, "0.01"))
@@ -52,9 +48,6 @@ class Browser:
         self._sound = base64.b64encode(dumps(scripted_trace("ddtree", 4))).decode()
         self._said: list[str] = []
         self._page: Any = None
-
-    def values(self) -> SearchStrategy[Any]:
-        return json_values()
 
     def case(self, random: Random, values: Sequence[Any]) -> Case:
         """A file as base64; most of them are taken by the server."""
@@ -69,9 +62,11 @@ class Browser:
         page = self._opened()
         try:
             refused = page.evaluate(OPEN, ["run.jsonl", case["trace"]])
-            if refused and not (refused.endswith(".") and "\n" not in refused and "log has the details" not in refused):
-                raise BrokenError(f"Refused without a sentence: {refused[:200]!r}")
-            if not refused:
+            if refused:
+                check_sentence(refused)
+                if "log has the details" in refused:
+                    raise BrokenError(refused)
+            else:
                 page.evaluate(LOOK, [case["mode"], case["round"]])
             if page.evaluate(OPEN, ["sound.jsonl", self._sound]):
                 raise BrokenError("A sound trace is not taken any more.")

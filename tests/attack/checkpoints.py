@@ -17,7 +17,7 @@ from engine.checkpoints.gguf import header_of
 from engine.errors import CanopyError
 from engine.records import PromptRequest
 from engine.serving.rigs import load_rig
-from tests.attack.area import BrokenError, Case
+from tests.attack.area import Area, Case, check_sentence
 from tests.attack.mutations import bent
 from tests.engine.checkpoints.test_gguf import small_llama, write_gguf
 from tests.engine.published import write_short
@@ -28,9 +28,7 @@ HEADER_BYTES = 3000  # of the GGUF file, and of the safetensors file's beginning
 ONE_IS_CONVERTED = 40  # damaged GGUF files, of which the header passes in most
 
 
-class Checkpoints:
-    """See ``Area``."""
-
+class Checkpoints(Area):
     def __init__(self) -> None:
         self._place = tempfile.TemporaryDirectory()
         folder = Path(self._place.name)
@@ -79,8 +77,7 @@ class Checkpoints:
             for _ in rig.run(PromptRequest("ab th a", budget=2, max_tokens=2, method="expand")):
                 pass
         except CanopyError as error:
-            if "\n" in str(error) or not str(error).endswith(".") or len(str(error)) > 900:
-                raise BrokenError(f"No sentence: {str(error)[:300]!r}") from error
+            check_sentence(error, 900)
 
     def close(self) -> None:
         self._place.cleanup()

@@ -34,7 +34,7 @@ from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from engine.trace import load
 from explorer.security.gate import hosts_of
-from tests.attack.area import BrokenError, Case
+from tests.attack.area import Area, BrokenError, Case
 from tests.engine.commands.test_words import HOSTILE, NO_PATHS
 
 PAGE = "page"
@@ -164,9 +164,7 @@ CHECKS: Mapping[str, Callable[[argparse.Namespace], Any]] = MappingProxyType({
         choice.lessons or lessons_of(choice.rig))})
 
 
-class CommandLines:
-    """See ``Area``."""
-
+class CommandLines(Area):
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
         self._count = 0
@@ -175,7 +173,6 @@ class CommandLines:
         self._places = {"@new": place / "new.csv", "@beside": place / "new.csv-wal", "@link": place / "link",
                         "@folder": place / "folder", "@file": place / "file", "@trace": place / "plain.jsonl.gz",
                         "@pipe": place / "pipe"}
-        live()
 
     def values(self) -> SearchStrategy[Any]:
         return st.tuples(WORDS, CONTENTS)

@@ -18,16 +18,14 @@ from random import Random
 from time import thread_time
 from typing import Any
 
-from hypothesis.strategies import SearchStrategy
-
 from engine.trace import dump, dumps, recorded
 from explorer.opening import Listening
 from explorer.page import build
 from explorer.recordings import Library, shipped
 from explorer.server import guarded
-from tests.attack.area import BrokenError, Case
+from tests.attack.area import Area, BrokenError, Case
 from tests.attack.asgi import Answer, Complaints, ask, started
-from tests.attack.mutations import bent, json_values
+from tests.attack.mutations import bent
 from tests.attack.traces import hostile
 from tests.browser.other_sites import Endpoint, endpoints_of
 from tests.explorer.scripted import ScriptedSource, scripted_trace
@@ -72,9 +70,7 @@ CALLED = {"generate": ["hi", "ddtree", 8, 0.0, {"max_tokens": 8}], "replay": ["w
           "lessons": []}
 
 
-class Http:
-    """See ``Area``."""
-
+class Http(Area):
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
         place = Path(self._folder.name)
@@ -102,9 +98,6 @@ class Http:
             run(handle)
             self._longest = max(self._longest, thread_time() - began)
         return timed
-
-    def values(self) -> SearchStrategy[Any]:
-        return json_values()
 
     def case(self, random: Random, values: Sequence[Any]) -> Case:
         """A request: {method, url, headers, body}; to one that runs in turn belongs the reading of its answer."""

@@ -9,8 +9,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from hypothesis.strategies import SearchStrategy
-
 from engine.decoding.methods import SERVED
 from engine.errors import CanopyError
 from engine.records import PromptRequest
@@ -22,9 +20,8 @@ from explorer.rig import CurrentRig, Instruments
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
 from explorer.view import packed
-from tests.attack.area import BrokenError, Case
-from tests.attack.mutations import bent, bent_bytes, json_values, odd
-from tests.attack.traces import sentence
+from tests.attack.area import Area, BrokenError, Case, check_sentence
+from tests.attack.mutations import bent, bent_bytes, odd
 from tests.engine.servers.scripted_server import CHAT, Unwired
 
 RECORDED = Path(__file__).parents[1] / "engine" / "servers" / "answers"
@@ -117,15 +114,10 @@ def metrics(random: Random, values: Sequence[Any]) -> str:
     return "\n".join(lines)
 
 
-class Servers:
-    """See ``Area``."""
-
+class Servers(Area):
     def __init__(self) -> None:
         self._client = Unwired({})
         self.attached = self.shown = 0
-
-    def values(self) -> SearchStrategy[Any]:
-        return json_values()
 
     def case(self, random: Random, values: Sequence[Any]) -> Case:
         """What it says at each path, as base64, and how many tokens it is asked for."""
@@ -143,21 +135,21 @@ class Servers:
     def trial(self, case: Case) -> None:
         """Attach it, ask it, and show what comes of that in every way."""
         said = {path: base64.b64decode(data) for path, data in case["said"].items()}
-        self._client.said = {**said, CHAT: said["trial"]}
+        self._client.replies = {**said, CHAT: said["trial"]}
         try:
             rig = attach(self._client.address, lambda *_: None, self._client)
         except CanopyError as error:
-            sentence(error)
+            check_sentence(error)
             return
         self.attached += 1
-        self._client.said = {**said, CHAT: said["chat"]}
+        self._client.replies = {**said, CHAT: said["chat"]}
         self._asked(rig, case["max_tokens"])
         try:
             server = server_of(rig.source)
             assert server is not None
             json.dumps(counters_view(Watch(server)), allow_nan=False).encode()
         except CanopyError as error:
-            sentence(error)
+            check_sentence(error)
 
     def _asked(self, rig: Instruments, max_tokens: int) -> None:
         runs, last = Runs(), ""
@@ -166,7 +158,7 @@ class Servers:
             json.loads(packed(view))
             last = view["run"]
             if view["state"] == "error":
-                sentence(CanopyError(view["message"]))
+                check_sentence(view["message"])
                 if "internal error" in view["message"]:
                     raise BrokenError(view["message"][:200])
         if trace := runs.trace(last):

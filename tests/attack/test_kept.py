@@ -1,4 +1,5 @@
-"""What once broke is tried again: every file in ``kept`` is a case that was answered wrongly before."""
+"""What once broke is tried again: every file in ``kept`` is a case that was answered wrongly before. And a few hundred
+cases of the areas that take the shortest, always the same ones."""
 
 import json
 from functools import cache
@@ -17,3 +18,11 @@ def test_what_broke_once_breaks_no_more(path: Path) -> None:
     if kept["area"] == "browser":
         pytest.importorskip("playwright")
     opened(kept["area"]).trial(kept["case"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "count"), [("traces", 1000), ("servers", 150)])
+def test_hostile_cases_are_answered(name: str, count: int) -> None:
+    area = opened(name)
+    for case in area.cases(name, count):
+        area.trial(case)

@@ -6,13 +6,13 @@ import gzip
 import json
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
-from hypothesis.strategies import SearchStrategy
 
 from engine.errors import CanopyError, TraceError
 from engine.recorder import Recorder, RecorderError
@@ -24,8 +24,8 @@ from explorer.lab.service import LabService
 from explorer.recordings import Lesson, Library
 from explorer.run_queue import RunQueue
 from explorer.view import packed
-from tests.attack.area import BrokenError, Case
-from tests.attack.mutations import bent, bent_bytes, bent_lines, json_values, odd
+from tests.attack.area import Area, BrokenError, Case, check_sentence
+from tests.attack.mutations import bent, bent_bytes, bent_lines, odd
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import answering
 
@@ -47,73 +47,11 @@ def recordings() -> tuple[list[bytes], ...]:
     return tuple(lines for lines in cut if sum(map(len, lines)) < MOST_BYTES)
 
 
-def array(random: Random, kind: str, shape: tuple[int, ...], low: int, high: int) -> dict[str, Any]:
-    """Numbers, as a trace has them."""
-    numbers = np.random.default_rng(random.randrange(2**32))
-    made = numbers.integers(low, high, shape) if kind == "<i4" else -np.abs(numbers.normal(0, 3, shape))
-    if kind == "<f4" and made.size and random.random() < 0.3:
-        made.flat[random.randrange(made.size)] = random.choice((np.nan, -np.inf, np.inf, 0.0, -1e38, 1e-40))
-    data = np.asarray(made, kind).tobytes()
-    return {"dtype": kind, "shape": list(shape), "data": base64.b64encode(data).decode()}
-
-
-def generated(random: Random) -> bytes:
-    """A trace from nothing, sound in most of what it says and extreme in the rest."""
-    rounds = [_round(random, number) for number in range(random.randrange(4))]
-    pieces = {str(random.randrange(60)): random.choice(("a", " b", "\n", "", "\0", "\u2028", "</script>", [226], [0]))
-              for _ in range(random.randrange(8))}
-    header = {"prompt": random.choice(("Hi", "", "\0\u202e", "x" * 4000)), "engine": random.choice(("", "an engine")),
-              "heads": random.choice(([], ["a"], ["a", "b"], [""], ["<b>"] * 16)), "pieces": pieces,
-              "every": random.choice((1, 1, 7)), "request": {"method": random.choice(
-                  ("ddtree", "merged", "autoregressive", "their own", "", "__proto__", "constructor"))}}
-    if random.random() < 0.2:
-        name = random.choice(("title", "note", "hardware", "dtype", "recorded", "turns", "context_limit"))
-        header[name] = odd(random)
-    end = {"reason": random.choice(("stop", "length", "", "x")), "rounds": random.randrange(9),
-           "seconds": random.choice((0, 1.5, 1e11))}
-    lines: list[Any] = [{"canopy_trace": 4, "header": header}, *rounds, {"end": end}]
-    return b"".join(json.dumps(line).encode() + b"\n" for line in lines[:random.choice((len(lines), 99, 2))])
-
-
-def _round(random: Random, number: int) -> dict[str, Any]:
-    """A round whose tree is one, of a shape that no method makes."""
-    size = random.choice((1, 1, 2, 3, 9, 40))
-    parents = [0, *(random.randrange(node) if random.random() < 0.7 else node - 1 for node in range(1, size))]
-    keep = [random.randrange(size)]
-    while keep[0]:
-        keep.insert(0, parents[keep[0]])
-    tree = {"tokens": array(random, "<i4", (size,), 0, 60), "parents": _packed(parents), **_some(random, {
-        "logprobs": array(random, "<f4", (size,), 0, 0), "heads": array(random, "<i4", (size,), 0, 4)})}
-    said = {name: array(random, "<f4", (size,), 0, 0)
-            for name in ("logprobs", "entropy", "gap", "offered", "processed")}
-    shape = (random.randrange(4), random.randrange(1, 3), random.randrange(5))
-    draft = {"tokens": array(random, "<i4", shape, 0, 60), "logprobs": array(random, "<f4", shape, 0, 0),
-             "follow": array(random, "<i4", shape, 0, 1)}
-    more = {"verification": _some(random, {"choice": array(random, "<i4", (size,), -1, 60), **said}),
-            "drafts": [draft] * random.randrange(3), "candidates": [tree] * random.randrange(3),
-            "seconds": _some(random, {"draft": 0.001, "verify": 1e9, "__proto__": 1, "other": 0})}
-    made = {"index": random.choice((number, number, 0, 7, 2**31 - 1)), "start": random.choice((number, 0, 2**30)),
-            "tree": tree, "acceptance": {"keep": _packed(keep), "bonus": random.randrange(60)}, **_some(random, more)}
-    return {"round": made, "pieces": {}, "elapsed_seconds": random.choice((number, 0, 1e10))}
-
-
-def _packed(numbers: list[int]) -> dict[str, Any]:
-    return {"dtype": "<i4", "shape": [len(numbers)], "data": base64.b64encode(np.asarray(
-        numbers, "<i4").tobytes()).decode()}
-
-
-def _some(random: Random, parts: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in parts.items() if random.random() < 0.8}
-
-
 def hostile(random: Random, values: Sequence[Any] = ()) -> bytes:
     """A trace file."""
-    if random.random() < 0.5:
-        data = generated(random)
-        if random.random() < 0.3:
-            data = bent_lines(data.splitlines(), random, values)
-    else:
-        data = bent_lines(random.choice(recordings()), random, values)
+    data = written(random, values) if random.random() < 0.5 else b""
+    if not data or random.random() < 0.3:
+        data = bent_lines(data.splitlines() or random.choice(recordings()), random, values)
     if random.random() < 0.1:
         data = bent_bytes(data, random)
     if random.random() < LIES:
@@ -135,41 +73,78 @@ def _padded(data: bytes, random: Random) -> bytes:
     return gzip.compress(data, 1, mtime=0) + member * random.choice((1, 500, 17_000))
 
 
-def calls(random: Random, values: Sequence[Any]) -> Case:
-    """What a loop hands to a recorder, with a few of its values bent."""
-    run: Any = {"prompt": "Hi", "prompt_ids": [1, 2], "method": "ddtree", "engine": "a loop", "title": "T", "note": "N",
-                "budget": 8, "context_limit": 99, "drafters": ["a", "b"], "every": random.choice((1, 1, 2)),
+def calls(random: Random, values: Sequence[Any], sound: float = 0.5) -> Case:
+    """What a loop hands to a recorder; values of the header and of rounds are bent where they are not ``sound``."""
+    run: Any = {"prompt": random.choice(("Hi", "", "\0\u202e", "x" * 4000)), "prompt_ids": [1, 2], "title": "T",
+                "method": random.choice(("ddtree", "merged", "their own", "", "__proto__", "constructor")), "note": "N",
+                "engine": random.choice(("", "a loop")), "budget": 8, "context_limit": 99,
+                "drafters": random.choice(([], ["a"], ["a", "b"], [""], ["<b>"] * 16)),
+                "every": random.choice((1, 1, 2)),
                 "sampling": {"temperature": 0.5, "top_k": 3, "top_p": 0.9, "seed": 1}}
-    rounds: Any = [_call(random) for _ in range(random.randrange(1, 5))]
-    run = bent(run, random, values) if random.random() < 0.5 else run
-    rounds = [bent(parts, random, values) if random.random() < 0.5 else parts for parts in rounds]
-    texts = {str(token): odd(random, values) for token in range(random.randrange(6))}
+    rounds: Any = [_parts(random) for _ in range(random.randrange(5))]
+    run = run if random.random() < sound else bent(run, random, values)
+    rounds = [parts if random.random() < sound else bent(parts, random, values) for parts in rounds]
+    texts = {str(token): random.choice(("a", " b", "\n", "", "\0", "\u2028", "</script>", [226], [0], odd(
+        random, values))) for token in range(random.randrange(9))}
     return {"run": run, "rounds": rounds, "texts": texts, "packed": random.random() < 0.5}
 
 
-def _call(random: Random) -> Any:
-    """A sound round, as a loop has it."""
-    size = random.choice((1, 2, 5, 30))
-    chain = list(range(random.randrange(1, size + 1)))
-    floats = [-random.random() for _ in range(size)]
-    more = {"choice": [3] * size, "drafters": [1] * size, "node_logprobs": floats, "choice_logprobs": floats,
-            "entropy": [1.5] * size, "gap": [0.5] * size, "offered": floats, "seconds": {"draft": 0.1, "verify": 0.2},
-            "drafts": [{"tokens": [[1, 2], [3, 4]], "logprobs": [[-1.0, -2.0], [-1.0, -2.0]]}], "start": 7,
-            "candidates": [{"tokens": [1, 2], "parents": [-1, 0], "logprobs": [0.0, -1.0]}],
-            "trials": {"nodes": [size - 1], "chances": [0.5], "draws": [0.25]}}
-    return {"tokens": list(range(size)), "parents": [max(0, node - 1) for node in range(size)], "keep": chain,
-            "bonus": 4, **_some(random, more)}
+def _parts(random: Random) -> Any:
+    """A round whose tree is one, of a shape that no method makes, with some of what a loop may say of it."""
+    size = random.choice((1, 1, 2, 3, 9, 40))
+    parents = [0, *(random.randrange(node) if random.random() < 0.7 else node - 1 for node in range(1, size))]
+    keep = [random.randrange(size)]
+    while keep[0]:
+        keep.insert(0, parents[keep[0]])
+    tokens = [random.randrange(60) for _ in range(size)]
+    floats = [-random.expovariate(0.3) for _ in range(size)]
+    extreme = [*floats[1:], random.choice((float("nan"), float("-inf"), 0.0, -1e38, 1e-40))]
+    depth, rows, width = random.randrange(4), random.randrange(1, 3), random.randrange(5)
+    cells = [[[random.randrange(rows)] * width] * rows] * depth
+    draft = {"tokens": cells, "logprobs": [[[-1.5] * width] * rows] * depth, "follow": cells}
+    more = {"choice": [random.randrange(-1, 60) for _ in range(size)], "drafters": [random.randrange(4)] * size,
+            "node_logprobs": floats, "logprobs": extreme, "choice_logprobs": extreme, "offered": extreme,
+            "processed": extreme, "entropy": floats, "gap": floats, "drafts": [draft] * random.randrange(3),
+            "candidates": [{"tokens": tokens, "parents": parents, "logprobs": extreme}] * random.randrange(3),
+            "seconds": {"draft": 0.001, "verify": 1e9, "__proto__": 1, "other": 0},
+            "start": random.choice((0, 7, 2**30)), "trials": {"nodes": [size - 1], "chances": [0.5], "draws": [0.25]}}
+    return {"tokens": tokens, "parents": parents, "keep": keep, "bonus": random.randrange(60),
+            **{name: value for name, value in more.items() if random.random() < 0.7}}
 
 
-def sentence(error: Exception) -> None:
-    """BrokenError where what was said is not one sentence."""
-    said = str(error)
-    if not said.endswith(".") or "\n" in said or len(said) > 600 or not said.isprintable():
-        raise BrokenError(f"No sentence: {said[:200]!r}")
+def record(case: Case, path: Path) -> Recorder:
+    """Hand the calls of a case to a recorder, and a sound round behind them."""
+    run = case["run"] if isinstance(case["run"], dict) else {}
+    with Recorder(path, **run, token_text=lambda token: case["texts"][str(token)]) as recorder:
+        for parts in case["rounds"]:
+            if isinstance(parts, dict) and set(parts) >= NEEDED:
+                recorder.round(**{name: _array(value) for name, value in parts.items()})
+        recorder.round(tokens=[1, 2], parents=[0, 0], keep=[0, 1], bonus=3)
+    return recorder
 
 
-class Traces:
-    """See ``Area``. Readers are those of the page, the lab and the command line."""
+def _array(value: Any) -> Any:
+    """The array that {dtype, shape, data} may stand for."""
+    with suppress(LookupError, TypeError, ValueError, AttributeError):
+        return np.frombuffer(base64.b64decode(value["data"]), value["dtype"]).reshape(value["shape"])
+    return value
+
+
+def written(random: Random, values: Sequence[Any]) -> bytes:
+    """What a recorder writes, of this version or an older one; it may be cut off."""
+    with tempfile.TemporaryDirectory() as folder, suppress(RecorderError):
+        path = Path(folder, "run.jsonl")
+        record(calls(random, values, 0.9), path)
+        data = path.read_bytes()
+        if random.random() < 0.3:
+            data = data.replace(b'"drafters":', b'"heads":').replace(b'"canopy_trace":5', b'"canopy_trace":4', 1)
+        lines = data.splitlines(keepends=True)
+        return b"".join(lines[:random.choice((len(lines), len(lines), 2))])
+    return b""
+
+
+class Traces(Area):
+    """Readers are those of the page, the lab and the command line."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
@@ -177,9 +152,6 @@ class Traces:
         self._at_hand: Trace | None = None
         self._lab = LabService(answering(), lambda _: self._at_hand, RunQueue(), self._path)  # type: ignore[arg-type, return-value]
         self.taken = 0
-
-    def values(self) -> SearchStrategy[Any]:
-        return json_values()
 
     def case(self, random: Random, values: Sequence[Any]) -> Case:
         """A file as base64, so that it can be kept, or calls of the recorder."""
@@ -195,7 +167,7 @@ class Traces:
         try:
             trace = loads(data, "run.jsonl", UPLOADED)
         except TraceError as error:
-            sentence(error)
+            check_sentence(error)
             return
         finally:
             if len(data) % 4 == 0:  # some: to write a file takes long
@@ -205,25 +177,23 @@ class Traces:
             try:
                 read(trace, Random(len(data)))
             except CanopyError as error:
-                sentence(error)
+                check_sentence(error)
 
     def _recorded(self, case: Case) -> None:
         """Whatever is refused, the file opens with exactly the other rounds."""
         path = self._path.with_suffix(".jsonl.gz") if case["packed"] else self._path
-        run = case["run"] if isinstance(case["run"], dict) else {}
         try:
-            recorder = Recorder(path, **run, token_text=lambda token: case["texts"][str(token)])
+            recorder = record(case, path)
         except RecorderError as error:
-            sentence(error)
+            check_sentence(error)
             return
-        with recorder:
-            for parts in case["rounds"]:
-                if isinstance(parts, dict) and set(parts) >= NEEDED:
-                    recorder.round(**parts)
         trace = load(path)
-        taken = len(trace.entries) + recorder.refused + recorder.dropped
-        if taken > trace.end.rounds or taken < trace.end.rounds and trace.header.every == 1 or trace.end.said:
+        rounds = len(trace.entries) + recorder.refused + recorder.dropped
+        if rounds > trace.end.rounds or rounds < trace.end.rounds and trace.header.every == 1 or trace.end.said:
             raise BrokenError("A recording does not hold what was recorded.")
+        if trace.end.reason == "unknown" and trace.header.every == 1 and (
+                trace.entries[-1].round.committed.tolist() != [1, 2]):
+            raise BrokenError("A sound round behind what was refused was not recorded.")
 
     def close(self) -> None:
         """Enough of them have to be taken, or nothing was shown of the readers."""
@@ -237,7 +207,7 @@ class Traces:
             while tail.lines():
                 pass
         except TraceError as error:
-            sentence(error)
+            check_sentence(error)
         finally:
             tail.close()
 

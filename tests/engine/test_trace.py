@@ -2,17 +2,17 @@
 
 import gzip
 import json
+import tracemalloc
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from engine.decoding.methods import METHODS
-from engine.errors import TraceError
+from engine.errors import CanopyError, TraceError
 from engine.records import Request
 from engine.trace import (
     End,
@@ -38,8 +38,8 @@ PIECES: dict[int, Piece] = {
     0: "a", 1: " <script>", 2: "\n", 3: "${7*6}", 4: "שלום", 5: (240, 159), 6: "\u2028", 7: "🌳"}
 
 
-def made(method: str, budget: int = 9, most: int = 20) -> Trace:
-    """A finished toy run as a trace."""
+def toy_trace(method: str, budget: int = 9, most: int = 20) -> Trace:
+    """A finished toy run."""
     target = ToyTarget(seed=2)
     request = Request((1, 2, 3), method=method, budget=budget, max_tokens=most, sampling=WARM,
                       stop_ids=frozenset([5, 99]))
@@ -50,7 +50,7 @@ def made(method: str, budget: int = 9, most: int = 20) -> Trace:
         "float32", 128, PIECES, {"toy": "1"}, title="T", note="N", recorded="2026-11-21", engine="E", every=2,
         precision="P", chunked=True, in_turns=True, recurrent_layers=3,
         turns=(("system", "</script>"), ("user", "${7*6} 🌳"), ("assistant", "")))
-    entries = tuple(Entry(each, {each.index: "piece"}, 0.1 * each.index) for each in rounds)
+    entries = tuple(Entry(round_, {round_.index: "piece"}, 0.1 * round_.index) for round_ in rounds)
     return Trace(header, entries, End("length", len(rounds), 1 / 3, 1, 2, "", 3, 4))
 
 
@@ -66,9 +66,22 @@ def same(one: Any, other: Any) -> bool:
     return bool(type(one) is type(other) and one == other)
 
 
+def peak_bytes(act: Callable[[], object]) -> int:
+    """The most memory that was held on the way, arrays of numpy included; the act may be refused."""
+    tracemalloc.start()
+    try:
+        act()
+    except CanopyError as error:
+        assert str(error).endswith(".")
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return peak
+
+
 @pytest.mark.parametrize("method", list(METHODS))
 def test_a_file_gives_back_every_field_of_every_round(method: str, tmp_path: Path) -> None:
-    trace = made(method)
+    trace = toy_trace(method)
     for name in ("run.jsonl", "run.jsonl.gz"):
         dump(trace, tmp_path / name)
         assert same(load(tmp_path / name), trace)
@@ -78,7 +91,7 @@ def test_a_file_gives_back_every_field_of_every_round(method: str, tmp_path: Pat
 
 
 def test_probability_0_and_empty_rounds_survive() -> None:
-    trace = made("nanogpt", budget=14)
+    trace = toy_trace("nanogpt", budget=14)
     assert any(np.isneginf(entry.round.verification.processed).any() for entry in trace.entries)
     assert same(loads(dumps(trace)), trace)
     ended = Trace(trace.header, (), End("stop", 0, 0.0))
@@ -86,7 +99,7 @@ def test_probability_0_and_empty_rounds_survive() -> None:
 
 
 def test_text_and_tau_are_those_of_the_run() -> None:
-    trace = made("merged")
+    trace = toy_trace("merged")
     rounds = [entry.round for entry in trace.entries]
     assert committed_ids(rounds) == text(rounds)
     assert tau(rounds) == len(text(rounds)) / len(rounds)
@@ -95,7 +108,7 @@ def test_text_and_tau_are_those_of_the_run() -> None:
 
 
 def test_gather_wants_a_whole_run() -> None:
-    trace = made("ddtree")
+    trace = toy_trace("ddtree")
     assert same(gather([trace.header, *trace.entries, trace.end]), trace)
     unfinished: list[list[Line]] = [[], [trace.header], [trace.header, *trace.entries], [*trace.entries, trace.end]]
     for lines in unfinished:
@@ -103,7 +116,7 @@ def test_gather_wants_a_whole_run() -> None:
             gather(lines)
 
 
-WHOLE = dumps(made("routed", most=6))
+WHOLE = dumps(toy_trace("routed", most=6))
 
 
 def complaint(data: bytes) -> str:
@@ -198,52 +211,4 @@ def test_a_missing_file_and_a_full_disk_are_told_in_a_sentence(tmp_path: Path) -
     with pytest.raises(TraceError, match=r"^The trace none.jsonl cannot be read: No such file"):
         load(tmp_path / "none.jsonl")
     with pytest.raises(TraceError, match=r"^The trace could not be written to run.jsonl: No such file"):
-        dump(made("dflash"), tmp_path / "nowhere" / "run.jsonl")
-
-
-@settings(max_examples=150)
-@given(st.data())
-def test_changed_bytes_are_read_or_refused(data: st.DataObject) -> None:
-    damaged = bytearray(WHOLE)
-    for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(damaged) - 1))
-        damaged[place:place + data.draw(st.integers(0, 40))] = data.draw(st.binary(max_size=12))
-    try:
-        assert isinstance(loads(bytes(damaged)), Trace)
-    except TraceError as error:
-        assert str(error).endswith(".")
-
-
-ODD: st.SearchStrategy[Any] = st.sampled_from([
-    None, True, -1, 0, 1, 2**40, 1e999, -1e999, "", "x", "AAAA", [], [[]], [-1], {}, {"dtype": "|O"}])
-
-
-def somewhere(value: Any, data: st.DataObject) -> Any:
-    """The JSON value with one of its parts, at any depth, replaced by something odd or left out."""
-    keys: list[Any] = list(value) if isinstance(value, dict) else []
-    keys += range(len(value)) if isinstance(value, list) else []
-    if not keys or data.draw(st.integers(0, 7)) == 0:
-        return data.draw(ODD)
-    key = data.draw(st.sampled_from(keys))
-    if data.draw(st.integers(0, 9)) == 0:
-        del value[key]
-    else:
-        value[key] = somewhere(value[key], data)
-    return value
-
-
-@pytest.mark.slow
-@settings(max_examples=400)
-@given(st.data())
-def test_odd_values_in_whole_lines_are_read_or_refused(data: st.DataObject) -> None:
-    lines = WHOLE.splitlines()
-    number = data.draw(st.integers(0, len(lines) - 1))
-    lines[number] = json.dumps(somewhere(json.loads(lines[number]), data)).encode()
-    try:
-        trace = loads(b"\n".join(lines) + b"\n")
-    except TraceError as error:
-        assert str(error).endswith(".")
-        return
-    for entry in trace.entries:
-        assert len(entry.round.committed) == len(entry.round.acceptance.keep)
-        assert len(entry.round.tree) == len(entry.round.verification.choice)
+        dump(toy_trace("dflash"), tmp_path / "nowhere" / "run.jsonl")

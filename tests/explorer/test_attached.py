@@ -41,7 +41,7 @@ def served(script: Any) -> CurrentRig:
 def shown(script: Any, answer: bytes) -> tuple[list[dict[str, Any]], Runs]:
     """What the stage is shown of a run."""
     rig = served(script)
-    script.said[CHAT] = streams(answer)
+    script.replies[CHAT] = streams(answer)
     return watched(rig, ASK)
 
 
@@ -132,7 +132,7 @@ def test_the_lab_offers_the_servers_tab_alone(tmp_path: Path) -> None:
         look = asked["lab_server_look"]({})
         assert look["about"] == ("vLLM 0.32.0, demo: all of its requests. 0 requests run now. τ since it began: 5.90.")
         assert look["places"]["data"][0]["y"][0] == pytest.approx(100 * 17 / 30) and look["traffic"] is None
-        script.said[CHAT] = says('{"usage": {"completion_tokens": 5}}')
+        script.replies[CHAT] = says('{"usage": {"completion_tokens": 5}}')
         job = asked["lab_server_concurrency"]({"set": "bench"})["job"]
         until(lambda: asked["lab_job"]({"job": job})["state"] in ("done", "error"))
         made = asked["lab_job"]({"job": job})
@@ -177,7 +177,7 @@ def test_what_the_server_decides_cannot_be_set_and_a_preset_fills_in_the_rest() 
 def test_plain_decoding_is_not_asked_of_a_server() -> None:
     with scripted(**vllm("dflash", "trial")) as script:
         rig, queue = served(script), RunQueue()
-        script.said[CHAT] = streams(answers("vllm-0.32.0-dflash.txt"))
+        script.replies[CHAT] = streams(answers("vllm-0.32.0-dflash.txt"))
         runs = Runs()
         run = list(Stream(rig, runs, queue).watch(ASK))[-1]["run"]
         asked = len(script.asked)
@@ -265,7 +265,7 @@ def test_a_run_that_waits_for_a_server_ends_at_once_when_it_is_stopped(first: by
 
     with scripted(models=MODELS, chat=streams(chunk("a"), DONE)) as script:
         rig, queue = served(script), RunQueue()
-        script.said[CHAT] = say
+        script.replies[CHAT] = say
         views = Stream(rig, Runs(), queue).watch(ASK)
         seen = [next(views) for _ in range(8)]  # it goes on giving views, so that it can be closed
         assert all(view["state"] == "running" for view in seen) and queue.begun() == 1

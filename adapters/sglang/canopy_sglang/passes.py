@@ -5,7 +5,7 @@ A pass holds one tree for each request of the batch, all of n rows: ``candidates
 for none; ``accept_index`` (requests, depth + 1), the accepted rows counted over the whole batch, padded with -1.
 
 A pass does not say which request each tree belongs to. A request's rounds are put together by their bonus tokens, each
-of which is the next round's root. Where only every n-th pass is recorded, requests are told apart by their place in the
+of which is the next round's root. Where only every n-th pass is recorded, requests are told apart by their slot in the
 batch, so one file may hold rounds of several requests.
 """
 
@@ -68,7 +68,7 @@ class VerifyPasses:
         if len(self._waiting) >= MOST_WAITING:
             self.dropped += 1
             return
-        copies = {name: _found(named, known).detach().clone() for name, known in NAMES.items()}
+        copies = {name: _argument(named, known).detach().clone() for name, known in NAMES.items()}
         first = copies["candidates"]
         event = sys.modules["torch"].cuda.current_stream(first.device).record_event() if first.is_cuda else None
         self._waiting.append((copies, event))
@@ -86,7 +86,7 @@ class VerifyPasses:
             sleep(SECONDS_BETWEEN_LOOKS)
 
 
-def _found(named: Mapping[str, Any], known: tuple[str, ...]) -> Any:
+def _argument(named: Mapping[str, Any], known: tuple[str, ...]) -> Any:
     for name in known:
         if name in named:
             return named[name]
@@ -105,30 +105,30 @@ class _Runs:
 
     def __init__(self, folder: Path, every: int, token_text: Any) -> None:
         self._folder, self._every, self._token_text = folder, every, token_text
-        self._open: dict[tuple[int, int], Recorder] = {}  # by place in the batch, and the root that comes next
+        self._open: dict[tuple[int, int], Recorder] = {}  # by slot of the batch, and the root that comes next
         self._begun = 0
 
     def add(self, batch: Mapping[str, Any]) -> None:
         """Write the trees of one pass into the files of their runs."""
         size = batch["candidates"].shape[1]
-        for place, tokens in enumerate(batch["candidates"]):
-            rows = _rows(batch["next_child"][place], batch["next_sibling"][place])
-            accepted = batch["accepted"][place]
-            keep = [rows.order[row] for row in (accepted[accepted >= 0] - place * size).tolist()]
-            choice = batch["choice"][place][rows.rows]
-            recorder = self._run(place, int(tokens[0]))
-            recorder.round(tokens=tokens[rows.rows], parents=rows.parents, keep=keep, bonus=int(choice[keep[-1]]),
-                           choice=choice)
-            self._open[place, int(choice[keep[-1]])] = recorder
+        for slot, tokens in enumerate(batch["candidates"]):
+            rows, parents = _rows(batch["next_child"][slot], batch["next_sibling"][slot])
+            accepted = batch["accepted"][slot]
+            keep = [rows.index(row) for row in (accepted[accepted >= 0] - slot * size).tolist()]
+            choice = batch["choice"][slot][rows]
+            bonus = int(choice[keep[-1]])
+            recorder = self._run(slot, int(tokens[0]))
+            recorder.round(tokens=tokens[rows], parents=parents, keep=keep, bonus=bonus, choice=choice)
+            self._open[slot, bonus] = recorder
 
-    def _run(self, place: int, root: int) -> Recorder:
-        """The run whose next root is this token, preferably at this place in the batch; a new run if there is none."""
+    def _run(self, slot: int, root: int) -> Recorder:
+        """The run whose next root is this token, preferably at this slot of the batch; a new run if there is none."""
         if self._every > 1:
-            known = [key for key in self._open if key[0] == place]
+            known = [key for key in self._open if key[0] == slot]
         else:
             known = [key for key in self._open if key[1] == root]
         if known:
-            return self._open.pop(min(known, key=lambda key: abs(key[0] - place)))
+            return self._open.pop(min(known, key=lambda key: abs(key[0] - slot)))
         if len(self._open) >= MOST_RUNS:
             self._open.pop(next(iter(self._open))).close("stopped")
         self._begun += 1
@@ -136,28 +136,17 @@ class _Runs:
         return Recorder(path, engine="sglang", method="eagle", token_text=self._token_text)
 
 
-class _Rows:
-    """A tree's rows, each after its parent: ``rows`` (n,) are SGLang's row numbers, ``parents`` (n,) are places among
-    them, and ``order`` maps an SGLang row to its place."""
-
-    def __init__(self, rows: list[int], parents: list[int]) -> None:
-        self.rows, self.parents = rows, parents
-        self.order = {row: place for place, row in enumerate(rows)}
-
-
-def _rows(next_child: Any, next_sibling: Any) -> _Rows:
-    """A tree's rows from first children and next siblings: in SGLang's order where that puts parents first, else
-    breadth first. Unreachable rows are padding and left out."""
-    rows, parents = [0], [0]
-    for place, row in enumerate(rows):  # grows while it is walked
+def _rows(next_child: Any, next_sibling: Any) -> tuple[list[int], list[int]]:
+    """A tree's rows, each after its parent: SGLang's row numbers (n,), and the parents (n,) as indices among them. From
+    first children and next siblings: in SGLang's order where that puts parents first, else breadth first. Unreachable
+    rows are padding and left out."""
+    rows, above = [0], {0: 0}
+    for row in rows:  # grows while it is walked
         child = int(next_child[row])
         while child >= 0 and len(rows) <= len(next_child):
             rows.append(child)
-            parents.append(place)
+            above[child] = row
             child = int(next_sibling[child])
-    above = {row: rows[parent] for row, parent in zip(rows, parents)}  # noqa: B905 (runs beside older Pythons)
-    if all(above[row] < row for row in rows[1:]):  # SGLang's order has parents first
-        rows = sorted(rows)
-        place_of = {row: place for place, row in enumerate(rows)}
-        parents = [place_of[above[row]] for row in rows]
-    return _Rows(rows, parents)
+    if all(above[row] < row for row in rows[1:]):
+        rows.sort()
+    return rows, [rows.index(above[row]) for row in rows]

@@ -10,7 +10,7 @@ from engine.errors import FileError, ResultsError, TraceError
 from engine.lab.store import Store
 from engine.machine.files import replace_file
 from engine.trace import dump
-from tests.engine.test_trace import made
+from tests.engine.test_trace import toy_trace
 
 
 def test_a_file_is_made_and_replaced_and_keeps_its_mode(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_what_is_no_file_is_left_as_it_is(name: str, kind: str, tmp_path: Path) 
     with pytest.raises(FileError, match=f"it is {kind}, and only an ordinary file is replaced"):
         replace_file(path, b"x")
     with pytest.raises(TraceError, match=kind):
-        dump(made("dflash"), path)
+        dump(toy_trace("dflash"), path)
     with pytest.raises(ResultsError, match=f"{kind}|cannot be"):
         Store(path)
     after = path.lstat()

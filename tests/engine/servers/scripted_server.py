@@ -13,19 +13,19 @@ from engine.servers.client import Client
 
 ANSWERS = Path(__file__).parent / "answers"
 CHAT = "/v1/chat/completions"
-Said = Callable[[BaseHTTPRequestHandler], None]
+Reply = Callable[[BaseHTTPRequestHandler], None]
 
 
 @dataclass
 class Script:
-    """What is said at each path, and what was asked: (path, headers, body)."""
+    """The reply at each path, and what was asked: (path, headers, body)."""
 
-    said: dict[str, Said]
+    replies: dict[str, Reply]
     address: str = ""
     asked: list[tuple[str, Mapping[str, str], Any]] = field(default_factory=list)
 
 
-def says(body: bytes | str, kind: str = "application/json", status: int = 200, **headers: str) -> Said:
+def says(body: bytes | str, kind: str = "application/json", status: int = 200, **headers: str) -> Reply:
     """The whole body at once."""
     data = body.encode() if isinstance(body, str) else body
 
@@ -38,7 +38,7 @@ def says(body: bytes | str, kind: str = "application/json", status: int = 200, *
     return say
 
 
-def streams(*parts: bytes | Callable[[], Any]) -> Said:
+def streams(*parts: bytes | Callable[[], Any]) -> Reply:
     """Parts of a stream, one after the other, a function called between them; then the connection is closed."""
     def say(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
@@ -73,15 +73,15 @@ def answers(name: str) -> bytes:
 
 
 class Unwired(Client):
-    """A client whose server is what ``said`` holds by path: thousands of answers without a network."""
+    """A client whose server is what ``replies`` holds by path: thousands of answers without a network."""
 
-    def __init__(self, said: Mapping[str, bytes]) -> None:
+    def __init__(self, replies: Mapping[str, bytes]) -> None:
         super().__init__("http://127.0.0.1:9")
-        self.said = said
+        self.replies = replies
 
     @contextmanager
     def _answer(self, path: str, *_: Any, **__: Any) -> Iterator[Iterator[bytes]]:
-        yield iter([self.said.get(path, b"{}")])
+        yield iter([self.replies.get(path, b"{}")])
 
 
 class Server(ThreadingHTTPServer):
@@ -90,11 +90,11 @@ class Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def scripted(port: int = 0, **said: Said) -> Iterator[Script]:
+def scripted(port: int = 0, **replies: Reply) -> Iterator[Script]:
     """A server at an address of its own, or at that port; paths are named as words: ``models``, ``chat``, ``metrics``,
     ``version``."""
     paths = {"models": "/v1/models", "chat": CHAT}
-    script = Script({paths.get(name, f"/{name}"): say for name, say in said.items()})
+    script = Script({paths.get(name, f"/{name}"): reply for name, reply in replies.items()})
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -105,7 +105,7 @@ def scripted(port: int = 0, **said: Said) -> Iterator[Script]:
 
         def answer(self, body: Any) -> None:
             script.asked.append((self.path, dict(self.headers), body))
-            script.said.get(self.path, says("{}", status=404))(self)
+            script.replies.get(self.path, says("{}", status=404))(self)
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -13,7 +13,7 @@ from engine.errors import CanopyError, ServerError
 from engine.requests.rig_names import SERVER_KEY, from_hub, is_address, pair_of, server_address
 from engine.servers import client as limits
 from engine.servers.client import LONGEST_LINE, Client, events_of
-from tests.engine.servers.scripted_server import DONE, Said, chunk, event, says, scripted, streams
+from tests.engine.servers.scripted_server import DONE, Reply, chunk, event, says, scripted, streams
 from tests.running import free_port
 
 
@@ -59,7 +59,7 @@ def greet(handler: BaseHTTPRequestHandler) -> None:
     handler.wfile.write(b"SSH-2.0-x\r\n")
 
 
-REFUSALS: list[tuple[Said, str]] = [
+REFUSALS: list[tuple[Reply, str]] = [
     (says("{}", status=401), "wants a key (401); put it into the environment as CANOPY_SERVER_KEY"),
     (says("{}", status=403), "forbids it (403)"), (says("{}", status=404), "has no /v1/models (404)"),
     (says("<html>", "text/html", status=429), "has more to do than it takes (429); try again later"),
@@ -79,9 +79,9 @@ REFUSALS: list[tuple[Said, str]] = [
     (lambda handler: handler.connection.close(), "broke its answer off, or does not speak HTTP")]
 
 
-@pytest.mark.parametrize(("said", "words"), REFUSALS, ids=[words[:24] for _, words in REFUSALS])
-def test_what_a_server_does_wrong_is_one_sentence(said: Said, words: str) -> None:
-    with scripted(models=said) as script:
+@pytest.mark.parametrize(("reply", "words"), REFUSALS, ids=[words[:24] for _, words in REFUSALS])
+def test_what_a_server_does_wrong_is_one_sentence(reply: Reply, words: str) -> None:
+    with scripted(models=reply) as script:
         with pytest.raises(ServerError, match=re.escape(words)) as refused:
             Client(script.address).ask("/v1/models")
         assert "pw" not in sentence(refused) and len(script.asked) == 1, "and nothing was asked a second time"
@@ -116,7 +116,7 @@ LATE, SILENT = "had not begun its answer after 0.4 s", "said nothing for 0.4 s"
 ENDLESS = "had not finished its answer after 1 s"
 
 
-def drips(beginning: bytes, piece: bytes, seconds: float = 0.1) -> Said:
+def drips(beginning: bytes, piece: bytes, seconds: float = 0.1) -> Reply:
     """Raw bytes, and then a piece every so often, until nobody listens any more."""
     def say(handler: BaseHTTPRequestHandler) -> None:
         handler.wfile.write(beginning)
@@ -139,11 +139,11 @@ SLOW = {
     "endless trailers": (drips(CHUNKED + b"0\r\n", b"X-Y: z\r\n"), SILENT)}
 
 
-@pytest.mark.parametrize(("said", "words"), SLOW.values(), ids=SLOW)
+@pytest.mark.parametrize(("reply", "words"), SLOW.values(), ids=SLOW)
 def test_a_server_that_drips_is_not_waited_for_without_end(
-        said: Said, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        reply: Reply, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SILENT_SECONDS", 0.4)
-    with scripted(chat=said, models=said) as script:
+    with scripted(chat=reply, models=reply) as script:
         began = time.monotonic()
         with pytest.raises(ServerError, match=words) as refused:
             taken(script, seconds=1.0)
@@ -188,11 +188,11 @@ def test_the_key_goes_to_the_server_alone_and_stands_nowhere_else(monkeypatch: p
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # would be asked instead
     echoed = says('{"error": "the key sk-1234 is wrong"}', status=400)
     with scripted(models=says('{"data": []}'), version=echoed) as script:
-        made = Client(script.address)
-        made.ask("/v1/models")
+        client = Client(script.address)
+        client.ask("/v1/models")
         assert script.asked[0][1]["Authorization"] == "Bearer sk-1234"
         with pytest.raises(ServerError) as refused:
-            made.ask("/version")
+            client.ask("/version")
         assert "sk-1234" not in str(refused.value) and "the key … is wrong" in str(refused.value)
     monkeypatch.setenv(SERVER_KEY, "line\nbreak")
     with pytest.raises(ServerError, match="characters that a header may not have"):

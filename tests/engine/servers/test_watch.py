@@ -18,7 +18,7 @@ from engine.servers.server import (
     Server,
     TrafficLook,
     Watch,
-    by_place,
+    by_depth,
     measured,
     open_server,
     silence,
@@ -43,7 +43,7 @@ def text(drafts: float, accepted: float, generated: float, *places: float) -> st
 
 def test_counters_are_summed_over_engines() -> None:
     counts = counts_of(text(10, 25, 40, 9, 7), NAMES)
-    assert (counts.drafts, counts.accepted, counts.generated, counts.by_place) == (10, 25, 40, (9, 7))
+    assert (counts.drafts, counts.accepted, counts.generated, counts.by_depth) == (10, 25, 40, (9, 7))
     assert counts.length is None and not counts.empty
 
 
@@ -57,18 +57,26 @@ def test_what_is_no_counter_is_passed_over(hostile: str) -> None:
     assert counts_of(hostile, NAMES).empty
 
 
+@pytest.mark.parametrize("line", ["a{" + "b" * 10**6, 'a{b="' + "\\" * 10**6, "a{" + "} " * 10**6 + "x", "a" * 10**6,
+                                  'a{' + 'b="' * 10**6 + "} 1", "a" + " " * 10**6 + "x y"])
+def test_a_line_of_counters_takes_time_in_proportion_to_its_length(line: str) -> None:
+    began = time.monotonic()
+    counts_of(f"{line}\ndrafts 1e308\ndrafts 1e308\ntried 7", {"drafts": "drafts", "accepted": "tried"})
+    assert time.monotonic() - began < 10
+
+
 def test_traffic_is_what_happened_between_looks() -> None:
-    told = (text(10, 20, 30, 8, 6), text(14, 30, 50, 12, 7), text(14, 30, 50, 12, 7), text(2, 1, 3, 1, 0))
-    looks = [TrafficLook(2.0 * number, counts_of(each, NAMES)) for number, each in enumerate(told)]
-    assert [(each.tokens_per_second, each.tau) for each in traffic(looks)] == [
+    texts = (text(10, 20, 30, 8, 6), text(14, 30, 50, 12, 7), text(14, 30, 50, 12, 7), text(2, 1, 3, 1, 0))
+    looks = [TrafficLook(2.0 * number, counts_of(counters, NAMES)) for number, counters in enumerate(texts)]
+    assert [(span.tokens_per_second, span.tau) for span in traffic(looks)] == [
         (10.0, 3.5), (0.0, None), (None, None)], "the last server was started anew"
-    assert by_place(looks[:3]) == [1.0, 0.25] and by_place(looks[:1]) == [0.8, 0.6] and by_place([]) == []
+    assert by_depth(looks[:3]) == [1.0, 0.25] and by_depth(looks[:1]) == [0.8, 0.6] and by_depth([]) == []
     assert traffic(looks[:1]) == []
 
 
 def test_a_servers_own_mean_stands_where_it_counts_no_drafts() -> None:
     looks = [TrafficLook(0.0, Counts(length=2.5, generated=4)), TrafficLook(1.0, Counts(length=2.75, generated=9))]
-    assert [(each.tokens_per_second, each.tau) for each in traffic(looks)] == [(5.0, 2.75)] and by_place(looks) == []
+    assert [(span.tokens_per_second, span.tau) for span in traffic(looks)] == [(5.0, 2.75)] and by_depth(looks) == []
 
 
 def test_however_many_look_the_server_is_asked_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +88,7 @@ def test_however_many_look_the_server_is_asked_once_a_second(monkeypatch: pytest
         assert len(script.asked) == 1
         time.sleep(0.25)
         assert len(watched.look()) == len(script.asked) == 2
-        script.said["/metrics"] = says("", "text/plain")
+        script.replies["/metrics"] = says("", "text/plain")
         time.sleep(0.25)
         with pytest.raises(ServerError, match="has none of the counters of vLLM"):
             watched.look()
@@ -107,14 +115,14 @@ class Busy:
 
 def opened(script: Any) -> Server:
     """The server, found to answer; from now on it is busy."""
-    script.said[CHAT] = streams(chunk("a"), DONE)
+    script.replies[CHAT] = streams(chunk("a"), DONE)
     return open_server(Client(script.address))
 
 
 def test_the_curve_sends_what_it_says_and_no_more() -> None:
     with scripted(models=MODELS) as script:
         server = opened(script)
-        script.said[CHAT] = busy = Busy()
+        script.replies[CHAT] = busy = Busy()
         before = len(script.asked)
         levels = list(measured(server, ["one", "two", "three"], threading.Event()))
         bodies = [body for _, _, body in script.asked[before:]]
@@ -132,14 +140,14 @@ def test_it_stops_when_it_is_told_to_and_where_nothing_answers() -> None:
     with scripted(models=MODELS) as script:
         server = opened(script)
         stop = threading.Event()
-        script.said[CHAT] = busy = Busy(stop=stop)
+        script.replies[CHAT] = busy = Busy(stop=stop)
         levels = measured(server, ["one"], stop)
         assert [level.concurrency for level in levels] == [1, 2] and busy.count <= 5
-        script.said[CHAT] = Busy(tokens="many")
+        script.replies[CHAT] = Busy(tokens="many")
         with pytest.raises(ServerError, match="reports completion_tokens as 'many'"):
             next(measured(server, ["one"], threading.Event()))
         asked = iter([says('{"usage": {"completion_tokens": 3}}')])
-        script.said[CHAT] = lambda handler: next(asked, says("{}", status=429))(handler)  # noqa: PLW0108  # a new one each
+        script.replies[CHAT] = lambda handler: next(asked, says("{}", status=429))(handler)  # noqa: PLW0108  # a new one each
         (level,) = measured(server, ["one"], threading.Event())
     assert level.failed == 2 and "has more to do than it takes (429)" in level.failure and level.latency is None
 

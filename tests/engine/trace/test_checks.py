@@ -8,9 +8,9 @@ import pytest
 
 from engine.errors import TraceError
 from engine.trace import Trace, dumps, loads
-from tests.engine.test_trace import made
+from tests.engine.test_trace import toy_trace
 
-LINES = [json.loads(line) for line in dumps(made("ddtree", most=6)).splitlines()]
+LINES = [json.loads(line) for line in dumps(toy_trace("ddtree", most=6)).splitlines()]
 NAN, INFINITE = float("nan"), float("inf")
 
 
