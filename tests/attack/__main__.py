@@ -77,7 +77,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
     rows = [(row.area, str(row.seed), row.cases, row.seconds, row.cpu_seconds, row.peak_mib, row.broke)
             for row in outcomes]
     numbers = list(zip(*rows, strict=True))[2:]
-    rows.append(("all", "", *map(sum, numbers[:3]), max(numbers[3]), sum(numbers[4])))  # type: ignore[arg-type]
+    rows.append(("all", "", *map(sum, numbers[:3]), max(numbers[3]), sum(numbers[4])))
     lines = ["{:14}{:>12}{:>10}{:>10}{:>8}{:>10}{:>7}".format(*HEADINGS)]
     lines += ["{:14}{:>12}{:>10,}{:>10.0f}{:>8.0f}{:>10.0f}{:>7}".format(*row) for row in rows]
     lines += [f"{outcome.area}: {report}" for outcome in outcomes for report in outcome.reports]

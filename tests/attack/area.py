@@ -78,8 +78,11 @@ class Area:
         """Try one; raises whatever is wrong with how it was answered."""
         raise NotImplementedError
 
+    def check_all(self) -> None:
+        """Raises where what came of all cases together is wrong."""
+
     def close(self) -> None:
-        """Nothing more is tried. Raises where what came of all cases together is wrong."""
+        """Nothing more is tried."""
 
     def cases(self, words: str, count: int) -> Iterator[Case]:
         """So many cases; the same for the same words."""
@@ -193,6 +196,7 @@ def attack(outcome: Outcome, seconds: float, folder: Path) -> None:
             if outcome.cases % PORTION == 0:
                 print(f"{outcome.area}: {outcome.cases:,} cases, {outcome.broke} broke", file=sys.stderr, flush=True)
     try:
+        area.check_all()
         area.close()
     except Exception as error:
         outcome.add({"all": True}, error)

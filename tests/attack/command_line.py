@@ -199,9 +199,11 @@ class CommandLines(Area):
             self._count = 0
             self._in_a_process(words, status)
 
-    def close(self) -> None:
+    def check_all(self) -> None:
         if not Path("/dev/null").is_char_device():
             raise BrokenError("A device was replaced.")
+
+    def close(self) -> None:
         self._folder.cleanup()
 
     def _lay_out(self, case: Case) -> None:

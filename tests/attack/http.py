@@ -124,6 +124,10 @@ class Http(Area):
             raise BrokenError(f"All others waited {self._longest:.2f} s for {_place(case)}")
 
     def close(self) -> None:
+        self._alive.cancel()  # with it end the threads that answered
+        self._loop.run_until_complete(asyncio.sleep(0.1))
+
+    def check_all(self) -> None:
         """The page still answers, and little has grown."""
         answer = self._asked("GET", "/", [["Host", OWN]], b"")
         body = {"data": CALLED["generate"], "session_hash": "last"}

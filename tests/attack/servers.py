@@ -173,7 +173,7 @@ class Servers(Area):
         if dumps(again) != dumps(trace):
             raise BrokenError("What is written of a run is not what was shown.")
 
-    def close(self) -> None:
+    def check_all(self) -> None:
         """Memory stays within bounds."""
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"{self.attached} servers were attached, {self.shown} runs were shown")

@@ -151,7 +151,6 @@ class Traces(Area):
         self._path = Path(self._folder.name, "run.jsonl")
         self._at_hand: Trace | None = None
         self._lab = LabService(answering(), lambda _: self._at_hand, RunQueue(), self._path)  # type: ignore[arg-type, return-value]
-        self.taken = 0
 
     def case(self, random: Random, values: Sequence[Any]) -> Case:
         """A file as base64, so that it can be kept, or calls of the recorder."""
@@ -172,7 +171,6 @@ class Traces(Area):
         finally:
             if len(data) % 4 == 0:  # some: to write a file takes long
                 self._follow(data)
-        self.taken += 1
         for read in (self._shown, self._exported, self._drawn, self._held):
             try:
                 read(trace, Random(len(data)))
@@ -196,9 +194,7 @@ class Traces(Area):
             raise BrokenError("A sound round behind what was refused was not recorded.")
 
     def close(self) -> None:
-        """Enough of them have to be taken, or nothing was shown of the readers."""
         self._folder.cleanup()
-        print(f"{self.taken} traces were taken")
 
     def _follow(self, data: bytes) -> None:
         self._path.write_bytes(data)
