@@ -87,13 +87,13 @@ class Complaints(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.said: list[str] = []
+        self.records: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.exc_info and record.exc_info[0] is not None:
-            self.said.append(f"{record.getMessage()[:100]}: {record.exc_info[0].__name__}: {record.exc_info[1]}")
+            self.records.append(f"{record.getMessage()[:100]}: {record.exc_info[0].__name__}: {record.exc_info[1]}")
 
     def taken(self) -> list[str]:
         """What was said since the last time."""
-        said, self.said = self.said, []
-        return said
+        records, self.records = self.records, []
+        return records

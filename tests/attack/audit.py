@@ -21,15 +21,15 @@ def asked(program: str, lock: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
-def verdict(said: str, status: int) -> tuple[int, str]:
+def verdict(report: str, status: int) -> tuple[int, str]:
     """The exit status, and the sentence or sentences for people."""
     try:
-        packages: Sequence[Mapping[str, Any]] = json.loads(said)["dependencies"]
+        packages: Sequence[Mapping[str, Any]] = json.loads(report)["dependencies"]
     except (ValueError, KeyError, TypeError):
         return 0, f"{NOT_CHECKED}: the service cannot be asked from here (pip-audit ended with {status})."
-    known = [each for each in packages if "vulns" in each]
-    holes = [f"{each['name']} {each['version']}: {hole['id']}, mended in {', '.join(hole['fix_versions']) or 'none'}"
-             for each in known for hole in each["vulns"]]
+    known = [package for package in packages if "vulns" in package]
+    holes = [f"{package['name']} {package['version']}: {hole['id']}, mended in "
+             f"{', '.join(hole['fix_versions']) or 'none'}" for package in known for hole in package["vulns"]]
     if holes:
         return 1, "\n".join(holes)
     if not known:
@@ -42,10 +42,10 @@ def main(program: str, lock: str) -> int:
     """Ask, and say what came of it."""
     try:
         done = asked(program, lock)
-        status, said = verdict(done.stdout, done.returncode)
+        status, report = verdict(done.stdout, done.returncode)
     except (OSError, subprocess.TimeoutExpired) as error:
-        status, said = 0, f"{NOT_CHECKED}: the service cannot be asked from here ({type(error).__name__})."
-    print(said)
+        status, report = 0, f"{NOT_CHECKED}: the service cannot be asked from here ({type(error).__name__})."
+    print(report)
     return status
 
 

@@ -46,7 +46,7 @@ class Browser(Area):
         self._browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         self._all.callback(self._browser.close)
         self._sound = base64.b64encode(dumps(scripted_trace("ddtree", 4))).decode()
-        self._said: list[str] = []
+        self._complaints: list[str] = []
         self._page: Any = None
 
     def case(self, random: Random, values: Sequence[Any]) -> Case:
@@ -75,36 +75,32 @@ class Browser(Area):
         except PlaywrightError as error:
             self._page = None
             raise BrokenError(f"The page: {str(error)[:300]}") from error
-        if said := self._said[:1]:
-            self._said.clear()
+        if message := self._complaints[:1]:
+            self._complaints.clear()
             page.close()
             self._page = None
-            raise BrokenError(said[0])
+            raise BrokenError(message[0])
 
     def close(self) -> None:
         self._all.close()
 
-    def _dismiss(self, dialog: Any) -> None:
-        self._said.append(f"A dialog: {dialog.message}")
-        dialog.dismiss()
+    def _complain(self, sentence: str) -> None:
+        self._complaints.append(sentence[:900])
 
     def _opened(self) -> Any:
         if self._page is None:
             context = self._browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
             page = self._page = context.new_page()
             page.set_default_timeout(PATIENCE_MS)
-            page.on("pageerror", lambda error: self._said.append(f"An error of the page: {error} {error.stack}"[:900]))
-            page.on("dialog", self._dismiss)
-            page.on("request", lambda asked: self._note(asked.url))
-            page.on("console", lambda said: self._said.append(f"The console: {said.text[:300]}")
-                    if said.type == "error" else None)
+            page.on("pageerror", lambda error: self._complain(f"An error of the page: {error} {error.stack}"))
+            page.on("dialog", lambda dialog: (self._complain(f"A dialog: {dialog.message}"), dialog.dismiss()))
+            page.on("request", lambda request: self._complain(f"Somebody else was asked: {request.url}")
+                    if not request.url.startswith((self.address, "data:", "blob:", "about:")) else None)
+            page.on("console", lambda message: self._complain(f"The console: {message.text}")
+                    if message.type == "error" else None)
             page.goto(f"{self.address}#mode=workbench")
             page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.ready")
         return self._page
-
-    def _note(self, url: str) -> None:
-        if not url.startswith((self.address, "data:", "blob:", "about:")):
-            self._said.append(f"Somebody else was asked: {url[:200]}")
 
 
 def _readable(data: bytes) -> bool:

@@ -53,10 +53,10 @@ class Checkpoints(Area):
                     "left": random.choice((0, 0, 0, cut)), "whole": not random.randrange(ONE_IS_CONVERTED)}
         if random.random() < 0.05:
             return {"file": name, "text": random.choice(TEXTS)}
-        made = json.loads(json.dumps(self._values[name]))
+        damaged = json.loads(json.dumps(self._values[name]))
         for _ in range(random.randrange(1, 4)):
-            made = bent(made, random, values)
-        return {"file": name, "text": json.dumps(made)}
+            damaged = bent(damaged, random, values)
+        return {"file": name, "text": json.dumps(damaged)}
 
     def trial(self, case: Case) -> None:
         shutil.rmtree(self._rig, ignore_errors=True)
@@ -85,8 +85,8 @@ class Checkpoints(Area):
 
 def _make_small(path: Path) -> None:
     """A vocabulary of 400 tokens, which is read in a moment."""
-    made = json.loads(path.read_text("utf8"))
-    vocabulary = {token: place for token, place in made["model"]["vocab"].items() if place < 400}
-    made["model"].update(vocab=vocabulary, merges=[pair for pair in made["model"]["merges"] if all(
+    tokenizer = json.loads(path.read_text("utf8"))
+    vocabulary = {token: number for token, number in tokenizer["model"]["vocab"].items() if number < 400}
+    tokenizer["model"].update(vocab=vocabulary, merges=[pair for pair in tokenizer["model"]["merges"] if all(
         part in vocabulary for part in (*pair, "".join(pair)))])
-    path.write_text(json.dumps(made), "utf8")
+    path.write_text(json.dumps(tokenizer), "utf8")

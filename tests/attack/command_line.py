@@ -23,7 +23,7 @@ from hypothesis.strategies import SearchStrategy
 
 import app
 from engine.commands import VERBS, bench, generate, program, sweep
-from engine.commands.program import NOT_UNDERSTOOD, UsageError, verb_parser
+from engine.commands.program import NOT_UNDERSTOOD, UsageError
 from engine.commands.record import lessons_of, read_lessons
 from engine.errors import CanopyError, ResultsError
 from engine.lab.settings import check, file_of, measuring_order, prompt_set
@@ -34,10 +34,9 @@ from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from engine.trace import load
 from explorer.security.gate import hosts_of
-from tests.attack.area import Area, BrokenError, Case
-from tests.engine.commands.test_words import HOSTILE, NO_PATHS
+from tests.attack.area import Area, BrokenError, Case, check_sentence
+from tests.engine.commands.test_words import HOSTILE, NO_PATHS, PAGE, kind, parser_of
 
-PAGE = "page"
 FILES_OF_A_SWEEP = ("--prompts", "--out", "--csv", "--runs-csv", "--report")
 FILES = ("@file", "@new", "@beside")
 TABLE = "a table"
@@ -71,16 +70,14 @@ WORDS = st.one_of(
 @cache
 def flags_of(verb: str) -> list[argparse.Action]:
     """The flags of a verb, or of the page."""
-    made = app.flags() if verb == PAGE else verb_parser(verb)
-    return [action for action in made._actions if action.option_strings and action.dest != "help"]
+    return [action for action in parser_of(verb)._actions if action.option_strings and action.dest != "help"]
 
 
 def sound(action: argparse.Action) -> tuple[str, ...]:
     """Words that such a flag takes, or nearly."""
-    kind = str(getattr(action.type, "__qualname__", "")).split(".")[0]
-    if kind == "one_of":
+    if kind(action) == "one_of":
         return tuple(inspect.getclosurevars(action.type).nonlocals["words"])  # type: ignore[arg-type]
-    return tuple(action.choices) if action.choices else SOUND[kind]
+    return tuple(action.choices) if action.choices else SOUND[kind(action)]
 
 
 def words_of(verb: str, random: Random, odd: Sequence[str]) -> list[str]:
@@ -191,9 +188,11 @@ class CommandLines(Area):
         self._lay_out(case)
         words = [self._typed(word) for word in case["words"]]
         is_verb = bool(words) and words[0] in VERBS
-        status, said = self._verb(words) if is_verb else self._page(words)
-        if status not in (0, 1, 2) or (status and not _is_sentence(said)) or (not status and said):
-            raise BrokenError(f"Exit status {status}, said {said[:200]!r}")
+        status, printed = self._verb(words) if is_verb else self._page(words)
+        if status:
+            check_sentence(printed.removesuffix("\n"), 3000)
+        if status not in (0, 1, 2) or (not status and printed):
+            raise BrokenError(f"Exit status {status}, said {printed[:200]!r}")
         self._count += 1
         if status and is_verb and self._count > ONE_IN_A_PROCESS and not any("\0" in word for word in words):
             self._count = 0
@@ -225,13 +224,13 @@ class CommandLines(Area):
         return str(self._places.get(word, word))
 
     def _verb(self, words: list[str]) -> tuple[int, str]:
-        said = io.StringIO()
-        with patch.object(program, "run", checked), redirect_stderr(said), redirect_stdout(io.StringIO()):
+        printed = io.StringIO()
+        with patch.object(program, "run", checked), redirect_stderr(printed), redirect_stdout(io.StringIO()):
             try:
                 status = program.main(words)
             except SystemExit as error:  # of --help
                 status = int(error.code or 0)
-        return status, said.getvalue()
+        return status, printed.getvalue()
 
     def _page(self, words: list[str]) -> tuple[int, str]:
         try:
@@ -254,10 +253,7 @@ class CommandLines(Area):
                  for sign in word if 0xD800 <= ord(sign) < 0xE000) else os.fsencode(word) for word in words]
         done = subprocess.run([sys.executable.encode(), b"-m", b"engine", *typed], capture_output=True, timeout=300,
                               check=False)
-        said = done.stderr.decode("utf8", "replace")
-        if done.returncode != status or not _is_sentence(said):
-            raise BrokenError(f"In a process of its own: {done.returncode} where {status} was, said {said[-300:]!r}")
-
-
-def _is_sentence(said: str) -> bool:
-    return said.endswith(".\n") and said.count("\n") == 1 and len(said) < 3000 and "Traceback" not in said
+        printed = done.stderr.decode("utf8", "replace")
+        check_sentence(printed.removesuffix("\n"), 3000)
+        if done.returncode != status:
+            raise BrokenError(f"In a process of its own: {done.returncode} where {status} was, said {printed[-300:]!r}")

@@ -32,7 +32,7 @@ from tests.explorer.scripted import ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_rigs import answering
 
-OWN = "127.0.0.1:7860"
+PAGE = "127.0.0.1:7860"
 HOSTS = ("evil.example", "127.0.0.1.evil.example", "[::1", "", "a b", "127.0.0.1:7860, evil.example", "x" * 400,
          "[::2]")
 ORIGINS = ("http://evil.example", "null", "", "http://127.0.0.1:7861", "http://[::1]:7860",
@@ -109,13 +109,13 @@ class Http(Area):
             random), "body": self._body(endpoint, random, values).decode("latin1")}
 
     def trial(self, case: Case) -> None:
-        own = self._own(dict(map(tuple, case["headers"])))
+        allowed = self._is_allowed(dict(map(tuple, case["headers"])))
         former, sys.stderr = sys.stderr, self._stderr
         self._longest = 0.0
         try:
             answer = self._asked(case["method"], case["url"], case["headers"], case["body"].encode("latin1"))
-            self._check(case, answer, own)
-            if answer.status == 200 and case["method"] == "POST" and own:
+            self._check(case, answer, allowed)
+            if answer.status == 200 and case["method"] == "POST" and allowed:
                 self._listen(case, answer)
         finally:
             sys.stderr = former
@@ -129,20 +129,20 @@ class Http(Area):
 
     def check_all(self) -> None:
         """The page still answers, and little has grown."""
-        answer = self._asked("GET", "/", [["Host", OWN]], b"")
+        answer = self._asked("GET", "/", [["Host", PAGE]], b"")
         body = {"data": CALLED["generate"], "session_hash": "last"}
         run = self._asked("POST", "/gradio_api/call/generate", [
-            ["Host", OWN], ["Content-Type", "application/json"]], json.dumps(body).encode())
-        said = self._asked("GET", f"/gradio_api/call/generate/{json.loads(run.body)['event_id']}", [["Host", OWN]], b"",
-                           60)
-        if answer.status != 200 or b'"state": "done"' not in said.body:
-            raise BrokenError(f"After all that: {answer.status}, {said.body[-300:]!r}")
+            ["Host", PAGE], ["Content-Type", "application/json"]], json.dumps(body).encode())
+        event = json.loads(run.body)["event_id"]
+        reply = self._asked("GET", f"/gradio_api/call/generate/{event}", [["Host", PAGE]], b"", 60)
+        if answer.status != 200 or b'"state": "done"' not in reply.body:
+            raise BrokenError(f"After all that: {answer.status}, {reply.body[-300:]!r}")
         if (grown := resident_mib() - self._size) > MOST_GROWN_MIB:
             raise BrokenError(f"The server has grown by {grown:.0f} MiB.")
         print(f"The server has grown by {grown:.0f} MiB.", file=sys.stderr)
 
     def _described(self, path: str) -> Any:
-        return json.loads(self._asked("GET", f"/{path}", [["Host", OWN]], b"").body)
+        return json.loads(self._asked("GET", f"/{path}", [["Host", PAGE]], b"").body)
 
     def _asked(self, method: str, url: str, headers: list[list[str]], body: bytes, seconds: float = 20) -> Answer:
         if method != "POST" and ("heartbeat" in url or "queue/data" in url or "/call/" in url) and seconds == 20:
@@ -151,19 +151,19 @@ class Http(Area):
                                                  body, seconds))
 
     def _headers(self, random: Random) -> list[list[str]]:
-        made = [["Host", OWN if random.random() < 0.9 else random.choice(HOSTS)]]
+        headers = [["Host", PAGE if random.random() < 0.9 else random.choice(HOSTS)]]
         if random.random() < 0.25:
-            made.append(["Origin", f"http://{OWN}" if random.random() < 0.6 else random.choice(ORIGINS)])
+            headers.append(["Origin", f"http://{PAGE}" if random.random() < 0.6 else random.choice(ORIGINS)])
         if random.random() < 0.1:
-            made.append(["Sec-Fetch-Site", random.choice(("same-origin", "cross-site", "same-site", "none", "x"))])
+            headers.append(["Sec-Fetch-Site", random.choice(("same-origin", "cross-site", "same-site", "none", "x"))])
         if random.random() < 0.05:
-            made.append(["X-Forwarded-Host", random.choice((OWN, "evil.example", "\x80"))])
+            headers.append(["X-Forwarded-Host", random.choice((PAGE, "evil.example", "\x80"))])
         if random.random() < 0.03:
-            made.append(["Cookie", random.choice(("access-token=x", "=;=;", "\x80", "a" * 3000))])
-        made.append(["Content-Type", "application/json" if random.random() < 0.92 else random.choice(KINDS)])
+            headers.append(["Cookie", random.choice(("access-token=x", "=;=;", "\x80", "a" * 3000))])
+        headers.append(["Content-Type", "application/json" if random.random() < 0.92 else random.choice(KINDS)])
         if random.random() < 0.03:
-            made.append(["Content-Length", random.choice(("0", "-1", "9" * 20, "x", "12"))])
-        return made
+            headers.append(["Content-Length", random.choice(("0", "-1", "9" * 20, "x", "12"))])
+        return headers
 
     def _body(self, endpoint: Endpoint, random: Random, values: Sequence[Any]) -> bytes:
         sound = copy.deepcopy(endpoint.body) or {"data": []}
@@ -190,47 +190,51 @@ class Http(Area):
             return random.choice((b"", b"{", b"[]", b"null", b'"', b"[" * 3000, b"9" * 5000, b'{"x":' * 2000, b"\xff"))
         return json.dumps(sound, ensure_ascii=random.random() < 0.9).encode("utf8", "surrogatepass")
 
-    def _own(self, headers: dict[str, str]) -> bool:
+    def _is_allowed(self, headers: dict[str, str]) -> bool:
         """Whether the page itself, or a program, may have asked so."""
-        return (headers["Host"] == OWN and headers.get("Origin", f"http://{OWN}") == f"http://{OWN}"
+        return (headers["Host"] == PAGE and headers.get("Origin", f"http://{PAGE}") == f"http://{PAGE}"
                 and headers.get("Sec-Fetch-Site", "same-origin") == "same-origin")
 
-    def _check(self, case: Case, answer: Answer, own: bool) -> None:
-        status, said = answer.status, answer.body
+    def _check(self, case: Case, answer: Answer, allowed: bool) -> None:
+        status, reply = answer.status, answer.body
         stream = case["method"] == "GET" and not status
         if "/run/" in case["url"] and status == 500 and answer.raised is None:  # Gradio's way to say a sentence
-            return _check_error(said.decode())
+            return _check_error(json.loads(reply))
         if isinstance(answer.raised, Exception) or status >= 500 and status != 503 or not (status or stream):
-            raise BrokenError(f"Status {status} of {_place(case)}: {answer.raised!r}, {said[:200]!r}")
+            raise BrokenError(f"Status {status} of {_place(case)}: {answer.raised!r}, {reply[:200]!r}")
         safe = case["method"] in ("GET", "HEAD") and dict(map(tuple, case["headers"])).get("Sec-Fetch-Site") == "none"
-        if not own and not safe and status != 403:
+        if not allowed and not safe and status != 403:
             raise BrokenError(f"Status {status} for a stranger of {_place(case)}")
         if any(name.startswith("access-control") for name in answer.headers):
             raise BrokenError("Something is granted to another website")
         if 400 <= status < 500 and case["method"] != "HEAD":
-            _check_refusal(said)
+            _check_refusal(reply)
         if status == 200 and "component_server" in case["url"] and case["method"] == "POST":
-            _check_said(json.loads(said))
+            value = json.loads(reply)
+            if isinstance(value, dict) and isinstance(value.get("error"), str):
+                _check_error(value)
+                if "its log has the details" in value["error"]:
+                    raise BrokenError(f"An error that nobody foresaw in {_place(case)}")
 
     def _listen(self, case: Case, answer: Answer) -> None:
         """What came of a call that runs in turn."""
         path = case["url"].split("?")[0]
         if "/call/" in path:
             event = json.loads(answer.body)["event_id"]
-            said = self._asked("GET", f"{path.rstrip('/')}/{event}", [["Host", OWN]], b"").body.decode()
-            for line in said.split("\n\n"):
+            reply = self._asked("GET", f"{path.rstrip('/')}/{event}", [["Host", PAGE]], b"").body.decode()
+            for line in reply.split("\n\n"):
                 if line.startswith("event: error"):
-                    _check_error(line.partition("data: ")[2])
+                    _check_error(json.loads(line.partition("data: ")[2]))
 
     def _quiet(self) -> None:
-        said = self._stderr.getvalue()
+        reply = self._stderr.getvalue()
         self._stderr.seek(0)
         self._stderr.truncate()
         logged = self._complaints.taken()
         if logged:
             raise BrokenError(f"It was logged: {logged[0][:300]}")
-        if "Traceback" in said and not said.strip().splitlines()[-1].startswith("gradio.exceptions.Error: "):
-            raise BrokenError(f"A traceback: {said.strip()[-300:]}")
+        if "Traceback" in reply and not reply.strip().splitlines()[-1].startswith("gradio.exceptions.Error: "):
+            raise BrokenError(f"A traceback: {reply.strip()[-300:]}")
 
 
 def _place(case: Case) -> str:
@@ -244,26 +248,16 @@ def _check_refusal(body: bytes) -> None:
         detail = json.loads(body)["detail"]
     except (ValueError, TypeError, KeyError):
         detail = body.decode("utf8", "replace").strip()
-    said = isinstance(detail, list) or detail in GRADIOS or (isinstance(detail, str) and SENTENCE.fullmatch(detail))
-    if not said:
+    reply = isinstance(detail, list) or detail in GRADIOS or (isinstance(detail, str) and SENTENCE.fullmatch(detail))
+    if not reply:
         raise BrokenError(f"Refused without a sentence: {detail[:200]!r}")
 
 
-def _check_said(value: Any) -> None:
-    said = value.get("error") if isinstance(value, dict) else None
-    if isinstance(said, str) and (not SENTENCE.fullmatch(said) or "its log has the details" in said):
-        raise BrokenError(f"No sentence: {said[:200]!r}")
-
-
-def _check_error(data: str) -> None:
-    try:
-        said = json.loads(data)
-    except ValueError as error:
-        raise BrokenError(f"An error that is no JSON: {data[:200]!r}") from error
-    if isinstance(said, dict):
-        said = said.get("error")
-    if not isinstance(said, str) or not SENTENCE.fullmatch(said):
-        raise BrokenError(f"An error without a sentence: {data[:200]!r}")
+def _check_error(reply: Any) -> None:
+    """An error of Gradio's, or an object that holds one."""
+    text = reply.get("error") if isinstance(reply, dict) else reply
+    if not isinstance(text, str) or not SENTENCE.fullmatch(text):
+        raise BrokenError(f"An error without a sentence: {str(text)[:200]!r}")
 
 
 GRADIOS: frozenset[str] = frozenset({"Not Found", "Method Not Allowed", "Not authenticated", "Forbidden"})

@@ -77,11 +77,11 @@ def bent_lines(lines: list[bytes], random: Random, more: Sequence[Any] = ()) -> 
 
 def bent_bytes(data: bytes, random: Random) -> bytes:
     """A file with some of its bytes changed, cut, doubled."""
-    made = bytearray(data)
+    damaged = bytearray(data)
     for _ in range(random.randrange(1, 5)):
-        place = random.randrange(len(made) + 1)
-        made[place:place + random.choice((0, 1, 1, 4, 40))] = random.randbytes(random.choice((0, 1, 1, 3, 12)))
-    return bytes(made[:random.randrange(len(made) + 1)]) if random.random() < 0.1 else bytes(made)
+        place = random.randrange(len(damaged) + 1)
+        damaged[place:place + random.choice((0, 1, 1, 4, 40))] = random.randbytes(random.choice((0, 1, 1, 3, 12)))
+    return bytes(damaged[:random.randrange(len(damaged) + 1)]) if random.random() < 0.1 else bytes(damaged)
 
 
 def json_values() -> SearchStrategy[Any]:

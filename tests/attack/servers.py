@@ -126,23 +126,23 @@ class Servers(Area):
             model = bent(model, random, values)
         sound = random.choice((b'data: {"choices": [{"delta": {"content": "a"}}]}\n\ndata: [DONE]\n\n',
                                (RECORDED / "vllm-0.32.0-trial.txt").read_bytes()))
-        said = {"/v1/models": json.dumps({"data": [model]}).encode(), "/metrics": metrics(random, values).encode(),
+        replies = {"/v1/models": json.dumps({"data": [model]}).encode(), "/metrics": metrics(random, values).encode(),
                 "/version": json.dumps({"version": odd(random) if random.random() < 0.1 else "1"}).encode(),
                 "trial": sound if random.random() < 0.7 else answer(random, values), "chat": answer(random, values)}
         return {"max_tokens": random.choice((1, 16, 200, 4096)),
-                "said": {path: base64.b64encode(data).decode() for path, data in said.items()}}
+                "said": {path: base64.b64encode(data).decode() for path, data in replies.items()}}
 
     def trial(self, case: Case) -> None:
         """Attach it, ask it, and show what comes of that in every way."""
-        said = {path: base64.b64decode(data) for path, data in case["said"].items()}
-        self._client.replies = {**said, CHAT: said["trial"]}
+        replies = {path: base64.b64decode(data) for path, data in case["said"].items()}
+        self._client.replies = {**replies, CHAT: replies["trial"]}
         try:
             rig = attach(self._client.address, lambda *_: None, self._client)
         except CanopyError as error:
             check_sentence(error)
             return
         self.attached += 1
-        self._client.replies = {**said, CHAT: said["chat"]}
+        self._client.replies = {**replies, CHAT: replies["chat"]}
         self._asked(rig, case["max_tokens"])
         try:
             server = server_of(rig.source)

@@ -11,14 +11,14 @@ from tests.attack.audit import main, verdict
 HOLE = {"id": "X-1", "fix_versions": ["2"]}
 
 
-@pytest.mark.parametrize(("packages", "status", "said"), [
+@pytest.mark.parametrize(("packages", "status", "report"), [
     ([{"name": "a", "version": "1", "vulns": [HOLE]}], 1, "a 1: X-1, mended in 2"),
     ([{"name": "a", "version": "1", "vulns": []}], 0, "No hole is known in the 1 locked packages."),
     ([{"name": "a", "version": "1", "vulns": []}, {"name": "b", "skip_reason": "?"}], 0, "1 of which it did not know"),
     ([{"name": "b", "skip_reason": "not found"}], 0, "NOT CHECKED for known holes: the service knows none")])
-def test_what_is_known_is_said(packages: list[Any], status: int, said: str) -> None:
-    found = verdict(json.dumps({"dependencies": packages}), 0)
-    assert found[0] == status and said in found[1]
+def test_what_is_known_is_said(packages: list[Any], status: int, report: str) -> None:
+    result = verdict(json.dumps({"dependencies": packages}), 0)
+    assert result[0] == status and report in result[1]
 
 
 def test_without_the_service_nothing_is_checked_and_that_is_said(

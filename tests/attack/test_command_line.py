@@ -5,7 +5,8 @@ import shutil
 import pytest
 
 from engine.commands import VERBS
-from tests.attack.command_line import PAGE, CommandLines, flags_of, sound
+from tests.attack.command_line import CommandLines, flags_of, sound
+from tests.engine.commands.test_words import PAGE
 
 
 @pytest.mark.parametrize("verb", [*VERBS, PAGE])

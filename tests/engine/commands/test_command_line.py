@@ -3,19 +3,21 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.commands import check
+from engine.commands import bench, check, pace, record, whatif
 from engine.commands.program import main, verb_parser
 from engine.commands.whatif import encoded, table
 from engine.lab.against_plain import Text
 from engine.lab.replay import Forecast, WhatIf
 from engine.records import Sampling
+from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from engine.trace import load
 from tests.engine.lab.scripted import CURVE
@@ -23,6 +25,20 @@ from tests.engine.lab.scripted import CURVE
 DEMO = ("--rig", "demo")
 MATH = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?"
 Typed = Callable[..., tuple[str, Any]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _rigs_are_loaded_once() -> Iterator[None]:
+    """And keeps the costs of passes that a verb has measured."""
+    once = cache(load_rig)
+
+    def load(name: str, dtype: str, **_: Any) -> Rig:
+        return once(name, dtype)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for verb in (bench, check, pace, record, whatif):
+            patch.setattr(verb, "load_rig", load)
+        yield
 
 
 @pytest.fixture
@@ -69,15 +85,15 @@ def test_bench_measures_the_published_loop_beside_the_engines(typed: Typed) -> N
     assert 0 < tree["overhead_share"] < 1
 
 
-@pytest.mark.parametrize(("words", "texts", "said"), [
+@pytest.mark.parametrize(("words", "texts", "expected"), [
     (("--limit", "1", "--budgets", "7"), 8, {"budgets": [7]}),
     (("--limit", "2", "--budgets", "7", "auto", "--concurrency", "3"), 32, {"budgets": [7, "auto"]}),
     (("--limit", "2", "--budgets", "7", "--concurrency", "1", "3"), 32, {"concurrency": [1, 3]}),
     (("--limit", "2", "--budgets", "7", "--temperature", "0.8"), 14, {"not_compared": ["nanogpt"]})])
-def test_check_compares_texts(typed: Typed, words: tuple[str, ...], texts: int, said: dict[str, object]) -> None:
+def test_check_compares_texts(typed: Typed, words: tuple[str, ...], texts: int, expected: dict[str, object]) -> None:
     text, result = typed("check", *DEMO, "--prompts", "assets/prompts/check.jsonl", "--max-tokens", "12", *words)
     assert result["equal"] == result["texts"] == texts and result["differences"] == []
-    assert said.items() <= result.items()
+    assert expected.items() <= result.items()
     assert ("nanogpt" in [method for method, _ in result["methods"]]) != ("Not compared above" in text)
 
 
@@ -87,20 +103,20 @@ def test_a_check_says_why_a_text_differs(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(check, "texts", lambda _rig, asks, *_: [
         plain if ask.method == "autoregressive" else other for ask in asks])
     choice = parser.parse_args(["--rig", "demo", "--prompts", "bench", "--budgets", "16"])
-    found = list(check.differences(rig, ["Count."], choice, 1))
-    assert len(found) == len(check.lossless_points()) and {row["place"] for row in found} == {2}
-    assert "0.0005 nats apart: a near-tie, which rounding in float32 may turn" in str(found[0]["why"])
+    differences = list(check.differences(rig, ["Count."], choice, 1))
+    assert len(differences) == len(check.lossless_points()) and {row["place"] for row in differences} == {2}
+    assert "0.0005 nats apart: a near-tie, which rounding in float32 may turn" in str(differences[0]["why"])
 
 
 def test_generate_at_its_own_pace_and_what_if_of_its_trace(typed: Typed, tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl.gz"
-    made = typed("generate", *DEMO, "--budget", "auto", "--prompt", MATH, "--max-tokens", "40", "--dtype", "float32",
-                 "--trace", str(file))[1]
+    answer = typed("generate", *DEMO, "--budget", "auto", "--prompt", MATH, "--max-tokens", "40", "--dtype", "float32",
+                   "--trace", str(file))[1]
     request = load(file).header.request
-    assert (request.pace, request.budget) == ("auto", 256) and len(made["rows"]) == made["rounds"]
-    text, found = typed("whatif", *DEMO, "--trace", str(file), "--budgets", "4", "16", "--without-cost")
-    taus = {(row["method"], row["split"], row["budget"]): row["tau"] for row in found["forecasts"]}
-    assert found["dtype"] == "float32" and taus["autoregressive", "total", 0] == 1.0
+    assert (request.pace, request.budget) == ("auto", 256) and len(answer["rows"]) == answer["rounds"]
+    text, result = typed("whatif", *DEMO, "--trace", str(file), "--budgets", "4", "16", "--without-cost")
+    taus = {(row["method"], row["split"], row["budget"]): row["tau"] for row in result["forecasts"]}
+    assert result["dtype"] == "float32" and taus["autoregressive", "total", 0] == 1.0
     assert taus["ddtree", "total", 16] >= taus["ddtree", "total", 4] > 1
     assert "merged each" in text
 
@@ -119,12 +135,12 @@ def test_speeds_are_printed_only_where_the_cost_curve_has_an_order() -> None:
 def test_pace_holds_auto_against_fixed_budgets(typed: Typed, tmp_path: Path) -> None:
     file = tmp_path / "sums.jsonl"
     file.write_text(json.dumps({"prompt": MATH}) + "\n")
-    found = typed("pace", *DEMO, "--budgets", "4", "16", "--prompts", str(file), "--max-tokens", "24", "--repeats",
-                  "1")[1]
-    domain = found["domains"]["sums"]
+    result = typed("pace", *DEMO, "--budgets", "4", "16", "--prompts", str(file), "--max-tokens", "24", "--repeats",
+                   "1")[1]
+    domain = result["domains"]["sums"]
     assert domain["best_budget"] in (4, 16) and domain["auto"] > 0
     assert domain["share_of_best"] == pytest.approx(domain["auto"] / max(domain["fixed"].values()), rel=0.01)
-    assert found["prediction_error"]["median"] >= 0
+    assert result["prediction_error"]["median"] >= 0
 
 
 def test_lessons_of_a_prompt_are_timed_in_turns_with_plain_decoding(typed: Typed, tmp_path: Path) -> None:

@@ -2,12 +2,11 @@
 
 import json
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 
@@ -39,31 +38,34 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
     return run
 
 
-def test_a_sweep_on_the_demo_rig(tmp_path: Path) -> None:
-    out, page = tmp_path / "results.sqlite", tmp_path / "report.json"
-    done = subprocess.run(
-        [sys.executable, "-m", "engine", "sweep", "--rig", "demo", "--methods", "ddtree", "--budgets", "8", "--prompts",
-         "bench", "--limit", "1", "--repeats", "1", "--max-tokens", "12", "--dtype", "float32", "--out", str(out),
-         "--report", str(page)],
-        capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    *table, last = done.stdout.strip().split("\n")
-    made = json.loads(last)
-    assert [row["label"] for row in made["rows"]] == ["autoregressive", "ddtree 8"]
-    assert [row["same_text"] for row in made["rows"]] == [1, 1]
-    assert made["rows"][1]["tau"] > 1 == made["rows"][0]["tau"]
+def last_line(capsys: pytest.CaptureFixture[str]) -> Any:
+    """The JSON object that was printed last."""
+    return json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+def test_a_sweep_on_the_demo_rig(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "report.json"
+    assert main(["sweep", "--rig", "demo", "--methods", "ddtree", "--budgets", "8", "--prompts", "bench", "--limit",
+                 "1", "--repeats", "1", "--max-tokens", "12", "--dtype", "float32", "--out",
+                 str(tmp_path / "results.sqlite"), "--report", str(page)]) == 0
+    *table, last = capsys.readouterr().out.strip().split("\n")
+    result = json.loads(last)
+    assert [row["label"] for row in result["rows"]] == ["autoregressive", "ddtree 8"]
+    assert [row["same_text"] for row in result["rows"]] == [1, 1]
+    assert result["rows"][1]["tau"] > 1 == result["rows"][0]["tau"]
     assert any(line.startswith("ddtree 8 ") for line in table)
     full = json.loads(page.read_text())
-    assert {**full, **made} == full
+    assert {**full, **result} == full
     assert full["acceptance"] and full["calibration"] and full["histograms"]
 
 
 def test_a_table_for_people_and_a_line_for_machines(
         typed: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert typed(*SMALL, "--csv", "table.csv", "--runs-csv", "runs.csv") == 0
-    made = json.loads(capsys.readouterr().out.strip().split("\n")[-1])
-    assert [row["label"] for row in made["rows"]] == ["autoregressive", "ddtree 4", "ddtree 16", "joint 4", "joint 16"]
-    assert (made["done"], made["complete"]) == (10, True)
+    result = last_line(capsys)
+    assert [row["label"] for row in result["rows"]] == [
+        "autoregressive", "ddtree 4", "ddtree 16", "joint 4", "joint 16"]
+    assert (result["done"], result["complete"]) == (10, True)
     assert len(Path("table.csv").read_text().splitlines()) == 1 + 5
     assert len(Path("runs.csv").read_text().splitlines()) == 1 + 10
 
@@ -106,10 +108,10 @@ def test_an_interrupted_sweep_resumes_with_its_own_settings(
         assert [stored.done for stored in results.sweeps()] == [4]
     monkeypatch.setattr(sweep, "laboratory", lambda rig, dtype: ScriptedLaboratory())
     assert typed("--resume") == 0
-    made = json.loads(capsys.readouterr().out.strip().split("\n")[-1])
-    assert (made["sweep"], made["done"], made["complete"]) == (1, 10, True)
+    result = last_line(capsys)
+    assert (result["sweep"], result["done"], result["complete"]) == (1, 10, True)
     assert typed(*SMALL) == 0  # without --resume, a sweep of its own
-    assert json.loads(capsys.readouterr().out.strip().split("\n")[-1])["sweep"] == 2
+    assert last_line(capsys)["sweep"] == 2
 
 
 @pytest.mark.parametrize(("words", "sentence"), [
@@ -121,9 +123,9 @@ def test_an_interrupted_sweep_resumes_with_its_own_settings(
 def test_what_cannot_be_is_one_sentence_and_exit_status_one(
         typed: Callable[..., int], words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert typed(*words) == 1
-    said = capsys.readouterr()
-    assert said.err.strip().split("\n")[-1].startswith(sentence)
-    assert said.out == "" and not Path("results.sqlite").exists(), "refused before anything is measured or written"
+    printed = capsys.readouterr()
+    assert printed.err.strip().split("\n")[-1].startswith(sentence)
+    assert printed.out == "" and not Path("results.sqlite").exists(), "refused before anything is measured or written"
 
 
 def test_a_table_whose_folder_went_meanwhile_is_one_sentence(tmp_path: Path) -> None:
@@ -141,8 +143,8 @@ def test_a_sweep_with_a_run_that_failed_says_so_and_exits_1(
 
     monkeypatch.setattr(sweep, "laboratory", lambda rig, dtype: Refusing())
     assert typed("--methods", "ddtree", "--budgets", "4", "--limit", "1", "--repeats", "1", "--drafters", "math") == 1
-    said = capsys.readouterr().out
-    assert "The drafter is gone; fetch it again." in said and json.loads(said.strip().split("\n")[-1])["failed"] == 1
+    printed = capsys.readouterr().out
+    assert "The drafter is gone; fetch it again." in printed and json.loads(printed.splitlines()[-1])["failed"] == 1
 
 
 LABORATORY = ScriptedLaboratory()
@@ -155,8 +157,8 @@ def measured(plan: SweepPlan) -> list[CellResult]:
     return list(LocalCrew(LABORATORY).work([plan.task(cell) for cell in measuring_order(plan)], Event()))
 
 
-def report_of(plan: SweepPlan, found: list[CellResult]) -> Record:
-    return report(StoredSweep(3, "2026-11-21", plan, LABORATORY.conditions, len(found)), found)
+def report_of(plan: SweepPlan, results: list[CellResult]) -> Record:
+    return report(StoredSweep(3, "2026-11-21", plan, LABORATORY.conditions, len(results)), results)
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +167,7 @@ def alone() -> Record:
 
 
 @pytest.fixture(scope="module")
-def found_at_once() -> list[CellResult]:
+def concurrent() -> list[CellResult]:
     return measured(AT_ONCE)
 
 
@@ -204,16 +206,15 @@ def test_the_recommended_command_of_a_report_asks_for_its_setting(alone: Record)
         alone["recommended"]["method"], alone["recommended"]["budget"], ALONE.prompts[0].text)
 
 
-def test_requests_at_once_are_in_the_table(found_at_once: list[CellResult]) -> None:
-    made = report_of(AT_ONCE, found_at_once)
-    said = table(made)
-    assert "ddtree 16, 4 at once" in said and made["load"]["ddtree"][0] in said
+def test_requests_at_once_are_in_the_table(concurrent: list[CellResult]) -> None:
+    record = report_of(AT_ONCE, concurrent)
+    assert "ddtree 16, 4 at once" in table(record) and record["load"]["ddtree"][0] in table(record)
 
 
-def test_a_prediction_is_told_with_its_error(found_at_once: list[CellResult]) -> None:
-    made = prediction(AT_ONCE, found_at_once, LABORATORY)
-    assert len(made["predicted"]) == len(AT_ONCE.settings)
-    plain = [row for row in made["predicted"] if row["method"] == "autoregressive"]
+def test_a_prediction_is_told_with_its_error(concurrent: list[CellResult]) -> None:
+    record = prediction(AT_ONCE, concurrent, LABORATORY)
+    assert len(record["predicted"]) == len(AT_ONCE.settings)
+    plain = [row for row in record["predicted"] if row["method"] == "autoregressive"]
     assert all(row["predicted_tokens_per_second"] == pytest.approx(row["total_tokens_per_second"]) for row in plain)
-    assert made["prediction_error"].startswith(
+    assert record["prediction_error"].startswith(
         f"Against {len(AT_ONCE.settings)} measured cells the prediction is off by")

@@ -21,15 +21,15 @@ LINES: list[Line] = [TRACE.header, *TRACE.entries, TRACE.end]
 def test_lines_come_as_they_become_whole(step: int, packed: bool, tmp_path: Path) -> None:
     data = gzip.compress(WHOLE, mtime=0) if packed else WHOLE
     step = max(step, len(data) // 400)
-    path, found = tmp_path / "run.jsonl", []
+    path, lines = tmp_path / "run.jsonl", list[Line]()
     tail = TraceTail(path)
     for place in range(0, len(data), step):
         with path.open("ab") as file:
             file.write(data[place:place + step])
-        found += tail.lines()
+        lines += tail.lines()
         if not packed:
-            assert len(found) == WHOLE[:place + step].count(b"\n")
-    assert all(same(one, other) for one, other in zip(found, LINES, strict=True))
+            assert len(lines) == WHOLE[:place + step].count(b"\n")
+    assert all(same(one, other) for one, other in zip(lines, LINES, strict=True))
     assert tail.lines() == []
     assert not tail.replaced()
 
@@ -71,13 +71,13 @@ def test_another_file_in_its_place_is_noticed(tmp_path: Path) -> None:
     assert not tail.replaced()  # what was shown stays, until there is another
 
 
-@pytest.mark.parametrize(("data", "said"), [
+@pytest.mark.parametrize(("data", "sentence"), [
     (b"nonsense\n", "line 1 cannot be read"), (b"\x1f\x8bnonsense, and more of it", "damaged"),
     (WHOLE.split(b"\n")[1] + b"\n", "its first line is no trace header"),
     (b'{"canopy_trace":9}\n', "version 9")])
-def test_what_is_no_trace_is_refused_in_a_sentence(data: bytes, said: str, tmp_path: Path) -> None:
+def test_what_is_no_trace_is_refused_in_a_sentence(data: bytes, sentence: str, tmp_path: Path) -> None:
     (tmp_path / "run.jsonl").write_bytes(data)
-    with pytest.raises(TraceError, match=said) as refusal:
+    with pytest.raises(TraceError, match=sentence) as refusal:
         TraceTail(tmp_path / "run.jsonl").lines()
     assert str(refusal.value).endswith(".")
     with pytest.raises(TraceError, match="cannot be read: No such file"):
