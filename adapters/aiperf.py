@@ -53,10 +53,5 @@ def _write(path: Path, record: Mapping[str, Any], steps: list[tuple[int, int]]) 
             recorder.chain([UNKNOWN_TOKEN] * drafted, accepted, UNKNOWN_TOKEN, root=UNKNOWN_TOKEN)
 
 
-def main(words: list[str]) -> int:
-    """Run the command line; the exit status."""
-    return command(words, "adapters.aiperf", convert)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command(sys.argv[1:], "adapters.aiperf", convert))

@@ -41,26 +41,21 @@ def _write(path: Path, steps: Sequence[Step]) -> None:
     with Recorder(path, engine="llama.cpp", method="speculative", title=path.name.split(".")[0],
                   most_waiting=len(steps) + 1) as recorder:
         for step in steps:
-            places = step["pos"]
-            logprobs = [0.0, *(float(place["logp"]) for place in places)]
-            recorder.chain([int(place["tok"]) for place in places], int(step["n_accepted"]), UNKNOWN_TOKEN,
-                           root=UNKNOWN_TOKEN, node_logprobs=logprobs, drafts=_lattice(places))
+            drafted = step["pos"]
+            logprobs = [0.0, *(float(token["logp"]) for token in drafted)]
+            recorder.chain([int(token["tok"]) for token in drafted], int(step["n_accepted"]), UNKNOWN_TOKEN,
+                           root=UNKNOWN_TOKEN, node_logprobs=logprobs, drafts=_lattice(drafted))
 
 
-def _lattice(places: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The lattice of the likeliest tokens of each place, as many as every place has."""
-    ranks = min((len(place.get("top", ())) for place in places), default=0)
+def _lattice(drafted: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The lattice of the likeliest tokens at each depth, as many as every depth has."""
+    ranks = min((len(token.get("top", ())) for token in drafted), default=0)
     if not ranks:
         return []
-    tops = [place["top"][:ranks] for place in places]
+    tops = [token["top"][:ranks] for token in drafted]
     return [{"tokens": [[int(token["tok"]) for token in top] for top in tops],
              "logprobs": [[math.log(token["p"]) if token["p"] > 0 else -math.inf for token in top] for top in tops]}]
 
 
-def main(words: list[str]) -> int:
-    """Run the command line; the exit status."""
-    return command(words, "adapters.llama_spec_dump", convert)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command(sys.argv[1:], "adapters.llama_spec_dump", convert))

@@ -148,7 +148,7 @@ class Recorder:
             sound = _position(start, self._start)
             self._first = sound if self._first is None else self._first
             self._start = sound + len(keep)
-            if index % self._every and not self._watches:
+            if index % self._every and not (self._stop_ids or self._most_tokens):
                 return
             if len(self._waiting) >= self._most or not self._thread.is_alive():
                 self.dropped += 1
@@ -224,15 +224,10 @@ class Recorder:
             if self.refused <= MOST_REFUSALS:
                 self._file.write({"refused": {"index": index, "reason": reason_of(error)}})
 
-    @property
-    def _watches(self) -> bool:
-        """Whether a stop token or a number of tokens may end the text."""
-        return bool(self._stop_ids) or self._most_tokens > 0
-
     def _cut(self, index: int, parts: dict[str, Any]) -> bool:
         """Cut a round's ``keep`` at the end of the text; the token behind it becomes its bonus token. False where the
         text ended before the round."""
-        if not self._watches:
+        if not (self._stop_ids or self._most_tokens):
             return True
         keep = _array("keep", parts["keep"], INTEGERS)
         path = [*_array("tokens", parts["tokens"], INTEGERS)[keep].tolist(), _single("bonus", parts["bonus"])]
@@ -306,9 +301,8 @@ class _TraceFile:
         note = header.get("note", "")
 
         def write() -> None:
-            if refusals:
-                left_out = f"Left out, because it does not fit: {', '.join(refusals)}."
-                header["note"] = f"{note[:LONGEST_NOTE // 2]} {left_out}".strip()
+            if left_out := ", ".join(refusals):
+                header["note"] = f"{note[:LONGEST_NOTE // 2]} Left out, because it does not fit: {left_out}.".strip()
             self.write({"canopy_trace": VERSION, "header": header})
 
         try:
@@ -447,8 +441,7 @@ def _plain(value: Any) -> Any:
 
 
 def _position(start: Any, counted: Any) -> Any:
-    """A round's start, from which the next one's is counted: the given one, where it is one. A tensor is not waited
-    for."""
+    """A round's start as given, where that is one, else as counted. A tensor is not waited for."""
     if hasattr(start, "cpu"):
         return start
     with suppress(Exception):

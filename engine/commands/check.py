@@ -59,8 +59,8 @@ def texts(rig: Rig, asks: Sequence[PromptRequest], concurrency: int) -> list[Tex
     requests = [BatchRequest(rig.request(ask), list(rig.drafters_for(ask.method).values()),
                              AutoBudget(curve) if ask.pace == AUTO else None) for ask in asks]
     rounds: list[list[Round]] = [[] for _ in asks]
-    for place, round_ in decode_batch(requests, rig.target, concurrency, SharedRows()):
-        rounds[place].append(round_)
+    for number, round_ in decode_batch(requests, rig.target, concurrency, SharedRows()):
+        rounds[number].append(round_)
     return [text_of(written) for written in rounds]
 
 

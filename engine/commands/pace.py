@@ -55,12 +55,12 @@ def run(choice: argparse.Namespace) -> Outcome:
     seconds = {key: median(times) for key, times in repeats.items()}
     domains = {}
     for domain in (*dict.fromkeys(prompt.domain for prompt in prompts), ALL):
-        places = [place for place, prompt in enumerate(prompts) if domain in (prompt.domain, ALL)]
-        domains[domain] = row_of({point.nodes: sum(tokens[place] for place in places) / sum(
-            seconds[place, point.nodes] for place in places) for point in points})
+        numbers = [number for number, prompt in enumerate(prompts) if domain in (prompt.domain, ALL)]
+        domains[domain] = row_of({point.nodes: sum(tokens[number] for number in numbers) / sum(
+            seconds[number, point.nodes] for number in numbers) for point in points})
     errors: dict[str, list[float]] = defaultdict(list)
-    for (place, budget), rate in predicted.items():
-        errors[budget].append(abs(rate / (tokens[place] / seconds[place, budget]) - 1))
+    for (number, budget), rate in predicted.items():
+        errors[budget].append(abs(rate / (tokens[number] / seconds[number, budget]) - 1))
     off = median(error for of_budget in errors.values() for error in of_budget)
     result = {"method": choice.method, "dtype": rig.target.dtype, "prompts": len(prompts), "repeats": choice.repeats,
               "domains": domains, "prediction_error": {"median": round(off, 4), "by_budget": {
@@ -73,13 +73,13 @@ def forecast(rig: Rig, plan: BenchPlan, choice: argparse.Namespace) -> tuple[lis
     """The number of tokens of each prompt's text, and the predicted tokens/s of each setting, from a run with the first
     budget."""
     tokens, predicted = [], {}
-    for place in range(len(plan.prompts)):
-        text = text_of_run(gather(rig.run(plan.ask(Cell(place, plan.settings[0])))))
+    for number in range(len(plan.prompts)):
+        text = text_of_run(gather(rig.run(plan.ask(Cell(number, plan.settings[0])))))
         curve = rig.curve(text.context, text.request.sampling)
         tokens.append(len(text.token_ids))
         for alternative in what_if(rig, text, choice.budgets, [choice.method], curve).forecasts:
             if alternative.pace == FIXED:
-                predicted[place, str(alternative.budget)] = alternative.predicted_tokens_per_second
+                predicted[number, str(alternative.budget)] = alternative.predicted_tokens_per_second
     return tokens, predicted
 
 

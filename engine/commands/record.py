@@ -70,8 +70,8 @@ def read_lessons(path: Path) -> list[LessonPlan]:
     except ValidationError as error:
         first = error.errors()[0]
         row, *field = first["loc"] or [-1]
-        place = f"lesson {int(row) + 1} has under {'.'.join(map(str, field))!r}" if field else "it holds"
-        raise RequestError(f"{path.name} is not a file of lessons: {place} {first['input']!r:.40}, and "
+        fault = f"lesson {int(row) + 1} has under {'.'.join(map(str, field))!r}" if field else "it holds"
+        raise RequestError(f"{path.name} is not a file of lessons: {fault} {first['input']!r:.40}, and "
                            f"{first['msg'][:1].lower()}{first['msg'][1:200]}.") from error
     if not lessons:
         raise RequestError(f"{path.name} is not a file of lessons: it holds none.")

@@ -134,10 +134,10 @@ def sweep(choice: argparse.Namespace) -> Record:
 
 def must_differ(choice: argparse.Namespace) -> None:
     """RequestError where a file to write is one that is read, belongs to the results file, or is to be written too."""
-    places = dict.fromkeys(files_of(choice.out), "--out")
+    flag_of = dict.fromkeys(files_of(choice.out), "--out")
     for flag, path in (("--prompts", file_of(choice.prompts)), ("--csv", choice.csv), ("--runs-csv", choice.runs_csv),
                        ("--report", choice.report)):
-        first = places.setdefault(Path(os.path.realpath(path)), flag) if path else flag
+        first = flag_of.setdefault(Path(os.path.realpath(path)), flag) if path else flag
         if first != flag:
             raise RequestError(f"{first} and {flag} name the same file, {path.name}, or one that belongs to it; name "
                                "two.")

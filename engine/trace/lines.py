@@ -114,18 +114,22 @@ class Trace:
     end: End
 
 
-def last_sent_run(lines: Sequence[Line]) -> Sequence[Line]:
-    """The lines from the last header on: at its end a run may be sent again, with more that is known of it."""
-    headers = [place for place, line in enumerate(lines) if isinstance(line, Header)]
-    return lines[headers[-1]:] if headers else lines
-
-
 def gather(lines: Iterable[Line | None]) -> Trace:
-    """The lines of one finished run as a trace; None where a source had none yet."""
-    header, *rest = last_sent_run([line for line in lines if line])
-    if not isinstance(header, Header) or not rest or not isinstance(rest[-1], End):
+    """The lines of one finished run as a trace; None where a source had none yet. At its end a run may be sent again,
+    with more that is known of it: what stands from the last header on counts."""
+    header: Header | None = None
+    end: End | None = None
+    entries: list[Entry] = []
+    for line in lines:
+        if isinstance(line, Header):
+            header, end, entries = line, None, []
+        elif isinstance(line, Entry):
+            entries.append(line)
+        elif line is not None:
+            end = line
+    if header is None or end is None:
         raise TraceError("A trace is a header, its rounds and an end; this run has not ended.")
-    return Trace(header, tuple(line for line in rest if isinstance(line, Entry)), rest[-1])
+    return Trace(header, tuple(entries), end)
 
 
 def committed_ids(rounds: Iterable[Round]) -> list[int]:

@@ -150,7 +150,7 @@ class LineReader:
                              "read.")
         try:
             check_line(row, self._limits.line_bytes, self._limits.line_values)
-            line = self._decoded(row)
+            line = self._first(row) if self.count == 1 else self._later(row)
         except UNREADABLE as error:
             raise TraceError(f"{self._name} is not a Canopy trace, or is damaged: line {self.count} cannot be read "
                              f"({reason_of(error)}).") from error
@@ -159,33 +159,29 @@ class LineReader:
                              "most that is read.")
         return line
 
-    def _decoded(self, row: bytes) -> Line | None:
+    def _first(self, row: bytes) -> Header:
+        value = named(json.loads(row), "line")
+        version = value.get("canopy_trace")
+        if type(version) is not int or version not in READABLE:
+            problem = f"its first line says version {seen(version)}" if version else "its first line is no trace header"
+            raise TraceError(f"{self._name} is not a trace that this Canopy reads: {problem}, and version "
+                             f"{' or '.join(map(str, READABLE))} is allowed.")
+        header = read_header(named(value["header"], "header"))
+        self._pieces += len(header.pieces)
+        return header
+
+    def _later(self, row: bytes) -> Line | None:
         try:
             value = named(json.loads(row), "line")
         except (ValueError, RecursionError):
-            if self.count == 1:
-                raise
             value = {}  # a line that is no object is no sound round
-        if self.count == 1:
-            self._check_version(value)
-        if ("header" in value) != (self.count == 1) or self._ended:
+        if "header" in value or self._ended:
             raise ValueError("a header that is not first" if "header" in value else "it comes where none may")
-        if self.count == 1:
-            header = read_header(named(value["header"], "header"))
-            self._pieces += len(header.pieces)
-            return header
         if "end" in value:
             self._ended = True
             end = read_end(named(value["end"], "end"))
             return replace(end, said=f"{self.left_out} {end.said}".strip()[:LONGEST_NOTE])
         return None if "refused" in value and "round" not in value else self._entry(value)
-
-    def _check_version(self, first: Mapping[str, Any]) -> None:
-        version = first.get("canopy_trace")
-        if type(version) is not int or version not in READABLE:
-            problem = f"its first line says version {seen(version)}" if version else "its first line is no trace header"
-            raise TraceError(f"{self._name} is not a trace that this Canopy reads: {problem}, and version "
-                             f"{' or '.join(map(str, READABLE))} is allowed.")
 
     def _entry(self, value: Mapping[str, Any]) -> Entry | None:
         try:

@@ -1,14 +1,18 @@
 """Records of other tools as runs: what they say is kept, what they do not say is not made up."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from adapters import aiperf, llama_spec_dump
+from adapters.imports import command
 from engine.recorder import UNKNOWN_TOKEN
 from engine.trace import load, tau
+from tests.running import ROOT
 
 RECORD = {"engine": "vllm", "mean_acceptance_length": 3.0, "draft_acceptance_rate": 0.5,
           "acceptance_histogram": {"0": 1, "2": 1, "4": 1}, "num_accepted_draft_tokens": 6, "num_draft_tokens": 12,
@@ -64,11 +68,11 @@ def test_another_file_is_refused_in_a_sentence(convert: object, lines: list[obje
         convert(source, tmp_path)  # type: ignore[operator]
 
 
-def test_the_command_lines_say_what_they_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_lines_say_what_they_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = written(tmp_path / "profile_export.jsonl", {"spec_decode_acceptance": DETAILED})
-    assert aiperf.main([str(source), str(tmp_path)]) == 0
+    assert command([str(source), str(tmp_path)], "adapters.aiperf", aiperf.convert) == 0
     assert "1 runs in" in capsys.readouterr().out
-    assert llama_spec_dump.main([str(source), str(tmp_path)]) == 1
+    assert command([str(source), str(tmp_path)], "adapters.llama_spec_dump", llama_spec_dump.convert) == 1
     assert "is not a file of LLAMA_SPEC_DUMP" in capsys.readouterr().err
-    assert aiperf.main([]) == llama_spec_dump.main([]) == 2
-    assert aiperf.main([str(tmp_path / "none"), str(tmp_path)]) == 1
+    assert command([str(tmp_path / "none"), str(tmp_path)], "adapters.aiperf", aiperf.convert) == 1
+    assert subprocess.run([sys.executable, "-m", "adapters.aiperf"], cwd=ROOT, check=False).returncode == 2

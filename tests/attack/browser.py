@@ -84,6 +84,10 @@ class Browser(Area):
     def close(self) -> None:
         self._all.close()
 
+    def _dismiss(self, dialog: Any) -> None:
+        self._complain(f"A dialog: {dialog.message}")
+        dialog.dismiss()
+
     def _complain(self, sentence: str) -> None:
         self._complaints.append(sentence[:900])
 
@@ -93,7 +97,7 @@ class Browser(Area):
             page = self._page = context.new_page()
             page.set_default_timeout(PATIENCE_MS)
             page.on("pageerror", lambda error: self._complain(f"An error of the page: {error} {error.stack}"))
-            page.on("dialog", lambda dialog: (self._complain(f"A dialog: {dialog.message}"), dialog.dismiss()))
+            page.on("dialog", self._dismiss)
             page.on("request", lambda request: self._complain(f"Somebody else was asked: {request.url}")
                     if not request.url.startswith((self.address, "data:", "blob:", "about:")) else None)
             page.on("console", lambda message: self._complain(f"The console: {message.text}")

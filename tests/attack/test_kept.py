@@ -29,7 +29,7 @@ def test_what_broke_once_breaks_no_more(path: Path, areas: dict[str, Area]) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "count"), [("traces", 700), ("servers", 100)])
+@pytest.mark.parametrize(("name", "count"), [("traces", 400), ("servers", 100)])
 def test_hostile_cases_are_answered(name: str, count: int) -> None:
     area = area_named(name)
     for case in area.cases(name, count):
