@@ -204,9 +204,9 @@ def surely_reached(lattice: Lattice, nodes: int) -> np.float32:
     columns = min(width, -(-SAMPLE * nodes // depth))
     if depth * columns < nodes:
         return LOWEST
-    beside = lattice.logprobs[np.arange(depth), best_rows(lattice), :columns]
-    beside[1:] += beside[:, 0].cumsum()[:-1, None]
-    flat = beside.ravel()
+    siblings = lattice.logprobs[np.arange(depth), best_rows(lattice), :columns]
+    siblings[1:] += siblings[:, 0].cumsum()[:-1, None]
+    flat = siblings.ravel()
     flat.partition(flat.size - nodes)
     return max(flat[flat.size - nodes], LOWEST)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from engine.decoding.budget_policy import BudgetAllocator, BudgetPolicy, FixedBudget
 from engine.decoding.methods import Method, split_rule_of
-from engine.decoding.plan import BatchDrafter, Drafter, Features, JointTarget, Target, check, trial_draws
+from engine.decoding.plan import BatchDrafter, BatchTarget, Drafter, Features, Target, check, trial_draws
 from engine.decoding.tree import bare, pack
 from engine.records import STAGES, Acceptance, DraftTree, Lattice, PackedTree, Request, Round, Verification
 
@@ -46,7 +46,7 @@ def decode(request: Request, target: Target, drafters: Sequence[Drafter], policy
 
 def step(runs: Sequence[RequestRun], allocator: BudgetAllocator | None = None) -> list[Round]:
     """Make one round of every run: one pass of the target, and one of each drafter that can draft for several at once.
-    The seconds of each stage are those of all runs together. An ``allocator`` divides the rows among the runs."""
+    The seconds of each stage are those of all runs. An ``allocator`` divides the rows among the runs."""
     clock = Clock()
     draft(runs)
     clock.lap("draft")
@@ -157,8 +157,8 @@ class RequestRun:
 
 
 def draft(runs: Sequence[RequestRun]) -> None:
-    """Let every run's drafters draft: one pass for all forks of a drafter that can draft jointly, one pass each for the
-    others. No lattice is deeper than the positions that its text has left."""
+    """Let every run's drafters draft: one pass for all forks of a ``BatchDrafter``, one pass each for the others.
+    No lattice is deeper than the positions that its text has left."""
     passes: dict[int, list[tuple[Drafter, RequestRun]]] = {}
     for run in runs:
         run.order()
@@ -189,7 +189,7 @@ def cut(runs: Sequence[RequestRun], allocator: BudgetAllocator | None) -> None:
 
 def verify(runs: Sequence[RequestRun], packed: Sequence[PackedTree]) -> list[Verification]:
     """The target's verification of every tree, in one pass where it can."""
-    if len(runs) > 1 and isinstance(runs[0].target, JointTarget):
+    if len(runs) > 1 and isinstance(runs[0].target, BatchTarget):
         return runs[0].target.verify_batch([run.target for run in runs], packed)
     return [run.target.verify(tree) for run, tree in zip(runs, packed, strict=True)]
 

@@ -45,7 +45,7 @@ class Target(Residual, Protocol):
 
 
 @runtime_checkable
-class JointTarget(Protocol):
+class BatchTarget(Protocol):
     """A target that verifies the trees of several texts in one pass."""
 
     def verify_batch(self, forks: Sequence[Any], packed: Sequence[PackedTree]) -> list[Verification]:

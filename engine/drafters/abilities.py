@@ -1,8 +1,8 @@
 """Abilities that a drafter may have besides drafting. Code that needs one asks for the ability, never for a kind."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -10,32 +10,6 @@ from torch import Tensor
 
 from engine.decoding.plan import Drafter
 from engine.records import Integers, Lattice, Proposals
-
-
-@runtime_checkable
-class BlockDrafter(Drafter, Protocol):
-    """Drafts a block in one pass: from the embedded root and mask tokens, a distribution for each slot.
-
-    ``block`` is the number of slots, ``mask_id`` the token in all but the first; ``model`` is the trained module.
-    """
-
-    block: int
-    mask_id: int
-    model: Any
-
-    def embedded(self, tokens: Tensor) -> Tensor:
-        """What slots of these tokens (…,) start as, (…, hidden size)."""
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """What each slot predicts by itself, (…, vocabulary), by normed hidden states (…, hidden size)."""
-
-    def lattices(self, hidden: Tensor, roots: Tensor, width: int) -> list[Lattice]:
-        """A lattice for each block, by hidden states (blocks, depth, hidden size) before the last norm and roots
-        (blocks,)."""
-
-    @property
-    def device(self) -> torch.device:
-        """The device of its weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,3 +40,49 @@ class ReplayDrafter(Drafter, Protocol):
 
     def proposals(self, text: ReadText, width: int) -> Proposals:
         """Its lattice at every anchor of the text, ``width`` tokens per row, as ``draft`` would return there."""
+
+
+@dataclass(frozen=True)
+class BlockVariant:
+    """How a block is laid out and read: the token in all slots but the first, and whether it is in the first instead of
+    the root; the rotation for positions; and the first of the slots whose hidden states propose the next tokens."""
+
+    mask_id: int
+    rotation: Callable[[Tensor], tuple[Tensor, Tensor]]
+    first_slot: int
+    masked_root: bool = False
+
+    @classmethod
+    def of(cls, drafter: "BlockDrafter") -> Self:
+        """The drafter's own."""
+        return cls(drafter.mask_id, drafter.model.rotation, drafter.model.first_slot)
+
+
+@runtime_checkable
+class BlockDrafter(Drafter, Protocol):
+    """Drafts a block in one pass: from the embedded root and mask tokens, a distribution for each slot.
+
+    ``block`` is the number of slots, ``mask_id`` the token in all but the first; ``model`` is the trained module.
+    """
+
+    block: int
+    mask_id: int
+    model: Any
+
+    def embedded(self, tokens: Tensor) -> Tensor:
+        """What slots of these tokens (…,) start as, (…, hidden size)."""
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """What each slot predicts by itself, (…, vocabulary), by normed hidden states (…, hidden size)."""
+
+    def lattices(self, hidden: Tensor, roots: Tensor, width: int) -> list[Lattice]:
+        """A lattice for each block, by hidden states (blocks, depth, hidden size) before the last norm and roots
+        (blocks,)."""
+
+    def proposals(self, text: ReadText, width: int, variant: BlockVariant | None = None) -> Proposals:
+        """Its lattice at every anchor of the text, ``width`` tokens per row; without a ``variant`` as ``draft`` would
+        return there."""
+
+    @property
+    def device(self) -> torch.device:
+        """The device of its weights."""

@@ -6,7 +6,9 @@ Such a drafter costs next to nothing and sees its path: its proposals are condit
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
+from functools import cache
 from heapq import heappop, heappush, nsmallest
 from math import log
 from typing import Self
@@ -108,23 +110,40 @@ def grow(law: Callable[[Context], Row], text: TextCounts, root: int, paths: floa
     return lattice
 
 
-class NGramDrafter:
+class TextDrafter:
+    """A drafter that goes by the counts of the text so far; ``priors`` are those of ``TextCounts``."""
+
+    priors: Sequence[float]
+    _text: TextCounts
+
+    def begin(self, rows: int) -> None:
+        self._text = TextCounts(self.priors)
+
+    def observe(self, token_ids: Integers, features: Features) -> None:
+        """See ``plan.Drafter``. The features are ignored."""
+        self._text.observe(token_ids)
+
+    def release(self) -> None:
+        self.begin(0)
+
+    def fork(self) -> Self:
+        other = copy(self)
+        other.release()
+        return other
+
+
+class NGramDrafter(TextDrafter):
     """Trigrams that back off to bigrams and single tokens, with one pseudo-count for the next shorter context.
 
     P(t | a b) = (n(a b t) + P(t | b)) / (n(a b) + 1), P(t | b) likewise over P(t), and P(t) = (n(t) + 1 / V) / (N + 1):
     normalised over the whole vocabulary of V tokens, unseen ones included.
     """
 
+    priors = (1.0, 1.0)
+
     def __init__(self, vocabulary: int, depth: int = 5, width: int = 2) -> None:
         self.vocabulary, self.depth, self.width = vocabulary, depth, min(width, vocabulary)
         self.release()
-
-    def begin(self, rows: int) -> None:
-        self._text = TextCounts((1.0, 1.0))
-
-    def observe(self, token_ids: Integers, features: Features) -> None:
-        """See ``plan.Drafter``. The features are ignored."""
-        self._text.observe(token_ids)
 
     def draft(self, root: int, width: int) -> Lattice:
         """See ``plan.Drafter``: min(width, own width) tokens per row, and a row for every path."""
@@ -132,6 +151,7 @@ class NGramDrafter:
         unseen = (token for token in range(min(self.vocabulary, len(counts) + width)) if token not in counts)
         common = [*sorted(counts, key=lambda token: (-counts[token], token)), *unseen]
 
+        @cache  # paths often end alike
         def law(context: Context) -> Row:
             followers = self._text.after.get(context[-1:])
             known = followers.counts if followers else {}
@@ -139,10 +159,3 @@ class NGramDrafter:
             alone = [(token, (counts[token] + 1 / self.vocabulary) / (size + 1)) for token in (*known, *others)]
             return likeliest(self._text.shifted(alone, context), width)
         return grow(law, self._text, root, np.inf, self.depth)
-
-    def fork(self) -> Self:
-        """See ``plan.Drafter``; there are no weights to share."""
-        return type(self)(self.vocabulary, self.depth, self.width)
-
-    def release(self) -> None:
-        self.begin(0)

@@ -18,7 +18,7 @@ from functools import partial
 from math import exp
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +26,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from engine.checkpoints.files import damaged, display_name, read_config
-from engine.decoding.plan import Features
 from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, architectures, must_count, must_fit
-from engine.drafters.ngram import Context, Row, TextCounts, grow, likeliest
+from engine.drafters.ngram import Context, Row, TextDrafter, grow, likeliest
 from engine.errors import RigError
 from engine.models.target import TorchTarget
-from engine.records import Integers, Lattice
+from engine.records import Lattice
 
 BITS = 21  # of a token in a key, so that three fit
 MOST_TOKENS = 3
@@ -43,7 +42,6 @@ PROBABILITY = tuple(exp(-code / STEPS_PER_NAT) for code in range(256))
 DEEPEST = 24  # tokens of the longest path
 CELLS = 12  # the most proposals after a path
 LEAST = 1e-5  # the least probability of a proposed token
-PRIORS = (8.0, 2.0, 1.0, 0.5)  # weight of the table against one occurrence in the text, by context length 1, 2, 3, 4
 
 
 def key_of(context: Sequence[int]) -> int:
@@ -92,30 +90,18 @@ class PhraseTable:
 NO_PHRASES = PhraseTable(())
 
 
-class PhraseDrafter:
+class PhraseDrafter(TextDrafter):
     """The drafter of the module's docstring. Without a table it goes by the text's own counts."""
+
+    priors = (8.0, 2.0, 1.0, 0.5)  # weight of the table against one occurrence in the text, by context length
 
     def __init__(self, vocabulary: int, table: PhraseTable = NO_PHRASES) -> None:
         self.vocabulary, self.table = vocabulary, table
         self.release()
 
-    def begin(self, rows: int) -> None:
-        self._text = TextCounts(PRIORS)
-
-    def observe(self, token_ids: Integers, features: Features) -> None:
-        """See ``plan.Drafter``. The features are ignored."""
-        self._text.observe(token_ids)
-
     def draft(self, root: int, width: int) -> Lattice:
         """See ``plan.Drafter``: the rows of the ``width`` best paths, and of the root's; other cells lead nowhere."""
         return grow(self._law, self._text, root, width, DEEPEST)
-
-    def fork(self) -> Self:
-        """See ``plan.Drafter``; the forks share the table."""
-        return type(self)(self.vocabulary, self.table)
-
-    def release(self) -> None:
-        self.begin(0)
 
     def _law(self, context: Context) -> Row:
         law = self._text.shifted(self.table.after(context), context)

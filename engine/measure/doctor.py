@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
 
 from engine.decoding.builders import best_cells
-from engine.drafters.abilities import BlockDrafter, ReadText
-from engine.drafters.dflash.positions import BlockVariant, proposals
+from engine.drafters.abilities import BlockDrafter, BlockVariant, ReadText
 from engine.lab.findings import (
     FINE,
     SUSPICIOUS,
@@ -135,7 +134,7 @@ def chain_marks(drafter: BlockDrafter, answers: Sequence[ReferenceAnswer], taps:
     chains, texts, confidences = [], [], []
     for answer in answers:
         read = answer.read(taps, every)
-        for anchor, lattice in zip(read.anchors.tolist(), proposals(drafter, read, 1, variant), strict=True):
+        for anchor, lattice in zip(read.anchors.tolist(), drafter.proposals(read, 1, variant), strict=True):
             following = np.full(lattice.depth, -1, np.int32)
             written = answer.token_ids[anchor + 1:anchor + 1 + lattice.depth]
             following[:len(written)] = written
@@ -276,7 +275,7 @@ def _draft(rig: Rig, name: str, drafter: BlockDrafter, answer: ReferenceAnswer) 
     drafter.release()
 
     def apart(variant: BlockVariant) -> float:
-        model = [_confidence(lattice) for lattice in proposals(drafter, read, 1, variant)]
+        model = [_confidence(lattice) for lattice in drafter.proposals(read, 1, variant)]
         return float(np.abs(np.stack(model) - np.stack(live)).mean())
     usual = BlockVariant.of(drafter)
     gap, masked = apart(usual), apart(replace(usual, masked_root=True))

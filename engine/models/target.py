@@ -138,7 +138,7 @@ class TorchTarget:
 
     @in_inference_mode
     def verify_batch(self, forks: Sequence[Self], packed: Sequence[PackedTree]) -> list[Verification]:
-        """See ``plan.JointTarget``. Where only the reference forward pass serves the model, each fork has a pass of its
+        """See ``plan.BatchTarget``. Where only the reference forward pass serves the model, each fork has a pass of its
         own."""
         if self._waiting:
             self._waiting.adapt()

@@ -18,7 +18,7 @@ from engine.serving.rigs import load_rig
 
 TOKENIZER = Path("assets/demo/target")
 SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
-SPREAD = 0.2  # of random weights: choices that differ from place to place
+SPREAD = 0.2  # of random weights: choices that differ from position to position
 LLAMA_ROPE = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
               "original_max_position_embeddings": 8192, "rope_type": "llama3"}
 # As Qwen3's template does it: with thinking off, an empty thought opens the answer.

@@ -26,7 +26,7 @@ def small_config(layers: int = 3) -> Qwen3Config:
 
 
 def small_target(seed: int = 0) -> TorchTarget:
-    """Weights large enough that the choices differ from place to place."""
+    """Weights large enough that the choices differ from position to position."""
     torch.manual_seed(seed)
     model = Qwen3ForCausalLM(small_config())
     for value in model.parameters():

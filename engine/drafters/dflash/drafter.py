@@ -9,15 +9,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding as rows_of
 
-from engine.drafters.abilities import ReadText
+from engine.drafters.abilities import BlockVariant, ReadText
 from engine.drafters.dflash.lattices import marginals, transitions
 from engine.drafters.dflash.model import EVERYTHING, DFlashLayer, DFlashModel, Sight, convolve
-from engine.drafters.dflash.positions import proposals
 from engine.models.device import in_inference_mode
 from engine.models.layers import KeysValues, Layer, Rotation, Rotations, View, apply_rotary, norm_of
 from engine.models.packed_linear import PackedHead, PackedLinear, join_projections
 from engine.models.passes import concat_texts
 from engine.records import Integers, Lattice, Proposals
+
+MOST_BYTES = 96 * 2**20  # of the largest tensors of one batch of anchors
 
 
 class BlockLayer(Layer):
@@ -155,5 +156,40 @@ class DFlashDrafter:
             return biased
         return [transitions(partial(after, block), hidden.shape[1], root, width) for block, root in enumerate(roots)]
 
-    def proposals(self, text: ReadText, width: int) -> Proposals:
-        return proposals(self, text, width)
+    @torch.inference_mode()
+    def proposals(self, text: ReadText, width: int, variant: BlockVariant | None = None) -> Proposals:
+        """See ``BlockDrafter``. One pass takes as many anchors as fit into ``MOST_BYTES``."""
+        variant, size = variant or BlockVariant.of(self), len(text.token_ids)
+        token_ids, all_anchors = (
+            torch.from_numpy(ids).long().to(self.device) for ids in (text.token_ids, text.anchors))
+        context = self.model.context(text.features[None], variant.rotation(torch.arange(size, device=self.device)))
+        lattices: list[Lattice] = []
+        for anchors in all_anchors.split(self._anchors_a_pass(size)):
+            hidden = self._denoised(token_ids[anchors], anchors, context[..., :int(anchors[-1]), :], variant)
+            lattices += self.lattices(hidden, token_ids[anchors], width)
+        return lattices
+
+    def _anchors_a_pass(self, size: int) -> int:
+        """Keys, values and mask grow with the text's size, logits with the vocabulary."""
+        config = self.model.config
+        heads = 2 * config.num_key_value_heads * config.head_dim + config.num_attention_heads * self.block
+        anchor_bytes = 4 * ((size + self.block) * heads + 3 * self.block * config.vocab_size)
+        return int(max(1, min(64, MOST_BYTES // anchor_bytes)))
+
+    def _denoised(self, roots: Tensor, anchors: Tensor, context: Tensor, variant: BlockVariant) -> Tensor:
+        """The hidden states of the slots that propose, (anchors, depth, hidden): anchor p sees the features of the
+        positions before p and its block, as in decoding; here the blocks of several anchors are a batch."""
+        count, length = len(anchors), context.shape[-2]
+        tokens = roots.new_full((count, self.block), variant.mask_id)
+        if not variant.masked_root:
+            tokens[:, 0] = roots
+        before = torch.arange(length, device=self.device).expand(count, -1)
+        positions = anchors[:, None] + torch.arange(self.block, device=self.device)
+        cosines, sines = (part.view(count, 1, self.block, -1) for part in variant.rotation(positions.flatten()))
+        keys = torch.cat([before, positions], -1)
+        seen = torch.cat([before < anchors[:, None], torch.ones_like(tokens, dtype=torch.bool)], -1)
+        hidden = self.model(
+            self.embedded(tokens), (cosines, sines), context.expand(-1, -1, count, -1, -1, -1),
+            seen[:, None, None].expand(-1, 1, self.block, -1), (positions[:, None], keys[:, None]))
+        proposing: Tensor = hidden[:, variant.first_slot:variant.first_slot + self.model.depth]
+        return proposing

@@ -18,7 +18,6 @@ from engine.drafters.abilities import ReadText, read_text
 from engine.drafters.dflash.checkpoint import drafter_config
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
-from engine.drafters.dflash.positions import proposals
 from engine.lab.replay import KnownText, Point, Replay, reread
 from engine.models.packed_linear import PackedHead
 from engine.recipes.transitions import Contender, measure_in_turns, with_unary
@@ -125,7 +124,7 @@ def test_anchors_of_a_text_and_joint_drafts_propose_what_single_drafts_do(name: 
         forks.append(drafter.fork())
         observed(forks[-1], Context(text.features[:anchor].numpy(), 0))
     alone = [fork.draft(root, 9) for fork, root in zip(forks, roots, strict=True)]
-    same(proposals(drafter, text, 9), alone)
+    same(drafter.proposals(text, 9), alone)
     same(drafter.draft_batch(forks, roots, [9] * len(forks)), alone)
 
 

@@ -10,7 +10,6 @@ import pytest
 from engine.budget.cost import CostCurve
 from engine.decoding.tree import depths
 from engine.drafters.abilities import BlockDrafter, read_text
-from engine.drafters.dflash.positions import proposals
 from engine.errors import RequestError
 from engine.lab.replay import reread
 from engine.measure.whatif import RunText, text_of_run, what_if
@@ -64,7 +63,7 @@ def test_a_batch_of_anchors_proposes_what_the_drafter_does_one_by_one() -> None:
     read = read_text(text.request.prompt_ids, text.token_ids, again.features)
     drafter = rig.drafters["code"]
     assert isinstance(drafter, BlockDrafter)
-    batched = proposals(drafter, read, 16)
+    batched = drafter.proposals(read, 16)
     drafter.begin(len(read.token_ids))
     done = 0
     for anchor, lattice in list(zip(read.anchors.tolist(), batched, strict=True))[::7]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.decoding.loop import BatchRequest, decode_batch
-from engine.decoding.plan import BatchDrafter, JointTarget
+from engine.decoding.plan import BatchDrafter, BatchTarget
 from engine.models.passes import FusedPass, PassOutput, PassPart
 from engine.records import PromptRequest, Sampling
 from engine.serving.rig import Rig
@@ -43,7 +43,7 @@ def texts_at(concurrency: int, asks: Sequence[PromptRequest]) -> list[list[int]]
 
 def test_texts_of_all_methods_at_once_equal_those_alone() -> None:
     live = demo_live()
-    assert isinstance(demo_rig().target, JointTarget)
+    assert isinstance(demo_rig().target, BatchTarget)
     alone = [text_of(one.request, demo_rig().target, one.drafters)
              for one in (batch_request(live, ask) for ask in ASKS)]
     for concurrency in (3, 8):
