@@ -126,7 +126,7 @@ class TorchTarget:
             ) from error
         self._sampling = sampling
         self._draws = position_draws(sampling.seed, size + rows + 1)
-        prompt, positions = (torch.tensor(numbers, device=self.device) for numbers in (prompt_ids, range(size)))
+        prompt, positions = torch.tensor(prompt_ids, device=self.device), torch.arange(size, device=self.device)
         (self._output,) = self.reference([PassPart(prompt, positions, None, self._cache)], last=1)
         self._cache.length = size
         choice, _ = choices(self._output.logits, sampling, self._draws[[size]])
