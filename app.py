@@ -30,7 +30,7 @@ from explorer.recordings import Library, recorded_rig, shipped
 from explorer.rig import CurrentRig, Instruments, Source, Tell
 from explorer.rig_choice import RigChoice, loading
 from explorer.run_queue import RunQueue
-from explorer.security.gate import Place, proxy_place
+from explorer.security.gate import Address, proxy_address
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -46,7 +46,7 @@ def flags() -> CommandLine:
     parser = CommandLine("app.py", "Canopy: tree speculative decoding, seen round by round.")
     parser.add_argument("--host", type=_address, default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=whole(1, 65535), default=7860, help="port to listen on")
-    parser.add_argument("--allow-host", type=_place, action="append", default=[], metavar="NAME",
+    parser.add_argument("--allow-host", type=_proxy, action="append", default=[], metavar="NAME",
                         help="a name (or NAME:PORT) under which a proxy of yours passes requests on to this page; as "
                         "often as there are names (default: only the names of the address that it listens on)")
     parser.add_argument("--auth", type=_credentials, metavar="USER:PASSWORD", help="ask for this name and password")
@@ -88,8 +88,8 @@ def _rig(text: str) -> str:
     return _sentence(server_address, rig) if is_address(rig) else rig
 
 
-def _place(text: str) -> Place:
-    return _sentence(proxy_place, text)
+def _proxy(text: str) -> Address:
+    return _sentence(proxy_address, text)
 
 
 def _sentence(read: Callable[[str], Read], text: str) -> Read:
@@ -164,7 +164,7 @@ def first_page(wanted: argparse.Namespace, recordings: Library) -> str:
     """What is served until the page is built; it shows no recording where one has to log in first, or follows, and to
     whom did not log in no rig's name, which may be a folder's."""
     first = None if wanted.auth or wanted.follow else recordings.first()
-    return opening_page(recordings.view(first) if first else None, "" if wanted.auth else wanted.rig)
+    return opening_page(recordings.view(first.name, first.trace) if first else None, "" if wanted.auth else wanted.rig)
 
 
 def serve_page(wanted: argparse.Namespace, recordings: Library, listening: Listening) -> Starlette:
@@ -173,7 +173,7 @@ def serve_page(wanted: argparse.Namespace, recordings: Library, listening: Liste
     processor time). It leaves out a component that has no file, so no class has one meanwhile."""
     with patch.object(inspect, "getfile", side_effect=OSError("Gradio is being imported.")):
         import_module("gradio")
-    app: Starlette = import_module("explorer.server").guarded(build_page(wanted, recordings), listening)
+    app: Starlette = import_module("explorer.page").guarded(build_page(wanted, recordings), listening)
     return app
 
 

@@ -1,6 +1,5 @@
 """A running server in place of a rig: it answers prompts, and what it reports becomes rounds."""
 
-from bisect import bisect_left
 from collections.abc import Generator, Iterator, Sequence
 from time import perf_counter
 
@@ -59,9 +58,8 @@ class ServerRun:
         self._reader = AnswerReader(ask.max_tokens)
         self._report: ServerReport | None = None
         self._text: list[Token] = []
+        self._seconds: list[float] = []  # when each token arrived, after the first
         self._sizes: list[int] = []  # of every chunk, in tokens of its steps
-        self._ends: list[int] = []  # the place of its last token
-        self._seconds: list[float] = []  # when it arrived, after the first
         self._began = 0.0
         self._shown: list[ServerStep] = []
         # whether the rounds of a run that goes on stand for its chunks alone
@@ -99,12 +97,7 @@ class ServerRun:
         self._began = self._began or now
         self._sizes.append(len(tokens) - (not self._text))
         self._text.extend(tokens)
-        self._ends.append(len(self._text) - 1)
-        self._seconds.append(now - self._began)
-
-    def _at(self, token: int) -> float:
-        """When that token of the text arrived."""
-        return self._seconds[bisect_left(self._ends, token)]
+        self._seconds.extend([now - self._began] * len(tokens))
 
     def _by_chunks(self) -> list[ServerStep]:
         return steps_of_chunks(self._sizes, self._server.width)
@@ -130,7 +123,7 @@ class ServerRun:
             round_ = chain_round(len(self._shown), len(self._reader.prompt_ids) + reached, tokens, step)
             reached += step.written
             self._shown.append(step)
-            yield Entry(round_, {token.id: token.piece for token in tokens}, self._at(reached))
+            yield Entry(round_, {token.id: token.piece for token in tokens}, self._seconds[reached])
 
     def _header(self, report: ServerReport | None, chunked: bool) -> Header:
         ask, server = self._ask, self._server
@@ -147,7 +140,7 @@ class ServerRun:
         reason = self._reader.finish if self._reader.finish in ("stop", "length") else "stop"
         known = chunked and report.tried is not None and report.kept is not None and report.kept < len(self._text)
         totals = {"drafted": report.tried or 0, "accepted": report.kept or 0} if known else {}
-        return End(reason, rounds, self._at(len(self._text) - 1), said=report.sentence, **totals)
+        return End(reason, rounds, self._seconds[-1], said=report.sentence, **totals)
 
 
 def server_of(source: Source) -> Server | None:

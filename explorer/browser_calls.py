@@ -33,12 +33,11 @@ def named_fields(value: Any) -> Mapping[str, Any]:
     return value
 
 
-def browser_call(name: str, ask: Callable[[Any], Any], taken: Callable[[Any], Any] = named_fields) -> Call:
-    """``ask`` under the name that the browser calls it by: a failure comes back as {"error": its sentence}. ``taken``
-    turns what was sent into the argument of ``ask``."""
+def browser_call(name: str, ask: Callable[[Mapping[str, Any]], Any]) -> Call:
+    """``ask`` under the name that the browser calls it by: a failure comes back as {"error": its sentence}."""
     def answer(wanted: Any = None) -> Any:
         try:
-            return ask(taken(wanted or {}))  # a call without an argument sends []
+            return ask(named_fields(wanted or {}))  # a call without an argument sends []
         except CanopyError as error:
             return {"error": str(error).encode("utf8", "backslashreplace").decode()}  # it may name a file
         except Exception as error:
@@ -96,6 +95,6 @@ def _response(call: Call, wanted: Any) -> Response:
 
 async def _steps(answer: bytes) -> AsyncIterator[bytes]:
     """A long answer in steps, between which others are answered."""
-    for place in range(0, len(answer), STEP):
-        yield answer[place:place + STEP]
+    for begin in range(0, len(answer), STEP):
+        yield answer[begin:begin + STEP]
         await asyncio.sleep(0)

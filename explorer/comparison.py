@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.errors import RequestError
-from engine.lab.against_plain import LEAST_TURNS, SETTLING_TURNS, TurnTaking, speed_ratio, turn_pairs
+from engine.lab.against_plain import LEAST_TURNS, SETTLING_TURNS, TurnPair, TurnTaking, speed_ratio, turn_pairs
 from engine.lab.report import ratio_text
 from engine.lab.settings import BASELINE
 from engine.machine.threads import CROWDED
@@ -67,15 +67,19 @@ class Comparison:
     def _measure(self, run: str, trace: Trace, job: Job) -> View:
         instruments, ask = self._rig.instruments, ask_of(trace)
         instruments.missing_processors()
-        comparison = RunComparison(trace, (), (), (), {}, GOING_ON)
+        comparison, seen = RunComparison(trace, (), (), (), {}, GOING_ON), monotonic()
         with self._in_turns(ask) as taking:
-            seen, going_on = monotonic(), True
+            going_on = True
             while going_on:
                 going_on = not self._given_up(job) and taking.turn()
                 if not going_on or monotonic() - seen > VIEW_SECONDS:
                     comparison, seen = self._update(comparison, taking), monotonic()
                     job.result = self._note(run, comparison)
-        comparison = self._again(replace(comparison, state=CUT if self._given_up(job) else ENDED), ask, job)
+        comparison = replace(comparison, state=CUT if self._given_up(job) else ENDED)
+        until = monotonic() + AGAIN_SECONDS
+        while (0 < len(comparison.turns) < LEAST_TURNS + SETTLING_TURNS and monotonic() < until
+               and not self._given_up(job)):  # a text of few turns is timed again until they are enough for a range
+            comparison = replace(comparison, turns=(*comparison.turns, *_pairs(self._time(ask, until, job))))
         comparison = replace(comparison, busy=instruments.missing_processors() >= CROWDED)
         view = self._note(run, comparison)
         if view["speed"].get("standing") == "slower" and not self._given_up(job):
@@ -113,16 +117,7 @@ class Comparison:
         tokens = {*committed_ids(taking.plain), *(round_.acceptance.bonus for round_ in taking.plain[-1:])}
         pieces = self._rig.instruments.laboratory.pieces(sorted(tokens))
         return replace(comparison, rounds=tuple(taking.rounds), plain=tuple(taking.plain), pieces=pieces,
-                       turns=turn_pairs(taking.rounds, taking.plain))
-
-    def _again(self, comparison: RunComparison, ask: PromptRequest, job: Job) -> RunComparison:
-        """A text of few turns is timed again until they are enough for a range."""
-        until = monotonic() + AGAIN_SECONDS
-        while (len(comparison.turns) < LEAST_TURNS + SETTLING_TURNS and comparison.turns and monotonic() < until
-               and not self._given_up(job)):
-            more = self._time(ask, until, job)
-            comparison = replace(comparison, turns=(*comparison.turns, *turn_pairs(more.rounds, more.plain)))
-        return comparison
+                       turns=_pairs(taking))
 
     def _others(self, trace: Trace, job: Job) -> list[View]:
         """Settings that may be faster than the run was, measured in turns with plain decoding too."""
@@ -136,8 +131,12 @@ class Comparison:
         return sorted(views, key=lambda view: -view["ratio"])
 
 
+def _pairs(taking: TurnTaking) -> Sequence[TurnPair]:
+    return turn_pairs(taking.rounds, taking.plain)
+
+
 def _other_view(ask: PromptRequest, rig: Instruments | None, taking: TurnTaking) -> View:
-    speed = speed_ratio(turn_pairs(taking.rounds, taking.plain), taking.rounds)
+    speed = speed_ratio(_pairs(taking), taking.rounds)
     return {"method": ask.method, "budget": ask.budget, "pace": ask.pace,
             "dtype": rig.laboratory.conditions.dtype if rig else "", "rounds": len(taking.rounds),
             "drafted": sum(len(round_.tree) > 1 for round_ in taking.rounds),

@@ -17,7 +17,7 @@ from engine.errors import RequestError
 from engine.records import STAGES, Round
 from engine.trace import Piece, Trace, dumps, packed, pieces_of, readable
 from explorer.bundle import replay_page
-from explorer.view import View, entry_view, run_view
+from explorer.view import View, entry_view
 
 if TYPE_CHECKING:
     import networkx
@@ -87,24 +87,23 @@ def _replay(trace: Trace, view: View) -> bytes:
     return replay_page({**view, "rounds": (entry_view(entry) for entry in trace.entries)}).encode()
 
 
-REPLAY, TREE = "replay", "tree"
-# by kind: the end of the file's name, its media type, its bytes
+TREE = "tree"  # a form of one round
+# by kind: the end of the file's name, its media type, its bytes of a trace, the number of a round and the first view
 EXPORTS: Mapping[str, tuple[str, str, Callable[[Trace, int, View], bytes]]] = MappingProxyType({
     "trace": (".jsonl.gz", "application/gzip", lambda trace, number, view: packed(dumps(trace))),
     "rounds": ("-rounds.csv", "text/csv", lambda trace, number, view: rounds_table(trace).to_csv(index=False).encode()),
     "columns": ("-rounds.parquet", "application/vnd.apache.parquet",
                 lambda trace, number, view: rounds_table(trace).to_parquet(index=False)),
     TREE: ("-round-{}.graphml", "application/xml", lambda trace, number, view: _graphml(trace, number)),
-    REPLAY: (".html", "text/html", lambda trace, number, view: _replay(trace, view))})
+    "replay": (".html", "text/html", lambda trace, number, view: _replay(trace, view))})
 
 
-def export(kind: str, run: str, trace: Trace, number: int, view: View | None = None) -> Download:
+def export(kind: str, run: str, trace: Trace, number: int, view: View) -> Download:
     """The run in one of the forms ``EXPORTS``; ``number`` is the round, from 0, for the forms of one round, ``view``
-    the stage value for a replay, where more is known than the trace says."""
+    the first stage value (``piece_view``), in which more may be known than the trace says."""
     if kind not in EXPORTS:
         raise RequestError(f"There is no export {kind!r}; choose one of {', '.join(EXPORTS)}.")
     if kind == TREE and not 0 <= number < len(trace.entries):
         raise RequestError(f"There is no round {number + 1}; this run has {len(trace.entries)}.")
     ending, media, data = EXPORTS[kind]
-    begun = view or run_view(run, (trace.header, trace.end))
-    return Download(run + ending.format(number + 1), media, data(trace, number, begun))
+    return Download(run + ending.format(number + 1), media, data(trace, number, view))

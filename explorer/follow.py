@@ -21,51 +21,44 @@ ENDINGS = (".jsonl", ".jsonl.gz")
 
 
 class GrowingRun:
-    """A file that is followed, and its lines so far, shared by all browsers that follow it."""
+    """A file that is followed; its lines so far are shared by all browsers that follow it."""
 
-    def __init__(self, path: Path, runs: Runs) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
         self.run = name_in_utf8(path)
         self.lines: list[Line] = []
-        self._runs = runs
-        self._runs.begin(self.run)
         self.failure = ""
         self._tail = TraceTail(path)
+        self.replaced = self._tail.replaced
 
-    @property
-    def ended(self) -> bool:
-        return bool(self.failure) or bool(self.lines) and isinstance(self.lines[-1], End)
-
-    def grow(self) -> None:
+    def grow(self, runs: Runs) -> None:
+        """Read what was written until now, unless the run has ended."""
+        if self.failure or self.lines and isinstance(self.lines[-1], End):
+            self._tail.close()
+            return
         try:
-            if not self.ended:
-                fresh = self._tail.lines()
-                self._runs.add(self.run, *fresh)
-                self.lines.extend(fresh)
+            fresh = self._tail.lines()
+            runs.add(self.run, *fresh)
+            self.lines.extend(fresh)
         except CanopyError as error:
             self.failure = str(error)
-        if self.ended:
-            self._tail.close()
-
-    def replaced(self) -> bool:
-        return self._tail.replaced()
 
 
 class Follow:
     """A trace file, or the newest of a folder, as it grows. Everybody's browser asks for ``views``."""
 
-    def __init__(self, place: Path) -> None:
-        self._place = place
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._runs = Runs()
         self._lock = Lock()
         self._growing: GrowingRun | None = None
         self._searched = 0.0
 
     def paths(self) -> list[Path]:
-        if not self._place.is_dir():
-            return [self._place] if self._place.is_file() else []
+        if not self._path.is_dir():
+            return [self._path] if self._path.is_file() else []
         dated = []
-        for path in self._place.iterdir():
+        for path in self._path.iterdir():
             with suppress(OSError):  # one that is gone by now
                 if path.name.endswith(ENDINGS) and path.is_file():
                     dated.append((path.stat().st_mtime_ns, path))
@@ -84,7 +77,7 @@ class Follow:
 
     def views(self) -> Iterator[View | None]:
         """Stage values of the newest run as it grows, then of the next one; None is a heartbeat."""
-        yield {**blank_view(), "followed": True, "message": f"Waiting for a run in {name_in_utf8(self._place)} …"}
+        yield {**blank_view(), "followed": True, "message": f"Waiting for a run in {name_in_utf8(self._path)} …"}
         growing: GrowingRun | None = None
         window, seen, spoke = Window(""), 0, monotonic()
         while True:
@@ -94,10 +87,10 @@ class Follow:
             for line in lines:
                 window.add(line)
             seen += len(lines)
-            failed = bool(growing and growing.failure) and not lines and window.view["state"] != "error"
-            if growing and failed:
-                window.fail(growing.failure)
-            if lines or failed:
+            failure = growing.failure if growing and not lines and window.view["state"] != "error" else ""
+            if failure:
+                window.fail(failure)
+            if lines or failure:
                 yield {**window.value(), "followed": True, "listed": self.listed()}
             elif monotonic() - spoke > SECONDS_BETWEEN_BEATS:
                 yield None
@@ -114,7 +107,8 @@ class Follow:
                 self._searched = monotonic()
                 paths = self.paths()
                 if paths and (growing is None or growing.path != paths[0] or growing.replaced()):
-                    growing = self._growing = GrowingRun(paths[0], self._runs)
+                    growing = self._growing = GrowingRun(paths[0])
+                    self._runs.begin(growing.run)
             if growing is not None:
-                growing.grow()
+                growing.grow(self._runs)
             return growing

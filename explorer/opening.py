@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from engine.errors import RequestError
 from explorer.security.bodies import Refusal
-from explorer.security.gate import LOOPBACK, Gate, Place, hosts_of
+from explorer.security.gate import LOOPBACK, Address, Gate, hosts_of
 
 GOODBYE_SECONDS = 2  # for streams to end when the server is told to
 LONGEST_HEADERS = 32 * 2**10  # bytes
@@ -34,7 +34,7 @@ class Listening:
     host: str = "127.0.0.1"
     port: int = 7860
     auth: tuple[str, str] | None = None
-    allowed: Sequence[Place] = ()
+    allowed: Sequence[Address] = ()
 
 
 def listener(app: ASGIApp, listening: Listening) -> uvicorn.Server:
@@ -68,11 +68,11 @@ def _socket(host: str, port: int) -> socket.socket:
     try:
         if not 0 <= port <= LAST_PORT:  # the system would take it modulo 65,536
             raise OverflowError(f"a port lies between 0 and {LAST_PORT}")
-        family, kind, protocol, _, place = socket.getaddrinfo(
+        family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         listening = socket.socket(family, kind, protocol)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(place)
+        listening.bind(address)
         listening.listen(socket.SOMAXCONN)
     except (OSError, OverflowError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

@@ -1,5 +1,7 @@
-"""The page: one bar of controls, one stage. Everything that moves is drawn in the browser (``assets/``)."""
+"""The page: one bar of controls, one stage, and the app that serves it behind the gate. Everything that moves is drawn
+in the browser (``assets/``)."""
 
+import gc
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -8,16 +10,23 @@ from typing import Any
 from uuid import uuid4
 
 import gradio as gr
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+from starlette.requests import HTTPConnection
+from starlette.routing import Mount
+from starlette.types import Scope
 
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.decoding.methods import METHODS, SERVED
 from engine.errors import CanopyError
 from explorer.browser_calls import bar_call, served
 from explorer.budgets import Budgets
-from explorer.bundle import ASSETS
+from explorer.bundle import ASSETS, LAB, STAGE, script, style
 from explorer.comparison import Comparison
+from explorer.endpoints import Endpoints
 from explorer.follow import Follow
 from explorer.lab.service import LabService, lab_component
+from explorer.opening import Listening
 from explorer.recordings import TOURED, Lesson, Library
 from explorer.rig import CurrentRig
 from explorer.rig_choice import RigChoice
@@ -35,10 +44,12 @@ from explorer.run_form import (
 )
 from explorer.run_queue import WAITING_ROOM, RunQueue
 from explorer.runs import Runs, Stream
-from explorer.service import Service
+from explorer.security.bodies import Calls
+from explorer.security.gate import Gate, hosts_of
 from explorer.two_runs import two_runs_call
 from explorer.view import blank_view, packed
 
+MOST_SESSIONS = 512  # that Gradio remembers, each with the values of all components
 MOST_BROWSERS = 32  # may follow a growing run at the same time
 FILLED = tuple(name for name in FIELDS if name not in ("drafters", "turns"))  # set by a preset or a recording
 QUIET: Mapping[str, Any] = MappingProxyType({"queue": False, "show_progress": "hidden", "api_visibility": "private"})
@@ -52,12 +63,13 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
     """The page over the rig that answers and a library of recordings; ``choice`` changes the rig, ``results`` is the
     file in which the lab keeps what it measured. Raises PresetError where a preset cannot be run."""
     choice, runs = choice or RigChoice(rig, RunQueue()), Runs()
-    service = Service(library, runs, stream := Stream(rig, runs, choice.queue), follow)
-    comparison = Comparison(rig, service.trace_of, choice.queue, runs)
-    lab = LabService(rig, service.trace_of, choice.queue, results)
+    endpoints = Endpoints(library, runs, stream := Stream(rig, runs, choice.queue), follow)
+    trace_of = endpoints.trace_of
+    comparison = Comparison(rig, trace_of, choice.queue, runs)
+    lab = LabService(rig, trace_of, choice.queue, results)
     presets = read_presets(ASSETS / "prompts")
     first = None if follow else library.first()
-    opening = packed(service.view_of(first.name) if first else blank_view())
+    opening = packed(endpoints.view_of(first.name) if first else blank_view())
     with gr.Blocks(title="Canopy", analytics_enabled=False, fill_width=True) as page:
         gr.HTML(elem_id="canopy-header", html_template=HOST, padding=False, apply_default_css=False)
         answers = rig.coming is None or rig.coming.name in presets.by_rig  # its own recording is the first
@@ -69,17 +81,43 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
             lessons=library.summaries(), vetted=presets.vetted(), opening=first.name if first else "",
             toured=TOURED if TOURED in library.lessons else "",
             server_functions=served([
-                service.replay, service.upload, service.open_trace, service.export, *choice.functions(),
-                *comparison.functions(), *Budgets(rig, service.trace_of).functions(),
-                two_runs_call(service.trace_of)]))
+                *endpoints.functions(), *choice.functions(), *comparison.functions(),
+                *Budgets(rig, trace_of).functions(), two_runs_call(trace_of)]))
         _wire(page, controls, stage, stream)
         _follow(page, controls, stage, rig, presets)
         lab_component(lab, HOST).adopt(bar_call(_setting_values), None, controls.setting(), **QUIET)
         if follow:
             _show_followed(page, stage, follow)
-        service.publish()
+        endpoints.publish()
         page.unload(_farewell)
     return page
+
+
+def guarded(page: gr.Blocks, listening: Listening) -> FastAPI:
+    """The page as an ASGI app that can be reached only through the gate."""
+    def admits(scope: Scope) -> bool:
+        """Whether a request brings a cookie that Gradio gave at a login (gradio 6.31, ``get_current_user``)."""
+        cookies = HTTPConnection(scope).cookies
+        names = (f"access-token-{gradio_app.cookie_id}", f"access-token-unsecure-{gradio_app.cookie_id}")
+        return listening.auth is None or any(cookies.get(name) in gradio_app.tokens for name in names)
+
+    gate = Middleware(Gate, hosts_of(listening.host, listening.allowed), Calls(page).check, admits)
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, middleware=[gate])
+    page.queue(max_size=WAITING_ROOM, api_open=False)
+    page.state_session_capacity = MOST_SESSIONS
+    mounted: FastAPI = gr.mount_gradio_app(
+        app, page, "/", server_name=listening.host, server_port=listening.port, auth=listening.auth,
+        head=f"<style>{style('page.css')}{style('lab/lab.css')}</style>\n{script(STAGE, LAB)}",
+        theme=gr.themes.Base(
+            font=["system-ui", "Segoe UI", "Roboto", "DejaVu Sans", "sans-serif"],
+            font_mono=["DejaVu Sans Mono", "Cascadia Mono", "Menlo", "Consolas", "monospace"]),
+        ssr_mode=False, footer_links=[], run_history=False, show_error=True,
+        favicon_path=ASSETS / "stage" / "icon.svg")
+    gradio_app: Any = next(route.app for route in mounted.routes if isinstance(route, Mount))
+    # What is there by now, the recordings above all, stays: the garbage collector need not look through it again and
+    # again, which for a recording of 30,000 rounds would hold up every request for a second.
+    gc.freeze()
+    return mounted
 
 
 def opening_form(lesson: Lesson | None, offered: Sequence[Preset]) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from engine.lab.settings import Conditions
 from engine.lab.sweeping import Laboratory
 from engine.machine.files import name_in_utf8
 from engine.records import Precision, PromptRequest
-from engine.trace import Header, Line, Piece, Trace, known_tau, load
+from engine.trace import Header, Line, Piece, Trace, committed_ids, known_tau, load
 from explorer.claims import recorded_comparison
 from explorer.rig import Source
 from explorer.view import View, piece_view
@@ -21,6 +21,9 @@ from explorer.view import View, piece_view
 RECORDINGS = "recordings"  # the name of what stands in for a rig
 MOST_AT_ONCE = 8  # browsers that are shown a recording in place of a run
 TOURED = "welcome"  # the recording that the tour speaks of
+
+log = logging.getLogger("canopy")
+
 
 @dataclass(frozen=True)
 class Lesson:
@@ -30,26 +33,16 @@ class Lesson:
     trace: Trace
 
     def summary(self) -> View:
+        """How the page lists it. Its speed is committed tokens over engine time: the sum of all stages of all rounds,
+        without the page; in shared rounds with the waiting."""
         header, rounds = self.trace.header, [entry.round for entry in self.trace.entries]
-        known = known_tau(header, rounds)
+        known, seconds = known_tau(header, rounds), sum(sum(round_.seconds.values()) for round_ in rounds)
         return {
             "name": self.name, "title": header.title or self.name, "note": header.note, "rounds": len(rounds),
             "method": header.request.method, "budget": header.budget, "rig": header.rig,
-            "hardware": header.hardware,
+            "hardware": header.hardware, "recorded": header.recorded,
             "tau": None if known is None else round(known, 2),
-            "tokens_per_second": round(tokens_per_second(self.trace), 1),
-            "recorded": header.recorded,
-        }
-
-log = logging.getLogger("canopy")
-
-
-def tokens_per_second(trace: Trace) -> float:
-    """Committed tokens over engine time: the sum of all stages of all rounds, without the page; in shared rounds with
-    the waiting."""
-    rounds = [entry.round for entry in trace.entries]
-    seconds = sum(sum(round_.seconds.values()) for round_ in rounds)
-    return sum(len(round_.acceptance.keep) for round_ in rounds) / seconds if seconds > 0 else 0.0
+            "tokens_per_second": round(len(committed_ids(rounds)) / seconds, 1) if seconds > 0 else 0.0}
 
 
 class Library:
@@ -71,11 +64,7 @@ class Library:
     def first(self) -> Lesson | None:
         return next(iter(self.lessons.values()), None)
 
-    def view(self, lesson: Lesson) -> View:
-        """The first piece of a lesson, compared with plain decoding where that was recorded too."""
-        return self.compared_with_plain(lesson.name, lesson.trace)
-
-    def compared_with_plain(self, run: str, trace: Trace, first: int = 0) -> View:
+    def view(self, run: str, trace: Trace, first: int = 0) -> View:
         """A piece of a trace (``piece_view``); the first one's ``comparison`` is what a recording of plain decoding of
         the same prompt on the same machine shows (``claims``)."""
         view = piece_view(run, trace, first)
@@ -83,16 +72,16 @@ class Library:
         return {**view, "comparison": comparison} if comparison else view
 
     def _comparison(self, trace: Trace) -> View | None:
-        wanted = comparison_key(trace.header)
-        plain = [other.trace for other in self.lessons.values()
-                 if not other.trace.header.drafters and comparison_key(other.trace.header) == wanted]
-        if not plain or not trace.header.drafters or not trace.header.recorded:
+        if not trace.header.drafters or not trace.header.recorded:
             return None
-        return recorded_comparison(trace, plain[0])
+        comparable = _comparable(trace.header)
+        plain = next((other.trace for other in self.lessons.values()
+                      if not other.trace.header.drafters and _comparable(other.trace.header) == comparable), None)
+        return recorded_comparison(trace, plain) if plain else None
 
 
-def comparison_key(header: Header) -> tuple[object, object]:
-    """What two runs must have in common for their speeds to be comparable: the machine, and the prompt."""
+def _comparable(header: Header) -> tuple[object, ...]:
+    """What two runs must have in common for their speeds to be compared: the machine, and the prompt."""
     return (header.rig, header.hardware, header.dtype), (header.turns, header.prompt, header.request.sampling)
 
 
@@ -115,9 +104,9 @@ def shipped(folder: Path, rig: str = "") -> list[Path]:
     listed = sorted(folder.glob("lessons*.json"),
                     key=lambda path: (path.name != f"lessons-{rig}.json", len(path.name), path.name))
     names = [lesson["name"] for path in listed for lesson in json.loads(path.read_text("utf8"))]
-    place = {name: number for number, name in enumerate(names)}
+    rank = {name: number for number, name in enumerate(names)}
     paths = sorted(path for path in folder.glob("*.jsonl*") if path.is_file() and not path.name.endswith(".part"))
-    return sorted(paths, key=lambda path: place.get(name_of(path), len(place)))
+    return sorted(paths, key=lambda path: rank.get(name_of(path), len(rank)))
 
 
 class Recordings:
@@ -158,20 +147,27 @@ def _answers(header: Header, ask: PromptRequest) -> bool:
 
 
 class NoInstruments:
-    """See ``Instruments``. The source answers, but nothing can be measured with it: the lab shows what was measured
-    before, and says why. ``opened_as`` is the name that the command line opens it by, where that is another."""
+    """See ``Instruments``, and ``Laboratory``. The source answers, but nothing can be measured with it: the lab shows
+    what was measured before, and says why. ``opened_as`` is the name that the command line opens it by, where that is
+    another."""
 
     precision = Precision("")
 
     def __init__(self, source: Source, reason: str, opened_as: str = "") -> None:
         self.source, self.reason = source, reason
         self.opened_as = opened_as or source.name
-        self.laboratory: Laboratory = _ClosedLaboratory(source, reason)
+        self.conditions = Conditions(source.name, source.hardware, "")
+        self.methods: Sequence[str] = tuple(name for name in source.methods if name in METHODS)
+        self.drafters: Sequence[str] = tuple(source.drafters)
+
+    @property
+    def laboratory(self) -> Laboratory:
+        return self
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise RigError(self.reason)
 
-    in_turns = concurrent_cost = what_if = doctor = _refuse
+    in_turns = concurrent_cost = what_if = doctor = measure = measure_concurrent = _refuse
 
     def missing_processors(self) -> float:
         return 0.0
@@ -179,23 +175,6 @@ class NoInstruments:
     def twin(self) -> None: ...
 
     def known_cost(self, trace: Trace, measuring: bool = False) -> None: ...
-
-
-class _ClosedLaboratory:
-    def __init__(self, source: Source, reason: str) -> None:
-        self.conditions = Conditions(source.name, source.hardware, "")
-        self.methods: Sequence[str] = tuple(name for name in source.methods if name in METHODS)
-        self.drafters: Sequence[str] = tuple(source.drafters)
-        self._reason = reason
-
-    def measure(self, ask: PromptRequest) -> NoReturn:
-        raise RigError(self._reason)
-
-    def measure_concurrent(self, ask: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> NoReturn:
-        raise RigError(self._reason)
-
-    def concurrent_cost(self, ask: PromptRequest, requests: int) -> NoReturn:
-        raise RigError(self._reason)
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         return {}

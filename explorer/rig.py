@@ -52,8 +52,9 @@ class Source(Protocol):
         """
 
     def run(self, ask: PromptRequest) -> Generator[Line | None, None, None]:
-        """The run's lines as they happen; None where there is none yet, so that whoever waits can leave. Closing the
-        iterator ends the run and frees its cache.
+        """The run's lines as they happen; None where there is none yet, so that whoever waits can leave. A second
+        header begins the run anew, where what was told of it turns out wrong. Closing the iterator ends the run and
+        frees its cache.
 
         Raises CanopyError, with a sentence for the person, when the ask cannot be served.
         """

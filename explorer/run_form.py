@@ -22,7 +22,7 @@ from explorer.recordings import RECORDINGS
 from explorer.rig import CurrentRig, Source
 from explorer.view import View
 
-OWN = "own"  # the rig's own choice, among the values of the list
+USUAL_DRAFTERS = "own"  # the rig's own choice, among the values of the list
 LONGEST_PROMPT = 20_000  # characters; far above any rig's context, far below what slows the page down
 LONGEST_CONVERSATION = 100_000  # characters of all turns
 MOST_TURNS = 64
@@ -168,7 +168,7 @@ def names_of(value: Any) -> list[str]:
     """The drafters that a value of the list stands for; none for the rig's own choice, or for a value that is not in
     the list."""
     try:
-        names = json.loads(value) if isinstance(value, str) and value != OWN else []
+        names = json.loads(value) if isinstance(value, str) and value != USUAL_DRAFTERS else []
     except ValueError:
         return []
     return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else []
@@ -183,9 +183,9 @@ def choosing_drafters(source: Source, method: str, names: Sequence[str] = ()) ->
     asked = tuple(map(str, names))  # an uploaded file may name anything
     if len(asked) == count and asked != usual and asked not in others and set(asked) <= set(source.drafters):
         others.append(asked)  # in another order
-    offered = [(f"the rig's own: {_joined(usual)}" if count else "none", OWN),
+    offered = [(f"the rig's own: {_joined(usual)}" if count else "none", USUAL_DRAFTERS),
                *((_joined(choice), json.dumps(choice)) for choice in others if count)]
-    return {"choices": offered, "value": json.dumps(asked) if count and asked in others else OWN,
+    return {"choices": offered, "value": json.dumps(asked) if count and asked in others else USUAL_DRAFTERS,
             "interactive": len(offered) > 1}
 
 

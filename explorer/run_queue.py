@@ -26,34 +26,6 @@ MOST_REMEMBERED = 24  # jobs with their results; the oldest is forgotten first
 log = logging.getLogger("canopy")
 
 
-@dataclass(frozen=True)
-class Wait:
-    """What a place waits for: the runs that have ``begun``, those ``waiting`` before it, and whether one that has begun
-    has the machine to itself (``alone``)."""
-
-    begun: int = 0
-    waiting: int = 0
-    alone: bool = False
-
-    @property
-    def ahead(self) -> int:
-        return self.begun + self.waiting
-
-    def sentence(self) -> str:
-        """A sentence for the person who waits; empty where there is nothing to wait for."""
-        if not self.ahead:
-            return ""
-        if self.alone or not self.begun:
-            what = "A measurement or a large run has the machine to itself" if self.begun else "The machine is busy"
-            ending = "it has ended"
-        else:
-            what = "One run is in progress" if self.begun == 1 else f"{self.begun} runs share this machine"
-            ending = "it has ended" if self.begun == 1 else "one of them ends"
-        before = {0: "yours", 1: "one more waits before yours, which"}.get(
-            self.waiting, f"{self.waiting} more wait before yours, which")
-        return f"{what}; {before} starts when {ending}."
-
-
 @dataclass(eq=False)
 class Place:
     """A place in the queue: whose it is, how much of the room it takes, and whether it has begun."""
@@ -63,13 +35,9 @@ class Place:
     share: float
     begun: bool = False
 
-    def wait(self, seconds: float = 0.25) -> Wait:
-        """What is before it; returns after ``seconds`` at the latest, at once when it is nothing."""
-        return self.queue.wait(self, seconds)
-
     def sentences(self) -> Iterator[str]:
         """Why it waits, some times a second, until it begins."""
-        while sentence := self.wait().sentence():
+        while sentence := self.queue.wait(self, 0.25):
             yield sentence
 
 
@@ -145,17 +113,24 @@ class RunQueue:
         with self._change:
             return sum(place.begun for place in self._line)
 
-    def wait(self, place: Place, seconds: float) -> Wait:
-        """What is before the place, after waiting at most ``seconds`` for nothing to be."""
+    def wait(self, place: Place, seconds: float) -> str:
+        """Why the place waits, after waiting at most ``seconds`` for it to begin; empty once it has."""
         with self._change:
             if not place.begun:
                 self._change.wait(seconds)
             if place.begun:
-                return Wait()
+                return ""
             begun = [other for other in self._line if other.begun]
-            before = self._line[:self._line.index(place)]
-            alone = any(other.share >= ALL for other in begun)
-            return Wait(len(begun), sum(not other.begun for other in before), alone)
+            waiting = sum(not other.begun for other in self._line[:self._line.index(place)])
+        if not begun or any(other.share >= ALL for other in begun):
+            what = "A measurement or a large run has the machine to itself" if begun else "The machine is busy"
+            ending = "it has ended"
+        else:
+            what = "One run is in progress" if len(begun) == 1 else f"{len(begun)} runs share this machine"
+            ending = "it has ended" if len(begun) == 1 else "one of them ends"
+        before = {0: "yours", 1: "one more waits before yours, which"}.get(
+            waiting, f"{waiting} more wait before yours, which")
+        return f"{what}; {before} starts when {ending}."
 
 
 @dataclass(eq=False)

@@ -118,10 +118,9 @@ class Stream:
             yield blank_view(run, "error", str(error))
 
     def _run(self, run: str, ask: PromptRequest, who: Asker) -> Iterator[View]:
-        shown, window, first = 0.0, Window(run), run
+        shown, window, corrected = 0.0, Window(run), False
         waiting = blank_view(run, "running", "Reading the prompt …")
         yield waiting
-        self._runs.begin(run)
         try:
             with closing(self._lines(ask)) as happening:
                 for line in happening:
@@ -129,13 +128,13 @@ class Stream:
                     if line is None:
                         yield window.value() if window.view["header"] else waiting
                         continue
-                    if isinstance(line, Header) and window.view["header"]:  # the same run, corrected at its end
-                        run = f"{first}-told"
-                        self._runs.begin(run)
-                        window = Window(run)
-                    elif isinstance(line, End) and run != first:
+                    if isinstance(line, Header):
+                        if corrected := bool(window.view["header"]):  # the same run, told anew at its end
+                            window = Window(f"{run}-told")
+                        self._runs.begin(window.view["run"])
+                    elif isinstance(line, End) and corrected:
                         yield window.value()  # as a run in progress, so that the stage shows its last round
-                    self._runs.add(run, without_others(line))
+                    self._runs.add(window.view["run"], without_others(line))
                     window.add(line)
                     if perf_counter() - shown >= self._pause() and not isinstance(line, End):
                         yield window.value()
@@ -160,10 +159,7 @@ class Stream:
             if line is None and perf_counter() - looked < SECONDS_BETWEEN_LOOKS:
                 continue
             looked = perf_counter()
-            yield self._noted(line) if isinstance(line, Header) else line
-
-    def _noted(self, header: Header) -> Header:
-        return replace(header, note=" ".join(filter(None, (self._rig.note, header.note))))
+            yield replace(line, note=f"{self._rig.note} {line.note}".strip()) if isinstance(line, Header) else line
 
     def _coming(self) -> Iterator[str]:
         """Why a run waits for the page's first rig, some times a second, until that is there."""

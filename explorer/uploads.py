@@ -13,6 +13,7 @@ from explorer.view import View
 
 MOST_AT_ONCE = 4  # files that are arriving
 LAPSE_SECONDS = 60.0  # without a piece
+DAMAGED = "The file did not arrive whole; open it again."
 
 
 @dataclass
@@ -35,49 +36,35 @@ class Uploads:
     def take(self, wanted: Mapping[str, Any]) -> View:
         """One piece, {"upload": empty for the first of a file, "data": base64}, gives {"upload": the file's name}.
         RequestError where it is damaged, too much, or of a file that was given up."""
-        piece = _decode(wanted.get("data"))
+        try:
+            piece = base64.b64decode(str(wanted.get("data") or ""), validate=True)
+        except ValueError as error:
+            raise RequestError(DAMAGED) from error
         with self._lock:
-            name = self._begin() if not wanted.get("upload") else str(wanted["upload"])
-            arriving = self._known(name)
-            arriving.pieces.append(piece)
-            arriving.heard = self._clock()
-            if (size := sum(map(len, arriving.pieces))) > self._most_bytes:
+            name = str(wanted.get("upload") or "") or self._begin()
+            if (file := self._arriving.get(name)) is None:
+                raise RequestError(DAMAGED)
+            file.pieces.append(piece)
+            file.heard = self._clock()
+            if sum(map(len, file.pieces)) > self._most_bytes:
                 del self._arriving[name]
-            self._check(size)
+                raise RequestError(f"The file is larger than {self._most_bytes // 2**20} MiB, which is the most that "
+                                   "is taken.")
         return {"upload": name}
 
     def whole(self, given: Mapping[str, Any]) -> bytes:
         """The bytes of {"upload": a file that has arrived}, which is handed over and forgotten, or of {"data": base64},
-        a small file at once. RequestError where there is none."""
-        if "upload" not in given:
-            data = _decode(given.get("data"))
-            self._check(len(data))
-            return data
+        a file of one piece. RequestError where there is none."""
+        name = str((given if "upload" in given else self.take(given))["upload"])
         with self._lock:
-            self._known(name := str(given["upload"]))
+            if name not in self._arriving:
+                raise RequestError(DAMAGED)
             return b"".join(self._arriving.pop(name).pieces)
-
-    def _check(self, size: int) -> None:
-        if size > self._most_bytes:
-            raise RequestError(f"The file is larger than {self._most_bytes // 2**20} MiB, which is the most that is "
-                               "taken.")
 
     def _begin(self) -> str:
         since = self._clock() - LAPSE_SECONDS
-        self._arriving = {name: upload for name, upload in self._arriving.items() if upload.heard > since}
+        self._arriving = {name: file for name, file in self._arriving.items() if file.heard > since}
         if len(self._arriving) >= MOST_AT_ONCE:
             raise RequestError("Other files are arriving just now; send yours again in a minute.")
         self._arriving[name := uuid4().hex] = Arriving(self._clock())
         return name
-
-    def _known(self, name: str) -> Arriving:
-        if name not in self._arriving:
-            raise RequestError("The file did not arrive whole; open it again.")
-        return self._arriving[name]
-
-
-def _decode(data: object) -> bytes:
-    try:
-        return base64.b64decode(str(data or ""), validate=True)
-    except ValueError as error:
-        raise RequestError("The file did not arrive whole; open it again.") from error

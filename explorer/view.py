@@ -6,7 +6,7 @@ dtype and shape; integers that fit into 16 bits take 16.
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import isnan
 from typing import Any
 
@@ -17,7 +17,7 @@ from engine.decoding.methods import METHODS
 from engine.records import DraftTree, Lattice, Round
 from engine.requests.prompts import says_outside
 from engine.requests.rig_names import DTYPE_WORDS
-from engine.trace import End, Entry, Header, Line, Piece, SharedPass, Trace
+from engine.trace import End, Entry, Header, Piece, SharedPass, Trace
 
 View = dict[str, Any]
 
@@ -159,17 +159,6 @@ def packed(view: View | None) -> str:
 
 def _json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-
-
-def run_view(run: str, lines: Iterable[Line]) -> View:
-    """The stage value of a whole run or of its beginning."""
-    view, rounds = blank_view(run), list[View]()
-    for line in lines:
-        if isinstance(line, Entry):
-            rounds.append(entry_view(line))
-        else:
-            view = opened_view(view, line) if isinstance(line, Header) else closed_view(view, line)
-    return {**view, "rounds": rounds}
 
 
 def piece_view(run: str, trace: Trace, first: int = 0) -> View:

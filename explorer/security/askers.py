@@ -6,7 +6,7 @@ Guessing a password takes long: after a few failures an address has to wait, lon
 """
 
 import asyncio
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,13 +14,15 @@ from ipaddress import IPv6Address, ip_address
 from threading import Lock
 from time import monotonic
 
+from starlette.datastructures import QueryParams
 from starlette.types import Message, Scope, Send
 
 from engine.errors import RequestError
+from explorer.latest import Latest
 
 LAPSE_SECONDS = 30.0  # without anybody who listens
 STALL_SECONDS = 30.0  # for a piece of an answer to be taken
-MOST_REMEMBERED = 4096  # streams that have ended, and addresses that have failed; the oldest is forgotten first
+MOST_REMEMBERED = 4096  # streams that have ended, and addresses that have failed
 KEY = "canopy.readers"  # of the scope, by which a run finds them
 STREAMS = ("/gradio_api/queue/data", "/gradio_api/call/")
 FREE_FAILURES = 5  # a person mistypes
@@ -34,7 +36,7 @@ class Readers:
         self._clock = clock
         self._lock = Lock()
         self._open: Counter[str] = Counter()
-        self._left: OrderedDict[str, float] = OrderedDict()  # when its last reader left
+        self._left = Latest[str, float](MOST_REMEMBERED)  # when the last reader left
 
     @contextmanager
     def reading(self, name: str) -> Iterator[None]:
@@ -49,9 +51,6 @@ class Readers:
                 if not self._open[name]:
                     del self._open[name]
                     self._left[name] = self._clock()
-                    self._left.move_to_end(name)
-                    while len(self._left) > MOST_REMEMBERED:
-                        self._left.popitem(last=False)
 
     def silent_seconds(self, name: str, since: float) -> float:
         """For how many seconds there has been no reader, counted from ``since`` at the earliest."""
@@ -84,15 +83,20 @@ def asker() -> Asker:
     readers = scope.get(KEY)
     if readers is None or not request.session_hash:
         return Asker()
-    return Asker(neighbourhood((scope.get("client") or ("", 0))[0]), request.session_hash, readers, monotonic())
+    return Asker(neighbourhood(client_of(scope)), request.session_hash, readers, monotonic())
 
 
-def stream_of(scope: Scope, query: dict[str, str]) -> str | None:
+def client_of(scope: Scope) -> str:
+    """The address that a request comes from; empty where it is not known."""
+    return str((scope.get("client") or ("", 0))[0])
+
+
+def stream_of(scope: Scope) -> str | None:
     """The name of the stream that a request opens; None where it opens none."""
     path = scope["path"]
     if scope["method"] != "GET" or not path.startswith(STREAMS):
         return None
-    return query.get("session_hash") or path.rstrip("/").rsplit("/", 1)[1]
+    return QueryParams(scope["query_string"]).get("session_hash") or path.rstrip("/").rsplit("/", 1)[1]
 
 
 def impatient(send: Send) -> Send:
@@ -103,36 +107,26 @@ def impatient(send: Send) -> Send:
     return send_in_time
 
 
-@dataclass
-class Failures:
-    """How often an address has failed since its last successful login, and when it may try again."""
-
-    count: int = 0
-    again: float = 0.0
-
-
 class Logins:
     """The failures of every address. An attempt counts as failed until it succeeds, so that many at once gain
     nothing."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._failures: OrderedDict[str, Failures] = OrderedDict()
+        # how often each has failed since its last successful login, and when it may try again
+        self._failures = Latest[str, tuple[int, float]](MOST_REMEMBERED)
 
     def wait_seconds(self, address: str) -> float:
         """How long that address has to wait before its next attempt; 0 for not at all."""
-        failures = self._failures.get(neighbourhood(address))
-        return max(0.0, failures.again - self._clock()) if failures else 0.0
+        _, again = self._failures.get(neighbourhood(address), (0, 0.0))
+        return max(0.0, again - self._clock())
 
     def attempt(self, address: str) -> None:
         key = neighbourhood(address)
-        failures = self._failures.setdefault(key, Failures())
-        self._failures.move_to_end(key)
-        failures.count += 1
-        over = failures.count - FREE_FAILURES
-        failures.again = self._clock() + (min(LONGEST_WAIT_SECONDS, 2.0 ** min(over, 30)) if over > 0 else 0.0)
-        while len(self._failures) > MOST_REMEMBERED:
-            self._failures.popitem(last=False)
+        count = self._failures.get(key, (0, 0.0))[0] + 1
+        over = count - FREE_FAILURES
+        wait = min(LONGEST_WAIT_SECONDS, 2.0 ** min(over, 30)) if over > 0 else 0.0
+        self._failures[key] = count, self._clock() + wait
 
     def succeeded(self, address: str) -> None:
         self._failures.pop(neighbourhood(address), None)

@@ -13,7 +13,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -64,28 +64,22 @@ class Bodies:
     @asynccontextmanager
     async def read(self, scope: Scope, receive: Receive) -> AsyncIterator[Receive]:
         """The whole body, checked, as something to receive it from. Raises Refusal."""
-        headers = Headers(scope=scope)
-        most = _largest(scope["path"], headers)
-        length = _length(headers, most)
-        if length <= LARGEST_COMMON:
-            yield await self._read_checked(scope, receive, min(most, LARGEST_COMMON))
-            return
-        if self._large.locked():
+        path, headers = scope["path"], Headers(scope=scope)
+        most = _largest(path, headers)
+        large = _length(headers, most) > LARGEST_COMMON
+        if large and self._large.locked():
             raise Refusal(503, "Other large requests are being read just now; send yours again in a minute.",
                           {"Retry-After": "20"})
-        async with self._large:
-            yield await self._read_checked(scope, receive, most)
+        async with self._large if large else nullcontext():
+            body = await _read_whole(receive, most if large else min(most, LARGEST_COMMON))
+            if self._check and not is_login(path):
+                self._check(path, body)
+            waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def _read_checked(self, scope: Scope, receive: Receive, most: int) -> Receive:
-        body = await _read_whole(receive, most)
-        if self._check and not is_login(scope["path"]):
-            self._check(scope["path"], body)
-        waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def again() -> Message:
-            """The body in one message; after it whatever comes, which is the end of the connection."""
-            return waiting.pop() if waiting else await receive()
-        return again
+            async def again() -> Message:
+                """The body in one message; after it whatever comes, which is the end of the connection."""
+                return waiting.pop() if waiting else await receive()
+            yield again
 
 
 def is_login(path: str) -> bool:
@@ -174,7 +168,7 @@ class Calls:
             _check_names(self._named(name), value)
         elif where == "call":
             _check_count(self._named(name).given, value)
-        elif where in ("queue", "run") and (name == "join" or where == "run"):
+        elif where == "run" or (where, name) == ("queue", "join"):
             _check_count(self._numbered(value, name).values, value)
 
     def _check_part(self, value: Mapping[str, Any]) -> None:

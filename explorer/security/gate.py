@@ -16,11 +16,11 @@ from ipaddress import ip_address
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders, QueryParams
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.errors import RequestError
-from explorer.security.askers import KEY, Logins, Readers, impatient, stream_of
+from explorer.security.askers import KEY, Logins, Readers, client_of, impatient, stream_of
 from explorer.security.bodies import API, LOGIN, Bodies, Refusal, is_login
 
 METHODS = ("GET", "HEAD", "POST")
@@ -29,7 +29,7 @@ PAGES = ("/", "/login_check", "/logout", "/config", "/theme.css", "/favicon.ico"
 FOLDERS = ("/assets/", "/static/", "/svelte/")
 ASKED = ("info", "openapi.json", "app_id", "user", "login_check", "startup-events", "theme.css", "queue/", "call/",
          "run/", "cancel", "reset", "component_server", "heartbeat/")  # below API; what ends in / and what lies below
-SAID: Mapping[str, str] = MappingProxyType({
+ANSWER_HEADERS: Mapping[str, str] = MappingProxyType({
     "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "X-Frame-Options": "SAMEORIGIN",
     "Content-Security-Policy": "frame-ancestors 'self'; form-action 'self'; base-uri 'self'; object-src 'none'",
     "Cross-Origin-Resource-Policy": "same-origin"})
@@ -40,10 +40,10 @@ EVERYWHERE = ("0.0.0.0", "::", "")
 PORTS = {"http": 80, "https": 443}
 NAME = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[A-Za-z0-9._-]{1,253}))(?::(?P<port>\d{1,5}))?")
 
-Place = tuple[str, int | None]  # a name or an address, in lower case and without brackets; a port where one is said
+Address = tuple[str, int | None]  # a name or an address, in lower case and without brackets; a port where one is said
 
 
-def place_of(text: str) -> Place | None:
+def address_of(text: str) -> Address | None:
     """``example.org:80`` or ``[::1]:80`` in its two parts; None where it is neither."""
     match = NAME.fullmatch(text)
     if not match or int(match["port"] or 0) > 65535:
@@ -52,20 +52,20 @@ def place_of(text: str) -> Place | None:
     return (name, int(match["port"]) if match["port"] else None) if name else None
 
 
-def origin_of(text: str) -> Place | None:
-    """The place of a page, always with its port; None for ``null`` and for all that is no website."""
+def origin_of(text: str) -> Address | None:
+    """The address of a page, always with its port; None for ``null`` and for all that is no website."""
     try:
         parts = urlsplit(text)
     except ValueError:
         return None
-    place = place_of(parts.netloc)
-    if place is None or parts.scheme not in PORTS or parts.path:
+    address = address_of(parts.netloc)
+    if address is None or parts.scheme not in PORTS or parts.path:
         return None
-    return place[0], place[1] or PORTS[parts.scheme]
+    return address[0], address[1] or PORTS[parts.scheme]
 
 
-def is_address(name: str) -> bool:
-    """Is it an address and not a name?"""
+def is_ip(name: str) -> bool:
+    """Is it a plain address and not a name?"""
     with suppress(ValueError):
         return bool(ip_address(name))
     return False
@@ -74,31 +74,31 @@ def is_address(name: str) -> bool:
 @dataclass(frozen=True)
 class Hosts:
     """The names that a server answers to: ``names`` are those of the machine; ``addresses``: whether any plain address
-    will do, as it has to where the server listens on all; ``proxies`` are the places at which others pass requests
+    will do, as it has to where the server listens on all; ``proxies`` are the addresses at which others pass requests
     on to this server."""
 
     names: frozenset[str]
     addresses: bool = False
-    proxies: tuple[Place, ...] = ()
+    proxies: tuple[Address, ...] = ()
 
     def answers_to(self, host: str) -> bool:
-        if (place := place_of(host)) is None:
+        if (address := address_of(host)) is None:
             return False
-        name, port = place
-        return (name in self.names or (self.addresses and is_address(name)) or any(
+        name, port = address
+        return (name in self.names or (self.addresses and is_ip(name)) or any(
             name == known and (port == asked or asked is None) for known, asked in self.proxies))
 
-    def is_own(self, origin: str, host: str) -> bool:
+    def is_of_this_server(self, origin: str, host: str) -> bool:
         """Whether a page of that Origin is one of this server, asked as ``host``."""
-        place, asked = origin_of(origin), place_of(host)
-        if place is None or asked is None:
+        page, asked = origin_of(origin), address_of(host)
+        if page is None or asked is None:
             return False
         usual = PORTS[urlsplit(origin).scheme]
-        return place in [(name, port or usual) for name, port in (asked, *self.proxies)]
+        return page in [(name, port or usual) for name, port in (asked, *self.proxies)]
 
 
-def hosts_of(listens_on: str, proxies: Sequence[Place] = ()) -> Hosts:
-    """The hosts of a server that listens on an address or a name, behind proxies at those places."""
+def hosts_of(listens_on: str, proxies: Sequence[Address] = ()) -> Hosts:
+    """The hosts of a server that listens on an address or a name, behind proxies at those addresses."""
     name = listens_on.strip("[]").lower()
     if name in LOOPBACK:
         return Hosts(frozenset(LOOPBACK), proxies=tuple(proxies))
@@ -107,12 +107,11 @@ def hosts_of(listens_on: str, proxies: Sequence[Place] = ()) -> Hosts:
     return Hosts(frozenset({name}), proxies=tuple(proxies))
 
 
-def proxy_place(text: str) -> Place:
+def proxy_address(text: str) -> Address:
     """What ``--allow-host`` names; RequestError where it is no host."""
-    place = place_of(text)
-    if place is None:
+    if (address := address_of(text)) is None:
         raise RequestError(f"{text[:60]!r} is no host; name one as canopy.example.org or canopy.example.org:8443.")
-    return place
+    return address
 
 
 class Gate:
@@ -142,7 +141,7 @@ class Gate:
         check_origin(self._hosts, scope, headers)
         check_path(scope)
         scope = {**scope, "headers": _without_forwarding(self._hosts, scope["headers"]), KEY: self._readers}
-        if (stream := stream_of(scope, dict(QueryParams(scope["query_string"])))) is not None:
+        if (stream := stream_of(scope)) is not None:
             with self._readers.reading(stream), suppress(TimeoutError, RuntimeError):
                 await self.app(scope, receive, impatient(send))  # a RuntimeError: what was said in the stream already
             return
@@ -157,7 +156,7 @@ class Gate:
 
     def _count_login(self, scope: Scope, send: Send) -> Send:
         """A login is one attempt of its address, until it turns out to be right."""
-        address = (scope.get("client") or ("", 0))[0]
+        address = client_of(scope)
         if (seconds := self._logins.wait_seconds(address)) > 0:
             raise Refusal(429, f"Too many logins have failed; try again in {seconds:.0f} s.",
                           {"Retry-After": f"{seconds:.0f}"})
@@ -184,7 +183,7 @@ def check_host(hosts: Hosts, headers: Headers) -> None:
 def check_origin(hosts: Hosts, scope: Scope, headers: Headers) -> None:
     """The request has to come from the server's own page, from a program, or from a person who opens the page."""
     origins, site = headers.getlist("origin"), headers.get("sec-fetch-site", "same-origin")
-    if any(not hosts.is_own(origin, headers["host"]) for origin in origins):
+    if any(not hosts.is_of_this_server(origin, headers["host"]) for origin in origins):
         raise Refusal(403, f"Another website ({origins[0][:80]}) asked this Canopy for something; only its own page "
                            "may.")
     opened = scope["method"] == "GET" and scope["path"] == "/" and (
@@ -232,7 +231,7 @@ def _with_headers(send: Send) -> Send:
             headers = MutableHeaders(scope=message)
             for name in GRANTED:
                 del headers[name]
-            headers.update(SAID)
+            headers.update(ANSWER_HEADERS)
             message["headers"] = [(name, _lax(value) if name == b"set-cookie" else value)
                                   for name, value in message["headers"]]
         await send(message)

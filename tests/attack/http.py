@@ -20,9 +20,8 @@ from typing import Any
 
 from engine.trace import dump, dumps, recorded
 from explorer.opening import Listening
-from explorer.page import build
+from explorer.page import build, guarded
 from explorer.recordings import Library, shipped
-from explorer.server import guarded
 from tests.attack.area import Area, BrokenError, Case
 from tests.attack.asgi import Answer, Complaints, ask, started
 from tests.attack.mutations import bent

@@ -23,7 +23,7 @@ from explorer.export import EXPORTS, export
 from explorer.lab.service import LabService
 from explorer.recordings import Lesson, Library
 from explorer.run_queue import RunQueue
-from explorer.view import packed
+from explorer.view import packed, piece_view
 from tests.attack.area import Area, BrokenError, Case, check_sentence
 from tests.attack.mutations import bent, bent_bytes, bent_lines, odd
 from tests.explorer.scripted import scripted_trace
@@ -211,8 +211,8 @@ class Traces(Area):
         """As the page shows it: strict JSON, summed up in the list of recordings."""
         library = Library([])
         library.lessons = {"x": Lesson("x", trace)}
-        for value in (library.compared_with_plain("x", trace), library.summaries(), json.loads(packed(
-                library.compared_with_plain("x", trace)))):
+        for value in (library.view("x", trace), library.summaries(), json.loads(packed(
+                library.view("x", trace)))):
             json.dumps(value, allow_nan=False).encode()
         again = loads(dumps(trace))
         if dumps(again) != dumps(trace):
@@ -221,7 +221,8 @@ class Traces(Area):
     def _exported(self, trace: Trace, random: Random) -> None:
         """As a file of some kind, at times of a round that is not there."""
         kind = random.choices(list(EXPORTS), [4, 4, 2, 4, 1])[0]  # some take longer
-        export(kind, "run", trace, random.choice((0, len(trace.entries) - 1, len(trace.entries))))
+        number = random.choice((0, len(trace.entries) - 1, len(trace.entries)))
+        export(kind, "run", trace, number, piece_view("run", trace))
 
     def _drawn(self, trace: Trace, random: Random) -> None:
         """As the lab draws it."""

@@ -75,17 +75,18 @@ def main() -> None:
         def build() -> Starlette:
             while asked.until and not asked.until.exists():
                 time.sleep(0.1)
-            from explorer.page import build as page
-            from explorer.server import guarded
+            from explorer import page
             instruments = ScriptedInstruments(asked.seconds / 10)
             instruments.reason = "Nothing is measured here."
             source = Timed(asked.seconds, log=asked.log)
             follow = Follow(asked.follow) if asked.follow else None
-            return guarded(page(answering(source, instruments), recordings, follow=follow), listening)
+            built = page.build(answering(source, instruments), recordings, follow=follow)
+            return page.guarded(built, listening)
 
         if asked.until:
             first = recordings.first()
-            serve_at_once(opening_page(recordings.view(first) if first else None, "scripted"), build, listening)
+            view = recordings.view(first.name, first.trace) if first else None
+            serve_at_once(opening_page(view, "scripted"), build, listening)
         else:
             listener(build(), listening).run(open_sockets(listening))
 

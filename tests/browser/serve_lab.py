@@ -19,8 +19,7 @@ def main(port: int, pause_seconds: float, results: Path) -> None:
     """Serve until the process is ended."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     from explorer.opening import Listening, listener, open_sockets
-    from explorer.page import build
-    from explorer.server import guarded
+    from explorer.page import build, guarded
 
     with tempfile.TemporaryDirectory() as folder:
         dump(recorded(scripted_trace("joint", 64), "Scripted: joint", "", "2026-11-20"), Path(folder) / "welcome.jsonl")

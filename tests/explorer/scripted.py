@@ -8,7 +8,7 @@ character whose bytes are spread over two tokens.
 import re
 import time
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -42,14 +42,14 @@ DRAFTERS = {"story": 0, "code": 1, "spare": 0}  # by the half that they guess we
 
 def pieces_of(text: str) -> list[Piece]:
     """The script's tokens: words with their space, single signs; the tree at the end in two halves of bytes."""
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     for part in re.findall(r" ?\$\{7\*6\}| ?</script>| ?[^\W\d_]+| ?\d| ?[^\w\s]|\s|_", text):
         data = part.encode()
         if part.strip() == "🌳":
-            found += [tuple(data[:3]), tuple(data[3:])]
+            pieces += [tuple(data[:3]), tuple(data[3:])]
         else:
-            found.append(part)
-    return found
+            pieces.append(part)
+    return pieces
 
 
 @dataclass
@@ -93,9 +93,9 @@ class ScriptedTarget:
     def fork(self) -> "ScriptedTarget":
         return ScriptedTarget(self.script, self.endless)
 
-    def next_token(self, place: int) -> int:
+    def next_token(self, position: int) -> int:
         ids = self.script.ids
-        return ids[place % len(ids)] if self.endless or place < len(ids) else 0
+        return ids[position % len(ids)] if self.endless or position < len(ids) else 0
 
     def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Any]:
         self.written = 0
@@ -104,10 +104,10 @@ class ScriptedTarget:
     def verify(self, packed: PackedTree) -> Verification:
         on_script, choice = [True], []
         for row in range(len(packed)):
-            place = self.written + int(packed.positions[row] - packed.positions[0])
+            position = self.written + int(packed.positions[row] - packed.positions[0])
             if row:
-                on_script.append(on_script[packed.parents[row]] and packed.tokens[row] == self.next_token(place))
-            choice.append(self.next_token(place + 1) if on_script[row] else self.script.others[place % 7])
+                on_script.append(on_script[packed.parents[row]] and packed.tokens[row] == self.next_token(position))
+            choice.append(self.next_token(position + 1) if on_script[row] else self.script.others[position % 7])
         random = np.random.default_rng(self.written)
         sure = np.where(on_script, random.uniform(0.6, 0.99, len(packed)), 0.4)
         right = packed.tokens == np.asarray(choice)[packed.parents]
@@ -140,7 +140,7 @@ class ScriptedDrafter:
 
     script: Script
     target: ScriptedTarget
-    own: int
+    half: int
     skill: float = 0.86
 
     def begin(self, rows: int) -> None: ...
@@ -156,9 +156,9 @@ class ScriptedDrafter:
         base, width = self.target.written, max(2, min(width, len(self.script.others)))
         tokens, logprobs = [], []
         for ahead in range(1, DEPTH + 1):
-            random = np.random.default_rng([base, ahead, self.own])
+            random = np.random.default_rng([base, ahead, self.half])
             right = self.target.next_token(base + ahead)
-            home = (base + ahead >= self.script.half) == bool(self.own)
+            home = (base + ahead >= self.script.half) == bool(self.half)
             chance = np.exp(-ahead * (0.03 if home else 0.45)) * self.skill
             others = [token for token in random.permutation(self.script.others).tolist() if token != right]
             rank = 0 if random.random() < chance else int(random.integers(1, 4))
@@ -208,7 +208,7 @@ class ScriptedSource:
         if not set(names) <= set(self.drafters) or len(names) != METHODS[ask.method].drafter_count:
             raise RequestError(f"The drafters are {', '.join(self.drafters)}; asked for were {', '.join(names)}.")
         drafters = [ScriptedDrafter(self.script, target, DRAFTERS[name]) for name in names]
-        prompt = {1000 + place: sign for place, sign in enumerate(ask.prompt[:200])}
+        prompt = dict(enumerate(ask.prompt[:200], start=1000))
         request = Request(
             tuple(prompt), method=ask.method, budget=ask.budget,
             max_tokens=int(asked.group(1)) if asked else ask.max_tokens, sampling=ask.sampling,
@@ -218,28 +218,25 @@ class ScriptedSource:
                      {**prompt, **self.script.pieces}, {}, turns=ask.turns)
         count = written = 0
         try:
-            for made in rounds:
+            for round_ in rounds:
                 time.sleep(self.pause_seconds)
                 count += 1
-                written += len(made.acceptance.keep)
-                yield Entry(steady(made), {}, 0.01 * count)
+                written += len(round_.acceptance.keep)
+                yield Entry(steady(round_), {}, 0.01 * count)
             yield End("length" if written >= request.max_tokens else "stop", count, 0.01 * count)
         finally:
             self.closed += 1
             rounds.close()
 
-
     def close(self) -> None:
         self.released = True
 
 
-def steady(made: Round) -> Round:
+def steady(round_: Round) -> Round:
     """The round with times that do not change from machine to machine."""
-    nodes = len(made.tree)
-    seconds = {"draft": 0.002, "build": 0.0002, "pack": 0.0001, "verify": 0.004 + 0.00004 * nodes, "accept": 0.0001,
-               "keep": 0.0003, "other": 0.0001}
-    return Round(made.index, made.start, made.drafts, made.candidates, made.tree, made.verification,
-                 made.acceptance, seconds)
+    return replace(round_, seconds={
+        "draft": 0.002, "build": 0.0002, "pack": 0.0001, "verify": 0.004 + 0.00004 * len(round_.tree),
+        "accept": 0.0001, "keep": 0.0003, "other": 0.0001})
 
 
 @lru_cache(maxsize=128)

@@ -50,10 +50,10 @@ class ScriptedLaboratory:
 
     def measure_concurrent(self, ask: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> Reading:
         """The script's rounds, longer for every other one at work, who all add as much as it does itself."""
-        found = self.measure(ask)
+        reading = self.measure(ask)
         slower = 1 + 0.02 * (concurrency - 1) * (10 + ask.budget) ** 0.5
-        return replace(found, round_seconds=tuple(slower * spent for spent in found.round_seconds),
-                       committed=tuple(concurrency * length for length in found.lengths))
+        return replace(reading, round_seconds=tuple(slower * spent for spent in reading.round_seconds),
+                       committed=tuple(concurrency * length for length in reading.lengths))
 
     def concurrent_cost(self, ask: PromptRequest, requests: int) -> CostCurve:
         return CURVE
@@ -100,16 +100,16 @@ class ScriptedInstruments:
         return CURVE
 
     def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
-        header, found, curve = trace.header, [], self.concurrent_cost(trace, 1)
+        header, forecasts, curve = trace.header, [], self.concurrent_cost(trace, 1)
         for method in ("ddtree", "joint"):
             for budget, pace in ((0, FIXED), (8, FIXED), (32, FIXED), (128, FIXED), (MOST_AUTO, AUTO)):
                 reading = scripted_reading(PromptRequest(header.prompt, method=method, budget=budget, pace=pace))
                 cost = sum(curve.round_ms(rows, budget, METHODS[method].drafter_count, 0.2) for rows in reading.rows)
-                found.append(Forecast(method, "total", budget, reading.lengths, reading.rows, 0.2, cost, pace))
+                forecasts.append(Forecast(method, "total", budget, reading.lengths, reading.rows, 0.2, cost, pace))
         gains = tuple(Gain(method, "total", tuple(0.8**node for node in range(1, 65)),
                            tuple(0.7**node for node in range(1, 65))) for method in ("ddtree", "joint"))
         return WhatIf(header.prompt, header.rig, header.hardware, header.dtype, header.request.sampling,
-                      len(header.request.prompt_ids), sum(found[0].lengths), 0, tuple(found), gains,
+                      len(header.request.prompt_ids), sum(forecasts[0].lengths), 0, tuple(forecasts), gains,
                       curve, 0.01)
 
     def doctor(self, progress: Progress) -> Sequence[DoctorFinding]:

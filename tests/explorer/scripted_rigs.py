@@ -16,12 +16,13 @@ from tests.explorer.scripted import ScriptedSource
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.running import until
 
+ASK = PromptRequest("How many books?", method="ddtree", budget=16)
+
 
 def scripted_rig(name: str, methods: tuple[str, ...] = ()) -> ScriptedInstruments:
     """A rig of that name, able to run these methods, or all."""
     source = ScriptedSource(name=f"{name} rig", good_at=f"It is good at {name}.")
-    if methods:
-        source.methods = methods
+    source.methods = methods or source.methods
     return ScriptedInstruments(source=source, opened_as=name)
 
 
@@ -33,7 +34,7 @@ def answering(source: Source | None = None, instruments: ScriptedInstruments | N
     return CurrentRig(instruments)
 
 
-def watched(rig: CurrentRig, ask: PromptRequest) -> tuple[list[View], Runs]:
+def watched(rig: CurrentRig, ask: PromptRequest = ASK) -> tuple[list[View], Runs]:
     """What the stage is shown of a run, and the runs that are remembered."""
     runs = Runs()
     return list(Stream(rig, runs, RunQueue()).watch(ask)), runs
@@ -48,9 +49,14 @@ def put_together(views: list[View]) -> list[View]:
     return rounds
 
 
+def called(functions: list[Any], name: str, /, **wanted: Any) -> Any:
+    """The answer of the function of that name to the browser."""
+    return next(function for function in functions if function.__name__ == name)(wanted)
+
+
 class ScriptedRigs:
-    """See ``explorer.rig.RigOpener``: ``go`` lets the one that is being opened be there, ``failure``
-    refuses it."""
+    """See ``explorer.rig_choice.RigOpener``: ``go`` lets the one that is being opened be there, ``failure`` refuses
+    it."""
 
     def __init__(self, methods: tuple[str, ...] = ()) -> None:
         self.go, self.told = Event(), Event()
@@ -92,6 +98,16 @@ class Rigged:
 
     def state(self) -> dict[str, Any]:
         return self.choice.state({})
+
+    def choose(self, name: str, begun: bool = False) -> dict[str, Any]:
+        """Choose a rig; where ``begun``, after its first step."""
+        state = self.choice.choose({"rig": name})
+        assert not begun or self.rigs.told.wait(20)
+        return state
+
+    def last_view(self, ask: PromptRequest = ASK) -> View:
+        """What is shown of a run at its end."""
+        return list(self.stream.watch(ask))[-1]
 
     def settled(self) -> dict[str, Any]:
         """The state once whatever is being loaded may be there, and is, or was refused."""

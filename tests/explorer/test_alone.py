@@ -15,10 +15,9 @@ class Block:
         if name.split(".")[0] in {"torch", "transformers"}:
             raise ImportError(f"{name} is blocked")
 sys.meta_path.insert(0, Block())
-import explorer.page, explorer.service, explorer.export, explorer.recordings, app
-from explorer.recordings import Library
+import explorer.page, app
+from explorer.recordings import Library, recorded_rig
 from explorer.rig import CurrentRig
-from explorer.recordings import recorded_rig
 built = explorer.page.build(CurrentRig(recorded_rig(Library([]), "No model.")), Library([]))
 print(sorted(name for name in built.get_api_info()["named_endpoints"]))
 """
@@ -26,9 +25,9 @@ print(sorted(name for name in built.get_api_info()["named_endpoints"]))
 
 @pytest.mark.slow
 def test_the_explorer_imports_and_builds_without_torch() -> None:
-    made = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=False, timeout=120)
-    assert made.returncode == 0, made.stderr
-    assert made.stdout.strip().endswith("['/generate', '/lessons', '/replay', '/trace']")
+    done = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().endswith("['/generate', '/lessons', '/replay', '/trace']")
 
 
 def test_flags() -> None:
@@ -43,5 +42,5 @@ def test_bad_flags_are_one_sentence(
         arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["app.py", *arguments])
     assert app.main() == 2
-    assert arguments[0] in (said := capsys.readouterr().err) and said.endswith("see `app.py --help`.\n")
-    assert said.count("\n") == 1
+    sentence = capsys.readouterr().err
+    assert arguments[0] in sentence and sentence.endswith("see `app.py --help`.\n") and sentence.count("\n") == 1

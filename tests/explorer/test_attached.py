@@ -1,6 +1,8 @@
 """A server in a rig's place, as the page sees it: chosen by its address, run, told anew, shown in the lab."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -27,145 +29,118 @@ from tests.engine.servers.scripted_server import CHAT, DONE, MODELS, answers, ch
 from tests.engine.servers.test_answers import DFLASH, model, one, vllm
 from tests.engine.servers.test_client import PLAIN, drips
 from tests.explorer.scripted import scripted_trace
-from tests.explorer.scripted_rigs import Rigged, ScriptedRigs, put_together, scripted_rig, watched
+from tests.explorer.scripted_rigs import Rigged, ScriptedRigs, called, put_together, scripted_rig, watched
 from tests.running import until
 
 ASK = PromptRequest("How many?", method=SERVED, budget=64, max_tokens=200)
+DFLASH_ANSWER, SHORT = answers("vllm-0.32.0-dflash.txt"), streams(chunk("a"), DONE)
 
 
-def served(script: Any) -> CurrentRig:
-    """The scripted server in a rig's place."""
-    return CurrentRig(attach(script.address, lambda *_: None))
-
-
-def shown(script: Any, answer: bytes) -> tuple[list[dict[str, Any]], Runs]:
-    """What the stage is shown of a run."""
-    rig = served(script)
-    script.replies[CHAT] = streams(answer)
-    return watched(rig, ASK)
+@contextmanager
+def attached(answer: bytes = b"", **script: Any) -> Iterator[tuple[CurrentRig, Any]]:
+    """A scripted server in a rig's place, which answers with that once it was tried, and its script."""
+    with scripted(**script or vllm("dflash", "trial")) as server:
+        rig = CurrentRig(attach(server.address, lambda *_: None))
+        if answer:
+            server.replies[CHAT] = streams(answer)
+        yield rig, server
 
 
 def test_a_run_of_chunks_that_were_steps_is_one_run() -> None:
-    with scripted(**vllm("dflash", "trial")) as script:
-        views, runs = shown(script, answers("vllm-0.32.0-dflash.txt"))
+    with attached(DFLASH_ANSWER) as (rig, _):
+        views, runs = watched(rig, ASK)
     last = views[-1]
     assert last["state"] == "done" and len({view["run"] for view in views}) == 1
-    assert [len(made["keep"]) for made in put_together(views)] == DFLASH
+    assert [len(round_["keep"]) for round_ in put_together(views)] == DFLASH
     assert last["header"]["engine"] == "vLLM 0.32.0" and last["header"]["method"] == SERVED
     assert last["end"]["remark"].startswith("vLLM's own figures: mean acceptance length 10.1")
-    trace = runs.trace(last["run"])
-    assert trace is not None and loads(dumps(trace), "run").end.said == trace.end.said
+    trace = runs.known(last["run"])
+    assert isinstance(trace.header, Header) and loads(dumps(trace), "run").end.said == trace.end.said
+    lab = LabService(CurrentRig(scripted_rig("first")), lambda run: trace, RunQueue(), Path("nowhere"))
+    drawn = lab.shapes({"run": "theirs"})  # as far as it is known
+    assert drawn["histogram"]["summary"] == "Tokens per round: served: mean 9.88." and drawn["calibration"] is None
 
 
 def test_a_run_that_is_told_anew_is_another_run_that_goes_on() -> None:
-    with scripted(**vllm("ngram", "ngram-trial")) as script:
-        views, runs = shown(script, answers("vllm-0.32.0-ngram.txt"))
+    with attached(answers("vllm-0.32.0-ngram.txt"), **vllm("ngram", "ngram-trial")) as (rig, _):
+        views, runs = watched(rig, ASK)
     named = list(dict.fromkeys(view["run"] for view in views))
     assert len(named) == 2 and views[-1]["run"] == named[1]
     told = [view for view in views if view["run"] == named[1]]
     assert [view["state"] for view in told[-2:]] == ["running", "done"], "so that the stage stays at the last round"
     assert len(put_together(told[:-1])) == told[-1]["end"]["rounds"] == 75
-    trace = runs.trace(named[1])
-    assert trace is not None and sum(len(entry.round.tree) > 1 for entry in trace.entries) == 4
+    assert sum(len(entry.round.tree) > 1 for entry in runs.known(named[1]).entries) == 4
 
 
 def test_a_server_that_breaks_off_leaves_its_rounds_and_a_sentence() -> None:
-    with scripted(models=model("vllm"), chat=streams(one("a"), DONE)) as script:
-        views, runs = shown(script, one("a") + one(" b") + one(" c"))
+    with attached(one("a") + one(" b") + one(" c"), models=model("vllm"), chat=streams(one("a"), DONE)) as (rig, _):
+        views, runs = watched(rig, ASK)
     assert views[-1]["state"] == "error" and "breaks off in the middle" in views[-1]["message"]
-    trace = runs.trace(views[-1]["run"])
-    assert trace is not None and len(trace.entries) == 2, "nothing that was made is lost"
+    assert len(runs.known(views[-1]["run"]).entries) == 2, "nothing that was made is lost"
 
 
 @pytest.mark.slow
 def test_a_server_is_chosen_as_a_rig_and_only_by_whoever_may_choose_one() -> None:
+    rigs = app.RigsOnDemand("auto")
     with scripted(**vllm("dflash", "trial")) as script:
-        made = Rigged(rigs=app.RigsOnDemand("auto"))
-        made.choice.choose({"rig": f" {script.address}/v1/ "})
-        now = made.settled()
+        rigged = Rigged(rigs=rigs)
+        rigged.choose(f" {script.address}/v1/ ")
+        now = rigged.settled()
         assert (now["rig"], now["opened"], now["failure"]) == (f"demo at {script.address}", script.address, "")
-        assert "reports its steps" in now["reason"] and list(made.rig.source.methods) == [SERVED]
+        assert "reports its steps" in now["reason"] and list(rigged.rig.source.methods) == [SERVED]
         asked = len(script.asked)
         closed = app.why_closed(app.flags().parse_args(["--host", "0.0.0.0"]))
         with pytest.raises(RequestError, match="start it with --rig-choice on"):
-            Rigged(closed=closed, rigs=app.RigsOnDemand("auto")).choice.choose({"rig": script.address})
+            Rigged(closed=closed, rigs=rigs).choose(script.address)
         assert len(script.asked) == asked, "the address of a stranger is not asked"
+    rigged = Rigged(rigs=rigs)
+    rigged.choose("http://127.0.0.1:1")
+    now = rigged.settled()
+    assert now["failure"] == ("Nobody answers at http://127.0.0.1:1; start the server, or name another address. The "
+                              "first rig goes on answering.")
+    assert now["rig"] == "first rig" and rigged.last_view()["state"] == "done"
 
 
 def test_a_password_in_an_address_is_refused_before_it_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    choice = Rigged(rigs=app.RigsOnDemand("auto")).choice
-    written = "http://ada:secret@127.0.0.1:1"
+    rigged, written = Rigged(rigs=app.RigsOnDemand("auto")), "http://ada:secret@127.0.0.1:1"
     with pytest.raises(RigError, match="holds a name or a password, which would be shown") as refused:
-        choice.choose({"rig": written})
-    assert "secret" not in str(refused.value) + str(choice.state({}))
+        rigged.choose(written)
+    assert "secret" not in str(refused.value) + str(rigged.state())
     with pytest.raises(UsageError, match="holds a name or a password") as unread:
         app.flags().understand(["--rig", written])
     assert "secret" not in str(unread.value) + "".join(capsys.readouterr())
     assert app.flags().understand(["--rig", "HTTP://host:1/v1/"]).rig == "http://host:1"
 
 
-@pytest.mark.slow
-def test_what_cannot_be_attached_is_said_and_the_rig_goes_on() -> None:
-    made = Rigged(rigs=app.RigsOnDemand("auto"))
-    made.choice.choose({"rig": "http://127.0.0.1:1"})
-    now = made.settled()
-    assert now["failure"] == ("Nobody answers at http://127.0.0.1:1; start the server, or name another address. The "
-                              "first rig goes on answering.")
-    assert now["rig"] == "first rig"
-    assert [*made.stream.watch(PromptRequest("x", method="ddtree"))][-1]["state"] == "done"
+def test_the_lab_offers_the_servers_tab_alone(tmp_path: Path) -> None:
+    with attached() as (rig, script):
+        lab = LabService(rig, lambda run: scripted_trace("joint", 8), RunQueue(), tmp_path / "results.sqlite")
+        given, functions = lab.given(), lab.functions()
+        assert given["tools"] == ["server"] and given["options"]["methods"] == []
+        look = called(functions, "lab_server_look")
+        assert look["about"] == ("vLLM 0.32.0, demo: all of its requests. 0 requests run now. τ since it began: 5.90.")
+        assert look["places"]["data"][0]["y"][0] == pytest.approx(100 * 17 / 30) and look["traffic"] is None
+        script.replies[CHAT] = says('{"usage": {"completion_tokens": 5}}')
+        job = called(functions, "lab_server_concurrency", set="bench")
+        until(lambda: called(functions, "lab_job", **job)["state"] in ("done", "error"))
+        measured = called(functions, "lab_job", **job)
+        assert measured["state"] == "done"
+        assert measured["result"]["figure"]["data"][0]["x"] == ["1", "2", "4", "8", "16"]
+        assert "error" in called(functions, "lab_server_concurrency", set="no such set")
+        assert "the tab Server measures it" in called(functions, "lab_start")["error"]
+        rig.take(scripted_rig("first"))
+        assert "server" not in lab.given()["tools"]
+        assert called(functions, "lab_server_look")["error"].startswith("No server is attached now")
 
 
-def test_the_bar_takes_its_method_and_no_other_name() -> None:
+def test_what_the_server_decides_cannot_be_set_and_a_preset_fills_in_the_rest() -> None:
     assert RunForm(prompt="x", method=SERVED, budget=4).ask().method == SERVED and SERVED not in METHODS
     with pytest.raises(RequestError, match="There is no method 'serve'"):
         RunForm(prompt="x", method="serve", budget=4)
     assert fitting("ddtree", [SERVED]) == SERVED
-
-
-def test_the_lab_offers_the_servers_tab_alone(tmp_path: Path) -> None:
-    with scripted(**vllm("dflash", "trial")) as script:
-        rig = served(script)
-        lab = LabService(rig, lambda run: scripted_trace("joint", 8), RunQueue(), tmp_path / "results.sqlite")
-        given = lab.given()
-        assert given["tools"] == ["server"] and given["options"]["methods"] == []
-        asked = {call.__name__: call for call in lab.functions()}
-        look = asked["lab_server_look"]({})
-        assert look["about"] == ("vLLM 0.32.0, demo: all of its requests. 0 requests run now. τ since it began: 5.90.")
-        assert look["places"]["data"][0]["y"][0] == pytest.approx(100 * 17 / 30) and look["traffic"] is None
-        script.replies[CHAT] = says('{"usage": {"completion_tokens": 5}}')
-        job = asked["lab_server_concurrency"]({"set": "bench"})["job"]
-        until(lambda: asked["lab_job"]({"job": job})["state"] in ("done", "error"))
-        made = asked["lab_job"]({"job": job})
-        assert made["state"] == "done" and made["result"]["figure"]["data"][0]["x"] == ["1", "2", "4", "8", "16"]
-        assert "error" in asked["lab_server_concurrency"]({"set": "no such set"})
-        assert "is a running server" not in asked["lab_start"]({})["error"]
-        assert "the tab Server measures it" in asked["lab_start"]({})["error"]
-        rig.take(scripted_rig("first"))
-        assert "server" not in lab.given()["tools"]
-        assert asked["lab_server_look"]({})["error"].startswith("No server is attached now")
-
-
-def test_the_acceptance_of_a_run_of_another_engine_is_drawn_as_far_as_it_is_known(tmp_path: Path) -> None:
-    with scripted(**vllm("dflash", "trial")) as script:
-        views, runs = shown(script, answers("vllm-0.32.0-dflash.txt"))
-    trace = runs.trace(views[-1]["run"])
-    assert trace is not None and isinstance(trace.header, Header)
-    lab = LabService(CurrentRig(scripted_rig("first")), lambda run: trace, RunQueue(), tmp_path / "results.sqlite")
-    drawn = lab.shapes({"run": "theirs"})
-    assert drawn["histogram"]["summary"] == "Tokens per round: served: mean 9.88." and drawn["calibration"] is None
-
-
-def test_presets_of_a_server_are_those_that_any_model_can_be_asked() -> None:
-    with scripted(models=model("vllm"), chat=streams(chunk("a"), DONE)) as script:
-        rig = served(script)
-    offered = [preset.name for preset in read_presets(ASSETS / "prompts").of(rig)]
-    assert offered[0] == "any-code"
-
-
-def test_what_the_server_decides_cannot_be_set_and_a_preset_fills_in_the_rest() -> None:
-    with scripted(models=model("vllm"), chat=streams(chunk("a"), DONE)) as script:
-        rig = served(script)
-    built = page.build(rig, Library([]))
+    with attached(models=model("vllm"), chat=SHORT) as (rig, _):
+        built = page.build(rig, Library([]))
+    assert read_presets(ASSETS / "prompts").of(rig)[0].name == "any-code", "what any model can be asked"
     named = {getattr(function.fn, "__name__", ""): function.fn for function in built.fns.values()}
     method, _, drafters, *drafting = named["offered"]("ddtree", "own")
     assert method.value == SERVED and not drafters.interactive
@@ -175,111 +150,100 @@ def test_what_the_server_decides_cannot_be_set_and_a_preset_fills_in_the_rest() 
 
 
 def test_plain_decoding_is_not_asked_of_a_server() -> None:
-    with scripted(**vllm("dflash", "trial")) as script:
-        rig, queue = served(script), RunQueue()
-        script.replies[CHAT] = streams(answers("vllm-0.32.0-dflash.txt"))
-        runs = Runs()
-        run = list(Stream(rig, runs, queue).watch(ASK))[-1]["run"]
+    with attached(DFLASH_ANSWER) as (rig, script):
+        views, runs = watched(rig, ASK)
         asked = len(script.asked)
-        compare, _ = Comparison(rig, runs.known, queue, runs).functions()
-        assert compare({"run": run})["error"].endswith("does not run plain decoding, so it was not measured.")
-        assert len(script.asked) == asked
+        functions = Comparison(rig, runs.known, RunQueue(), runs).functions()
+        refused = called(functions, "compare", run=views[-1]["run"])["error"]
+        assert refused.endswith("does not run plain decoding, so it was not measured.") and len(script.asked) == asked
 
 
 ADDRESS = "http://127.0.0.1:9"
 
 
 class Rigs(ScriptedRigs):
-    """See ``RigOpener``: the server is asked, and answers once ``up`` is set; every other rig is there at once."""
+    """The server is asked, and answers once ``up`` is set; every other rig is there at once."""
 
     def __init__(self) -> None:
         super().__init__()
         self.up, self.asked = Event(), 0
 
     def open(self, name: str, beside: Any, tell: Any) -> Any:
-        if name != ADDRESS:
-            return scripted_rig(name)
-        self.asked += 1
-        tell("Asking …", None)
-        if not self.up.is_set():
-            raise ServerError(f"{name} said nothing for 60 s; it may be too busy, or stuck.")
+        if name == ADDRESS:
+            self.asked += 1
+            tell("Asking …", None)
+            if not self.up.is_set():
+                raise ServerError(f"{name} said nothing for 60 s; it may be too busy, or stuck.")
         return scripted_rig(name)
 
 
-def page_of(rigs: Rigs, pauses: tuple[float, ...], monkeypatch: pytest.MonkeyPatch) -> Rigged:
+def silent(pause: float, monkeypatch: pytest.MonkeyPatch) -> tuple[Rigged, Rigs]:
     """A page that was started with the server as its rig, and settled for another."""
-    monkeypatch.setattr(rig_choice, "PAUSES", pauses)
-    made = Rigged(ADDRESS, rigs=rigs)
-    made.settled()
-    return made
+    monkeypatch.setattr(rig_choice, "PAUSES", (pause,))
+    rigged = Rigged(ADDRESS, rigs=(rigs := Rigs()))
+    rigged.settled()
+    return rigged, rigs
 
 
 def test_a_silent_server_is_asked_again_and_taken_when_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    rigs = Rigs()
-    made = page_of(rigs, (0.05,), monkeypatch)
-    now = made.state()
+    rigged, rigs = silent(0.05, monkeypatch)
+    now = rigged.state()
     assert now["rig"] == "demo rig" and "said nothing for 60 s" in now["failure"]
     assert now["retry"]["name"] == ADDRESS
     until(lambda: rigs.asked > 3)
-    assert "s ago" in made.state()["retry"]["said"] or "again now" in made.state()["retry"]["said"]
+    assert "s ago" in rigged.state()["retry"]["said"] or "again now" in rigged.state()["retry"]["said"]
     rigs.up.set()
-    until(lambda: made.state()["rig"] == f"{ADDRESS} rig")
-    until(lambda: made.state()["retry"] is None)
-    assert made.state()["failure"] == "" and made.state()["changes"] == 2
+    until(lambda: rigged.state()["rig"] == f"{ADDRESS} rig" and rigged.state()["retry"] is None)
+    assert rigged.state()["failure"] == "" and rigged.state()["changes"] == 2
     asked = rigs.asked
     time.sleep(0.3)
     assert rigs.asked == asked, "it is asked no more"
 
 
 def test_it_is_asked_again_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    rigs = Rigs()
-    made = page_of(rigs, (600.0,), monkeypatch)
-    assert rigs.asked == 1 and "has been asked once" in made.state()["retry"]["said"]
-    made.choice.retry({})
-    until(lambda: rigs.asked == 2)
-    until(lambda: "2 times" in made.state()["retry"]["said"])
+    rigged, rigs = silent(600.0, monkeypatch)
+    assert rigs.asked == 1 and "has been asked once" in rigged.state()["retry"]["said"]
+    rigged.choice.retry({})
+    until(lambda: "2 times" in rigged.state()["retry"]["said"])
     rigs.up.set()
-    made.choice.retry({})
-    until(lambda: made.state()["rig"] == f"{ADDRESS} rig")
+    rigged.choice.retry({})
+    until(lambda: rigged.state()["rig"] == f"{ADDRESS} rig")
 
 
 def test_whoever_chooses_another_rig_waits_for_the_server_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    rigs = Rigs()
-    made = page_of(rigs, (0.2,), monkeypatch)
-    made.choice.choose({"rig": "second"})
-    until(lambda: made.state()["rig"] == "second rig")
-    assert made.state()["retry"] is None
+    rigged, rigs = silent(0.2, monkeypatch)
+    rigged.choose("second")
+    until(lambda: rigged.state()["rig"] == "second rig")
+    assert rigged.state()["retry"] is None
     rigs.up.set()
     asked = rigs.asked
     time.sleep(0.6)
-    assert rigs.asked <= asked + 1 and made.state()["rig"] == "second rig"
+    assert rigs.asked <= asked + 1 and rigged.state()["rig"] == "second rig"
 
 
 @pytest.mark.parametrize("first", [b"", chunk("a") + chunk("b")], ids=["before the first token", "in the middle"])
 def test_a_run_that_waits_for_a_server_ends_at_once_when_it_is_stopped(first: bytes) -> None:
-    gone = Event()
+    gone, queue = Event(), RunQueue()
 
     def say(handler: Any) -> None:
         drips(PLAIN + first, b": still here\n", 0.05)(handler)
         gone.set()
 
-    with scripted(models=MODELS, chat=streams(chunk("a"), DONE)) as script:
-        rig, queue = served(script), RunQueue()
+    with attached(models=MODELS, chat=SHORT) as (rig, script):
         script.replies[CHAT] = say
         views = Stream(rig, Runs(), queue).watch(ASK)
         seen = [next(views) for _ in range(8)]  # it goes on giving views, so that it can be closed
         assert all(view["state"] == "running" for view in seen) and queue.begun() == 1
-        began = time.monotonic()
         views.close()
-        assert gone.wait(10) and queue.begun() == 0 and time.monotonic() - began < 10
+        assert gone.wait(10) and queue.begun() == 0
 
 
 def test_no_round_is_lost_where_a_browser_skips_what_repeats_itself() -> None:
     parts = [chunk(letter) for letter in "abcdef"]
-    with scripted(models=MODELS, chat=streams(*parts, lambda: time.sleep(1.5), chunk("g"), DONE)) as script:
-        views = list(Stream(served(script), Runs(), RunQueue()).watch(
-            PromptRequest("x", method=ASK.method)))
-    shown = [view for view in views if view["rounds"]]
-    silent = [view for view in shown if view["from"] + len(view["rounds"]) == 5]
-    assert len(silent) >= 3, "a view now and then while it is silent"
-    assert len({view["from"] for view in silent}) <= 2, "and each holds what the ones before it may have brought"
+    silence = streams(*parts, lambda: time.sleep(1), chunk("g"), DONE)
+    with attached(models=MODELS, chat=SHORT) as (rig, script):
+        script.replies[CHAT] = silence
+        views, _ = watched(rig, ASK)
+    silent_views = [view for view in views if view["rounds"] and view["from"] + len(view["rounds"]) == 5]
+    assert len(silent_views) >= 3, "a view now and then while it is silent"
+    assert len({view["from"] for view in silent_views}) <= 2, "each holds what the ones before it may have brought"

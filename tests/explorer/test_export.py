@@ -12,35 +12,34 @@ import pandas
 import pytest
 
 from engine.errors import RequestError
-from engine.trace import dumps, joined, loads, pieces_of
-from explorer.bundle import replay_page
-from explorer.export import EXPORTS, export, rounds_table
-from explorer.view import run_view
+from engine.trace import Trace, committed_ids, dumps, joined, loads, pieces_of
+from explorer.export import EXPORTS, Download, export, rounds_table
+from explorer.view import piece_view
 from tests.explorer.scripted import CODE, STORY, scripted_trace
 
 
+def exported(kind: str, method: str, number: int = 0) -> tuple[Trace, Download]:
+    trace = scripted_trace(method)
+    return trace, export(kind, "run", trace, number, piece_view("run", trace))
+
+
 def test_the_trace_file_is_the_trace() -> None:
-    trace = scripted_trace("merged")
-    made = export("trace", "run", trace, 0)
-    assert made.name == "run.jsonl.gz"
-    assert dumps(loads(made.data)) == dumps(trace) == gzip.decompress(made.data)
+    trace, file = exported("trace", "merged")
+    assert file.name == "run.jsonl.gz"
+    assert dumps(loads(file.data)) == dumps(trace) == gzip.decompress(file.data)
 
 
-def test_the_table_has_a_row_a_round() -> None:
-    trace = scripted_trace("joint")
-    table = pandas.read_csv(io.BytesIO(export("rounds", "run", trace, 0).data), keep_default_na=False)
+def test_the_table_has_a_row_a_round_in_either_form() -> None:
+    trace, file = exported("rounds", "joint")
+    table = pandas.read_csv(io.BytesIO(file.data), keep_default_na=False)
     assert table["tokens_kept"].tolist() == [len(entry.round.acceptance.keep) for entry in trace.entries]
     assert table["rows_verified"].tolist() == [len(entry.round.tree) for entry in trace.entries]
     first = trace.entries[0].round
     assert table["keep_indices"][0] == " ".join(map(str, first.acceptance.keep))
     assert table["verify_milliseconds"][0] == pytest.approx(1000 * first.seconds["verify"])
     assert {"mean_confidence_head_1", "mean_confidence_head_2"} <= set(rounds_table(trace).columns)
-
-
-def test_the_columns_are_the_table() -> None:
-    trace = scripted_trace("routed")
-    made = pandas.read_parquet(io.BytesIO(export("columns", "run", trace, 0).data))
-    pandas.testing.assert_frame_equal(made, rounds_table(trace))
+    columns = pandas.read_parquet(io.BytesIO(exported("columns", "joint")[1].data))
+    pandas.testing.assert_frame_equal(columns, rounds_table(trace))
 
 
 @pytest.mark.parametrize("kind", EXPORTS)
@@ -57,27 +56,27 @@ def test_an_export_needs_no_disk(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
         return read(path, mode, *more, **named)  # type: ignore[call-overload]
 
     trace, opened, read = scripted_trace("merged"), os.open, open
+    view = piece_view("run", trace)
     monkeypatch.setattr(os, "open", full)
     monkeypatch.setattr("builtins.open", write_nothing)
     monkeypatch.setattr(io, "open", write_nothing)
-    assert len(export(kind, "run", trace, 0).data) > 100
+    assert len(export(kind, "run", trace, 0, view).data) > 100
 
 
 def test_the_graph_is_the_tree() -> None:
-    trace = scripted_trace("merged", 24)
-    made = trace.entries[3].round
-    graph = networkx.parse_graphml(export("tree", "run", trace, 3).data.decode())
-    assert graph.number_of_nodes() == len(made.tree)
+    trace, file = exported("tree", "merged", 3)
+    round_, graph = trace.entries[3].round, networkx.parse_graphml(file.data.decode())
+    assert graph.number_of_nodes() == len(round_.tree)
     assert {(int(parent), int(child)) for parent, child in graph.edges} == {
-        (int(made.tree.parents[node]), node) for node in range(1, len(made.tree))}
+        (int(round_.tree.parents[node]), node) for node in range(1, len(round_.tree))}
     kept = {int(node) for node, about in graph.nodes(data=True) if about["kept"]}
-    assert kept == set(made.acceptance.keep.tolist())
-    assert graph.nodes["1"]["probability"] == pytest.approx(float(np.exp(made.tree.logprobs[1])))
+    assert kept == set(round_.acceptance.keep.tolist())
+    assert graph.nodes["1"]["probability"] == pytest.approx(float(np.exp(round_.tree.logprobs[1])))
 
 
 def test_the_replay_page_needs_nothing_else() -> None:
-    trace = scripted_trace("joint")
-    page = replay_page(run_view("run", (trace.header, *trace.entries, trace.end)))
+    trace, file = exported("replay", "joint")
+    page = file.data.decode()
     assert not re.search(r"(?:src|href)\s*=\s*[\"'](?!data:|#)", page)
     assert not re.search(r"https?://(?!www\.w3\.org/|HOST:PORT)", page)
     data = re.search(r'id="canopy-data">(.*?)</script>', page, re.DOTALL)
@@ -87,15 +86,13 @@ def test_the_replay_page_needs_nothing_else() -> None:
 
 
 def test_unknown_forms_and_rounds_are_refused() -> None:
-    trace = scripted_trace("ddtree")
     with pytest.raises(RequestError, match="trace, rounds, columns, tree, replay"):
-        export("film", "run", trace, 0)
+        exported("film", "ddtree")
     with pytest.raises(RequestError, match="There is no round 1000"):
-        export("tree", "run", trace, 999)
-    assert tuple(EXPORTS) == ("trace", "rounds", "columns", "tree", "replay")
+        exported("tree", "ddtree", 999)
 
 
 def test_characters_over_several_tokens_come_together() -> None:
     trace = scripted_trace("ddtree")
-    token_ids = [token for entry in trace.entries for token in entry.round.committed.tolist()]
+    token_ids = committed_ids(entry.round for entry in trace.entries)
     assert joined(pieces_of(trace), token_ids).replace(" ", "") == (STORY + CODE).replace(" ", "")

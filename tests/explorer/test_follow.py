@@ -16,6 +16,15 @@ ROUND = {"tokens": [7, 3, 4], "parents": [0, 0, 1], "keep": [0, 1], "bonus": 9}
 PATIENCE_SECONDS = 20
 
 
+def write(path: Path, rounds: int = 1, when: int | None = None) -> None:
+    """A run of so many rounds, last changed at that second."""
+    with Recorder(path) as recorder:
+        for _ in range(rounds):
+            recorder.round(**ROUND)
+    if when is not None:
+        os.utime(path, (when, when))
+
+
 @pytest.fixture(autouse=True)
 def _searched_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("explorer.follow.SECONDS_BETWEEN_SEARCHES", 0.05)
@@ -36,10 +45,10 @@ def test_rounds_are_seen_soon_after_they_were_made(tmp_path: Path) -> None:
     assert "Waiting for a run" in (next(views) or {})["message"]
     with Recorder(tmp_path / "run.jsonl.gz", method="theirs", engine="my loop") as recorder:
         for count in range(1, 9):
-            made = time.monotonic()
+            began = time.monotonic()
             recorder.round(**ROUND)
             assert until(views, count)["state"] == "running"
-            lags.append(time.monotonic() - made)
+            lags.append(time.monotonic() - began)
     assert sorted(lags)[len(lags) // 2] < 0.2
     view = until(views, 8)
     assert (view["state"], view["header"]["method"]) == ("done", "theirs")
@@ -57,9 +66,7 @@ def test_two_browsers_see_the_same(tmp_path: Path) -> None:
 
 
 def test_the_newest_run_of_a_folder_is_followed_and_all_are_listed(tmp_path: Path) -> None:
-    with Recorder(tmp_path / "old.jsonl") as recorder:
-        recorder.round(**ROUND)
-    os.utime(tmp_path / "old.jsonl", (1, 1))
+    write(tmp_path / "old.jsonl", when=1)
     (tmp_path / "notes.txt").write_text("no run")
     follow = Follow(tmp_path)
     views = follow.views()
@@ -68,8 +75,7 @@ def test_the_newest_run_of_a_folder_is_followed_and_all_are_listed(tmp_path: Pat
         for _ in range(3):
             recorder.round(**ROUND)
         view = until(views, 3)
-        assert view["run"] == "new.jsonl.gz"
-        assert view["from"] == 0
+        assert (view["run"], view["from"]) == ("new.jsonl.gz", 0)
         assert [run["name"] for run in view["listed"]] == ["new.jsonl.gz", "old.jsonl"]
     old, new = follow.trace("old.jsonl"), follow.trace("new.jsonl.gz")
     assert old is not None and old.end.rounds == 1
@@ -80,9 +86,7 @@ def test_the_newest_run_of_a_folder_is_followed_and_all_are_listed(tmp_path: Pat
 def test_a_run_that_begins_anew_is_shown_anew(tmp_path: Path) -> None:
     views = Follow(tmp_path / "run.jsonl").views()
     for count in (3, 1):
-        with Recorder(tmp_path / "run.jsonl") as recorder:
-            for _ in range(count):
-                recorder.round(**ROUND)
+        write(tmp_path / "run.jsonl", count)
         view = until(views, count)
         while view["end"] is None or view["end"]["rounds"] != count:
             view = until(views, count)
@@ -95,8 +99,7 @@ def test_a_file_that_is_no_trace_says_so_and_a_better_one_is_taken(tmp_path: Pat
     views = Follow(tmp_path).views()
     refused = next(view for view in views if view and view["state"] == "error")
     assert refused["message"].startswith("bad.jsonl is not a Canopy trace")
-    with Recorder(tmp_path / "good.jsonl") as recorder:
-        recorder.round(**ROUND)
+    write(tmp_path / "good.jsonl")
     assert until(views, 1)["run"] == "good.jsonl"
 
 
@@ -107,10 +110,8 @@ def test_silence_gives_heartbeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_names_that_are_no_utf8_are_followed_listed_and_opened(tmp_path: Path) -> None:
-    for name in (b"old\xff.jsonl", b"new\xe9.jsonl"):
-        with Recorder(tmp_path / os.fsdecode(name)) as recorder:
-            recorder.round(**ROUND)
-    os.utime(os.fsencode(tmp_path) + b"/old\xff.jsonl", (1, 1))
+    write(tmp_path / os.fsdecode(b"old\xff.jsonl"), when=1)
+    write(tmp_path / os.fsdecode(b"new\xe9.jsonl"))
     (tmp_path / os.fsdecode(b"bad\xff.jsonl")).write_text("nonsense")
     os.utime(os.fsencode(tmp_path) + b"/bad\xff.jsonl", (0, 0))
     follow = Follow(tmp_path)

@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from threading import Event
 from typing import Any
@@ -23,7 +23,6 @@ from tests.running import completed
 
 SLOW = ("gradio", "pandas", "plotly", "pydantic", "fastapi", "networkx", "torch", "transformers")
 FIRST_SECONDS = 1.5  # of processor time to the first page, 0.6 on the machine that this was written on
-OWN = "http://127.0.0.1:7860"
 
 ASKED = """
 import sys, time
@@ -43,7 +42,7 @@ def test_the_first_page_is_there_before_whatever_is_slow() -> None:
     assert imported == [] and float(seconds) < FIRST_SECONDS
 
 
-class Built:
+class Building:
     """A page that is built when ``go`` says so, behind one that says that it is the first."""
 
     def __init__(self, failure: Exception | None = None) -> None:
@@ -65,78 +64,78 @@ class Built:
         routes = [Route(path, lambda asked: PlainTextResponse(f"real {asked.url.path}")) for path in ("/", "/config")]
         return Starlette(routes=routes, lifespan=lives)
 
-    async def served(self, act: Callable[[httpx.AsyncClient], Awaitable[Any]]) -> Any:
-        """What comes of asking it, from its start to its end."""
-        told, said = asyncio.Queue[dict[str, Any]](), asyncio.Queue[Any]()
-        life = asyncio.create_task(self.opening({"type": "lifespan"}, told.get, said.put))
-        await told.put({"type": "lifespan.startup"})
-        assert (await said.get())["type"] == "lifespan.startup.complete"
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(self.opening), base_url=OWN) as client:
-            answer = await act(client)
+    @asynccontextmanager
+    async def served(self) -> AsyncIterator[httpx.AsyncClient]:
+        """What asks it, from its start to its end."""
+        heard, sent = asyncio.Queue[dict[str, Any]](), asyncio.Queue[Any]()
+        life = asyncio.create_task(self.opening({"type": "lifespan"}, heard.get, sent.put))
+        await heard.put({"type": "lifespan.startup"})
+        assert (await sent.get())["type"] == "lifespan.startup.complete"
+        async with httpx.AsyncClient(
+                transport=httpx.ASGITransport(self.opening), base_url="http://127.0.0.1:7860") as client:
+            yield client
+        await heard.put({"type": "lifespan.shutdown"})
+        await asyncio.sleep(0.1)
         self.go.set()
-        await told.put({"type": "lifespan.shutdown"})
         await life
-        return answer
 
 
 def test_the_real_page_takes_the_place_of_the_first_and_answers_who_waited() -> None:
-    made = Built()
+    building = Building()
 
-    async def act(client: httpx.AsyncClient) -> list[str]:
-        first = (await client.get("/")).text
-        waiting = asyncio.create_task(client.get("/config"))
-        with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(waiting), 0.1)
-        assert not waiting.done() and not made.begun.is_set()
-        made.go.set()
-        return [first, (await waiting).text, (await client.get("/")).text]
-    assert completed(made.served(act)) == ["first", "real /config", "real /"]
-    assert made.begun.is_set() and made.ended.is_set(), "the real page lives and ends with the server"
+    async def act() -> list[str]:
+        async with building.served() as client:
+            first = (await client.get("/")).text
+            waiting = asyncio.create_task(client.get("/config"))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(waiting), 0.1)
+            assert not waiting.done() and not building.begun.is_set()
+            building.go.set()
+            return [first, (await waiting).text, (await client.get("/")).text]
+    assert completed(act()) == ["first", "real /config", "real /"]
+    assert building.begun.is_set() and building.ended.is_set(), "the real page lives and ends with the server"
 
 
 def test_a_server_that_is_told_to_end_begins_no_page() -> None:
-    made = Built()
+    building = Building()
 
-    async def ended() -> None:
-        told, said = asyncio.Queue[dict[str, Any]](), asyncio.Queue[Any]()
-        life = asyncio.create_task(made.opening({"type": "lifespan"}, told.get, said.put))
-        await told.put({"type": "lifespan.startup"})
-        await told.put({"type": "lifespan.shutdown"})
-        await asyncio.sleep(0.1)
-        made.go.set()
-        await life
-    completed(ended())
-    assert not made.begun.is_set() and made.opening.failure is None
+    async def act() -> None:
+        async with building.served():
+            pass
+    completed(act())
+    assert not building.begun.is_set() and building.opening.failure is None
 
 
 def test_whoever_has_to_log_in_is_not_told_where_the_rig_lies() -> None:
     wanted = app.flags().parse_args(["--rig", "/weights-of-ada/target::ngram", "--auth", "ada:lovelace"])
     assert "weights-of-ada" not in app.first_page(wanted, app.library(None, "demo"))
+    page = opening_page(None, "</script><img src=x onerror=alert(1)>")
+    assert "<img" not in page and "\\u003c/script>" in page, "a rig of any name stays text"
 
 
 def test_where_the_page_cannot_be_built_the_server_ends_and_says_why() -> None:
-    made = Built(RequestError("The presets are broken."))
+    building = Building(RequestError("The presets are broken."))
 
-    async def act(client: httpx.AsyncClient) -> httpx.Response:
-        waiting = asyncio.create_task(client.get("/config"))
-        made.go.set()
-        return await waiting
-    answer = completed(made.served(act))
+    async def act() -> httpx.Response:
+        async with building.served() as client:
+            waiting = asyncio.create_task(client.get("/config"))
+            building.go.set()
+            return await waiting
+    answer = completed(act())
     assert answer.status_code == 503 and "the terminal that it was started in says why" in answer.text
-    assert made.gave_up.is_set() and str(made.opening.failure) == "The presets are broken."
+    assert building.gave_up.is_set() and str(building.opening.failure) == "The presets are broken."
 
 
 def test_no_more_than_so_many_wait_and_none_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "MOST_WAITING", 2)
     monkeypatch.setattr(opening, "PATIENCE_SECONDS", 0.2)
-    made = Built()
 
-    async def act(client: httpx.AsyncClient) -> list[str]:
-        answers = await asyncio.gather(*(client.get("/config") for _ in range(3)))
-        assert {answer.status_code for answer in answers} == {503}
-        return sorted(answer.text for answer in answers)
-    refused = completed(made.served(act))
-    assert [text.split(";")[0] for text in refused] == [
+    async def act() -> list[httpx.Response]:
+        async with Building().served() as client:
+            return await asyncio.gather(*(client.get("/config") for _ in range(3)))
+    answers = completed(act())
+    assert {answer.status_code for answer in answers} == {503}
+    assert sorted(answer.text.split(";")[0] for answer in answers) == [
         "The page is still being built"] * 2 + ["Too many requests wait for this page to be built"]
 
 
@@ -144,12 +143,5 @@ def test_what_cannot_be_built_is_raised_where_the_page_was_served() -> None:
     def build() -> Starlette:
         raise RequestError("The presets are broken.")
 
-    async def serve() -> None:
-        await asyncio.to_thread(serve_at_once, "first", build, Listening(port=0))
     with pytest.raises(RequestError, match="presets are broken"):
-        completed(serve())
-
-
-def test_a_rig_of_any_name_stays_text_in_the_first_page() -> None:
-    page = opening_page(None, "</script><img src=x onerror=alert(1)>")
-    assert "<img" not in page and "\\u003c/script>" in page
+        completed(asyncio.to_thread(serve_at_once, "first", build, Listening(port=0)))

@@ -1,4 +1,4 @@
-"""Recordings: found, named, compared with plain decoding, and served where there is no model."""
+"""Recordings: found, named, compared with plain decoding, and served where there is no model; files that are opened."""
 
 import base64
 import gzip
@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,15 +15,17 @@ from engine.errors import RequestError
 from engine.records import PromptRequest, Sampling
 from engine.trace import dump, dumps, recorded
 from explorer.claims import recorded_comparison
+from explorer.endpoints import Endpoints
 from explorer.page import build
 from explorer.recordings import Library, Recordings, recorded_rig, shipped
 from explorer.rig import CurrentRig
 from explorer.rig_choice import loading
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
-from explorer.service import Service
 from tests.explorer.scripted import scripted_trace
-from tests.explorer.scripted_rigs import answering
+from tests.explorer.scripted_rigs import answering, called
+
+PROMPT = "How many books does Omar have? ${7*6}"
 
 
 @pytest.fixture
@@ -33,72 +36,85 @@ def library(tmp_path: Path) -> Library:
     return Library(shipped(tmp_path))
 
 
+class Asked:
+    """The endpoints over a library, as the browser calls them; what is bytes is read as JSON."""
+
+    def __init__(self, library: Library) -> None:
+        self.runs = Runs()
+        self.functions = Endpoints(library, self.runs, Stream(answering(), self.runs, RunQueue())).functions()
+
+    def __call__(self, name: str, /, **wanted: Any) -> Any:
+        answer = called(self.functions, name, **wanted)
+        return json.loads(answer) if isinstance(answer, bytes) else answer
+
+    def open(self, data: bytes, name: str = "mine.jsonl") -> Any:
+        return self("open_trace", name=name, data=base64.b64encode(data).decode())
+
+
 @pytest.fixture
-def service(library: Library) -> Service:
-    runs = Runs()
-    return Service(library, runs, Stream(answering(), runs, RunQueue()))
+def asked(library: Library) -> Asked:
+    return Asked(library)
 
 
 @pytest.mark.slow
 def test_the_page_opens_on_what_the_command_line_names(tmp_path: Path) -> None:
     dump(recorded(scripted_trace("dflash"), "MINE", "", "2026-11-20"), tmp_path / "mine.jsonl")
-    def opened(path: Path | None, rig: str) -> str:
+    for path, rig, name in ((tmp_path / "mine.jsonl", "demo", "mine"), (tmp_path, "smollm2", "mine"),
+                            (None, "demo", "welcome"), (None, "someone/else", "welcome"),
+                            (None, "smollm2", "smollm2-stack")):
         first = app.library(path, rig).first()
-        assert first
-        return first.name
-    assert opened(tmp_path / "mine.jsonl", "demo") == opened(tmp_path, "smollm2") == "mine"
-    assert opened(None, "demo") == opened(None, "someone/else") == "welcome"
-    assert opened(None, "smollm2") == "smollm2-stack"
+        assert first and first.name == name
 
 
 def test_the_page_opens_with_the_prompt_of_the_recording_that_it_shows() -> None:
     for rig, shown in (("smollm2", "Stack"), ("demo", "June is 6 times"), ("qwen3-8b", "")):
         library = app.library(None, rig)
         page = build(CurrentRig(recorded_rig(library, "Loading."), coming=loading(rig)), library)
-        values = [block["props"].get("value") for block in page.config["components"]
-                  if block["props"].get("elem_id") == "canopy-prompt"]
-        assert len(values) == 1 and values[0] and (shown in values[0])
+        (prompt,) = [block["props"].get("value") for block in page.config["components"]
+                     if block["props"].get("elem_id") == "canopy-prompt"]
         first = library.first()
-        assert first and (values[0] == first.trace.header.prompt) == bool(shown)
+        assert prompt and shown in prompt and first and (prompt == first.trace.header.prompt) == bool(shown)
 
 
-def test_eight_or_more_recordings_ship_each_with_its_lesson() -> None:
-    shipped_ones = app.library(None, "demo")
-    assert len(shipped_ones.lessons) >= 8
-    for lesson in shipped_ones.summaries():
+def test_what_ships_has_its_lessons_and_says_only_what_the_traces_show() -> None:
+    library = app.library(None, "demo")
+    assert len(library.lessons) >= 8
+    for lesson in library.summaries():
         assert lesson["title"] != lesson["name"] and lesson["note"].endswith(".") and lesson["recorded"]
         assert lesson["rounds"] > 1 and lesson["tokens_per_second"] > 0
-    assert {lesson["name"]: lesson["won"] for lesson in shipped_ones.summaries() if lesson["won"]}.keys() >= {
+    assert {lesson["name"] for lesson in library.summaries() if lesson["won"]} >= {
         "welcome", "smollm2-stack"}, "each rig has one that won"
+    compared = {name: library.view(name, lesson.trace).get("comparison") for name, lesson in library.lessons.items()}
+    assert all(view is None or (view["text"]["verdict"], view["state"]) == ("same", "ended")
+               for view in compared.values())
+    assert compared["welcome"] and not compared["routing"]
 
 
 def test_a_name_that_is_no_utf8_is_shown_escaped_and_opens(tmp_path: Path) -> None:
-    mine = recorded(scripted_trace("dflash"), "", "", "2026-11-20")
     for name in (b"caf\xe9.jsonl", b"\xff\xfe.jsonl.gz"):
-        dump(mine, tmp_path / os.fsdecode(name))
-    library, runs = Library(shipped(tmp_path)), Runs()
-    assert sorted(library.lessons) == [r"\xff\xfe", r"caf\xe9"]
-    assert sorted(lesson["title"] for lesson in library.summaries()) == sorted(library.lessons)
-    service = Service(library, runs, Stream(answering(), runs, RunQueue()))
-    assert all(json.loads(service.replay(name))["state"] == "done" for name in library.lessons)
-    page = build(answering(), library)
-    json.dumps(page.config, ensure_ascii=False).encode()
+        dump(recorded(scripted_trace("dflash"), "", "", "2026-11-20"), tmp_path / os.fsdecode(name))
+    library = Library(shipped(tmp_path))
+    assert sorted(lesson["title"] for lesson in library.summaries()) == sorted(library.lessons) == [
+        r"\xff\xfe", r"caf\xe9"]
+    asked = Asked(library)
+    assert all(asked("replay", run=name)["state"] == "done" for name in library.lessons)
+    json.dumps(build(answering(), library).config, ensure_ascii=False).encode()
 
 
-def test_a_broken_recording_is_left_out(library: Library, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broken_recording_is_left_out(library: Library) -> None:
     assert list(library.lessons) == ["a_plain", "b_tree", "c_small"]
     assert [lesson["title"] for lesson in library.summaries()] == ["A_PLAIN", "B_TREE", "C_SMALL"]
     assert library.summaries()[0]["tau"] == 1.0
 
 
 def test_a_recording_is_compared_with_the_plain_one_of_the_same_prompt(library: Library) -> None:
-    found = library.view(library.lessons["b_tree"])["comparison"]
-    assert found["text"]["verdict"] == "same" and "recorded one after the other" in found["speed"]["words"]
-    assert found["lanes"]["seconds"][1][-1] > found["lanes"]["seconds"][0][-1] > 0
-    for other in (scripted_trace("ddtree", 24, sampling=Sampling(temperature=1.0)),
-                  scripted_trace("ddtree", 24, turns=(("user", "Hi"),))):
-        assert "comparison" not in library.compared_with_plain("x", recorded(other, "X", "", "2026-11-20"))
-    assert "comparison" not in library.view(library.lessons["a_plain"])
+    view = library.view("b_tree", library.lessons["b_tree"].trace)["comparison"]
+    assert view["text"]["verdict"] == "same" and "recorded one after the other" in view["speed"]["words"]
+    assert view["lanes"]["seconds"][1][-1] > view["lanes"]["seconds"][0][-1] > 0
+    others = [recorded(scripted_trace("ddtree", 24, **other), "X", "", "2026-11-20") for other in (
+        {"sampling": Sampling(temperature=1.0)}, {"turns": (("user", "Hi"),)})]
+    for trace in (*others, library.lessons["a_plain"].trace):
+        assert "comparison" not in library.view("x", trace)
 
 
 def test_recordings_whose_rounds_were_timed_in_turns_say_so() -> None:
@@ -110,74 +126,55 @@ def test_recordings_whose_rounds_were_timed_in_turns_say_so() -> None:
     assert "recorded one after the other" in sentence(True, False)
 
 
-def test_recordings_that_ship_say_only_what_their_traces_show() -> None:
-    shipped_ones = app.library(None, "demo")
-    for lesson in shipped_ones.lessons.values():
-        found = shipped_ones.view(lesson).get("comparison")
-        assert found is None or found["text"]["verdict"] == "same" and found["state"] == "ended"
-    assert "comparison" in shipped_ones.view(shipped_ones.lessons["welcome"])
-    assert "comparison" not in shipped_ones.view(shipped_ones.lessons["routing"])
-
-
 def test_recordings_answer_what_was_recorded(library: Library) -> None:
     source = Recordings(library, "The rig 'demo' has no weights.")
-    lines = list(source.run(PromptRequest("How many books does Omar have? ${7*6}", method="ddtree", budget=5)))
+    lines = list(source.run(PromptRequest(PROMPT, method="ddtree", budget=5)))
     assert lines[0] is library.lessons["c_small"].trace.header
-    with pytest.raises(RequestError, match="The rig 'demo' has no weights"):
-        list(source.run(PromptRequest("Something else", method="ddtree", budget=5)))
-    with pytest.raises(RequestError, match="Only recorded runs"):
-        list(source.run(PromptRequest("How many books does Omar have? ${7*6}", method="ddtree", budget=5,
-                            turns=(("user", "Hi"),))))
+    for other in (PromptRequest("Something else", method="ddtree", budget=5),
+                  PromptRequest(PROMPT, method="ddtree", budget=5, turns=(("user", "Hi"),))):
+        with pytest.raises(RequestError, match="The rig 'demo' has no weights. Only recorded runs"):
+            list(source.run(other))
 
 
-def test_links_and_replay_files_know_what_a_run_was_compared_with(library: Library) -> None:
-    runs, trace = Runs(), scripted_trace("ddtree")
-    service = Service(library, runs, Stream(answering(), runs, RunQueue()))
+def test_links_and_replay_files_know_what_a_run_was_compared_with(asked: Asked) -> None:
+    runs, trace = asked.runs, scripted_trace("ddtree")
     runs.begin("mine")
     runs.add("mine", trace.header, *trace.entries, trace.end)
-    assert "comparison" not in json.loads(service.replay("mine"))
-    runs.note("mine", found := {"state": "ended", "text": {"words": "The text parts at word 7."}})
-    runs.note("forgotten", found)
-    assert json.loads(service.replay("mine"))["comparison"] == found and runs.comparison("forgotten") is None
-    page = base64.b64decode(json.loads(service.export({"kind": "replay", "run": "mine"}))["data"]).decode()
-    assert "The text parts at word 7." in page
-    table = base64.b64decode(json.loads(service.export({"kind": "rounds", "run": "mine"}))["data"]).decode()
-    assert "word 7" not in table
+    assert "comparison" not in asked("replay", run="mine")
+    runs.note("mine", comparison := {"state": "ended", "text": {"words": "The text parts at word 7."}})
+    runs.note("forgotten", comparison)
+    assert asked("replay", run="mine")["comparison"] == comparison and runs.comparison("forgotten") is None
+    page, table = (base64.b64decode(asked("export", kind=kind, run="mine")["data"]).decode()
+                   for kind in ("replay", "rounds"))
+    assert "The text parts at word 7." in page and "word 7" not in table
 
 
-def test_the_service_opens_a_file_and_keeps_it(service: Service) -> None:
-    data = base64.b64encode(gzip.compress(dumps(scripted_trace("routed")))).decode()
-    view = service.open_trace({"name": "mine.jsonl.gz", "data": data})
-    assert view["state"] == "done" and json.loads(service.replay(view["run"]))["rounds"] == view["rounds"]
-    made = json.loads(service.export({"kind": "rounds", "run": view["run"], "round": 0}))
-    assert made["name"].endswith(".csv")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("data", "said"), [
-    ("!", "did not arrive whole"), (base64.b64encode(b"nonsense").decode(), "not a Canopy trace"),
-    (base64.b64encode(b'{"canopy_trace": 99}\n{}\n').decode(), "version"),
-    (base64.b64encode(gzip.compress(dumps(scripted_trace("ddtree")))[:1300]).decode(), "cut off"),
-    (base64.b64encode(dumps(scripted_trace("ddtree"))[:4000]).decode(), "cut off"),
-    ("", "cut off in its first line"), (base64.b64encode(b"[1, 2, 3]\n").decode(), "not a Canopy trace"),
-    (base64.b64encode(b"0" * (33 * 2**20)).decode(), "larger than 32 MiB"),
-    (base64.b64encode(gzip.compress(bytes(257 * 2**20), 1)).decode(), "a line of more than 16 MiB"),
-])
-def test_a_file_that_is_no_trace_is_refused_in_a_sentence(service: Service, data: str, said: str) -> None:
-    answer = service.open_trace({"name": "bad.jsonl", "data": data})
-    assert said in answer["error"] and answer["error"].endswith(".")
-
-
-def test_a_file_that_is_cut_off_is_opened_as_far_as_it_goes(service: Service) -> None:
-    whole = dumps(scripted_trace("ddtree"))
-    second_round = [place for place, byte in enumerate(whole) if byte == 10][2]
-    view = service.open_trace({"name": "cut.jsonl", "data": base64.b64encode(whole[:second_round + 9]).decode()})
+def test_a_file_is_opened_as_far_as_it_goes_and_kept(asked: Asked) -> None:
+    view = asked.open(gzip.compress(dumps(scripted_trace("routed"))))
+    assert view["state"] == "done" and asked("replay", run=view["run"])["rounds"] == view["rounds"]
+    assert asked("export", kind="rounds", run=view["run"], round=0)["name"].endswith(".csv")
+    lines = dumps(scripted_trace("ddtree")).splitlines(keepends=True)
+    view = asked.open(b"".join(lines[:3]) + lines[3][:8])
     assert (view["state"], len(view["rounds"])) == ("stopped", 2)
     assert view["end"]["remark"] == "The file is cut off there."
 
 
-def test_an_unknown_name_is_refused(service: Service) -> None:
-    assert "There is no run" in service.replay("../../etc/passwd")["error"]
+@pytest.mark.slow
+@pytest.mark.parametrize(("data", "words"), [
+    (b"nonsense", "not a Canopy trace"), (b'{"canopy_trace": 99}\n{}\n', "version"),
+    (gzip.compress(dumps(scripted_trace("ddtree")))[:1300], "cut off"),
+    (dumps(scripted_trace("ddtree"))[:4000], "cut off"),
+    (b"", "cut off in its first line"), (b"[1, 2, 3]\n", "not a Canopy trace"),
+    (b"0" * (33 * 2**20), "larger than 32 MiB"),
+    (gzip.compress(bytes(257 * 2**20), 1), "a line of more than 16 MiB"),
+])
+def test_a_file_that_is_no_trace_is_refused_in_a_sentence(asked: Asked, data: bytes, words: str) -> None:
+    answer = asked.open(data, "bad.jsonl")
+    assert words in answer["error"] and answer["error"].endswith(".")
+
+
+def test_an_unknown_name_is_refused(asked: Asked) -> None:
+    assert "There is no run" in asked("replay", run="../../etc/passwd")["error"]
 
 
 def test_the_lessons_of_single_rigs_follow_the_others_each_in_their_own_order(tmp_path: Path) -> None:
@@ -186,5 +183,3 @@ def test_the_lessons_of_single_rigs_follow_the_others_each_in_their_own_order(tm
     for name in "abcde":
         (tmp_path / f"{name}.jsonl.gz").touch()
     assert [path.name[0] for path in shipped(tmp_path)] == ["b", "a", "d", "c", "e"]
-
-

@@ -13,7 +13,7 @@ from explorer.bundle import ASSETS
 from explorer.recordings import Library, recorded_rig
 from explorer.rig import CurrentRig
 from explorer.rig_choice import loading
-from explorer.run_form import OWN, RunForm, choosing_drafters, fitting, names_of, read_presets
+from explorer.run_form import USUAL_DRAFTERS, RunForm, choosing_drafters, fitting, names_of, read_presets
 from tests.explorer.scripted import ScriptedSource
 from tests.explorer.scripted_rigs import scripted_rig
 
@@ -44,7 +44,7 @@ def test_any_text_is_a_prompt(prompt: str) -> None:
     assert RunForm(prompt=prompt, method="ddtree", budget=0).ask().prompt == prompt
 
 
-@pytest.mark.parametrize(("field", "value", "said"), [
+@pytest.mark.parametrize(("field", "value", "words"), [
     ("prompt", "", "prompt is empty"), ("prompt", " \n\t", "prompt is empty"), ("prompt", None, "prompt is empty"),
     ("prompt", "a" * 100_000, "100,000 characters"),
     ("method", "magic", "no method 'magic'"), ("method", None, "no method 'None'"),
@@ -65,40 +65,39 @@ def test_any_text_is_a_prompt(prompt: str) -> None:
     ("turns", [["user", "a" * 60_000]] * 2, "120,000 characters; at most 100,000"),
     ("turns", [["user", "a\n" * 10**6, "b"]], "Turn 1 is"),
 ])
-def test_what_does_not_fit_is_named(field: str, value: Any, said: str) -> None:
+def test_what_does_not_fit_is_named(field: str, value: Any, words: str) -> None:
     with pytest.raises(RequestError) as refused:
         RunForm(**{**GOOD, field: value}).ask()
     sentence = str(refused.value)
-    assert said in sentence and sentence.endswith(".") and "\n" not in sentence and len(sentence) < 250
+    assert words in sentence and sentence.endswith(".") and "\n" not in sentence and len(sentence) < 250
 
 
-OWN_STORY, OWN_PAIR = "the rig's own: story", "the rig's own: story + code"
-ONE, TWO = [OWN_STORY, "code", "spare"], [OWN_PAIR, "story + spare", "code + spare"]
+USUAL_ONE, USUAL_TWO = "the rig's own: story", "the rig's own: story + code"
+ONE, TWO = [USUAL_ONE, "code", "spare"], [USUAL_TWO, "story + spare", "code + spare"]
 
 
 @pytest.mark.parametrize(("method", "names", "words", "chosen"), [
-    ("ddtree", [], ONE, OWN_STORY), ("joint", [], TWO, OWN_PAIR), ("autoregressive", [], ["none"], "none"),
-    ("ddtree", ["spare"], ONE, "spare"), ("joint", ["story", "code"], TWO, OWN_PAIR),
+    ("ddtree", [], ONE, USUAL_ONE), ("joint", [], TWO, USUAL_TWO), ("autoregressive", [], ["none"], "none"),
+    ("ddtree", ["spare"], ONE, "spare"), ("joint", ["story", "code"], TWO, USUAL_TWO),
     ("joint", ["spare", "code"], [*TWO, "spare + code"], "spare + code"),  # in its own order
-    *(("ddtree", wrong, ONE, OWN_STORY) for wrong in (
+    *(("ddtree", wrong, ONE, USUAL_ONE) for wrong in (
         ["nobody"], ["story", "code"], [["story"]], [7], [None, None], ["</script>"]))])
 def test_the_rigs_own_drafters_come_first_and_what_was_chosen_stays_where_it_fits(
         method: str, names: list[Any], words: list[str], chosen: str) -> None:
-    made = choosing_drafters(ScriptedSource(), method, names)
-    said = {value: word for word, value in made["choices"]}
-    assert (list(said.values()), said[made["value"]]) == (words, chosen) and made["interactive"] == (len(words) > 1)
-
-
-def test_one_drafter_leaves_no_choice() -> None:
-    source = ScriptedSource()
-    source.drafters = ("story",)
-    assert not choosing_drafters(source, "ddtree")["interactive"]
+    choice = choosing_drafters(ScriptedSource(), method, names)
+    named = {value: word for word, value in choice["choices"]}
+    assert (list(named.values()), named[choice["value"]]) == (words, chosen)
+    assert choice["interactive"] == (len(words) > 1)
 
 
 def test_a_value_of_the_list_is_read_back_and_nothing_else_is() -> None:
+    source = ScriptedSource()
+    source.drafters = ("story",)
+    assert not choosing_drafters(source, "ddtree")["interactive"], "one drafter leaves no choice"
     for word, value in choosing_drafters(ScriptedSource(), "joint")["choices"][1:]:
         assert " + ".join(names_of(value)) == word
-    assert [names_of(value) for value in (OWN, "", None, 7, "{", "{}", "[1]", json.dumps("a"), ["a"])] == [[]] * 9
+    for nothing in (USUAL_DRAFTERS, "", None, 7, "{", "{}", "[1]", json.dumps("a"), ["a"]):
+        assert names_of(nothing) == []
 
 
 def offered_by(rig: CurrentRig) -> list[str]:
@@ -106,8 +105,8 @@ def offered_by(rig: CurrentRig) -> list[str]:
 
 
 def test_presets_follow_the_rig() -> None:
-    demo, own = offered_by(CurrentRig(scripted_rig("demo"))), offered_by(CurrentRig(scripted_rig("own/folder")))
-    assert "boxes" in demo and own[0] == "any-code" and not set(demo) & set(own)
+    demo, other = (offered_by(CurrentRig(scripted_rig(name))) for name in ("demo", "my/folder"))
+    assert "boxes" in demo and other[0] == "any-code" and not set(demo) & set(other)
     without = recorded_rig(Library([]), "No model.")
     assert offered_by(CurrentRig(without)) == demo, "the recordings were made on the embedded rig"
     coming = offered_by(CurrentRig(without, coming=loading("smollm2")))
@@ -116,17 +115,17 @@ def test_presets_follow_the_rig() -> None:
     assert fitting("joint", ["autoregressive", "ddtree"]) == "ddtree" and fitting("joint", ["a"]) == "a"
 
 
-@pytest.mark.parametrize(("change", "said"), [
+@pytest.mark.parametrize(("change", "words"), [
     ({"method": "ddtre"}, "'any-code' in presets-any.json cannot be run. There is no method 'ddtre'"),
     ({"budget": -1}, "budget is -1"), ({"prompt": ""}, "prompt is empty"), ({"colour": "red"}, "nothing else"),
     ({"max_tokens": 7}, "nothing else"), ({"title": 7}, "of another kind")])
 def test_a_preset_that_cannot_be_run_is_refused_when_the_page_starts(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], said: str) -> None:
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], words: str) -> None:
     shipped = json.loads((PROMPTS / "presets-any.json").read_text("utf8"))
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "presets-any.json").write_text(json.dumps([{**shipped[0], **change}, *shipped[1:]]), "utf8")
     monkeypatch.setattr(page, "ASSETS", tmp_path)
-    with pytest.raises(PresetError, match=re.escape(said)) as refused:
+    with pytest.raises(PresetError, match=re.escape(words)) as refused:
         page.build(CurrentRig(scripted_rig("first")), Library([]))
     assert "\n" not in str(refused.value) and str(refused.value).endswith(".")
 

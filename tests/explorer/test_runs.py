@@ -15,11 +15,9 @@ from explorer import runs as runs_module
 from explorer.rig_choice import loading
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream, Window
-from explorer.view import run_view
+from explorer.view import piece_view
 from tests.explorer.scripted import ScriptedSource, scripted_trace
-from tests.explorer.scripted_rigs import answering, put_together, watched
-
-ASK = PromptRequest("How many books?", method="ddtree", budget=16)
+from tests.explorer.scripted_rigs import ASK, answering, put_together, watched
 
 
 class Failing(ScriptedSource):
@@ -34,35 +32,34 @@ class Failing(ScriptedSource):
             yield line
 
 
-def test_the_updates_are_the_whole_run() -> None:
-    views, runs = watched(answering(ScriptedSource(pause_seconds=0.01)), ASK)
-    trace = runs.known(views[-1]["run"])
-    last = views[-1]
+def stream_of(source: ScriptedSource, runs: Runs | None = None) -> tuple[Stream, RunQueue]:
+    queue = RunQueue()
+    return Stream(answering(source), runs or Runs(), queue), queue
+
+
+def test_the_updates_are_the_whole_run_and_a_browser_may_skip_one() -> None:
+    views, runs = watched(answering(ScriptedSource(pause_seconds=0.01)))
+    last, trace = views[-1], runs.known(views[-1]["run"])
     assert last["state"] == "done" and last["end"]["reason"] == "stop"
     kept = [entry.round.acceptance.keep.tolist() for entry in trace.entries]
-    assert [made["keep"] for made in put_together(views)] == kept
+    assert [round_["keep"] for round_ in put_together(views)] == kept
     assert len(views) > 4 and max(len(view["rounds"]) for view in views) < len(kept)
-
-
-def test_a_browser_may_skip_an_update() -> None:
-    views, _ = watched(answering(ScriptedSource(pause_seconds=0.01)), ASK)
     assert put_together(views[::2] + views[-1:]) == put_together(views)
 
 
 def test_closing_ends_the_run_and_keeps_what_was_made() -> None:
-    source, runs, queue = ScriptedSource(pause_seconds=0.08), Runs(), RunQueue()
-    stream = Stream(answering(source), runs, queue).watch(ASK)
-    views = [next(stream) for _ in range(4)]
-    stream.close()
-    assert source.closed == 1
+    source, runs = ScriptedSource(pause_seconds=0.08), Runs()
+    stream, queue = stream_of(source, runs)
+    watching = stream.watch(ASK)
+    views = [next(watching) for _ in range(4)]
+    watching.close()
     trace = runs.known(views[-1]["run"])
+    assert source.closed == 1 and queue.waiting() == 0
     assert trace.end.reason == "stopped" and len(trace.entries) >= len(views[-1]["rounds"]) > 0
-    with queue.place() as place:
-        assert place.wait(0).ahead == 0
 
 
 def test_a_second_run_waits_and_is_told_its_place() -> None:
-    stream = Stream(answering(ScriptedSource(pause_seconds=0.002)), Runs(), RunQueue())
+    stream, _ = stream_of(ScriptedSource(pause_seconds=0.002))
     first, second = stream.watch(ASK), stream.watch(ASK)
     next(first)
     waiting = next(second)
@@ -70,14 +67,12 @@ def test_a_second_run_waits_and_is_told_its_place() -> None:
         "queued", "A measurement or a large run has the machine to itself; yours starts when it has ended.")
     worker = threading.Thread(target=lambda: list(first))
     worker.start()
-    states = [view["state"] for view in second]
+    assert [view["state"] for view in second][-1] == "done"
     worker.join()
-    assert states[-1] == "done"
 
 
 def test_whoever_leaves_the_line_lets_the_next_one_up() -> None:
-    queue = RunQueue()
-    stream = Stream(answering(ScriptedSource()), Runs(), queue)
+    stream, _ = stream_of(ScriptedSource())
     first, second, third = (stream.watch(ASK) for _ in range(3))
     next(first)
     next(second)
@@ -88,8 +83,7 @@ def test_whoever_leaves_the_line_lets_the_next_one_up() -> None:
 
 
 def test_runs_share_the_machine_up_to_its_room_and_are_told() -> None:
-    source = ScriptedSource(pause_seconds=0.002, room=1 / 8)
-    stream = Stream(answering(source), Runs(), RunQueue())
+    stream, _ = stream_of(ScriptedSource(pause_seconds=0.002, room=1 / 8))
     eight = [stream.watch(ASK) for _ in range(8)]
     assert [next(run)["state"] for run in eight] == ["running"] * 8
     ninth, tenth = stream.watch(ASK), stream.watch(ASK)
@@ -103,17 +97,16 @@ def test_runs_share_the_machine_up_to_its_room_and_are_told() -> None:
 
 
 def test_whoever_measures_waits_for_all_runs_and_later_runs_wait_for_it() -> None:
-    queue = RunQueue()
-    stream = Stream(answering(ScriptedSource(room=1 / 8)), Runs(), queue)
+    stream, queue = stream_of(ScriptedSource(room=1 / 8))
     first, second = stream.watch(ASK), stream.watch(ASK)
     assert [next(run)["state"] for run in (first, second)] == ["running"] * 2
     with queue.place() as measurement:
-        assert measurement.wait(0).ahead == 2
+        assert queue.wait(measurement, 0).startswith("2 runs share this machine; yours starts")
         late = stream.watch(ASK)
         assert next(late)["message"].startswith("2 runs share this machine; one more waits before yours")
         first.close()
         second.close()
-        assert measurement.wait(0).ahead == 0
+        assert measurement.begun
         assert next(late)["message"].startswith("A measurement or a large run has the machine to itself")
     assert next(late)["state"] == "running"
 
@@ -126,31 +119,26 @@ def test_what_is_kept_of_a_run_has_nothing_of_others() -> None:
         def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
             for line in super().run(ask):
                 yield replace(line, shared_pass=shared_pass) if isinstance(line, Entry) else line
-    views, runs = watched(answering(Accompanied()), ASK)
+    views, runs = watched(answering(Accompanied()))
     trace = runs.known(views[-1]["run"])
-    sent = [made["shared"] for view in views for made in view["rounds"]]
+    sent = [round_["shared"] for view in views for round_ in view["rounds"]]
     assert sent and all(set(shared) == {"runs", "own", "blocks"} for shared in sent)
     assert {frozenset(block) for shared in sent for block in shared["blocks"]} == {frozenset(
         {"seat", "parents", "keep", "pools_rows"})}
     assert not [entry for entry in trace.entries if entry.shared_pass]
-    assert b"shared" not in dumps(trace) and "shared" not in str(run_view("x", trace.entries))
+    assert b"shared" not in dumps(trace) and "shared" not in str(piece_view("x", trace))
 
 
-def test_a_failure_is_a_sentence_and_the_rounds_stay() -> None:
-    last = watched(answering(Failing()), ASK)[0][-1]
+def test_a_failure_is_a_sentence_and_the_rounds_stay(caplog: pytest.LogCaptureFixture) -> None:
+    source = Failing()
+    last = watched(answering(source))[0][-1]
     assert (last["state"], last["message"]) == ("error", "The weights are gone; fetch them again.")
     assert len(last["rounds"]) == 2
-
-
-def test_an_unforeseen_failure_is_told_and_logged(caplog: pytest.LogCaptureFixture) -> None:
-    source = Failing()
     source.failure = ZeroDivisionError("hidden detail")
-    queue = RunQueue()
-    *_, last = Stream(answering(source), Runs(), queue).watch(ASK)
+    stream, queue = stream_of(source)
+    *_, last = stream.watch(ASK)
     assert last["state"] == "error" and "ZeroDivisionError" in last["message"]
-    assert "hidden detail" not in last["message"] and "hidden detail" in caplog.text
-    *_, after = Stream(answering(ScriptedSource()), Runs(), queue).watch(ASK)
-    assert after["state"] == "done"
+    assert "hidden detail" not in last["message"] and "hidden detail" in caplog.text and queue.waiting() == 0
 
 
 def test_what_is_remembered_is_bounded_by_bytes() -> None:
@@ -182,20 +170,14 @@ def test_who_left_while_the_first_rig_is_loaded_is_not_waited_for(monkeypatch: p
 
         def check(self) -> None:
             self.asked += 1
+            assert self.asked < 20, "nobody is there any more"
             if self.asked > 2:
                 raise RequestError("Nobody has listened, so the run was given up; ask again.")
-    gone = Gone()
+    gone, rig = Gone(), answering(ScriptedSource())
     monkeypatch.setattr(runs_module, "asker", lambda: gone)
-    looks: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        looks.append(seconds)
-        assert len(looks) < 20, "nobody is there any more"
-    monkeypatch.setattr(runs_module, "sleep", sleep)
-    rig = answering(ScriptedSource())
+    monkeypatch.setattr(runs_module, "sleep", lambda seconds: None)
     rig.coming = loading("never there")
-    views = list(Stream(rig, Runs(), RunQueue()).watch(ASK))
-    assert [view["state"] for view in views] == ["queued", "error"] and gone.asked == 3
+    assert [view["state"] for view in watched(rig)[0]] == ["queued", "error"] and gone.asked == 3
 
 
 def test_the_weight_of_a_run_is_near_what_it_takes() -> None:
@@ -204,8 +186,7 @@ def test_the_weight_of_a_run_is_near_what_it_takes() -> None:
     trace = loads(data)
     taken = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    lines: list[Line] = [trace.header, *trace.entries]
-    assert 0.5 < sum(map(held_bytes, lines)) / taken < 3
+    assert 0.5 < (held_bytes(trace.header) + sum(map(held_bytes, trace.entries))) / taken < 3
 
 
 def test_updates_send_new_rounds_and_those_before_them_but_never_very_many(monkeypatch: pytest.MonkeyPatch) -> None:

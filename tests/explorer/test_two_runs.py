@@ -26,21 +26,20 @@ TEXT = {1: "one ", 2: "two ", 3: "three ", 11: "one two ", 12: "🌳", 13: "x"}
 
 def recorded(path: Path, root: int, chains: Chains, bonus: Sequence[int], prompt: str = "Count.") -> Trace:
     with Recorder(path, prompt=prompt, method="theirs", engine="their loop", token_text=TEXT) as recorder:
-        for place, ((drafted, accepted), own) in enumerate(zip(chains, bonus, strict=True)):
-            recorder.chain(drafted, accepted, own, root=root if place == 0 else None)
+        for number, ((drafted, accepted), after) in enumerate(zip(chains, bonus, strict=True)):
+            recorder.chain(drafted, accepted, after, root=None if number else root)
     return load(path)
 
 
 def test_one_text_by_two_engines_that_number_their_tokens_otherwise(tmp_path: Path) -> None:
     ours = recorded(tmp_path / "a.jsonl", 1, [((2, 3), 2), ((2, 2), 0)], [1, 2])  # one two three | one
     theirs = recorded(tmp_path / "b.jsonl", 11, [((3, 13), 1), ((2,), 0)], [1, 3])  # "one two " three | one
-    made = two_runs(ours, theirs)
-    assert made["same_text"] and made["texts_part"] is None and made["same_prompt"]
-    assert made["rounds_part"] == 0 and [side["lengths"] for side in made["sides"]] == [[3, 1], [2, 1]]
-    assert [(side["tau"], side["rows"], side["tokens"]) for side in made["sides"]] == [(2.0, 3.0, 4), (1.5, 2.5, 3)]
-    assert made["sides"][0]["depths"] == [0.5, 0.5] and made["sides"][1]["depths"] == [0.5, 0.0]
-    assert made["said"] == ("The texts are the same. The rounds first differ at round 1, which kept 3 tokens in the "
-                            "first run and 2 in the second.")
+    assert two_runs(ours, theirs) == {
+        "same_text": True, "texts_part": None, "same_prompt": True, "rounds_part": 0, "rule": "", "sides": [
+            {"tau": 2.0, "rows": 3.0, "rounds": 2, "tokens": 4, "lengths": [3, 1], "depths": [0.5, 0.5]},
+            {"tau": 1.5, "rows": 2.5, "rounds": 2, "tokens": 3, "lengths": [2, 1], "depths": [0.5, 0.0]}],
+        "said": "The texts are the same. The rounds first differ at round 1, which kept 3 tokens in the first run and "
+                "2 in the second."}
 
 
 @pytest.mark.parametrize(("tokens", "parted"), [
@@ -57,13 +56,13 @@ def test_texts_part_where_their_characters_do(tmp_path: Path, tokens: Sequence[i
 def test_two_methods_on_one_prompt_and_two_rounds_of_one_file() -> None:
     runs = {"tree": scripted_trace("ddtree", 24), "chain": scripted_trace("dflash", 10)}
     ask = two_runs_call(runs.__getitem__)
-    made = ask({"first": {"run": "tree", "round": 2}, "second": {"run": "tree", "round": 0}})
-    assert made["said"] == "The texts are the same. Every round kept as many tokens as in the other run."
-    assert [side["round"]["index"] for side in made["sides"]] == [2, 0]
-    assert made["sides"][0]["round"]["kept"] == made["sides"][0]["lengths"][2]
-    made = ask({"first": {"run": "tree"}, "second": {"run": "chain"}})
-    assert made["same_text"] and made["rounds_part"] is not None and "round" not in made["sides"][0]
-    assert made["sides"][0]["tau"] > made["sides"][1]["tau"] and made["sides"][0]["rows"] > made["sides"][1]["rows"]
+    view = ask({"first": {"run": "tree", "round": 2}, "second": {"run": "tree", "round": 0}})
+    assert view["said"] == "The texts are the same. Every round kept as many tokens as in the other run."
+    assert [side["round"]["index"] for side in view["sides"]] == [2, 0]
+    assert view["sides"][0]["round"]["kept"] == view["sides"][0]["lengths"][2]
+    view = ask({"first": {"run": "tree"}, "second": {"run": "chain"}})
+    assert view["same_text"] and view["rounds_part"] is not None and "round" not in view["sides"][0]
+    assert view["sides"][0]["tau"] > view["sides"][1]["tau"] and view["sides"][0]["rows"] > view["sides"][1]["rows"]
     rounds = [entry.round for entry in runs["chain"].entries]
     assert accepted_by_depth(rounds)[0] == sum(len(round_.acceptance.keep) > 1 for round_ in rounds) / len(rounds)
 
@@ -123,20 +122,20 @@ def test_at_its_own_budget_a_run_is_what_it_was(method: str) -> None:
     trace = scripted_trace(method, 16)
     drafts = Redrafting(trace)
     for entry in trace.entries[:-1]:
-        made = drafts.round_at(entry.round, 16)
-        np.testing.assert_array_equal(made.tree.tokens, entry.round.tree.tokens)
-        np.testing.assert_array_equal(made.committed, entry.round.committed)
-        assert made.acceptance.bonus == entry.round.acceptance.bonus
-        np.testing.assert_array_equal(made.verification.offered, entry.round.verification.offered)
+        round_ = drafts.round_at(entry.round, 16)
+        np.testing.assert_array_equal(round_.tree.tokens, entry.round.tree.tokens)
+        np.testing.assert_array_equal(round_.committed, entry.round.committed)
+        assert round_.acceptance.bonus == entry.round.acceptance.bonus
+        np.testing.assert_array_equal(round_.verification.offered, entry.round.verification.offered)
 
 
 def test_another_budget_keeps_what_a_run_at_it_keeps_from_the_same_place() -> None:
     small, large = scripted_trace("ddtree", 4), scripted_trace("ddtree", 64)
-    made, real = Redrafting(small).round_at(small.entries[0].round, 64), large.entries[0].round
-    np.testing.assert_array_equal(made.committed, real.committed)
-    assert made.acceptance.bonus == real.acceptance.bonus and len(made.tree) > len(small.entries[0].round.tree)
-    assert np.isnan(made.verification.offered).any()  # of nodes that the run did not verify, nothing is known
-    assert (made.verification.choice[made.acceptance.keep] >= 0).all()
+    round_, real = Redrafting(small).round_at(small.entries[0].round, 64), large.entries[0].round
+    np.testing.assert_array_equal(round_.committed, real.committed)
+    assert round_.acceptance.bonus == real.acceptance.bonus and len(round_.tree) > len(small.entries[0].round.tree)
+    assert np.isnan(round_.verification.offered).any()  # of nodes that the run did not verify, nothing is known
+    assert (round_.verification.choice[round_.acceptance.keep] >= 0).all()
 
 
 def test_the_curve_goes_through_the_run_and_rises_with_the_budget() -> None:

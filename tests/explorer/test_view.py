@@ -12,7 +12,7 @@ import pytest
 from engine.decoding.methods import METHODS
 from engine.recorder import Recorder
 from engine.records import PromptRequest
-from engine.trace import End, load
+from engine.trace import End, gather, load
 from explorer import view as view_module
 from explorer.run_form import read_presets
 from explorer.view import (
@@ -26,7 +26,6 @@ from explorer.view import (
     opened_view,
     packed,
     piece_view,
-    run_view,
 )
 from tests.explorer.scripted import ScriptedSource, scripted_trace
 
@@ -37,30 +36,20 @@ def array_of(view: dict[str, Any]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_token_is_named(method: str) -> None:
+def test_arrays_are_those_of_the_round_and_every_token_is_named(method: str) -> None:
     trace = scripted_trace(method)
-    view = run_view("run", (trace.header, *trace.entries, trace.end))
-    named = {int(token) for token in view["header"]["pieces"]}
-    for made in view["rounds"]:
-        named |= {int(token) for token in made["pieces"]}
-        seen = {made["bonus"], *array_of(made["tree"]["tokens"]).tolist(),
-                *array_of(made["verification"]["choice"]).tolist()}
-        for draft in made["drafts"]:
-            seen |= set(array_of(draft["tokens"]).ravel().tolist())
-        assert seen <= named
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-def test_arrays_are_those_of_the_round(method: str) -> None:
-    for entry in scripted_trace(method).entries:
-        view, tree = entry_view(entry), entry.round.tree
+    named = {int(token) for token in header_view(trace.header)["pieces"]}
+    for entry in trace.entries:
+        view, tree, verification = entry_view(entry), entry.round.tree, entry.round.verification
         for name in ("tokens", "parents", "logprobs", "drafters"):
             np.testing.assert_array_equal(array_of(view["tree"][name]), getattr(tree, name))
         for name in ("choice", "logprobs", "entropy", "gap", "offered"):
-            np.testing.assert_array_equal(array_of(view["verification"][name]), getattr(entry.round.verification, name))
+            np.testing.assert_array_equal(array_of(view["verification"][name]), getattr(verification, name))
         assert view["keep"] == entry.round.acceptance.keep.tolist()
         assert (view["trials"] is None) == (entry.round.acceptance.trials is None)
+        named |= {int(token) for token in view["pieces"]}
+        assert {view["bonus"], *tree.tokens.tolist(), *verification.choice.tolist()} <= named
+        assert all(set(array_of(draft["tokens"]).ravel().tolist()) <= named for draft in view["drafts"])
 
 
 def test_integers_take_two_bytes_where_they_fit() -> None:
@@ -71,18 +60,13 @@ def test_integers_take_two_bytes_where_they_fit() -> None:
 
 
 def test_the_losing_tree_of_routed_is_the_ghost() -> None:
-    trace = scripted_trace("routed")
-    for entry in trace.entries:
-        ghosts = entry_view(entry)["ghosts"]
+    for entry in scripted_trace("routed").entries:
+        (ghost,) = entry_view(entry)["ghosts"]
         verified = int(np.bitwise_or.reduce(entry.round.tree.drafters))
-        assert [ghost["drafter"] for ghost in ghosts] == [3 - verified]
-        lost = entry.round.candidates[2 - verified]
-        np.testing.assert_array_equal(array_of(ghosts[0]["tokens"]), lost.tokens)
-
-
-@pytest.mark.parametrize("method", ["ddtree", "merged"])
-def test_no_ghost_where_every_tree_is_verified(method: str) -> None:
-    assert all(entry_view(entry)["ghosts"] == [] for entry in scripted_trace(method).entries)
+        assert ghost["drafter"] == 3 - verified
+        np.testing.assert_array_equal(array_of(ghost["tokens"]), entry.round.candidates[2 - verified].tokens)
+    for method in ("ddtree", "merged"):
+        assert all(entry_view(entry)["ghosts"] == [] for entry in scripted_trace(method).entries)
 
 
 def test_drafts_are_cut_to_what_the_page_shows() -> None:
@@ -101,25 +85,23 @@ def test_a_view_opens_and_closes_without_touching_the_earlier_one() -> None:
     assert closed_view(begun, End("stopped", 2, 0.1))["state"] == "stopped"
 
 
-def test_a_long_run_comes_in_pieces_that_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("limit", "most"), [("PIECE_ROUNDS", 2), ("PIECE_BYTES", 1)])
+def test_a_long_run_comes_in_pieces_that_make_the_whole(
+        limit: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = scripted_trace("ddtree")
-    whole = run_view("run", (trace.header, *trace.entries, trace.end))
-    for name, most in (("PIECE_ROUNDS", 2), ("PIECE_BYTES", 1)):
-        with monkeypatch.context() as patch:
-            patch.setattr(view_module, name, most)
-            pieces = [piece_view("run", trace)]
-            while sum(len(piece["rounds"]) for piece in pieces) < pieces[-1]["total"]:
-                pieces.append(piece_view("run", trace, sum(len(piece["rounds"]) for piece in pieces)))
-        assert len(pieces) == -(-len(trace.entries) // most) > 2
-        assert sum((piece["rounds"] for piece in pieces), []) == whole["rounds"]
-        assert [bool(piece["header"]) for piece in pieces] == [True] + [False] * (len(pieces) - 1)
-        assert all(piece["end"] == whole["end"] and piece["state"] == "done" for piece in pieces)
+    rounds = list(map(entry_view, trace.entries))
+    monkeypatch.setattr(view_module, limit, most)
+    pieces = [piece_view("run", trace, first) for first in range(0, len(rounds), most)]
+    assert len(pieces) > 2 and sum((piece["rounds"] for piece in pieces), []) == rounds
+    assert [bool(piece["header"]) for piece in pieces] == [True] + [False] * (len(pieces) - 1)
+    assert all(piece["end"] and (piece["state"], piece["total"]) == ("done", len(rounds)) for piece in pieces)
     beyond = piece_view("run", trace, 10**6)
-    assert (beyond["rounds"], beyond["total"]) == ([], len(trace.entries))
+    assert (beyond["rounds"], beyond["total"]) == ([], len(rounds))
 
 
 def test_a_view_is_json_with_marks_as_typed_and_packed_it_is_the_same() -> None:
-    view = run_view("run", ScriptedSource().run(PromptRequest("${7*6} </script>", method="joint", budget=16)))
+    request = PromptRequest("${7*6} </script>", method="joint", budget=16)
+    view = piece_view("run", gather(ScriptedSource().run(request)))
     assert view["header"]["prompt"] == "${7*6} </script>" and "</script>" in json.dumps(view)
     view["header"]["title"] = '"rounds":[]'
     assert json.loads(packed(view)) == json.loads(json.dumps(view)) and "<" not in packed(view)
@@ -132,45 +114,31 @@ def test_a_round_of_which_little_was_recorded_is_shown_as_far_as_it_goes(tmp_pat
             recorder.round(tokens=[7, 3], parents=[-1, 0], keep=[0, 1], bonus=bonus)
         recorder.round(tokens=[7], parents=[5], keep=[0], bonus=9)
         recorder.round(tokens=[7], parents=[5], keep=[0], bonus=9)
-    trace = load(tmp_path / "run.jsonl")
-    view = run_view("run", (trace.header, *trace.entries, trace.end))
+    view = piece_view("run", load(tmp_path / "run.jsonl"))
     assert json.loads(json.dumps(view, allow_nan=False)) == view
     assert (view["header"]["method"], view["header"]["engine"], view["header"]["budget"]) == ("theirs", "my loop", None)
     assert view["header"]["note"] == "Recorded in my loop, one round in 2."
-    assert [made["index"] for made in view["rounds"]] == [0, 2]
-    assert view["rounds"][0]["scores"] == []
+    assert [round_["index"] for round_ in view["rounds"]] == [0, 2] and view["rounds"][0]["scores"] == []
     assert view["end"]["remark"] == "1 round was refused as wrong."
 
 
-DEMO, TITLE = Path("assets/demo"), "demo rig"
+TITLE = "demo rig"
 
 
-def test_the_number_is_that_of_the_weights() -> None:
-    count = json.loads((DEMO / "target" / "training.json").read_text("utf8"))["parameters"]
-    assert f"{count / 1e6:.0f} million parameters" in LIMITS[TITLE]
-    assert json.loads((DEMO / "rig.json").read_text("utf8"))["title"] == TITLE
-
-
-def test_it_is_said_of_that_rig_alone() -> None:
+def test_how_large_a_model_is_is_said_of_the_rigs_that_ship_alone() -> None:
+    cards = {name: json.loads(Path(f"assets/{name}/rig.json").read_text("utf8"))["title"]
+             for name in ("demo", "smollm2")}
+    count = json.loads(Path("assets/demo/target/training.json").read_text("utf8"))["parameters"]
+    assert cards["demo"] == TITLE and f"{count / 1e6:.0f} million parameters" in LIMITS[TITLE]
     header = scripted_trace("ddtree", 8).header
-    assert header_view(header)["model"] == ""
-    own = replace(header, rig=TITLE, note="This prompt lies outside what the demo rig was trained for.")
-    assert header_view(own)["model"] == LIMITS[TITLE] and header_view(own)["outside"]
-    assert header_view(replace(own, engine="another engine"))["model"] == ""
-    small = json.loads(Path("assets/smollm2/rig.json").read_text("utf8"))["title"]
-    assert "135 million parameters" in header_view(replace(header, rig=small))["model"]
+    demo = replace(header, rig=TITLE, note="This prompt lies outside what the demo rig was trained for.")
+    assert header_view(demo)["model"] == LIMITS[TITLE] and header_view(demo)["outside"]
+    assert header_view(header)["model"] == header_view(replace(demo, engine="another engine"))["model"] == ""
+    assert "135 million parameters" in header_view(replace(header, rig=cards["smollm2"]))["model"]
+    assert len(read_presets(Path("assets/prompts")).vetted()["demo"]) == 3, "prompts that it answers right"
 
 
-def test_whether_a_method_is_lossless_is_told_where_it_is_known() -> None:
-    header = replace(scripted_trace("ddtree", 8).header, rig=TITLE)
-    biased = replace(header, request=replace(header.request, method="nanogpt_ratio"))
-    assert (header_view(header)["lossless"], header_view(biased)["lossless"]) == (True, False)
-    retired = replace(header, request=replace(header.request, method="unknown"))
-    assert header_view(retired)["lossless"] is None and header_view(retired)["model"] == LIMITS[TITLE]
-    outside = replace(header, request=replace(header.request, method="theirs"), engine="another engine")
-    assert header_view(outside)["lossless"] is None and header_view(outside)["model"] == ""
-
-
-def test_the_prompts_that_it_answers_right_are_presets() -> None:
-    right = read_presets(Path("assets/prompts")).vetted()["demo"]
-    assert len(right) == 3 and all(preset["prompt"] and preset["label"] for preset in right)
+@pytest.mark.parametrize(("method", "lossless"), [("ddtree", True), ("nanogpt_ratio", False), ("unknown", None)])
+def test_whether_a_method_is_lossless_is_told_where_it_is_known(method: str, lossless: bool | None) -> None:
+    header = scripted_trace("ddtree", 8).header
+    assert header_view(replace(header, request=replace(header.request, method=method)))["lossless"] is lossless

@@ -1,7 +1,7 @@
 """Who asks: a place in the line lapses without a listener, one address has a few, and guessing a password is slow."""
 
 import asyncio
-from pathlib import Path
+from contextlib import ExitStack
 from typing import Any
 
 import httpx
@@ -11,7 +11,7 @@ from engine.errors import RequestError
 from engine.records import PromptRequest
 from explorer import run_queue
 from explorer.opening import Listening
-from explorer.page import build
+from explorer.page import build, guarded
 from explorer.recordings import Library
 from explorer.run_queue import MOST_PLACES, Jobs, RunQueue
 from explorer.runs import Runs, Stream
@@ -26,12 +26,9 @@ from explorer.security.askers import (
     neighbourhood,
     stream_of,
 )
-from explorer.server import guarded
 from tests.explorer.scripted import ENDLESS, ScriptedSource
 from tests.explorer.scripted_rigs import answering
 from tests.running import completed, until
-
-ASK = PromptRequest("How many books?", method="ddtree", budget=16)
 
 
 class Clock:
@@ -55,12 +52,12 @@ def test_silence_is_counted_from_when_the_last_one_left() -> None:
     assert known.silent_seconds("a", 990.0) == 7 and known.silent_seconds("b", 1100.0) == 7
 
 
-def test_streams_are_known_by_session_or_event() -> None:
-    def stream(method: str, path: str, **query: str) -> str | None:
-        return stream_of({"method": method, "path": path}, query)
-    assert stream("GET", "/gradio_api/queue/data", session_hash="s") == "s"
-    assert stream("GET", "/gradio_api/call/generate/abc") == stream("GET", "/gradio_api/call/v2/generate/abc/") == "abc"
-    assert stream("POST", "/gradio_api/call/generate") is None and stream("GET", "/config") is None
+@pytest.mark.parametrize(("method", "path", "query", "stream"), [
+    ("GET", "/gradio_api/queue/data", b"session_hash=s", "s"), ("GET", "/gradio_api/call/generate/abc", b"", "abc"),
+    ("GET", "/gradio_api/call/v2/generate/abc/", b"", "abc"), ("POST", "/gradio_api/call/generate", b"", None),
+    ("GET", "/config", b"", None)])
+def test_streams_are_known_by_session_or_event(method: str, path: str, query: bytes, stream: str | None) -> None:
+    assert stream_of({"method": method, "path": path, "query_string": query}) == stream
 
 
 def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,40 +78,42 @@ def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch: pytest.MonkeyPatc
 
 def test_one_address_has_a_few_places_and_another_is_let_in() -> None:
     queue = RunQueue()
-    held = [queue.place("10.0.0.1") for _ in range(MOST_PLACES)]
-    for held_place in held:
-        held_place.__enter__()
-    with pytest.raises(RequestError, match="You already have 4 runs in progress or waiting"), queue.place("10.0.0.1"):
-        pass
-    with queue.place("10.0.0.2") as other, queue.place() as server:
-        assert (other.wait(0).ahead, server.wait(0).ahead) == (MOST_PLACES, MOST_PLACES + 1)
-    held[0].__exit__(None, None, None)
-    with queue.place("10.0.0.1") as place:
-        assert place.wait(0).ahead == MOST_PLACES - 1
+    with ExitStack() as held:
+        for _ in range(MOST_PLACES - 1):
+            held.enter_context(queue.place("10.0.0.1"))
+        with queue.place("10.0.0.1"):
+            with pytest.raises(RequestError, match="You already have 4 runs in progress or waiting"), queue.place(
+                    "10.0.0.1"):
+                pass
+            with queue.place("10.0.0.2") as other, queue.place() as server:
+                assert "3 more wait before yours" in queue.wait(other, 0)
+                assert "4 more wait before yours" in queue.wait(server, 0)
+        with queue.place("10.0.0.1") as last:
+            assert "2 more wait before yours" in queue.wait(last, 0)
 
 
 def test_one_address_has_half_of_the_room_and_keeps_nobody_waiting() -> None:
     queue = RunQueue()
     with queue.place("10.0.0.1", 0.3) as first, queue.place("10.0.0.1", 0.3) as second:
-        assert (first.wait(0).ahead, second.wait(0).ahead) == (0, 1)
+        assert (first.begun, second.begun) == (True, False)
         with queue.place("10.0.0.2", 0.4) as other, queue.place("10.0.0.3", 0.4) as last:
-            assert (other.wait(0).ahead, last.wait(0).ahead) == (0, 3)
+            assert (other.begun, last.begun) == (True, False)
         with queue.place("10.0.0.2", 0.8) as large, queue.place("10.0.0.3", 0.1) as after:
-            assert (large.wait(0).ahead, after.wait(0).ahead) == (2, 3), "whoever needs more has his turn"
+            assert (large.begun, after.begun) == (False, False), "whoever needs more has his turn"
     with queue.place("10.0.0.1", 1.0) as alone:
-        assert alone.wait(0).ahead == 0
+        assert alone.begun
 
 
 def test_measurements_that_nobody_asks_about_lapse_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_queue, "LAPSE_SECONDS", 0.1)
     queue = RunQueue()
-    kept = Jobs(queue)
+    jobs = Jobs(queue)
     with queue.place():
-        names = [kept.start(lambda _: 1) for _ in range(run_queue.MOST_OPEN)]
+        names = [jobs.start(lambda _: 1) for _ in range(run_queue.MOST_OPEN)]
         with pytest.raises(RequestError, match="8 measurements wait or run already"):
-            kept.start(lambda _: 1)
-        until(lambda: all(job.state == "stopped" for job in kept._kept.values()))
-    assert {kept.look({"job": name})["state"] for name in names} == {"stopped"}
+            jobs.start(lambda _: 1)
+        until(lambda: all(job.state == "stopped" for job in jobs._kept.values()))
+    assert {jobs.look({"job": name})["state"] for name in names} == {"stopped"}
 
 
 def test_a_stream_that_is_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,12 +126,12 @@ def test_a_stream_that_is_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.slow
-def test_runs_that_come_through_the_gate_know_who_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_that_come_through_the_gate_know_who_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Asker] = []
-    found = askers.asker
+    ask_gradio = askers.asker
 
     def noted() -> Asker:
-        seen.append(found())
+        seen.append(ask_gradio())
         return seen[-1]
     monkeypatch.setattr("explorer.runs.asker", noted)
 
@@ -149,17 +148,17 @@ def test_runs_that_come_through_the_gate_know_who_asked(tmp_path: Path, monkeypa
 
 def test_the_wait_doubles_and_ends() -> None:
     clock = Clock()
-    made, waits = Logins(clock), []
+    logins, waits = Logins(clock), []
     for _ in range(FREE_FAILURES + 8):
-        made.attempt("10.0.0.1")
-        waits.append(made.wait_seconds("10.0.0.1"))
+        logins.attempt("10.0.0.1")
+        waits.append(logins.wait_seconds("10.0.0.1"))
     assert waits == [0.0] * FREE_FAILURES + [2, 4, 8, 16, 32, 60, 60, 60] and max(waits) == LONGEST_WAIT_SECONDS
-    assert made.wait_seconds("10.0.0.2") == 0
+    assert logins.wait_seconds("10.0.0.2") == 0
     clock.now += LONGEST_WAIT_SECONDS
-    assert made.wait_seconds("10.0.0.1") == 0
-    made.succeeded("10.0.0.1")
-    made.attempt("10.0.0.1")
-    assert made.wait_seconds("10.0.0.1") == 0
+    assert logins.wait_seconds("10.0.0.1") == 0
+    logins.succeeded("10.0.0.1")
+    logins.attempt("10.0.0.1")
+    assert logins.wait_seconds("10.0.0.1") == 0
 
 
 def test_a_household_is_one_address() -> None:
@@ -170,8 +169,8 @@ def test_a_household_is_one_address() -> None:
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(askers, "MOST_REMEMBERED", 3)
-    made = Logins(Clock())
+    logins = Logins(Clock())
     for number in range(5):
         for _ in range(FREE_FAILURES + 1):
-            made.attempt(f"10.0.0.{number}")
-    assert [made.wait_seconds(f"10.0.0.{number}") for number in range(5)] == [0, 0, 2, 2, 2]
+            logins.attempt(f"10.0.0.{number}")
+    assert [logins.wait_seconds(f"10.0.0.{number}") for number in range(5)] == [0, 0, 2, 2, 2]

@@ -22,12 +22,12 @@ def page() -> gr.Blocks:
     """A part that has a function, an event, a named function."""
     def asked(wanted: Any = None) -> Any:
         return wanted
-    with gr.Blocks(analytics_enabled=False) as made:
+    with gr.Blocks(analytics_enabled=False) as built:
         gr.HTML(server_functions=[asked])
         text = gr.Textbox()
         text.change(lambda value: value, text, text, api_visibility="private")
         api(_add, api_name="add")
-    return made
+    return built
 
 
 def part(page: gr.Blocks) -> int:
@@ -49,7 +49,7 @@ def test_what_the_page_and_programs_send_is_let_through(page: gr.Blocks) -> None
         calls.check(path, json.dumps(body).encode())
 
 
-@pytest.mark.parametrize(("path", "body", "said"), [
+@pytest.mark.parametrize(("path", "body", "words"), [
     (SERVER, {"data": {}, "component_id": -1, "fn_name": "asked", "session_hash": "a"}, "no function 'asked'"),
     (SERVER, {"data": {}, "component_id": "x", "fn_name": ["asked"], "session_hash": "a"}, "no function list"),
     (SERVER, {"data": {}, "component_id": 1, "fn_name": "__class__", "session_hash": "a"}, "no function '__class__'"),
@@ -66,10 +66,11 @@ def test_what_the_page_and_programs_send_is_let_through(page: gr.Blocks) -> None
     ("/gradio_api/call/v2/add", {"two": 1}, "no parameter 'two'"),
     ("/gradio_api/call/v2/add", {"other": 1}, "parameter one is missing"),
     (SERVER, [], "has to be an object"), (SERVER, None, "has to be an object")])
-def test_what_does_not_fit_is_refused_in_a_sentence(page: gr.Blocks, path: str, body: Any, said: str) -> None:
+def test_what_does_not_fit_is_refused_in_a_sentence(page: gr.Blocks, path: str, body: Any, words: str) -> None:
     with pytest.raises(Refusal) as refusal:
         Calls(page).check(path, json.dumps(body).encode())
-    assert said in refusal.value.sentence and refusal.value.sentence.endswith(".") and 400 <= refusal.value.status < 500
+    sentence = refusal.value.sentence
+    assert words in sentence and sentence.endswith(".") and 400 <= refusal.value.status < 500
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b'{"data": NaN}', b'{"data": 1e999}', b'{"data": "\\ud800"}', b"\xff",

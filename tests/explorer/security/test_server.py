@@ -8,28 +8,27 @@ from starlette.testclient import TestClient
 
 from engine.errors import RequestError
 from explorer.opening import Listening, sockets_of
-from explorer.page import build
+from explorer.page import build, guarded
 from explorer.recordings import Library
 from explorer.security.gate import FOLDERS
-from explorer.server import guarded
 from tests.explorer.scripted import ScriptedSource
 from tests.explorer.scripted_rigs import answering
 
-OWN = "http://127.0.0.1:7860"
+HERE = "http://127.0.0.1:7860"
 NAME, PASSWORD = "someone", "correct horse"
 
 
 def client(auth: tuple[str, str] | None = None) -> TestClient:
     """A program on another machine, asking the page."""
     app = guarded(build(answering(ScriptedSource()), Library([])), Listening(auth=auth))
-    return TestClient(app, base_url=OWN, client=("10.0.0.1", 1), follow_redirects=False)
+    return TestClient(app, base_url=HERE, client=("10.0.0.1", 1), follow_redirects=False)
 
 
 def test_a_login_gives_a_cookie_that_stays_at_home_and_opens_the_page() -> None:
     page = client((NAME, PASSWORD))
     assert page.get("/config").status_code == 401
     assert page.post("/login", data={"username": NAME, "password": "wrong"}).status_code == 400
-    right = page.post("/login", data={"username": NAME, "password": PASSWORD}, headers={"Origin": OWN})
+    right = page.post("/login", data={"username": NAME, "password": PASSWORD}, headers={"Origin": HERE})
     cookies = [value.lower() for value in right.headers.get_list("set-cookie")]
     assert right.status_code == 200 and len(cookies) == 2
     assert all("samesite=lax" in cookie and "httponly" in cookie for cookie in cookies)
@@ -81,12 +80,12 @@ def test_functions_of_the_page_cannot_skip_the_queue() -> None:
 
 
 def test_this_machine_is_both_its_addresses_and_all_is_all() -> None:
-    made = sockets_of("localhost", 0)
-    assert {listening.getsockname()[0] for listening in made} <= {"127.0.0.1", "::1"} and len(
-        {listening.getsockname()[1] for listening in made}) == 1
+    local = sockets_of("localhost", 0)
+    assert {listening.getsockname()[0] for listening in local} <= {"127.0.0.1", "::1"} and len(
+        {listening.getsockname()[1] for listening in local}) == 1
     everywhere = sockets_of("0.0.0.0", 0)
     assert [listening.getsockname()[0] for listening in everywhere] == ["0.0.0.0"]
-    for listening in (*made, *everywhere):
+    for listening in (*local, *everywhere):
         listening.close()
 
 

@@ -15,9 +15,8 @@ import pytest
 from engine.trace import Trace, dumps, recorded
 from explorer.browser_calls import STEP, browser_call, served
 from explorer.opening import Listening
-from explorer.page import build
+from explorer.page import build, guarded
 from explorer.recordings import Lesson, Library
-from explorer.server import guarded
 from tests.attack.asgi import Answer, ask, started
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import answering
@@ -31,10 +30,10 @@ PREFIX = "/gradio_api"
 @cache
 def long_trace() -> Trace:
     """A recording of many rounds."""
-    made = recorded(scripted_trace("ddtree", 4), "Long", "", "2026-11-20")
-    entries = (made.entries * (ROUNDS // len(made.entries) + 1))[:ROUNDS]
-    return Trace(made.header, tuple(
-        replace(entry, round=replace(entry.round, index=index)) for index, entry in enumerate(entries)), made.end)
+    short = recorded(scripted_trace("ddtree", 4), "Long", "", "2026-11-20")
+    entries = (short.entries * (ROUNDS // len(short.entries) + 1))[:ROUNDS]
+    return Trace(short.header, tuple(
+        replace(entry, round=replace(entry.round, index=index)) for index, entry in enumerate(entries)), short.end)
 
 
 class Server:
@@ -57,8 +56,8 @@ class Server:
     async def named(self, name: str, *values: Any) -> Any:
         """A function for programs: its last answer."""
         event = json.loads((await self.post(f"/call/{name}", json.dumps({"data": values}).encode())).body)["event_id"]
-        said = await ask(self._app, "GET", f"{PREFIX}/call/{name}/{event}", HEADERS, b"", 120)
-        return json.loads(said.body.decode().rpartition("data: ")[2])[0]
+        stream = await ask(self._app, "GET", f"{PREFIX}/call/{name}/{event}", HEADERS, b"", 120)
+        return json.loads(stream.body.decode().rpartition("data: ")[2])[0]
 
 
 async def _pieces(server: Server, ask_for: Callable[[int], Any]) -> int:
@@ -106,8 +105,8 @@ async def drawn(server: Server) -> None:
 async def opened(server: Server) -> None:
     """As a file of somebody."""
     data, name = dumps(long_trace()), ""
-    for place in range(0, len(data), 2**20):
-        piece = base64.b64encode(data[place:place + 2**20]).decode()
+    for begin in range(0, len(data), 2**20):
+        piece = base64.b64encode(data[begin:begin + 2**20]).decode()
         name = (await server.call("upload", {"upload": name, "data": piece}))["upload"]
     assert (await server.call("open_trace", {"name": "mine.jsonl", "upload": name}))["total"] == ROUNDS
 

@@ -1,0 +1,159 @@
+"""What the page and other programs may ask of recordings and runs, besides the stream of a run. What is long comes in
+pieces."""
+
+import gc
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+from uuid import uuid4
+
+import gradio as gr
+from gradio.events import api
+
+from engine.errors import CanopyError, RequestError, TraceError
+from engine.records import PromptRequest
+from engine.requests.limits import MOST_TOKENS, whole
+from engine.trace import UPLOADED, Line, Trace, committed_ids, encode_line, joined, known_tau, loads, pieces_of
+from explorer.browser_calls import Call, browser_call
+from explorer.export import export
+from explorer.follow import Follow
+from explorer.recordings import Library
+from explorer.run_form import FIELDS, OLDER_NAME, RunForm
+from explorer.run_queue import WAITING_ROOM
+from explorer.runs import Runs, Stream
+from explorer.uploads import Uploads
+from explorer.view import View, packed
+
+FROM_FILE = "file-"  # how the runs are named that were opened from one
+UNDATED = "in a file"  # when such a run was recorded, where the file does not say it
+MOST_LINES = 2 * 2**20  # bytes of a trace file in one answer
+
+
+class Endpoints:
+    """Recordings and remembered runs by name, for the browser and as named endpoints."""
+
+    def __init__(self, library: Library, runs: Runs, stream: Stream, follow: Follow | None = None) -> None:
+        self._library, self._runs, self._stream, self._follow = library, runs, stream, follow
+        self._uploads = Uploads(UPLOADED.file_bytes)
+
+    def functions(self) -> list[Call]:
+        """What the browser calls by name."""
+        return [browser_call("replay", self._piece), browser_call("upload", self._uploads.take),
+                browser_call("open_trace", self._open_file), browser_call("export", self._export)]
+
+    def trace_of(self, name: str) -> Trace:
+        if name in self._library.lessons:
+            return self._library.lessons[name].trace
+        followed = self._follow.trace(name) if self._follow else None
+        return followed or self._runs.known(name)
+
+    def view_of(self, name: str, first: int = 0) -> View:
+        """The stage value of a recording or of a remembered run from that round on (``piece_view``), the first with its
+        comparison with plain decoding if any."""
+        trace = self.trace_of(name)
+        if name.startswith(FROM_FILE):
+            trace = replace(trace, header=replace(trace.header, recorded=trace.header.recorded or UNDATED))
+        view = self._library.view(name, trace, first)
+        compared = self._runs.comparison(name)
+        return {**view, "comparison": compared} if compared and not first else view
+
+    def _piece(self, wanted: Mapping[str, Any]) -> bytes:
+        """``view_of`` {"run", "from": a round}, as JSON."""
+        first = whole("The first round", wanted.get("from", 0), 0, MOST_TOKENS)
+        return packed(self.view_of(str(wanted.get("run")), first)).encode()
+
+    def _open_file(self, given: Mapping[str, Any]) -> View:
+        """The stage value of a trace file: {"name", and what ``Uploads.whole`` takes}. It is remembered like a run."""
+        name, file = str(given.get("name", "the file"))[:80], self._uploads.whole(given)
+        trace, run = loads(file, name, UPLOADED), FROM_FILE + uuid4().hex[:12]
+        if not trace.entries:
+            raise TraceError(f"{name} has an end and no round; nothing of it can be shown.")
+        self._runs.begin(run)
+        self._runs.add(run, trace.header, *trace.entries, trace.end)
+        gc.freeze()  # see ``guarded``: the trace stays, and whoever looks through its millions of parts holds up all
+        return self.view_of(run)
+
+    def _export(self, given: Mapping[str, Any]) -> bytes:
+        """A file of a run: {"kind", "run", "round": from 0} gives {"name", "media", "data": base64} as JSON."""
+        run, number = str(given.get("run", "")), whole("The round", given.get("round", 0), 0, MOST_TOKENS)
+        return export(str(given.get("kind"))[:40], run, self.trace_of(run), number, self.view_of(run)).as_json()
+
+    def publish(self) -> None:
+        """Declare the named endpoints for other programs, while the page is being built."""
+        api(self._generate, api_name="generate", concurrency_id="engine", concurrency_limit=WAITING_ROOM)
+        api(self._lessons, api_name="lessons")
+        api(self._replay, api_name="replay")
+        api(self._trace, api_name="trace")
+
+    def _generate(
+        self, prompt: str, method: str = "ddtree", budget: int = 64, temperature: float = 0.0,
+        options: dict[str, Any] | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Run a prompt. Yields {run, state, message, text, token_ids, rounds, tau} as rounds are made. ``options``
+        may hold max_tokens, seed, top_k, top_p, split, pace, drafters (names of the rig's) and turns (the conversation
+        before the prompt, each [role, text] or {role, content})."""
+        with _refusal():
+            named = {"prompt": prompt, "method": method, "budget": budget, "temperature": temperature}
+            for view in self._stream.watch(_ask(named, options or {})):
+                if view["state"] == "error":
+                    raise RequestError(view["message"])
+                yield summary(view, self._runs)
+
+    def _lessons(self) -> list[dict[str, Any]]:
+        """The recordings: name, title, note, method, budget, rounds, tau, tokens_per_second, recorded."""
+        return self._library.summaries()
+
+    def _replay(self, name: str, first: int = 0) -> dict[str, Any]:
+        """The stage value of a recording or run: header, rounds, end; arrays are {dtype, shape, data: base64}. A long
+        run comes in pieces: ``total`` is how many rounds there are, ``first`` the first round of the piece, from 0; the
+        header comes with the first piece."""
+        with _refusal():
+            return self.view_of(str(name), whole("The first round", first, 0, MOST_TOKENS))
+
+    def _trace(self, name: str, first: int = 0) -> str:
+        """The trace file of a recording or run, as JSON lines. A long one comes in pieces: ``first`` is the first line
+        of the piece, from 0; the last line of the last one begins with {"end"."""
+        with _refusal():
+            return trace_lines(self.trace_of(str(name)), whole("The first line", first, 0, MOST_TOKENS))
+
+
+@contextmanager
+def _refusal() -> Iterator[None]:
+    """For other programs: a failure comes back as an error with its sentence."""
+    try:
+        yield
+    except CanopyError as error:
+        raise gr.Error(str(error), print_exception=False) from error
+
+
+def _ask(named: dict[str, Any], options: dict[str, Any]) -> PromptRequest:
+    """What another program asks: ``named`` are the fields that its call names, ``options`` holds any others."""
+    known = set(FIELDS) - set(named)
+    if unknown := set(options) - known - {OLDER_NAME}:
+        raise RequestError(f"There is no option {min(unknown)!r}; choose from {', '.join(sorted(known))}.")
+    return RunForm(**named, **options).ask()
+
+
+def summary(view: View, runs: Runs) -> View:
+    """A stage value for programs: the text and its token ids so far, without the trees."""
+    trace = runs.trace(view["run"])
+    rounds = [entry.round for entry in trace.entries][:view["from"] + len(view["rounds"])] if trace else []
+    token_ids = committed_ids(rounds)
+    return {"run": view["run"], "state": view["state"], "message": view["message"], "rounds": len(rounds),
+            "tau": known_tau(trace.header, rounds) if trace else 0.0, "token_ids": token_ids,
+            "text": joined(pieces_of(trace), token_ids) if trace else ""}
+
+
+def trace_lines(trace: Trace, first: int) -> str:
+    """The lines of a trace file from that one on, as many as one answer takes."""
+    lines, size = list[str](), 0
+    whole_file: tuple[Line, ...] = (trace.header, *trace.entries, trace.end)
+    for line in islice(whole_file, first, None):
+        lines.append(json.dumps(encode_line(line), separators=(",", ":")) + "\n")
+        size += len(lines[-1])
+        if size > MOST_LINES:
+            return "".join(lines[:-1] or lines)
+    return "".join(lines)
