@@ -1,7 +1,6 @@
 """The page's panel Budget: what a run would have come to at other budgets, from its rounds so far. All of it is
 predicted (``engine/lab/redraft.py``)."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Any
@@ -14,6 +13,7 @@ from engine.lab.redraft import BUDGETS, BudgetCurve, Figures, Redrafting
 from engine.requests.limits import MOST_NODES, whole
 from engine.trace import Entry, Trace
 from explorer.browser_calls import Call, browser_call
+from explorer.latest import Latest
 from explorer.rig import CurrentRig
 from explorer.view import View, entry_view
 
@@ -28,7 +28,7 @@ class Budgets:
     def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace]) -> None:
         self._rig = rig
         self._trace_of = trace_of
-        self._read: OrderedDict[str, dict[int, Figures]] = OrderedDict()
+        self._read = Latest[str, dict[int, Figures]](MOST_RUNS)
         self._lock = Lock()
 
     def functions(self) -> list[Call]:
@@ -67,10 +67,7 @@ class Budgets:
         usable = [number for number, entry in enumerate(trace.entries) if drafts.whole(entry.round)]
         usable = usable[::-(-len(usable) // MOST_READ) or 1]
         with self._lock:
-            read = self._read.setdefault(run, {})
-            self._read.move_to_end(run)
-            while len(self._read) > MOST_RUNS:
-                self._read.popitem(last=False)
+            read = self._read[run] = self._read.get(run, {})
             new = [number for number in usable if number not in read]
             for number in new[:READ_AT_ONCE] if live else new:
                 read[number] = drafts.kept_and_rows(trace.entries[number].round, budgets)

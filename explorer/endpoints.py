@@ -79,7 +79,7 @@ class Endpoints:
     def _export(self, given: Mapping[str, Any]) -> bytes:
         """A file of a run: {"kind", "run", "round": from 0} gives {"name", "media", "data": base64} as JSON."""
         run, number = str(given.get("run", "")), whole("The round", given.get("round", 0), 0, MOST_TOKENS)
-        return export(str(given.get("kind"))[:40], run, self.trace_of(run), number, self.view_of(run)).as_json()
+        return export(str(given.get("kind"))[:40], run, self.trace_of(run), number, lambda: self.view_of(run)).as_json()
 
     def publish(self) -> None:
         """Declare the named endpoints for other programs, while the page is being built."""

@@ -89,18 +89,18 @@ def _replay(trace: Trace, view: View) -> bytes:
 
 TREE = "tree"  # a form of one round
 # by kind: the end of the file's name, its media type, its bytes of a trace, the number of a round and the first view
-EXPORTS: Mapping[str, tuple[str, str, Callable[[Trace, int, View], bytes]]] = MappingProxyType({
+EXPORTS: Mapping[str, tuple[str, str, Callable[[Trace, int, Callable[[], View]], bytes]]] = MappingProxyType({
     "trace": (".jsonl.gz", "application/gzip", lambda trace, number, view: packed(dumps(trace))),
     "rounds": ("-rounds.csv", "text/csv", lambda trace, number, view: rounds_table(trace).to_csv(index=False).encode()),
     "columns": ("-rounds.parquet", "application/vnd.apache.parquet",
                 lambda trace, number, view: rounds_table(trace).to_parquet(index=False)),
     TREE: ("-round-{}.graphml", "application/xml", lambda trace, number, view: _graphml(trace, number)),
-    "replay": (".html", "text/html", lambda trace, number, view: _replay(trace, view))})
+    "replay": (".html", "text/html", lambda trace, number, view: _replay(trace, view()))})
 
 
-def export(kind: str, run: str, trace: Trace, number: int, view: View) -> Download:
+def export(kind: str, run: str, trace: Trace, number: int, view: Callable[[], View]) -> Download:
     """The run in one of the forms ``EXPORTS``; ``number`` is the round, from 0, for the forms of one round, ``view``
-    the first stage value (``piece_view``), in which more may be known than the trace says."""
+    gives the first stage value (``piece_view``), in which more may be known than the trace says."""
     if kind not in EXPORTS:
         raise RequestError(f"There is no export {kind!r}; choose one of {', '.join(EXPORTS)}.")
     if kind == TREE and not 0 <= number < len(trace.entries):

@@ -84,7 +84,7 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
                 *endpoints.functions(), *choice.functions(), *comparison.functions(),
                 *Budgets(rig, trace_of).functions(), two_runs_call(trace_of)]))
         _wire(page, controls, stage, stream)
-        _follow(page, controls, stage, rig, presets)
+        _update_bar(page, controls, stage, rig, presets)
         lab_component(lab, HOST).adopt(bar_call(_setting_values), None, controls.setting(), **QUIET)
         if follow:
             _show_followed(page, stage, follow)
@@ -212,7 +212,7 @@ def _wire(page: gr.Blocks, controls: Controls, stage: gr.HTML, stream: Stream) -
         control.change(**in_browser, inputs=noted, js="(...setting) => Canopy.controls.note(...setting)")
 
 
-def _follow(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: CurrentRig, presets: Presets) -> None:
+def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: CurrentRig, presets: Presets) -> None:
     """What is in the bar follows the rig, the preset, the method, and the run that is opened."""
     def drafters(method: str, chosen: Any) -> Any:
         return gr.Dropdown(**choosing_drafters(rig.source, fitting(method, list(METHODS)), chosen))

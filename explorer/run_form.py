@@ -42,11 +42,6 @@ VETTED = {
 USUAL_METHOD = "ddtree"  # replaces a method that a rig cannot run
 
 
-def in_range(name: str, least: float, most: float) -> BeforeValidator:
-    """A field that is a number in a range."""
-    return BeforeValidator(lambda value: number(name, value, least, most))
-
-
 def whole_in(name: str, least: int, most: int) -> BeforeValidator:
     """A field that is a whole number in a range."""
     return BeforeValidator(lambda value: whole(name, value, least, most))
@@ -88,8 +83,8 @@ def turns(value: Any) -> tuple[Turn, ...]:
     if length > LONGEST_CONVERSATION:
         raise RequestError(f"The turns have {length:,} characters; at most {LONGEST_CONVERSATION:,} are taken, so "
                            "leave the first out.")
-    for place, (_, text) in enumerate(conversation, start=1):
-        in_whole_characters(f"Turn {place}", text)
+    for count, (_, text) in enumerate(conversation, start=1):
+        in_whole_characters(f"Turn {count}", text)
     return conversation
 
 
@@ -97,7 +92,8 @@ def turns(value: Any) -> tuple[Turn, ...]:
 PromptField = Annotated[str, BeforeValidator(prompt)]
 TurnsField = Annotated[tuple[Turn, ...], BeforeValidator(turns)]
 BudgetField = Annotated[int, whole_in("The node budget", 0, MOST_NODES)]
-TemperatureField = Annotated[float, in_range("The temperature", 0, MOST_TEMPERATURE)]
+TemperatureField = Annotated[
+    float, BeforeValidator(lambda value: number("The temperature", value, 0, MOST_TEMPERATURE))]
 MaxTokensField = Annotated[int, whole_in("Max tokens", 1, LONGEST_ANSWER)]
 
 
@@ -105,10 +101,6 @@ def _method(value: Any) -> str:
     if value != SERVED:
         method_named(str(value))
     return str(value)
-
-
-def _split(value: Any) -> str:
-    return str(value or "total")
 
 
 def _pace(value: Any) -> str:
@@ -140,7 +132,7 @@ class RunForm(BaseModel):
     prompt: PromptField = asked_for()
     method: Annotated[str, BeforeValidator(_method)] = asked_for()
     budget: BudgetField = asked_for()
-    split: Annotated[str, BeforeValidator(_split)] = PromptRequest.split
+    split: Annotated[str, BeforeValidator(lambda value: str(value or PromptRequest.split))] = PromptRequest.split
     temperature: TemperatureField = Sampling.temperature
     top_k: Annotated[int, whole_in("top-k", 0, MOST_TOP_K)] = Sampling.top_k
     top_p: Annotated[float, BeforeValidator(lambda value: top_p("top-p", value))] = Sampling.top_p
@@ -183,14 +175,10 @@ def choosing_drafters(source: Source, method: str, names: Sequence[str] = ()) ->
     asked = tuple(map(str, names))  # an uploaded file may name anything
     if len(asked) == count and asked != usual and asked not in others and set(asked) <= set(source.drafters):
         others.append(asked)  # in another order
-    offered = [(f"the rig's own: {_joined(usual)}" if count else "none", USUAL_DRAFTERS),
-               *((_joined(choice), json.dumps(choice)) for choice in others if count)]
+    ours = f"the rig's own: {' + '.join(usual) or 'its drafters'}" if count else "none"
+    offered = [(ours, USUAL_DRAFTERS), *((" + ".join(choice), json.dumps(choice)) for choice in others if count)]
     return {"choices": offered, "value": json.dumps(asked) if count and asked in others else USUAL_DRAFTERS,
             "interactive": len(offered) > 1}
-
-
-def _joined(names: Sequence[str]) -> str:
-    return " + ".join(names) or "its drafters"
 
 
 class Preset(RunForm):
@@ -224,16 +212,14 @@ class Presets:
             named = {preset.name: preset for preset in presets}
             first = {preset.name: preset.title for preset in presets if preset.budget}
             labels = VETTED.get(rig) or dict(islice(first.items(), SHOWN))
-            return [{"label": label, "prompt": named[name].prompt, "method": named[name].method,
-                     "budget": named[name].budget, "temperature": named[name].temperature}
+            return [{"label": label, **named[name].model_dump(include={"prompt", "method", "budget", "temperature"})}
                     for name, label in labels.items()]
         return {rig: of(rig, presets) for rig, presets in self.by_rig.items()}
 
 
 def read_presets(folder: Path) -> Presets:
     """Every presets file of a folder; PresetError names the first preset that could not be run as it stands."""
-    files = sorted(folder.glob("presets-*.json"))
-    return Presets({path.stem.removeprefix("presets-"): _read(path) for path in files})
+    return Presets({path.stem.removeprefix("presets-"): _read(path) for path in sorted(folder.glob("presets-*.json"))})
 
 
 def _read(path: Path) -> tuple[Preset, ...]:

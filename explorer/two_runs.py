@@ -48,13 +48,10 @@ def two_runs(first: Trace, second: Trace) -> View:
     lengths = [side["lengths"] for side in sides]
     same_prompt = (first.header.prompt, first.header.turns) == (second.header.prompt, second.header.turns)
     why = _why((first, second), parted) if parted and same_prompt else ""
-    rounds_part = next((place for place, pair in enumerate(zip(*lengths, strict=False)) if pair[0] != pair[1]), None)
+    rounds_part = next((number for number, pair in enumerate(zip(*lengths, strict=False)) if pair[0] != pair[1]), None)
     sentences = [] if same_prompt else ["The prompts differ, and so may everything else."]
-    if parted is None:
-        sentences.append("The texts are the same.")
-    else:
-        sentences.append(f"The texts first differ at token {parted[0] + 1} of the first and {parted[1] + 1} of the "
-                         "second.")
+    sentences.append("The texts are the same." if parted is None else
+                     f"The texts first differ at token {parted[0] + 1} of the first and {parted[1] + 1} of the second.")
     if rounds_part is not None:
         kept = [length[rounds_part] for length in lengths]
         sentences.append(f"The rounds first differ at round {rounds_part + 1}, which kept {kept[0]} tokens in the "
@@ -65,10 +62,10 @@ def two_runs(first: Trace, second: Trace) -> View:
             "texts_part": parted, "rule": RULE if why else "", "rounds_part": rounds_part, "sides": sides}
 
 
-def _why(traces: Sequence[Trace], places: Sequence[int]) -> str:
+def _why(traces: Sequence[Trace], positions: Sequence[int]) -> str:
     """Why the texts part at these tokens, and how often such gaps occur in the first, in sentences."""
     texts = [text_of(entry.round for entry in trace.entries) for trace in traces]
-    gap = widest_gap(*zip(texts, places, strict=True))
+    gap = widest_gap(*zip(texts, positions, strict=True))
     dtype = max((trace.header.dtype for trace in traces), key=rounding_nats)
     requests = [trace.header.request for trace in traces]
     words = verdict_words(verdict(requests, gap, rounding_nats(dtype)),
@@ -84,7 +81,7 @@ def texts_part(first: Trace, second: Trace) -> list[int] | None:
     if whole_texts[0] == whole_texts[1]:
         return None
     common = len(commonprefix(whole_texts))
-    return [next((place for place, end in enumerate(accumulate(map(len, tokens))) if end > common), len(tokens))
+    return [next((position for position, end in enumerate(accumulate(map(len, tokens))) if end > common), len(tokens))
             for tokens in texts]
 
 

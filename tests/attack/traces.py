@@ -222,7 +222,7 @@ class Traces(Area):
         """As a file of some kind, at times of a round that is not there."""
         kind = random.choices(list(EXPORTS), [4, 4, 2, 4, 1])[0]  # some take longer
         number = random.choice((0, len(trace.entries) - 1, len(trace.entries)))
-        export(kind, "run", trace, number, piece_view("run", trace))
+        export(kind, "run", trace, number, lambda: piece_view("run", trace))
 
     def _drawn(self, trace: Trace, random: Random) -> None:
         """As the lab draws it."""

@@ -88,7 +88,6 @@ class ScriptedTarget:
         self.endless = endless
         self.context_limit = 2**14 if endless else 1024
         self.written = 0
-        self.released = 0
 
     def fork(self) -> "ScriptedTarget":
         return ScriptedTarget(self.script, self.endless)
@@ -130,8 +129,7 @@ class ScriptedTarget:
         self.written += len(keep)
         return keep
 
-    def release(self) -> None:
-        self.released += 1
+    def release(self) -> None: ...
 
 
 @dataclass

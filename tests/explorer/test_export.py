@@ -20,7 +20,7 @@ from tests.explorer.scripted import CODE, STORY, scripted_trace
 
 def exported(kind: str, method: str, number: int = 0) -> tuple[Trace, Download]:
     trace = scripted_trace(method)
-    return trace, export(kind, "run", trace, number, piece_view("run", trace))
+    return trace, export(kind, "run", trace, number, lambda: piece_view("run", trace))
 
 
 def test_the_trace_file_is_the_trace() -> None:
@@ -56,11 +56,10 @@ def test_an_export_needs_no_disk(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
         return read(path, mode, *more, **named)  # type: ignore[call-overload]
 
     trace, opened, read = scripted_trace("merged"), os.open, open
-    view = piece_view("run", trace)
     monkeypatch.setattr(os, "open", full)
     monkeypatch.setattr("builtins.open", write_nothing)
     monkeypatch.setattr(io, "open", write_nothing)
-    assert len(export(kind, "run", trace, 0, view).data) > 100
+    assert len(export(kind, "run", trace, 0, lambda: piece_view("run", trace)).data) > 100
 
 
 def test_the_graph_is_the_tree() -> None:
