@@ -110,11 +110,11 @@ def text_sentence(comparison: TextComparison, header: Header, state: str) -> str
     return comparison.why(header.request.sampling.temperature, header.dtype)
 
 
-def parting(texts: Sequence[str], two: Sequence[str], place: int) -> str:
+def parting(texts: Sequence[str], two: Sequence[str], position: int) -> str:
     """At which word and token, counted from 1, two texts part, and the token of each; an empty one ends the text."""
     words = [text.split() for text in texts]
     number = next((number for number, (one, other) in enumerate(zip_longest(*words), 1) if one != other), None)
-    at = f"word {number} (token {place + 1})" if number else f"token {place + 1}"
+    at = f"word {number} (token {position + 1})" if number else f"token {position + 1}"
     one, other = (f"“{token}”" if token else "the end of the text" for token in two)
     return f"The text parts from plain decoding's at {at}: {one} instead of {other}."
 

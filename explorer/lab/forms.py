@@ -17,6 +17,7 @@ from engine.lab.sweeping import Laboratory, race_plan
 from engine.records import Sampling
 from engine.requests.limits import MOST_NODES, TRIED_BUDGETS
 from engine.requests.prompts import Prompt, prompts_from
+from explorer.latest import Latest
 from explorer.run_form import (
     LONGEST_ANSWER,
     MOST_TEMPERATURE,
@@ -37,7 +38,7 @@ TITLES: Mapping[str, str] = MappingProxyType({
     "check": "Exactness check"})
 LARGEST_UPLOAD = 8 * 2**20  # bytes of a prompt file
 MOST_FILE_PROMPTS = 10_000  # a sweep takes a tenth of them
-MOST_UPLOADS = 8  # files that are remembered; the oldest is forgotten first
+MOST_UPLOADS = 8  # files that are remembered
 
 
 class PromptSets:
@@ -48,7 +49,7 @@ class PromptSets:
         self._shipped = {name: (TITLES.get(name, name), prompt_set(name))
                          for name in (*TITLES, *there) if name in there}
         self.uploads = Uploads(LARGEST_UPLOAD)
-        self._uploaded: dict[str, tuple[str, tuple[Prompt, ...]]] = {}  # the oldest first
+        self._uploaded = Latest[str, tuple[str, tuple[Prompt, ...]]](MOST_UPLOADS)
 
     @property
     def _all(self) -> dict[str, tuple[str, tuple[Prompt, ...]]]:
@@ -81,8 +82,6 @@ class PromptSets:
             raise RequestError(f"{title} has {len(prompts):,} prompts; at most {MOST_FILE_PROMPTS:,} are taken, so "
                                "split it.")
         self._uploaded[name] = title, prompts
-        if len(self._uploaded) > MOST_UPLOADS:
-            del self._uploaded[next(iter(self._uploaded))]
         return name
 
 

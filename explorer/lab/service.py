@@ -36,13 +36,14 @@ from explorer.lab.report import saved
 from explorer.lab.style import looks_view
 from explorer.lab.sweeps import ShownSweep, Sweeps, seconds_per_run
 from explorer.lab.table import table_view
+from explorer.latest import Latest
 from explorer.recordings import TOURED
 from explorer.rig import CurrentRig
 from explorer.run_queue import Job, Jobs, RunQueue
 from explorer.view import View
 
 TOOLS = ("what_if", "cost", "race", "doctor")  # what needs a rig besides sweeps
-MOST_PREDICTIONS = 16  # that are remembered; the oldest is forgotten first
+MOST_PREDICTIONS = 16  # that are remembered
 MOST_SERVER_PROMPTS = 32  # of a set
 
 
@@ -56,7 +57,8 @@ class LabService:
         self._sets = PromptSets()
         self._sweeps = Sweeps(rig, queue, path)
         self._jobs = Jobs(queue)
-        self._predictions: dict[tuple[str, str], RunPrediction] = {}  # by the rig's title and the run's id
+        # by the rig's title and the run's id
+        self._predictions = Latest[tuple[str, str], RunPrediction](MOST_PREDICTIONS)
         self._watch: Watch | None = None
 
     def functions(self) -> list[Callable[[Any], Any]]:
@@ -205,7 +207,7 @@ class LabService:
             if forecast is None:
                 job.message = "Measuring what a pass costs, then replaying the text …"
                 forecast = self._rig.instruments.what_if(trace, Progress(job.tell))
-                self._remember(name, RunPrediction(forecast))
+                self._predictions[self._key(name)] = RunPrediction(forecast)
             return {"what_if": name, "departures": forecast.departures, "seconds": forecast.seconds}
         return {"job": self._jobs.start(work)}
 
@@ -222,7 +224,7 @@ class LabService:
                 costs[count] = instruments.concurrent_cost(trace, count)
             job.tell("Replaying the text with every method and budget …", len(costs) / steps)
             forecast = self.forecast(name) or instruments.what_if(trace, Progress())
-            self._remember(name, RunPrediction(forecast, costs))
+            self._predictions[self._key(name)] = RunPrediction(forecast, costs)
             return {"prediction": name}
         return {"job": self._jobs.start(work)}
 
@@ -230,11 +232,6 @@ class LabService:
         """The what-if that was made from that run on the rig that answers now."""
         prediction = self._predictions.get(self._key(run))
         return prediction.forecast if prediction else None
-
-    def _remember(self, run: str, prediction: RunPrediction) -> None:
-        self._predictions[self._key(run)] = prediction
-        if len(self._predictions) > MOST_PREDICTIONS:
-            del self._predictions[next(iter(self._predictions))]
 
     def _key(self, run: object) -> tuple[str, str]:
         return self._rig.instruments.laboratory.conditions.rig, str(run)

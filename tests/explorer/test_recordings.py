@@ -67,7 +67,7 @@ def test_the_page_opens_on_what_the_command_line_names(tmp_path: Path) -> None:
 
 
 def test_the_page_opens_with_the_prompt_of_the_recording_that_it_shows() -> None:
-    for rig, shown in (("smollm2", "Stack"), ("demo", "June is 6 times"), ("qwen3-8b", "")):
+    for rig, shown in (("smollm2", "Stack"), ("qwen3-8b", "")):
         library = app.library(None, rig)
         page = build(CurrentRig(recorded_rig(library, "Loading."), coming=loading(rig)), library)
         (prompt,) = [block["props"].get("value") for block in page.config["components"]
