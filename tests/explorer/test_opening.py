@@ -1,4 +1,5 @@
-"""The first seconds of the page: it answers before Gradio is imported, and the real page takes its place."""
+"""The app as it is started: its flags, and its first seconds, in which a page answers before Gradio is imported, until
+the real page takes its place."""
 
 import asyncio
 import subprocess
@@ -16,6 +17,7 @@ from starlette.routing import Route
 
 import app
 from engine.errors import RequestError
+from engine.requests.rig_names import DEFAULT_RIG
 from explorer import opening
 from explorer.bundle import opening_page
 from explorer.opening import FirstSeconds, Listening, serve_at_once
@@ -24,7 +26,7 @@ from tests.running import completed
 SLOW = ("gradio", "pandas", "plotly", "pydantic", "fastapi", "networkx", "torch", "transformers")
 FIRST_SECONDS = 1.5  # of processor time to the first page, 0.6 on the machine that this was written on
 
-ASKED = """
+FIRST, REAL = """
 import sys, time
 import app, explorer.opening
 wanted = app.flags().parse_args([])
@@ -33,13 +35,41 @@ page = app.first_page(wanted, recordings)
 app.keep_offline(wanted.rig, True)
 assert recordings.first().trace.header.prompt[:40] in page
 print(time.process_time(), *[name for name in sys.argv[1:] if name in sys.modules])
+""", """
+sys.modules.update(torch=None, transformers=None)  # from here on nobody can import them
+import explorer.page
+from explorer.rig import CurrentRig
+nothing = app.Library([])
+built = explorer.page.build(CurrentRig(app.recorded_rig(nothing, "No model.")), nothing)
+print(*sorted(built.get_api_info()["named_endpoints"]))
 """
 
 
-def test_the_first_page_is_there_before_whatever_is_slow() -> None:
-    done = subprocess.run([sys.executable, "-c", ASKED, *SLOW], capture_output=True, text=True, check=True, timeout=120)
-    seconds, *imported = done.stdout.split()
+@pytest.mark.slow
+def test_the_first_page_is_there_before_whatever_is_slow_and_the_real_one_is_built_without_torch() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST + REAL, *SLOW], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    first, endpoints = done.stdout.splitlines()
+    seconds, *imported = first.split()
     assert imported == [] and float(seconds) < FIRST_SECONDS
+    assert endpoints == "/generate /lessons /replay /trace"
+
+
+def test_flags() -> None:
+    wanted = app.flags().parse_args([])
+    assert (wanted.host, wanted.port, wanted.rig, wanted.auth, wanted.trace) == (
+        "127.0.0.1", 7860, DEFAULT_RIG, None, None)
+    assert app.flags().parse_args(["--auth", "ada:pass:word"]).auth == ("ada", "pass:word")
+
+
+@pytest.mark.parametrize("arguments", [["--port", "many"], ["--port", "99999"], ["--auth", "ada"], ["--colour"]])
+def test_bad_flags_are_one_sentence(
+        arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["app.py", *arguments])
+    assert app.main() == 2
+    sentence = capsys.readouterr().err
+    assert arguments[0] in sentence and sentence.endswith("see `app.py --help`.\n") and sentence.count("\n") == 1
 
 
 class Building:
