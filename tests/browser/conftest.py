@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
 
 from tests.running import PORT, ROOT, free_port, served
 
@@ -47,9 +47,9 @@ def browser() -> Iterator[Browser]:
     if not os.path.exists(CHROMIUM):
         pytest.skip(f"There is no Chromium at {CHROMIUM}; set CHROMIUM to one.")
     with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield made
-        made.close()
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
 
 
 @dataclass
@@ -80,44 +80,68 @@ class Watched:
         return self.page
 
 
+def new_context(browser: Browser) -> BrowserContext:
+    """A browser of one person, who asked for stillness."""
+    return browser.new_context(viewport=USUAL_SIZE, reduced_motion="reduce", accept_downloads=True)
+
+
 @contextmanager
 def visit(browser: Browser, address: str) -> Iterator[Watched]:
-    """A person with a browser of their own; fails if the page logged an error or asked anybody else for anything."""
-    context = browser.new_context(viewport=USUAL_SIZE, reduced_motion="reduce",
-                                  accept_downloads=True)
-    made = Watched(context.new_page())
-    made.page.set_default_timeout(PATIENCE_MS)
-    made.page.on("console", lambda said: made.complaints.append(said.text) if said.type == "error" else None)
-    made.page.on("pageerror", lambda error: made.complaints.append(f"{error} {error.stack}"))
-    made.page.on("request", lambda asked: _note(made, asked.url, address))
-    yield made
+    """A page in a browser of its own."""
+    context = new_context(browser)
+    with watch(context, address) as watched:
+        yield watched
     context.close()
-    assert made.complaints == []
-    assert made.foreign == []
+
+
+@contextmanager
+def watch(context: BrowserContext, address: str) -> Iterator[Watched]:
+    """A new page; fails if it logged an error or asked anybody else for anything."""
+    watched = Watched(context.new_page())
+    page, complaints = watched.page, watched.complaints
+    page.set_default_timeout(PATIENCE_MS)
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(f"{error} {error.stack}"))
+    page.on("request", lambda asked: _note(watched, asked.url, address))
+    yield watched
+    page.close()
+    assert watched.complaints == []
+    assert watched.foreign == []
+
+
+@pytest.fixture(scope="session")
+def warm(browser: Browser) -> Iterator[BrowserContext]:
+    """A browser that has the page's scripts after the first test: fetching them is most of what opening it takes."""
+    context = new_context(browser)
+    yield context
+    context.close()
 
 
 @pytest.fixture
-def watched(browser: Browser, address: str) -> Iterator[Watched]:
-    """A fresh page of one person."""
-    with visit(browser, address) as made:
-        yield made
+def watched(warm: BrowserContext, address: str) -> Iterator[Watched]:
+    """A page of one person, of whom nothing is kept."""
+    with watch(warm, address) as watched:
+        watched.page.goto(f"{address}robots.txt")
+        watched.page.evaluate("localStorage.clear()")
+        yield watched
+    warm.clear_permissions()
 
 
 @pytest.fixture(scope="module")
 def onlooker(browser: Browser, address: str) -> Iterator[Watched]:
     """One page for all tests of a module that look and leave no trace: each begins with ``show``."""
-    with visit(browser, address) as made:
-        made.open(address)
-        yield made
+    with visit(browser, address) as watched:
+        watched.open(address)
+        yield watched
 
 
 @pytest.fixture
 def neighbour(browser: Browser, address: str) -> Iterator[Watched]:
     """The page of somebody else."""
-    with visit(browser, address) as made:
-        yield made
+    with visit(browser, address) as watched:
+        yield watched
 
 
-def _note(made: Watched, url: str, address: str) -> None:
+def _note(watched: Watched, url: str, address: str) -> None:
     if not url.startswith((address, "data:", "blob:", "about:")):
-        made.foreign.append(url)
+        watched.foreign.append(url)

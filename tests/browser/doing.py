@@ -50,8 +50,8 @@ def run(page: Any, method: str) -> None:
 
 def exported(page: Any) -> Trace:
     """The trace of what the stage shows, as the server has it now."""
-    made = page.evaluate(f"{STAGE}.server.export({{kind: 'trace', run: {RUN}}})")
-    return loads(base64.b64decode(made["data"]))
+    file = page.evaluate(f"{STAGE}.server.export({{kind: 'trace', run: {RUN}}})")
+    return loads(base64.b64decode(file["data"]))
 
 
 def upload(page: Any, name: str, data: bytes) -> None:

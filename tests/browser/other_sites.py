@@ -1,18 +1,11 @@
 """What another website can do to a running Canopy, tried from a real browser: every endpoint that the server itself
-describes (its routes, the functions of its API, those of its page), in every way in which a page can ask.
-
-    python -m tests.browser.other_sites http://127.0.0.1:7860/
-
-counts the requests that got in, by where they came from. It asks a server for everything there is, deleting included:
-point it at one that may be lost.
-"""
+describes (its routes, the functions of its API, those of its page), in every way in which a page can ask. It asks for
+everything there is, deleting included."""
 
 import json
 import re
-import sys
 import threading
 import urllib.request
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,8 +15,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from playwright import sync_api
-
-from tests.browser.conftest import CHROMIUM
 
 EVIL, REBOUND = "evil.example", "rebound.example"  # a website's name, and one that its owner lets lead to this machine
 RULES = f"--host-resolver-rules=MAP {EVIL} 127.0.0.1, MAP {REBOUND} 127.0.0.1"
@@ -76,11 +67,10 @@ class Endpoint:
 
 @dataclass
 class Attempts:
-    """What came of asking for everything from one place: how many requests there were, which of them the server
-    refused and which it let in, and the answers that the other website could read. What the browser itself held back,
-    as the server did not allow it, is neither."""
+    """What came of asking for everything from one place: which requests the server refused and which it let in, and the
+    answers that the other website could read. What the browser itself held back, as the server did not allow it, is
+    neither."""
 
-    made: int = 0
     refused: list[str] = field(default_factory=list)
     let_in: list[str] = field(default_factory=list)
     read: list[str] = field(default_factory=list)
@@ -103,8 +93,8 @@ def endpoints_of(read: Callable[[str], Any]) -> list[Endpoint]:
     called = [Endpoint("POST", "/gradio_api/component_server", {
         "data": {}, "component_id": part["id"], "session_hash": "evil", "fn_name": name})
         for part in config["components"] for name in part["props"].get("server_fns") or ()]
-    joined = [Endpoint("POST", f"/gradio_api/{path}", {"data": [], "fn_index": each["id"], "session_hash": "evil"})
-              for each in config["dependencies"] if each["backend_fn"] for path in ("queue/join", "run/predict")]
+    joined = [Endpoint("POST", f"/gradio_api/{path}", {"data": [], "fn_index": call["id"], "session_hash": "evil"})
+              for call in config["dependencies"] if call["backend_fn"] for path in ("queue/join", "run/predict")]
     return [*routes, *named, *called, *joined]
 
 
@@ -115,8 +105,8 @@ def _json(address: str, path: str) -> Any:
 
 def ask_for_all(page: sync_api.Page, address: str, endpoints: list[Endpoint]) -> Attempts:
     """Ask from the page that is open for every endpoint in every way."""
-    tried = [(each, way) for each in endpoints for way in WAYS.get(each.method, ())]
-    found, statuses = Attempts(len(tried)), {}
+    tried = [(endpoint, way) for endpoint in endpoints for way in WAYS.get(endpoint.method, ())]
+    attempts, statuses = Attempts(), {}
 
     def note(answer: sync_api.Response) -> None:
         if (number := ATTEMPT.search(answer.url)) and answer.request.redirected_from is None:
@@ -124,21 +114,21 @@ def ask_for_all(page: sync_api.Page, address: str, endpoints: list[Endpoint]) ->
 
     page.on("response", note)
     for first in range(0, len(tried), AT_ONCE):
-        asked = [{"number": number, "way": way, "url": f"{address.rstrip('/')}{each.path}?attempt={number}",
-                  "body": json.dumps(each.body)}
-                 for number, (each, way) in enumerate(tried[first:first + AT_ONCE], first)]
-        found.read += [_said(tried[number]) for number in page.evaluate(TRY, asked)]
+        asked = [{"number": number, "way": way, "url": f"{address.rstrip('/')}{endpoint.path}?attempt={number}",
+                  "body": json.dumps(endpoint.body)}
+                 for number, (endpoint, way) in enumerate(tried[first:first + AT_ONCE], first)]
+        attempts.read += [_named(tried[number]) for number in page.evaluate(TRY, asked)]
     known = -1
     while known < len(statuses):  # a busy machine answers late
         known = len(statuses)
         page.wait_for_timeout(1500)
     page.remove_listener("response", note)
-    found.refused = [_said(tried[number]) for number, status in sorted(statuses.items()) if status == REFUSED]
-    found.let_in = [_said(tried[number]) for number, status in sorted(statuses.items()) if status != REFUSED]
-    return found
+    attempts.refused = [_named(tried[number]) for number, status in sorted(statuses.items()) if status == REFUSED]
+    attempts.let_in = [_named(tried[number]) for number, status in sorted(statuses.items()) if status != REFUSED]
+    return attempts
 
 
-def _said(tried: tuple[Endpoint, str]) -> str:
+def _named(tried: tuple[Endpoint, str]) -> str:
     endpoint, way = tried
     name = (endpoint.body or {}).get("fn_name", (endpoint.body or {}).get("fn_index", ""))
     return f"{way}: {endpoint.method} {endpoint.path} {name}".rstrip()
@@ -170,24 +160,3 @@ def places(address: str, port: int) -> dict[str, tuple[str, str]]:
     return {"another website": (f"http://{EVIL}:{port}/", address),
             "another port of this machine": (f"http://127.0.0.1:{port}/", address),
             "a name that was made to lead here": (rebound, rebound)}
-
-
-def main(address: str) -> None:
-    """Print what gets in."""
-    endpoints = described(address)
-    print(f"{len(endpoints)} endpoints")
-    with sync_api.sync_playwright() as playwright, website() as port:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", RULES])
-        for name, (opened, asked) in places(address, port).items():
-            page = browser.new_page()
-            page.goto(opened, wait_until="commit")
-            found = ask_for_all(page, asked, endpoints)
-            ways = Counter(said.split(":")[0] for said in found.let_in)
-            print(f"{name}: {found.made} requests, {len(found.refused)} refused, {len(found.let_in)} let in "
-                  f"{dict(ways)}, {len(found.read)} read", flush=True)
-            page.close()
-        browser.close()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

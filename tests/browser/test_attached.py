@@ -2,8 +2,6 @@
 that does not answer at first is taken when it does."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,13 +22,22 @@ SETTLED = ("window.Canopy && Canopy.parts && Canopy.parts.ready && Canopy.parts.
 
 @pytest.fixture(scope="module")
 def attached(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """A page whose rig is a llama.cpp server."""
-    results = str(tmp_path_factory.mktemp("attached") / "results.sqlite")
-    with scripted(**LLAMA) as script, served("app.py", "--port", PORT, "--rig", script.address, "--results",
-                                             results) as url, visit(browser, url) as watched:
+    """A page whose rig is a llama.cpp server that did not answer at first, and was asked again."""
+    results, port = tmp_path_factory.mktemp("attached") / "results.sqlite", free_port()
+    address = f"http://127.0.0.1:{port}"
+    with served("app.py", "--port", PORT, "--rig", address, "--results", str(results)) as url, visit(
+            browser, url) as watched:
         page = watched.open(f"{url}#mode=workbench")
-        page.wait_for_function(SETTLED)
-        yield page
+        page.wait_for_function(SETTLED, timeout=3 * PATIENCE_MS)
+        page.wait_for_function(f"document.querySelector('.is-news').innerText.includes('Nobody answers at {address}')")
+        page.locator(".cs-rig").click()
+        page.wait_for_function("/has been asked (once|\\d+ times), the last time \\d+ s ago/"
+                               ".test(document.querySelector('.cs-rigs').innerText)")
+        with scripted(port, **LLAMA):
+            page.locator(".cs-rigs").get_by_role("button", name="Ask again now").click()
+            page.wait_for_function(f"document.querySelector('.is-news').innerText.includes('{address} answers now')")
+            watched.open(f"{url}?anew#mode=workbench").wait_for_function(SETTLED)
+            yield page
 
 
 def figures(page: Page) -> dict[str, str]:
@@ -63,21 +70,3 @@ def test_what_a_server_does_not_report_is_not_known(attached: Page) -> None:
     attached.evaluate("Canopy.parts.player.go(Canopy.parts.stage.rounds.length - 1, {})")
     attached.wait_for_function("document.querySelector('.cs-headline').innerText === '9 tokens in about 2 passes.'")
     attached.evaluate("Canopy.parts.stage.setMode('workbench')")
-
-
-def test_a_server_that_does_not_answer_at_first_is_taken_when_it_does(browser: Browser, tmp_path: Path) -> None:
-    port = free_port()
-    address = f"http://127.0.0.1:{port}"
-    results = str(tmp_path / "results.sqlite")
-    with ExitStack() as stack:
-        url = stack.enter_context(served("app.py", "--port", PORT, "--rig", address, "--results", results))
-        watched = stack.enter_context(visit(browser, url))
-        page = watched.open(f"{url}#mode=workbench")
-        page.wait_for_function(SETTLED, timeout=3 * PATIENCE_MS)
-        page.wait_for_function(f"document.querySelector('.is-news').innerText.includes('Nobody answers at {address}')")
-        page.locator(".cs-rig").click()
-        page.wait_for_function("/has been asked (once|\\d+ times), the last time \\d+ s ago/"
-                               ".test(document.querySelector('.cs-rigs').innerText)")
-        stack.enter_context(scripted(port, **LLAMA))
-        page.locator(".cs-rigs").get_by_role("button", name="Ask again now").click()
-        page.wait_for_function(f"document.querySelector('.is-news').innerText.includes('m at {address} answers now')")

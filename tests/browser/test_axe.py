@@ -83,8 +83,8 @@ def test_axe_finds_nothing_in_the_tabs_of_the_lab(
         watched: Watched, address: str, browser: Browser, tmp_path: Path) -> None:
     judge_tabs(watched.page, address, ("table", "shapes", "anatomy", "compare"))
     with served("-m", "tests.browser.serve_lab", PORT, "0.05", str(tmp_path / "results.sqlite")) as url, visit(
-            browser, url) as made:
-        judge_tabs(made.page, url, ("cost", "concurrency", "race", "doctor"))
+            browser, url) as measured:
+        judge_tabs(measured.page, url, ("cost", "concurrency", "race", "doctor"))
 
 
 @pytest.mark.long
@@ -106,8 +106,8 @@ def test_axe_finds_nothing_on_the_sheet_of_rigs(watched: Watched, address: str) 
 @pytest.mark.long
 def test_axe_finds_nothing_in_a_conversation(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
-    said = (("system", "Be brief."), ("user", "Hi"), ("assistant", "Hello."))
-    upload(page, "talk.jsonl", dumps(scripted_trace("joint", 32, turns=said)))
+    turns = (("system", "Be brief."), ("user", "Hi"), ("assistant", "Hello."))
+    upload(page, "talk.jsonl", dumps(scripted_trace("joint", 32, turns=turns)))
     page.wait_for_selector(".cs-turn >> text=Turn 2")
     page.wait_for_selector(".cs-said >> text=Be brief.")
     judge_themes(page)

@@ -26,16 +26,11 @@ def press_run(page: Any) -> None:
     finish(page)
 
 
-def go_on(page: Any) -> None:
-    """Press Continue."""
-    page.get_by_role("button", name="Continue", exact=True).click()
-
-
 def talk(page: Any) -> None:
     """A first turn, and Continue behind it."""
     ask(page, FIRST)
     press_run(page)
-    go_on(page)
+    page.get_by_role("button", name="Continue", exact=True).click()
 
 
 def test_the_second_run_has_the_first_turn(watched: Watched, address: str) -> None:
@@ -43,12 +38,11 @@ def test_the_second_run_has_the_first_turn(watched: Watched, address: str) -> No
     ask(page, FIRST)
     press_run(page)
     assert exported(page).header.turns == ()
-    places = "['.cs-area', '#canopy-run', '[data-panel=tree]'].map((name) => {" \
-             "const {x, y, width, height} = document.querySelector(name).getBoundingClientRect();" \
-             "return [x, y, width, height]; })"
-    before = page.evaluate(places)
-    go_on(page)
-    assert page.evaluate(places) == before  # nothing moves
+    boxes = "['.cs-area', '#canopy-run', '[data-panel=tree]'].map((name) => " \
+            "document.querySelector(name).getBoundingClientRect().toJSON())"
+    before = page.evaluate(boxes)
+    page.get_by_role("button", name="Continue", exact=True).click()
+    assert page.evaluate(boxes) == before  # nothing moves
     assert page.locator(".cs-turn").inner_text().split("\n")[0] == "Turn 2 of a conversation"
     assert page.input_value(PROMPT) == ""
     page.keyboard.type("And if he gives 7 away?")  # the prompt has the focus
@@ -89,15 +83,15 @@ def test_a_recording_ends_the_conversation_and_brings_its_own(watched: Watched, 
     page.get_by_role("menuitem", name="Scripted: routed").click()
     page.wait_for_function(f"{RUN} === 'routed'")
     assert turns(page) == [] and page.locator(".cs-turn").is_hidden()
-    said = (("system", "Be brief."), ("user", "Hi"), ("assistant", "</script>"))
-    upload(page, "talk.jsonl", dumps(scripted_trace("routed", 32, turns=said, drafters=("spare", "code"))))
+    talk_before = (("system", "Be brief."), ("user", "Hi"), ("assistant", "</script>"))
+    upload(page, "talk.jsonl", dumps(scripted_trace("routed", 32, turns=talk_before, drafters=("spare", "code"))))
     page.wait_for_function(f"{STAGE}.header.turns.length === 3")
     assert page.locator(".cs-speaker").all_inner_texts() == ["System", "You", "Answer"]
     assert page.locator(".cs-turn").inner_text().startswith("Turn 2")
     page.wait_for_function(f"document.querySelector('{PROMPT}').value.startsWith('How many books does Omar')")
     press_run(page)  # the same again, live
     header = exported(page).header
-    assert (header.turns, header.drafters) == (said, ("spare", "code"))
+    assert (header.turns, header.drafters) == (talk_before, ("spare", "code"))
     page.locator("#canopy-more .label-wrap").click()
     page.wait_for_function("document.querySelector('#canopy-drafters input')?.value === 'spare + code'")
 
@@ -116,23 +110,23 @@ def test_continue_waits_for_the_end_and_is_not_in_the_story(watched: Watched, ad
     assert button.is_hidden()
 
 
-@pytest.mark.parametrize("size", [(1280, 720), (1000, 800), (390, 844)])
-@pytest.mark.parametrize("mode", ["story", "workbench", "lab"])
-def test_the_mark_covers_nothing(watched: Watched, address: str, mode: str, size: tuple[int, int]) -> None:
+def test_the_mark_covers_nothing(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
-    page.set_viewport_size({"width": size[0], "height": size[1]})
     page.wait_for_selector(PROMPT)
-    page.evaluate(f"Canopy.parts.conversation.goOn(); {STAGE}.setMode('{mode}')")
-    mark = page.locator(".cs-turn").bounding_box()
-    assert mark["x"] >= 0 and mark["x"] + mark["width"] <= size[0]
-    # what can be clicked there is the mark itself, all of it
-    assert page.evaluate("""() => {
-        const { left, right, top, bottom } = document.querySelector(".cs-turn button").getBoundingClientRect();
-        return [[left + 3, top + 3], [right - 3, bottom - 3]].map(([x, y]) =>
-            document.elementFromPoint(x, y).textContent);
-    }""") == ["Start afresh", "Start afresh"]
-    wide = page.evaluate("document.documentElement.scrollWidth")
-    assert wide <= size[0]
+    page.evaluate("Canopy.parts.conversation.goOn()")
+    for width, height in ((1280, 720), (1000, 800), (390, 844)):
+        page.set_viewport_size({"width": width, "height": height})
+        for mode in ("story", "workbench", "lab"):
+            page.evaluate(f"{STAGE}.setMode('{mode}')")
+            mark = page.locator(".cs-turn").bounding_box()
+            assert mark["x"] >= 0 and mark["x"] + mark["width"] <= width
+            # what can be clicked there is the mark itself, all of it
+            assert page.evaluate("""() => {
+                const { left, right, top, bottom } = document.querySelector(".cs-turn button").getBoundingClientRect();
+                return [[left + 3, top + 3], [right - 3, bottom - 3]].map(([x, y]) =>
+                    document.elementFromPoint(x, y).textContent);
+            }""") == ["Start afresh", "Start afresh"]
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_the_drafters_are_those_that_a_person_chooses(watched: Watched, address: str) -> None:
@@ -156,11 +150,11 @@ def test_a_page_that_opens_anew_for_another_rig_keeps_the_conversation(watched: 
     page = watched.open(f"{address}#mode=workbench")
     talk(page)
     page.keyboard.type("And now?")
-    said = turns(page)
+    talk_before = turns(page)
     with page.expect_navigation():
         page.evaluate("Canopy.controls.reload()")
     page.wait_for_selector(".cs-turn >> text=Turn 2")
     page.wait_for_function(f"document.querySelector('{PROMPT}').value === 'And now?'")
-    assert turns(page) == said != []
+    assert turns(page) == talk_before != []
     page.reload()
     page.wait_for_selector(".cs-turn", state="hidden")

@@ -19,13 +19,13 @@ from tests.explorer.scripted import scripted_trace
 
 FRAMES = "Canopy.parts.frames"
 TREE, MARGINALS, MASK, VERIFIER = (
-    f"{FRAMES}.made.get('{name}').panel" for name in ("tree", "marginals", "mask", "verifier"))
+    f"{FRAMES}.entries.get('{name}').panel" for name in ("tree", "marginals", "mask", "verifier"))
 DRAWN = """() => {
     const all = (selector, read) => Array.from(document.querySelectorAll(selector), read);
     const text = (mark) => mark.textContent;
     const node = (mark) => Number(mark.dataset.node);
     const { stage, frames } = Canopy.parts;
-    const panel = (name) => frames.made.get(name).panel;
+    const panel = (name) => frames.entries.get(name).panel;
     const mask = panel("mask");
     const { round } = stage;
     panel("verifier").finish();
@@ -38,8 +38,8 @@ DRAWN = """() => {
         labels: all("[data-panel=tree] .cp-label.is-path", text),
         ticks: all("[data-panel=tree] .cp-tick", node).length,
         cell: mask.grid.cell,
-        cells: all(".cp-mask-cells path", (path) => path.getAttribute("d")).join("").matchAll(/M([^,]+),([^h]+)h/g)
-            .map(([, x, y]) => [y - mask.grid.top, x - mask.grid.left]
+        cells: all("[data-panel=mask] .cp-mask-cells path", (path) => path.getAttribute("d")).join("")
+            .matchAll(/M([^,]+),([^h]+)h/g).map(([, x, y]) => [y - mask.grid.top, x - mask.grid.left]
                 .map((at) => mask.order[Math.round(at / mask.grid.cell)])).toArray(),
         mask: mask.canvas.getAttribute("aria-label"),
         steps: all("[data-panel=verifier] .cp-step", node),
@@ -128,7 +128,7 @@ def test_every_panel_can_be_saved_as_a_picture_that_stands_alone(onlooker: Watch
         {FRAMES}.plan();
     }}""")
     page.wait_for_function(f"!{FRAMES}.planned")
-    stills = page.evaluate(f"Array.from({FRAMES}.made, ([name, {{ panel }}]) => [name, panel.svg()])")
+    stills = page.evaluate(f"Array.from({FRAMES}.entries, ([name, {{ panel }}]) => [name, panel.svg()])")
     assert len(stills) == 7
     for name, drawn in stills:
         root = ElementTree.fromstring(drawn)
@@ -160,14 +160,14 @@ def test_subtrees_fold_and_a_search_finds_what_is_folded(onlooker: Watched) -> N
     page.evaluate(f"{TREE}.fold(1, true)")
     assert page.evaluate(f"[...{TREE}.layout.rows].filter((row) => row < 0).length") == len(hidden)
     assert f"+{len(hidden)}" in page.locator(".cp-label.is-fold").all_text_contents()
-    found = page.evaluate(f"(node) => {TREE}.search({STAGE}.round.text({STAGE}.round.tokens[node]))", hidden[0])
-    assert found["count"] >= 1 and page.evaluate(f"(node) => {TREE}.layout.rows[node] >= 0", found["node"])
+    hit = page.evaluate(f"(node) => {TREE}.search({STAGE}.round.text({STAGE}.round.tokens[node]))", hidden[0])
+    assert hit["count"] >= 1 and page.evaluate(f"(node) => {TREE}.layout.rows[node] >= 0", hit["node"])
     page.evaluate(f"{TREE}.search('')")
 
 
 def test_without_a_round_every_panel_says_what_will_be_there(onlooker: Watched) -> None:
     page = opened(onlooker, scripted_trace("routed", 32))
-    empty = page.evaluate(f"""Array.from({FRAMES}.made.values(), ({{ body, panel }}) => {{
+    empty = page.evaluate(f"""Array.from({FRAMES}.entries.values(), ({{ body, panel }}) => {{
         panel.draw(null);
         return [body.querySelector(".cp-empty").hidden, panel.svg()];
     }})""")

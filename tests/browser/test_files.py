@@ -54,10 +54,10 @@ def saved(page: Any, label: str, note: str) -> tuple[str, bytes]:
 
 def test_a_broken_file_is_refused_in_a_sentence(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
-    for name, (data, said) in BROKEN.items():
+    for name, (data, reason) in BROKEN.items():
         upload(page, name, data)
         sentence = page.locator(".cs-notice.is-error p").inner_text()
-        assert said in sentence and sentence.startswith(name) and sentence.endswith(".") and "\n" not in sentence
+        assert reason in sentence and sentence.startswith(name) and sentence.endswith(".") and "\n" not in sentence
         assert page.evaluate(RUN) == "welcome" and page.evaluate(f"{STAGE}.rounds.length") > 0
     upload(page, "good.jsonl", GOOD)
     page.wait_for_function(f"{STAGE}.header.method === 'routed' && {STAGE}.header.budget === 12")

@@ -38,11 +38,11 @@ def test_it_stands_still_where_asked_and_its_figures_are_the_recordings(watched:
                 f"✓ {sum(lengths)} tokens in {len(lengths)} passes, {against['speed']} tokens/s"]
         page.keyboard.press("ArrowRight")
     assert [at for at, _ in seen] == [f"{number} of 6" for number in range(1, 7)]
-    said = [words for _, words in seen]
-    assert f"guess {nodes[best]} tokens ahead" in said[1].replace("guesses", "guess")
-    assert said[2] == f"One pass of the big model just wrote {lengths[best]} tokens."
-    assert said[4] == f"Same words ✓, {len(lengths)} passes instead of {len(plain)}."
-    assert said[5].startswith(f"{sum(lengths)} tokens in {len(lengths)} passes, ")
+    headlines = [words for _, words in seen]
+    assert f"guess {nodes[best]} tokens ahead" in headlines[1].replace("guesses", "guess")
+    assert headlines[2] == f"One pass of the big model just wrote {lengths[best]} tokens."
+    assert headlines[4] == f"Same words ✓, {len(lengths)} passes instead of {len(plain)}."
+    assert headlines[5].startswith(f"{sum(lengths)} tokens in {len(lengths)} passes, ")
     page.get_by_role("button", name="Your turn").click()
     assert page.evaluate("document.activeElement.closest('#canopy-prompt') !== null")
 
@@ -80,6 +80,11 @@ def test_a_live_run_is_shown_round_by_round_and_ends_on_its_card(moving: Watched
     assert lengths[page.evaluate(f"{STAGE}.current")] == max(lengths)
     assert page.locator(".cs-headline").inner_text().startswith(f"{sum(lengths)} tokens in {len(lengths)} passes")
     assert page.locator(".cs-frame-tree").is_hidden() and page.locator(".cs-frame-text .cs-output").is_visible()
+    page.emulate_media(reduced_motion="reduce")
+    page.get_by_role("button", name="Watch both").click()
+    flags = page.locator(".cs-lane-flag").all_inner_texts()
+    assert f" tokens in {len(lengths)} passes, " in flags[1] and f"✓ {sum(lengths)} tokens in " in flags[0]
+    page.keyboard.press("Escape")
     page.get_by_role("button", name="Tune its budget").click()
     page.wait_for_function(f"{STAGE}.mode === 'workbench' && {SCENE} === ''")
 

@@ -1,7 +1,5 @@
 """Finding one's way: every key, the page that documents them, the tour, captions, legends and definitions."""
 
-from typing import Any
-
 import pytest
 
 from engine.trace import dumps
@@ -11,16 +9,7 @@ from tests.explorer.scripted import scripted_trace
 
 pytestmark = pytest.mark.long
 
-CAMERA = "Canopy.parts.frames.made.get('tree').panel.camera"
-
-
-def at(page: Any) -> int:
-    return int(page.evaluate(f"{STAGE}.current"))
-
-
-def pinned(page: Any) -> int | None:
-    node: int | None = page.evaluate(f"{STAGE}.pinned")
-    return node
+CAMERA = "Canopy.parts.frames.entries.get('tree').panel.camera"
 
 
 def test_keys_that_walk(watched: Watched, address: str) -> None:
@@ -29,13 +18,14 @@ def test_keys_that_walk(watched: Watched, address: str) -> None:
     for key, index in (("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("End", last), ("ArrowRight", last),
                        ("Home", 0), ("ArrowLeft", 0)):
         page.keyboard.press(key)
-        assert at(page) == index
+        assert page.evaluate(f"{STAGE}.current") == index
     keep = page.evaluate(f"{STAGE}.round.keep")
     for key, node in (("ArrowUp", keep[-1]), ("ArrowUp", keep[-2]), ("ArrowDown", keep[-1]), ("Escape", None),
                       ("ArrowDown", 0), ("ArrowUp", 0), ("ArrowDown", keep[1])):
         page.keyboard.press(key)
-        assert pinned(page) == node
+        assert page.evaluate(f"{STAGE}.pinned") == node
     page.wait_for_function("document.querySelector('.cs-spoken').textContent.startsWith('Round 1: ')")
+    assert "accepted, bonus" in (page.locator(".cs-spoken[aria-live=polite]").text_content() or "")
 
 
 def test_keys_that_play_fit_search_and_help(watched: Watched, address: str) -> None:
@@ -53,8 +43,8 @@ def test_keys_that_play_fit_search_and_help(watched: Watched, address: str) -> N
     assert not page.evaluate(f"{CAMERA}.held")
     page.keyboard.press("/")
     page.keyboard.type("books")
-    found = page.locator(".cs-search span").inner_text()
-    assert found.startswith("1 of ") and page.evaluate(f"{STAGE}.selection.node") is not None
+    count = page.locator(".cs-search span").inner_text()
+    assert count.startswith("1 of ") and page.evaluate(f"{STAGE}.selection.node") is not None
     page.keyboard.press("Enter")
     assert page.locator(".cs-search span").inner_text().startswith(("2 of ", "1 of 1"))
     page.keyboard.press("Escape")
@@ -76,7 +66,7 @@ def test_typing_a_prompt_is_no_command(watched: Watched, address: str) -> None:
     page.keyboard.press("Control+End")
     page.keyboard.type(" [/? f")
     page.keyboard.press("ArrowLeft")
-    assert at(page) == 2 and not page.evaluate("Canopy.parts.player.playing")
+    assert page.evaluate(f"{STAGE}.current") == 2 and not page.evaluate("Canopy.parts.player.playing")
     assert page.input_value("#canopy-prompt textarea").endswith(" [/? f")
 
 
@@ -108,18 +98,15 @@ def test_the_tour_has_an_exercise_a_step_and_remembers_where_it_was_left(watched
 
 def test_story_and_workbench_are_the_same_run(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#round=3")
-    headline = page.locator(".cs-headline")
-    assert headline.inner_text().split() == f"One pass of the big model just wrote {kept(page)} tokens.".split()
+    headline, kept = page.locator(".cs-headline"), page.evaluate(f"{STAGE}.round.keep.length")
+    assert headline.inner_text().split() == f"One pass of the big model just wrote {kept} tokens.".split()
     assert page.locator("[data-panel=mask]").is_hidden() and page.locator("#canopy-settings").is_hidden()
     page.get_by_role("button", name="All panels and all settings").click()
-    assert page.locator("[data-panel=mask]").is_visible() and headline.is_hidden() and at(page) == 2
+    assert page.locator("[data-panel=mask]").is_visible() and headline.is_hidden()
+    assert page.evaluate(f"{STAGE}.current") == 2
     page.wait_for_function("location.hash.includes('mode=workbench')")
     page.go_back()
     page.wait_for_function(f"{STAGE}.mode === 'story'")
-
-
-def kept(page: Any) -> int:
-    return int(page.evaluate(f"{STAGE}.round.keep.length"))
 
 
 def test_an_opened_run_fills_every_setting(watched: Watched, address: str) -> None:

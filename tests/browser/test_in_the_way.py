@@ -10,14 +10,14 @@ from tests.browser.conftest import READY, Watched
 from tests.browser.doing import RUN, STAGE, STATE, ask, run, start, upload
 from tests.explorer.scripted import ENDLESS, scripted_trace
 
-TREE = "Canopy.parts.frames.made.get('tree').panel"
+TREE = "Canopy.parts.frames.entries.get('tree').panel"
 ON_TOP = """(selector) => {
     const element = document.querySelector(selector);
     const box = element.getBoundingClientRect();
     return element.contains(document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2));
 }"""
 DRAWN = """() => {
-    const { canvas, layout, camera } = Canopy.parts.frames.made.get("tree").panel;
+    const { canvas, layout, camera } = Canopy.parts.frames.entries.get("tree").panel;
     const width = Number(canvas.getAttribute("width"));
     const ends = Array.from(layout.columns, (column) => camera.x(column));
     return { width, ends: [Math.min(...ends), Math.max(...ends)], bonus: camera.x(layout.columnCount - 1),
@@ -69,9 +69,9 @@ def test_live_is_said_of_what_is_live(watched: Watched, address: str) -> None:
     start(page, "ddtree")
     page.click("#canopy-stop")
     page.wait_for_function(f"{STATE} === 'stopped'")
-    said = page.evaluate("said")
-    assert {run for run, badge in said if badge == "live"} and ["welcome", "starting"] in said
-    assert not [badge for run, badge in said if run == "welcome" and badge.startswith("live")]
+    badges = page.evaluate("said")
+    assert {run for run, badge in badges if badge == "live"} and ["welcome", "starting"] in badges
+    assert not [badge for run, badge in badges if run == "welcome" and badge.startswith("live")]
 
 
 def test_every_way_to_look_counts_the_same_rounds(onlooker: Watched) -> None:
@@ -150,8 +150,8 @@ def test_controls_of_the_tree_cover_no_node(onlooker: Watched) -> None:
 
 def legend(page: Any, name: str) -> list[str]:
     """What the legend of a panel shows."""
-    found: list[str] = page.locator(f"[data-panel={name}] .cs-legend li:visible").all_inner_texts()
-    return [" ".join(text.split()) for text in found]
+    texts: list[str] = page.locator(f"[data-panel={name}] .cs-legend li:visible").all_inner_texts()
+    return [" ".join(text.split()) for text in texts]
 
 
 def test_legends_name_who_is_there(watched: Watched, address: str) -> None:

@@ -7,19 +7,19 @@ import pytest
 from tests.browser.conftest import READY, Watched
 from tests.browser.doing import STAGE, go
 
-LIT = """(node) => ({
-    tree: document.querySelector("[data-panel=tree] .cp-ring").getAttribute("display") === "inline",
-    marginals: Boolean(document.querySelector("[data-panel=marginals] .cp-cell-ring").getAttribute("d")),
-    mask: Boolean(document.querySelector("[data-panel=mask] .cp-mask-lit").getAttribute("d")),
-    verifier: Array.from(document.querySelectorAll("[data-panel=verifier] .is-selected"))
-        .some((mark) => Number(mark.dataset.node) === node),
-    cache: Boolean(document.querySelector("[data-panel=cache] .cp-slot-mark").getAttribute("d")),
-    text: document.querySelector(`.cs-part.is-current .cs-token[data-node="${node}"]`).classList.contains("is-lit"),
-})"""
+LIT = """(node) => {
+    const there = (selector) => document.querySelector(selector) !== null;
+    return {
+        tree: there("[data-panel=tree] .cp-ring"), marginals: there("[data-panel=marginals] .cp-cell-ring"),
+        mask: there("[data-panel=mask] .cp-mask-lit"), cache: there("[data-panel=cache] .cp-slot-mark"),
+        verifier: there(`[data-panel=verifier] .is-selected[data-node="${node}"]`),
+        text: there(`.cs-part.is-current .cs-token.is-lit[data-node="${node}"]`),
+    };
+}"""
 
 # Where the kept node stands on the screen, per part: x and y.
 PLACES = """(node) => {
-    const made = (name) => Canopy.parts.frames.made.get(name).panel;
+    const made = (name) => Canopy.parts.frames.entries.get(name).panel;
     const box = (element) => element.getBoundingClientRect();
     const on = (element, x, y) => [box(element).left + x, box(element).top + y];
     const middle = (element) => on(element, box(element).width / 2, box(element).height / 2);
@@ -74,6 +74,8 @@ def test_focus_lights_as_a_pointer_does(onlooker: Watched) -> None:
     page.locator("[data-panel=tree] [role=treeitem][tabindex='0']").focus()
     page.keyboard.press("ArrowRight")
     assert all(page.evaluate(LIT, node).values())
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate(f"{STAGE}.selection.node") == 0
 
 
 def test_a_token_leads_to_its_round(onlooker: Watched) -> None:
@@ -86,7 +88,8 @@ def test_a_token_leads_to_its_round(onlooker: Watched) -> None:
 
 def test_looking_around_never_asks_the_server(onlooker: Watched) -> None:
     page = opened(onlooker)
-    page.wait_for_function("Canopy.parts.frames.made.get('budget').panel.found")  # the one question of an opened run
+    # the one question of an opened run
+    page.wait_for_function("Canopy.parts.frames.entries.get('budget').panel.forecast")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url + " " + str(request.post_data)))
     for index in (0, 2, 5):

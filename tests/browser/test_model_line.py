@@ -47,7 +47,7 @@ def test_outside_of_what_it_was_trained_for_another_rig_is_one_click_away(watche
     assert "lies outside" in notice.inner_text() and page.locator(".cs-notice.is-note").is_hidden()
     notice.get_by_role("button", name="Answer it with smollm2").click()
     page.wait_for_function("window.chosen && window.chosen.rig === 'smollm2'")
-    assert page.evaluate("sessionStorage.getItem('canopy-again')") == page.evaluate(f"{STAGE}.header.prompt")
+    assert page.evaluate("Canopy.controls.again") == page.evaluate(f"{STAGE}.header.prompt")
 
 
 @pytest.mark.long
@@ -61,12 +61,12 @@ def test_two_recordings_stand_side_by_side_with_their_trees(watched: Watched, ad
     page.get_by_label("Place in the text").fill("40")
     after = page.evaluate("""Canopy.laboratory.compare.sides.map(({ stage, ends }) =>
         [stage.current, ends[stage.current] > 40, stage.current === 0 || ends[stage.current - 1] <= 40])""")
-    assert before == [0, 0] and all(each[0] > 0 and each[1] and each[2] for each in after)
+    assert before == [0, 0] and all(side[0] > 0 and side[1] and side[2] for side in after)
     assert page.locator(".lab-pair-figures").first.inner_text().count("\n") >= 5
     page.wait_for_function("document.querySelectorAll('.lab-pair-depth').length > 3")
-    said = page.locator(".lab-pane-compare .lab-note").inner_text()
+    note = page.locator(".lab-pane-compare .lab-note").inner_text()
     held = page.evaluate("Canopy.laboratory.compare.held")
-    assert said.startswith(held["said"]) and len(held["sides"]) == 2
+    assert note.startswith(held["said"]) and len(held["sides"]) == 2
     depths = max(len(side["depths"]) for side in held["sides"])
     assert page.locator(".lab-pair-depth").count() == depths
     if held["same_prompt"] and held["texts_part"]:

@@ -1,10 +1,7 @@
 """The page of the first seconds: it plays, takes a question, and what was asked there is run on the page itself."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.browser.conftest import PORT, served, visit
 from tests.browser.doing import STAGE, STATE
@@ -14,56 +11,46 @@ THERE = ("window.Canopy && !Canopy.opening && Canopy.parts && Canopy.parts.ready
          " && document.querySelector('#canopy-prompt textarea')")
 
 
-@pytest.fixture
-def go(tmp_path: Path) -> Path:
-    """The file for which the page waits to be built."""
-    return tmp_path / "go"
-
-
-@pytest.fixture
-def opening(go: Path) -> Iterator[str]:
-    """The address of a page that is not built yet."""
-    with served("-m", "tests.browser.serve", PORT, "0", "--until", str(go), answers="") as url:
-        yield url
+def test_three_people_open_it_before_the_page_is_built(browser: Any, tmp_path: Path) -> None:
+    go = tmp_path / "go"  # the file for which the page waits to be built
+    with (served("-m", "tests.browser.serve", PORT, "0", "--until", str(go), answers="") as url,
+          visit(browser, url) as asking, visit(browser, url) as stopping, visit(browser, url) as watching):
+        asker, stopper = asking.open(url), stopping.open(f"{url}#mode=workbench&budget=8")
+        watching.page.emulate_media(reduced_motion="no-preference")
+        watcher = watching.open(url)
+        assert asker.inner_text(".cs-opening-rig") == "Rig: scripted, loading …"
+        assert asker.evaluate(f"{STAGE}.rounds.length") > 2
+        assert asker.inner_text(".cs-badge").startswith("recorded")
+        asker.fill(FIELD, "Who asks so early?")
+        asker.press(FIELD, "Enter")
+        assert "begins by itself" in asker.inner_text(".cs-opening [role=status]")
+        stopper.fill(FIELD, "Never mind")
+        stopper.click(".cs-opening-run")
+        stopper.click(".cs-opening button:text('Stop')")
+        assert stopper.inner_text(".cs-opening [role=status]") == ""
+        assert watcher.evaluate(f"{STAGE}.scene") == "plain" and watcher.locator(".cs-duel.is-alone").is_visible()
+        watcher.wait_for_function("parseInt(document.querySelector('.cs-lane-flag').textContent.slice(5)) > 1")
         go.touch()
+        what_was_asked_is_run(asker)
+        what_was_typed_stays(stopper)
+        the_film_is_seen_to_its_end(watcher)
 
 
-def test_what_is_asked_in_the_first_second_is_run_by_the_page_itself(browser: Any, opening: str, go: Path) -> None:
-    with visit(browser, opening) as made:
-        page = made.open(opening)
-        assert page.inner_text(".cs-opening-rig") == "Rig: scripted, loading …"
-        assert page.evaluate(f"{STAGE}.rounds.length") > 2 and page.inner_text(".cs-badge").startswith("recorded")
-        page.fill(FIELD, "Who asks so early?")
-        page.press(FIELD, "Enter")
-        assert "begins by itself" in page.inner_text(".cs-opening [role=status]")
-        go.touch()
-        page.wait_for_function(THERE)
-        page.wait_for_function(f"{STATE} === 'done' && {STAGE}.header.prompt === 'Who asks so early?'")
-        assert page.input_value("#canopy-prompt textarea") == "Who asks so early?"
+def what_was_asked_is_run(page: Any) -> None:
+    page.wait_for_function(THERE)
+    page.wait_for_function(f"{STATE} === 'done' && {STAGE}.header.prompt === 'Who asks so early?'")
+    assert page.input_value("#canopy-prompt textarea") == "Who asks so early?"
 
 
-def test_what_was_stopped_is_not_run_and_what_was_typed_stays(browser: Any, opening: str, go: Path) -> None:
-    with visit(browser, opening) as made:
-        page = made.open(f"{opening}#mode=workbench&budget=8")
-        page.fill(FIELD, "Never mind")
-        page.click(".cs-opening-run")
-        page.click(".cs-opening button:text('Stop')")
-        assert page.inner_text(".cs-opening [role=status]") == ""
-        go.touch()
-        page.wait_for_function(THERE)
-        page.wait_for_function("document.querySelector('#canopy-prompt textarea').value === 'Never mind'")
-        assert page.evaluate(f"{STAGE}.recorded") and page.evaluate(f"{STAGE}.mode") == "workbench"
-        assert page.input_value("#canopy-budget input") == "8", "the address of the beginning is the address"
+def what_was_typed_stays(page: Any) -> None:
+    page.wait_for_function(THERE)
+    page.wait_for_function("document.querySelector('#canopy-prompt textarea').value === 'Never mind'")
+    assert page.evaluate(f"{STAGE}.recorded") and page.evaluate(f"{STAGE}.mode") == "workbench"
+    assert page.input_value("#canopy-budget input") == "8", "the address of the beginning is the address"
 
 
-def test_the_film_starts_and_ends_without_an_answer_of_the_server(browser: Any, opening: str, go: Path) -> None:
-    with visit(browser, opening) as made:
-        made.page.emulate_media(reduced_motion="no-preference")
-        page = made.open(opening)
-        assert page.evaluate(f"{STAGE}.scene") == "plain" and page.locator(".cs-duel.is-alone").is_visible()
-        page.wait_for_function("parseInt(document.querySelector('.cs-lane-flag').textContent.slice(5)) > 1")
-        go.touch()
-        page.wait_for_function("fetch('gradio_api/app_id').then((answer) => answer.ok)")
-        page.evaluate("Canopy.parts.film.hurry = 0.02")
-        page.wait_for_function(f"{THERE} && {STAGE}.scene === 'card'")  # seen to its end here, and goes on there
-        page.get_by_role("button", name="Your turn").click()
+def the_film_is_seen_to_its_end(page: Any) -> None:
+    page.wait_for_function("fetch('gradio_api/app_id').then((answer) => answer.ok)")
+    page.evaluate("Canopy.parts.film.hurry = 0.02")
+    page.wait_for_function(f"{THERE} && {STAGE}.scene === 'card'")  # seen here, and it goes on there
+    page.get_by_role("button", name="Your turn").click()

@@ -18,9 +18,9 @@ SITES = ("another website", "another port of this machine", "a name that was mad
 @pytest.fixture(scope="module")
 def elsewhere(browser: sync_api.Browser) -> Iterator[sync_api.Browser]:
     """A browser for which two names of strangers lead to this machine."""
-    made = browser.browser_type.launch(executable_path=CHROMIUM, args=["--no-sandbox", RULES])
-    yield made
-    made.close()
+    chromium = browser.browser_type.launch(executable_path=CHROMIUM, args=["--no-sandbox", RULES])
+    yield chromium
+    chromium.close()
 
 
 @pytest.fixture
@@ -32,16 +32,16 @@ def port() -> Iterator[int]:
 @pytest.mark.parametrize("site", SITES)
 def test_no_endpoint_answers_another_site(elsewhere: sync_api.Browser, address: str, port: int, site: str) -> None:
     endpoints = described(address)
-    called = {each.body.get("fn_name") for each in endpoints if each.body}
+    called = {endpoint.body.get("fn_name") for endpoint in endpoints if endpoint.body}
     assert len(endpoints) > 100 and {"open_trace", "rig_choose", "lab_start", "lab_delete"} <= called
     opened, target = places(address, port)[site]
     page = elsewhere.new_page()
     page.goto(opened, wait_until="commit")
-    found = ask_for_all(page, target, endpoints)
+    attempts = ask_for_all(page, target, endpoints)
     page.close()
-    assert found.let_in == [] and found.read == []
-    seen = {said.split(": ", 1)[1] for said in found.refused}
-    asked = {(each.method, each.path, str(each.body)) for each in endpoints}
+    assert attempts.let_in == [] and attempts.read == []
+    seen = {words.split(": ", 1)[1] for words in attempts.refused}
+    asked = {(endpoint.method, endpoint.path, str(endpoint.body)) for endpoint in endpoints}
     assert len(seen) > 0.9 * len(asked), "the requests did not arrive, so nothing was shown"
 
 
@@ -50,21 +50,22 @@ def test_the_same_requests_are_answered_where_they_come_from_the_own_page(
     """So that the test above cannot pass because nothing is answered at all."""
     page = elsewhere.new_page()
     page.goto(f"{address}robots.txt")
-    found = ask_for_all(page, address, [each for each in described(address) if "component_server" in each.path])
+    endpoints = [endpoint for endpoint in described(address) if "component_server" in endpoint.path]
+    attempts = ask_for_all(page, address, endpoints)
     page.close()
-    assert {each.split(":")[0] for each in found.read} == {"json"} and len(found.read) > 20
+    assert {endpoint.split(":")[0] for endpoint in attempts.read} == {"json"} and len(attempts.read) > 20
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]"])
 def test_the_page_opens_under_every_name_of_this_machine(
         elsewhere: sync_api.Browser, address: str, port: int, name: str) -> None:
-    own = f"http://{name}:{urlsplit(address).port}/"
+    address_of_page = f"http://{name}:{urlsplit(address).port}/"
     page = elsewhere.new_page()
     page.goto(f"http://{EVIL}:{port}/")
-    page.evaluate("(url) => { location.href = url }", own)  # a link of another website leads to it
+    page.evaluate("(url) => { location.href = url }", address_of_page)  # a link of another website leads to it
     page.wait_for_selector(".cs-stage")
     page.wait_for_function(READY)
-    assert page.url.startswith(own)
+    assert page.url.startswith(address_of_page)
     page.close()
 
 

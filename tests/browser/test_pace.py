@@ -32,7 +32,7 @@ SCRUB = """async () => {
 
 def work_seconds(session: Any) -> float:
     """The processor time of the page's own thread so far."""
-    measured = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
+    measured = {metric["name"]: metric["value"] for metric in session.send("Performance.getMetrics")["metrics"]}
     return float(measured["TaskDuration"])
 
 
@@ -66,9 +66,9 @@ def test_a_round_reaches_the_screen(watched: Watched, address: str, round_times:
     ask(page, going_on(60))
     start(page, "autoregressive")
     page.wait_for_function("Object.keys(painted).length >= 50 && painted[59] > 0")
-    made = [float(line) for line in round_times.read_text().splitlines()[before:]]
+    round_at = [float(line) for line in round_times.read_text().splitlines()[before:]]
     painted = {int(index): at for index, at in page.evaluate("painted").items()}
-    late = sorted(at - made[index] for index, at in painted.items() if at)
+    late = sorted(at - round_at[index] for index, at in painted.items() if at)
     print(f"from a round to the screen: median {1000 * statistics.median(late):.0f} ms, "
           f"nine in ten within {1000 * late[int(0.9 * len(late))]:.0f} ms, {len(late)} rounds")
     assert late[0] > 0 and statistics.median(late) < LATEST_SECONDS

@@ -63,13 +63,3 @@ def test_focus_goes_from_the_head_through_the_settings_to_the_stage(watched: Wat
     order = [part for place, part in enumerate(seen) if part and part not in seen[:place]]
     expected = ["cs-bar", "canopy-ask", "canopy-settings", "cs-stage", "cs-area", "cs-timeline"]
     assert order == expected[:len(order)] and len(order) >= 5
-
-
-def test_what_changes_is_spoken(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#mode=workbench&round=3")
-    live = page.locator(".cs-spoken[aria-live=polite]")
-    page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.querySelector('.cs-spoken').textContent.startsWith('Round 4: ')")
-    assert "accepted, bonus" in (live.text_content() or "")
-    assert page.locator(".cs-notice.is-error").get_attribute("role") == "alert"
-    assert page.locator("html").get_attribute("lang")

@@ -69,7 +69,7 @@ def test_fifty_updates_leave_every_element_and_the_zoom(watched: Watched, addres
     for _ in range(3):
         page.locator("[data-panel=tree]").get_by_role("button", name="Zoom in").click()
     camera = "(({ column, row, left, top, held }) => [column, row, left, top, held])" \
-        "(Canopy.parts.frames.made.get('tree').panel.camera)"
+        "(Canopy.parts.frames.entries.get('tree').panel.camera)"
     before = page.evaluate(camera)
     finish(page)
     assert page.evaluate("updates") > 50 and page.evaluate(f"{STAGE}.rounds.length") == 60
@@ -102,7 +102,7 @@ def test_a_refusal_stays_until_dismissed(watched: Watched, address: str) -> None
     page.click("#canopy-run")
     notice = page.locator(".cs-notice.is-error")
     notice.wait_for(state="visible")
-    assert "The prompt is empty" in notice.inner_text()
+    assert "The prompt is empty" in notice.inner_text() and notice.get_attribute("role") == "alert"
     assert page.evaluate("Canopy.parts.stage.rounds.length") > 0
     page.keyboard.press("ArrowRight")
     assert notice.is_visible()

@@ -2,7 +2,6 @@
 of a server that is gone."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from tests.browser.lab_app import App
 from tests.explorer.scripted import ENDLESS, scripted_trace
 
 MINE = "How many of mine are there?"
-CAMERA = "Canopy.parts.frames.made.get('tree').panel.camera"
+CAMERA = "Canopy.parts.frames.entries.get('tree').panel.camera"
 CUT = ".cs-frame-text .cs-cut"
 STOP = "document.querySelector('#canopy-stop').click()"
 COMING = """(state) => {
@@ -34,7 +33,7 @@ def begin(page: Any, prompt: str) -> None:
 
 def shown(page: Any) -> dict[str, Any]:
     """What can be read of the stage, and whether what belongs to the run before looks so."""
-    found: dict[str, Any] = page.evaluate("""() => {
+    seen: dict[str, Any] = page.evaluate("""() => {
         const text = (selector) => {
             const element = document.querySelector(selector);
             return element.hidden ? "" : element.innerText;
@@ -45,20 +44,20 @@ def shown(page: Any) -> dict[str, Any]:
                  tree: getComputedStyle(document.querySelector(".cs-frame-tree .cs-frame-title"), "::after").content,
                  faint: [".cs-metrics", ".cs-timeline", ".cs-frame-tree .cs-body"].every(faint) };
     }""")
-    return found
+    return seen
 
 
-@pytest.mark.parametrize(("state", "badge", "said"), [
+@pytest.mark.parametrize(("state", "badge", "headline"), [
     ("", "starting", "Waiting for the server"), ("running", "starting", "Reading the prompt"),
     ("queued", "queued", "Your run waits")])
 def test_a_run_without_a_round_shows_its_prompt_and_its_state(
-        watched: Watched, address: str, state: str, badge: str, said: str) -> None:
+        watched: Watched, address: str, state: str, badge: str, headline: str) -> None:
     page = watched.open(address)
     go(page, page.evaluate(f"{STAGE}.rounds.length - 1"))
     before = shown(page)
     page.evaluate(COMING, state)
     waiting = shown(page)
-    assert MINE in waiting["text"] and said in waiting["headline"] and badge in waiting["badge"]
+    assert MINE in waiting["text"] and headline in waiting["headline"] and badge in waiting["badge"]
     assert page.evaluate(f"{STAGE}.header.prompt") not in waiting["text"]
     assert waiting["faint"] and "the run before" in waiting["tree"] and "run before" in waiting["more"]
     assert page.evaluate(f"{STAGE}.header.title") not in waiting["title"]
@@ -129,13 +128,21 @@ def test_the_tour_runs_over_the_welcome_recording(watched: Watched, address: str
     assert page.locator(".cs-tour footer span").inner_text().startswith("2 of")
 
 
-@pytest.fixture
-def app(tmp_path: Path) -> Iterator[App]:
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     """A server to kill; a round takes a fifth of a second."""
-    made = App(tmp_path / "results.sqlite", 0.2)
-    yield made
-    made.process.kill()
-    made.process.wait(20)
+    app = App(tmp_path_factory.mktemp("killed") / "results.sqlite", 0.2)
+    yield app
+    app.process.kill()
+    app.process.wait(20)
+
+
+@pytest.fixture
+def app(killed: App) -> App:
+    """It runs, whatever became of it before."""
+    if killed.process.poll() is not None:
+        killed.start()
+    return killed
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from tests.browser.conftest import Watched
 from tests.browser.doing import STAGE, ask, finish, start
 from tests.explorer.scripted import ENDLESS
 
-TREE, MASK, BUDGET = (f"Canopy.parts.frames.made.get('{name}').panel" for name in ("tree", "mask", "budget"))
+TREE, MASK, BUDGET = (f"Canopy.parts.frames.entries.get('{name}').panel" for name in ("tree", "mask", "budget"))
 DRAWN = "document.querySelectorAll('[data-panel=tree] [role=treeitem]').length"
 
 
@@ -71,8 +71,8 @@ def test_the_timeline_is_one_of_time_zooms_and_sums_a_selection(watched: Watched
         page.keyboard.press("Shift+ArrowRight")
     rounds = page.evaluate(f"{STAGE}.rounds.slice(3, 6).map(({{ keep, spent }}) => [keep.length, spent])")
     tokens, spent = sum(row[0] for row in rounds), sum(row[1] for row in rounds)
-    said = page.locator(".cs-totals").inner_text()
-    assert said == f"3 rounds: {tokens} tokens (τ {tokens / 3:.2f}), {1000 * spent:.1f} ms"
+    words = page.locator(".cs-totals").inner_text()
+    assert words == f"3 rounds: {tokens} tokens (τ {tokens / 3:.2f}), {1000 * spent:.1f} ms"
     parts = [float(text.split()[-2]) for text in page.locator(".cs-stage-key > span").all_inner_texts()]
     assert sum(parts) == pytest.approx(1000 * spent, abs=0.5)
     page.locator(".cs-by-time").click()
@@ -106,8 +106,8 @@ def tip(page: Any) -> int:
 
 
 def predicted(page: Any, watched: str) -> Any:
-    page.wait_for_function(f"{BUDGET}.found && {BUDGET}.found.{watched}")
-    return page.evaluate(f"{BUDGET}.found")
+    page.wait_for_function(f"{BUDGET}.forecast && {BUDGET}.forecast.{watched}")
+    return page.evaluate(f"{BUDGET}.forecast")
 
 
 def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: Watched, address: str) -> None:
@@ -115,8 +115,8 @@ def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: 
     page.wait_for_function("document.querySelector('#canopy-budget input').value === '4'")
     start(page, "ddtree")
     finish(page)
-    found = predicted(page, "speed")
-    assert found["tau"]["mean"] == sorted(found["tau"]["mean"]) and found["plain"] > 0
+    prediction = predicted(page, "speed")
+    assert prediction["tau"]["mean"] == sorted(prediction["tau"]["mean"]) and prediction["plain"] > 0
     assert page.locator(".cp-budget-curve").count() == 2 and page.locator(".cp-budget-point.is-own").count() == 2
 
     page.evaluate(f"{STAGE}.go(1, {{}})")
@@ -152,6 +152,6 @@ def test_a_prediction_is_drawn_while_the_run_goes_on(watched: Watched, address: 
     page.wait_for_function("document.querySelector('#canopy-budget input').value === '2'")
     ask(page, ENDLESS)
     start(page, "ddtree")
-    found = predicted(page, "tau")
-    assert page.evaluate(f"{STAGE}.live") and found["rounds"] > 0
+    prediction = predicted(page, "tau")
+    assert page.evaluate(f"{STAGE}.live") and prediction["rounds"] > 0
     page.click("#canopy-stop")
