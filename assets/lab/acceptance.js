@@ -3,7 +3,7 @@
 import { fillSelect, Flags, offer, selectField } from "./forms.js";
 import { drawAll } from "./plots.js";
 import { Tool } from "./tools.js";
-import { html, write } from "../panels/ink.js";
+import { html, write } from "../shared/ink.js";
 
 // How long rounds are, which proposals are accepted, and how well the drafter is calibrated.
 export class Shapes extends Tool {

@@ -1,11 +1,12 @@
 // Two runs side by side: their figures, their texts, and the trees that wrote the chosen token of each text.
 
 import { fillSelect, selectField, whole } from "./forms.js";
-import { action, html, write } from "../panels/ink.js";
+import { action, html, write } from "../shared/ink.js";
 import { controls } from "../stage/controls.js";
 import { wholeRun } from "../stage/lessons.js";
-import { settingOf } from "../stage/round.js";
-import { panels, Stage } from "../stage/stage.js";
+import { panels } from "../shared/define.js";
+import { settingOf } from "../shared/round.js";
+import { Stage } from "../stage/stage.js";
 import { TextPanel } from "../stage/text.js";
 
 const SIDES = ["first", "second"];

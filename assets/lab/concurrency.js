@@ -4,7 +4,7 @@ import { fillSelect, offer, sliderField } from "./forms.js";
 import { drawAll } from "./plots.js";
 import { Begin, Tool } from "./tools.js";
 import { recordedOn, tableIn } from "./verdict.js";
-import { html, write } from "../panels/ink.js";
+import { html, write } from "../shared/ink.js";
 
 const NARROW = 420; // pixels: below, the labels are short, and the scale of colours is left out
 

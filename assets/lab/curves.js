@@ -4,8 +4,8 @@ import { ConcurrencySlider } from "./concurrency.js";
 import { fillSelect, offer, selectField, tell, whole } from "./forms.js";
 import { Plot } from "./plots.js";
 import { recordedOn } from "./verdict.js";
-import { button, html, sparing, write } from "../panels/ink.js";
-import { figuresOf, meanLength, settingOf } from "../stage/round.js";
+import { button, html, sparing, write } from "../shared/ink.js";
+import { figuresOf, meanLength, settingOf } from "../shared/round.js";
 
 const STORE = "canopy-lab-points";
 const MOST = 400;

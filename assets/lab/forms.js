@@ -1,6 +1,6 @@
 // The lab's controls: labelled, reachable by keyboard, all of them native elements.
 
-import { button, html, write } from "../panels/ink.js";
+import { button, html, write } from "../shared/ink.js";
 
 // Checkboxes that look like chips. `changed` is called after every change.
 export class Chips {

@@ -10,8 +10,8 @@ import { Race } from "./race.js";
 import { STATES, Sweep } from "./sweep.js";
 import { Cost, Doctor, Server } from "./tools.js";
 import { Table, Verdict } from "./verdict.js";
-import { html, inTurn, pause, sparing, write } from "../panels/ink.js";
-import { Menu } from "../stage/bar.js";
+import { html, inTurn, pause, sparing, write } from "../shared/ink.js";
+import { Menu } from "../shared/overlays.js";
 import { controls } from "../stage/controls.js";
 import { Teller } from "../stage/stage.js";
 

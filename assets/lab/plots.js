@@ -1,10 +1,10 @@
 // Plots of the lab: plotly.js once, figures from Python, the page's colours at the moment of drawing.
 
 import { CONFIG, dressed } from "./dressing.js";
-import { button, bytesOf, html } from "../panels/ink.js";
+import { button, bytesOf, html } from "../shared/ink.js";
 import { Empty } from "../panels/panel.js";
-import { onTheme } from "../panels/pen.js";
-import { Menu } from "../stage/bar.js";
+import { onTheme } from "../shared/pen.js";
+import { Menu } from "../shared/overlays.js";
 import { modes } from "../stage/stage.js";
 
 export const WORDS = {

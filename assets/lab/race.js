@@ -3,7 +3,7 @@
 import { Chips, numberField, whole } from "./forms.js";
 import { prose, WORDS } from "./plots.js";
 import { Begin, Tool } from "./tools.js";
-import { button, html } from "../panels/ink.js";
+import { button, html } from "../shared/ink.js";
 import { controls } from "../stage/controls.js";
 
 const SPEEDS = [["1", "real time"], ["0.5", "1/2"], ["0.25", "1/4"], ["0.1", "1/10"], ["0.05", "1/20"]];

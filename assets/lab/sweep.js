@@ -2,7 +2,7 @@
 
 import { Chips, duration, fillSelect, numberField, selectField, tell, textField, whole } from "./forms.js";
 import { WORDS } from "./plots.js";
-import { action, button, html, write } from "../panels/ink.js";
+import { action, button, html, write } from "../shared/ink.js";
 import { send } from "../stage/save.js";
 
 const LARGEST_FILE = 8 * 2 ** 20; // as on the server

@@ -3,7 +3,7 @@
 
 import { fillSelect, Flags, offer, selectField, tell } from "./forms.js";
 import { drawAll, plotsIn } from "./plots.js";
-import { action, button, html, inTurn, pause, write } from "../panels/ink.js";
+import { action, button, html, inTurn, pause, write } from "../shared/ink.js";
 
 const BETWEEN_LOOKS_MS = 300;
 const GLYPHS = { wrong: "✕", suspicious: "▲", fine: "✓" };

@@ -2,8 +2,8 @@
 
 import { Command, whole } from "./forms.js";
 import { prose, WORDS } from "./plots.js";
-import { action, button, html, write } from "../panels/ink.js";
-import { Menu } from "../stage/bar.js";
+import { action, button, html, write } from "../shared/ink.js";
+import { Menu } from "../shared/overlays.js";
 import { download } from "../stage/save.js";
 
 const SURE = {

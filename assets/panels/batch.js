@@ -1,10 +1,10 @@
 // The forward pass of a round, where several runs share passes: the rows of all runs as blocks of one mask, one colour
 // per run. Of other people's runs only the shapes of their trees and the kept rows arrive here, never their text.
 
-import { box, html, joinPaths, Pool, put, svg } from "./ink.js";
+import { box, group, html, joinPaths, path, put, render } from "../shared/ink.js";
 import { Grid } from "./mask.js";
 import { Panel, placeIn } from "./panel.js";
-import { define } from "../stage/stage.js";
+import { define } from "../shared/define.js";
 
 const MARGIN = { left: 10, top: 10, bottom: 10, gap: 14 };
 const LIST = { least: 112, share: 0.44, most: 300 }; // pixels, and of the panel's width
@@ -46,10 +46,6 @@ class BatchPanel extends Panel {
   constructor(host, stage) {
     super(host, stage, "batch");
     this.sheet({ role: "img" });
-    this.ground = svg("path", { class: "cp-mask-ground" }, this.canvas);
-    this.cells = new Pool(this.canvas, "path", {}, { class: "cp-mask-cells" });
-    this.frames = new Pool(this.canvas, "path", { class: "cp-mask-block" });
-    this.lit = svg("path", { class: "cp-batch-lit" }, this.canvas);
     this.list = html("div", {
       class: "cp-scroll cp-batch-list", tabIndex: 0, role: "group", "aria-label": "Runs of this pass (scrollable)",
     }, host);
@@ -65,9 +61,9 @@ class BatchPanel extends Panel {
       this.empty.say("This round was not shared", "The run had the pass to itself, or it is a recording: only a live run shows who shared it.");
     }
     if (!this.shared) return;
-    const found = placed(this.shared);
-    this.blocks = found.blocks;
-    this.rows = found.rows;
+    const { blocks, rows } = placed(this.shared);
+    this.blocks = blocks;
+    this.rows = rows;
     this.measure();
     this.drawBlocks();
     this.drawList();
@@ -87,24 +83,26 @@ class BatchPanel extends Panel {
   // Every pair (row, ancestor-or-self); what was kept in full colour.
   drawBlocks() {
     const { left, top, side, cell } = this.grid;
-    put(this.ground, { d: box(left, top, side, side) });
-    this.cells.fill(joinPaths(this.blocks.flatMap((block) => this.cellsOf(block))));
-    this.frames.fill(this.blocks.map((block) => {
+    const frames = this.blocks.map((block) => {
       const size = Math.max(2, block.rows * cell);
-      return { style: `--o: ${colourOf(block)}; stroke-width: ${block.own ? 2 : 1}`, d: box(left + block.first * cell, top + block.first * cell, size, size) };
-    }));
+      return path("cp-mask-block", box(left + block.first * cell, top + block.first * cell, size, size),
+        { style: `--o: ${colourOf(block)}; stroke-width: ${block.own ? 2 : 1}` });
+    });
+    render(this.drawing, [path("cp-mask-ground", box(left, top, side, side)),
+      group(joinPaths(this.blocks.flatMap((block) => this.cellsOf(block))), "cp-mask-cells"), group(frames)]);
     put(this.canvas, { "aria-label": this.words() });
   }
 
   cellsOf(block) {
-    const found = [];
+    const cells = [];
     for (let row = 0; row < block.rows; row++) {
+      const look = { style: `--o: ${colourOf(block)}`, "fill-opacity": block.keep.includes(row) ? 1 : 0.42 };
       for (let key = row; ; key = block.parents[key]) {
-        found.push({ style: `--o: ${colourOf(block)}`, "fill-opacity": block.keep.includes(row) ? 1 : 0.42, d: this.grid.square(block.first + row, block.first + key) });
+        cells.push(path("", this.grid.square(block.first + row, block.first + key), look));
         if (key === 0) break;
       }
     }
-    return found;
+    return cells;
   }
 
   words() {
@@ -132,33 +130,24 @@ class BatchPanel extends Panel {
     this.list.replaceChildren(table, said ? html("p", "", null, said) : "", elsewhere);
   }
 
-  blockAt(event) {
+  at(event) {
     const [x, y] = placeIn(this.canvas, event);
     const cell = this.shared && this.grid.find(x, y);
     if (!cell || cell.column < 0) return null;
     const block = this.blocks.find(({ first, rows }) => cell.row < first + rows);
-    return { block, row: cell.row - block.first, x, y };
+    return { node: block.own ? cell.row - block.first : null, block, x, y };
   }
 
-  nodeAt(event) {
-    const at = this.blockAt(event);
-    return at && at.block.own ? at.row : null;
-  }
-
-  point(event) {
-    const at = this.blockAt(event);
-    this.stage.hover(this.nodeAt(event));
-    if (!at) this.tip.hide();
-    else this.tip.show(at.x, at.y, [named(at.block), counted(at.block), at.block.own ? "" : "its text is not sent here"].filter(Boolean));
+  wordsOf({ block }) {
+    return [named(block), counted(block), ...(block.own ? [] : ["its text is not sent here"])];
   }
 
   // The selected node's row, in the run's own block.
-  select({ node }) {
-    if (!this.shared) return;
+  marksOf(node) {
+    const own = this.shared && this.blocks.find((block) => block.own);
+    if (!own || node >= own.rows) return [];
     const { left, top, side, cell } = this.grid;
-    const own = this.blocks.find((block) => block.own);
-    const there = node !== null && own && node < own.rows;
-    put(this.lit, { d: there ? box(left, top + (own.first + node) * cell, side, Math.max(2, cell)) : "" });
+    return [path("cp-batch-lit", box(left, top + (own.first + node) * cell, side, Math.max(2, cell)))];
   }
 }
 

@@ -1,9 +1,9 @@
 // The node budget, tuned by eye: τ and tokens per second against it, and the tree of the shown round at any of it.
 
-import { button, html, inTurn, put, sparing, svg, write } from "./ink.js";
+import { button, group, html, inTurn, path, put, render, sparing, text, write } from "../shared/ink.js";
 import { Panel, placeIn } from "./panel.js";
-import { usedOf } from "../stage/round.js";
-import { define } from "../stage/stage.js";
+import { usedOf } from "../shared/round.js";
+import { define } from "../shared/define.js";
 
 const MOST = 1024; // nodes at the right end
 const EDGE = { left: 36, right: 12, top: 15, bottom: 18, between: 20 };
@@ -31,19 +31,19 @@ export function readAt(budgets, values, budget) {
 
 const keptWords = (now, then) => (now === then ? `This round keeps ${now} tokens either way. ` : `This round keeps ${now} tokens instead of ${then}. `);
 
-function predictedWords(found, chosen) {
+function predictedWords(forecast, chosen) {
   const at = (name, digits) => {
-    const [mean, low, high] = ["mean", "low", "high"].map((side) => readAt(found.budgets, found[name][side], chosen).toFixed(digits));
+    const [mean, low, high] = ["mean", "low", "high"].map((side) => readAt(forecast.budgets, forecast[name][side], chosen).toFixed(digits));
     return `${mean} (${low} to ${high})`;
   };
-  const speed = found.speed ? `, ${at("speed", 0)} tokens/s` : "";
-  return `At ${chosen.toLocaleString("en")} nodes τ ${at("tau", 1)}${speed}: predicted from ${found.rounds} rounds${found.withheld ? ", its speed is not" : ""}.`;
+  const speed = forecast.speed ? `, ${at("speed", 0)} tokens/s` : "";
+  return `At ${chosen.toLocaleString("en")} nodes τ ${at("tau", 1)}${speed}: predicted from ${forecast.rounds} rounds${forecast.withheld ? ", its speed is not" : ""}.`;
 }
 
 class BudgetPanel extends Panel {
   constructor(host, stage) {
     super(host, stage, "budget");
-    this.found = null; // {run, budgets, tau, speed, plain, withheld}
+    this.forecast = null; // {run, budgets, tau, speed, plain, withheld}
     this.head = html("div", "cp-budget-said", host);
     this.back = button(this.head, "as it was run", "Show the tree as it was run", () => stage.tune(null));
     this.said = html("p", { role: "status" }, this.head);
@@ -95,10 +95,10 @@ class BudgetPanel extends Panel {
     const { run } = stage.value;
     if (!stage.server || !this.host.offsetParent || !stage.rounds.length || !stage.header.drafters.length) return;
     const of = [run, stage.rounds.length, stage.live, stage.against?.plain_speed].join(" ");
-    if (this.found?.of === of) return;
+    if (this.forecast?.of === of) return;
     const answer = await stage.server.budgets({ run, live: stage.live });
     if (run !== stage.value.run) return;
-    this.found = { run, of, ...answer };
+    this.forecast = { run, of, ...answer };
     this.draw(stage.round);
   }
 
@@ -110,8 +110,8 @@ class BudgetPanel extends Panel {
     const there = this.begin(round, "Here you see what other budgets would bring, while a run goes on.");
     this.head.hidden = !there;
     if (!there || !this.width) return;
-    if (this.found?.run !== stage.value.run) this.found = null;
-    if (!this.found) this.look();
+    if (this.forecast?.run !== stage.value.run) this.forecast = null;
+    if (!this.forecast) this.look();
     const pins = Object.entries(stage.pins).map(([pin, point]) => ({ ...point, pin }));
     const pinned = new Set([stage.value.run, ...pins.map(({ run }) => run)]);
     const points = [...stage.kept.filter(({ run }) => !pinned.has(run)), this.own(header), ...pins];
@@ -119,9 +119,9 @@ class BudgetPanel extends Panel {
     write(this.said, this.words()); // first: the drawings begin below it
     this.setSize(this.width, this.height);
     put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": this.words() });
-    this.canvas.replaceChildren();
-    PLOTS.forEach(([name, label, plain], place) => this.plot({ name, label, plain: plain || this.plainSpeed(), place }, points));
-    this.marker();
+    const plots = PLOTS.map(([name, label, plain], place) =>
+      this.plot({ name, label, plain: plain || this.plainSpeed(), place }, points));
+    render(this.drawing, [...plots.map((marks) => group(marks)), group(this.marker())]);
   }
 
   own(header) {
@@ -132,7 +132,7 @@ class BudgetPanel extends Panel {
 
   plainSpeed() {
     const { against } = this.stage;
-    return against ? Number(String(against.plain_speed).replaceAll(",", "")) : (this.found && this.found.plain) || 0;
+    return against ? Number(String(against.plain_speed).replaceAll(",", "")) : (this.forecast && this.forecast.plain) || 0;
   }
 
   x(budget) {
@@ -143,31 +143,35 @@ class BudgetPanel extends Panel {
   plot({ name, label, plain, place }, points) {
     const tall = (this.height - this.top - EDGE.bottom - EDGE.between - EDGE.top) / 2;
     const low = this.top + EDGE.top + tall + place * (tall + EDGE.between);
-    const curve = this.found && this.found[name];
+    const curve = this.forecast && this.forecast[name];
     const most = Math.max(...points.map((point) => point[name] || 0), plain, ...(curve ? curve.mean : [0]));
     const y = (value) => low - (tall * Math.min(value / most, 1.1)) / 1.1;
-    const line = (look, d) => svg("path", { class: look, d }, this.canvas);
-    const text = (words, x, at, look) => { svg("text", { x, y: at, class: look }, this.canvas).textContent = words; };
-    line("cp-budget-axis", `M${EDGE.left},${low}H${this.width - EDGE.right}`);
-    text(curve || !plain ? label : `${label}, measured`, EDGE.left, low - tall - 5, "");
-    if (!most) return; // a loop elsewhere that has no clock yet
-    text(most >= 20 ? String(Math.round(most)) : most.toFixed(1), EDGE.left - 5, y(most) + 4, "is-end");
-    if (place) TICKS.forEach((tick) => text(tick ? tick.toLocaleString("en") : "plain", this.x(tick), low + 14, tick === MOST ? "is-end" : "is-mid"));
-    if (plain) line("cp-budget-plain", `M${EDGE.left},${y(plain)}H${this.width - EDGE.right}`);
-    if (curve) this.curve(curve, y, line);
-    for (const point of points) if (point[name] > 0) this.point(point, y(point[name]));
+    const across = (look, height) => path(look, `M${EDGE.left},${height}H${this.width - EDGE.right}`);
+    const heading = curve || !plain ? label : `${label}, measured`;
+    const marks = [across("cp-budget-axis", low), text("", heading, EDGE.left, low - tall - 5)];
+    if (!most) return marks; // a loop elsewhere that has no clock yet
+    marks.push(text("is-end", most >= 20 ? String(Math.round(most)) : most.toFixed(1), EDGE.left - 5, y(most) + 4));
+    if (place) marks.push(...TICKS.map((tick) => this.tick(tick, low + 14)));
+    if (plain) marks.push(across("cp-budget-plain", y(plain)));
+    if (curve) marks.push(...this.curve(curve, y));
+    return [...marks, ...points.filter((point) => point[name] > 0).flatMap((point) => this.point(point, y(point[name])))];
   }
 
-  curve(curve, y, line) {
-    const along = (side) => this.found.budgets.map((budget, at) => `${this.x(budget)},${y(curve[side][at])}`);
-    line("cp-budget-band", `M${along("low").join("L")}L${along("high").reverse().join("L")}Z`);
-    line("cp-budget-curve", `M${along("mean").join("L")}`);
+  tick(budget, y) {
+    return text(budget === MOST ? "is-end" : "is-mid", budget ? budget.toLocaleString("en") : "plain", this.x(budget), y);
+  }
+
+  curve(curve, y) {
+    const along = (side) => this.forecast.budgets.map((budget, at) => `${this.x(budget)},${y(curve[side][at])}`);
+    return [path("cp-budget-band", `M${along("low").join("L")}L${along("high").reverse().join("L")}Z`),
+      path("cp-budget-curve", `M${along("mean").join("L")}`)];
   }
 
   point({ budget, tau, speed, title, pin }, y) {
-    const dot = svg("circle", { class: `cp-budget-point ${title ? "" : "is-own"}`, cx: this.x(budget), cy: y, r: title ? 3.5 : 4.5 }, this.canvas);
-    svg("title", {}, dot).textContent = `${title || "this run"}: ${budget} nodes, τ ${tau.toFixed(2)}, ${Math.round(speed)} tokens/s, measured`;
-    if (pin) svg("text", { x: this.x(budget) + 6, y: y - 5, class: "cp-budget-pin" }, this.canvas).textContent = pin;
+    const words = `${title || "this run"}: ${budget} nodes, τ ${tau.toFixed(2)}, ${Math.round(speed)} tokens/s, measured`;
+    const look = title ? { class: "cp-budget-point", r: 3.5 } : { class: "cp-budget-point is-own", r: 4.5 };
+    const dot = ["circle", { ...look, cx: this.x(budget), cy: y }, [["title", {}, words]]];
+    return pin ? [dot, text("cp-budget-pin", pin, this.x(budget) + 6, y - 5)] : [dot];
   }
 
   get top() {
@@ -176,18 +180,18 @@ class BudgetPanel extends Panel {
 
   // The budget that Run would use.
   marker() {
-    const x = this.x(this.chosen);
-    svg("path", { class: "cp-budget-chosen", d: `M${x},${this.top}V${this.height - EDGE.bottom}` }, this.canvas);
-    svg("circle", { class: "cp-budget-handle", cx: x, cy: this.height - EDGE.bottom, r: 5 }, this.canvas);
+    const [x, floor] = [this.x(this.chosen), this.height - EDGE.bottom];
+    return [path("cp-budget-chosen", `M${x},${this.top}V${floor}`),
+      ["circle", { class: "cp-budget-handle", cx: x, cy: floor, r: 5 }]];
   }
 
   words() {
-    const { chosen, found, stage } = this;
-    const { tried, round, made, tuneError } = stage;
-    const seen = tried !== null && round !== made ? keptWords(round.keep.length, made.keep.length) : "";
-    const error = tuneError || (found && found.error);
-    put(this.said, { title: found && found.withheld ? found.withheld : null });
-    return error || `${seen}${found && found.tau && chosen >= 1 ? predictedWords(found, chosen) : ""}`;
+    const { chosen, forecast, stage } = this;
+    const { tried, round, actual, tuneError } = stage;
+    const seen = tried !== null && round !== actual ? keptWords(round.keep.length, actual.keep.length) : "";
+    const error = tuneError || (forecast && forecast.error);
+    put(this.said, { title: forecast && forecast.withheld ? forecast.withheld : null });
+    return error || `${seen}${forecast && forecast.tau && chosen >= 1 ? predictedWords(forecast, chosen) : ""}`;
   }
 }
 

@@ -1,8 +1,8 @@
 // The cache's rows on a strip: where each is drawn, and their fates in words.
 
-import { box, clip, joinPaths, MONO, Pool, put, short, svg, textWidth } from "./ink.js";
+import { box, clip, group, joinPaths, MONO, path, put, render, short, text, textWidth } from "../shared/ink.js";
 import { Panel, placeIn } from "./panel.js";
-import { define } from "../stage/stage.js";
+import { define } from "../shared/define.js";
 
 const KEPT = { least: 9, share: 0.6 }; // a kept slot's width and what all of them may take, where slots are narrow
 const WIDEST = 40;
@@ -44,12 +44,6 @@ class CachePanel extends Panel {
   constructor(host, stage) {
     super(host, stage, "cache", "KV cache");
     this.sheet({ role: "img" });
-    this.slots = new Pool(this.canvas, "path");
-    this.moved = svg("g", { class: "cp-moved" }, this.canvas);
-    this.moves = new Pool(this.moved, "path");
-    this.cells = new Pool(this.moved, "rect", { height: LOW.height, rx: 3 });
-    this.texts = new Pool(this.canvas, "text");
-    this.mark = svg("path", { class: "cp-slot-mark" }, this.canvas);
     this.listen(this.canvas);
   }
 
@@ -58,10 +52,8 @@ class CachePanel extends Panel {
     if (!this.begin(round, "Here you see which cache rows stay after a verify pass.")) return;
     this.measure();
     this.words = [];
-    this.drawSlots();
-    this.drawKept();
     this.drawWords();
-    this.texts.fill(this.words);
+    render(this.drawing, [group(this.slots()), group(this.moves(), "cp-moved"), group(this.words)]);
     this.select(this.stage.selection);
     if (fresh && this.stage.animate && !this.stage.reducedMotion) this.slide();
   }
@@ -81,48 +73,49 @@ class CachePanel extends Panel {
     this.setSize(width, height);
   }
 
-  text(text, x, y, look) {
-    this.words.push({ text, x: x.toFixed(1), y: y.toFixed(1), class: look });
+  text(words, x, y, look) {
+    this.words.push(text(look, words, x, y));
   }
 
-  drawSlots() {
+  slots() {
     const { round, edges } = this;
     const slot = (node) => {
       const wide = edges[node + 1] - edges[node];
       const inset = wide >= 4 ? 0.5 : 0;
-      return { class: `cp-slot ${round.kept.has(node) ? "is-kept" : "is-dropped"} o-${round.origin(node)}`,
-        d: box((this.x + edges[node] + inset).toFixed(2), TOP.y, Math.max(wide - 2 * inset, 0.3).toFixed(2), TOP.height) };
+      return path(`cp-slot ${round.kept.has(node) ? "is-kept" : "is-dropped"} o-${round.origin(node)}`,
+        box((this.x + edges[node] + inset).toFixed(2), TOP.y, Math.max(wide - 2 * inset, 0.3).toFixed(2), TOP.height));
     };
     const [kept, dropped] = [true, false].map((is) => Array.from(round.tokens.keys()).filter((node) => round.kept.has(node) === is));
     const end = this.x + round.keep.length * this.cell;
     const free = Math.max(0, Math.min(this.width - LEFT, this.x + edges[round.n]) - end);
-    this.slots.fill([
-      ...[TOP, this.low].map(({ y, height }) => ({ class: "cp-slot is-prefix", d: box(LEFT, y, PREFIX, height) })),
+    return [
+      ...[TOP, this.low].map(({ y, height }) => path("cp-slot is-prefix", box(LEFT, y, PREFIX, height))),
       ...joinPaths([...dropped, ...kept].map(slot)),
-      { class: "cp-slot is-free", d: free > 6 ? box(end + 2, this.low.y, free - 2, LOW.height) : "" }]);
+      path("cp-slot is-free", free > 6 ? box(end + 2, this.low.y, free - 2, LOW.height) : "")];
   }
 
-  drawKept() {
+  // The kept rows on their way, and where they end.
+  moves() {
     const { round, cell, edges, low } = this;
     const kept = round.keep.map((node, place) => ({
       node, look: `o-${round.origin(node)}`, still: node === place,
       from: this.x + (edges[node] + edges[node + 1]) / 2, to: this.x + (place + 0.5) * cell }));
     const bend = (TOP.y + TOP.height + low.y) / 2;
-    this.moves.fill(kept.map(({ look, still, from, to }) => ({
-      class: `cp-move ${look} ${still ? "is-still" : ""}`,
-      d: `M${from},${TOP.y + TOP.height + 1}C${from},${bend} ${to},${bend} ${to},${low.y - 2}` })));
-    this.cells.fill(kept.map(({ look, to }) => ({
-      class: `cp-slot is-kept ${look}`, x: (to - cell / 2 + 1).toFixed(1), y: low.y, width: Math.max(1, cell - 2).toFixed(1) })));
     let last = -Infinity;
     for (const { node, still, from, to } of kept) {
       const token = short(round.show(round.tokens[node]), cell - 4, `10.5px ${MONO}`);
-      if (token) this.text(token, to, low.y + 16, "cp-slot-token is-mid");
+      if (token) this.text(token, to, low.y + 16, "is-mid");
       const tight = textWidth(String(node), "700 10px system-ui, sans-serif") > cell - 2 ? "is-tight" : "";
       this.text(String(node), to, low.y + LOW.height + 13, `cp-slot-number is-mid ${tight} ${still ? "" : "is-moved"}`);
       if (from - last < NUMBER_ROOM) continue;
       this.text(String(node), from, TOP.y - 5, "cp-slot-number is-mid");
       last = from;
     }
+    return [
+      group(kept.map(({ look, still, from, to }) => path(`cp-move ${look} ${still ? "is-still" : ""}`,
+        `M${from},${TOP.y + TOP.height + 1}C${from},${bend} ${to},${bend} ${to},${low.y - 2}`))),
+      group(kept.map(({ look, to }) => ["rect", { class: `cp-slot is-kept ${look}`, x: (to - cell / 2 + 1).toFixed(1), y: low.y,
+        width: Math.max(1, cell - 2).toFixed(1), height: LOW.height, rx: 3 }]))];
   }
 
   drawWords() {
@@ -154,41 +147,32 @@ class CachePanel extends Panel {
   }
 
   slide() {
-    this.moved.animate(
+    this.drawing.querySelector(".cp-moved").animate(
       [{ opacity: 0, transform: `translateY(${TOP.y - this.low.y}px)` }, { opacity: 1, transform: "none" }],
       { duration: 160, delay: 240, fill: "backwards", easing: "ease-out" });
   }
 
-  nodeAt(event) {
+  at(event) {
     const [x, y] = placeIn(this.canvas, event);
     const within = (strip) => y >= strip.y - 14 && y <= strip.y + strip.height + 16;
     const top = within(TOP) ? this.edges.findIndex((edge) => edge > x - this.x) - 1 : -1;
-    const low = Math.floor((x - this.x) / this.cell);
-    if (top >= 0) return top;
-    return within(this.low) && low >= 0 && low < this.round.keep.length ? this.round.keep[low] : null;
+    const low = within(this.low) ? this.round.keep[Math.floor((x - this.x) / this.cell)] : undefined;
+    const node = top >= 0 ? top : low;
+    return node === undefined ? null : { node, x, y };
   }
 
-  point(event) {
+  wordsOf({ node }) {
     const { round } = this;
-    const node = this.nodeAt(event);
-    this.stage.hover(node);
-    if (node === null) {
-      this.tip.hide();
-      return;
-    }
     const place = round.keep.indexOf(node);
     const fate = place < 0 ? "dropped" : place === node ? "stays" : `moves to slot ${round.start + place}`;
-    this.tip.show(...placeIn(this.canvas, event), [
-      round.show(round.tokens[node]), `row ${node}, slot ${round.start + node}: ${fate}`]);
+    return [round.show(round.tokens[node]), `row ${node}, slot ${round.start + node}: ${fate}`];
   }
 
-  select({ node }) {
-    const { round } = this;
-    const there = round && node !== null && node < round.n;
-    const place = there ? round.keep.indexOf(node) : -1;
+  marksOf(node) {
+    const place = this.round.keep.indexOf(node);
     const around = (x, width, strip) => box(x - 1, strip.y - 2, width + 2, strip.height + 4);
-    const top = there ? around(this.x + this.edges[node], Math.max(3, this.edges[node + 1] - this.edges[node]), TOP) : "";
-    put(this.mark, { d: place < 0 ? top : top + around(this.x + place * this.cell, this.cell, this.low) });
+    const top = around(this.x + this.edges[node], Math.max(3, this.edges[node + 1] - this.edges[node]), TOP);
+    return [path("cp-slot-mark", place < 0 ? top : top + around(this.x + place * this.cell, this.cell, this.low))];
   }
 }
 

@@ -1,6 +1,6 @@
 // A lattice whose rows depend on what stands before: candidates in columns, joined by ink where one may follow another.
 
-import { nats, ORIGIN, probability, short, MONO } from "./ink.js";
+import { nats, ORIGIN, probability, short, MONO } from "../shared/ink.js";
 
 const SLOT = { least: 46, cell: 0.64, tight: 14, row: 28, top: 40, foot: 16 };
 const ALWAYS = 3; // candidates of a column that are shown however improbable; others need LEAST_MASS

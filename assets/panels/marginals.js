@@ -1,10 +1,11 @@
 // Reading a drafter's lattice beside the tree it became: which cells are nodes.
 
-import { box, clip, joinPaths, MONO, nats, ORIGIN, Pool, probability, put, short, svg, textWidth } from "./ink.js";
+import { box, clip, group, joinPaths, MONO, nats, ORIGIN, path, probability, put, render } from "../shared/ink.js";
+import { short, svg, text, textWidth } from "../shared/ink.js";
 import { LatticeDrawing, leastWidth, standsFor } from "./lattice.js";
 import { Panel, placeIn } from "./panel.js";
-import { onTheme, Shade } from "./pen.js";
-import { define } from "../stage/stage.js";
+import { onTheme, Shade } from "../shared/pen.js";
+import { define } from "../shared/define.js";
 
 // For every cell of a lattice of marginals the node that stands for it.
 export function nodesOfCells(draft, drafter, round) {
@@ -68,12 +69,6 @@ class MarginalsPanel extends Panel {
     super(host, stage, "marginals", "Marginals");
     this.hits = []; // the places that react to the pointer
     this.sheet({ role: "img" });
-    this.drawing = svg("g", { class: "cp-drawing" }, this.canvas);
-    this.lines = new Pool(this.drawing, "path");
-    this.boxes = new Pool(this.drawing, "path", { class: "cp-box" });
-    this.texts = new Pool(this.drawing, "text");
-    this.frontier = svg("path", { class: "cp-frontier" }, this.drawing);
-    this.ring = svg("path", { class: "cp-cell-ring" }, this.canvas);
     this.change = svg("g", { class: "cp-change" }, this.canvas); // what a focused candidate changes in the next column
     put(this.tip.box, { role: "status" });
     onTheme(() => this.draw(this.stage.round)); // a text's colour depends on the tint under it
@@ -98,14 +93,11 @@ class MarginalsPanel extends Panel {
     this.shade = new Shade(this.host);
     this.hits = [];
     this.edges = "";
-    this.rows = { lines: [], boxes: [], texts: [] };
+    this.marks = { lines: [], boxes: [], texts: [] };
     const wide = (this.width - GUTTER.gap * (drafts.length + 1)) / drafts.length;
     drafts.forEach((draft, drafter) => this.drawDrafter(draft, drafter, GUTTER.gap + drafter * (wide + GUTTER.gap), wide));
-    const { lines, boxes, texts } = this.rows;
-    this.lines.fill(lines);
-    this.boxes.fill(joinPaths(boxes));
-    this.texts.fill(texts);
-    put(this.frontier, { d: this.edges });
+    const { lines, boxes, texts } = this.marks;
+    render(this.drawing, [group(lines), group(joinPaths(boxes)), group(texts), path("cp-frontier", this.edges)]);
     this.announce();
   }
 
@@ -122,19 +114,19 @@ class MarginalsPanel extends Panel {
   }
 
   // Looks of their own would make every round's styles be computed anew, so most texts have one of the style sheet's.
-  text(text, x, y, colour, anchor, font = "") {
-    this.rows.texts.push({ text, x: x.toFixed(1), y: y.toFixed(1), "text-anchor": anchor,
-      class: `is-${colour.slice(2)} ${font ? "" : "is-word"}`, style: font && font !== TOKEN_FONT ? `font: ${font}` : null });
+  text(words, x, y, colour, anchor, font = "") {
+    this.marks.texts.push(text(`is-${colour.slice(2)} ${font ? "" : "is-word"}`, words, x, y,
+      { "text-anchor": anchor, style: font && font !== TOKEN_FONT ? `font: ${font}` : null }));
   }
 
   // `edge`: the width of its outline.
   box(x, y, width, height, colour, alpha, edge = 0) {
-    const d = box(x, y, Math.max(0, width), height);
-    this.rows.boxes.push({ fill: `var(${colour})`, "fill-opacity": alpha.toFixed(2), "stroke-width": edge, d });
+    this.marks.boxes.push(path("cp-box", box(x, y, Math.max(0, width), height),
+      { fill: `var(${colour})`, "fill-opacity": alpha.toFixed(2), "stroke-width": edge }));
   }
 
   line(d, colour, alpha, width) {
-    this.rows.lines.push({ d, stroke: `var(${colour})`, "stroke-opacity": alpha, "stroke-width": width });
+    this.marks.lines.push(path("", d, { stroke: `var(${colour})`, "stroke-opacity": alpha, "stroke-width": width }));
   }
 
   drawDrafter(draft, drafter, left, wide) {
@@ -279,8 +271,7 @@ class MarginalsPanel extends Panel {
     this.over = hit;
     const changes = hit && hit.candidate ? hit.drawing.focus(hit.candidate) : [];
     this.drawing.classList.toggle("is-dimmed", changes.length > 0);
-    this.change.replaceChildren();
-    changes.forEach((change) => this.drawChange(hit, change));
+    render(this.change, changes.flatMap((change) => this.changeMarks(hit, change)));
     if (!hit) {
       this.tip.hide();
       return;
@@ -292,16 +283,17 @@ class MarginalsPanel extends Panel {
   }
 
   // One candidate of the next column: a bar as long as its probability after the focused one, a mark at its average.
-  drawChange(from, { hit, own, average, to }) {
+  changeMarks(from, { hit, own, average, to }) {
     const [y, colour] = [hit.y + hit.height / 2, `var(${ORIGIN[ORIGINS[hit.drafter]]})`];
-    svg("path", { class: "cp-change-ink", d: `M${from.x + from.width},${from.y + from.height / 2}L${hit.x},${y}`,
-      stroke: colour, "stroke-width": 0.8 + 3 * own, "stroke-opacity": 0.25 + 0.75 * own }, this.change);
-    svg("rect", { class: "cp-change-cell", x: hit.x, y: hit.y + 1, width: hit.width, height: hit.height - 2 }, this.change);
-    svg("rect", { x: hit.x, y: hit.y + 1, width: hit.width * own, height: hit.height - 2, fill: colour, "fill-opacity": 0.55 }, this.change);
-    if (average !== null) {
-      svg("path", { class: "cp-change-mark", d: `M${hit.x + hit.width * Math.min(1, average)},${hit.y}v${hit.height}` }, this.change);
-    }
-    svg("text", { x: hit.x + 3, y: y + 3.5 }, this.change).textContent = short(this.round.show(to.token), hit.width - 5, `10px ${MONO}`);
+    const bar = (width) => box(hit.x, hit.y + 1, width, hit.height - 2);
+    const at = hit.x + hit.width * Math.min(1, average);
+    const mark = average === null ? [] : [path("cp-change-mark", `M${at},${hit.y}v${hit.height}`)];
+    return [
+      path("", `M${from.x + from.width},${from.y + from.height / 2}L${hit.x},${y}`,
+        { stroke: colour, "stroke-width": 0.8 + 3 * own, "stroke-opacity": 0.25 + 0.75 * own }),
+      path("cp-change-cell", bar(hit.width)),
+      path("", bar(hit.width * own), { fill: colour, "fill-opacity": 0.55 }), ...mark,
+      text("", short(this.round.show(to.token), hit.width - 5, `10px ${MONO}`), hit.x + 3, y + 3.5)];
   }
 
   walk(event) {
@@ -323,13 +315,11 @@ class MarginalsPanel extends Panel {
   }
 
   // Every cell that stands for the selected node: one for each drafter that proposes it.
-  select({ node }) {
+  marksOf(node) {
     const { round } = this;
-    const there = round && node !== null && node > 0 && node < round.n;
     const same = (hit) => hit.depth === round.depths[node] - 1 && hit.id === round.tokens[node]
       && round.drafters[node] & (1 << hit.drafter);
-    const shapes = there ? this.hits.filter(same) : [];
-    put(this.ring, { d: shapes.map(({ x, y, width, height }) => box(x, y, width, height)).join("") });
+    return this.hits.filter(same).map(({ x, y, width, height }) => path("cp-cell-ring", box(x, y, width, height)));
   }
 }
 

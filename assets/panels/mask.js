@@ -1,8 +1,8 @@
 // The ancestor mask of the verify pass: row = query, column = key, derived from the parents (paper 000, section 4).
 
-import { box, button, html, joinPaths, Pool, put, svg } from "./ink.js";
+import { box, button, group, html, joinPaths, path, put, render, text } from "../shared/ink.js";
 import { Panel, placeIn } from "./panel.js";
-import { define } from "../stage/stage.js";
+import { define } from "../shared/define.js";
 
 export function depthFirst(round) {
   const order = [];
@@ -70,14 +70,7 @@ class MaskPanel extends Panel {
     super(host, stage, "mask");
     this.byDepth = false;
     this.sheet({ role: "img" });
-    this.ground = svg("path", { class: "cp-mask-ground" }, this.canvas);
-    this.prefix = svg("path", { class: "cp-mask-prefix" }, this.canvas);
-    this.cells = new Pool(this.canvas, "path", {}, { class: "cp-mask-cells" });
-    this.frames = new Pool(this.canvas, "path");
-    this.texts = new Pool(this.canvas, "text");
-    this.cross = svg("path", { class: "cp-mask-cross" }, this.canvas);
-    this.lit = svg("path", { class: "cp-mask-lit" }, this.canvas);
-    this.lens = svg("g", { class: "cp-lens" }, this.canvas);
+    this.pointed = null; // what is under the pointer: {row, column, x, y}
     this.bar = html("div", "cp-tools", host);
     this.orderButton = button(this.bar, "depth-first", "Order the rows depth-first instead of as in the pass", () => this.toggle());
     this.listen(this.canvas);
@@ -91,6 +84,7 @@ class MaskPanel extends Panel {
   draw(round) {
     const there = this.begin(round, "Here you see which rows each row of the verify pass sees.");
     this.bar.hidden = !there;
+    this.pointed = null;
     if (!there) return;
     this.orderButton.setAttribute("aria-pressed", String(this.byDepth));
     this.order = this.byDepth ? depthFirst(round) : Array.from(round.tokens.keys());
@@ -98,9 +92,12 @@ class MaskPanel extends Panel {
     this.order.forEach((node, place) => { this.place[node] = place; });
     this.blocks = blocksOf(round, this.order);
     this.measure();
-    this.drawCells();
-    this.drawBlocks();
-    this.texts.fill([...this.prefixWords(), ...this.blockNames(), ...this.numbers()]);
+    const { left, top, side } = this.grid;
+    render(this.drawing, [
+      path("cp-mask-ground", box(left, top, side, side)),
+      path("cp-mask-prefix", box(left - GAP - PREFIX, top, PREFIX, side)),
+      group(this.cells(), "cp-mask-cells"), group(this.frames()),
+      group([this.prefixWords(), ...this.blockNames(), ...this.numbers()])]);
     put(this.canvas, { "aria-label": this.words() });
     this.select(this.stage.selection);
   }
@@ -110,11 +107,9 @@ class MaskPanel extends Panel {
     const room = Math.min(width - MARGIN.left - MARGIN.right - PREFIX - GAP, height - MARGIN.top - MARGIN.bottom);
     this.grid = new Grid(room, this.round.n, 36);
     const middle = Math.floor((width - this.grid.side + PREFIX + GAP) / 2);
-    const { left, top, side } = this.grid.at(Math.max(MARGIN.left + PREFIX + GAP, middle), MARGIN.top);
+    this.grid.at(Math.max(MARGIN.left + PREFIX + GAP, middle), MARGIN.top);
     this.width = width;
     this.setSize(width, height);
-    put(this.ground, { d: box(left, top, side, side) });
-    put(this.prefix, { d: box(left - GAP - PREFIX, top, PREFIX, side) });
   }
 
   words() {
@@ -127,28 +122,30 @@ class MaskPanel extends Panel {
   }
 
   // Every pair (row, ancestor-or-self); the rows that were kept in full colour, over the others.
-  drawCells() {
+  cells() {
     const { round, grid, place } = this;
     const faint = grid.cell < 2 ? 0.75 : 0.55;
-    const cells = this.order.flatMap((node, row) => round.path(node).map((key) => ({
-      class: `o-${round.origin(key)}`, "fill-opacity": round.kept.has(node) ? 1 : faint, d: grid.square(row, place[key]) })));
-    this.cells.fill(joinPaths(cells).sort((one, other) => one["fill-opacity"] - other["fill-opacity"]));
+    const opacity = (node) => ({ "fill-opacity": round.kept.has(node) ? 1 : faint });
+    const cells = this.order.flatMap((node, row) => round.path(node).map((key) =>
+      path(`o-${round.origin(key)}`, grid.square(row, place[key]), opacity(node))));
+    return joinPaths(cells).sort(([, one], [, other]) => one["fill-opacity"] - other["fill-opacity"]);
   }
 
-  drawBlocks() {
+  frames() {
     const { left, top, cell } = this.grid;
-    const frame = (look, rows, columns) => ({ class: `cp-mask-block ${look}`,
-      d: box(left + columns.start * cell, top + rows.start * cell, (columns.end - columns.start) * cell, (rows.end - rows.start) * cell) });
-    this.frames.fill(this.blocks.flatMap((block, number) => [
-      frame(`o-drafter${block.mask}`, block, block), frame("is-empty", block, this.blocks[1 - number])]));
+    const long = ({ start, end }) => (end - start) * cell;
+    const frame = (look, rows, columns) => path(`cp-mask-block ${look}`,
+      box(left + columns.start * cell, top + rows.start * cell, long(columns), long(rows)));
+    return this.blocks.flatMap((block, number) => [
+      frame(`o-drafter${block.mask}`, block, block), frame("is-empty", block, this.blocks[1 - number])]);
   }
 
   prefixWords() {
     const { left, top, side } = this.grid;
-    const text = `prefix (${this.round.start})${side > 170 ? ", seen by every row" : ""}`;
+    const words = `prefix (${this.round.start})${side > 170 ? ", seen by every row" : ""}`;
     const [x, y] = [left - GAP - PREFIX / 2 + 3.5, top + side / 2];
-    if (side < 76) return [{ text, x: left - GAP - PREFIX, y: top + side + 14, class: "cp-mask-word", transform: null }];
-    return [{ text, x, y, class: "cp-mask-word is-mid", transform: `rotate(-90 ${x} ${y})` }];
+    if (side < 76) return text("cp-mask-word", words, left - GAP - PREFIX, top + side + 14);
+    return text("cp-mask-word is-mid", words, x, y, { transform: `rotate(-90 ${x} ${y})` });
   }
 
   blockNames() {
@@ -157,8 +154,9 @@ class MaskPanel extends Panel {
       const other = this.blocks[1 - number];
       const [y, size] = [top + block.start * cell, (block.end - block.start) * cell];
       return [
-        { text: `M${"₁₂"[block.mask - 1]}`, x: left + block.start * cell + size * 0.72, y: y + Math.min(size * 0.28, size - 8), class: "cp-mask-name is-mid", transform: null },
-        { text: "0", x: left + ((other.start + other.end) * cell) / 2, y: y + size / 2, class: "cp-mask-zero is-mid", transform: null }];
+        text("cp-mask-name is-mid", `M${"₁₂"[block.mask - 1]}`,
+          left + block.start * cell + size * 0.72, y + Math.min(size * 0.28, size - 8)),
+        text("cp-mask-zero is-mid", "0", left + ((other.start + other.end) * cell) / 2, y + size / 2)];
     });
   }
 
@@ -166,86 +164,81 @@ class MaskPanel extends Panel {
   numbers() {
     const { cell, left, side, top } = this.grid;
     const step = 2 ** Math.max(0, Math.ceil(Math.log2(NUMBER_ROOM / cell)));
-    const rows = [{ text: "root", x: left, y: top - 6, class: "cp-mask-root", transform: null }];
-    const number = (place, x, y) => rows.push({ text: String(this.order[place]), x, y, class: "cp-mask-number", transform: null });
+    const marks = [text("cp-mask-root", "root", left, top - 6)];
+    const number = (place, x, y) => marks.push(text("", String(this.order[place]), x, y));
     for (let place = step; place < this.order.length; place += step) {
       const middle = (place + 0.5) * cell;
       if (middle > NUMBER_ROOM && left + middle + NUMBER_ROOM / 2 < this.bar.offsetLeft) number(place, left + middle - 3, top - 6);
       if (left + side + NUMBER_ROOM < this.width) number(place, left + side + 4, top + middle + 3);
     }
-    return rows;
+    return marks;
   }
 
   // What is around the pointer, larger, in the corner that a mask leaves empty; or in the other one.
-  drawLens({ row, column, x, y }) {
+  lens({ row, column, x, y }) {
     const { grid, order, round } = this;
     const side = LENS.margin + LENS.cells * LENS.cell;
-    if (grid.cell > LENS.cell / 2 || (grid.cell >= 2 && side > 0.6 * grid.side)) return; // no need, or no room
+    if (grid.cell > LENS.cell / 2 || (grid.cell >= 2 && side > 0.6 * grid.side)) return []; // no need, or no room
     const far = x > grid.left + grid.side - side - 20 && y < grid.top + side + 20;
     const [left, top] = [far ? 2 : grid.left + grid.side - side, grid.top];
     const first = (place) => Math.max(0, Math.min(order.length - LENS.cells, place - (LENS.cells >> 1)));
     const [above, before] = [first(row), first(Math.max(0, column))];
     const square = (down, right) => box(left + LENS.margin + right * LENS.cell, top + LENS.margin + down * LENS.cell, LENS.cell - 1, LENS.cell - 1);
-    const say = (place, right, down) => { svg("text", { x: left + right, y: top + down }, this.lens).textContent = String(order[place]); };
-    svg("rect", { x: left + 0.5, y: top + 0.5, width: side - 1, height: side - 1 }, this.lens);
-    const cells = [];
+    const number = (place, right, down) => text("", String(order[place]), left + right, top + down);
+    const [numbers, cells] = [[], []];
     for (let down = 0; down < LENS.cells; down++) {
-      const path = new Set(round.path(order[above + down]));
-      say(above + down, 2, LENS.margin + down * LENS.cell + 10);
-      if (down % 2 === 0) say(before + down, LENS.margin + down * LENS.cell, 12);
+      const seen = new Set(round.path(order[above + down]));
+      numbers.push(number(above + down, 2, LENS.margin + down * LENS.cell + 10));
+      if (down % 2 === 0) numbers.push(number(before + down, LENS.margin + down * LENS.cell, 12));
       for (let right = 0; right < LENS.cells; right++) {
         const key = order[before + right];
-        cells.push({ class: path.has(key) ? `o-${round.origin(key)}` : "is-unseen", d: square(down, right) });
+        cells.push(path(seen.has(key) ? `o-${round.origin(key)}` : "is-unseen", square(down, right)));
       }
     }
-    for (const look of joinPaths(cells)) svg("path", look, this.lens);
-    if (column >= 0) svg("path", { class: "is-here", d: square(row - above, column - before) }, this.lens);
+    const here = column < 0 ? [] : [path("is-here", square(row - above, column - before))];
+    const ground = ["rect", { x: left + 0.5, y: top + 0.5, width: side - 1, height: side - 1 }];
+    return [group([ground, ...joinPaths(cells), ...here, ...numbers], "cp-lens")];
   }
 
   // The selected node's row (what it sees) and column (what sees it), with the cells of both drawn over.
-  select({ node }) {
+  marksOf(node) {
     const { round, grid } = this;
-    const there = round && node !== null && node < round.n;
-    const along = there ? this.place[node] * grid.cell : 0;
-    const size = there ? Math.max(1, grid.cell) : 0;
-    put(this.cross, { d: there ? box(grid.left - GAP - PREFIX, grid.top + along, grid.side + PREFIX + GAP, size)
-      + box(grid.left + along, grid.top, size, grid.side) : "" });
-    put(this.lit, { d: there ? round.path(node).map((key) => box(grid.left + this.place[key] * grid.cell, grid.top + along, size, size)).join("") : "" });
-    this.lens.replaceChildren();
+    const along = this.place[node] * grid.cell;
+    const size = Math.max(1, grid.cell);
+    const cells = round.path(node).map((key) => box(grid.left + this.place[key] * grid.cell, grid.top + along, size, size));
+    return [
+      path("cp-mask-cross", box(grid.left - GAP - PREFIX, grid.top + along, grid.side + PREFIX + GAP, size)
+        + box(grid.left + along, grid.top, size, grid.side)),
+      path("cp-mask-lit", cells.join("")), ...(this.pointed ? this.lens(this.pointed) : [])];
   }
 
-  // Row, column (-1: the prefix) and place under the pointer.
+  leave() {
+    this.pointed = null;
+    super.leave();
+  }
+
+  // Row and column (-1: the prefix) under the pointer.
   at(event) {
     const [x, y] = placeIn(this.canvas, event);
     const cell = this.grid.find(x, y);
-    return cell && x >= this.grid.left - PREFIX - GAP ? { row: cell.row, column: Math.max(-1, cell.column), x, y } : null;
+    if (!cell || x < this.grid.left - PREFIX - GAP) return null;
+    return { node: this.order[cell.row], row: cell.row, column: Math.max(-1, cell.column), x, y };
   }
 
   point(event) {
-    const { round } = this;
-    const at = this.at(event);
-    if (!at) {
-      this.leave();
-      return;
-    }
-    const query = this.order[at.row];
-    this.stage.hover(query);
+    this.pointed = this.at(event);
+    super.point(event);
     this.select(this.stage.selection);
-    this.drawLens(at);
-    const says = (node) => `row ${node} ${round.show(round.tokens[node])}`;
-    if (at.column < 0) {
-      this.tip.show(at.x, at.y, [says(query), `query; sees the whole prefix of ${round.start} tokens`]);
-      return;
-    }
-    const key = this.order[at.column];
-    const why = key === query ? "sees itself" : round.path(query).includes(key) ? "sees it" : "does not see";
-    this.tip.show(at.x, at.y, [says(query), `query, depth ${round.depths[query]}: ${why}`,
-      key === query ? "" : `key: ${says(key)}, depth ${round.depths[key]}`].filter(Boolean));
   }
 
-  nodeAt(event) {
-    const at = this.at(event);
-    return at && this.order[at.row];
+  wordsOf({ node, column }) {
+    const { round } = this;
+    const says = (row) => `row ${row} ${round.show(round.tokens[row])}`;
+    if (column < 0) return [says(node), `query; sees the whole prefix of ${round.start} tokens`];
+    const key = this.order[column];
+    const why = key === node ? "sees itself" : round.path(node).includes(key) ? "sees it" : "does not see";
+    const seen = key === node ? [] : [`key: ${says(key)}, depth ${round.depths[key]}`];
+    return [says(node), `query, depth ${round.depths[node]}: ${why}`, ...seen];
   }
 }
 

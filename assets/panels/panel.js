@@ -1,7 +1,7 @@
 // What every panel has: its host, a tip at the pointer, and a sentence for where it has nothing to show.
 
-import { html, put, svg } from "./ink.js";
-import { stillOfSvg } from "../stage/picture.js";
+import { html, put, render, svg } from "../shared/ink.js";
+import { stillOfSvg } from "../shared/picture.js";
 
 export class Tip {
   constructor(host) {
@@ -50,8 +50,9 @@ export class Empty {
   }
 }
 
-// A panel has draw(round) and select({node, pinned}); point(event) and nodeAt(event) where it listens to the pointer. What it
-// draws is an SVG, so that colours follow the theme by themselves, and what is saved is what is seen.
+// A panel has draw(round) and select({node, pinned}); at(event) and wordsOf(what is there) where it listens to the pointer.
+// What it draws is an SVG, so that colours follow the theme by themselves, and what is saved is what is seen.
+// `marksOf(node)` are the marks of a selected node over the drawing.
 export class Panel {
   // `label` names the host where it scrolls: then keys have to reach it.
   constructor(host, stage, name, label = "") {
@@ -65,6 +66,8 @@ export class Panel {
 
   sheet(attributes) {
     this.canvas = svg("svg", { class: "cp-svg", ...attributes }, this.host);
+    this.drawing = svg("g", { class: "cp-drawing" }, this.canvas);
+    this.marked = svg("g", { class: "cp-marked" }, this.canvas);
   }
 
   setSize(width, height) {
@@ -94,16 +97,27 @@ export class Panel {
     on("click", (event) => this.press(event));
   }
 
-  press(event) {
-    this.stage.pin(this.nodeAt(event));
-  }
-
-  // What lies under the pointer: its node, or null.
-  nodeAt(event) {
+  // What lies under the pointer: {node (null where none stands for it), x, y, and more for its words}, or null.
+  at(event) {
     return null;
   }
 
-  point(event) {}
+  // The lines of the tip there.
+  wordsOf(at) {
+    return [];
+  }
+
+  point(event) {
+    const at = this.at(event);
+    this.stage.hover(at ? at.node : null);
+    if (at) this.tip.show(at.x, at.y, this.wordsOf(at));
+    else this.tip.hide();
+  }
+
+  press(event) {
+    const at = this.at(event);
+    this.stage.pin(at ? at.node : null);
+  }
 
   leave() {
     this.tip.hide();
@@ -112,7 +126,14 @@ export class Panel {
 
   draw(round) {}
 
-  select(selection) {}
+  select({ node }) {
+    const there = this.round && node !== null && node < this.round.n;
+    render(this.marked, there ? this.marksOf(node) : []);
+  }
+
+  marksOf(node) {
+    return [];
+  }
 
   resize() {
     this.draw(this.stage.round);

@@ -1,11 +1,11 @@
 // The draft tree: left to right by depth, the kept path straight along the top.
 
-import { button, clip, html, ORIGIN_NAME, probability, put, sparing, spoken } from "./ink.js";
+import { button, clip, html, ORIGIN_NAME, probability, put, sparing, spoken } from "../shared/ink.js";
 import { Earned, rankOf } from "./earned.js";
 import { Camera, layoutOf, neighbour } from "./layout.js";
 import { Panel, placeIn } from "./panel.js";
 import { standOf, TreeMarks } from "./tree_marks.js";
-import { define } from "../stage/stage.js";
+import { define } from "../shared/define.js";
 
 const SWIFT = { grow: 250, walk: 150 }; // milliseconds
 const SCENES = { guess: { grow: 2600, walk: 0 }, verify: { grow: 0, walk: 1600 } }; // of the film: one after the other
@@ -17,7 +17,7 @@ class TreePanel extends Panel {
   constructor(host, stage) {
     super(host, stage, "tree");
     this.sheet({ role: "tree", "aria-label": "Draft tree" });
-    this.marks = new TreeMarks(this.canvas);
+    this.marks = new TreeMarks(this.canvas, this.drawing, this.marked);
     this.camera = new Camera(stage);
     this.folded = new Set();
     this.focus = 0;
@@ -113,8 +113,7 @@ class TreePanel extends Panel {
       hidden: (node) => this.below(node), quiet: this.quiet,
       ink: (node) => (this.earned ? this.earned.share(round, node) : Math.exp(round.logprobs[node])),
     });
-    this.marks.select(this.stage.selection.node);
-    this.marks.find(this.matches);
+    this.select(this.stage.selection);
   }
 
   repaint() {
@@ -146,13 +145,12 @@ class TreePanel extends Panel {
 
   select({ node, pinned }) {
     this.canvas.classList.toggle("is-pinned", pinned);
-    if (this.round) this.marks.select(node);
+    if (this.round) this.marks.select(node, this.matches);
   }
 
   resize() {
-    if (!this.round) return;
-    if (!this.camera.held) this.fitCamera();
-    this.repaint();
+    if (this.camera.held) this.repaint();
+    else this.fit();
   }
 
   fit() {
@@ -247,14 +245,20 @@ class TreePanel extends Panel {
     on("pointercancel", () => { this.grip = null; });
     on("pointerleave", () => this.leave());
     on("mousedown", (event) => event.preventDefault());
-    on("dblclick", (event) => this.flip(this.nodeAt(event)));
+    on("dblclick", (event) => this.flip(this.at(event)));
     on("wheel", (event) => this.wheel(event), { passive: false });
     on("keydown", (event) => this.key(event));
     on("focusin", (event) => this.focused(event));
   }
 
-  nodeAt(event) {
-    return this.nearest(...placeIn(this.canvas, event));
+  at(event) {
+    const [x, y] = placeIn(this.canvas, event);
+    const node = this.nearest(x, y);
+    return node === null ? null : { node, x, y };
+  }
+
+  wordsOf({ node }) {
+    return wordsOf(this.round, node, this.earned);
   }
 
   take(event) {
@@ -281,23 +285,12 @@ class TreePanel extends Panel {
     this.press(event);
   }
 
-  point(event) {
-    const node = this.nodeAt(event);
-    if (node === this.over) return;
-    this.over = node;
-    this.stage.hover(node);
-    if (node === null) this.tip.hide();
-    else this.tip.show(...placeIn(this.canvas, event), wordsOf(this.round, node, this.earned));
-  }
-
   leave() {
-    if (this.grip) return;
-    this.over = undefined;
-    super.leave();
+    if (!this.grip) super.leave();
   }
 
-  flip(node) {
-    if (node !== null) this.fold(node, !this.folded.has(node));
+  flip(at) {
+    if (at) this.fold(at.node, !this.folded.has(at.node));
   }
 
   wheel(event) {

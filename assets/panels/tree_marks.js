@@ -1,7 +1,7 @@
 // The marks of the draft tree: edges, nodes, the bonus, labels. Given a scene they are drawn; no state is kept but the
 // elements that are used again. Edges of one colour and weight are one path, and so are nodes of one look.
 
-import { clip, describe, joinPaths, MONO, Pool, put, short, strength, svg, textWidth, write } from "./ink.js";
+import { clip, describe, group, joinPaths, MONO, path, render, short, strength, svg, text, textWidth } from "../shared/ink.js";
 
 const REST_MS = 90;
 const WEIGHTS = [
@@ -25,20 +25,13 @@ export function standOf(round, column) {
 }
 
 export class TreeMarks {
-  constructor(canvas) {
-    const pool = (tag, attributes) => new Pool(canvas, tag, attributes);
-    this.axis = pool("text", { class: "cp-axis-text", y: 13 });
-    this.edges = pool("path");
-    this.walk = svg("path", { class: "cp-walk" }, canvas);
-    this.chosen = svg("path", { class: "cp-chosen" }, canvas);
-    this.nodes = pool("path");
-    this.ticks = pool("path", { class: "cp-tick", d: TICK });
-    this.bonus = svg("path", { class: "cp-bonus" }, canvas);
-    this.labels = pool("text", { "aria-hidden": "true" });
-    this.named = svg("text", { class: "cp-label is-named", "aria-hidden": "true" }, canvas);
-    this.ring = svg("circle", { class: "cp-ring" }, canvas);
-    this.found = pool("circle", { class: "cp-found" });
-    this.items = new Pool(canvas, "circle", { class: "cp-item", role: "treeitem" }, { class: "cp-items" });
+  // `drawing` and `marked` are the layers of `canvas`: the round's, and the selection's over it.
+  constructor(canvas, drawing, marked) {
+    this.lines = svg("g", {}, drawing);
+    this.chosen = svg("g", {}, drawing);
+    this.points = svg("g", {}, drawing);
+    this.marked = marked;
+    this.items = svg("g", { class: "cp-items", role: "presentation" }, canvas);
   }
 
   // scene: {round, width, height, layout, camera, parents, rank, limit, lit, folded, focus, ghostOrigin, tokens(node),
@@ -52,13 +45,13 @@ export class TreeMarks {
     this.lead = camera.column * (camera.row >= LINE ? 0.66 : 0.3);
     const shown = Array.from(parents.keys()).filter((node) => this.shown(node));
     const kept = shown.filter((node) => node && this.lit(node));
-    this.drawAxis();
-    this.edges.fill(joinPaths(shown.filter((node) => node && !this.lit(node)).map((node) => this.edge(node))));
-    put(this.walk, { d: kept.map((node) => this.curve(node)).join("") });
-    this.nodes.fill(joinPaths(shown.map((node) => this.node(node))));
-    this.ticks.fill(kept.map((node) => ({ transform: `translate(${this.spot(node)}) scale(${this.bold.toFixed(2)})` })));
-    this.drawBonus(round.keep.at(-1));
-    this.drawLabels(shown);
+    const edges = shown.filter((node) => node && !this.lit(node)).map((node) => this.edge(node));
+    const nodes = shown.map((node) => this.node(node));
+    const scale = `scale(${this.bold.toFixed(2)})`;
+    const ticks = kept.map((node) => path("cp-tick", TICK, { transform: `translate(${this.spot(node)}) ${scale}` }));
+    render(this.lines, [group(this.axis()), group(joinPaths(edges)), path("cp-walk", this.curves(kept))]);
+    render(this.points, [
+      group(joinPaths(nodes)), group(ticks), group(this.bonus(round.keep.at(-1))), group(this.labels(shown))]);
     // The items follow once the drawing rests: while rounds are scrubbed past, nobody can read them out, and a thousand
     // named elements a frame would be felt.
     clearTimeout(this.waiting);
@@ -97,18 +90,22 @@ export class TreeMarks {
       + `${middle.toFixed(1)},${y.toFixed(1)} ${x.toFixed(1)},${y.toFixed(1)}`;
   }
 
-  drawAxis() {
+  curves(nodes) {
+    return nodes.map((node) => this.curve(node)).join("");
+  }
+
+  axis() {
     const { camera, layout } = this.scene;
     const word = (column) => (column || camera.left < 24 ? String(column) : "depth 0"); // or there is no room for it
-    this.axis.fill(Array.from({ length: layout.columnCount }, (_, column) => ({ x: camera.x(column).toFixed(1), text: word(column) })));
+    return Array.from({ length: layout.columnCount }, (_, column) => text("cp-axis-text", word(column), camera.x(column), 13));
   }
 
   edge(node) {
     const { round, ghostOrigin, ink } = this.scene;
     const d = this.curve(node);
-    if (node >= round.n) return { class: `cp-edge o-${ghostOrigin} is-ghost`, "stroke-width": 1, "stroke-opacity": 0.5, d };
+    if (node >= round.n) return path(`cp-edge o-${ghostOrigin} is-ghost`, d, { "stroke-width": 1, "stroke-opacity": 0.5 });
     const { width, opacity } = WEIGHTS.findLast(({ least }) => ink(node) >= least) || WEIGHTS.at(-1); // not recorded: as if sure
-    return { class: `cp-edge o-${round.origin(node)}`, "stroke-width": width, "stroke-opacity": opacity, d };
+    return path(`cp-edge o-${round.origin(node)}`, d, { "stroke-width": width, "stroke-opacity": opacity });
   }
 
   node(node) {
@@ -118,31 +115,35 @@ export class TreeMarks {
     const [x, y] = this.at(node);
     const arc = `a${radius},${radius} 0 1 0`;
     const d = `M${(x - radius).toFixed(1)},${y.toFixed(1)}${arc} ${2 * radius},0${arc} ${-2 * radius},0`;
-    if (node >= round.n) return { class: `cp-node is-ghost o-${ghostOrigin}`, "stroke-opacity": 0.55, d };
+    if (node >= round.n) return path(`cp-node is-ghost o-${ghostOrigin}`, d, { "stroke-opacity": 0.55 });
     const fade = lit ? 1 : (Math.round(strength(ink(node), 0.45) * 10) / 10).toFixed(1);
-    return { class: `cp-node is-${lit ? "accepted" : "rejected"} o-${round.origin(node)}`, "stroke-opacity": fade, d };
+    return path(`cp-node is-${lit ? "accepted" : "rejected"} o-${round.origin(node)}`, d, { "stroke-opacity": fade });
   }
 
-  drawBonus(tail) {
-    const { camera, layout, lit, folded } = this.scene;
-    const there = this.shown(tail) && lit > layout.columns[tail] + 1 && !folded.has(tail);
-    put(this.bonus, { display: there ? "inline" : "none" });
-    if (!there) return;
+  // Whether the walk has reached the bonus, which hangs on the last kept node.
+  reached(tail) {
+    const { layout, lit, folded } = this.scene;
+    return this.shown(tail) && lit > layout.columns[tail] + 1 && !folded.has(tail);
+  }
+
+  bonus(tail) {
+    if (!this.reached(tail)) return [];
+    const { camera, layout } = this.scene;
     const start = camera.x(layout.columns[tail]);
     const size = Math.round(80 * this.bold) / 10;
     const left = (camera.x(layout.columns[tail] + 1) - size).toFixed(1);
-    put(this.bonus, {
-      d: `M${start + size},${camera.top}H${left}M${left},${camera.top}l${size},-${size} ${size},${size} -${size},${size}Z` });
+    return [path("cp-bonus",
+      `M${start + size},${camera.top}H${left}M${left},${camera.top}l${size},-${size} ${size},${size} -${size},${size}Z`)];
   }
 
   // The kept path is always labelled; other nodes only where no node of their column is nearer than a line of text, so that
   // labels never overlap however many nodes there are.
-  drawLabels(shown) {
+  labels(shown) {
     const { camera, folded, hidden, layout, quiet } = this.scene;
-    const rows = this.pathLabels();
+    const marks = this.pathLabels();
     for (const node of folded) {
       const [x, y] = this.at(node);
-      if (this.shown(node)) rows.push(label(`+${hidden(node)}`, x + this.radius + 5, y + 3.5, "is-fold"));
+      if (this.shown(node)) marks.push(label(`+${hidden(node)}`, x + this.radius + 5, y + 3.5, "is-fold"));
     }
     const columns = quiet || camera.row * 24 < LINE ? [] : Array.from({ length: layout.columnCount }, () => []);
     if (columns.length) for (const node of shown) columns[layout.columns[node]].push(node);
@@ -151,22 +152,21 @@ export class TreeMarks {
       const ys = [-Infinity, ...column.map((node) => this.at(node)[1]), Infinity];
       column.forEach((node, place) => {
         const [above, y, below] = ys.slice(place, place + 3);
-        if (Math.min(y - above, below - y) >= LINE - 0.5) rows.push(...this.nodeLabel(node));
+        if (Math.min(y - above, below - y) >= LINE - 0.5) marks.push(...this.nodeLabel(node));
       });
     }
-    this.labels.fill(rows);
+    return marks;
   }
 
   pathLabels() {
-    const { round, camera, layout, folded, lit } = this.scene;
+    const { round, camera, layout } = this.scene;
     const form = standOf(round, camera.column);
     const say = (id, column, origin) => (form === "slanted" ? this.slanted(id, column, origin)
       : this.upright(id, column, origin, form === "staggered"));
-    const rows = round.keep.filter((node) => this.shown(node)).map((node) => say(round.tokens[node], layout.columns[node], round.origin(node)));
+    const shown = round.keep.filter((node) => this.shown(node));
+    const kept = shown.map((node) => say(round.tokens[node], layout.columns[node], round.origin(node)));
     const tail = round.keep.at(-1);
-    const after = layout.columns[tail] + 1;
-    if (this.shown(tail) && !folded.has(tail) && lit > after) rows.push(say(round.bonus, after, "root"));
-    return rows;
+    return this.reached(tail) ? [...kept, say(round.bonus, layout.columns[tail] + 1, "root")] : kept;
   }
 
   upright(id, column, origin, tight) {
@@ -180,8 +180,8 @@ export class TreeMarks {
   slanted(id, column, origin) {
     const { round, camera } = this.scene;
     const [x, y] = [camera.x(column) + 3, camera.top - 11];
-    const turn = `rotate(${SLANT.degrees} ${x.toFixed(1)} ${y.toFixed(1)})`;
-    return label(clip(round.show(id), SLANT.room, PATH_FONT), x, y, `is-path is-slanted o-${origin}`, 1, turn);
+    const transform = `rotate(${SLANT.degrees} ${x.toFixed(1)} ${y.toFixed(1)})`;
+    return label(clip(round.show(id), SLANT.room, PATH_FONT), x, y, `is-path is-slanted o-${origin}`, { transform });
   }
 
   nodeLabel(node) {
@@ -192,63 +192,65 @@ export class TreeMarks {
     if (!inside || folded.has(node) || this.lit(node)) return [];
     const inner = layout.children[node].length > 0;
     const room = inner ? this.lead - this.radius - 5 : camera.column * 0.8 - this.radius;
-    const text = short(round.show(tokens(node)), room, LABEL_FONT);
+    const words = short(round.show(tokens(node)), room, LABEL_FONT);
     const fade = node >= round.n ? 0.6 : strength(ink(node), 0.66).toFixed(2);
     const above = inner && camera.row >= AIRY; // clear of its own edge where the rows leave room for that
-    return text ? [label(text, x, above ? y - 4 : y + 3.5, "", fade)] : [];
+    return words ? [label(words, x, above ? y - 4 : y + 3.5, "", { opacity: fade })] : [];
   }
 
   // For screen readers, focus and pointer: an unpainted circle per node, each a treeitem with a name.
   drawItems() {
     clearTimeout(this.waiting);
     const { round, layout, folded, focus } = this.scene;
-    this.items.fill(Array.from({ length: round.n }, (_, node) => {
+    render(this.items, Array.from({ length: round.n }, (_, node) => {
       const there = layout.rows[node] >= 0;
       const [x, y] = there ? this.at(node) : [0, 0];
-      return {
-        cx: x.toFixed(1), cy: y.toFixed(1), r: Math.max(4, this.radius), display: there ? null : "none",
+      return ["circle", {
+        class: "cp-item", role: "treeitem", display: there ? null : "none",
+        cx: x.toFixed(1), cy: y.toFixed(1), r: Math.max(4, this.radius),
         tabindex: node === focus ? 0 : -1, "data-node": node, "aria-level": round.depths[node] + 1,
         "aria-label": describe(round, node),
         "aria-expanded": round.children[node].length ? String(!folded.has(node)) : null,
-      };
+      }];
     }));
   }
 
   clearItems() {
     clearTimeout(this.waiting);
-    this.items.fill([]);
+    render(this.items, []);
   }
 
   focus(node) {
     this.scene.focus = node;
     this.drawItems();
-    this.items.items[node].focus({ preventScroll: true });
+    this.items.querySelector(`[data-node="${node}"]`).focus({ preventScroll: true });
   }
 
-  // The ring round the selected node, the path to it, and its label whatever the room.
-  select(node) {
+  // The ring round the selected node, the path to it, and its label whatever the room; and what a search has found.
+  select(selected, matches) {
+    const { round } = this.scene;
+    const there = selected !== null && selected < round.n && this.shown(selected);
+    const radius = Math.max(5, this.radius + 2.5);
+    const found = matches.filter((node) => this.shown(node)).map((node) => this.circle("cp-found", node, radius));
+    render(this.chosen, there ? [path("cp-chosen", this.curves(round.path(selected).slice(1)))] : []);
+    render(this.marked, [...(there ? this.ring(selected) : []), ...found]);
+  }
+
+  ring(node) {
     const { round, width } = this.scene;
-    const there = node !== null && node < round.n && this.shown(node);
-    for (const mark of [this.ring, this.chosen]) put(mark, { display: there ? "inline" : "none" });
-    put(this.named, { display: there && !this.lit(node) ? "inline" : "none" });
-    if (!there) return;
+    if (this.lit(node)) return [this.circle("cp-ring", node, 10.5)];
     const [x, y] = this.at(node);
-    put(this.ring, { cx: x.toFixed(1), cy: y.toFixed(1), r: this.lit(node) ? 10.5 : this.radius + 3.5 });
-    const left = x > width - 90;
-    put(this.named, { x: (left ? x - 10 : x + 10).toFixed(1), y: (y - 8).toFixed(1), "text-anchor": left ? "end" : "start" });
-    write(this.named, round.show(round.tokens[node]));
-    put(this.chosen, { d: round.path(node).slice(1).map((step) => this.curve(step)).join("") });
+    const [side, anchor] = x > width - 90 ? [x - 10, "end"] : [x + 10, "start"];
+    const name = label(round.show(round.tokens[node]), side, y - 8, "is-named", { "text-anchor": anchor });
+    return [name, this.circle("cp-ring", node, this.radius + 3.5)];
   }
 
-  find(nodes) {
-    const r = Math.max(5, this.radius + 2.5);
-    this.found.fill(nodes.filter((node) => this.shown(node)).map((node) => {
-      const [cx, cy] = this.at(node);
-      return { cx: cx.toFixed(1), cy: cy.toFixed(1), r };
-    }));
+  circle(look, node, r) {
+    const [x, y] = this.at(node);
+    return ["circle", { class: look, cx: x.toFixed(1), cy: y.toFixed(1), r }];
   }
 }
 
-function label(text, x, y, look, opacity = 1, transform = null) {
-  return { text, x: x.toFixed(1), y: y.toFixed(1), class: `cp-label ${look}`, opacity, transform };
+function label(words, x, y, look, more) {
+  return text(`cp-label ${look}`, words, x, y, { "aria-hidden": "true", ...more });
 }

@@ -1,9 +1,9 @@
 // The verifier's walk as steps, read from a round; nothing is drawn here.
 
-import { html, MONO, nats, probability, short } from "./ink.js";
+import { html, MONO, nats, probability, short } from "../shared/ink.js";
 import { Panel } from "./panel.js";
-import { picture } from "../stage/picture.js";
-import { define } from "../stage/stage.js";
+import { picture } from "../shared/picture.js";
+import { define } from "../shared/define.js";
 
 function trialsOf(round) {
   const found = new Map();
@@ -67,13 +67,23 @@ function brief(value) {
   return probability(value).replace("0.", ".");
 }
 
+function offerWords({ node, q, p, match, kept }) {
+  const twin = match && !kept ? "; the token that the target chose, but not on the accepted path" : "";
+  return `row ${node}: the drafter gives it q ${probability(q)}, the target p ${probability(p)}${twin}`;
+}
+
+function trialWords({ node, q, p, trial: { chance, draw, passed, turn } }) {
+  const test = `draw ${draw.toFixed(4)} ${passed ? "<" : "≥"} chance ${chance.toFixed(4)}: ${passed ? "accepted" : "rejected"}`;
+  return `trial ${turn + 1}, row ${node}: ${test}; q ${probability(q)}, p ${probability(p)}`;
+}
+
 class VerifierPanel extends Panel {
   constructor(host, stage) {
     super(host, stage, "verifier");
     this.rest = [];
     this.scroll = html("div", "cp-scroll", host);
     this.list = html("ol", { class: "cp-steps", "aria-label": "The verifier's walk" }, this.scroll);
-    for (const name of ["mouseover", "focusin"]) this.list.addEventListener(name, (event) => stage.hover(this.nodeAt(event)));
+    for (const name of ["mouseover", "focusin"]) this.list.addEventListener(name, (event) => stage.hover(this.at(event)?.node ?? null));
     this.list.addEventListener("mouseleave", () => stage.hover(null));
     this.list.addEventListener("click", (event) => this.press(event));
   }
@@ -105,15 +115,15 @@ class VerifierPanel extends Panel {
   }
 
   token(id, origin, parent, node) {
-    const made = html("span", `cp-token o-${origin}`, parent, this.round.show(id));
-    if (node !== null) made.dataset.node = node;
-    return made;
+    const mark = html("span", `cp-token o-${origin}`, parent, this.round.show(id));
+    if (node !== null) mark.dataset.node = node;
+    return mark;
   }
 
   stat(parent, name, value, title) {
-    const made = html("span", { class: "cp-stat", title }, parent);
-    html("span", "cp-stat-name", made, name);
-    html("span", "", made, value);
+    const stat = html("span", { class: "cp-stat", title }, parent);
+    html("span", "cp-stat-name", stat, name);
+    html("span", "", stat, value);
   }
 
   step(step) {
@@ -158,62 +168,47 @@ class VerifierPanel extends Panel {
     const box = html("div", "cp-offers", row);
     const tried = step.offers.filter((child) => child.trial).length;
     const shown = Math.max(tried, Math.min(step.offers.length, this.room));
-    const chip = (child) => (child.trial ? this.trial(child) : this.offer(child));
-    box.append(...step.offers.slice(0, shown).map(chip));
+    box.append(...step.offers.slice(0, shown).map((child) => this.card(child)));
     const more = step.offers.length - shown;
     if (more > 0) html("span", "cp-more", box, `+${more} more`);
   }
 
-  chip(child) {
-    const fate = child.kept ? "is-kept" : child.match ? "is-twin" : "";
-    const made = html("span", `cp-offer ${fate} o-${this.round.origin(child.node)}`);
-    made.dataset.node = child.node;
-    const name = html("span", "cp-offer-token", made);
-    name.textContent = short(this.round.show(child.token), 68, `11px ${MONO}`);
-    if (child.kept) html("span", "cp-offer-tick", made, "✓");
-    return made;
+  // A child with its probabilities, or with its trial: that passes when its draw, the mark, lies inside the bar.
+  card(child) {
+    const { node, token, kept, match, q, p, trial } = child;
+    const look = `${kept ? "is-kept" : match ? "is-twin" : ""} ${trial ? "is-tried" : ""} o-${this.round.origin(node)}`;
+    const card = html("span", { class: `cp-offer ${look}`, title: trial ? trialWords(child) : offerWords(child) });
+    card.dataset.node = node;
+    html("span", "cp-offer-token", card, short(this.round.show(token), 68, `11px ${MONO}`));
+    if (kept) html("span", "cp-offer-tick", card, "✓");
+    if (trial && !trial.passed) html("span", "cp-offer-cross", card, "✗");
+    if (trial) {
+      html("span", "cp-draw", this.meter(card, "chance", trial.chance, "is-p")).style.left = `${(100 * trial.draw).toFixed(1)}%`;
+      this.named(card, "draw", trial.draw);
+    } else {
+      this.meter(card, "q", q, "is-q");
+      this.meter(card, "p", p, "is-p");
+    }
+    return card;
   }
 
-  meter(parent, name, value, className) {
-    const box = html("span", "cp-meter-box", parent);
+  named(parent, name, value) {
+    const box = html("span", "", parent);
     const words = html("span", "cp-meter-words", box);
     html("span", "cp-meter-name", words, name);
     html("span", "", words, brief(value));
-    const track = html("span", "cp-track", box);
-    html("span", className, track).style.width = `${Math.min(100, 100 * (value || 0)).toFixed(1)}%`;
+    return box;
+  }
+
+  meter(parent, name, value, look) {
+    const track = html("span", "cp-track", this.named(parent, name, value));
+    html("span", `cp-bar ${look}`, track).style.width = `${Math.min(100, 100 * (value || 0)).toFixed(1)}%`;
     return track;
   }
 
-  offer(child) {
-    const made = this.chip(child);
-    const twin = child.match && !child.kept ? "; the token that the target chose, but not on the accepted path" : "";
-    made.title = `row ${child.node}: the drafter gives it q ${probability(child.q)}, `
-      + `the target p ${probability(child.p)}${twin}`;
-    this.meter(made, "q", child.q, "cp-bar is-q");
-    this.meter(made, "p", child.p, "cp-bar is-p");
-    return made;
-  }
-
-  // A trial passes when its draw lies below its chance: the mark stands inside the bar.
-  trial(child) {
-    const made = this.chip(child);
-    const { chance, draw, passed, turn } = child.trial;
-    made.classList.add("is-tried");
-    if (!passed) html("span", "cp-offer-cross", made, "✗");
-    made.title = `trial ${turn + 1}, row ${child.node}: draw ${draw.toFixed(4)} ${passed ? "<" : "≥"} chance `
-      + `${chance.toFixed(4)}: ${passed ? "accepted" : "rejected"}; `
-      + `q ${probability(child.q)}, p ${probability(child.p)}`;
-    const track = this.meter(made, "chance", chance, "cp-bar is-p");
-    html("span", "cp-draw", track).style.left = `${(100 * draw).toFixed(1)}%`;
-    const words = html("span", "cp-meter-words", html("span", "cp-meter-box", made));
-    html("span", "cp-meter-name", words, "draw");
-    html("span", "", words, brief(draw));
-    return made;
-  }
-
-  nodeAt(event) {
+  at(event) {
     const mark = event.target.closest("[data-node]");
-    return mark && this.list.contains(mark) ? Number(mark.dataset.node) : null;
+    return mark && this.list.contains(mark) ? { node: Number(mark.dataset.node) } : null;
   }
 
   select({ node }) {

@@ -24,8 +24,8 @@ export class Address {
   }
 
   get tree() {
-    const made = this.frames.made.get("tree");
-    return made && made.panel;
+    const entry = this.frames.entries.get("tree");
+    return entry && entry.panel;
   }
 
   text() {

@@ -75,8 +75,8 @@ export class Axis {
 export function totalsOf(rounds, first, last) {
   const chosen = rounds.slice(first, last + 1);
   const seconds = {};
-  for (const made of chosen) {
-    for (const [name, part] of Object.entries(made.seconds)) seconds[name] = (seconds[name] || 0) + part;
+  for (const round of chosen) {
+    for (const [name, part] of Object.entries(round.seconds)) seconds[name] = (seconds[name] || 0) + part;
   }
   return {
     rounds: chosen.length, seconds,

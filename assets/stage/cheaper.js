@@ -1,7 +1,7 @@
 // Under a run that was slower than plain decoding: what its τ would give where a pass costs less, from what was measured
 // here down to what is predicted of a GPU; the setting to use instead; and a recording that won.
 
-import { action, html, write } from "../panels/ink.js";
+import { action, html, write } from "../shared/ink.js";
 import { plainly } from "./metrics.js";
 
 const NEAR = 0.025; // plain passes: so close to a known cost the slider rests on it

@@ -1,47 +1,50 @@
-// The bridge to the controls of the bar: the budget's steps, what the address restores, what Stop does in the browser.
+// The bridge to the controls of the bar: the budget's steps, what the address restores, what Stop does in the browser, and
+// what the page has again after it has reloaded itself.
 
-import { action, html, pause, write } from "../panels/ink.js";
+import { pause } from "../shared/ink.js";
 import { Address } from "./address.js";
-import { TokenReader } from "./round.js";
 
-const PROMPT = "canopy-prompt";
-const TURNS = "canopy-turns";
-const AGAIN = "canopy-again";
-const ON = "canopy-on";
-const KEPT = "canopy-kept";
-const LOOKS = 100; // at the bar, until it is as it was asked to be
-const BETWEEN_LOOKS_MS = 100;
+const STORE = "canopy-reload"; // {prompt, turns, goesOn, run, again}, each where there is one
+const MOST_SECONDS = 10; // until the bar is as it was asked to be
+const SETTLED_MS = 500;
+const SERVED = "served"; // the method of an attached server
+const DECIDED = ["steps", "budget", "pace", "split", "drafters"]; // what its own command line sets
 
-// What outlives a reload of the page; null forgets it.
-function store(name, value) {
-  if (value === null) sessionStorage.removeItem(name);
-  else sessionStorage.setItem(name, value);
+const handed = JSON.parse(sessionStorage.getItem(STORE)) || {};
+sessionStorage.removeItem(STORE);
+
+// For the page when it is loaded again; a run that is too large for the browser's store is let go.
+function hand(over) {
+  try {
+    sessionStorage.setItem(STORE, JSON.stringify(over));
+  } catch {
+    sessionStorage.setItem(STORE, JSON.stringify({ ...over, run: null }));
+  }
 }
 
-function taken(name) {
-  const value = sessionStorage.getItem(name);
-  store(name, null);
-  return value;
+// Whether something came true in time.
+async function until(holds) {
+  const end = performance.now() + 1000 * MOST_SECONDS;
+  while (!holds() && performance.now() < end) await pause(100);
+  return holds();
 }
 
-const field = () => document.querySelector("#canopy-prompt textarea");
+export const field = () => document.querySelector("#canopy-prompt textarea");
 
 // As if it had been typed.
-function type(input, value) {
+export function type(input, value) {
   if (!input) return;
   input.value = value;
   input.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
-const SERVED = "served"; // the method of an attached server
-const DECIDED = ["steps", "budget", "pace", "split", "drafters"]; // what its own command line sets
-
 export const controls = {
   parts: null, // of the page, once it is put together
-  turns: [], // before the prompt: they go along with the next run
-  carried: taken(PROMPT), // the prompt as it stood when the page reloaded itself, else null
-  kept: JSON.parse(taken(KEPT)), // the run that was shown when the server was lost, else null
-  goesOn: taken(ON), // what the first page was doing when this one took its place: "runs", "plays", or null
+  turns: handed.turns || [], // before the prompt: they go along with the next run
+  carried: handed.prompt ?? null, // the prompt as it stood when the page reloaded itself, else null
+  kept: handed.run || null, // the run that was shown when the server was lost, else null
+  goesOn: handed.goesOn || null, // what the first page was doing when this one took its place: "runs", "plays", or null
+  again: null, // the prompt that the page runs by itself after it has reloaded
   budgetOf: (step) => (step <= 0 ? 0 : 2 ** (step - 1)),
   // The slider's step nearest to a budget: 0 for a budget of 0, else one more than its base-2 logarithm.
   stepOf(budget) {
@@ -55,8 +58,8 @@ export const controls = {
     stage.settings = { method, budget, pace };
     document.body.dataset.canopyMethod = method;
     for (const name of DECIDED) {
-      const field = document.getElementById(`canopy-${name}`);
-      if (field) field.title = method === SERVED ? "The attached server drafts as it was started; this has no effect on it." : "";
+      const part = document.getElementById(`canopy-${name}`);
+      if (part) part.title = method === SERVED ? "The attached server drafts as it was started; this has no effect on it." : "";
     }
     stage.tell("settings");
   },
@@ -82,12 +85,9 @@ export const controls = {
 
   // Reloads the page, with the prompt as it stands and the turns before it.
   reload() {
-    const again = sessionStorage.getItem(AGAIN);
-    controls.keep(null, null);
-    if (again) {
-      store(PROMPT, again);
-      window.history.replaceState(null, "", `#mode=${controls.parts.stage.mode}&method=ddtree`);
-    }
+    const { again } = controls;
+    controls.keep({ again });
+    if (again) window.history.replaceState(null, "", `#mode=${controls.parts.stage.mode}&method=ddtree`);
     window.location.reload();
   },
 
@@ -95,26 +95,18 @@ export const controls = {
   async over() {
     const { stage } = controls.parts;
     const { coming } = stage;
-    await pause(5 * BETWEEN_LOOKS_MS);
+    await pause(SETTLED_MS);
     if (coming && coming === stage.coming) stage.refuse("The server did not take this run; press Run again.");
   },
 
-  // What the page is to have when it is loaded again; a run that is too large for the browser's store is let go.
-  keep(run, goesOn) {
-    store(PROMPT, field().value);
-    store(TURNS, JSON.stringify(controls.turns));
-    if (goesOn) store(ON, goesOn);
-    try {
-      if (run) store(KEPT, JSON.stringify(run));
-    } catch {
-      store(KEPT, null);
-    }
+  // What the page is to have when it is loaded again, besides the turns.
+  keep({ run = null, goesOn = null, again = null }) {
+    hand({ prompt: again || field().value, turns: controls.turns, goesOn, run, again });
   },
 
   // From the first page to this one: the prompt if one was typed, and what goes on.
   handOver(prompt, goesOn) {
-    if (prompt !== null) store(PROMPT, prompt);
-    if (goesOn) store(ON, goesOn);
+    hand({ prompt, goesOn });
     window.location.reload();
   },
 
@@ -125,40 +117,25 @@ export const controls = {
     return stage && trace && stage.value.run === trace && stage.header ? stage.header.prompt : null;
   },
 
-  keptTurns() {
-    return JSON.parse(taken(TURNS) || "[]");
-  },
-
   // Presses Run as soon as the bar holds that prompt, and never if it does not come to. A run that is asked for
   // `early` waits in the queue for the page's first rig.
   async runWhen(prompt, pace, early) {
-    for (let look = 0; look < LOOKS; look++) {
-      await pause(BETWEEN_LOOKS_MS);
-      const { rigs } = controls.parts || {};
-      const paced = !pace || document.querySelector("#canopy-pace input").value === pace;
-      const ready = field()?.value === prompt && paced && rigs && rigs.state && (early || !rigs.state.coming);
-      if (ready) return document.querySelector("#canopy-run").click();
-    }
-    return undefined;
+    await pause(100); // what is put into the bar arrives later
+    const paced = () => !pace || document.querySelector("#canopy-pace input").value === pace;
+    const ready = ({ rigs }) => rigs && rigs.state && (early || !rigs.state.coming);
+    const asked = await until(() => field()?.value === prompt && paced() && ready(controls.parts || {}));
+    if (asked) document.querySelector("#canopy-run").click();
   },
 
-  // The prompt that the page runs by itself after it has reloaded; null for none.
-  askAfterReload: (prompt) => store(AGAIN, prompt),
-
-  // In full, because auto would first time passes of the new rig.
+  // In full, because auto would first time passes of the new rig. It waits until the bar's values have been restored and
+  // what the rig can do has arrived.
   async askAgain(adopt) {
-    const prompt = taken(AGAIN);
+    const prompt = handed.again;
     if (!prompt) return;
-    await controls.first();
+    await until(() => controls.parts?.ready && controls.parts.rigs.state && !controls.parts.rigs.state.coming);
+    await pause(SETTLED_MS);
     adopt({ prompt, method: "ddtree", budget: 16, temperature: 0, pace: "fixed", drafters: [] });
     controls.runWhen(prompt, "in full");
-  },
-
-  // The bar's values have been restored as the page opened, and what the rig can do has arrived.
-  async first() {
-    const there = () => controls.parts && controls.parts.ready && controls.parts.rigs.state && !controls.parts.rigs.state.coming;
-    for (let look = 0; look < LOOKS && !there(); look++) await pause(BETWEEN_LOOKS_MS);
-    await pause(5 * BETWEEN_LOOKS_MS);
   },
 
   // The run ends on the server; what has arrived stays.
@@ -166,66 +143,3 @@ export const controls = {
     if (controls.parts) controls.parts.stage.halt();
   },
 };
-
-// The conversation: the turns before the prompt, which are sent with the next run. Continue turns a finished run into
-// turns before the next prompt; a recording that is opened brings its own turns, mostly none.
-const GO_ON = "Continue the conversation: the prompt and this text become turns before your next prompt (c)";
-
-// What was written so far, as one text.
-function answer({ rounds, pieces }) {
-  const reader = new TokenReader(pieces);
-  return rounds.flatMap((made) => made.keep.map((node) => reader.read(made.tokens[node]))).join("") + reader.end();
-}
-
-export class Conversation {
-  constructor(stage, frame) {
-    this.stage = stage;
-    this.next = action(frame, "Continue", GO_ON, () => this.goOn(), "cs-continue");
-    this.mark = html("div", "cs-turn");
-    this.place = html("span", { class: "cs-turn-place", role: "status" }, this.mark);
-    this.number = html("span", "", this.place);
-    html("span", "cs-turn-more", this.place, " of a conversation");
-    action(this.mark, "Start afresh", "Forget the earlier turns: the next run begins a new conversation", () => this.leave());
-    stage.on("state mode", () => this.draw());
-    this.take(controls.keptTurns());
-  }
-
-  get ready() {
-    return this.stage.mode === "workbench" && !this.stage.busy && this.stage.rounds.length > 0;
-  }
-
-  // The prompt's part of the page, which may load after the stage.
-  get box() {
-    return document.querySelector("#canopy-prompt:has(textarea)");
-  }
-
-  take(turns) {
-    this.turns = controls.turns = turns;
-    this.draw();
-  }
-
-  // Only after a run that has ended.
-  goOn() {
-    if (!this.ready || !this.box) return;
-    const { header } = this.stage;
-    this.take([...header.turns, ["user", header.prompt], ["assistant", answer(this.stage)]]);
-    type(field(), "");
-    field().focus();
-  }
-
-  leave() {
-    this.take([]);
-    field().focus();
-  }
-
-  draw() {
-    const { box, turns } = this;
-    const asked = turns.filter(([role]) => role === "user").length;
-    this.next.disabled = !this.ready;
-    if (!box) return;
-    if (this.mark.parentElement !== box) box.append(this.mark);
-    this.mark.hidden = !turns.length;
-    document.body.classList.toggle("canopy-in-turns", turns.length > 0);
-    write(this.number, `Turn ${asked + 1}`);
-  }
-}

@@ -2,8 +2,8 @@
 // race, and a card is left to read. It only leads: text, tree, lanes and sentences are drawn where they always are, from
 // the rounds and the comparison of the run. Under reduced motion the scenes are still, and one steps through them.
 
-import { action, button, html, write } from "../panels/ink.js";
-import { figuresOf } from "./round.js";
+import { action, button, html, write } from "../shared/ink.js";
+import { figuresOf } from "../shared/round.js";
 
 const PLAIN_MS = 8000; // for all passes of plain decoding's scene
 const PASS_MS = 600; // for one of them at most

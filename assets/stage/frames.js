@@ -1,42 +1,9 @@
-// A panel's legend. It names only what this run has: its drafters by name, and a tree that was not chosen only if there
-// is one.
-
-import { button, html, put, write } from "../panels/ink.js";
-import { panels } from "./stage.js";
-
-const PLACES = { drafter1: 0, drafter2: 1 };
-
-export class Legend {
-  // Entries: {glyph, label, color?, title?, origin? (shown where some node has it), ghost? (where a tree was not chosen), lattice? (where transitions are)}.
-  constructor(stage, frame, entries) {
-    this.stage = stage;
-    this.list = html("ul", { class: "cs-legend", "aria-label": "Legend" }, frame);
-    this.made = entries.map((entry) => ({ entry, ...this.item(entry) }));
-    stage.on("value begin", () => this.draw());
-  }
-
-  item({ glyph, label, color, title }) {
-    const item = html("li", { title: title || label }, this.list);
-    const sign = html("span", "cs-glyph", item, glyph);
-    if (color) sign.style.color = `var(${color})`;
-    const words = html("span", "", item, label);
-    return { item, words };
-  }
-
-  draw() {
-    const { present, header } = this.stage;
-    for (const { entry, item, words } of this.made) {
-      const { origin, ghost, lattice, label } = entry;
-      item.hidden = Boolean((origin && !present.origins.has(origin)) || (ghost && !present.ghosts) || (lattice && !present.lattice));
-      const name = origin in PLACES && header ? header.drafters[PLACES[origin]] : "";
-      if (!(origin in PLACES)) continue;
-      write(words, name || label);
-      item.title = name ? `${name}, ${label} of this run` : label;
-    }
-  }
-}
-
 // The frames in which panels stand: title, caption, legend, dividers that drag, one panel over the whole window.
+
+import { panels } from "../shared/define.js";
+import { button, html, put } from "../shared/ink.js";
+import { Legend } from "./legend.js";
+
 const STORE = "canopy-sizes";
 const LEAST = 0.12; // of a row, for a panel that a divider squeezes
 const STEPS = { ArrowLeft: -24, ArrowUp: -24, ArrowRight: 24, ArrowDown: 24 }; // pixels that a key moves a divider
@@ -52,7 +19,7 @@ function stored() {
 export class Frames {
   constructor(stage, parent) {
     this.stage = stage;
-    this.made = new Map();
+    this.entries = new Map();
     this.sizes = stored();
     this.filling = null; // the panel that fills the window
     this.area = html("div", "cs-area", parent);
@@ -89,7 +56,7 @@ export class Frames {
     this.guard(entry, () => { entry.panel = about.create(body, this.stage); });
     if (!entry.panel) return;
     tools.prepend(...body.querySelectorAll(".cp-tools.is-low"));
-    this.made.set(name, entry);
+    this.entries.set(name, entry);
     this.watch.observe(body);
   }
 
@@ -100,7 +67,7 @@ export class Frames {
   }
 
   plan() {
-    for (const entry of this.made.values()) entry.stale = true;
+    for (const entry of this.entries.values()) entry.stale = true;
     if (this.planned) return;
     this.planned = requestAnimationFrame(() => {
       this.planned = 0;
@@ -110,7 +77,7 @@ export class Frames {
 
   // A panel that only sometimes has something to show leaves its room to the others until it has.
   appear() {
-    for (const { frame, about } of this.made.values()) {
+    for (const { frame, about } of this.entries.values()) {
       if (!about.when) continue;
       const divider = frame.previousElementSibling;
       frame.hidden = !about.when(this.stage) && !frame.classList.contains("is-full");
@@ -123,7 +90,7 @@ export class Frames {
     this.appear();
     this.area.classList.toggle("is-tried", Boolean(retuned));
     this.area.style.setProperty("--tried", `"predicted: this round at ${tried} nodes"`);
-    for (const entry of this.made.values()) {
+    for (const entry of this.entries.values()) {
       if (!entry.stale || !this.shown(entry)) continue;
       entry.stale = false;
       this.guard(entry, () => entry.panel.draw(this.stage.round));
@@ -142,14 +109,14 @@ export class Frames {
   }
 
   select(selection) {
-    for (const entry of this.made.values()) {
+    for (const entry of this.entries.values()) {
       if (!entry.stale && this.shown(entry)) this.guard(entry, () => entry.panel.select(selection));
     }
   }
 
   resized(entries) {
     for (const { target } of entries) {
-      const entry = Array.from(this.made.values()).find(({ body }) => body === target);
+      const entry = Array.from(this.entries.values()).find(({ body }) => body === target);
       if (!entry || !this.shown(entry)) continue;
       if (entry.stale) this.draw();
       else if (entry.panel.resize) this.guard(entry, () => entry.panel.resize());

@@ -1,9 +1,9 @@
 // The latest runs of this tab, each as a point: what was asked, and what it came to. And whole runs that a person keeps in
 // the browser, as trace files by name.
 
-import { button, html, write } from "../panels/ink.js";
-import { Sheet } from "./bar.js";
-import { settingOf, usedOf } from "./round.js";
+import { button, html, write } from "../shared/ink.js";
+import { Sheet } from "../shared/overlays.js";
+import { settingOf, usedOf } from "../shared/round.js";
 
 const MOST = 8;
 const MOST_ROUNDS = 1024; // of a run that is laid over another
@@ -51,8 +51,8 @@ export class KeptRuns {
     html("span", "", row, `τ ${point.tau.toFixed(2)}`);
     html("span", "", row, point.speed ? `${point.speed.toFixed(0)} tokens/s` : "");
     for (const pin of PINS) {
-      const made = button(row, pin, `Lay this run over the one that is shown, as ${pin}`, () => this.pin(pin, point), "cs-pin");
-      made.setAttribute("aria-pressed", String(this.stage.pins[pin]?.run === point.run));
+      const item = button(row, pin, `Lay this run over the one that is shown, as ${pin}`, () => this.pin(pin, point), "cs-pin");
+      item.setAttribute("aria-pressed", String(this.stage.pins[pin]?.run === point.run));
     }
     return row;
   }

@@ -1,7 +1,7 @@
 // The keyboard, and the page that documents it. One table serves both.
 
-import { html } from "../panels/ink.js";
-import { Sheet } from "./bar.js";
+import { html } from "../shared/ink.js";
+import { Sheet } from "../shared/overlays.js";
 
 const TERMS = [
   ["target", "The big model whose text it is: it checks every guess and keeps what it would have written itself."],
@@ -80,7 +80,7 @@ export class Keys {
   }
 
   fit() {
-    for (const { panel } of this.parts.frames.made.values()) if (panel.fit) panel.fit();
+    for (const { panel } of this.parts.frames.entries.values()) if (panel.fit) panel.fit();
   }
 
   leave() {
@@ -142,7 +142,7 @@ export class Search {
   }
 
   find() {
-    const tree = this.frames.made.get("tree");
+    const tree = this.frames.entries.get("tree");
     if (!tree || !tree.panel.search) return;
     const found = tree.panel.search(this.field.value);
     this.count.textContent = this.field.value ? `${found.count ? found.place + 1 : 0} of ${found.count}` : "";

@@ -1,8 +1,8 @@
 // Runs that another program writes: the newest is followed as it grows, the others in its folder are listed.
 
-import { bytesOf, html } from "../panels/ink.js";
+import { bytesOf, html } from "../shared/ink.js";
 import { NamedRuns } from "./kept.js";
-import { settingOf } from "./round.js";
+import { settingOf } from "../shared/round.js";
 import { send } from "./save.js";
 
 export class Followed {
@@ -39,9 +39,9 @@ export class Followed {
   // For the list of recordings.
   entries() {
     const open = (name, place) => (place ? this.lessons.open(name, { push: true }) : this.follow(name));
-    const made = this.listed.map(({ name, title }, place) => ({
+    const entries = this.listed.map(({ name, title }, place) => ({
       label: title, note: place ? "" : "the newest, followed", act: () => open(name, place) }));
-    return made.length ? [{ heading: "Runs in the folder that is followed" }, ...made] : made;
+    return entries.length ? [{ heading: "Runs in the folder that is followed" }, ...entries] : entries;
   }
 }
 
@@ -55,7 +55,7 @@ export async function wholeRun(server, run) {
   while (!whole.error && whole.rounds.length < whole.total) {
     const { error, rounds, state, end, total } = await server.replay({ run, from: whole.rounds.length });
     if (error || !rounds.length) return error ? { error } : { ...whole, total: whole.rounds.length };
-    for (const made of rounds) whole.rounds.push(made);
+    for (const round of rounds) whole.rounds.push(round);
     Object.assign(whole, { state, end, total });
   }
   return whole;
@@ -69,14 +69,14 @@ export class Lessons {
     this.listed = listed || [];
     this.named = new NamedRuns();
     this.toured = ""; // the recording that the tour's texts speak of
-    this.input = html("input", { class: "cs-file", type: "file", hidden: true, "aria-label": "Trace file to open" }, document.body);
+    this.input = html("input", { type: "file", hidden: true, "aria-label": "Trace file to open" }, document.body);
     this.input.addEventListener("change", () => this.read(this.input.files[0]));
     this.drop();
     this.followed = new Followed(stage, this, notices);
   }
 
   entries() {
-    const made = this.listed.map((lesson) => ({
+    const recorded = this.listed.map((lesson) => ({
       label: lesson.title,
       note: `${settingOf(lesson)}, τ ${lesson.tau === null ? "–" : lesson.tau.toFixed(1)}`,
       act: () => this.open(lesson.name, { push: true }),
@@ -87,7 +87,7 @@ export class Lessons {
       ...this.followed.entries(),
       ...(kept.length ? [{ heading: "Your latest runs" }, ...kept] : []),
       ...this.inBrowser(),
-      { heading: made.length ? "Recorded runs" : "No recorded runs are here yet" }, ...made,
+      { heading: recorded.length ? "Recorded runs" : "No recorded runs are here yet" }, ...recorded,
       { heading: "Your own" },
       { label: "Open a trace file …", note: "or drop one anywhere", act: () => this.input.click() },
     ];
@@ -100,12 +100,12 @@ export class Lessons {
     const name = header && `${(header.prompt || header.title || "").slice(0, 60)} (${settingOf(header)})`;
     const known = all.some((one) => one.name === name);
     const offered = this.stage.server && rounds.length && !live && !known && !this.listed.some((lesson) => lesson.name === run);
-    const made = [
+    const entries = [
       ...all.map((one) => ({ label: one.name, note: one.note, act: () => this.give(new File([bytesOf(one.data)], one.file)) })),
       ...(offered ? [{ label: "Keep this run", note: "until you forget it", act: () => this.keep(name) }] : []),
       ...(known ? [{ label: "Forget this run", note: "here", act: () => this.named.forget(name) }] : []),
     ];
-    return made.length ? [{ heading: "In this browser" }, ...made] : made;
+    return entries.length ? [{ heading: "In this browser" }, ...entries] : entries;
   }
 
   async keep(name) {

@@ -1,8 +1,8 @@
 // The figures of the run, each with its unit and, on hover, its definition. In the story they read as one line of
 // arithmetic: tokens per round ÷ the cost of a round = the speed-up.
 
-import { html, pause, write } from "../panels/ink.js";
-import { figuresOf, usedOf } from "./round.js";
+import { html, pause, write } from "../shared/ink.js";
+import { figuresOf, usedOf } from "../shared/round.js";
 
 const FIGURES = [
   { name: "tau", label: "tokens per round", note: "τ, root included",
@@ -25,7 +25,7 @@ const FIGURES = [
     text: (run) => String(run.rounds) },
   { name: "round", label: "kept this round", note: "",
     title: "Tokens that this round kept, the rows that the target verified for them, and the engine time of the round.",
-    text: (run, against, made) => String(made.keep.length) },
+    text: (run, against, round) => String(round.keep.length) },
 ];
 
 // What is known of a run whose server does not say which tokens came in one round: the sums that it gives at the end,
@@ -106,9 +106,9 @@ function timed(run) {
   return run.shared ? `shared ${run.shared} of ${run.rounds} rounds` : "engine time";
 }
 
-function cost(made) {
-  if (made.tried) return `of ${made.n} rows, predicted`;
-  return `of ${made.n} rows, ${(1000 * made.spent).toFixed(1)} ms`;
+function cost(round) {
+  if (round.tried) return `of ${round.n} rows, predicted`;
+  return `of ${round.n} rows, ${(1000 * round.spent).toFixed(1)} ms`;
 }
 
 // A sentence under the figures, in every view, where plain decoding is faster: what would have had to be different. And
@@ -134,7 +134,7 @@ export function plainly({ pace, rounds, drafted }) {
 // What a run with the budget auto used of it, and how often it drafted.
 export function paced(header, rounds, busy) {
   if (!header || header.pace !== "auto" || !header.drafters.length || !rounds.length) return "";
-  const drafted = rounds.filter((made) => made.n > 1).length;
+  const drafted = rounds.filter((round) => round.n > 1).length;
   if (!drafted) return `auto ${busy ? "has decoded plainly so far" : "decoded plainly"}: a draft would have cost more than it brought.`;
   const used = `auto used ${usedOf(header, rounds)} of up to ${header.budget.toLocaleString("en")} nodes`;
   if (drafted > NEARLY * rounds.length) return `${used}.`;

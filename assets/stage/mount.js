@@ -1,11 +1,14 @@
 // Puts the page together: on the live page over Gradio's props, in a replay file over the data inside it.
 
-import { html } from "../panels/ink.js";
+import { panels } from "../shared/define.js";
+import { html } from "../shared/ink.js";
 import "../panels/panels.js";
 import { Address } from "./address.js";
 import { Bar, followTheme } from "./bar.js";
 import { Cheaper } from "./cheaper.js";
-import { controls, Conversation } from "./controls.js";
+import { controls } from "./controls.js";
+import { Conversation } from "./conversation.js";
+import { Duel } from "./duel.js";
 import { Film } from "./film.js";
 import { Frames } from "./frames.js";
 import { KeptRuns } from "./kept.js";
@@ -16,8 +19,8 @@ import { Lost, Notices } from "./notices.js";
 import { ModelLine, Rigs, WayOut } from "./rigs.js";
 import { Player } from "./player.js";
 import { Save } from "./save.js";
-import { panels, Stage } from "./stage.js";
-import { Duel, Story } from "./story.js";
+import { Stage } from "./stage.js";
+import { Story } from "./story.js";
 import { TextPanel } from "./text.js";
 import { Timeline } from "./timeline.js";
 import { Tour } from "./tour.js";

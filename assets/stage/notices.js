@@ -1,6 +1,6 @@
 // Messages around the stage: waiting, refused, outside the rig's domains; and those for screen readers.
 
-import { action, button, html, sparing, spoken, write } from "../panels/ink.js";
+import { action, button, html, sparing, spoken, write } from "../shared/ink.js";
 import { controls } from "./controls.js";
 import { waitingWords } from "./text.js";
 
@@ -117,10 +117,10 @@ export class Notices {
   }
 
   speak() {
-    const { made } = this.stage;
-    if (!made || made.chunked) return;
-    write(this.live, `Round ${made.index + 1}: ${made.n - 1} nodes drafted, ${made.keep.length - 1} accepted, `
-      + `bonus '${spoken(made, made.bonus)}'`);
+    const { actual: round } = this.stage;
+    if (!round || round.chunked) return;
+    write(this.live, `Round ${round.index + 1}: ${round.n - 1} nodes drafted, ${round.keep.length - 1} accepted, `
+      + `bonus '${spoken(round, round.bonus)}'`);
   }
 }
 
@@ -183,7 +183,7 @@ export class Lost {
 
   keep() {
     const { stage, goesOn } = this;
-    controls.keep(stage.views.length ? { ...stage.value, from: 0, rounds: stage.views } : null, goesOn);
+    controls.keep({ run: stage.views.length ? { ...stage.value, from: 0, rounds: stage.views } : null, goesOn });
   }
 }
 

@@ -1,7 +1,7 @@
 // The page of the first seconds, shown while the server builds the real one: the recording plays, and a prompt that is
 // entered here runs on the real page.
 
-import { button, html, pause, write } from "../panels/ink.js";
+import { button, html, pause, write } from "../shared/ink.js";
 import { controls } from "./controls.js";
 import { openReplay } from "./mount.js";
 

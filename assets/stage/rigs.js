@@ -1,7 +1,7 @@
 // The rig that answers, and loading another one on the server while the old one goes on answering.
 
-import { action, button, html, write } from "../panels/ink.js";
-import { Sheet } from "./bar.js";
+import { action, button, html, write } from "../shared/ink.js";
+import { Sheet } from "../shared/overlays.js";
 import { controls } from "./controls.js";
 
 const BETWEEN_LOOKS_MS = 500;
@@ -130,7 +130,7 @@ export class Rigs {
 
   ended(failure) {
     this.mine = false;
-    if (failure) controls.askAfterReload(null);
+    if (failure) controls.again = null;
   }
 
   // The page's first rig is loaded, or has failed to load: the page offers what the rig that answers can do.
@@ -239,7 +239,7 @@ export class WayOut {
 
   // The page reloads once that rig answers, and runs the prompt by itself.
   leave(prompt) {
-    controls.askAfterReload(prompt);
+    controls.again = prompt;
     this.rigs.mine = true;
     this.rigs.ask("rig_choose", { rig: LARGER });
     this.notices.brief(`${LARGER} is being loaded; this prompt runs again as soon as it is ready.`);

@@ -1,8 +1,8 @@
 // What leaves the page as a file: forms that the server makes of a run, stills of panels, and the link.
 
-import { bytesOf } from "../panels/ink.js";
-import { picture } from "./picture.js";
-import { panels } from "./stage.js";
+import { bytesOf } from "../shared/ink.js";
+import { picture } from "../shared/picture.js";
+import { panels } from "../shared/define.js";
 
 const PIECE = 2 ** 20; // bytes of a file in one request
 const SCALE = 2; // pixels of a PNG per pixel of the screen
@@ -66,8 +66,8 @@ export class Save {
     const { stage } = this;
     const forms = stage.server && stage.rounds.length ? FORMS : [];
     const round = stage.current + 1;
-    const drawn = stage.round ? Array.from(this.frames.made).filter(([, made]) => made.panel.svg && this.frames.shown(made)) : [];
-    const stills = [...drawn.map(([name, made]) => this.pictured(panels.get(name).title, name, () => made.panel.svg())),
+    const drawn = stage.round ? Array.from(this.frames.entries).filter(([, entry]) => entry.panel.svg && this.frames.shown(entry)) : [];
+    const stills = [...drawn.map(([name, entry]) => this.pictured(panels.get(name).title, name, () => entry.panel.svg())),
       ...(stage.round ? [this.pictured("Text", "text", () => picture(this.part(".cs-text"))),
         this.pictured("Timeline", "timeline", () => picture(this.part(".cs-timeline"))),
         this.pictured("Whole view", stage.mode, () => picture(this.part(".cs-stage")))] : [])].flat();

@@ -1,8 +1,8 @@
-// The stage: what is shown, which round, which node. Panels are defined here and drawn from here; nothing in this file
-// touches the document, so that a live page and a replay file share it.
+// The stage: what is shown, which round, which node. Nothing in this file touches the document, so that a live page and
+// a replay file share it.
 
-import { inTurn } from "../panels/ink.js";
-import { figuresOf, Present, readPieces, readRound } from "./round.js";
+import { inTurn } from "../shared/ink.js";
+import { figuresOf, Present, readPieces, readRound } from "../shared/round.js";
 
 const BUSY = ["queued", "running"];
 const BLANK = { run: "", state: "empty", message: "", header: null, from: 0, rounds: [], end: null };
@@ -25,15 +25,7 @@ export class Teller {
   }
 }
 
-export const panels = new Map();
 export const modes = ["story", "workbench"]; // the views; the lab adds its own where there is a server
-
-// A panel: {name, title, caption, legend?, place?, when?(stage): whether it is there at all, create(host, stage) -> {draw, select, resize?, svg?, fit?, search?}}.
-// Its place: {row: "upper" (beside the text) or "lower", share: of the row's width, against its neighbours'}; in a row
-// panels stand in the order in which they are defined.
-export function define(panel) {
-  panels.set(panel.name, panel);
-}
 
 export class Stage extends Teller {
   constructor() {
@@ -139,12 +131,12 @@ export class Stage extends Teller {
     return this.value.header;
   }
 
-  // The round that is shown: as it was made, or as it would have been at the budget that is tried out.
+  // The round that is shown: as it was run, or as it would have been at the budget that is tried out.
   get round() {
-    return this.retuned || this.made;
+    return this.retuned || this.actual;
   }
 
-  get made() {
+  get actual() {
     return this.rounds[this.current] || null;
   }
 
@@ -220,10 +212,10 @@ export class Stage extends Teller {
   add(views) {
     for (const view of views) {
       readPieces(view.pieces, this.pieces);
-      const made = readRound(view, this.value.header, this.pieces, this.rounds.at(-1));
-      this.rounds.push(made);
+      const round = readRound(view, this.value.header, this.pieces, this.rounds.at(-1));
+      this.rounds.push(round);
       if (!this.recorded) this.views.push(view);
-      this.present.note(made);
+      this.present.note(round);
     }
   }
 
@@ -300,7 +292,7 @@ export class Stage extends Teller {
 
   async redraft() {
     const { tried, current, value: { run } } = this;
-    const view = tried === null || !this.made || !this.server ? null : await this.server.round_at({ run, round: current, budget: tried });
+    const view = tried === null || !this.actual || !this.server ? null : await this.server.round_at({ run, round: current, budget: tried });
     if (run !== this.value.run || current !== this.current || tried !== this.tried) return;
     this.tuneError = view?.error || "";
     this.retuned = view && !view.error ? { ...readRound(view, this.header, this.pieces), budget: tried, tried: true } : null;

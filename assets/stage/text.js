@@ -1,7 +1,7 @@
 // The text, each token in the colour of its origin. A click goes to the token's round and node.
 
-import { html, put, write } from "../panels/ink.js";
-import { missingWords, TokenReader } from "./round.js";
+import { html, put, write } from "../shared/ink.js";
+import { missingWords, TokenReader } from "../shared/round.js";
 
 // What is said of a run before its first round.
 const BELOW = "Until its first round, the tree and the figures are those of the run before.";
@@ -24,8 +24,8 @@ const CUTS = {
 export function cutOf({ value, header, live }) {
   if (live || !header) return null;
   const reason = value.end ? value.end.reason : value.state;
-  const made = CUTS[reason];
-  return made ? { lead: made.lead, words: made.words(header) } : null;
+  const cut = CUTS[reason];
+  return cut ? { lead: cut.lead, words: cut.words(header) } : null;
 }
 
 const SPEAKERS = { system: "System", user: "You", assistant: "Answer" };
@@ -114,15 +114,15 @@ export class TextPanel {
   }
 
   round(index) {
-    const made = this.stage.rounds[index];
+    const round = this.stage.rounds[index];
     const part = html("span", "cs-part");
     part.dataset.round = index;
     const missing = this.stage.missing(index);
     const cut = missing ? this.reader.end() : ""; // what began before a gap does not go on behind it
-    for (const node of made.keep) {
-      const token = html("span", `cs-token is-${made.origin(node)}`, part, this.text(made, made.tokens[node]));
+    for (const node of round.keep) {
+      const token = html("span", `cs-token o-${round.origin(node)}`, part, this.text(round, round.tokens[node]));
       token.dataset.node = node;
-      if (/^\s+$/.test(made.text(made.tokens[node])) && token.textContent.includes("\n")) token.classList.add("is-break");
+      if (/^\s+$/.test(round.text(round.tokens[node])) && token.textContent.includes("\n")) token.classList.add("is-break");
     }
     part.firstChild.classList.add("is-first");
     if (missing) {
@@ -130,12 +130,12 @@ export class TextPanel {
       gap.title = missingWords(missing);
       part.prepend(gap);
     }
-    part.title = `Round ${made.index + 1}: ${made.keep.length} tokens from one pass`;
+    part.title = `Round ${round.index + 1}: ${round.keep.length} tokens from one pass`;
     return part;
   }
 
-  text(made, id) {
-    return this.stage.pieces.has(id) ? this.reader.read(id) : made.show(id);
+  text(round, id) {
+    return this.stage.pieces.has(id) ? this.reader.read(id) : round.show(id);
   }
 
   // Only the parts between the round shown before and the one shown now change.

@@ -1,10 +1,10 @@
 // A bar per round: as high as the tokens it kept, divided by where its time went. Click, drag, or the arrow keys; zoom by
 // the wheel or + and −, and select with Shift.
 
-import { box, button, html, joinPaths, Pool, put, sparing, svg, write } from "../panels/ink.js";
+import { box, button, group, html, joinPaths, path, put, render, sparing, svg, text, write } from "../shared/ink.js";
 import { Axis, totalsOf } from "./axis.js";
 import { PINS } from "./kept.js";
-import { missingWords } from "./round.js";
+import { missingWords } from "../shared/round.js";
 
 const STAGES = ["draft", "build", "pack", "verify", "accept", "keep", "other", "loop", "wait"];
 const ICONS = {
@@ -30,15 +30,10 @@ export class Timeline {
     this.chart = html("div", { class: "cs-chart", title: how }, this.box);
     this.canvas = svg("svg", { class: "cs-bars", tabindex: 0, role: "slider", "aria-label": "Round", "aria-description": how }, this.chart);
     this.window = svg("svg", { x: LEFT - 2, overflow: "hidden", role: "presentation" }, this.canvas); // a part of the axis at most
-    this.chosen = svg("path", { class: "cs-chosen" }, this.window);
-    this.bars = new Pool(this.window, "path");
-    this.gaps = svg("path", { class: "cs-gaps" }, this.window);
-    this.future = svg("path", { class: "cs-veil" }, this.window); // over the rounds after the one that is shown
-    this.outlines = new Pool(this.window, "path");
-    this.pins = new Pool(this.window, "text");
-    this.frame = svg("path", { class: "cs-here" }, this.window);
-    this.scale = svg("path", { class: "cs-scale" }, this.canvas);
-    this.texts = new Pool(this.canvas, "text");
+    this.under = svg("g", {}, this.window);
+    this.bars = svg("g", {}, this.window);
+    this.over = svg("g", {}, this.window);
+    this.scale = svg("g", {}, this.canvas);
     this.tip = html("div", { class: "cs-bar-tip", hidden: true }, this.chart);
     this.transport();
     stage.on("value round begin pins", this.plan);
@@ -51,9 +46,9 @@ export class Timeline {
     const row = html("div", "cs-transport", this.box);
     const { player, stage } = this;
     const icon = (name, title, act, look) => {
-      const made = button(row, "", title, act, look);
-      draw(made, name);
-      return made;
+      const item = button(row, "", title, act, look);
+      draw(item, name);
+      return item;
     };
     icon("first", "First round (Home)", () => player.go(0, {}));
     icon("back", "Previous round (←)", () => player.step(-1));
@@ -180,13 +175,13 @@ export class Timeline {
 
   say(event) {
     const place = this.at(event);
-    const made = this.stage.rounds[place];
-    this.tip.hidden = !made;
-    if (!made) return;
-    const spent = (1000 * made.spent).toFixed(1);
-    this.tip.textContent = made.chunked
-      ? `chunk ${made.index + 1}: ${made.keep.length} tokens, ${spent} ms after the one before`
-      : `round ${made.index + 1}: ${made.keep.length} tokens kept of ${made.n} rows verified, ${spent} ms, most of it ${largest(made.seconds)}`;
+    const round = this.stage.rounds[place];
+    this.tip.hidden = !round;
+    if (!round) return;
+    const spent = (1000 * round.spent).toFixed(1);
+    this.tip.textContent = round.chunked
+      ? `chunk ${round.index + 1}: ${round.keep.length} tokens, ${spent} ms after the one before`
+      : `round ${round.index + 1}: ${round.keep.length} tokens kept of ${round.n} rows verified, ${spent} ms, most of it ${largest(round.seconds)}`;
     const missing = this.stage.missing(place);
     if (missing) this.tip.append(`. Before it, ${missingWords(missing).toLowerCase()}`);
     const x = LEFT + this.axis.x((this.axis.edges[place] + this.axis.edges[place + 1]) / 2);
@@ -197,20 +192,20 @@ export class Timeline {
     const { axis, chart: { clientWidth: width, clientHeight: height }, stage } = this;
     if (!width || !height) return;
     this.renew(width);
-    const most = Math.max(4, ...stage.rounds.map((made) => made.keep.length), ...Object.values(stage.pins).flatMap(({ lengths }) => lengths));
+    const most = Math.max(4, ...stage.rounds.map((round) => round.keep.length), ...Object.values(stage.pins).flatMap(({ lengths }) => lengths));
     const high = height - TOP - BOTTOM - (axis.byTime ? TICKS : 0);
     put(this.window, { width: width - LEFT + 2, height, viewBox: `${LEFT - 2} 0 ${width - LEFT + 2} ${height}` });
-    this.drawScale(most, high, width);
+    render(this.scale, this.scaleMarks(most, high, width));
     this.drawBars(high / most, high);
     const { current, pins } = stage;
     const { selected } = this;
     const span = (first, last, y, tall) => box(this.x(first), y, this.x(last) - this.x(first), tall);
-    put(this.chosen, { d: selected ? span(selected[0], selected[1] + 1, 0, TOP + high + BOTTOM) : "" });
-    put(this.future, { d: stage.round ? span(current + 1, stage.rounds.length, 0, height) : "" });
-    put(this.frame, { d: stage.round ? box(this.x(current) - 1, TOP - 3, Math.max(3, this.x(current + 1) - this.x(current)), high + 5) : "" });
-    const laid = PINS.filter((pin) => pins[pin]).map((pin) => this.outline(pin, pins[pin], high / most, TOP + high));
-    this.outlines.fill(laid.map(([path]) => path));
-    this.pins.fill(laid.map(([, text]) => text));
+    render(this.under, selected ? [path("cs-chosen", span(selected[0], selected[1] + 1, 0, TOP + high + BOTTOM))] : []);
+    const pinned = PINS.filter((pin) => pins[pin]).flatMap((pin) => this.outline(pin, pins[pin], high / most, TOP + high));
+    const wide = stage.round && Math.max(3, this.x(current + 1) - this.x(current));
+    render(this.over, [
+      path("cs-veil", stage.round ? span(current + 1, stage.rounds.length, 0, height) : ""), // over the rounds after the one that is shown
+      group(pinned), path("cs-here", stage.round ? box(this.x(current) - 1, TOP - 3, wide, high + 5) : "")]);
     this.announce();
   }
 
@@ -240,17 +235,18 @@ export class Timeline {
     const drawn = [run, rounds.length, axis.byTime, axis.from, axis.to, axis.width, unit].join(" ");
     if (drawn === this.drawn) return;
     this.drawn = drawn;
-    this.bars.fill(joinPaths(rounds.flatMap((made, index) => {
+    const bars = rounds.flatMap((round, index) => {
       const wide = this.x(index + 1) - this.x(index);
       let bottom = TOP + high;
-      return sharesOf(made).map(({ name, share }) => {
-        const tall = unit * made.keep.length * share;
+      return sharesOf(round).map(({ name, share }) => {
+        const tall = unit * round.keep.length * share;
         bottom -= tall;
-        return { fill: `var(--stage-${name})`, d: box(this.x(index), bottom, Math.max(1, wide - (wide > 4 ? 2 : 0.5)), tall) };
+        return path("", box(this.x(index), bottom, Math.max(1, wide - (wide > 4 ? 2 : 0.5)), tall), { fill: `var(--stage-${name})` });
       });
-    })));
+    });
     const gaps = Array.from(rounds.keys()).filter((index) => this.stage.missing(index)); // before them a round was not recorded
-    put(this.gaps, { d: gaps.map((index) => `M${this.x(index) - 1.5},${TOP - 4}V${TOP + high + 3}`).join("") });
+    render(this.bars, [group(joinPaths(bars)),
+      path("cs-gaps", gaps.map((index) => `M${this.x(index) - 1.5},${TOP - 4}V${TOP + high + 3}`).join(""))]);
   }
 
   // A pinned run as a line over the bars, and its name; B's is dashed.
@@ -266,21 +262,20 @@ export class Timeline {
     });
     const colour = `var(--run-${place + 1})`;
     const x = Math.min(LEFT + axis.x(at) + 3, this.chart.clientWidth - 12);
-    return [{ class: "cs-outline", stroke: colour, "stroke-dasharray": place ? "5 3" : "none", d: `${d}V${floor}` },
-      { text: pin, x, y: TOP + 12 + 12 * place, fill: colour }];
+    return [path("cs-outline", `${d}V${floor}`, { stroke: colour, "stroke-dasharray": place ? "5 3" : "none" }),
+      text("", pin, x, TOP + 12 + 12 * place, { fill: colour })];
   }
 
   // Tokens upwards, and seconds along an axis of time.
-  drawScale(most, high, width) {
+  scaleMarks(most, high, width) {
     const { axis } = this;
     const y = (tokens) => Math.round(TOP + high * (1 - tokens / most)) + 0.5;
-    put(this.scale, { d: [0, most].map((tokens) => `M${LEFT - 4},${y(tokens)}H${width}`).join("") });
-    const tokens = [0, most].map((count) => ({
-      text: String(count), x: LEFT - 8, y: Math.min(y(count), TOP + high - 3) + (count ? 8 : 4), "text-anchor": "end" }));
+    const tokens = [0, most].map((count) =>
+      text("", String(count), LEFT - 8, Math.min(y(count), TOP + high - 3) + (count ? 8 : 4), { "text-anchor": "end" }));
     const ticks = axis.byTime && this.stage.rounds.length ? axis.ticks() : [];
-    const seconds = ticks.map((tick) => [tick, LEFT + axis.x(tick)]).filter(([, x]) => x < width - 16).map(([tick, x]) => ({
-      text: `${Number(tick.toPrecision(6))} s`, x: Math.max(x, LEFT + 8), y: TOP + high + 13, "text-anchor": "middle" }));
-    this.texts.fill([...tokens, ...seconds]);
+    const seconds = ticks.map((tick) => [tick, LEFT + axis.x(tick)]).filter(([, x]) => x < width - 16).map(([tick, x]) =>
+      text("", `${Number(tick.toPrecision(6))} s`, Math.max(x, LEFT + 8), TOP + high + 13, { "text-anchor": "middle" }));
+    return [path("cs-scale", [0, most].map((count) => `M${LEFT - 4},${y(count)}H${width}`).join("")), ...tokens, ...seconds];
   }
 
   announce() {

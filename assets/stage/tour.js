@@ -1,6 +1,6 @@
 // The tour's texts: what to look at, what it means, and something to try.
 
-import { button, html } from "../panels/ink.js";
+import { button, html } from "../shared/ink.js";
 
 const STEPS = [
   { mode: "story", at: ".cs-story", title: "One pass, many tokens",
@@ -32,15 +32,14 @@ const STEPS = [
     exercise: "Press ▶ Measure and watch the points arrive. Is auto the fastest?" },
 ];
 
-// The tour: a card beside the part it speaks of. It can be left at any step; where it was left is remembered.
+// The tour: a card beside the part it speaks of, where the style sheet puts it. It can be left at any step; where it was
+// left is remembered.
 const STORE = "canopy-tour";
-const GAP = 12;
 
 export class Tour {
   constructor(parts) {
     this.parts = parts;
-    this.steps = STEPS;
-    this.box = html("div", { class: "cs-tour", hidden: true, role: "dialog", "aria-label": "Tour" }, document.body);
+    this.box = html("div", { class: "cs-tour", popover: "manual", role: "dialog", "aria-label": "Tour" }, document.body);
     this.title = html("h2", "", this.box);
     this.text = html("p", "", this.box);
     this.exercise = html("p", "cs-exercise", this.box);
@@ -49,14 +48,13 @@ export class Tour {
     button(foot, "Leave", "Leave the tour (Esc)", () => this.stop());
     this.back = button(foot, "Back", "Previous step", () => this.go(this.step - 1));
     this.next = button(foot, "Next", "Next step", () => this.go(this.step + 1));
-    window.addEventListener("resize", () => this.settle());
   }
 
   // From where it was left; a tour that was finished starts over.
   async start() {
     const left = Number(localStorage.getItem(STORE)) || 0;
     this.parts.player.go(0, {});
-    await this.go(left < this.steps.length ? left : 0);
+    await this.go(left < STEPS.length ? left : 0);
     this.next.focus();
   }
 
@@ -72,54 +70,37 @@ export class Tour {
 
   async go(step) {
     localStorage.setItem(STORE, String(step));
-    if (step < this.steps.length) await this.welcome();
-    this.unmark();
-    if (step >= this.steps.length) {
-      this.box.hidden = true;
+    if (step >= STEPS.length) {
+      this.stop();
       return;
     }
-    const { mode, at, title, text, exercise } = this.steps[step];
+    await this.welcome();
+    const { mode, at, title, text, exercise } = STEPS[step];
     this.step = step;
     this.parts.player.pause();
     this.parts.stage.setMode(mode);
     this.title.textContent = title;
     this.text.textContent = text;
     this.exercise.textContent = `Try it: ${exercise}`;
-    this.place.textContent = `${step + 1} of ${this.steps.length}`;
+    this.place.textContent = `${step + 1} of ${STEPS.length}`;
     this.back.hidden = step === 0;
-    this.next.textContent = step === this.steps.length - 1 ? "Done" : "Next";
-    this.box.hidden = false;
-    this.target = document.querySelector(at);
-    if (this.target) this.target.classList.add("cs-toured");
-    requestAnimationFrame(() => this.settle());
+    this.next.textContent = step === STEPS.length - 1 ? "Done" : "Next";
+    this.mark(document.querySelector(at));
+    this.box.showPopover();
   }
 
-  // Beside its part where there is room, else over its lower end; never outside the window.
-  settle() {
-    if (this.box.hidden || !this.target) return;
-    this.target.scrollIntoView({ block: "nearest" });
-    const part = this.target.getBoundingClientRect();
-    const { offsetWidth: width, offsetHeight: height } = this.box;
-    const right = part.right + GAP + width < window.innerWidth;
-    const left = part.left - GAP - width > 0;
-    const x = right ? part.right + GAP : left ? part.left - GAP - width : part.right - width - GAP;
-    const below = part.bottom + GAP + height < window.innerHeight;
-    const y = right || left ? part.top : below ? part.bottom + GAP : part.top - height - GAP;
-    const inside = (value, most) => Math.max(GAP, Math.min(value, most - GAP));
-    this.box.style.left = `${inside(x, window.innerWidth - width)}px`;
-    this.box.style.top = `${inside(y, window.innerHeight - height)}px`;
-  }
-
-  unmark() {
-    if (this.target) this.target.classList.remove("cs-toured");
-    this.target = null;
+  // The card stands beside what is marked.
+  mark(part) {
+    document.querySelector(".cs-toured")?.classList.remove("cs-toured");
+    part?.classList.add("cs-toured");
+    part?.scrollIntoView({ block: "nearest" });
   }
 
   // True where there was a tour to leave.
   stop() {
-    const open = !this.box.hidden;
-    this.box.hidden = true;
-    this.unmark();
+    const open = this.box.matches(":popover-open");
+    this.box.hidePopover();
+    this.mark(null);
     return open;
   }
 }

@@ -51,7 +51,7 @@ def _report(event):
 mine = ServerKind(title="Mine", owner="me", report=_report)
 ''',
     "assets/panels/pulse.js": '''
-import { define } from "../stage/stage.js";
+import { define } from "../shared/define.js";
 
 define({
   name: "pulse", title: "Pulse", caption: "Rows of the round.", place: { row: "lower", share: 0.5 },

@@ -4,7 +4,7 @@ import { test } from "node:test";
 
 import { budgetAt, readAt, shareOf } from "../../assets/panels/budget.js";
 import { edgesOf, replayWords, rowWords } from "../../assets/panels/cache.js";
-import { describe, nats, probability, spoken, strength } from "../../assets/panels/ink.js";
+import { describe, nats, probability, spoken, strength } from "../../assets/shared/ink.js";
 import { changesOf, changeWords, columnsOf, inkInto, shownOf } from "../../assets/panels/lattice.js";
 import { columnEdges, nodesOfCells, ranksShown, spread } from "../../assets/panels/marginals.js";
 import { blocksOf, depthFirst } from "../../assets/panels/mask.js";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { array, figuresOf, Present, readPieces, settingOf, show, text } from "../../assets/stage/round.js";
+import { array, figuresOf, Present, readPieces, settingOf, show, text } from "../../assets/shared/round.js";
 import { packed, random, round, tree } from "./rounds.js";
 
 test("arrays arrive as they were packed", () => {

@@ -1,5 +1,5 @@
 // Rounds for the tests, made as the page makes them: from what the server sends.
-import { readRound } from "../../assets/stage/round.js";
+import { readRound } from "../../assets/shared/round.js";
 
 const DTYPES = { Int32Array: "<i4", Int16Array: "<i2", Float32Array: "<f4" };
 

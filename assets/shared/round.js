@@ -1,6 +1,6 @@
 // From the server's JSON to the model of a round that panels draw: typed arrays, and what follows from them.
 
-import { bytesOf } from "../panels/ink.js";
+import { bytesOf } from "./ink.js";
 
 const KINDS = { "<i4": Int32Array, "<i2": Int16Array, "<f4": Float32Array };
 const ORIGINS = ["root", "drafter1", "drafter2", "both"];
@@ -78,18 +78,18 @@ function trials(view) {
 
 // `before` is the previous round, where there is one.
 export function readRound(view, header, named, before) {
-  const made = tree(view.tree);
+  const drafted = tree(view.tree);
   const kept = new Set(view.keep);
   const verification = view.verification;
   const seconds = secondsOf(view, before);
   return {
-    ...made,
+    ...drafted,
     shared: shared(view.shared),
     index: view.index, start: view.start, elapsed: view.elapsed,
     choice: integers(verification.choice), choiceLogprobs: array(verification.logprobs),
     entropy: array(verification.entropy), gap: array(verification.gap), offered: array(verification.offered),
     keep: Array.from(view.keep), kept,
-    fate: Array.from(made.parents, (_, node) => (node === 0 ? "root" : kept.has(node) ? "accepted" : "rejected")),
+    fate: Array.from(drafted.parents, (_, node) => (node === 0 ? "root" : kept.has(node) ? "accepted" : "rejected")),
     bonus: view.bonus, trials: trials(view.trials),
     ghosts: view.ghosts.map((ghost) => ({ drafter: ghost.drafter, ...tree(ghost) })),
     drafts: view.drafts.map(draft), scores: Array.from(view.scores, (score) => (score === null ? NaN : score)),
@@ -98,12 +98,12 @@ export function readRound(view, header, named, before) {
     drafterNames: Array.from(header.drafters),
     path(node) {
       const steps = [node];
-      while (steps[0] !== 0) steps.unshift(made.parents[steps[0]]);
+      while (steps[0] !== 0) steps.unshift(drafted.parents[steps[0]]);
       return steps;
     },
     text: (id) => text(named.get(id), id),
     show: (id) => show(named.get(id), id),
-    origin: (node) => ORIGINS[made.drafters[node] & 3],
+    origin: (node) => ORIGINS[drafted.drafters[node] & 3],
   };
 }
 
@@ -150,11 +150,11 @@ export function figuresOf(rounds) {
   let timedTokens = 0;
   let seconds = 0;
   let shared = 0;
-  for (const made of rounds) {
-    const spent = Object.values(made.seconds);
-    tokens += made.keep.length;
-    if (made.seconds.wait !== undefined) shared++;
-    if (spent.length) timedTokens += made.keep.length;
+  for (const round of rounds) {
+    const spent = Object.values(round.seconds);
+    tokens += round.keep.length;
+    if (round.seconds.wait !== undefined) shared++;
+    if (spent.length) timedTokens += round.keep.length;
     for (const part of spent) seconds += part;
   }
   const tau = meanLength(tokens, rounds.length);
@@ -173,10 +173,10 @@ export class Present {
     this.shared = false;
   }
 
-  note(made) {
-    for (let node = 0; node < made.n; node++) this.origins.add(made.origin(node));
-    this.ghosts = this.ghosts || made.ghosts.length > 0;
-    this.lattice = this.lattice || made.drafts.some(({ follow }) => follow);
-    this.shared = this.shared || Boolean(made.shared);
+  note(round) {
+    for (let node = 0; node < round.n; node++) this.origins.add(round.origin(node));
+    this.ghosts = this.ghosts || round.ghosts.length > 0;
+    this.lattice = this.lattice || round.drafts.some(({ follow }) => follow);
+    this.shared = this.shared || Boolean(round.shared);
   }
 }

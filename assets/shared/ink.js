@@ -1,4 +1,4 @@
-// What every panel draws with: elements, pools that reuse them, clipped token text, formatted numbers, a tooltip.
+// What every panel draws with: elements, marks, clipped token text, formatted numbers.
 // Model text passes through `textContent` and `fillText` alone, so a token is always shown as typed.
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -27,7 +27,7 @@ export function put(element, attributes) {
 }
 
 export function svg(tag, attributes, parent) {
-  const element = put(document.createElementNS(SVG, tag), attributes || {});
+  const element = put(document.createElementNS(SVG, tag), attributes);
   if (parent) parent.append(element);
   return element;
 }
@@ -51,35 +51,41 @@ export function write(element, text) {
   return element;
 }
 
-// Elements of one kind in a layer of their own, one for each row: its attributes, and the text that it says, if any. The rows
-// of a pool name the same attributes. What is not needed leaves the document and is used again.
-export class Pool {
-  constructor(parent, tag, attributes, layer) {
-    this.layer = svg("g", { role: "presentation", ...layer }, parent);
-    this.make = () => svg(tag, attributes);
-    this.items = [];
-    this.shown = 0;
+// Makes an element of an SVG hold these marks and nothing else: [tag, attributes, its text or the marks in it] each. An
+// element that is there already is used again, and only what has changed is written; lists whose lengths change stand in a
+// group of their own, so that no other mark moves to another element.
+export function render(parent, marks) {
+  let child = parent.firstElementChild;
+  for (const [tag, attributes, inside] of marks) {
+    if (!child || child.tagName !== tag) child = parent.insertBefore(document.createElementNS(SVG, tag), child);
+    put(child, attributes);
+    for (const name in written.get(child)) if (!(name in attributes)) put(child, { [name]: null });
+    if (Array.isArray(inside)) render(child, inside);
+    else if (inside !== undefined) write(child, inside);
+    child = child.nextElementSibling;
   }
-
-  fill(rows) {
-    while (this.items.length < rows.length) this.items.push(this.make());
-    rows.forEach(({ text, ...attributes }, place) => {
-      const item = put(this.items[place], attributes);
-      if (text !== undefined) write(item, text);
-    });
-    this.layer.append(...this.items.slice(this.shown, rows.length));
-    for (const item of this.items.slice(rows.length, this.shown)) item.remove();
-    this.shown = rows.length;
+  while (child) {
+    const next = child.nextElementSibling;
+    child.remove();
+    child = next;
   }
 }
 
-// Rows of paths, those that look alike as one: a thousand nodes are then some twenty paths.
-export function joinPaths(rows) {
+// The marks that most drawings consist of.
+export const path = (look, d, more) => ["path", { class: look, d, ...more }];
+export const group = (marks, look = "") => ["g", { class: look }, marks];
+
+export function text(look, words, x, y, more) {
+  return ["text", { class: look, x: x.toFixed(1), y: y.toFixed(1), ...more }, words];
+}
+
+// Paths, those that look alike as one: a thousand nodes are then some twenty paths.
+export function joinPaths(marks) {
   const looks = new Map();
-  for (const { d, ...look } of rows) {
+  for (const [tag, { d, ...look }] of marks) {
     const key = Object.values(look).join(" ");
-    if (!looks.has(key)) looks.set(key, { ...look, d: "" });
-    looks.get(key).d += d;
+    if (!looks.has(key)) looks.set(key, [tag, { ...look, d: "" }]);
+    looks.get(key)[1].d += d;
   }
   return [...looks.values()];
 }
@@ -158,19 +164,19 @@ function nameOf(label, title) {
 }
 
 export function button(parent, label, title, act, look = "") {
-  const made = html("button", { class: `cp-button ${look}`, type: "button", title, "aria-label": nameOf(label, title) }, parent, label);
-  made.addEventListener("click", (event) => {
+  const item = html("button", { class: `cp-button ${look}`, type: "button", title, "aria-label": nameOf(label, title) }, parent, label);
+  item.addEventListener("click", (event) => {
     event.stopPropagation();
-    act(made);
+    act(item);
   });
-  return made;
+  return item;
 }
 
 // A button whose name is what it says.
 export function action(parent, label, title, act, look = "") {
-  const made = html("button", { class: look, type: "button", title }, parent, label);
-  made.addEventListener("click", () => act());
-  return made;
+  const item = html("button", { class: look, type: "button", title }, parent, label);
+  item.addEventListener("click", () => act());
+  return item;
 }
 
 // Calls `act` a while after it is asked for, once, however often it was asked for meanwhile; at the next frame where no

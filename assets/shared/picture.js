@@ -1,7 +1,7 @@
 // Pictures for export: standalone SVG with every colour and font written out.
 
-import { svg } from "../panels/ink.js";
-import { colourOf } from "../panels/pen.js";
+import { svg } from "./ink.js";
+import { colourOf } from "./pen.js";
 
 const INKED = [
   "fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap",

@@ -1,0 +1,71 @@
+// What opens over the page: menus and sheets.
+
+import { button, html } from "./ink.js";
+
+// A button that opens a list under it, a popover: arrows move, Enter chooses, Esc or a click elsewhere closes.
+export class Menu {
+  // `fill` gives the entries when the list opens: {label, note?, act} or {heading}.
+  constructor(parent, label, title, fill) {
+    const box = html("div", "", parent);
+    const opener = button(box, label, title, () => undefined);
+    opener.setAttribute("aria-haspopup", "menu");
+    this.list = html("div", { class: "cs-menu-list", role: "menu", popover: "auto" }, box);
+    opener.popoverTargetElement = this.list;
+    this.list.addEventListener("beforetoggle", ({ newState }) => {
+      if (newState !== "open") return;
+      this.list.replaceChildren(...fill().map((entry) => this.entry(entry)));
+      const { bottom, right } = opener.getBoundingClientRect();
+      this.list.style.top = `${bottom + 6}px`;
+      this.list.style.right = `${Math.max(8, document.documentElement.clientWidth - right)}px`;
+    });
+    this.list.addEventListener("toggle", ({ newState }) => newState === "open" && this.items[0]?.focus({ preventScroll: true }));
+    this.list.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  get items() {
+    return Array.from(this.list.querySelectorAll("button"));
+  }
+
+  entry(entry) {
+    if (entry.heading) return html("p", "cs-menu-heading", null, entry.heading);
+    const item = html("button", { class: "cs-menu-entry", type: "button", role: "menuitem" }, null);
+    html("span", "cs-menu-label", item, entry.label);
+    if (entry.note) html("span", "cs-menu-note", item, entry.note);
+    item.addEventListener("click", () => {
+      this.list.hidePopover();
+      entry.act();
+    });
+    return item;
+  }
+
+  key(event) {
+    const { items } = this;
+    const at = items.indexOf(document.activeElement);
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 }[event.key];
+    if (to === undefined && event.key !== "Escape") return;
+    event.stopPropagation(); // Esc closes the list, and nothing else
+    if (to === undefined) return;
+    event.preventDefault();
+    items[(to + items.length) % items.length].focus();
+  }
+}
+
+// A sheet over the page. Esc and a click beside it close it; then the element that had the focus before gets it back.
+export class Sheet {
+  constructor(label, look = "") {
+    this.box = html("dialog", { class: `cs-sheet ${look}`, "aria-label": label, closedby: "any" }, document.body);
+    this.shut = button(this.box, "×", "Close (Esc)", () => this.box.close(), "cs-close");
+    this.box.addEventListener("click", (event) => this.beside(event) && this.box.close()); // not every browser knows closedby
+  }
+
+  // The sheet's own padding counts as the sheet, though a click there has the same target as one beside it.
+  beside({ target, clientX: x, clientY: y }) {
+    const { left, right, top, bottom } = this.box.getBoundingClientRect();
+    return target === this.box && (x < left || x > right || y < top || y > bottom);
+  }
+
+  open(first) {
+    this.box.showModal();
+    (first || this.shut).focus();
+  }
+}

@@ -1,0 +1,36 @@
+// A panel's legend. It names only what this run has: its drafters by name, and a tree that was not chosen only if there
+// is one.
+
+import { html, write } from "../shared/ink.js";
+
+const PLACES = { drafter1: 0, drafter2: 1 };
+
+export class Legend {
+  // Entries: {glyph, label, color?, title?, origin? (shown where some node has it), ghost? (where a tree was not chosen), lattice? (where transitions are)}.
+  constructor(stage, frame, entries) {
+    this.stage = stage;
+    this.list = html("ul", { class: "cs-legend", "aria-label": "Legend" }, frame);
+    this.items = entries.map((entry) => ({ entry, ...this.item(entry) }));
+    stage.on("value begin", () => this.draw());
+  }
+
+  item({ glyph, label, color, title }) {
+    const item = html("li", { title: title || label }, this.list);
+    const sign = html("span", "cs-glyph", item, glyph);
+    if (color) sign.style.color = `var(${color})`;
+    const words = html("span", "", item, label);
+    return { item, words };
+  }
+
+  draw() {
+    const { present, header } = this.stage;
+    for (const { entry, item, words } of this.items) {
+      const { origin, ghost, lattice, label } = entry;
+      item.hidden = Boolean((origin && !present.origins.has(origin)) || (ghost && !present.ghosts) || (lattice && !present.lattice));
+      const name = origin in PLACES && header ? header.drafters[PLACES[origin]] : "";
+      if (!(origin in PLACES)) continue;
+      write(words, name || label);
+      item.title = name ? `${name}, ${label} of this run` : label;
+    }
+  }
+}
