@@ -31,8 +31,9 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from math import exp, log
+from math import exp, inf, log
 from statistics import fmean
+from typing import TypeGuard
 
 import numpy as np
 
@@ -51,7 +52,7 @@ ALIKE = 0.9  # of the least draft: so much more the first tree's may take; a sec
 FIRST_NODES = 16  # the largest first tree: a larger one teaches more, and takes longer to build
 
 STEPS = (1, 2, 3, 5, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025)  # places of a tree, by rank
-STEP_OF = tuple(bisect_right(STEPS, place) for place in range(STEPS[-1] + 1))
+STEP_OF = tuple(bisect_right(STEPS, rank) for rank in range(STEPS[-1] + 1))
 
 # Python's own numbers: for dozens of nodes its loops take less time than numpy's calls, which besides displace what the
 # target's pass needs from the processor's caches.
@@ -105,8 +106,19 @@ class DraftHistory:
         self.factor = max(0.1, self._seen / self._expected)
 
 
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """What a run could verify in a round: its built tree, the order of the tree's nodes, best first (None where they
+    lie so), and by that order the drafter's probabilities of the drafted ones and their chances."""
+
+    tree: DraftTree
+    order: Integers | None = None
+    probabilities: Chances = field(default_factory=list)
+    chances: Chances = field(default_factory=list)
+
+
 class AutoBudget:
-    """The ``BudgetPolicy`` of one run, alone or among others (``share_rows``). It is deterministic, unless it is told
+    """The ``BudgetPolicy`` of one run, alone or with others (``share_rows``). It is deterministic, unless it is told
     what its rounds took. It reads the curve's tenth percentiles: a program that ran for some seconds of the measurement
     slowed some sizes more than others, and should not sway a choice."""
 
@@ -124,30 +136,79 @@ class AutoBudget:
                           default=1)
         self._most = self._least  # nodes of the next tree
         self._tokens, self._spent_ms = 1.0, self.plain_ms  # of recent rounds
-        self.drafters, self.built = 0, 0  # of this round
-        self._beyond_ms = self._cost = 0.0
-        self._probabilities: list[float] = []  # of the built tree's nodes, best first
-        self._order: Integers | None = None  # of the built tree, where its nodes do not lie best first
+        self.drafter_count, self.built = 0, 0  # of this round
+        self._offer: Offer | None = None
+        self._beyond_ms = self._cost = 0.0  # of the nodes that it verifies, see ``take``
         # logarithms of the latest plain rounds' milliseconds: older ones stood after a shorter context
         self._plain_logs: deque[float] = deque(maxlen=5)
 
-    def opens(self, drafters: int, budget: int) -> tuple[int, int]:
+    def opens(self, drafter_count: int, budget: int) -> tuple[int, int]:
         """See ``BudgetPolicy``. No drafter drafts while drafts have not paid, or where a plain round is due."""
         history = self.history
         drafts = history.balance >= 0 and TRIAL * history.unlike_plain < 1
-        self.drafters, self.built = (drafters, min(budget, self._most)) if drafts else (0, 0)
-        return self.drafters, self.built
+        self.drafter_count, self.built = (drafter_count, min(budget, self._most)) if drafts else (0, 0)
+        return self.drafter_count, self.built
 
     def cut(self, tree: DraftTree) -> DraftTree:
         """See ``BudgetPolicy``: the most probable nodes of the tree, in its own order."""
         return share_rows([self], [tree])[0]
 
+    def offer(self, tree: DraftTree) -> Offer:
+        """What of a built tree could be verified; no chance is larger than the one before."""
+        if not self.drafter_count:
+            return Offer(tree)
+        logprobs = tree.logprobs.tolist()
+        best = sorted(logprobs, reverse=True)
+        probabilities = [exp(logprob) for logprob in best[1:]]
+        scales, chances, least = self.history.scales, [], 1.0
+        for rank, probability in enumerate(probabilities, 1):
+            least = min(least, probability * scales[STEP_OF[rank]])
+            chances.append(least)
+        return Offer(tree, best_order(tree) if best != logprobs else None, probabilities, chances)
+
+    def take(self, offer: Offer, nodes: int, beyond_ms: float, round_ms: float, cost: float) -> DraftTree:
+        """The tree that is verified: the best ``nodes`` of an offer. The round should take ``round_ms``; by the curve
+        alone it takes ``beyond_ms`` more than a plain one, and this run's draft and nodes ``cost`` tokens of plain
+        decoding.
+
+        The next tree is built one size larger than what is taken of this one, and at most one size smaller than it was,
+        since what pays differs from round to round.
+        """
+        self._offer, self._beyond_ms, self._cost = offer, beyond_ms, cost
+        self._tokens = MEMORY * self._tokens + (1 + sum(offer.chances[:nodes]))
+        self._spent_ms = MEMORY * self._spent_ms + round_ms
+        self.history.unlike_plain = self.history.unlike_plain + 1 if self.drafter_count else 0
+        if not self.drafter_count:
+            return offer.tree
+        budgets = self._budgets
+        smaller = budgets[max(0, bisect_left(budgets, self._most) - 1)] if budgets else 1
+        larger = bisect_right(budgets, nodes)
+        self._most = max(self._least, smaller, budgets[larger] if larger < len(budgets) else nodes)
+        if offer.order is None:
+            return beginning(offer.tree, nodes)
+        return select(offer.tree, np.sort(offer.order[:nodes + 1]))
+
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
-        kept = len(acceptance.keep)
-        if len(tree) > 1:
-            ranks = best_order(tree).argsort()[acceptance.keep] if self._order is not None else acceptance.keep
-            self.history.calibrate(self._probabilities[:len(tree) - 1], ranks[1:].tolist())
+        kept, offer = len(acceptance.keep), self._offer
+        if len(tree) > 1 and offer:
+            ranks = acceptance.keep if offer.order is None else best_order(tree).argsort()[acceptance.keep]
+            self.history.calibrate(offer.probabilities[:len(tree) - 1], ranks[1:].tolist())
         self.history.book(TRIAL * kept + kept - 1, self._cost)
+
+    def took(self, seconds: Mapping[str, float]) -> None:
+        """Learn from the seconds of each stage of a round that this run had to itself."""
+        milliseconds = 1e3 * sum(seconds.values())
+        if not self.drafter_count:
+            self._plain_logs.append(log(milliseconds - 1e3 * seconds["draft"]))
+        elif self._plain_logs:
+            usual = exp(fmean(self._plain_logs))
+            self._plain_logs.popleft()  # or one that was held up would make many rounds look cheap
+            self.history.compare(self._beyond_ms / self.plain_ms, milliseconds / usual)
+
+    def interrupt(self) -> None:
+        """Compare later rounds with no plain round so far: other runs shared one since."""
+        self._plain_logs.clear()
+        self.history.unlike_plain = 0
 
     def pass_ms(self, rows: int) -> float:
         """Milliseconds of an undisturbed pass over so many rows."""
@@ -168,112 +229,65 @@ class AutoBudget:
         """Tokens per millisecond of recent rounds."""
         return self._tokens / self._spent_ms
 
-    def chances(self, tree: DraftTree) -> Chances:
-        """The chances of a built tree's nodes, best first, none larger than the one before; remembers their order."""
-        logprobs = tree.logprobs.tolist()
-        best = sorted(logprobs, reverse=True)
-        self._order = best_order(tree) if best != logprobs else None
-        self._probabilities = [exp(logprob) for logprob in best[1:]]
-        scales, falling, least = self.history.scales, [], 1.0
-        for rank, probability in enumerate(self._probabilities, 1):
-            least = min(least, probability * scales[STEP_OF[rank]])
-            falling.append(least)
-        return falling
 
-    def take(self, tree: DraftTree, nodes: int) -> DraftTree:
-        """The best nodes of the built tree. The next one is built one size larger than what is taken of this one, and
-        at most one size smaller than it was, since what pays differs from round to round."""
-        budgets = self._budgets
-        smaller = budgets[max(0, bisect_left(budgets, self._most) - 1)] if budgets else 1
-        larger = bisect_right(budgets, nodes)
-        self._most = max(self._least, smaller, budgets[larger] if larger < len(budgets) else nodes)
-        if self._order is None:
-            return beginning(tree, nodes)
-        return select(tree, np.sort(self._order[:nodes + 1]))
+def share_rows(runs: Sequence[AutoBudget], trees: Sequence[DraftTree],
+               others: Sequence[DraftTree] = ()) -> list[DraftTree]:
+    """The part of each run's tree that one pass verifies, beside the whole trees of ``others``."""
+    if not runs:
+        return []
+    requests, given = len(runs) + len(others), len(runs) + sum(map(len, others))
+    lead = max(runs, key=lambda run: run.curve.context)  # rows cost the most after the longest context
+    factor, passes = lead.history.factor, lead.passes(given)
+    plain_ms = lead.plain_ms + lead.pass_ms(requests) - lead.pass_ms(1) + (requests - 1) * lead.curve.overhead_ms
+    price = max(requests / plain_ms, sum(run.rate for run in runs) + len(others) / plain_ms)  # tokens of a millisecond
+    price *= factor
 
-    def expect(self, tokens: float, round_ms: float, beyond_ms: float, cost: float) -> None:
-        """Note what this round should bring (tokens, the root's included) and take, what of that is beyond a plain
-        round by the curve, and the tokens of plain decoding that its draft and nodes cost."""
-        self._tokens = MEMORY * self._tokens + tokens
-        self._spent_ms = MEMORY * self._spent_ms + round_ms
-        self._beyond_ms, self._cost = beyond_ms, cost
-        self.history.unlike_plain = self.history.unlike_plain + 1 if self.drafters else 0
+    offers = [run.offer(tree) for run, tree in zip(runs, trees, strict=True)]
+    if len(runs) == 1:
+        ranking, owners = offers[0].chances, None
+    else:
+        ordered = sorted([(chance, -number) for number, offer in enumerate(offers) for chance in offer.chances],
+                         reverse=True)
+        ranking, owners = [chance for chance, _ in ordered], [-number for _, number in ordered]
+    expected = [0.0, *accumulate(ranking)]  # tokens of the best nodes, by their number
+    best, best_ms, most = 0, passes[0][1], -inf
+    for size, pass_ms in passes:
+        if size >= len(expected):
+            break
+        gain = expected[size] - price * pass_ms
+        if gain > most:
+            best, best_ms, most = size, pass_ms, gain
+    nodes = [best] if owners is None else Counter(owners[:best])
 
-    def took(self, seconds: Mapping[str, float]) -> None:
-        """Learn from the seconds of each stage of a round that this run had to itself."""
-        milliseconds = 1e3 * sum(seconds.values())
-        if not self.drafters:
-            self._plain_logs.append(log(milliseconds - 1e3 * seconds["draft"]))
-        elif self._plain_logs:
-            usual = exp(fmean(self._plain_logs))
-            self._plain_logs.popleft()  # or one that was held up would make many rounds look cheap
-            self.history.compare(self._beyond_ms / self.plain_ms, milliseconds / usual)
-
-    def interrupt(self) -> None:
-        """Compare later rounds with no plain round so far: other runs shared one since."""
-        self._plain_logs.clear()
-        self.history.unlike_plain = 0
+    row_ms = (best_ms - passes[0][1]) / max(1, best)
+    drafted = sum(run.built + 1 for run in runs if run.drafter_count)  # rows, by which the curve has drafts too
+    drafts_ms = [run.drafter_count * lead.curve.draft_at(drafted - 1) * (run.built + 1) / drafted
+                 if run.drafter_count else 0.0 for run in runs]
+    beyond_ms = best_ms - lead.pass_ms(requests) + sum(drafts_ms)
+    return [run.take(offer, nodes[number], beyond_ms, plain_ms + factor * beyond_ms,
+                     factor * (draft_ms + row_ms * nodes[number]) * requests / plain_ms)
+            for number, (run, offer, draft_ms) in enumerate(zip(runs, offers, drafts_ms, strict=True))]
 
 
 class SharedRows:
     """The ``BudgetAllocator``: runs at ``auto`` share one total of rows with all runs of their rounds."""
 
-    def cut(self, policies: Sequence[BudgetPolicy], trees: Sequence[DraftTree]) -> list[DraftTree]:
-        sharing = [place for place, policy in enumerate(policies) if self.pools_rows(policy)]
-        cut = [tree if place in sharing else policy.cut(tree)
-               for place, (policy, tree) in enumerate(zip(policies, trees, strict=True))]
-        runs = [policy for policy in policies if isinstance(policy, AutoBudget) and policy.pools_rows]
-        others = [tree for place, tree in enumerate(cut) if place not in sharing]
-        for place, tree in zip(sharing, share_rows(runs, [trees[place] for place in sharing], others), strict=True):
-            cut[place] = tree
-        return cut
+    def divide(self, policies: Sequence[BudgetPolicy], trees: Sequence[DraftTree]) -> list[DraftTree]:
+        shared = {number: policy for number, policy in enumerate(policies) if self.pools_rows(policy)}
+        verified = [tree if number in shared else policy.cut(tree)
+                    for number, (policy, tree) in enumerate(zip(policies, trees, strict=True))]
+        others = [tree for number, tree in enumerate(verified) if number not in shared]
+        parts = share_rows(list(shared.values()), [trees[number] for number in shared], others)
+        for number, part in zip(shared, parts, strict=True):
+            verified[number] = part
+        return verified
 
     def ended(self, policies: Sequence[BudgetPolicy], seconds: Mapping[str, float]) -> None:
-        for policy in policies:
-            if isinstance(policy, AutoBudget) and policy.pools_rows:
-                policy.interrupt() if len(policies) > 1 else policy.took(seconds)
+        for policy in filter(self.pools_rows, policies):
+            policy.interrupt() if len(policies) > 1 else policy.took(seconds)
 
-    def pools_rows(self, policy: BudgetPolicy) -> bool:
+    def pools_rows(self, policy: BudgetPolicy) -> TypeGuard[AutoBudget]:
         return isinstance(policy, AutoBudget) and policy.pools_rows
-
-
-def share_rows(runs: Sequence[AutoBudget], trees: Sequence[DraftTree],
-               others: Sequence[DraftTree] = ()) -> list[DraftTree]:
-    """The part of each run's tree that one pass verifies, beside the whole trees of ``others``; the runs take note of
-    what the round should bring and cost."""
-    if not runs:
-        return []
-    requests, given = len(runs) + len(others), len(runs) + sum(map(len, others))
-    lead = max(runs, key=lambda run: run.curve.context)  # rows cost the most after the longest context
-    plain_ms = lead.plain_ms + lead.pass_ms(requests) - lead.pass_ms(1) + (requests - 1) * lead.curve.overhead_ms
-    price = max(requests / plain_ms, sum(run.rate for run in runs) + len(others) / plain_ms)  # tokens of a millisecond
-    price *= lead.history.factor
-    chances = [run.chances(tree) if run.drafters else [] for run, tree in zip(runs, trees, strict=True)]
-    if len(runs) == 1:
-        ranking, owners = chances[0], None
-    else:
-        ordered = sorted(((chance, -place) for place, of_run in enumerate(chances) for chance in of_run), reverse=True)
-        ranking, owners = [chance for chance, _ in ordered], [-place for _, place in ordered]
-    reached = [0.0, *accumulate(ranking)]
-    passes = lead.passes(given)
-    root_ms, best, best_ms, most = passes[0][1], 0, passes[0][1], -price * passes[0][1]
-    for size, pass_ms in passes:
-        if size >= len(reached):
-            break
-        gain = reached[size] - price * pass_ms
-        if gain > most:
-            best, best_ms, most = size, pass_ms, gain
-    nodes = [best] if owners is None else Counter(owners[:best])
-    row_ms = (best_ms - root_ms) / max(1, best)
-    drafted = sum(run.built + 1 for run in runs if run.drafters)  # rows, by which the curve has drafts too
-    drafts_ms = [run.drafters * lead.curve.draft_at(drafted - 1) * (run.built + 1) / drafted if run.drafters else 0.0
-                 for run in runs]
-    beyond_ms = best_ms - lead.pass_ms(requests) + sum(drafts_ms)
-    for place, (run, of_run, draft_ms) in enumerate(zip(runs, chances, drafts_ms, strict=True)):
-        cost = lead.history.factor * (draft_ms + row_ms * nodes[place]) * requests / plain_ms
-        run.expect(1 + sum(of_run[:nodes[place]]), plain_ms + lead.history.factor * beyond_ms, beyond_ms, cost)
-    return [run.take(tree, nodes[place]) if run.drafters else tree
-            for place, (run, tree) in enumerate(zip(runs, trees, strict=True))]
 
 
 def best_order(tree: DraftTree) -> Integers:

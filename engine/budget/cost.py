@@ -74,12 +74,12 @@ class CostCurve:
         """Milliseconds of one drafter's draft for all requests, each with a budget of ``budget`` nodes."""
         return interpolate(self.rows, self.draft_ms, self.requests * (budget + 1))
 
-    def round_ms(self, rows: int, budget: int, drafters: int, build_ms: float = 0.0) -> float:
+    def round_ms(self, rows: int, budget: int, drafter_count: int, build_ms: float = 0.0) -> float:
         """Milliseconds of a whole round that verifies ``rows`` rows of all requests together, from drafts of ``budget``
         nodes each."""
-        if drafters == 0:
+        if drafter_count == 0:
             return self.plain_ms
-        return drafters * self.draft_at(budget) + build_ms + self.verify_at(rows) + self.overhead_ms
+        return drafter_count * self.draft_at(budget) + build_ms + self.verify_at(rows) + self.overhead_ms
 
 
 CostByConcurrency = Callable[[int], CostCurve]  # (number of requests at once) -> its curve

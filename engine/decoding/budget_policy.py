@@ -31,7 +31,7 @@ class BudgetPolicy(Protocol):
 class BudgetAllocator(Protocol):
     """Divides one total of rows among the requests that share a forward pass."""
 
-    def cut(self, policies: Sequence[BudgetPolicy], trees: Sequence[DraftTree]) -> list[DraftTree]:
+    def divide(self, policies: Sequence[BudgetPolicy], trees: Sequence[DraftTree]) -> list[DraftTree]:
         """The part of each request's tree that is verified, the root included, for all requests of a round, in order;
         it stands in for the policies' own ``cut``."""
 

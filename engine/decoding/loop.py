@@ -181,7 +181,7 @@ def draft(runs: Sequence[RequestRun]) -> None:
 def cut(runs: Sequence[RequestRun], allocator: BudgetAllocator | None) -> None:
     """Leave of every run's tree the part that the target verifies."""
     policies, trees = [run.policy for run in runs], [run.tree for run in runs]
-    verified = allocator.cut(policies, trees) if allocator else [
+    verified = allocator.divide(policies, trees) if allocator else [
         policy.cut(tree) for policy, tree in zip(policies, trees, strict=True)]
     for run, tree in zip(runs, verified, strict=True):
         run.tree = tree

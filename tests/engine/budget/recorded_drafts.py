@@ -1,11 +1,11 @@
-"""What drafters proposed at every place of texts that targets wrote, and what of it came true: rounds can be replayed
-from it at any pace, without a model.
+"""What drafters proposed all along texts that targets wrote, and what of it came true: rounds can be replayed from it,
+at any pace, without a model.
 
     python -m tests.engine.budget.recorded_drafts smollm2 people 24
     python -m tests.engine.budget.recorded_drafts demo bench 14
 
-make the files anew: arrays chances (places, NODES) uint8, −16 times the log probability of the best-first tree's nodes;
-kept (places,) uint32, a bit for each of them that the text goes through; ends (texts,) where each text ends.
+make the files anew: arrays chances (positions, NODES) uint8, −16 times the log probability of the best-first tree's
+nodes; kept (positions,) uint32, a bit for each of them that the text goes through; ends (texts,) where each text ends.
 """
 
 import sys
@@ -28,20 +28,20 @@ BUILD_MS = 0.015  # of a node
 
 @dataclass(frozen=True, eq=False)
 class DraftedText:
-    """logprobs (places, NODES) float32, falling along a row; kept (places, NODES) bool."""
+    """logprobs (positions, NODES) float32, falling along a row; kept (positions, NODES) bool."""
 
     logprobs: Floats
     kept: Integers
 
-    def tree(self, place: int, nodes: int) -> DraftTree:
+    def tree(self, position: int, nodes: int) -> DraftTree:
         """The nodes' probabilities are those that were drafted; who is whose child does not matter here."""
         parents = np.zeros(nodes, np.int32)
-        return plant(0, parents, parents, self.logprobs[place, :nodes])
+        return plant(0, parents, parents, self.logprobs[position, :nodes])
 
-    def keep(self, place: int, tree: DraftTree) -> Integers:
+    def keep(self, position: int, tree: DraftTree) -> Integers:
         """The nodes of a tree's beginning that a round keeps, the root first, up to the end of the text."""
-        drafted = 1 + np.flatnonzero(self.kept[place, :len(tree) - 1])
-        return np.concatenate([[0], drafted[:len(self.kept) - place - 1]]).astype(np.int32)
+        drafted = 1 + np.flatnonzero(self.kept[position, :len(tree) - 1])
+        return np.concatenate([[0], drafted[:len(self.kept) - position - 1]]).astype(np.int32)
 
 
 def drafted_texts(rig: str) -> list[DraftedText]:
@@ -49,25 +49,25 @@ def drafted_texts(rig: str) -> list[DraftedText]:
     with np.load(FOLDER / f"{rig}.npz") as arrays:
         logprobs = arrays["chances"].astype(np.float32) / -STEPS
         kept = arrays["kept"][:, None] >> np.arange(NODES, dtype=np.uint32) & 1
-        places = np.split(np.arange(len(kept)), arrays["ends"][:-1])
-    return [DraftedText(logprobs[own], kept[own]) for own in places]
+        of_text = np.split(np.arange(len(kept)), arrays["ends"][:-1])
+    return [DraftedText(logprobs[rows], kept[rows]) for rows in of_text]
 
 
 def milliseconds(text: DraftedText, policy: BudgetPolicy, curve: CostCurve,
                  took: Callable[[Mapping[str, float]], None] | None = None) -> float:
     """What a text's rounds take; ``took`` is told of each, in seconds by stages."""
-    place, spent = 0, 0.0
-    while place < len(text.kept):
+    position, spent = 0, 0.0
+    while position < len(text.kept):
         drafters, built = policy.opens(1, NODES)
-        tree = policy.cut(text.tree(place, built if drafters else 0))
-        keep = text.keep(place, tree)
+        tree = policy.cut(text.tree(position, built if drafters else 0))
+        keep = text.keep(position, tree)
         policy.learn(tree, Acceptance(keep, 0))
         round_ms = curve.round_ms(len(tree), built, drafters, BUILD_MS * built)
         spent += round_ms
         if took:
             draft_ms = drafters * curve.draft_at(built)
             took({"draft": draft_ms / 1e3, "verify": (round_ms - draft_ms) / 1e3})
-        place += len(keep)
+        position += len(keep)
     return spent
 
 
@@ -101,7 +101,7 @@ def record(rig: str, prompts: str, limit: int, tokens: int = 99) -> None:
         ask = PromptRequest(prompt.text, method="ddtree", budget=NODES, max_tokens=tokens, pace=AUTO)
         drafters, looking = live.drafters_for("ddtree"), Looking()
         rounds = decode(live.request(ask), live.target, list(drafters.values()), looking)
-        written = [int(made.tree.tokens[0]) for made in rounds_in_inference_mode(rounds)]
+        written = [int(round_.tree.tokens[0]) for round_ in rounds_in_inference_mode(rounds)]
         columns += _columns(looking.trees, written)
         ends.append(len(columns))
     chances, kept = zip(*columns, strict=True)
@@ -111,9 +111,9 @@ def record(rig: str, prompts: str, limit: int, tokens: int = 99) -> None:
 
 
 def _columns(trees: list[DraftTree], written: list[int]) -> Iterator[tuple[Integers, int]]:
-    for place, tree in enumerate(trees[:len(written)]):
+    for position, tree in enumerate(trees[:len(written)]):
         node, bits = 0, 0
-        for token in written[place + 1:]:
+        for token in written[position + 1:]:
             below = np.flatnonzero((tree.parents == node) & (tree.tokens == token))
             node = int(below[below > node].min(initial=len(tree)))
             if node >= len(tree):

@@ -132,7 +132,7 @@ def test_a_round_takes_what_its_time_would_not_bring_elsewhere() -> None:
     for _ in range(20):
         policy.opens(1, 16)
         policy.learn(policy.cut(chain_tree(0.5, 0.2)), Acceptance(np.zeros(1, np.int32), 0))
-    policy.drafters = 1
+    policy.drafter_count = 1
     assert len(policy.cut(chain_tree(*(0.99,) * 8, *(0.7,) * 7))) > 8
 
 
@@ -178,7 +178,7 @@ def test_after_a_shared_round_no_round_is_compared_with_those_before() -> None:
     for interrupted in (False, True):
         policy.history = DraftHistory()
         for _ in range(3):
-            policy.drafters = 0
+            policy.drafter_count = 0
             shared.ended([policy], {"draft": 0.0, "verify": 0.0045})
         if interrupted:
             shared.ended([policy, other], {"draft": 0.0, "verify": 0.1})
@@ -198,18 +198,18 @@ def test_the_text_does_not_depend_on_the_budget(method: str, sampling: Sampling)
         rounds = list(decode(asked, target, drafters_of(method, target), AutoBudget(curve)))
         if METHODS[method].follows_text:
             assert text(rounds) == plain
-        assert all(len(made.tree) - 1 <= 32 for made in rounds)
+        assert all(len(round_.tree) - 1 <= 32 for round_ in rounds)
         again = list(decode(asked, target, drafters_of(method, target), AutoBudget(curve)))
-        assert [len(made.tree) for made in again] == [len(made.tree) for made in rounds], "deterministic"
+        assert [len(round_.tree) for round_ in again] == [len(round_.tree) for round_ in rounds], "deterministic"
 
 
 def test_rounds_without_a_draft_are_plain_ones() -> None:
     target = ToyTarget()
     rounds = list(decode(Request((1, 2, 3), method="joint", budget=32, max_tokens=40, pace="auto"), target,
                          drafters_of("joint", target), AutoBudget(replace(STAIRS, draft_ms=(500.0,) * 5))))
-    paused = [made for made in rounds if not made.drafts]
+    paused = [round_ for round_ in rounds if not round_.drafts]
     assert len(paused) > len(rounds) / 2
-    assert all(len(made.tree) == 1 and made.candidates == () and made.scores == () for made in paused)
+    assert all(len(round_.tree) == 1 and round_.candidates == () and round_.scores == () for round_ in paused)
 
 
 # Several runs in one round
@@ -257,7 +257,7 @@ class World:
     def round(self) -> None:
         inside = pick_batch(self.runs, self.cost)
         policies = [run.policy for run in inside]
-        trees = SharedRows().cut(policies, [run.built() for run in inside])
+        trees = SharedRows().divide(policies, [run.built() for run in inside])
         rows, drafting, requests = sum(map(len, trees)), sum(run.drafted for run in inside), len(inside)
         pass_power, draft_power = self.powers
         seconds = {"draft": drafting**draft_power * LONE.draft_at(24) / 1e3 if drafting else 0.0,
@@ -278,7 +278,7 @@ class World:
         return [run.tokens / self.milliseconds for run in self.runs]
 
 
-def among(chances: Sequence[float], pools_rows: bool = True) -> list[Simulated]:
+def runs_of(chances: Sequence[float], pools_rows: bool = True) -> list[Simulated]:
     return [Simulated(chance, AutoBudget(LONE, pools_rows=pools_rows)) for chance in chances]
 
 
@@ -290,8 +290,8 @@ MIXTURES = ((EASY, HARD), (EASY, EASY, EASY, HARD), (HOPELESS,) * 7 + (EASY,), (
 @pytest.mark.parametrize("powers", [(0.1, 0.5), (0.0, 0.0), (0.4, 0.9)], ids=["usual", "free", "dear"])
 @pytest.mark.parametrize("chances", MIXTURES, ids=str)
 def test_no_run_falls_below_a_part_of_a_lone_run(chances: Sequence[float], powers: tuple[float, float]) -> None:
-    rates = World(among(chances), powers).rates()
-    lone = {chance: World(among([chance]), (0.0, 0.0)).rates()[0] for chance in set(chances)}
+    rates = World(runs_of(chances), powers).rates()
+    lone = {chance: World(runs_of([chance]), (0.0, 0.0)).rates()[0] for chance in set(chances)}
     parts = [rate * len(chances) / lone[chance] for rate, chance in zip(rates, chances, strict=True)]
     assert min(parts) > (0.5 if powers == (0.4, 0.9) else 0.8), parts
 
@@ -299,8 +299,8 @@ def test_no_run_falls_below_a_part_of_a_lone_run(chances: Sequence[float], power
 @pytest.mark.slow
 def test_rows_go_to_the_easy_and_all_together_are_faster_than_each_by_itself() -> None:
     chances = (EASY, MIDDLE, HARD, HOPELESS) * 2
-    shared, own = World(among(chances), (0.1, 0.5)), World(among(chances, pools_rows=False), (0.1, 0.5))
-    assert sum(shared.rates()) > 1.05 * sum(own.rates())
+    shared, single = World(runs_of(chances), (0.1, 0.5)), World(runs_of(chances, pools_rows=False), (0.1, 0.5))
+    assert sum(shared.rates()) > 1.05 * sum(single.rates())
     easy, _, hard, hopeless, *_ = (float(np.mean(run.sizes)) for run in shared.runs)
     assert easy > 6 and hopeless < 0.5 and hard < 1.5
 
@@ -316,11 +316,11 @@ def test_a_fixed_tree_stays_whole_and_its_rows_are_counted() -> None:
     policy, big = AutoBudget(LONE), chain_tree(*(0.1,) * 14)
     policies: list[BudgetPolicy] = [FixedBudget(), policy]
     policy.opens(1, 64)
-    cut = SharedRows().cut(policies, [big, chain_tree(*(0.99,) * 15)])
+    cut = SharedRows().divide(policies, [big, chain_tree(*(0.99,) * 15)])
     assert cut[0] is big and sum(map(len, cut)) in ROWS
     huge = chain_tree(*(0.9,) * 400)
     policy.opens(1, 64)
-    assert len(SharedRows().cut(policies, [huge, chain_tree(*(0.999,) * 15)])[1]) > 8, "beyond the curve's end too"
+    assert len(SharedRows().divide(policies, [huge, chain_tree(*(0.999,) * 15)])[1]) > 8, "beyond the curve's end too"
 
 
 @given(st.lists(trees(), min_size=1, max_size=4), st.floats(0.01, 2))
@@ -332,27 +332,27 @@ def test_what_is_cut_are_the_best_nodes_of_all_trees_and_of_all_sizes(built: lis
         run.opens(1, 64)
     price = max(len(runs) / (curve.plain_ms + runs[0].pass_ms(len(runs)) - passes[0] + (len(runs) - 1) * 0.2),
                 sum(run.rate for run in runs))
-    chances = [run.chances(tree) for run, tree in zip(runs, built, strict=True)]
-    cut = SharedRows().cut(runs, built)
+    chances = [run.offer(tree).chances for run, tree in zip(runs, built, strict=True)]
+    cut = SharedRows().divide(runs, built)
     nodes = [len(tree) - 1 for tree in cut]
     for whole, tree in zip(built, cut, strict=True):
         assert (tree.parents[1:] < np.arange(1, len(tree))).all()
         assert sorted(tree.logprobs, reverse=True) == sorted(whole.logprobs, reverse=True)[:len(tree)]
 
     def gain(counts: Sequence[int]) -> float:
-        return sum(sum(own[:count]) for own, count in zip(chances, counts, strict=True)) - price * runs[0].pass_ms(
-            len(runs) + sum(counts))
+        tokens = sum(sum(of_tree[:count]) for of_tree, count in zip(chances, counts, strict=True))
+        return tokens - price * runs[0].pass_ms(len(runs) + sum(counts))
 
-    everything = [counts for counts in product(*(range(min(len(own), 6) + 1) for own in chances))
+    everything = [counts for counts in product(*(range(min(len(of_tree), 6) + 1) for of_tree in chances))
                   if sum(counts) == 0 or len(runs) + sum(counts) in ROWS]
     assert gain(nodes) >= max(map(gain, everything)) - 1e-9
 
 
 def mixture(sampling: Sampling) -> list[Request]:
     """Every method, at its own pace or not, with lengths and seeds of all kinds."""
-    return [Request((1, 2, place % 5), method=method, budget=(31, 64)[place % 2], max_tokens=25 + 9 * (place % 4),
-                    sampling=replace(sampling, seed=place), pace="fixed" if place % 4 == 3 else "auto")
-            for place, method in enumerate([*METHODS, *METHODS])]
+    return [Request((1, 2, number % 5), method=method, budget=(31, 64)[number % 2], max_tokens=25 + 9 * (number % 4),
+                    sampling=replace(sampling, seed=number), pace="fixed" if number % 4 == 3 else "auto")
+            for number, method in enumerate([*METHODS, *METHODS])]
 
 
 @pytest.mark.parametrize("concurrency", [1, 3, 8])
@@ -366,9 +366,9 @@ def test_every_text_is_that_of_the_request_alone(sampling: Sampling, concurrency
     asked = [BatchRequest(request, drafters_of(request.method, target),
                           AutoBudget(curve) if request.pace == "auto" else None) for request in requests]
     rounds = list(decode_batch(asked, target, concurrency, SharedRows()))
-    assert [text([made for number, made in rounds if number == place]) for place in range(len(asked))] == alone
-    sizes = {len(made.tree) for number, made in rounds if requests[number].pace == "auto"}
+    assert [text([round_ for owner, round_ in rounds if owner == number]) for number in range(len(asked))] == alone
+    sizes = {len(round_.tree) for number, round_ in rounds if requests[number].pace == "auto"}
     assert len(sizes) > 3 or draft_ms > 1
-    assert all(len(made.tree) <= 1 + requests[number].budget for number, made in rounds)
+    assert all(len(round_.tree) <= 1 + requests[number].budget for number, round_ in rounds)
 
 

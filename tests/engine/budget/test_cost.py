@@ -26,11 +26,11 @@ def test_what_lies_between_two_numbers_of_requests_is_read_between_them() -> Non
                     verify_high_ms=(3.0, 9.0), draft_ms=(2.0, 8.0), overhead_ms=1.0, plain_ms=4.0)
     more = replace(fewer, requests=4, rows=(4, 8), verify_ms=(6.0, 10.0), verify_low_ms=(5.0, 9.0),
                    draft_ms=(6.0, 10.0), overhead_ms=3.0, plain_ms=8.0, repeats=2)
-    found = between(fewer, more, 3)
-    assert (found.requests, found.rows, found.repeats) == (3, (3, 4, 8), 2)
-    assert (found.overhead_ms, found.plain_ms) == (2.0, 6.0)
-    assert found.verify_ms == (4.5, 5.0, 9.0) and found.verify_low_ms == (3.5, 4.0, 8.0)
-    assert found.draft_ms[0] == 4.0, "no node each: between the drafts of two and of four without any"
+    curve = between(fewer, more, 3)
+    assert (curve.requests, curve.rows, curve.repeats) == (3, (3, 4, 8), 2)
+    assert (curve.overhead_ms, curve.plain_ms) == (2.0, 6.0)
+    assert curve.verify_ms == (4.5, 5.0, 9.0) and curve.verify_low_ms == (3.5, 4.0, 8.0)
+    assert curve.draft_ms[0] == 4.0, "no node each: between the drafts of two and of four without any"
 
 
 def measured_curve(rows: tuple[int, ...], passes: tuple[float, ...], spread: float) -> CostCurve:
