@@ -29,10 +29,10 @@ from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.lab.settings import BASELINE, prompt_set
 from engine.measure.bench import (
+    LONE,
     MOST_BUSY,
     OFF,
     ON,
-    OWN,
     PLAIN,
     PLAIN_TREE,
     SAME,
@@ -143,7 +143,7 @@ def concurrent_plan(choice: argparse.Namespace) -> BenchPlan:
         for method in methods:
             points += [BenchPoint(method, budget, concurrency=count, way=SAME)
                        for budget in choice.budgets or CONCURRENT_BUDGETS]
-            points += [BenchPoint(method, MOST_AUTO, pace=AUTO, concurrency=count, way=way) for way in (OWN, SHARED)]
+            points += [BenchPoint(method, MOST_AUTO, pace=AUTO, concurrency=count, way=way) for way in (LONE, SHARED)]
     return _plan(choice, prompts, points)
 
 
@@ -207,7 +207,7 @@ def verdicts(count: int, tallies: Mapping[BenchPoint, Sequence[Tally]]) -> list[
     for shared in (point for point in points if point.way == SHARED):
         same = [point for point in points if (point.method, point.way) == (shared.method, SAME)]
         best = max(same, key=lambda point: median(tally.rate for tally in tallies[point]))
-        others = [best, *(point for point in points if (point.method, point.way) == (shared.method, OWN)),
+        others = [best, *(point for point in points if (point.method, point.way) == (shared.method, LONE)),
                   *(point for point in points if point.method == BASELINE)]
         for other in others:
             ratios = [one.rate / tally.rate for one, tally in zip(tallies[shared], tallies[other], strict=True)]

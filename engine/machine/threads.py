@@ -97,6 +97,6 @@ class OtherWork:
         for line in _read(STATISTICS).splitlines():
             name, *fields = line.split()
             if name in self._names:
-                ticks += sum(int(fields[place]) for place in BUSY_FIELDS)
+                ticks += sum(int(fields[number]) for number in BUSY_FIELDS)
         times = os.times()
         return perf_counter(), ticks / self._second, times.user + times.system

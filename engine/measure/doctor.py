@@ -41,7 +41,7 @@ ANCHORS = 160  # of all answers together: enough to tell an eighth more from noi
 ROUNDING = 0.05  # of a feature's size
 MOST_ORDERS = 6  # of taps: every order of three; of more taps only the first orders
 MOST_MASKS = 8  # of other special tokens that are tried as the mask token
-PLACES = 8  # positions at which the drafter is called as the loop calls it
+POSITIONS = 8  # positions at which the drafter is called as the loop calls it
 APART = 0.015  # in probability: rounding to bfloat16 gives 0.002, a wrong slot or context 0.04
 DTYPE_LOSS = 0.05
 CHECKS = 5  # how many checks run a drafter in another way than configured
@@ -217,7 +217,7 @@ def _other_taps(rig: Rig) -> Ways:
     """The same taps in other orders, and their neighbours above and below."""
     taps, layers = rig.target.taps, len(rig.target.model.get_decoder().layers)
     orders = list(permutations(taps)) if len(taps) <= 3 else [
-        (*taps[:place], taps[place + 1], taps[place], *taps[place + 2:]) for place in range(len(taps) - 1)]
+        (*taps[:first], taps[first + 1], taps[first], *taps[first + 2:]) for first in range(len(taps) - 1)]
     shifted = [tuple(tap + step for tap in taps) for step in (-1, 1)]
     ways = [way for way in [*orders[:MOST_ORDERS], *shifted] if all(0 <= tap < layers for tap in way)]
     return {f"layers {', '.join(map(str, way))}": (way, None) for way in ways if way != taps}
@@ -265,7 +265,7 @@ def _base_finding(rig: Rig, name: str, drafter: BlockDrafter, tried: DoctorFindi
 @torch.inference_mode()
 def _draft(rig: Rig, name: str, drafter: BlockDrafter, answer: ReferenceAnswer) -> DoctorFinding:
     """Whether the loop's drafter proposes what its model does with the root in slot 0."""
-    read = answer.read(rig.target.taps, max(1, (len(answer.token_ids) - answer.start) // PLACES))
+    read = answer.read(rig.target.taps, max(1, (len(answer.token_ids) - answer.start) // POSITIONS))
     live, done = [], 0
     drafter.begin(len(answer.token_ids))
     for anchor in read.anchors.tolist():

@@ -7,6 +7,7 @@ import gc
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 
 import torch
 import transformers
@@ -39,20 +40,13 @@ class LiveLaboratory:
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
+        self.methods, self.drafters = rig.methods, tuple(rig.drafters)
 
     @property
     def conditions(self) -> Conditions:
         versions = {**self.rig.card.revisions, "python": platform.python_version(), "torch": torch.__version__,
                     "transformers": transformers.__version__}
         return Conditions(self.rig.name, self.rig.hardware, self.rig.target.dtype, versions)
-
-    @property
-    def methods(self) -> Sequence[str]:
-        return self.rig.methods
-
-    @property
-    def drafters(self) -> Sequence[str]:
-        return tuple(self.rig.drafters)
 
     def measure(self, ask: PromptRequest) -> Reading:
         with self.rig.in_turns([ask]) as (rounds,):
@@ -80,15 +74,14 @@ def laboratory(name: str, dtype: str) -> LiveLaboratory:
 
 
 class LiveInstruments:
-    """See ``explorer.rig.Instruments``. ``opened_as`` is the name that the command line opens the rig by."""
+    """See ``explorer.rig.Instruments``."""
 
     reason = ""
 
-    def __init__(self, rig: Rig, opened_as: str) -> None:
+    def __init__(self, rig: Rig) -> None:
         self.source = rig
-        self.opened_as = opened_as
+        self.opened_as, self.precision = rig.opened_as, rig.precision
         self.laboratory = LiveLaboratory(rig)
-        self.precision = rig.precision
         self._twin: LiveInstruments | None = None
         self._others = OtherWork()
 
@@ -104,7 +97,7 @@ class LiveInstruments:
             return None
         if self._twin is None:
             other = next(name for name, dtype in DTYPES.items() if dtype != model.dtype)
-            self._twin = LiveInstruments(load_rig(self.opened_as, other), self.opened_as)
+            self._twin = LiveInstruments(load_rig(self.opened_as, other))
         return self._twin
 
     def concurrent_cost(self, trace: Trace, requests: int) -> CostCurve:
@@ -127,9 +120,10 @@ def open_beside(beside: object, name: str, dtype: str, tell: Tell, capture: bool
     """A rig whose runs share rounds, loaded while another one may answer; RigError says why it cannot be, and what was
     loaded of it is freed."""
     collect()  # the caching allocator then returns what it keeps unused
-    opening = (Opening(tell, beside.name, held_bytes(beside), capture) if isinstance(beside, Rig)
-               else Opening(tell, capture=capture))
-    return LiveInstruments(load_rig(name, dtype, opening=opening, concurrent=True), name)
+    opening = Opening(tell, capture=capture)
+    if isinstance(beside, Rig):
+        opening = replace(opening, beside=beside.name, held_bytes=held_bytes(beside))
+    return LiveInstruments(load_rig(name, dtype, opening=opening, concurrent=True))
 
 
 def collect() -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass
 from time import perf_counter
 
 import torch
@@ -22,32 +21,25 @@ from engine.models.target import TorchTarget
 from engine.records import STAGES, Request
 
 
-@dataclass
-class HeapTree:
-    """A tree as lists: the token, parent (0 is the root) and depth of each drafted node."""
-
-    tokens: list[int]
-    parents: list[int]
-    depths: list[int]
-
-
-def heap_tree(logprobs: Tensor, budget: int) -> HeapTree:
-    """The tree by Algorithm 1 as printed, from logprobs (depth, vocabulary): pop the best prefix, push its next sibling
-    and its first child."""
+def heap_tree(logprobs: Tensor, budget: int) -> tuple[list[int], list[int], list[int]]:
+    """The token, parent (0 is the root) and depth of each node of the tree by Algorithm 1 as printed, from logprobs
+    (depth, vocabulary): pop the best prefix, push its next sibling and its first child."""
     top = logprobs.topk(min(budget, logprobs.shape[-1]), -1)
-    scores, tokens = top.values.tolist(), top.indices.tolist()
-    tree = HeapTree([], [], [])
+    scores, candidates = top.values.tolist(), top.indices.tolist()
+    tokens: list[int] = []
+    parents: list[int] = []
+    depths: list[int] = []
     heap = [(-scores[0][0], 0, 0, 0)] if budget else []  # (−σ, parent, depth index, rank)
-    while heap and len(tree.tokens) < budget:
+    while heap and len(tokens) < budget:
         score, parent, depth, rank = heapq.heappop(heap)
-        tree.tokens.append(tokens[depth][rank])
-        tree.parents.append(parent)
-        tree.depths.append(depth + 1)
-        if rank + 1 < len(tokens[depth]):
+        tokens.append(candidates[depth][rank])
+        parents.append(parent)
+        depths.append(depth + 1)
+        if rank + 1 < len(candidates[depth]):
             heapq.heappush(heap, (score + scores[depth][rank] - scores[depth][rank + 1], parent, depth, rank + 1))
-        if depth + 1 < len(tokens):
-            heapq.heappush(heap, (score - scores[depth + 1][0], len(tree.tokens), depth + 1, 0))
-    return tree
+        if depth + 1 < len(candidates):
+            heapq.heappush(heap, (score - scores[depth + 1][0], len(tokens), depth + 1, 0))
+    return tokens, parents, depths
 
 
 class PlainLoop:
@@ -72,7 +64,7 @@ class PlainLoop:
         left, stops = self.request.max_tokens, self.request.stop_ids
         while left > 0 and self.root not in stops:
             tokens = self._round()[:left]
-            ends = [place for place, token in enumerate(tokens) if token in stops]
+            ends = [position for position, token in enumerate(tokens) if token in stops]
             yield tokens[:ends[0]] if ends else tokens
             if ends:
                 return
@@ -97,9 +89,10 @@ class PlainLoop:
         self.context = torch.cat([self.context, fresh], -2) if seen else fresh
         tokens = torch.full((1, drafter.block), drafter.mask_id, device=device)
         tokens[0, 0] = self.root
-        places = torch.arange(self.length + drafter.block, device=device)
-        positions = places[self.length:]
-        hidden = model(drafter.embedded(tokens), model.rotation(positions), self.context, None, (positions, places))
+        positions = torch.arange(self.length + drafter.block, device=device)
+        in_block = positions[self.length:]
+        hidden = model(drafter.embedded(tokens), model.rotation(in_block), self.context, None,
+                       (in_block, positions))
         logprobs: Tensor = drafter.logits(model.norm(model.proposing(hidden[0]))).float().log_softmax(-1).cpu()
         return logprobs
 
@@ -107,9 +100,9 @@ class PlainLoop:
         self._since = perf_counter()
         logprobs = self._draft()
         self._lap("draft")
-        tree = heap_tree(logprobs, self.request.budget)
+        drafted, parents, depths = heap_tree(logprobs, self.request.budget)
         self._lap("build")
-        tokens, parents = [self.root, *tree.tokens], [0, *tree.parents]
+        tokens, parents = [self.root, *drafted], [0, *parents]
         size = len(tokens)
         seen = torch.eye(size, dtype=torch.bool)
         for row in range(1, size):
@@ -120,7 +113,7 @@ class PlainLoop:
         self._lap("pack")
         output = self.target.model(
             input_ids=torch.tensor([tokens], device=device), position_ids=torch.tensor([[
-                self.length + depth for depth in (0, *tree.depths)]], device=device),
+                self.length + depth for depth in (0, *depths)]], device=device),
             attention_mask=mask.to(device), past_key_values=self.cache, use_cache=True, output_hidden_states=True)
         self._lap("verify")
         choices = output.logits[0].argmax(-1).tolist()

@@ -35,7 +35,7 @@ from engine.models.packed_linear import (
 )
 from engine.models.sampling import verification
 from engine.models.target import NO_DRAWS, TorchTarget
-from engine.records import PackedTree, Sampling
+from engine.records import Sampling
 from engine.requests.rig_names import FOUR_BITS
 from engine.serving.cost import mock_tree
 
@@ -46,7 +46,7 @@ HEADS, GROUPS, KEYS = 2, 4, 1024  # of the attention that is timed: of so many k
 FAST = 25  # percentile of the turns: other programs only ever add time
 MILLION = 1e6
 PASS = "pass"  # of the target itself
-Probe = Callable[[], float]  # does it, and returns how many of ``Processor``'s units it has done
+Probe = tuple[float, Callable[[], object]]  # how many of ``Processor``'s units it does, and does it
 
 
 def shape_of(config: Any) -> ModelShape:
@@ -66,7 +66,8 @@ class Probes:
         self.vocabulary = shape.vocabulary
         self.weights = [PackedLinear(self._weight(SIDE, SIDE))
                         for _ in range(max(1, round(shape.layers * shape.layer / SIDE**2)))]
-        self.head = PackedHead(nn.Linear(SIDE, max(1, shape.head // SIDE), bias=False, dtype=self.states))
+        self.outputs = max(1, shape.head // SIDE)
+        self.head = PackedHead(nn.Linear(SIDE, self.outputs, bias=False, dtype=self.states))
         self.target = self._small_target()
         self.slots = torch.randn(2, 1, HEADS, KEYS, SMALL, dtype=CACHE_DTYPE if self.four_bits else self.states)
         if self.four_bits:
@@ -101,28 +102,13 @@ class Probes:
         inputs = torch.randn(rows, SIDE, dtype=self.states)
         queries = torch.randn(1, HEADS, GROUPS * rows, SMALL, dtype=self.slots.dtype)
         logits, tree = torch.randn(rows, self.vocabulary, dtype=self.states), pack(mock_tree(0, rows), PREFIX)
-        return {"product": lambda: self._products(inputs), "head": lambda: self._head(inputs),
-                "layer": lambda: self._layers(tree), "attention": lambda: self._attention(queries),
-                "choice": lambda: self._choice(logits, tree)}
-
-    def _products(self, inputs: Tensor) -> float:
-        for weight in self.weights:
-            weight(inputs)
-        return len(self.weights) * SIDE**2 / MILLION
-
-    def _head(self, inputs: Tensor) -> float:
-        return self.head(inputs).shape[-1] * SIDE / MILLION
-
-    def _layers(self, tree: PackedTree) -> float:
-        return LAYERS * _passed(self.target, tree)
-
-    def _attention(self, queries: Tensor) -> float:
-        scaled_dot_product_attention(queries, self.slots[:1, 0], self.slots[1:, 0])
-        return queries.numel() * KEYS / MILLION
-
-    def _choice(self, logits: Tensor, tree: PackedTree) -> float:
-        verification(logits, Sampling(), NO_DRAWS, tree)
-        return logits.numel() / MILLION
+        return {
+            "product": (len(self.weights) * SIDE**2 / MILLION, lambda: [weight(inputs) for weight in self.weights]),
+            "head": (self.outputs * SIDE / MILLION, lambda: self.head(inputs)),
+            "layer": (LAYERS, lambda: self.target.verify(tree)),
+            "attention": (queries.numel() * KEYS / MILLION,
+                          lambda: scaled_dot_product_attention(queries, self.slots[:1, 0], self.slots[1:, 0])),
+            "choice": (logits.numel() / MILLION, lambda: verification(logits, Sampling(), NO_DRAWS, tree))}
 
 
 @in_inference_mode
@@ -134,21 +120,16 @@ def measure_processor(target: TorchTarget, dtype: str, context: int, rows: Seque
     timed, fork = Probes(dtype, shape_of(target.config)), target.fork()
     fork.prefill([0] * context, max(rows), Sampling())
     probes = {(part, size): probe for size in rows for part, probe in timed.of(size).items()}
-    probes |= {(PASS, size): partial(_passed, fork, pack(mock_tree(0, size), context)) for size in rows}
-    for probe in probes.values():
-        probe()  # warms up
+    probes |= {(PASS, size): (1, partial(fork.verify, pack(mock_tree(0, size), context))) for size in rows}
+    for _, act in probes.values():
+        act()  # warms up
     spent: dict[tuple[str, int], list[float]] = defaultdict(list)
     order, began = random.Random(0), perf_counter()
     while not spent or perf_counter() - began < seconds:
         for key in order.sample(list(probes), len(probes)):
-            start = perf_counter()
-            units = probes[key]()
+            (units, act), start = probes[key], perf_counter()
+            act()
             spent[key].append(1e3 * (perf_counter() - start) / units)
     quartiles = {part: tuple(float(np.percentile(spent[part, size], FAST)) for size in rows) for part, _ in probes}
     passes = quartiles.pop(PASS)
     return Processor(PACKED_BYTES if timed.four_bits else timed.states.itemsize, tuple(rows), **quartiles), passes
-
-
-def _passed(target: TorchTarget, tree: PackedTree) -> float:
-    target.verify(tree)
-    return 1

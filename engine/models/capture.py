@@ -122,7 +122,7 @@ class CapturedPass:
         fused, (cosines, sines) = self.usual, self._rotation
 
         def run(tokens: Tensor, positions: Tensor, seen: Tensor, length: Tensor, slots: Slots) -> tuple[Tensor, Tensor]:
-            places = length + torch.arange(len(tokens), device=tokens.device)
+            fresh_slots = length + torch.arange(len(tokens), device=tokens.device)
             columns = torch.arange(context, device=tokens.device) - length  # the row that each slot belongs to
             drafted = seen[:, columns.clamp(0, len(tokens) - 1)] & (columns >= 0) & (columns < len(tokens))
             mask = torch.where(drafted | (columns < 0), 0.0, -torch.inf).to(cosines.dtype)
@@ -131,8 +131,8 @@ class CapturedPass:
             hidden, outputs = embedding(tokens, fused.base.embed_tokens.weight), []
             for layer, (keys, values) in zip(fused.layers, slots, strict=True):
                 heads, fresh = layer.projected(layer.first_norm(hidden), rotation)
-                keys.index_copy_(2, places, heads[None, :, layer.query_heads:].transpose(1, 2))
-                values.index_copy_(2, places, fresh[None].transpose(1, 2))
+                keys.index_copy_(2, fresh_slots, heads[None, :, layer.query_heads:].transpose(1, 2))
+                values.index_copy_(2, fresh_slots, fresh[None].transpose(1, 2))
                 attended = layer.attended(heads, keys[:, :, :context], values[:, :, :context], mask)
                 hidden = layer.out(attended) + hidden
                 hidden = layer.mlp(layer.second_norm(hidden)) + hidden

@@ -23,7 +23,7 @@ ROLES = ("system", "user", "assistant")
 FORMS = 'it has to be [role, text] or {"role": …, "content": …}, both texts'
 
 LOOKED_AT = 1500  # characters: matching an expression may take time quadratic in them
-SAID = "lies outside what the"  # a part of the sentence below by which a header's note is recognised
+OUTSIDE = "lies outside what the"  # a part of the sentence below by which a header's note is recognised
 
 
 @dataclass(frozen=True)
@@ -65,21 +65,21 @@ def _text(data: bytes, name: str) -> str:
                            "UTF-8.") from error
 
 
-def _prompt(row: str, place: str) -> Prompt:
+def _prompt(row: str, where: str) -> Prompt:
     try:
         value = json.loads(row)
     except (ValueError, RecursionError) as error:
-        raise RequestError(f"{place} is not JSON ({error}); write one object a line.") from error
+        raise RequestError(f"{where} is not JSON ({error}); write one object a line.") from error
     text = _first_turn(value) if isinstance(value, dict) else None
     if not isinstance(text, str) or not text.strip():
-        raise RequestError(f'{place} has no text under "prompt" or "turns".')
+        raise RequestError(f'{where} has no text under "prompt" or "turns".')
     domain = value.get("domain", "")
     if not isinstance(domain, str):
-        raise RequestError(f'{place} has a "domain" that is not a text: {str(domain)[:40]}.')
+        raise RequestError(f'{where} has a "domain" that is not a text: {str(domain)[:40]}.')
     try:
         (text + domain).encode()
     except UnicodeEncodeError as error:
-        raise RequestError(f"{place} holds half of a character (a lone surrogate); write whole characters.") from error
+        raise RequestError(f"{where} holds half of a character (a lone surrogate); write whole characters.") from error
     return Prompt(text, domain)
 
 
@@ -94,16 +94,16 @@ def turns_from(value: Any) -> tuple[Turn, ...]:
         return ()
     if not isinstance(value, list | tuple):
         raise RequestError(f"The turns are {_seen(value)}; they have to be a list of turns.")
-    return tuple(_turn(turn, place) for place, turn in enumerate(value, start=1))
+    return tuple(_turn(turn, number) for number, turn in enumerate(value, start=1))
 
 
-def _turn(value: Any, place: int) -> Turn:
+def _turn(value: Any, number: int) -> Turn:
     pair = [value.get("role"), value.get("content")] if isinstance(value, Mapping) else value
     if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
-        raise RequestError(f"Turn {place} is {_seen(value)}; {FORMS}.")
+        raise RequestError(f"Turn {number} is {_seen(value)}; {FORMS}.")
     role, text = pair
     if role not in ROLES:
-        raise RequestError(f"Turn {place} has the role {role[:20]!r}; it has to be one of {', '.join(ROLES)}.")
+        raise RequestError(f"Turn {number} has the role {role[:20]!r}; it has to be one of {', '.join(ROLES)}.")
     return role, text
 
 
@@ -114,12 +114,12 @@ def _seen(value: Any) -> str:
 
 def outside(rig: str, good_at: str) -> str:
     """The sentence for a prompt of no kind that the rig was trained for."""
-    return f"This prompt {SAID} {rig} was trained for. {good_at}"
+    return f"This prompt {OUTSIDE} {rig} was trained for. {good_at}"
 
 
 def says_outside(note: str) -> bool:
     """Whether a note holds that sentence."""
-    return SAID in note
+    return OUTSIDE in note
 
 
 def familiar(prompt: str, kinds: Sequence[str]) -> bool:

@@ -115,10 +115,10 @@ def server_address(rig: str) -> str:
     return f"{parts.scheme.lower()}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1').rstrip('/')}"
 
 
-def is_folder(place: str) -> bool:
+def is_folder(name: str) -> bool:
     """Whether there is a folder of that name; False for a name that no folder can have."""
     try:
-        return Path(place).expanduser().is_dir()
+        return Path(name).expanduser().is_dir()
     except (OSError, RuntimeError, ValueError):
         return False
 
@@ -129,5 +129,5 @@ def from_hub(rig: str) -> tuple[str, ...]:
         pair = pair_of(rig)  # refuses a server's address, too
     except RigError:
         return ()
-    return tuple(place for place in (pair.target, *pair.drafters)
-                 if place != NGRAM and not place.lower().endswith(GGUF) and not is_folder(place))
+    return tuple(source for source in (pair.target, *pair.drafters)
+                 if source != NGRAM and not source.lower().endswith(GGUF) and not is_folder(source))

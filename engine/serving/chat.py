@@ -62,8 +62,8 @@ def template_of(tokenizer: PreTrainedTokenizerBase) -> str:
 
 def _frame(tokenizer: PreTrainedTokenizerBase, roles: Sequence[str], style: ChatStyle) -> list[str]:
     """The strings that the template writes before, between and after the texts of these turns."""
-    places = [f"\u241a{number}\u241a" for number in range(len(roles))]  # placeholders for the texts
-    turns = [{"role": role, "content": place} for role, place in zip(roles, places, strict=True)]
+    marks = [f"\u241a{number}\u241a" for number in range(len(roles))]  # placeholders for the texts
+    turns = [{"role": role, "content": mark} for role, mark in zip(roles, marks, strict=True)]
     try:
         rest = str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, **style.options))
     except (TemplateError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
@@ -71,8 +71,8 @@ def _frame(tokenizer: PreTrainedTokenizerBase, roles: Sequence[str], style: Chat
         raise RequestError(f"The chat template of this rig does not take turns of {', '.join(roles)} "
                            f"({first_line(error)[:160]}).") from error
     frame: list[str] = []
-    for place in places:
-        before, kept, rest = rest.partition(place)
+    for mark in marks:
+        before, kept, rest = rest.partition(mark)
         if not kept:
             raise RequestError("The chat template of this rig leaves a turn out; leave earlier turns out, too.")
         frame.append(before)

@@ -17,7 +17,6 @@ import torch
 
 from engine.budget.cost import CostCurve, between
 from engine.decoding.acceptance import Residual, walk
-from engine.decoding.budget_policy import FixedBudget
 from engine.decoding.loop import RequestRun, step
 from engine.decoding.methods import Method
 from engine.decoding.plan import Drafter, Target
@@ -181,8 +180,8 @@ def mock_rounds(target: TorchTarget, drafter: Drafter | None, case: CostCase, si
     with _mock_runs(target, drafter, case, sizes) as runs:
         for size in sizes:
             rows, more = divmod(size, case.requests)
-            for place, run in enumerate(runs):
-                run.pace.nodes = rows - 1 + (place < more)
+            for number, run in enumerate(runs):
+                run.nodes = rows - 1 + (number < more)
             with torch.inference_mode():
                 seconds = step(runs)[0].seconds
             rest = sum(seconds[stage] for stage in ("pack", "accept", "keep", "other"))
@@ -206,22 +205,17 @@ def _mock_runs(target: TorchTarget, drafter: Drafter | None, case: CostCase, siz
             run.close()
 
 
-class MockPace(FixedBudget):
-    """A ``BudgetPolicy`` whose rounds have as many nodes as ``nodes`` says at the time."""
+class MockRun(RequestRun):
+    """A request whose rounds verify mock trees of ``nodes`` nodes and commit only the root."""
 
     nodes = 0
 
-    def opens(self, drafters: int, budget: int) -> tuple[int, int]:
-        return drafters, self.nodes
-
-
-class MockRun(RequestRun):
-    """A request whose rounds verify mock trees of any size and commit only the root."""
-
     def __init__(self, request: Request, target: Target, drafter: Drafter | None) -> None:
-        self.pace = MockPace()
         drafters = (drafter,) if drafter else ()
-        super().__init__(request, Method(len(drafters), _mock, accept=_root_kept), target, drafters, self.pace)
+        super().__init__(request, Method(len(drafters), _mock, accept=_root_kept), target, drafters, None)
+
+    def order(self) -> None:
+        self.drafting, self.budget = self.drafters, self.nodes
 
 
 def mock_tree(root: int, rows: int) -> DraftTree:

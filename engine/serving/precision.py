@@ -29,7 +29,7 @@ from engine.machine.files import kept_files, replace_file
 from engine.models.device import hardware
 from engine.models.packed_linear import CACHE_DTYPE, PACKED_BYTES, levels_of
 from engine.models.target import TorchTarget
-from engine.records import PackedTree, Precision, Sampling
+from engine.records import Precision, Sampling
 from engine.requests.rig_names import AUTO_DTYPE, EXACTNESS, FOUR_BITS
 from engine.serving.cost import mock_tree
 
@@ -97,22 +97,20 @@ def chosen(times: Mapping[str, PassTimes], lengths: Mapping[int, float]) -> Prec
 def pass_times(folder: Path, names: Sequence[str]) -> Mapping[str, PassTimes]:
     """The pass times of the target in each of these dtypes, measured in turns, so that other programs disturb all of
     them alike. The weights are freed afterwards."""
-    targets = {name: target_in(name, folder) for name in names}
+    targets: dict[str, TorchTarget] = {}
+    for name in names:
+        targets[name] = TorchTarget(load_causal(folder, DTYPES[name], torch.device("cpu")), ())
+        enable_int4(targets[name], name, folder)
     roots = {name: target.prefill([0] * CONTEXT, NODES[-1] + 1, Sampling())[0] for name, target in targets.items()}
     least: dict[str, dict[int, float]] = {name: {} for name in names}
     for rows in (nodes + 1 for nodes in NODES):
         for _ in range(REPEATS):
             for name, target in targets.items():
-                lap = _milliseconds(target, pack(mock_tree(roots[name], rows), CONTEXT))
+                packed, began = pack(mock_tree(roots[name], rows), CONTEXT), perf_counter()
+                np.asarray(target.verify(packed).choice)
+                lap = 1e3 * (perf_counter() - began)
                 least[name][rows] = min(lap, least[name].get(rows, lap))
     return least
-
-
-def target_in(name: str, folder: Path) -> TorchTarget:
-    """The target in a folder on the CPU in the dtype of this name, without taps."""
-    target = TorchTarget(load_causal(folder, DTYPES[name], torch.device("cpu")), ())
-    enable_int4(target, name, folder)
-    return target
 
 
 def enable_int4(target: TorchTarget, name: str, folder: Path) -> None:
@@ -132,12 +130,6 @@ def in_four_bits(folder: Path) -> bool:
             if name:
                 return levels_of(weights.get_tensor(name).to(torch.bfloat16)) is not None
     return False
-
-
-def _milliseconds(target: TorchTarget, packed: PackedTree) -> float:
-    began = perf_counter()
-    np.asarray(target.verify(packed).choice)
-    return 1e3 * (perf_counter() - began)
 
 
 def remembered(key: str) -> Mapping[str, PassTimes] | None:

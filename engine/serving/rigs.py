@@ -64,10 +64,10 @@ def load_rig(name: str, dtype: str = AUTO_DTYPE, device: str = "", opening: Open
     """
     if dtype not in DTYPE_NAMES:
         raise RigError(f"The dtype {dtype!r} is not supported; choose one of {', '.join(DTYPE_NAMES)}.")
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    torch_device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     try:
-        rig = (_random_rig(name, dtype, place, opening) if name.startswith(RANDOM)
-               else _loaded(rig_parts(name, opening), dtype, place, opening))
+        rig = (_random_rig(name, dtype, torch_device, opening) if name.startswith(RANDOM)
+               else _loaded(rig_parts(name, opening), dtype, torch_device, opening))
         if opening.capture:
             rig.target.capture()
         notes = (*rig.notes, CAPTURED) if opening.capture else rig.notes

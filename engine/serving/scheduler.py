@@ -73,7 +73,7 @@ class RunHandle:
     def __init__(self, number: int, begin: Callable[[], BatchRequest], purpose: str,
                  inbox: SimpleQueue[tuple[RunHandle, Any]]) -> None:
         self.number, self.begin, self.purpose = number, begin, purpose
-        self.place: int | None = None  # its number in the batch, once its prompt was read
+        self.slot: int | None = None  # its number in the batch, once its prompt was read
         self.pools_rows = False  # whether it shares the batch's total of rows
         self.pending: Any = None  # what its reader waits for
         self.since = perf_counter()  # when its reader last asked or was answered
@@ -196,15 +196,15 @@ class Scheduler:
             self._clear(run)
         elif run not in self._runs:
             return  # the run was given up, and its reader was told
-        elif wanted is ROUND and run.place is not None and run.place not in self._batch:
+        elif wanted is ROUND and run.slot is not None and run.slot not in self._batch:
             run.answer(None)
         else:
             run.pending, run.since, run.late = wanted, perf_counter(), False
 
     def _clear(self, run: RunHandle) -> None:
-        """Free what a run holds, and its place among the others."""
-        if run.place is not None:
-            self._batch.drop(run.place)
+        """Free what a run holds, and its seat among the others."""
+        if run.slot is not None:
+            self._batch.drop(run.slot)
         with self._entry:
             self._runs = [other for other in self._runs if other is not run]
             self._entry.notify_all()
@@ -224,33 +224,33 @@ class Scheduler:
 
     def _serve_one(self) -> None:
         """Make one call, or read one prompt; after each the other runs get a round."""
-        run = next((run for run in self._runs if run.pending and (run.pending is not ROUND or run.place is None)), None)
+        run = next((run for run in self._runs if run.pending and (run.pending is not ROUND or run.slot is None)), None)
         if run is None:
             return
         try:
             if run.pending is not ROUND:
                 run.answer(run.pending())
                 return
-            run.place = self._batch.admit(run.begin())
-            run.pools_rows = self._batch.pools_rows(run.place)
-            if run.place not in self._batch:
+            run.slot = self._batch.admit(run.begin())
+            run.pools_rows = self._batch.pools_rows(run.slot)
+            if run.slot not in self._batch:
                 run.answer(None)  # its text is empty
         except Exception as error:
             run.answer(None, memory_error(error, run.purpose))
 
     def _make_round(self) -> None:
         """Make one round for the runs that take part in it."""
-        asking = [run for run in list(self._runs) if run.pending is ROUND and run.place is not None]
+        asking = [run for run in list(self._runs) if run.pending is ROUND and run.slot is not None]
         if not asking:
             return
         inside = pick_batch(asking, self._cost)
-        by_place = {run.place: run for run in inside if run.place is not None}
+        by_slot = {run.slot: run for run in inside if run.slot is not None}
         concurrent, began = len(self._runs) > 1, perf_counter()
         try:
-            rounds = [(by_place[place], latest) for place, latest in self._batch.round(by_place)]
+            rounds = [(by_slot[slot], latest) for slot, latest in self._batch.round(by_slot)]
         except Exception as error:
-            for place, run in by_place.items():
-                self._batch.drop(place)
+            for slot, run in by_slot.items():
+                self._batch.drop(slot)
                 run.answer(None, memory_error(error, run.purpose))
             return
         for run, latest in rounds:
