@@ -1,11 +1,13 @@
 """`make run`, in short: app.py on the demo rig serves the page and answers through its named endpoints."""
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from gradio_client import Client
 
+import app
 from engine.trace import loads
 from tests.running import PORT, served
 
@@ -68,3 +70,13 @@ def test_what_cannot_be_served_is_said_and_the_next_ask_is_answered(address: str
                         api_name="/generate")
     job.result(timeout=60)
     assert job.outputs()[-1]["state"] == "done"
+
+
+def test_only_a_rig_of_the_hub_may_look_things_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "GRADIO_ANALYTICS_ENABLED"):
+        monkeypatch.setenv(name, "unset")
+    for rig, may_choose in (("qwen3-8b", False), ("demo", True)):
+        app.keep_offline(rig, may_choose)
+        assert os.environ["HF_HUB_OFFLINE"] == "unset" and os.environ["GRADIO_ANALYTICS_ENABLED"] == "False"
+    app.keep_offline("demo", False)
+    assert os.environ["HF_HUB_OFFLINE"] == os.environ["TRANSFORMERS_OFFLINE"] == "1"

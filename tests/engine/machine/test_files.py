@@ -19,7 +19,7 @@ def test_a_file_is_made_and_replaced_and_keeps_its_mode(tmp_path: Path) -> None:
     path.chmod(0o640)
     replace_file(path, b"two")
     assert path.read_bytes() == b"two" and stat.S_IMODE(path.stat().st_mode) == 0o640
-    assert [each.name for each in tmp_path.iterdir()] == ["out.csv"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
 
 
 def test_a_link_is_followed_and_stays_a_link(tmp_path: Path) -> None:

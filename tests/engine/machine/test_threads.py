@@ -28,22 +28,20 @@ else:
     runpy.run_module(program, run_name="__main__", alter_sys=True)
 """
 pytestmark = pytest.mark.slow  # each program is a process of its own
-PROGRAMS = (
-    ("app.py", "--port", "1"), ("engine", "generate", "--prompt", "hi"), ("engine", "bench", "--prompts", "none"),
-    ("engine", "check", "--prompts", "none"), ("engine", "record"), ("engine", "sweep"), ("engine.commands.bench",),
-    ("engine.recipes.target",), ("engine.recipes.drafter",), ("engine.recipes.evaluate",),
-    ("engine.measure.instruments",))
+PROGRAMS = (  # of every folder that settles: its other programs begin in the same way
+    ("app.py", "--port", "1"), ("engine", "generate", "--prompt", "hi"), ("engine.commands.bench",),
+    ("engine.recipes.target",), ("engine.measure.instruments",))
 
 
 def at_torch(*words: str, **settings: str) -> dict[str, str | None]:
     """What a program's environment says where it imports torch."""
     clean = {name: value for name, value in os.environ.items() if name not in (*NAMES, "PYTEST_XDIST_WORKER")}
     program = "import sys; sys.path.insert(0, ''); " + UP_TO_TORCH + "import torch\n"
-    done = subprocess.run([sys.executable, "-c", program, *words], cwd=HOUSE, env={**clean, **settings},
+    process = subprocess.run([sys.executable, "-c", program, *words], cwd=HOUSE, env={**clean, **settings},
                           capture_output=True, text=True, check=False, timeout=120)
-    assert done.stdout, done.stderr
-    found: dict[str, str | None] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    assert process.stdout, process.stderr
+    environment: dict[str, str | None] = json.loads(process.stdout.splitlines()[-1])
+    return environment
 
 
 @pytest.mark.parametrize("words", PROGRAMS, ids=" ".join)
@@ -57,8 +55,8 @@ def test_in_tests_threads_never_spin() -> None:
 
 
 def test_what_the_person_set_stays() -> None:
-    own = {"GOMP_SPINCOUNT": "7", "OMP_NUM_THREADS": "1"}
-    assert at_torch("engine", "doctor", **own) == {**WAITING, **own, "MKL_NUM_THREADS": None}
+    chosen = {"GOMP_SPINCOUNT": "7", "OMP_NUM_THREADS": "1"}
+    assert at_torch("engine", "doctor", **chosen) == {**WAITING, **chosen, "MKL_NUM_THREADS": None}
     settled = {"MKL_NUM_THREADS": "3"}
     settle(settled)
     assert settled == {**WAITING, "MKL_NUM_THREADS": "3"}
@@ -91,8 +89,8 @@ def test_other_work_is_what_is_busy_and_not_ours(tmp_path: Path, monkeypatch: py
     statistics, clock = tmp_path / "stat", iter((10.0, 12.0, 14.0))
     monkeypatch.setattr("engine.machine.threads.STATISTICS", statistics)
     monkeypatch.setattr("engine.machine.threads.perf_counter", lambda: next(clock))
-    own = os.times()
-    monkeypatch.setattr("engine.machine.threads.os.times", lambda: own)
+    unchanged = os.times()
+    monkeypatch.setattr("engine.machine.threads.os.times", lambda: unchanged)
     second = os.sysconf("SC_CLK_TCK")
     statistics.write_text("cpu 9 9 9\ncpu0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0\ncpu2 0 0 0 0 0 0 0\n")
     others = OtherWork((0, 1))

@@ -9,7 +9,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGINT
-from time import monotonic, sleep
+from time import sleep
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,13 +21,15 @@ from engine.commands.program import verb_parser
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import decode
 from engine.errors import RequestError
-from engine.measure.bench import OWN, PLAIN, SAME, SHARED, BenchPoint, Tally, busy_processes, full_rounds, run
+from engine.measure import bench as driver
+from engine.measure.bench import LONE, PLAIN, SAME, SHARED, BenchPoint, Tally, busy_processes, full_rounds, run
 from engine.measure.plain import PlainLoop
 from engine.records import STAGES, Acceptance, DraftTree, Integers, PromptRequest, Request, Round, Verification
 from tests.engine.demo import demo_live
 from tests.engine.small import small_drafter, small_target
+from tests.running import until
 
-WORDS = ["--concurrency", "2", "3", "--prompts", "bench", "--hard", "reworded", "--limit", "4", "--max-tokens", "16",
+WORDS = ["--concurrency", "2", "3", "--prompts", "bench", "--hard", "reworded", "--limit", "4", "--max-tokens", "8",
          "--repeats", "1", "--budgets", "4", "8"]
 
 
@@ -62,7 +66,7 @@ def test_the_verdict_is_on_the_best_budget_for_everybody_by_ratios_within_a_repe
     verdicts = bench.verdicts(8, {
         BenchPoint("autoregressive", 0, concurrency=8, way=SAME): tallies(1, 10),
         replace(drafted, budget=4, way=SAME): tallies(2, 20), replace(drafted, budget=16, way=SAME): tallies(1, 1),
-        replace(drafted, pace=AUTO, way=OWN): tallies(2, 10), replace(drafted, pace=AUTO, way=SHARED): tallies(3, 30)})
+        replace(drafted, pace=AUTO, way=LONE): tallies(2, 10), replace(drafted, pace=AUTO, way=SHARED): tallies(3, 30)})
     assert [(verdict["against"], verdict["ratio"]) for verdict in verdicts] == [
         ("ddtree 4", 1.5), ("ddtree auto, each its own", 2.25), ("autoregressive", 3.0)]
 
@@ -74,42 +78,53 @@ def test_every_way_is_measured_on_the_same_prompts(monkeypatch: pytest.MonkeyPat
     rows = outcome.result["concurrency"]
     assert json.dumps(outcome.result) and outcome.result["prompts"] == 4
     assert [(row["concurrency"], row["budget"]) for row in rows] == [
-        (count, budget) for count in (2, 3) for budget in (PLAIN, "4", "8", OWN, SHARED)]
+        (count, budget) for count in (2, 3) for budget in (PLAIN, "4", "8", LONE, SHARED)]
     assert [row["nodes"] for row in rows if row["budget"] in (PLAIN, "4", "8")] == pytest.approx([0, 4, 8] * 2, abs=1)
     assert all(row["tokens_per_second"] > 0 and row["slowest_request"] <= row["per_request"] for row in rows)
     assert outcome.text.count("\n") == 10 + 6 and "auto, shared" in outcome.text
 
 
-@pytest.mark.parametrize(("more", "reason"), [
-    (("--limit", "2"), "There are 2 prompts for 3 requests at once"),
-    (("--methods", "ddtree", "plain"), "With --concurrency, plain is no choice"),
-    (("--methods", "autoregressive"), "With --concurrency, autoregressive is no choice"),
-    (("--domain", "nobody"), "There are 0 prompts of the domain 'nobody' for 3 requests"),
-    (("--hard", "nobody"), "There is no prompt set and no file 'nobody'"),
-    (("--beside", "2", "--drafters", "math"), "With --concurrency, --drafters and --beside would change nothing"),
-    (("--recording", "on"), "With --concurrency, --recording would"),
-    (("--split", "each"), "With --concurrency, --split"),
-    (("--budgets", "auto"), "auto is measured in any case")])
-def test_what_cannot_be_measured_is_said_before_a_rig_is_loaded(
-        monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...], reason: str) -> None:
-    monkeypatch.delattr(bench, "load_rig")
-    with pytest.raises(RequestError, match=reason):
-        bench.run(choice(*more))
-
-
 @pytest.mark.parametrize(("words", "reason"), [
+    ([*WORDS, "--limit", "2"], "There are 2 prompts for 3 requests at once"),
+    ([*WORDS, "--methods", "ddtree", "plain"], "With --concurrency, plain is no choice"),
+    ([*WORDS, "--methods", "autoregressive"], "With --concurrency, autoregressive is no choice"),
+    ([*WORDS, "--domain", "nobody"], "There are 0 prompts of the domain 'nobody' for 3 requests"),
+    ([*WORDS, "--hard", "nobody"], "There is no prompt set and no file 'nobody'"),
+    ([*WORDS, "--beside", "2", "--drafters", "math"], "With --concurrency, --drafters and --beside would change"),
+    ([*WORDS, "--recording", "on"], "With --concurrency, --recording would"),
+    ([*WORDS, "--split", "each"], "With --concurrency, --split"),
+    ([*WORDS, "--budgets", "auto"], "auto is measured in any case"),
     (["--hard", "reworded"], "--hard mixes prompts for --concurrency"),
     (["--methods", "plain", "--budgets", "auto"], "has no budget auto")])
-def test_what_needs_several_at_once_or_numbers_is_said(words: list[str], reason: str) -> None:
+def test_what_cannot_be_measured_is_said_before_a_rig_is_loaded(
+        monkeypatch: pytest.MonkeyPatch, words: list[str], reason: str) -> None:
+    monkeypatch.delattr(bench, "load_rig")
     with pytest.raises(RequestError, match=reason):
         bench.run(verb_parser("bench").parse_args(words))
+
+
+def test_a_cell_in_which_a_graph_was_compiled_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs: dict[int, str] = {}
+    rig: Any = SimpleNamespace(target=SimpleNamespace(captured=SimpleNamespace(graphs=graphs)))
+    clock: Any = SimpleNamespace(seconds=9.0)
+    compiling = iter((True, True, False))
+    runs: list[Tally] = []
+
+    def run(*_: object) -> Tally:
+        clock.seconds += 1
+        if next(compiling):
+            graphs[len(graphs)] = "compiled"
+        runs.append(Tally())
+        return runs[-1]
+    monkeypatch.setattr(driver, "run", run)
+    assert driver.measure_cell(rig, BenchPoint("ddtree"), [], clock) is runs[2] and runs[2].forward_seconds == 1
 
 
 def test_what_is_named_twice_is_measured_once() -> None:
     plan = bench.concurrent_plan(
         choice("--concurrency", "2", "2", "--budgets", "8", "4", "8", "--methods", "ddtree", "ddtree"))
     assert [(point.budget, point.way) for point in plan.settings if isinstance(point, BenchPoint)] == [
-        (0, SAME), (8, SAME), (4, SAME), (256, OWN), (256, SHARED)]
+        (0, SAME), (8, SAME), (4, SAME), (256, LONE), (256, SHARED)]
 
 
 def test_where_no_round_was_full_it_is_said() -> None:
@@ -130,17 +145,6 @@ def lives(process: int) -> bool:
     return status.exists() and status.read_text(encoding="utf8").rpartition(")")[2].split()[0] != "Z"
 
 
-def beside(count: int, then: str) -> subprocess.Popen[bytes]:
-    """A program with so many busy processes, once they run."""
-    program = ("import signal\nfrom engine.measure.bench import busy_processes\nfrom time import sleep\n"
-               f"with busy_processes({count}):\n    signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-               f"    print(flush=True)\n    {then}")
-    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              start_new_session=True)
-    assert parent.stdout and parent.stdout.readline()
-    return parent
-
-
 def test_busy_processes_end_with_what_they_are_beside_even_where_that_fails() -> None:
     with busy_processes(2):
         assert len(children(os.getpid())) == 2
@@ -150,23 +154,20 @@ def test_busy_processes_end_with_what_they_are_beside_even_where_that_fails() ->
     assert not children(os.getpid())
 
 
-def test_busy_processes_end_when_their_parent_is_killed() -> None:
-    parent = beside(1, "sleep(60)")
-    (child,) = children(parent.pid)
-    parent.kill()
-    parent.communicate()
-    end = monotonic() + 20
-    while lives(child) and monotonic() < end:
-        sleep(0.05)
-    assert not lives(child)
-
-
-def test_the_terminals_interrupt_is_for_who_began_them() -> None:
-    parent = beside(2, "sleep(1)")
+def test_the_terminals_interrupt_is_for_who_began_them_and_they_end_when_that_is_killed() -> None:
+    program = ("import signal\nfrom engine.measure.bench import busy_processes\nfrom time import sleep\n"
+               "with busy_processes(2):\n    signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+               "    print(flush=True)\n    sleep(60)")
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              start_new_session=True)
+    assert parent.stdout and parent.stdout.readline()
     os.killpg(parent.pid, SIGINT)
     sleep(0.5)
-    assert len(children(parent.pid)) == 2
-    assert parent.communicate(timeout=20)[1] == b""
+    busy = children(parent.pid)
+    assert len(busy) == 2
+    parent.kill()
+    assert parent.communicate()[1] == b""
+    until(lambda: not any(map(lives, busy)))
 
 
 @pytest.mark.parametrize(("budget", "window"), [(1, 0), (7, 0), (24, 0), (7, 5)])
@@ -177,4 +178,4 @@ def test_the_plain_loop_commits_the_same_rounds(budget: int, window: int) -> Non
     loop = PlainLoop(target, drafter, request)
     plain = list(loop.rounds())
     assert all(loop.seconds[stage] > 0 for stage in ("draft", "build", "pack", "verify", "accept", "keep"))
-    assert plain == [made.committed.tolist() for made in decode(request, target, [drafter])]
+    assert plain == [round_.committed.tolist() for round_ in decode(request, target, [drafter])]

@@ -36,8 +36,8 @@ def test_every_part_of_a_pass_is_timed(dtype: str) -> None:
 def test_passes_of_the_demo_rig_are_predicted_within_a_fifth(dtype: str) -> None:
     choice = verb_parser("predict").parse_args(["--here", "--rig", "demo", "--dtype", dtype, "--context", "128"])
     for _ in range(3):  # other programs can spoil one
-        found = run(choice)
-        assert "GB/s" in found.text
-        if median(abs(error) for error in found.result["here"]["errors"]) <= 0.2:
+        outcome = run(choice)
+        assert "GB/s" in outcome.text
+        if median(abs(error) for error in outcome.result["here"]["errors"]) <= 0.2:
             return
-    pytest.fail(found.text)
+    pytest.fail(outcome.text)

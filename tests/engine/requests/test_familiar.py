@@ -18,14 +18,14 @@ def prompts(name: str) -> list[dict[str, Any]]:
 
 
 def test_freshly_worded_prompts_of_its_kinds_are_known() -> None:
-    found = prompts("reworded")
-    assert len(found) >= 60 and {each["domain"] for each in found} == {"math", "code", "explain"}
-    assert [each["prompt"] for each in found if not familiar(each["prompt"], KINDS)] == []
+    asked = prompts("reworded")
+    assert len(asked) >= 60 and {prompt["domain"] for prompt in asked} == {"math", "code", "explain"}
+    assert [prompt["prompt"] for prompt in asked if not familiar(prompt["prompt"], KINDS)] == []
 
 
 def test_what_people_ask_besides_is_not() -> None:
-    found = [each for each in prompts("people") if familiar(each["prompt"], KINDS)]
-    assert {each["domain"] for each in found} == {"math"} and len(found) <= 2  # word problems both of them
+    known = [prompt for prompt in prompts("people") if familiar(prompt["prompt"], KINDS)]
+    assert {prompt["domain"] for prompt in known} == {"math"} and len(known) <= 2  # word problems both of them
 
 
 def test_the_sentence_is_known_again() -> None:

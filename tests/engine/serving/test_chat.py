@@ -62,7 +62,7 @@ def test_a_tokenizer_without_a_template_gets_the_text_as_it_is(tokenizer: PreTra
     assert tokenizer.decode(prompt_ids(tokenizer, "two", (("user", "one"),))) == "one\ntwo"
 
 
-@pytest.mark.parametrize(("template", "turns", "said"), [
+@pytest.mark.parametrize(("template", "turns", "sentence"), [
     ("{{ messages }}", (("robot", "hi"),), "A turn has the role 'robot'; it has to be one of system, user, assistant."),
     ("{{ raise_exception('No system turns.\nNone.') }}", (("system", "hi"),),
      "The chat template of this rig does not take turns of system, user (No system turns)."),
@@ -71,8 +71,8 @@ def test_a_tokenizer_without_a_template_gets_the_text_as_it_is(tokenizer: PreTra
     ("{{ messages[-1].content }}", (("user", "hi"),), "leaves a turn out"),
 ])
 def test_turns_that_the_template_does_not_take(
-        tokenizer: PreTrainedTokenizerBase, template: str, turns: tuple[Turn, ...], said: str) -> None:
+        tokenizer: PreTrainedTokenizerBase, template: str, turns: tuple[Turn, ...], sentence: str) -> None:
     tokenizer.chat_template = template
     with pytest.raises(RequestError) as caught:
         prompt_ids(tokenizer, "Hi", turns)
-    assert said in str(caught.value) and "\n" not in str(caught.value)
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)

@@ -52,11 +52,11 @@ def chance_of_draws(request: Request, target: TorchTarget, drafters: Sequence[Dr
     """The chance that texts of the target's law, one a seed, deviate from it as much as these do."""
     law = exact_law(request, target)
     assert len(law) > 4 and abs(sum(law.values()) - 1) < 1e-4
-    places = {text: place for place, text in enumerate(law)}
+    cells = {text: number for number, text in enumerate(law)}
     counts = np.zeros(len(law))
     for seed in range(texts):
         seeded = replace(request, sampling=replace(request.sampling, seed=seed))
-        counts[places[tuple(committed_ids(decode(seeded, target, drafters)))]] += 1  # KeyError: it cannot write that
+        counts[cells[tuple(committed_ids(decode(seeded, target, drafters)))]] += 1  # KeyError: it cannot write that
     chances = np.asarray(list(law.values()))
     return chance_of_more(counts, chances / chances.sum())
 

@@ -1,9 +1,9 @@
 """The dtype that nobody named: measured once, remembered, the same for plain decoding and trees."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -48,18 +48,6 @@ PROCESSORS: dict[str, tuple[dict[str, PassTimes], dict[int, float], str]] = {  #
 }
 
 
-class StandIn:
-    """Stands in for measuring, and counts."""
-
-    def __init__(self, times: dict[str, PassTimes]) -> None:
-        self.times, self.asked = times, 0
-
-    def __call__(self, folder: Path, names: Sequence[str]) -> dict[str, PassTimes]:
-        self.asked += 1
-        assert set(names) == set(self.times)
-        return self.times
-
-
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder for what is remembered."""
@@ -67,17 +55,18 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "precision.json"
 
 
-def stand_in(monkeypatch: pytest.MonkeyPatch, times: dict[str, PassTimes]) -> StandIn:
-    measured = StandIn(times)
-    monkeypatch.setattr(precision, "pass_times", measured)
-    return measured
+def stand_in(monkeypatch: pytest.MonkeyPatch, times: dict[str, PassTimes]) -> Mock:
+    """Stands in for measuring."""
+    measure = Mock(return_value=times)
+    monkeypatch.setattr(precision, "pass_times", measure)
+    return measure
 
 
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_the_dtype_with_the_most_expected_tokens_per_second_is_chosen(processor: str) -> None:
     times, lengths, best = PROCESSORS[processor]
-    found = chosen(times, lengths)
-    assert found.dtype == best and found.reason.startswith(f"{best}, expected to write ")
+    choice = chosen(times, lengths)
+    assert choice.dtype == best and choice.reason.startswith(f"{best}, expected to write ")
     rates = {name: max(lengths.get(rows - 1, 1.0) / ms for rows, ms in times[name].items()) for name in times}
     assert rates[best] >= 0.9 * max(rates.values()), "nothing clearly faster is passed over"
 
@@ -89,8 +78,8 @@ def test_a_dtype_with_exact_rows_wins_near_ties_but_not_where_it_is_clearly_slow
 
 
 def test_where_plain_decoding_alone_would_be_faster_in_another_dtype_it_is_named() -> None:
-    found = chosen(SLOW_BFLOAT16, DEMO)
-    assert (found.dtype, found.plain_dtype, found.plain_gain) == ("float32", "bfloat16", 1.5)
+    choice = chosen(SLOW_BFLOAT16, DEMO)
+    assert (choice.dtype, choice.plain_dtype, choice.plain_gain) == ("float32", "bfloat16", 1.5)
     same = chosen(TILES, DEMO)
     assert (same.dtype, same.plain_dtype, same.plain_gain) == ("bfloat16", "", 1.0)
 
@@ -117,21 +106,22 @@ def dtype_chosen(wanted: str = AUTO_DTYPE) -> str:
 def test_it_is_measured_once_and_again_where_nothing_can_be_read_or_written(
         kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = stand_in(monkeypatch, TILES)
-    assert [dtype_chosen(), dtype_chosen()] == ["bfloat16"] * 2 and measured.asked == 1
+    assert [dtype_chosen(), dtype_chosen()] == ["bfloat16"] * 2
+    measured.assert_called_once_with(DEMO_TARGET, tuple(TILES))
     kept.write_text('{"half', "utf8")
-    assert dtype_chosen() == "bfloat16" and measured.asked == 2
+    assert dtype_chosen() == "bfloat16" and measured.call_count == 2
     kept.write_text(kept.read_text("utf8").replace('"4": ', '"3": '), "utf8")  # a size is not among them
-    assert dtype_chosen() == "bfloat16" and measured.asked == 3
+    assert dtype_chosen() == "bfloat16" and measured.call_count == 3
     kept.unlink()
     kept.mkdir()  # where the file should be
-    assert [dtype_chosen(), dtype_chosen()] == ["bfloat16"] * 2 and measured.asked == 5
+    assert [dtype_chosen(), dtype_chosen()] == ["bfloat16"] * 2 and measured.call_count == 5
 
 
 def test_nothing_is_measured_for_a_named_dtype_or_a_large_target(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = stand_in(monkeypatch, SLOW_BFLOAT16)
     assert dtype_chosen("float32") == "float32"
     monkeypatch.setattr(precision, "LARGEST", 1000)
-    assert dtype_chosen() == "bfloat16" and measured.asked == 0
+    assert dtype_chosen() == "bfloat16" and measured.call_count == 0
 
 
 def test_what_is_measured_is_the_targets_own_passes(kept: Path) -> None:

@@ -53,10 +53,10 @@ def test_a_shape_with_smaller_layers_decodes_with_finite_logits(name: str) -> No
     tied = target.embedding.weight.data_ptr() == target.head.weight.data_ptr()
     assert tied == shape.target["tie_word_embeddings"]
     request = Request(tuple(range(5, 25)), method="ddtree", budget=9, max_tokens=12)
-    for made in decode(request, target, [drafter]):
-        assert len(made.tree) == 10 and made.tree.logprobs.min() > -100
-        assert torch.isfinite(torch.from_numpy(made.verification.logprobs)).all()
-        assert len(made.drafts[0].tokens) == shape.block - 1
+    for round_ in decode(request, target, [drafter]):
+        assert len(round_.tree) == 10 and round_.tree.logprobs.min() > -100
+        assert torch.isfinite(torch.from_numpy(round_.verification.logprobs)).all()
+        assert len(round_.drafts[0].tokens) == shape.block - 1
 
 
 def test_the_weights_are_the_same_each_time_and_leave_the_generator_alone() -> None:
@@ -105,11 +105,11 @@ def test_what_does_not_fit_is_refused_before_it_is_made(monkeypatch: pytest.Monk
         load_rig("random:qwen3-8b")
 
 
-@pytest.mark.parametrize(("call", "said"), [
+@pytest.mark.parametrize(("call", "sentence"), [
     (lambda: load_rig("random:huge"), "There is no shape 'huge' .* choose one of random:tiny, random:qwen3-4b, "),
     (lambda: load_rig(TINY, "int4"), "not stored in 4 bits, .* choose one of auto, float32, bfloat16.$"),
     (lambda: rig_parts(TINY), "nothing to fetch")])
-def test_what_cannot_be_had_is_a_sentence(call: object, said: str) -> None:
+def test_what_cannot_be_had_is_a_sentence(call: object, sentence: str) -> None:
     assert callable(call)
-    with pytest.raises(RigError, match=said):
+    with pytest.raises(RigError, match=sentence):
         call()

@@ -1,92 +1,123 @@
-"""The demo rig answering prompts, in a script as for the page: lossless on a sample, honest headers, one sentence for
-every bad ask."""
+"""Rigs answering prompts, in a script as for the page: lossless on a sample, honest headers, one sentence for every bad
+ask."""
 
+import json
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from engine import open_rig
 from engine.commands.check import lossless_points
-from engine.errors import CanopyError, TraceError
+from engine.commands.program import main
+from engine.errors import CanopyError, RequestError, RigError, TraceError
 from engine.lab.against_plain import TurnTaking, turn_pairs
+from engine.lab.settings import SHIPPED
+from engine.models.target import TorchTarget
 from engine.records import PromptRequest, Sampling
-from engine.requests.prompts import SAID, read_prompts
+from engine.requests.prompts import OUTSIDE, read_prompts
+from engine.requests.rig_names import DEFAULT_RIG
 from engine.serving.chat import prompt_ids
 from engine.serving.rig import Rig
-from engine.trace import Entry, Header, committed_ids, dump, dumps, gather, load, loads
+from engine.serving.rigs import load_rig
+from engine.trace import Header, committed_ids, dump, dumps, gather, load, loads
 from tests.engine.demo import demo_live, demo_rig
+from tests.engine.material import WALKING
 
 MATH = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?"
 PROMPTS = read_prompts(Path("assets/prompts/check.jsonl"))
+FEW, LONG = 24, 40  # tokens
 
 
-def text_ids(live: Rig, ask: PromptRequest) -> list[int]:
+def text_ids(live: Rig, prompt: str, method: str = "autoregressive", budget: int = 0, **options: Any) -> list[int]:
+    ask = PromptRequest(prompt, method=method, budget=budget, **options)
     return committed_ids(entry.round for entry in gather(live.run(ask)).entries)
 
 
-@pytest.mark.parametrize(("place", "budgets"), [
-    (0, (1, 64)), (1, (0,)), (2, (7,)),
-    *(pytest.param(place, (0, 1, 7, 64), marks=pytest.mark.long) for place in range(4))])
-def test_every_lossless_method_equals_autoregressive(place: int, budgets: tuple[int, ...]) -> None:
-    live, prompt = demo_live(), PROMPTS[place].text
-    wanted = text_ids(live, PromptRequest(prompt, method="autoregressive", budget=0, max_tokens=40))
-    assert len(wanted) > 10
+@pytest.mark.parametrize(("number", "budgets", "tokens"), [
+    (0, (64,), FEW), (1, (0, 1), FEW), (2, (7,), FEW),
+    *(pytest.param(number, (0, 1, 7, 64), LONG, marks=pytest.mark.long) for number in range(4))])
+def test_every_lossless_method_equals_autoregressive(number: int, budgets: tuple[int, ...], tokens: int) -> None:
+    live, prompt = demo_live(), PROMPTS[number].text
+    plain = text_ids(live, prompt, max_tokens=tokens)
+    assert len(plain) > 10
     for method, split in lossless_points():
         for budget in budgets:
-            assert text_ids(live, PromptRequest(prompt, method=method, budget=budget, max_tokens=40,
-                                      split=split)) == wanted, (method, split, budget)
-
-
-def test_one_prompt_is_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What text a tokenizer takes for special tokens is a switch of the tokenizer itself: two readers would mix."""
-    reading: list[int] = []
-    most: list[int] = []
-
-    def slow(*given: Any, **named: Any) -> tuple[int, ...]:
-        reading.append(1)
-        most.append(len(reading))
-        time.sleep(0.02)
-        reading.pop()
-        return prompt_ids(*given, **named)
-
-    monkeypatch.setattr("engine.serving.rig.prompt_ids", slow)
-    live = demo_live()
-    with ThreadPoolExecutor(4) as readers:
-        ids = list(readers.map(lambda number: live.request(PromptRequest(f"{MATH} {number}")).prompt_ids, range(6)))
-    assert max(most) == 1 and len(set(ids)) == 6
-
-
-def test_a_prompt_is_tokenised_once_for_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    prompts: list[str] = []
-
-    def counted(*given: Any, **named: Any) -> tuple[int, ...]:
-        prompts.append(given[1])
-        return prompt_ids(*given, **named)
-
-    monkeypatch.setattr("engine.serving.rig.prompt_ids", counted)
-    live, ask = demo_live(concurrent=True), PromptRequest("Wie spät ist es gerade in Kyoto?", budget=4,
-                                                                max_tokens=4)
-    live.share(ask)
-    assert SAID in gather(live.run(ask)).header.note and prompts == [ask.prompt]
+            assert text_ids(live, prompt, method, budget, split=split, max_tokens=tokens) == plain, (method, budget)
 
 
 def test_the_walk_methods_share_the_sampled_text_too() -> None:
-    live, sampling = demo_live(), Sampling(0.8, 0, 0.95, 11)
-    wanted = text_ids(live, PromptRequest(PROMPTS[3].text, method="autoregressive", budget=0, max_tokens=60,
-                                          sampling=sampling))
-    for method in ("dflash", "ddtree", "routed", "merged", "joint"):
-        assert text_ids(live, PromptRequest(PROMPTS[3].text, method=method, budget=24, max_tokens=60,
-                                  sampling=sampling)) == wanted
+    live, prompt = demo_live(), PROMPTS[3].text
+    options: dict[str, Any] = {"max_tokens": 30, "sampling": Sampling(0.8, 0, 0.95, 11)}
+    plain = text_ids(live, prompt, **options)
+    for method in WALKING:
+        assert text_ids(live, prompt, method, 24, **options) == plain
+
+
+@pytest.mark.long
+def test_the_default_rig_is_lossless_on_prompts_that_people_wrote(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = (SHIPPED / "people.jsonl").read_text(encoding="utf8").splitlines()
+    (tmp_path / "few.jsonl").write_text("\n".join(lines[::len(lines) // 4][:4]), encoding="utf8")  # of four kinds
+    try:
+        load_rig(DEFAULT_RIG, "float32")
+    except RigError as error:
+        if any(reason in str(error) for reason in ("cannot be fetched", "did not come")):
+            pytest.skip(str(error))
+        raise
+    assert main(["check", "--rig", DEFAULT_RIG, "--prompts", str(tmp_path / "few.jsonl"), "--budgets", "7", "32",
+                 "--max-tokens", "24", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    assert result["differences"] == [] and result["prompts"] == 4 and "ddtree" in dict(result["methods"])
+    assert result["equal"] == result["texts"] == 4 * 2 * len(result["methods"])
+
+
+@pytest.fixture
+def reading(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[list[str], int]]:
+    """The prompts that were tokenised so far, and how many at once at most."""
+    prompts: list[str] = []
+    inside: list[int] = []
+    most: list[int] = []
+
+    def slow(*given: Any, **named: Any) -> tuple[int, ...]:
+        prompts.append(given[1])
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.02)
+        inside.pop()
+        return prompt_ids(*given, **named)
+
+    monkeypatch.setattr("engine.serving.rig.prompt_ids", slow)
+    return lambda: (prompts, max(most))
+
+
+def test_one_prompt_is_read_at_a_time(reading: Callable[[], tuple[list[str], int]]) -> None:
+    """What text a tokenizer takes for special tokens is a switch of the tokenizer itself: two readers would mix."""
+    live = demo_live()
+    with ThreadPoolExecutor(4) as readers:
+        ids = list(readers.map(lambda number: live.request(PromptRequest(f"{MATH} {number}")).prompt_ids, range(6)))
+    assert reading()[1] == 1 and len(set(ids)) == 6
+
+
+def test_a_prompt_outside_the_training_is_told_so_and_is_tokenised_once(
+        reading: Callable[[], tuple[list[str], int]]) -> None:
+    live = demo_live(concurrent=True)
+    strange = PromptRequest("Wie spät ist es gerade in Kyoto?", budget=4, max_tokens=4)
+    live.share(strange)
+    assert OUTSIDE in gather(live.run(strange)).header.note and reading()[0] == [strange.prompt]
+    usual = next(iter(live.run(PromptRequest(MATH))))
+    assert isinstance(usual, Header) and usual.note == ""
 
 
 def test_a_script_reads_rounds_as_they_are_made_and_the_text_is_the_targets(tmp_path: Path) -> None:
     rig = open_rig("demo", "float32")
     plain = rig.generate(MATH, method="autoregressive", budget=0)
-    assert all(len(made.acceptance.keep) == 1 for made in plain) and plain.text.endswith("Answer: 67")
+    assert all(len(round_.acceptance.keep) == 1 for round_ in plain) and plain.text.endswith("Answer: 67")
     answer = rig.generate(MATH, method="ddtree", budget=64)
     first = next(answer)
     assert answer.token_ids == first.committed.tolist() and plain.text.startswith(answer.text)
@@ -98,76 +129,88 @@ def test_a_script_reads_rounds_as_they_are_made_and_the_text_is_the_targets(tmp_
     assert len(load(tmp_path / "run.jsonl").entries) == len(rounds)
 
 
-def test_an_answer_that_is_closed_frees_its_caches_and_the_rig_for_the_next() -> None:
-    rig = demo_live()
+def test_an_answer_that_is_closed_frees_its_caches_and_the_rig_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig, forks, fork = demo_live(), list[TorchTarget](), TorchTarget.fork
+
+    def noted(target: TorchTarget) -> TorchTarget:
+        forks.append(fork(target))
+        return forks[-1]
+
+    monkeypatch.setattr(TorchTarget, "fork", noted)
     answer = rig.generate(MATH, method="ddtree", budget=8, max_tokens=200)
-    assert len(list(islice(answer, 2))) == 2
+    assert len(list(islice(answer, 2))) == 2 and forks[0]._cache is not None
     answer.close()
-    assert list(answer) == [] and rig.target._cache is None
+    assert list(answer) == [] and forks[0]._cache is None
     assert list(rig.generate("Hi", method="dflash", budget=4, max_tokens=5))
 
 
 def test_header_names_every_token_that_is_shown_and_the_file_is_the_run() -> None:
-    found = gather(demo_live().run(PromptRequest(MATH, method="joint", budget=16)))
-    assert found.header.drafters == ("math", "code") and found.header.dtype == "float32"
-    named = set(found.header.pieces)
-    for entry in found.entries:
+    trace = gather(demo_live().run(PromptRequest(MATH, method="joint", budget=16)))
+    assert trace.header.drafters == ("math", "code") and trace.header.dtype == "float32"
+    named = set(trace.header.pieces)
+    for entry in trace.entries:
         assert not named & set(entry.pieces), "a token is named once"
         named |= set(entry.pieces)
-        made = entry.round
-        assert set(made.tree.tokens.tolist()) | {made.acceptance.bonus} <= named
-    again = loads(dumps(found))
-    assert dumps(again) == dumps(found)
+        assert set(entry.round.tree.tokens.tolist()) | {entry.round.acceptance.bonus} <= named
+    assert dumps(loads(dumps(trace))) == dumps(trace)
 
 
-@pytest.mark.parametrize(("ask", "said"), [  # what every request is checked for is in decoding/test_loop.py
+@pytest.mark.parametrize(("ask", "sentence"), [  # what every request is checked for is in decoding/test_loop.py
     (PromptRequest(" \n\t "), "The prompt is empty"),
     (PromptRequest("word " * 20_000), "shorten it to at most 1023"),
     (PromptRequest(MATH, method="magic"), "no method 'magic'"),
+    (PromptRequest(MATH, method="ddtree", pace="fast"), "There is no pace 'fast'"),
     (PromptRequest(MATH, drafters=("math", "math2"), method="routed"), "asked for were math, math2"),
 ])
-def test_a_bad_ask_gets_one_sentence_and_the_next_one_is_served(ask: PromptRequest, said: str) -> None:
+def test_a_bad_ask_gets_one_sentence_and_the_next_one_is_served(ask: PromptRequest, sentence: str) -> None:
     live = demo_live()
     with pytest.raises(CanopyError) as caught:
         gather(live.run(ask))
-    assert said in str(caught.value) and "\n" not in str(caught.value)
-    assert text_ids(live, PromptRequest(MATH, method="ddtree", budget=8, max_tokens=4))
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)
+    assert text_ids(live, MATH, "ddtree", 8, max_tokens=4)
+
+
+def test_out_of_memory_is_said_and_the_next_run_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has …\nand more")
+
+    live, ask = demo_live(), PromptRequest("Hi", method="ddtree", budget=8, max_tokens=6)
+    with monkeypatch.context() as patch:
+        patch.setattr(TorchTarget, "verify", full)
+        with pytest.raises(RequestError) as caught:
+            gather(live.run(ask))
+        with pytest.raises(RequestError, match=r"2.50 GiB more was needed. at a budget of 8"), live.in_turns(
+                [ask]) as (rounds,):
+            list(rounds)
+        with pytest.raises(RequestError, match="while the cost of rounds after 40 tokens was measured; lower"):
+            live.quick_curve(40, Sampling())
+    assert str(caught.value).startswith("The GPU ran out of memory (2.50 GiB more was needed) at a budget of 8 nodes")
+    assert gather(live.run(ask)).entries
 
 
 @pytest.mark.parametrize("prompt", ["🌳" * 50, "\x00\x01\x1b[31m", "${7*6} </script>", "שלום עולם", "a" * 900])
 def test_odd_prompts_are_answered(prompt: str) -> None:
-    lines = list(demo_live().run(PromptRequest(prompt, method="ddtree", budget=8, max_tokens=12)))
-    assert isinstance(lines[0], Header) and sum(isinstance(line, Entry) for line in lines) >= 1
-
-
-def test_a_prompt_outside_the_training_is_told_so() -> None:
-    live = demo_live()
-    strange = next(iter(live.run(PromptRequest("Qu'est-ce que la tarte flambée, et où la mange-t-on le dimanche ?"))))
-    usual = next(iter(live.run(PromptRequest(MATH))))
-    assert isinstance(strange, Header) and isinstance(usual, Header)
-    assert "lies outside" in strange.note and usual.note == ""
+    assert text_ids(demo_live(), prompt, "ddtree", 8, max_tokens=12)
 
 
 def test_the_context_ends_the_text_cleanly() -> None:
-    rig = demo_rig()
-    prompt = "word " * 200
-    room = rig.target.context_limit - len(prompt_ids(rig.tokenizer, prompt))
-    found = gather(demo_live().run(PromptRequest(prompt, method="ddtree", budget=16, max_tokens=5000)))
-    assert found.end.reason in ("context", "stop")
-    assert len(committed_ids(entry.round for entry in found.entries)) <= room
+    rig, prompt = demo_rig(), "word " * 200
+    left = rig.target.context_limit - len(prompt_ids(rig.tokenizer, prompt))
+    trace = gather(demo_live().run(PromptRequest(prompt, method="ddtree", budget=16, max_tokens=5000)))
+    assert trace.end.reason in ("context", "stop")
+    assert len(committed_ids(entry.round for entry in trace.entries)) <= left
 
 
 def test_runs_are_taken_in_turns_and_write_what_they_write_alone() -> None:
-    live = demo_live()
-    asks = [PromptRequest(MATH, method="ddtree", budget=16, max_tokens=40, pace=pace) for pace in ("fixed", "auto")]
-    plain = PromptRequest(MATH, method="autoregressive", budget=0, max_tokens=40)
-    wanted = text_ids(live, plain)
-    for ask in asks:
-        with live.in_turns([ask, plain]) as (rounds, plainly):
-            taking = TurnTaking(rounds, plainly)
+    live, plain = demo_live(), PromptRequest(MATH, method="autoregressive", budget=0, max_tokens=FEW)
+    text = text_ids(live, MATH, max_tokens=FEW)
+    for pace in ("fixed", "auto"):
+        ask = PromptRequest(MATH, method="ddtree", budget=16, max_tokens=FEW, pace=pace)
+        with live.in_turns([ask, plain]) as sources:
+            taking = TurnTaking(*sources)
             while taking.turn():
                 pass
-        assert committed_ids(taking.rounds) == committed_ids(taking.plain) == wanted
-        assert sum(pair.tokens for pair in turn_pairs(taking.rounds, taking.plain)) == len(wanted)
-        assert all(made.seconds["verify"] > 0 for made in taking.rounds)
-    assert text_ids(live, plain) == wanted, "the rig is free again"
+        assert committed_ids(taking.rounds) == committed_ids(taking.plain) == text
+        assert sum(pair.tokens for pair in turn_pairs(taking.rounds, taking.plain)) == len(text)
+        assert all(round_.seconds["verify"] > 0 for round_ in taking.rounds)
+    assert text_ids(live, MATH, max_tokens=FEW) == text, "the rig is free again"

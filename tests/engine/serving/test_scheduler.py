@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,7 +45,7 @@ class Counting(ToyTarget):
         if self.failures:
             raise self.failures.pop()
         time.sleep(self.pass_seconds)
-        return [ToyTarget.verify(fork, own) for fork, own in zip(forks, packed, strict=True)]
+        return [ToyTarget.verify(fork, tree) for fork, tree in zip(forks, packed, strict=True)]
 
     def verify(self, packed: PackedTree) -> Verification:
         return self.verify_batch([self], [packed])[0]
@@ -65,29 +65,25 @@ def read(handle: RunHandle) -> list[RunRound]:
 
 def concurrent_runs(schedule: Scheduler, runs: Sequence[Begin]) -> list[list[RunRound]]:
     """The rounds of all runs, each read in a thread of its own, which begin together."""
-    rounds: dict[int, list[RunRound]] = {}
     ready = threading.Barrier(len(runs))
 
-    def reader(place: int) -> None:
-        with schedule.run(runs[place], "for a test") as handle:
+    def reader(begin: Begin) -> list[RunRound]:
+        with schedule.run(begin, "for a test") as handle:
             ready.wait()
-            rounds[place] = read(handle)
-    threads = [threading.Thread(target=partial(reader, place)) for place in range(len(runs))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    return [rounds[place] for place in range(len(runs))]
+            return read(handle)
+    with ThreadPoolExecutor(len(runs)) as readers:
+        return list(readers.map(reader, runs))
 
 
 def test_every_text_is_that_of_the_run_alone_whatever_shares_its_rounds() -> None:
     target = ToyTarget(seed=2)
-    requests = [Request(PROMPTS[place % 4], method=method, budget=(0, 7, 31, 64)[place % 4],
-                        max_tokens=20 + 9 * (place % 5), sampling=Sampling(WARM.temperature * (place % 2), seed=place))
-                for place, method in enumerate(METHODS)]
+    requests = [Request(PROMPTS[number % 4], method=method, budget=(0, 7, 31, 64)[number % 4],
+                        max_tokens=20 + 9 * (number % 5),
+                        sampling=Sampling(WARM.temperature * (number % 2), seed=number))
+                for number, method in enumerate(METHODS)]
     alone = [text(run(request, target, drafters_of(request.method, target))) for request in requests]
     runs = concurrent_runs(Scheduler(target), [begin(target, request) for request in requests])
-    assert [text([made for made, _ in rounds]) for rounds in runs] == alone
+    assert [text([round_ for round_, _ in rounds]) for rounds in runs] == alone
     assert len(set(map(tuple, alone))) > 4
 
 
@@ -96,19 +92,19 @@ def test_all_get_a_round_each_and_are_told_who_shared_it() -> None:
     runs = concurrent_runs(Scheduler(target), [plain(target, 60) for _ in range(6)])
     assert [len(rounds) for rounds in runs] == [60] * 6
     assert Counter(target.passes)[6] > 40, Counter(target.passes)
-    made, shared_pass = runs[2][30]
+    round_, shared_pass = runs[2][30]
     assert shared_pass is not None and len(shared_pass.blocks) == shared_pass.runs == 6
-    own = next(block for block in shared_pass.blocks if block.seat == shared_pass.own)
-    assert own.keep is made.acceptance.keep and own.parents is made.tree.parents
+    block = next(block for block in shared_pass.blocks if block.seat == shared_pass.own)
+    assert block.keep is round_.acceptance.keep and block.parents is round_.tree.parents
     numbers = {shared_pass.own for rounds in runs for _, shared_pass in rounds[30:31] if shared_pass}
-    assert made.seconds[WAIT] >= 0 and numbers == set(range(6))
+    assert round_.seconds[WAIT] >= 0 and numbers == set(range(6))
 
 
 def test_a_run_by_itself_shares_nothing() -> None:
     target = ToyTarget(seed=2)
     with Scheduler(target).run(plain(target, 9), "for a test") as handle:
         rounds = read(handle)
-    assert len(rounds) == 9 and not [made for made, shared_pass in rounds if shared_pass or WAIT in made.seconds]
+    assert len(rounds) == 9 and not [round_ for round_, shared_pass in rounds if shared_pass or WAIT in round_.seconds]
 
 
 def test_who_comes_joins_and_who_leaves_frees_its_place() -> None:
@@ -134,8 +130,8 @@ def test_a_slow_reader_sits_rounds_out_and_nothing_piles_up() -> None:
         began = time.monotonic()
         assert len(read(quick)) == 100
         assert time.monotonic() - began < 5
-        made = slow.round()
-        assert made is not None and made[0].index == 1
+        round_ = slow.round()
+        assert round_ is not None and round_[0].index == 1
 
 
 def test_a_reader_who_is_gone_is_given_up_once_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
