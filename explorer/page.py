@@ -25,7 +25,7 @@ from explorer.bundle import ASSETS, LAB, STAGE, script, style
 from explorer.comparison import Comparison
 from explorer.endpoints import Endpoints
 from explorer.follow import Follow
-from explorer.lab.service import LabService, lab_component
+from explorer.lab.lab import Lab, lab_component
 from explorer.opening import Listening
 from explorer.recordings import TOURED, Lesson, Library
 from explorer.rig import CurrentRig
@@ -66,7 +66,7 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
     endpoints = Endpoints(library, runs, stream := Stream(rig, runs, choice.queue), follow)
     trace_of = endpoints.trace_of
     comparison = Comparison(rig, trace_of, choice.queue, runs)
-    lab = LabService(rig, trace_of, choice.queue, results)
+    lab = Lab(rig, trace_of, choice.queue, results)
     presets = read_presets(ASSETS / "prompts")
     first = None if follow else library.first()
     opening = packed(endpoints.view_of(first.name) if first else blank_view())

@@ -110,7 +110,7 @@ export class ConcurrencySlider {
     this.lab = lab;
     this.field = sliderField(parent, "Concurrency", "How many requests are answered at once; the curves, the table and the recommendation follow",
       () => lab.lookAt(lab.counts[Number(this.field.value)]));
-    this.said = html("output", { htmlFor: this.field.id }, this.field.parentElement);
+    this.shown = html("output", { htmlFor: this.field.id }, this.field.parentElement);
     lab.on("table", () => this.draw());
     this.draw();
   }
@@ -121,6 +121,6 @@ export class ConcurrencySlider {
     this.field.max = String(Math.max(0, counts.length - 1));
     this.field.value = String(Math.max(0, counts.indexOf(concurrency)));
     this.field.setAttribute("aria-valuetext", `${concurrency} at once`);
-    write(this.said, String(concurrency));
+    write(this.shown, String(concurrency));
   }
 }

@@ -32,9 +32,9 @@ export class Points {
     const { value, header, rounds, recorded } = this.stage;
     if (value.state !== "done" || recorded || !header || !rounds.length) return;
     if (this.all.some((point) => point.run === value.run)) return;
-    const { tau, tokensPerSecond, tokens, rounds: count } = figuresOf(rounds);
-    const { method, budget, split, temperature, pace, rig, hardware, dtype } = header;
-    const point = { run: value.run, method, budget, split, temperature, pace, tau, tokens_per_second: tokensPerSecond, tokens, rounds: count, rig, hardware, dtype };
+    const { tau, tokensPerSecond } = figuresOf(rounds);
+    const { method, budget, split, temperature, pace, rig, hardware } = header;
+    const point = { run: value.run, method, budget, split, temperature, pace, tau, tokens_per_second: tokensPerSecond, rig, hardware };
     this.keep([...this.all, point].slice(-MOST));
   }
 
@@ -63,10 +63,10 @@ export function curvesOf(rounds) {
   const tokens = [0];
   const timed = [0]; // the tokens of rounds whose time is known
   const seconds = [0];
-  rounds.forEach((made, place) => {
-    tokens.push(tokens[place] + made.keep.length);
-    const parts = Object.values(made.seconds);
-    timed.push(timed[place] + (parts.length ? made.keep.length : 0));
+  rounds.forEach((round, place) => {
+    tokens.push(tokens[place] + round.keep.length);
+    const parts = Object.values(round.seconds);
+    timed.push(timed[place] + (parts.length ? round.keep.length : 0));
     seconds.push(seconds[place] + parts.reduce((sum, spent) => sum + spent, 0));
     const from = Math.max(0, place + 1 - RECENT);
     const rate = (first) => {

@@ -9,13 +9,13 @@ export class Chips {
     this.box = html("fieldset", "lab-chips", parent);
     this.legend = html("legend", "", this.box, label);
     this.list = html("div", "lab-chip-list", this.box);
-    this.made = new Map();
+    this.inputs = new Map();
   }
 
   // `fixed` chips are part of every sweep: shown, always on.
   add(value, text, { on = false, fixed = false, title = "", look = null } = {}) {
-    if (this.made.has(value)) {
-      this.made.get(value).checked = true;
+    if (this.inputs.has(value)) {
+      this.inputs.get(value).checked = true;
       return;
     }
     const label = html("label", "lab-chip");
@@ -27,9 +27,9 @@ export class Chips {
     label.append(text);
     label.title = title;
     input.addEventListener("change", () => this.changed());
-    this.made.set(value, input);
-    const after = Array.from(this.made.keys()).filter((other) => typeof other === "number" && other > value);
-    const next = typeof value === "number" && after.length ? this.made.get(Math.min(...after)).parentElement : null;
+    this.inputs.set(value, input);
+    const after = Array.from(this.inputs.keys()).filter((other) => typeof other === "number" && other > value);
+    const next = typeof value === "number" && after.length ? this.inputs.get(Math.min(...after)).parentElement : null;
     this.list.insertBefore(label, next);
   }
 
@@ -44,11 +44,11 @@ export class Chips {
   }
 
   get values() {
-    return Array.from(this.made).filter(([, input]) => input.checked).map(([value]) => value);
+    return Array.from(this.inputs).filter(([, input]) => input.checked).map(([value]) => value);
   }
 
   set values(wanted) {
-    for (const [value, input] of this.made) input.checked = input.disabled || wanted.includes(value);
+    for (const [value, input] of this.inputs) input.checked = input.disabled || wanted.includes(value);
   }
 }
 
@@ -57,11 +57,11 @@ let count = 0;
 // A native element under its label, with these attributes; `changed` is called with every change of it.
 function field(parent, label, title, given, changed, tag = "input") {
   const box = html("div", { class: "lab-field", title }, parent);
-  const made = html(tag, { id: `lab-field-${++count}`, ...given });
-  html("label", { htmlFor: made.id }, box, label);
-  box.append(made);
-  if (changed) made.addEventListener(tag === "select" ? "change" : "input", changed);
-  return made;
+  const element = html(tag, { id: `lab-field-${++count}`, ...given });
+  html("label", { htmlFor: element.id }, box, label);
+  box.append(element);
+  if (changed) element.addEventListener(tag === "select" || given.type === "text" ? "change" : "input", changed);
+  return element;
 }
 
 export function numberField(parent, label, { value, least, most, step = 1, title = "" }, changed) {
@@ -76,21 +76,14 @@ export function sliderField(parent, label, title, changed) {
   return field(parent, label, title, { type: "range", min: 0, step: 1 }, changed);
 }
 
-// `entered` is called at Enter, and when the field is left.
+// `entered` is called with the event of Enter, and of leaving the field.
 export function textField(parent, label, { placeholder, title }, entered) {
-  const made = field(parent, label, title, { type: "text", placeholder });
-  made.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter") return;
-    event.preventDefault();
-    entered(made);
-  });
-  made.addEventListener("blur", () => entered(made));
-  return made;
+  return field(parent, label, title, { type: "text", placeholder }, entered);
 }
 
 // Shows a field with its label, or hides both.
-export function offer(made, on) {
-  made.parentElement.hidden = !on;
+export function offer(field, on) {
+  field.parentElement.hidden = !on;
 }
 
 // Fills a select and keeps what is chosen, where it is still offered. What is apart comes last, under a heading.

@@ -128,12 +128,24 @@ const LOST = "The server does not answer; the lab keeps trying.";
 const FORMER = { load: "concurrency" }; // what tabs are called in older addresses
 const NOTHING = { sweep: null, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, recorded: null, other_rig: "", sweeps: [], command: "" };
 
+// Asks the server for the answer of one of its functions; {error} says why there is none.
+function askOf(server) {
+  return async (name, wanted, silence = "The server does not answer; try again.") => {
+    try {
+      return (await server[name](wanted)) || { error: silence };
+    } catch {
+      return { error: silence };
+    }
+  };
+}
+
 class View extends Teller {
   constructor(stage, host, server, given, adopt) {
     super();
     this.stage = stage;
     this.host = host;
     this.server = server;
+    this.ask = askOf(server);
     this.given = given;
     this.adopt = adopt;
     this.live = given.live;
@@ -256,15 +268,6 @@ class View extends Teller {
     if (moved) this.load();
   }
 
-  // What the server answers to one of its functions; {error} says why there is no answer.
-  async ask(name, wanted, silence = "The server does not answer; try again.") {
-    try {
-      return (await this.server[name](wanted)) || { error: silence };
-    } catch {
-      return { error: silence };
-    }
-  }
-
   // Curves and table anew: something was measured, a run has ended, or another sweep was chosen.
   async loadCurves() {
     const answer = await this.ask("lab_curves", {
@@ -298,28 +301,20 @@ class View extends Teller {
   }
 }
 
-// Waits for the stage, which another component brings along.
+// Waits for the page's first rig, and for the stage, which another component brings along.
 async function openLab(element, server, adopt) {
   const host = element.querySelector(".canopy-host");
   const waiting = html("p", "lab-note lab-waiting", host);
-  const given = await asked(server, waiting); // of the rig that answers now: another one may have been chosen
+  const ask = askOf(server);
+  let given = await ask("lab_given", {}, ""); // of the rig that answers now: another one may have been chosen
+  while (given.error !== undefined) {
+    write(waiting, given.error);
+    await pause(BUSY_MS);
+    given = await ask("lab_given", {}, "");
+  }
   waiting.remove();
   while (!controls.parts) await pause(30);
   if (!host.querySelector(".lab")) window.Canopy.laboratory = new View(controls.parts.stage, host, server, given, adopt);
-}
-
-// Asks until the page's first rig is there.
-async function asked(server, waiting) {
-  for (;;) {
-    try {
-      const given = await server.lab_given({});
-      if (!given.error) return given;
-      write(waiting, given.error);
-    } catch {
-      // The server starts or is away for a moment.
-    }
-    await pause(BUSY_MS);
-  }
 }
 
 window.Canopy.lab = { open: openLab };

@@ -51,8 +51,8 @@ export class Sweep {
     for (const budget of options.budgets) {
       this.budgets.add(budget, String(budget), { on: settled.budgets.includes(budget), title: WORDS[budget] || "" });
     }
-    this.own = textField(this.details, "Other budgets", { placeholder: "e.g. 24, 48, 96", title: `Whole numbers from 0 to ${limits.budget}; Enter adds them` },
-      (field) => this.addBudgets(field));
+    textField(this.details, "Other budgets", { placeholder: "e.g. 24, 48, 96", title: `Whole numbers from 0 to ${limits.budget}; Enter adds them` },
+      ({ target }) => this.addBudgets(target));
     this.concurrency = new Chips(this.details, "Concurrency", changed);
     for (const count of options.concurrency) {
       const title = count > 1 ? `${count} requests share every forward pass; a run writes ${count} texts` : "One request alone";

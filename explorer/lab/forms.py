@@ -13,11 +13,12 @@ from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.lab.settings import BASELINE, Choice, SweepPlan, check, prompt_set, settings, shipped_sets
-from engine.lab.sweeping import Laboratory, race_plan
+from engine.lab.sweeping import race_plan
 from engine.records import Sampling
 from engine.requests.limits import MOST_NODES, TRIED_BUDGETS
 from engine.requests.prompts import Prompt, prompts_from
 from explorer.latest import Latest
+from explorer.rig import Instruments
 from explorer.run_form import (
     LONGEST_ANSWER,
     MOST_TEMPERATURE,
@@ -139,17 +140,18 @@ def limits() -> View:
             "temperature": MOST_TEMPERATURE, "budget": MOST_NODES}
 
 
-def sweep_plan_from(form: Mapping[str, Any], sets: PromptSets, laboratory: Laboratory, rig: str) -> SweepPlan:
+def sweep_plan_from(form: Mapping[str, Any], sets: PromptSets, instruments: Instruments) -> SweepPlan:
     """The checked plan of a sweep; RequestError says which field of ``SweepForm`` is wrong, what was seen and what is
-    allowed. ``rig`` is the name that the command line opens it by."""
-    filled = SweepForm.model_validate(dict(form))
+    allowed."""
+    filled, laboratory = SweepForm.model_validate(dict(form)), instruments.laboratory
     _refuse_plain(filled.methods)
     choice = Choice(filled.methods, tuple(budget for budget in filled.budgets if budget != AUTO), filled.split,
                     sampling=Sampling(filled.temperature), concurrency=filled.concurrency,
                     auto_budget=MOST_AUTO if AUTO in filled.budgets else 0)
     plan = SweepPlan(
         prompts=sets.named(filled.set)[:filled.prompts], settings=settings(choice), repeats=filled.repeats,
-        max_tokens=filled.max_tokens, rig=rig, dtype=laboratory.conditions.dtype, prompt_set=sets.origin(filled.set))
+        max_tokens=filled.max_tokens, rig=instruments.opened_as, dtype=laboratory.conditions.dtype,
+        prompt_set=sets.origin(filled.set))
     if len(plan) > MOST_RUNS:
         raise RequestError(f"The sweep has {len(plan):,} runs (prompts × settings × repeats); at most {MOST_RUNS:,} "
                            "are taken, so choose fewer of them.")
@@ -174,7 +176,7 @@ class RaceForm(BaseModel):
     max_tokens: MaxTokensField = asked_for()
 
 
-def race_plan_from(form: Mapping[str, Any], laboratory: Laboratory, rig: str) -> SweepPlan:
+def race_plan_from(form: Mapping[str, Any], instruments: Instruments) -> SweepPlan:
     """The checked plan of a race, the lanes of a method next to each other; RequestError says which field of
     ``RaceForm`` is wrong."""
     filled = RaceForm.model_validate(dict(form))
@@ -185,5 +187,5 @@ def race_plan_from(form: Mapping[str, Any], laboratory: Laboratory, rig: str) ->
     lanes = sorted({*settings(choice), *settings(paced)},
                    key=lambda setting: (order.index(setting.method), setting.pace != FIXED))
     return race_plan(SweepPlan(
-        (Prompt(filled.prompt, turns=filled.turns),), tuple(lanes), filled.repeats, filled.max_tokens, rig=rig,
-        dtype=laboratory.conditions.dtype))
+        (Prompt(filled.prompt, turns=filled.turns),), tuple(lanes), filled.repeats, filled.max_tokens,
+        rig=instruments.opened_as, dtype=instruments.laboratory.conditions.dtype))

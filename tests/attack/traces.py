@@ -20,7 +20,7 @@ from engine.trace import UPLOADED, Entry, Trace, dumps, held_bytes, load, loads
 from engine.trace.reading import TraceTail
 from explorer.comparison import ask_of
 from explorer.export import EXPORTS, export
-from explorer.lab.service import LabService
+from explorer.lab.lab import Lab
 from explorer.recordings import Lesson, Library
 from explorer.run_queue import RunQueue
 from explorer.view import packed, piece_view
@@ -150,7 +150,7 @@ class Traces(Area):
         self._folder = tempfile.TemporaryDirectory()
         self._path = Path(self._folder.name, "run.jsonl")
         self._at_hand: Trace | None = None
-        self._lab = LabService(answering(), lambda _: self._at_hand, RunQueue(), self._path)  # type: ignore[arg-type, return-value]
+        self._lab = Lab(answering(), lambda _: self._at_hand, RunQueue(), self._path)  # type: ignore[arg-type, return-value]
 
     def case(self, random: Random, values: Sequence[Any]) -> Case:
         """A file as base64, so that it can be kept, or calls of the recorder."""

@@ -23,8 +23,8 @@ class App:
         self.start()
 
     def start(self) -> None:
-        self.process = subprocess.Popen([sys.executable, "-m", "tests.browser.serve_lab", str(self.port),
-                                         str(self.pause_seconds), str(self.results)])
+        self.process = subprocess.Popen([sys.executable, "-m", "tests.browser.serve", str(self.port),
+                                         str(self.pause_seconds), "--results", str(self.results)])
         wait_until_served(self.url, self.process)
 
     def kill(self) -> None:

@@ -46,10 +46,10 @@ def wide_trace() -> Trace:
     return gather(ScriptedSource().run(PromptRequest(going_on(1700), method="joint", budget=256)))
 
 
-def record(folder: Path) -> None:
+def record(folder: Path, welcome_alone: bool) -> None:
     """Recorded runs of the script, one per lesson."""
-    traces = {name: scripted_trace(method, budget) for name, method, budget in LESSONS}
-    for name, trace in {**traces, "wide": wide_trace()}.items():
+    traces = {name: scripted_trace(method, budget) for name, method, budget in LESSONS[:1 if welcome_alone else None]}
+    for name, trace in (traces if welcome_alone else {**traces, "wide": wide_trace()}).items():
         method = trace.header.request.method
         dump(recorded(trace, f"Scripted: {method}", f"What {method} does with the script.", "2026-11-20"),
              folder / f"{name}.jsonl")
@@ -62,6 +62,7 @@ def main() -> None:
     parser.add_argument("port", type=int)
     parser.add_argument("seconds", type=float)
     parser.add_argument("--log", type=Path, default=Path(os.devnull), help="gets a line a round: its second since 1970")
+    parser.add_argument("--results", type=Path, help="the lab measures into this file; one recording is there")
     parser.add_argument("--follow", type=Path, help="the page follows this folder, and has no recordings")
     parser.add_argument("--until", type=Path, help="the first second's page, until this file exists")
     asked = parser.parse_args()
@@ -69,7 +70,7 @@ def main() -> None:
     listening = Listening(port=asked.port)
     with tempfile.TemporaryDirectory() as folder:
         if not asked.follow:
-            record(Path(folder))
+            record(Path(folder), welcome_alone=bool(asked.results))
         recordings = Library([] if asked.follow else shipped(Path(folder)))
 
         def build() -> Starlette:
@@ -77,10 +78,10 @@ def main() -> None:
                 time.sleep(0.1)
             from explorer import page
             instruments = ScriptedInstruments(asked.seconds / 10)
-            instruments.reason = "Nothing is measured here."
+            instruments.reason = "" if asked.results else "Nothing is measured here."
             source = Timed(asked.seconds, log=asked.log)
-            follow = Follow(asked.follow) if asked.follow else None
-            built = page.build(answering(source, instruments), recordings, follow=follow)
+            follow, results = Follow(asked.follow) if asked.follow else None, asked.results or page.RESULTS
+            built = page.build(answering(source, instruments), recordings, None, results, follow)
             return page.guarded(built, listening)
 
         if asked.until:

@@ -82,7 +82,7 @@ def judge_tabs(page: Page, url: str, tabs: Sequence[str]) -> None:
 def test_axe_finds_nothing_in_the_tabs_of_the_lab(
         watched: Watched, address: str, browser: Browser, tmp_path: Path) -> None:
     judge_tabs(watched.page, address, ("table", "shapes", "anatomy", "compare"))
-    with served("-m", "tests.browser.serve_lab", PORT, "0.05", str(tmp_path / "results.sqlite")) as url, visit(
+    with served("-m", "tests.browser.serve", PORT, "0.05", "--results", str(tmp_path / "r.sqlite")) as url, visit(
             browser, url) as measured:
         judge_tabs(measured.page, url, ("cost", "concurrency", "race", "doctor"))
 

@@ -1,6 +1,7 @@
 """The lab in a browser: points as they are measured, kept over a reload, and the recommendation that follows."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +17,21 @@ PLOT = "document.querySelector('[data-plot=curves] .lab-canvas')"
 MARKS = "document.querySelectorAll('[data-plot=curves] .scatterlayer .points path').length"
 
 
-@pytest.fixture(scope="module")
-def lab_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server over the scripted bench; a round of the lab takes 5 ms, one of the stage 50."""
-    results = tmp_path_factory.mktemp("lab") / "results.sqlite"
-    with served("-m", "tests.browser.serve_lab", PORT, "0.05", str(results)) as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def visited(browser: Any, lab_address: str) -> Iterator[Any]:
-    """A page on the lab, one for all tests, because plotly.js takes its time; at the end it must not have logged an
-    error or asked anybody else for anything."""
-    with visit(browser, lab_address) as watched:
-        opened(watched.page, f"{lab_address}#mode=lab")
+@contextmanager
+def lab_page(browser: Any, folder: Path, seconds: str = "0.05", tab: str = "curves") -> Iterator[Any]:
+    """The lab of a server of its own, which keeps its results in that folder: a round of the stage takes so many
+    seconds, one of the lab a tenth. At the end it must not have logged an error or asked anybody else for anything."""
+    with (served("-m", "tests.browser.serve", PORT, seconds, "--results", str(folder / "results.sqlite")) as url,
+          visit(browser, url) as watched):
+        opened(watched.page, f"{url}#mode=lab&tab={tab}")
         yield watched.page
+
+
+@pytest.fixture(scope="module")
+def visited(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A page on the lab, one for all tests, because plotly.js takes its time."""
+    with lab_page(browser, tmp_path_factory.mktemp("lab")) as page:
+        yield page
 
 
 @pytest.fixture
@@ -160,10 +161,8 @@ def test_a_run_draws_itself_under_a_zoom_and_leaves_a_point_that_stays_until_cle
 
 def test_auto_is_measured_recommended_adopted_and_raced(browser: Any, tmp_path: Path) -> None:
     """With a server of its own: its figures are of a rig that has measured and run nothing else."""
-    with (served("-m", "tests.browser.serve_lab", PORT, "0.05", str(tmp_path / "results.sqlite")) as url,
-          visit(browser, url) as watched):
-        opened(watched.page, f"{url}#mode=lab")
-        measure_adopt_and_race_auto(watched.page)
+    with lab_page(browser, tmp_path) as lab:
+        measure_adopt_and_race_auto(lab)
 
 
 def measure_adopt_and_race_auto(lab: Any) -> None:

@@ -5,22 +5,19 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import PORT, served, visit
 from tests.browser.test_axe import AXE, COMPLAINTS
-from tests.browser.test_lab import LAB, STATE, button, choose, opened
+from tests.browser.test_lab import LAB, STATE, button, choose, lab_page
 
 pytestmark = pytest.mark.long
 
-LABELS = "Array.from(document.querySelectorAll('[data-plot=heat] .textpoint text'), (each) => each.textContent)"
+LABELS = "Array.from(document.querySelectorAll('[data-plot=heat] .textpoint text'), (label) => label.textContent)"
 
 
 @pytest.fixture(scope="module")
 def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    results = tmp_path_factory.mktemp("lab") / "results.sqlite"
-    with served("-m", "tests.browser.serve_lab", PORT, "0.02", str(results)) as url, visit(browser, url) as watched:
-        opened(watched.page, f"{url}#mode=lab&tab=concurrency")
-        measure(watched.page)
-        yield watched.page
+    with lab_page(browser, tmp_path_factory.mktemp("lab"), "0.02", "concurrency") as page:
+        measure(page)
+        yield page
 
 
 def measure(lab: Any) -> None:

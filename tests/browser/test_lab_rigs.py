@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import PORT, served, visit
 from tests.browser.test_axe import AXE, COMPLAINTS
-from tests.browser.test_lab import LAB, opened
+from tests.browser.test_lab import LAB, lab_page
 
 pytestmark = pytest.mark.long
 
@@ -15,10 +14,8 @@ pytestmark = pytest.mark.long
 @pytest.fixture
 def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The lab of the scripted rig, where nothing was measured; what ships was measured on the demo rig."""
-    results = tmp_path_factory.mktemp("lab") / "results.sqlite"
-    with served("-m", "tests.browser.serve_lab", PORT, "0.02", str(results)) as url, visit(browser, url) as watched:
-        opened(watched.page, f"{url}#mode=lab")
-        yield watched.page
+    with lab_page(browser, tmp_path_factory.mktemp("lab"), "0.02") as page:
+        yield page
 
 
 def test_another_rig_is_shown_on_request_and_nothing_of_it_is_used(lab: Any) -> None:

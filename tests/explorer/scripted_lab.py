@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.errors import RequestError
-from engine.trace import Trace
-from explorer.lab.service import LabService
+from explorer.lab.lab import Lab
 from explorer.run_queue import RunQueue
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
@@ -19,43 +17,35 @@ FORM = {"methods": ["autoregressive", "ddtree", "joint"], "budgets": [8, 32, 16]
         "repeats": 1, "temperature": 0, "max_tokens": 64, "split": "total"}
 
 
-def no_trace(run: str) -> Trace:
-    raise RequestError(f"There is no run {run!r}.")
+def lab_at(folder: Path = Path("nowhere"), pause_seconds: float = 0.0, queue: RunQueue | None = None,
+           instruments: ScriptedInstruments | None = None) -> Lab:
+    """A lab that keeps its results in that folder, and knows one run, whatever it is called."""
+    rig = answering(None, instruments or ScriptedInstruments(pause_seconds))
+    return Lab(rig, lambda run: scripted_trace("joint", 32), queue or RunQueue(), folder / "results.sqlite")
 
 
-def lab_at(folder: Path, pause_seconds: float = 0.0, queue: RunQueue | None = None) -> LabService:
-    return LabService(answering(None, ScriptedInstruments(pause_seconds)), no_trace, queue or RunQueue(),
-                      folder / "results.sqlite")
-
-
-def state(lab: LabService) -> str:
+def state(lab: Lab) -> str:
     return str(lab.progress({})["state"])
 
 
-def measure(lab: LabService, form: Mapping[str, Any] = FORM) -> int:
+def measure(lab: Lab, form: Mapping[str, Any] = FORM) -> int:
     """A sweep of that form, to its end; its number."""
     number = int(lab.start(form)["sweep"])
     until(lambda: lab.progress({"sweep": number})["state"] == "done")
     return number
 
 
-def measured(folder: Path, form: Mapping[str, Any] = FORM) -> LabService:
+def measured(folder: Path, form: Mapping[str, Any] = FORM) -> Lab:
     """A lab in which that was measured."""
     lab = lab_at(folder)
     measure(lab, form)
     return lab
 
 
-def saved(lab: LabService, kind: str) -> bytes:
+def saved(lab: Lab, kind: str) -> bytes:
     return base64.b64decode(json.loads(lab.report({"sweep": None, "kind": kind}))["data"])
 
 
-def lab_of_a_run(instruments: ScriptedInstruments | None = None, folder: Path = Path("nowhere")) -> LabService:
-    """A lab that knows one run."""
-    return LabService(answering(None, instruments or ScriptedInstruments()), lambda run: scripted_trace("joint", 32),
-                      RunQueue(), folder / "results.sqlite")
-
-
-def ended(lab: LabService, begun: Mapping[str, Any]) -> Any:
+def ended(lab: Lab, begun: Mapping[str, Any]) -> Any:
     until(lambda: lab._jobs.look(begun)["state"] in ("done", "error", "stopped"))
     return lab._jobs.look(begun)

@@ -19,7 +19,7 @@ from explorer import page, rig_choice
 from explorer.attached import attach
 from explorer.bundle import ASSETS
 from explorer.comparison import Comparison
-from explorer.lab.service import LabService
+from explorer.lab.lab import Lab
 from explorer.recordings import Library
 from explorer.rig import CurrentRig
 from explorer.run_form import RunForm, fitting, read_presets
@@ -56,7 +56,7 @@ def test_a_run_of_chunks_that_were_steps_is_one_run() -> None:
     assert last["end"]["remark"].startswith("vLLM's own figures: mean acceptance length 10.1")
     trace = runs.known(last["run"])
     assert isinstance(trace.header, Header) and loads(dumps(trace), "run").end.said == trace.end.said
-    lab = LabService(CurrentRig(scripted_rig("first")), lambda run: trace, RunQueue(), Path("nowhere"))
+    lab = Lab(CurrentRig(scripted_rig("first")), lambda run: trace, RunQueue(), Path("nowhere"))
     drawn = lab.shapes({"run": "theirs"})  # as far as it is known
     assert drawn["histogram"]["summary"] == "Tokens per round: served: mean 9.88." and drawn["calibration"] is None
 
@@ -114,7 +114,7 @@ def test_a_password_in_an_address_is_refused_before_it_is_shown(capsys: pytest.C
 
 def test_the_lab_offers_the_servers_tab_alone(tmp_path: Path) -> None:
     with attached() as (rig, script):
-        lab = LabService(rig, lambda run: scripted_trace("joint", 8), RunQueue(), tmp_path / "results.sqlite")
+        lab = Lab(rig, lambda run: scripted_trace("joint", 8), RunQueue(), tmp_path / "results.sqlite")
         given, functions = lab.given(), lab.functions()
         assert given["tools"] == ["server"] and given["options"]["methods"] == []
         look = called(functions, "lab_server_look")

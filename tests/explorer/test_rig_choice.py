@@ -10,7 +10,7 @@ import app
 from engine.errors import RequestError, RigError
 from engine.trace import gather
 from explorer import page, rig_choice
-from explorer.lab.service import LabService
+from explorer.lab.lab import Lab
 from explorer.recordings import Library
 from explorer.rig import CurrentRig
 from explorer.rig_choice import RigChoice, note_of
@@ -104,7 +104,7 @@ def test_a_run_that_began_meanwhile_ends_on_its_own_rig() -> None:
 
 def test_the_lab_measures_the_rig_that_answers_and_no_sweep_goes_on_with_another(tmp_path: Path) -> None:
     rigged = Rigged(methods=SOME)
-    lab = LabService(rigged.rig, lambda run: scripted_trace("joint", 8), rigged.queue, tmp_path / "results.sqlite")
+    lab = Lab(rigged.rig, lambda run: scripted_trace("joint", 8), rigged.queue, tmp_path / "results.sqlite")
     number = lab.start(FORM)["sweep"]
     lab.control({"do": "pause", "sweep": number})
     until(lambda: lab.progress({})["state"] == "paused")
@@ -198,7 +198,7 @@ def test_the_first_rig_can_be_cancelled() -> None:
 
 def test_where_people_may_not_choose_the_first_rig_is_loaded_all_the_same_and_opens_the_lab(tmp_path: Path) -> None:
     rigged = Rigged("second", closed="Not here.")
-    lab = LabService(rigged.rig, lambda run: scripted_trace("joint", 8), rigged.queue, tmp_path / "results.sqlite")
+    lab = Lab(rigged.rig, lambda run: scripted_trace("joint", 8), rigged.queue, tmp_path / "results.sqlite")
     with pytest.raises(RequestError, match="The rig second is being loaded"):
         lab.given()
     with pytest.raises(RequestError, match="Still loading"):

@@ -13,7 +13,7 @@ from engine.records import PromptRequest
 from engine.trace import committed_ids, gather
 from explorer.attached import attach
 from explorer.bundle import STAGE, script
-from explorer.lab.service import LabService
+from explorer.lab.lab import Lab
 from explorer.page import build
 from explorer.recordings import Library
 from explorer.run_queue import RunQueue
@@ -35,7 +35,7 @@ def runs_in_the_loop() -> None:
 def runs_in_the_lab(folder: Path) -> None:
     instruments = ScriptedInstruments()
     instruments.laboratory.methods = tuple(METHODS)
-    lab = LabService(answering(None, instruments), scripted_trace, RunQueue(), folder / "results.sqlite")
+    lab = Lab(answering(None, instruments), scripted_trace, RunQueue(), folder / "results.sqlite")
     given = lab.given()
     assert "paired" in given["options"]["methods"] and given["options"]["summaries"]["paired"] == "Two guesses a round."
     lab.start({**FORM, "methods": ["paired"], "prompts": 1})

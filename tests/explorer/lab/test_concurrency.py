@@ -10,10 +10,10 @@ import pytest
 from engine.lab.settings import Setting
 from engine.lab.summary import Summary
 from explorer.lab.concurrency import grid_of, heat_figure, name_of, per_request_figure
+from explorer.lab.lab import Lab
 from explorer.lab.recorded import pack, shipped
-from explorer.lab.service import LabService
 from tests.engine.lab.test_concurrency import row
-from tests.explorer.scripted_lab import FORM, ended, lab_at, lab_of_a_run, measure, saved, state
+from tests.explorer.scripted_lab import FORM, ended, lab_at, measure, saved, state
 from tests.running import until
 
 CROWD = {**FORM, "methods": ["ddtree"], "budgets": [8, 16], "concurrency": [1, 4]}
@@ -23,8 +23,8 @@ ASKED = (Setting("autoregressive", 0), *(Setting("ddtree", budget, concurrency=c
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> LabService:
-    lab = lab_of_a_run(folder=tmp_path_factory.mktemp("concurrency"))
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    lab = lab_at(tmp_path_factory.mktemp("concurrency"))
     measure(lab, CROWD)
     return lab
 
@@ -34,7 +34,7 @@ def cells(view: dict[str, Any]) -> dict[tuple[int, str], Any]:
             for name, cell in zip(view["table"]["columns"], row["cells"], strict=True) if cell}
 
 
-def test_curves_table_and_recommendation_follow_the_number_of_requests(lab: LabService) -> None:
+def test_curves_table_and_recommendation_follow_the_number_of_requests(lab: Lab) -> None:
     one, four = lab.curves({"concurrency": 1}), lab.curves({"concurrency": 4})
     assert one["counts"] == four["counts"] == [1, 4]
     assert lab.curves({})["concurrency"] == lab.curves({"concurrency": 3})["concurrency"] == 1
@@ -50,9 +50,10 @@ def test_curves_table_and_recommendation_follow_the_number_of_requests(lab: LabS
         {"points": single, "concurrency": 4})["curves"]["count"]
 
 
-def test_every_cell_is_there_with_words_and_in_the_report(lab: LabService) -> None:
+def test_every_cell_is_there_with_words_and_in_the_report(lab: Lab) -> None:
     view = lab.concurrency({"concurrency": 4})
     assert (view["lines"], view["line"], view["count"]) == (["ddtree"], "ddtree", 6)
+    assert lab.concurrency({"line": "nobody"})["line"] == "ddtree"
     assert list(cells(view)) == [(count, name) for count in (1, 4) for name in ("plain", "8", "16")]
     assert not any(cell["predicted"] for cell in cells(view).values())
     assert [sum(cell["best"] for cell in row["cells"]) for row in view["table"]["rows"]] == [1, 1]
@@ -75,7 +76,7 @@ def test_cells_fill_in_while_it_measures(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_was_not_measured_is_predicted_and_shares_no_figure_with_another_machine(
-        lab: LabService, tmp_path: Path) -> None:
+        lab: Lab, tmp_path: Path) -> None:
     assert ended(lab, lab.concurrent_cost({"run": "r"}))["result"] == {"prediction": "r"}
     view = lab.concurrency({"prediction": "r"})
     predicted = {key: cell["predicted"] for key, cell in cells(view).items()}
@@ -93,12 +94,6 @@ def test_what_was_not_measured_is_predicted_and_shares_no_figure_with_another_ma
     lab._sweeps.recorded = before
     other = lab.concurrency({"prediction": "r", "sweep": 0, "line": "ddtree"})  # the demo rig's
     assert other["words"][0].startswith("The best budget of ddtree") and other["recorded"]["rig"] == "demo rig"
-
-
-def test_the_recorded_sweep_of_several_is_shown(tmp_path: Path) -> None:
-    view = lab_at(tmp_path).concurrency({"sweep": 0})
-    assert [row["concurrency"] for row in view["table"]["rows"]] == [1, 2, 4, 8] and view["recorded"]
-    assert lab_at(tmp_path).concurrency({"sweep": 0, "line": "nobody"})["line"] == view["line"]
 
 
 def test_the_heat_map_marks_the_ridge_and_hatches_what_is_predicted() -> None:

@@ -22,7 +22,7 @@ from explorer.lab.recorded import NUMBER
 from explorer.lab.report import figures
 from explorer.lab.style import LOOKS, SPARE, looks_view
 from explorer.lab.table import remark, standing, table_view
-from tests.explorer.scripted_lab import ended, lab_of_a_run
+from tests.explorer.scripted_lab import ended, lab_at
 
 CSS = Path("assets/lab/lab.css").read_text("utf8")
 
@@ -62,7 +62,7 @@ def all_figures(value: Any) -> list[Any]:
 @pytest.mark.slow
 def test_plotly_takes_every_figure_as_it_is() -> None:
     """They are dictionaries, which nothing checks where they are made."""
-    lab = lab_of_a_run()
+    lab = lab_at()
     ended(lab, lab.what_if({"run": "r"}))
     ended(lab, lab.concurrent_cost({"run": "r"}))
     recorded = lab._sweeps.shown(NUMBER, several=True)

@@ -7,21 +7,21 @@ from typing import Any
 import pytest
 
 from engine.errors import RequestError
+from explorer.lab.lab import Lab
 from explorer.lab.recorded import FOLDER, NUMBER, pack, read_packed, shipped
-from explorer.lab.service import LabService
 from tests.explorer.scripted_instruments import ScriptedInstruments
-from tests.explorer.scripted_lab import FORM, ended, lab_of_a_run, measure, measured
+from tests.explorer.scripted_lab import FORM, ended, lab_at, measure, measured
 
 HERE, THERE = "scripted rig", "another rig"
 SMALL = {**FORM, "methods": ["ddtree"], "budgets": [8], "prompts": "1"}
 
 
-def lab_of(folder: Path, rig: str = HERE) -> LabService:
+def lab_of(folder: Path, rig: str = HERE) -> Lab:
     """The lab while that rig is loaded, over the folder's results file and its recorded sweeps."""
     folder.mkdir(exist_ok=True)
     instruments = ScriptedInstruments()
     instruments.laboratory.conditions = replace(instruments.laboratory.conditions, rig=rig)
-    lab = lab_of_a_run(instruments, folder)
+    lab = lab_at(folder, instruments=instruments)
     lab._sweeps.recorded = shipped(folder)
     return lab
 

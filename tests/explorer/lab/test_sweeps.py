@@ -18,7 +18,7 @@ from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
-from tests.explorer.scripted_lab import FORM, lab_at, lab_of_a_run, measure, measured, saved, state
+from tests.explorer.scripted_lab import FORM, lab_at, measure, measured, saved, state
 from tests.explorer.scripted_rigs import answering
 from tests.running import until
 
@@ -114,7 +114,7 @@ def test_who_asks_while_the_results_are_read_again_sees_them(tmp_path: Path, mon
     ({"concurrency": []}, "No number of requests"), ({"concurrency": "4"}, "have to be a list")])
 def test_a_form_that_does_not_fit_is_refused_in_a_sentence(change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(RequestError, match=sentence):
-        sweep_plan_from({**FORM, **change}, PromptSets(), ScriptedInstruments().laboratory, "scripted")
+        sweep_plan_from({**FORM, **change}, PromptSets(), ScriptedInstruments())
 
 
 @pytest.mark.parametrize(("change", "labels"), [
@@ -125,7 +125,7 @@ def test_a_form_that_does_not_fit_is_refused_in_a_sentence(change: dict[str, Any
      ["ddtree 8", "autoregressive, 4 at once", "ddtree 8, 4 at once"])])
 def test_settings_are_put_in_order_and_the_baseline_is_always_there(change: dict[str, Any], labels: list[str]) -> None:
     assert OPENING.concurrency == (1,) and "auto" in OPENING.budgets
-    plan = sweep_plan_from({**FORM, **change}, PromptSets(), ScriptedInstruments().laboratory, "scripted")
+    plan = sweep_plan_from({**FORM, **change}, PromptSets(), ScriptedInstruments())
     assert [setting.label for setting in plan.settings] == ["autoregressive", *labels]
     assert {setting.budget for setting in plan.settings if setting.pace == "auto"} <= {MOST_AUTO}
 
@@ -154,7 +154,7 @@ def test_a_file_that_is_none_is_refused(file: dict[str, str], sentence: str) -> 
 @pytest.mark.slow
 def test_shapes_of_a_run_and_of_a_sweep(tmp_path: Path) -> None:
     trace = scripted_trace("joint", 32)
-    lab = lab_of_a_run(folder=tmp_path)
+    lab = lab_at(tmp_path)
     shapes = lab.shapes({"run": "any"})
     assert [sum(shapes["histogram"]["data"][0]["y"])] == pytest.approx([1.0])
     lengths = [len(entry.round.acceptance.keep) for entry in trace.entries]

@@ -19,15 +19,15 @@ from engine.lab.replay import Gain, WhatIf
 from engine.trace import Piece, Trace, load
 from explorer.lab.acceptance import anatomy_view
 from explorer.lab.forms import race_plan_from
+from explorer.lab.lab import Lab
 from explorer.lab.prediction import binned, cost_figure, gain_figure, predicted_curves, priced, useful_rows
 from explorer.lab.race import parts
-from explorer.lab.service import LabService
 from explorer.recordings import NoInstruments
 from explorer.rig import CurrentRig
 from explorer.run_queue import Job, Jobs, RunQueue
 from tests.explorer.scripted import CODE, CURVE, PASSES_MS, STORY, ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
-from tests.explorer.scripted_lab import FORM, ended, lab_at, lab_of_a_run, measure, measured, saved
+from tests.explorer.scripted_lab import FORM, ended, lab_at, measure, measured, saved
 from tests.running import until
 
 RACE = {"prompt": "How many books? ${7*6}", "methods": ["autoregressive", "ddtree", "joint"], "budget": 32,
@@ -36,7 +36,7 @@ RACE = {"prompt": "How many books? ${7*6}", "methods": ["autoregressive", "ddtre
 
 def test_a_race_has_a_lane_for_each_setting_and_every_lane_the_whole_text() -> None:
     instruments, turns = ScriptedInstruments(), (("user", "</script>"), ("assistant", "${7*6}"))
-    lab = lab_of_a_run(instruments)
+    lab = lab_at(instruments=instruments)
     job = ended(lab, lab.race({**RACE, "auto": ["joint"], "turns": turns}))
     assert (job["state"], job["done"], job["total"], job["share"]) == ("done", 12, 12, 1.0)
     lanes = job["result"]["lanes"]
@@ -52,7 +52,7 @@ def test_a_race_has_a_lane_for_each_setting_and_every_lane_the_whole_text() -> N
     assert {ask.turns for ask in instruments.laboratory.asked} == {turns}
     asked = {(ask.method, ask.pace, ask.budget) for ask in instruments.laboratory.asked}
     assert {("joint", "fixed", 32), ("joint", "auto", MOST_AUTO)} < asked
-    alone = race_plan_from({**RACE, "methods": [], "auto": ["ddtree"]}, instruments.laboratory, "scripted")
+    alone = race_plan_from({**RACE, "methods": [], "auto": ["ddtree"]}, instruments)
     assert [setting.label for setting in alone.settings] == ["autoregressive", "ddtree auto"]
 
 
@@ -71,7 +71,7 @@ def test_a_character_over_two_rounds_belongs_to_the_later_one() -> None:
     ({"turns": [["owner", "Hi"]]}, "Turn 1 has the role 'owner'")])
 def test_a_race_that_is_none_is_refused(change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(RequestError, match=sentence):
-        race_plan_from({**RACE, **change}, ScriptedInstruments().laboratory, "scripted")
+        race_plan_from({**RACE, **change}, ScriptedInstruments())
 
 
 def test_a_job_waits_its_turn_and_may_be_left() -> None:
@@ -103,9 +103,9 @@ def test_a_failing_job_says_so_and_gives_its_place_up(caplog: pytest.LogCaptureF
 
 
 @pytest.fixture(scope="module")
-def predicted() -> LabService:
+def predicted() -> Lab:
     """A lab that has replayed its run."""
-    lab = lab_of_a_run()
+    lab = lab_at()
     with pytest.raises(RequestError, match="has not been measured"):
         lab.cost({"what_if": "r"})
     assert ended(lab, lab.what_if({"run": "r"}))["result"]["what_if"] == "r"
@@ -113,7 +113,7 @@ def predicted() -> LabService:
 
 
 @pytest.fixture
-def forecast(predicted: LabService) -> WhatIf:
+def forecast(predicted: Lab) -> WhatIf:
     """What its run comes to."""
     what_if = predicted.forecast("r")
     assert what_if is not None
@@ -121,7 +121,7 @@ def forecast(predicted: LabService) -> WhatIf:
 
 
 @pytest.mark.slow
-def test_the_cost_of_a_row_crosses_its_gain_at_the_best_budget(predicted: LabService, forecast: WhatIf) -> None:
+def test_the_cost_of_a_row_crosses_its_gain_at_the_best_budget(predicted: Lab, forecast: WhatIf) -> None:
     answer = predicted.cost({"what_if": "r", "line": "joint"})
     assert (answer["lines"], answer["line"]) == (["ddtree", "joint"], "joint")
     gain = Gain("joint", "total", (0.9,) * 200, tuple(0.8**n for n in range(1, 201)))
@@ -169,7 +169,7 @@ def test_no_best_budget_is_predicted_from_a_cost_without_order() -> None:
     passes = (4.0, 4.0, 40.0, *PASSES_MS[3:])  # five rows cost more than nine
     costs = replace(CURVE, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes)
     instruments.concurrent_cost = lambda trace, requests: replace(costs, requests=requests)  # type: ignore[method-assign]
-    lab = lab_of_a_run(instruments)
+    lab = lab_at(instruments=instruments)
     ended(lab, lab.what_if({"run": "r"}))
     answer = lab.cost({"what_if": "r", "line": "joint"})
     assert "a pass over 5 rows took 40.0 ms" in answer["withheld"]
@@ -192,7 +192,7 @@ def test_bins_hold_every_node_once() -> None:
 
 
 def test_the_doctor_tells_how_far_it_is_names_the_worst_first_and_can_be_cancelled() -> None:
-    lab = lab_of_a_run()
+    lab = lab_at()
     findings = ended(lab, lab.doctor({}))["result"]["findings"]
     assert [finding["status"] for finding in findings] == ["wrong", "fine"]
     lab._rig.instruments.doctor_seconds = 1.0  # type: ignore[attr-defined]
@@ -207,7 +207,7 @@ def test_the_doctor_tells_how_far_it_is_names_the_worst_first_and_can_be_cancell
 def test_without_a_rig_the_lab_says_why_and_shows_what_was_measured(tmp_path: Path) -> None:
     lab = measured(tmp_path)
     instruments = NoInstruments(ScriptedSource(), "The rig has no weights.")
-    closed = LabService(CurrentRig(instruments), lambda run: scripted_trace("joint", 8), RunQueue(),
+    closed = Lab(CurrentRig(instruments), lambda run: scripted_trace("joint", 8), RunQueue(),
                         tmp_path / "results.sqlite")
     given = closed.given()
     assert given["reason"] == "The rig has no weights." and given["tools"] == []

@@ -47,7 +47,7 @@ MOST_PREDICTIONS = 16  # that are remembered
 MOST_SERVER_PROMPTS = 32  # of a set
 
 
-class LabService:
+class Lab:
     """One rig, its measurements, and whatever of them the browser asks for. What takes long is a job: it waits for its
     turn in the queue, and ``job`` tells how far it is."""
 
@@ -106,8 +106,7 @@ class LabService:
         instruments = self._rig.instruments
         if instruments.reason:
             raise RequestError(instruments.reason)
-        return {"sweep": self._sweeps.start(
-            sweep_plan_from(form, self._sets, instruments.laboratory, instruments.opened_as))}
+        return {"sweep": self._sweeps.start(sweep_plan_from(form, self._sets, instruments))}
 
     def control(self, wanted: Mapping[str, Any]) -> View:
         """Pause, resume or stop a sweep: {"do", "sweep"}."""
@@ -247,8 +246,7 @@ class LabService:
 
     def race(self, form: Mapping[str, Any]) -> View:
         """Begin a race; see ``forms.RaceForm``."""
-        instruments = self._rig.instruments
-        plan = race_plan_from(form, instruments.laboratory, instruments.opened_as)
+        plan = race_plan_from(form, self._rig.instruments)
         return {"job": self._jobs.start(lambda job: race.run(self._rig.instruments.laboratory, plan, job))}
 
     def doctor(self, _: Mapping[str, Any]) -> View:
@@ -279,7 +277,7 @@ class LabService:
         return server
 
 
-def lab_component(lab: LabService, template: str) -> gr.HTML:
+def lab_component(lab: Lab, template: str) -> gr.HTML:
     """The lab as a component of the page. Its event ``adopt`` carries a setting for the controls."""
     return gr.HTML(
         elem_id="canopy-lab", html_template=template, padding=False, apply_default_css=False,
