@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine.checkpoints.memory import Opening
+from engine import open_rig
 from engine.commands import Outcome, aligned, flags
 from engine.commands.flags import add_flags
 from engine.decoding.budget_policy import AUTO, MOST_AUTO
@@ -45,7 +45,6 @@ from engine.measure.bench import (
 from engine.records import STAGES
 from engine.requests.limits import TRIED_BUDGETS
 from engine.requests.prompts import Prompt
-from engine.serving.rigs import load_rig
 from engine.trace import mean_length
 
 BUDGETS = TRIED_BUDGETS[3:7]  # 16 to 128 nodes
@@ -81,7 +80,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(choice: argparse.Namespace) -> Outcome:
     """Measure."""
     plan = concurrent_plan(choice) if choice.concurrency else plan_of(choice)
-    rig = load_rig(choice.rig, choice.dtype, opening=Opening(capture=choice.capture))
+    rig = open_rig(choice.rig, choice.dtype, choice.capture)
     tallies = {point: [Tally() for _ in range(plan.repeats)] for point in plan.settings}
     for point, cell, tally in measure_cells(rig, plan):
         tallies[point][cell.repeat].add(tally)

@@ -19,8 +19,8 @@ from collections.abc import Iterator, Sequence
 
 from tqdm import tqdm
 
+from engine import open_rig
 from engine.budget.auto import UNMEASURED, AutoBudget, SharedRows
-from engine.checkpoints.memory import Opening
 from engine.commands import Outcome, flags
 from engine.commands.flags import SAMPLING, add_flags
 from engine.decoding.budget_policy import AUTO
@@ -32,7 +32,6 @@ from engine.lab.settings import BASELINE, prompt_set
 from engine.records import PromptRequest, Round
 from engine.requests.rig_names import FOUR_BITS
 from engine.serving.rig import Rig
-from engine.serving.rigs import load_rig
 
 EXACT = ("float32", FOUR_BITS)
 BUDGETS = [0, 1, 7, 15, 64, 256, AUTO]
@@ -106,7 +105,7 @@ def run(choice: argparse.Namespace) -> Outcome:
     prompts = [prompt.text for prompt in prompt_set(choice.prompts, choice.skip + choice.limit)[choice.skip:]]
     if not prompts:
         raise RequestError(f"{choice.prompts} holds no more than {choice.skip} prompts, and --skip leaves those out.")
-    rig = load_rig(choice.rig, choice.dtype, opening=Opening(capture=choice.capture))
+    rig = open_rig(choice.rig, choice.dtype, choice.capture)
     differing: list[dict[str, object]] = []
     for concurrency in choice.concurrency:
         for first in tqdm(range(0, len(prompts), concurrency), unit="prompts"):

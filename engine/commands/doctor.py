@@ -9,13 +9,13 @@ import argparse
 from collections import Counter
 from dataclasses import asdict
 
+from engine import open_rig
 from engine.commands import Outcome
 from engine.commands.flags import add_flags
 from engine.lab.findings import worst_first
 from engine.lab.settings import prompt_set
 from engine.measure.doctor import diagnose
 from engine.serving.precision import DTYPES
-from engine.serving.rigs import load_rig
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -29,9 +29,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(choice: argparse.Namespace) -> Outcome:
     """Examine the rig."""
     prompts = [prompt.text for prompt in prompt_set(choice.prompts, choice.limit)]
-    rig = load_rig(choice.rig, choice.dtype)
+    rig = open_rig(choice.rig, choice.dtype)
     other = next(name for name in DTYPES if name != rig.target.dtype)
-    findings = worst_first(diagnose(rig, prompts, None if choice.without_dtype else load_rig(choice.rig, other)))
+    findings = worst_first(diagnose(rig, prompts, None if choice.without_dtype else open_rig(choice.rig, other)))
     counts = Counter(finding.status for finding in findings)
     lines = [f"{finding.status:11}{finding.name:15}{finding.drafter:8}{finding.seen}" + (
         f"\n{'':34}→ {finding.advice}" if finding.advice else "") for finding in findings]

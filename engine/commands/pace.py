@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from engine import open_rig
 from engine.commands import Outcome, aligned
 from engine.commands.flags import add_flags
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
@@ -22,7 +23,6 @@ from engine.measure.bench import BenchPlan, BenchPoint, measure_cells
 from engine.measure.whatif import text_of_run, what_if
 from engine.requests.limits import TRIED_BUDGETS
 from engine.serving.rig import Rig
-from engine.serving.rigs import load_rig
 from engine.trace import gather
 
 ALL = "all"
@@ -47,7 +47,7 @@ def run(choice: argparse.Namespace) -> Outcome:
     points = [*(BenchPoint(choice.method, budget) for budget in choice.budgets),
               BenchPoint(choice.method, MOST_AUTO, pace=AUTO)]
     plan = BenchPlan(prompts, tuple(points), choice.repeats, choice.max_tokens)
-    rig = load_rig(choice.rig, choice.dtype)
+    rig = open_rig(choice.rig, choice.dtype)
     tokens, predicted = forecast(rig, plan, choice)
     repeats = defaultdict(list)
     for point, cell, tally in measure_cells(rig, plan):

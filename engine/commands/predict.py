@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from engine import open_rig
 from engine.commands import Outcome, aligned, flags
 from engine.errors import RequestError
 from engine.lab.anatomy import anatomy
@@ -32,7 +33,6 @@ from engine.lab.machines import (
 )
 from engine.measure.processor import measure_processor, shape_of
 from engine.requests.limits import MOST_TOKENS
-from engine.serving.rigs import load_rig
 from engine.trace import load
 
 NODES = (0, *(2**power for power in range(2, 11)))  # drafted in a round
@@ -74,7 +74,7 @@ def run(choice: argparse.Namespace) -> Outcome:
 
 def predict_here(choice: argparse.Namespace) -> Outcome:
     """The passes of a rig, predicted and measured: milliseconds by rows."""
-    target = load_rig(choice.rig, choice.dtype).target
+    target = open_rig(choice.rig, choice.dtype).target
     context = min(choice.context, target.context_limit - ROWS_HERE[-1])
     processor, measured = measure_processor(target, target.dtype, context, ROWS_HERE, SECONDS_HERE)
     predicted = shape_of(target.config).pass_here_ms(processor, context)

@@ -19,6 +19,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from tqdm import tqdm
 
+from engine import open_rig
 from engine.commands import Outcome, aligned, flags
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
@@ -27,7 +28,6 @@ from engine.machine.files import open_file
 from engine.records import PromptRequest, Round, Sampling
 from engine.requests.rig_names import RIGS_FOLDER
 from engine.serving.rig import Rig
-from engine.serving.rigs import load_rig
 from engine.trace import Trace, dump, gather, recorded, tau
 
 TRACES = RIGS_FOLDER / "traces"
@@ -132,7 +132,7 @@ def _with_seconds_of(trace: Trace, rounds: Sequence[Round]) -> Trace:
 def run(choice: argparse.Namespace) -> Outcome:
     """Record every lesson."""
     lessons = read_lessons(choice.lessons or lessons_of(choice.rig))
-    rig, today = load_rig(choice.rig, choice.dtype), date.today().isoformat()
+    rig, today = open_rig(choice.rig, choice.dtype), date.today().isoformat()
     traces = {lesson.name: record(rig, lesson, today) for lesson in tqdm(lessons, unit="lesson")}
     for pair in pairs(lessons):
         names = [lesson.name for lesson in pair]

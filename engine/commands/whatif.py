@@ -9,6 +9,7 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
+from engine import open_rig
 from engine.commands import Outcome, aligned, flags
 from engine.commands.flags import FLAGS, SAMPLING, add_flags
 from engine.decoding.budget_policy import AUTO, FIXED
@@ -19,7 +20,6 @@ from engine.records import PromptRequest
 from engine.requests.limits import TRIED_BUDGETS
 from engine.requests.rig_names import AUTO_DTYPE
 from engine.serving.rig import Rig
-from engine.serving.rigs import load_rig
 from engine.trace import Trace, gather, load
 
 FIRST_RUN = ("ddtree", 64)  # the method and budget that answer a prompt first; any method gives the same text
@@ -42,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(choice: argparse.Namespace) -> Outcome:
     """Read or make the run, and forecast."""
     trace = load(choice.trace) if choice.trace else None
-    rig = load_rig(choice.rig, choice.dtype or (trace.header.dtype if trace else AUTO_DTYPE))
+    rig = open_rig(choice.rig, choice.dtype or (trace.header.dtype if trace else AUTO_DTYPE))
     text = text_of_run(trace or _answered(rig, choice))
     curve = None if choice.without_cost else rig.curve(text.context, text.request.sampling)
     forecasts = what_if(rig, text, choice.budgets, choice.methods, curve)

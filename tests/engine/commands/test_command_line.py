@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from engine.commands import bench, check, pace, record, whatif
+from engine import open_rig
+from engine.commands import bench, check, generate, pace, record, whatif
 from engine.commands.program import main, verb_parser
 from engine.commands.whatif import encoded, table
 from engine.lab.against_plain import Text
 from engine.lab.replay import Forecast, WhatIf
 from engine.records import Sampling
 from engine.serving.rig import Rig
-from engine.serving.rigs import load_rig
 from engine.trace import load
 from tests.engine.lab.scripted import CURVE
 
@@ -30,14 +30,14 @@ Typed = Callable[..., tuple[str, Any]]
 @pytest.fixture(scope="module", autouse=True)
 def _rigs_are_loaded_once() -> Iterator[None]:
     """And keeps the costs of passes that a verb has measured."""
-    once = cache(load_rig)
+    once = cache(open_rig)
 
-    def load(name: str, dtype: str, **_: Any) -> Rig:
+    def opened(name: str, dtype: str, capture: bool = False) -> Rig:
         return once(name, dtype)
 
     with pytest.MonkeyPatch.context() as patch:
-        for verb in (bench, check, pace, record, whatif):
-            patch.setattr(verb, "load_rig", load)
+        for verb in (bench, check, generate, pace, record, whatif):
+            patch.setattr(verb, "open_rig", opened)
         yield
 
 
@@ -98,7 +98,7 @@ def test_check_compares_texts(typed: Typed, words: tuple[str, ...], texts: int, 
 
 
 def test_a_check_says_why_a_text_differs(monkeypatch: pytest.MonkeyPatch) -> None:
-    rig, parser = load_rig("demo", "float32"), verb_parser("check")
+    rig, parser = open_rig("demo", "float32"), verb_parser("check")
     plain, other = Text([5, 6, 7], [0.1, 0.0004, 0.1], 8), Text([5, 6, 9], [0.1, 0.0005, 0.1], 8)
     monkeypatch.setattr(check, "texts", lambda _rig, asks, *_: [
         plain if ask.method == "autoregressive" else other for ask in asks])

@@ -73,7 +73,7 @@ def test_the_verdict_is_on_the_best_budget_for_everybody_by_ratios_within_a_repe
 
 @pytest.mark.usefixtures("quick_curves")
 def test_every_way_is_measured_on_the_same_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench, "load_rig", lambda *_, **__: demo_live())
+    monkeypatch.setattr(bench, "open_rig", lambda *_, **__: demo_live())
     outcome = bench.run(choice())
     rows = outcome.result["concurrency"]
     assert json.dumps(outcome.result) and outcome.result["prompts"] == 4
@@ -98,7 +98,7 @@ def test_every_way_is_measured_on_the_same_prompts(monkeypatch: pytest.MonkeyPat
     (["--methods", "plain", "--budgets", "auto"], "has no budget auto")])
 def test_what_cannot_be_measured_is_said_before_a_rig_is_loaded(
         monkeypatch: pytest.MonkeyPatch, words: list[str], reason: str) -> None:
-    monkeypatch.delattr(bench, "load_rig")
+    monkeypatch.delattr(bench, "open_rig")
     with pytest.raises(RequestError, match=reason):
         bench.run(verb_parser("bench").parse_args(words))
 
