@@ -39,7 +39,8 @@ def judge_themes(page: Page) -> None:
     page.evaluate(AXE)
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        page.wait_for_timeout(500)
+        page.wait_for_timeout(100)
+        page.wait_for_function("!document.getAnimations().some((change) => change instanceof CSSTransition)")
         assert page.evaluate(COMPLAINTS) == [], (page.viewport_size, scheme)
 
 
