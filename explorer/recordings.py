@@ -5,18 +5,20 @@ import logging
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError, RigError, TraceError
 from engine.lab.settings import Conditions
-from engine.lab.sweeping import Laboratory
 from engine.machine.files import name_in_utf8
 from engine.records import Precision, PromptRequest
 from engine.trace import Header, Line, Piece, Trace, committed_ids, known_tau, load
 from explorer.claims import recorded_comparison
 from explorer.rig import Source
 from explorer.view import View, piece_view
+
+if TYPE_CHECKING:
+    from engine.lab.sweeping import Laboratory  # imports pydantic, which the first page does without
 
 RECORDINGS = "recordings"  # the name of what stands in for a rig
 MOST_AT_ONCE = 8  # browsers that are shown a recording in place of a run
@@ -161,7 +163,7 @@ class NoInstruments:
         self.drafters: Sequence[str] = tuple(source.drafters)
 
     @property
-    def laboratory(self) -> Laboratory:
+    def laboratory(self) -> "Laboratory":
         return self
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:

@@ -6,15 +6,17 @@ the same to it. ``CurrentRig`` is the one that answers now, for all callers.
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from engine.budget.cost import CostCurve
 from engine.lab.findings import DoctorFinding
 from engine.lab.replay import WhatIf
-from engine.lab.sweeping import Laboratory, Progress
 from engine.records import Precision, PromptRequest, Round
 from engine.trace import Line, Trace
 from explorer.run_queue import Job
+
+if TYPE_CHECKING:
+    from engine.lab.sweeping import Laboratory, Progress  # imports pydantic, which the first page does without
 
 Tell = Callable[[str, float | None], None]  # what is being done, and the share of it that is done where one is known
 
@@ -86,7 +88,7 @@ class Instruments(Protocol):
         """The dtype that plain decoding and trees run in, and why."""
 
     @property
-    def laboratory(self) -> Laboratory:
+    def laboratory(self) -> "Laboratory":
         """What sweeps and races measure with."""
 
     def in_turns(self, asks: Sequence[PromptRequest]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
@@ -107,10 +109,10 @@ class Instruments(Protocol):
         """What a pass costs at about that length, as far as it is known: nothing is measured for it, unless
         ``measuring`` a second for it is allowed."""
 
-    def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
+    def what_if(self, trace: Trace, progress: "Progress") -> WhatIf:
         """The forecasts of every method at every budget for the text of that run, with the cost curve."""
 
-    def doctor(self, progress: Progress) -> Sequence[DoctorFinding]:
+    def doctor(self, progress: "Progress") -> Sequence[DoctorFinding]:
         """Why τ may be low: what was checked, the worst first."""
 
 

@@ -8,15 +8,17 @@ import io
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.decoding.methods import METHODS
 from engine.lab.concurrency import concurrency_words, curves
 from engine.lab.reading import Reading
 from engine.lab.settings import CellResult, Setting, SweepPlan
 from engine.lab.statistics import Estimate, acceptance, calibration, histogram
-from engine.lab.store import StoredSweep
 from engine.lab.summary import Row, summarise
+
+if TYPE_CHECKING:
+    from engine.lab.store import StoredSweep  # imports pydantic, which the page's first seconds do without
 
 MOST_DECIMALS = 9
 
