@@ -70,5 +70,5 @@ def test_two_recordings_stand_side_by_side_with_their_trees(watched: Watched, ad
     depths = max(len(side["depths"]) for side in held["sides"])
     assert page.locator(".lab-pair-depth").count() == depths
     if held["same_prompt"] and held["texts_part"]:
-        page.get_by_role("button", name="Go to where they part").click()
+        page.get_by_role("button", name="Go to where the texts differ").click()
         assert page.get_by_label("Place in the text").input_value() == str(held["texts_part"][0])

@@ -75,24 +75,24 @@ def test_a_killed_workers_cells_are_measured_again_and_every_cell_once(tmp_path:
                 os.kill(crew.process_ids[0], signal.SIGKILL)
         measured = store.measured(number)
     assert done == list(range(1, len(PLAN) + 1))
-    assert {found.cell for found in measured} == set(measuring_order(PLAN))
-    in_process = {found.cell: found.reading for found in LocalCrew(ScriptedLaboratory()).work(TASKS, Event())}
-    for found in measured:
-        own = in_process[found.cell]
-        assert found.reading and own
-        assert (found.reading.tau, found.reading.token_ids) == (own.tau, own.token_ids)
-    places = defaultdict(set)
-    for found in measured:
-        places[block_of(found.cell)].add(found.hardware)
-    assert len(set.union(*places.values())) >= 2
-    # a block is measured in one place, but for the one that the killed worker had in hand
-    assert sum(len(hardware) > 1 for hardware in places.values()) <= 1
+    assert {result.cell for result in measured} == set(measuring_order(PLAN))
+    in_process = {result.cell: result.reading for result in LocalCrew(ScriptedLaboratory()).work(TASKS, Event())}
+    for result in measured:
+        expected = in_process[result.cell]
+        assert result.reading and expected
+        assert (result.reading.tau, result.reading.token_ids) == (expected.tau, expected.token_ids)
+    machines = defaultdict(set)
+    for result in measured:
+        machines[block_of(result.cell)].add(result.hardware)
+    assert len(set.union(*machines.values())) >= 2
+    # a block is measured by one worker, but for the one that the killed worker had in hand
+    assert sum(len(hardware) > 1 for hardware in machines.values()) <= 1
 
 
 def test_a_cell_that_takes_every_worker_with_it_is_given_up() -> None:
-    found = list(ray_crew(Mortal, "local", 1).work(TASKS, Event()))
-    assert sorted(repr(result.cell) for result in found) == sorted(repr(task.cell) for task in TASKS)
-    assert [(result.cell, result.failure) for result in found if result.reading is None] == [
+    results = list(ray_crew(Mortal, "local", 1).work(TASKS, Event()))
+    assert sorted(repr(result.cell) for result in results) == sorted(repr(task.cell) for task in TASKS)
+    assert [(result.cell, result.failure) for result in results if result.reading is None] == [
         (TASKS[6].cell, "3 Ray workers were lost while measuring this.")]
 
 
@@ -102,12 +102,12 @@ def test_a_cluster_that_loses_everybody_says_so() -> None:
 
 
 def test_a_stop_lets_the_runs_in_hand_end() -> None:
-    stop, found = Event(), []
+    stop, results = Event(), []
     for result in ray_crew(here, "local", 2).work(TASKS, stop):
-        found.append(result)
-        if len(found) == 4:
+        results.append(result)
+        if len(results) == 4:
             stop.set()
-    assert 4 <= len(found) <= 6
+    assert 4 <= len(results) <= 6
 
 
 def cluster_with(held: dict[str, float], options: dict[str, Any]) -> Any:
