@@ -1,4 +1,4 @@
-"""Canopy's page: flags, the rig that answers, launch. The only file that imports both halves."""
+"""Canopy's page: flags, the rig that answers, launch. It opens the half with torch by its name alone."""
 
 from __future__ import annotations
 

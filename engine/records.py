@@ -1,4 +1,4 @@
-"""The records of a round, in the order in which they are made. Read this file first, then ``decoding/``.
+"""The records of a round, in the order in which they are made. Read this file first, then ``reference.py``.
 
 Everything is a struct of numpy arrays, never node objects: the same layout serves the engine, a tensor on a
 device, a trace file and the page. Node 0 of a tree is the root, and ``parents[i] < i``; the root's own parent

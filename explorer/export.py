@@ -50,7 +50,7 @@ def _row(round_: Round, elapsed_seconds: float, named: Mapping[int, Piece]) -> d
         "keep_indices": " ".join(map(str, round_.acceptance.keep.tolist())),
         "text": "".join(readable(named, token) for token in round_.committed.tolist()),
         "bonus": readable(named, round_.acceptance.bonus),
-        **{f"mean_confidence_head_{drafter}": score for drafter, score in enumerate(round_.scores, start=1)},
+        **{f"mean_confidence_drafter_{drafter}": score for drafter, score in enumerate(round_.scores, start=1)},
         **{f"{stage}_milliseconds": 1000 * round_.seconds.get(stage, 0.0) for stage in STAGES}}
 
 

@@ -2,7 +2,7 @@
 
     python -m engine bench --methods autoregressive dflash ddtree plain --budgets 16 32 64 --prompts FILE.jsonl
 
-``plain`` is DDTree as the paper's reference runs it (``engine/measure/plain.py``), in the same process. Times
+``plain`` is DDTree as the paper's reference runs it (``engine/measure/published_loop.py``), in the same process. Times
 are engine time without the prefill. ``forward`` is the part of ``verify`` spent inside the target's own forward pass;
 ``overhead`` is everything except the forward pass and the drafter. Prints a table, then one JSON line.
 

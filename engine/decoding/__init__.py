@@ -1,1 +1,1 @@
-"""The decoding loop, from drafters and target to rounds. Read ``plan.py`` (who takes part), then ``loop.py``."""
+"""The decoding loop, from drafters and target to rounds. Read ``protocols.py`` (who takes part), then ``loop.py``."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from engine.decoding.budget_policy import BudgetAllocator, BudgetPolicy, FixedBudget
 from engine.decoding.methods import Method, split_rule_of
-from engine.decoding.plan import BatchDrafter, BatchTarget, Drafter, Features, Target, check, trial_draws
+from engine.decoding.protocols import BatchDrafter, BatchTarget, Drafter, Features, Target, check, trial_draws
 from engine.decoding.tree import bare, pack
 from engine.records import STAGES, Acceptance, DraftTree, Lattice, PackedTree, Request, Round, Verification
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.decoding.plan import Drafter
+from engine.decoding.protocols import Drafter
 from engine.records import Integers, Lattice, Proposals
 
 

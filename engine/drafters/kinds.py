@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig
 
 from engine.checkpoints.files import display_name, read_config
-from engine.decoding.plan import BatchDrafter, Drafter
+from engine.decoding.protocols import BatchDrafter, Drafter
 from engine.errors import RigError
 from engine.models.passes import STEADY_ROPES
 from engine.models.target import TorchTarget

@@ -15,7 +15,7 @@ from typing import Self
 
 import numpy as np
 
-from engine.decoding.plan import Features
+from engine.decoding.protocols import Features
 from engine.records import Integers, Lattice
 
 Context = tuple[int, ...]  # the last tokens of a path

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from engine.decoding.budget_policy import BudgetAllocator
 from engine.decoding.loop import BatchRequest, RequestBatch
-from engine.decoding.plan import Target
+from engine.decoding.protocols import Target
 from engine.errors import RequestError
 from engine.records import STAGES, DraftTree, Lattice, Round
 from engine.trace import Trace, mean_length

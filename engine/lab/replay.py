@@ -21,7 +21,7 @@ from engine.decoding.acceptance import longest_path
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO, BudgetPolicy, FixedBudget
 from engine.decoding.builders import Builder, best_first, chain
 from engine.decoding.methods import METHODS, method_named, split_rule_of
-from engine.decoding.plan import Features, Target
+from engine.decoding.protocols import Features, Target
 from engine.decoding.tree import bare, beginning, depths, pack, plant
 from engine.errors import RequestError
 from engine.records import Acceptance, DraftTree, Integers, Lattice, Request, Sampling

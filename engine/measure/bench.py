@@ -28,7 +28,7 @@ from engine.drafters.abilities import BlockDrafter
 from engine.errors import RequestError
 from engine.lab.reading import read
 from engine.lab.settings import Cell, Setting, SweepPlan, measuring_order
-from engine.measure.plain import PlainLoop
+from engine.measure.published_loop import PlainLoop
 from engine.models.capture import CapturedPass
 from engine.records import STAGES, PromptRequest, Round, Sampling
 from engine.serving.rig import Answer, Rig

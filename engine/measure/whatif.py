@@ -11,7 +11,7 @@ import numpy as np
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import MOST_AUTO
 from engine.decoding.methods import METHODS, method_named
-from engine.decoding.plan import Drafter
+from engine.decoding.protocols import Drafter
 from engine.drafters.abilities import ReadText, ReplayDrafter, read_text
 from engine.errors import RequestError
 from engine.lab.replay import Forecast, KnownText, Point, WhatIf, forecasts, gain, reread

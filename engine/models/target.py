@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from engine.decoding.plan import position_draws
+from engine.decoding.protocols import position_draws
 from engine.decoding.tree import pack, path_to
 from engine.errors import RequestError, RigError
 from engine.models.cache import LayeredCache, TreeCache

@@ -19,7 +19,7 @@ from engine.budget.cost import CostCurve, between
 from engine.decoding.acceptance import Residual, walk
 from engine.decoding.loop import RequestRun, step
 from engine.decoding.methods import Method
-from engine.decoding.plan import Drafter, Target
+from engine.decoding.protocols import Drafter, Target
 from engine.decoding.tree import plant
 from engine.models.target import TorchTarget
 from engine.records import Acceptance, DraftTree, Integers, Lattice, Request, Sampling, Verification

@@ -22,7 +22,7 @@ from engine.checkpoints.memory import RunMemory, memory_error
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import BatchRequest, decode
 from engine.decoding.methods import METHODS, method_named
-from engine.decoding.plan import Drafter, check
+from engine.decoding.protocols import Drafter, check
 from engine.errors import RequestError
 from engine.models.device import rounds_in_inference_mode
 from engine.models.target import TorchTarget

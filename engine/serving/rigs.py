@@ -16,7 +16,7 @@ from engine.checkpoints.loading import causal_config, load_causal, load_tokenize
 from engine.checkpoints.memory import ALONE, Opening, device_map_of
 from engine.checkpoints.sources import fetch, fetch_package
 from engine.decoding.methods import PATH
-from engine.decoding.plan import Drafter
+from engine.decoding.protocols import Drafter
 from engine.drafters.kinds import DrafterPlan, NarrowedDrafter, TargetFacts, plan_drafter
 from engine.drafters.ngram import NGramDrafter
 from engine.errors import RigError

@@ -29,7 +29,7 @@ from engine.budget.cost import RoundCost
 from engine.checkpoints.memory import memory_error, trim_heap
 from engine.decoding.budget_policy import BudgetAllocator
 from engine.decoding.loop import BatchRequest, RequestBatch
-from engine.decoding.plan import Target
+from engine.decoding.protocols import Target
 from engine.errors import RequestError
 from engine.records import WAIT, Round
 from engine.trace import Block, SharedPass

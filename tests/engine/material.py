@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
-from engine.decoding.plan import Drafter, Target
+from engine.decoding.protocols import Drafter, Target
 from engine.drafters.ngram import NGramDrafter
 from engine.records import DraftTree, Integers, Lattice, Request, Round, Sampling
 from tests.engine.toy import ToyDrafter, ToyTarget

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.decoding.plan import Features, position_draws
+from engine.decoding.protocols import Features, position_draws
 from engine.records import Floats, Integers, Lattice, PackedTree, Sampling, Verification
 
 ORDER = 3  # tokens of context; positions before the text count as token 0

@@ -37,7 +37,7 @@ def test_the_table_has_a_row_a_round_in_either_form() -> None:
     first = trace.entries[0].round
     assert table["keep_indices"][0] == " ".join(map(str, first.acceptance.keep))
     assert table["verify_milliseconds"][0] == pytest.approx(1000 * first.seconds["verify"])
-    assert {"mean_confidence_head_1", "mean_confidence_head_2"} <= set(rounds_table(trace).columns)
+    assert {"mean_confidence_drafter_1", "mean_confidence_drafter_2"} <= set(rounds_table(trace).columns)
     columns = pandas.read_parquet(io.BytesIO(exported("columns", "joint")[1].data))
     pandas.testing.assert_frame_equal(columns, rounds_table(trace))
 

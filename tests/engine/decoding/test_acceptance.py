@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from engine.decoding.acceptance import AcceptanceRule, longest_path, ratio, sequential, walk
 from engine.decoding.builders import best_first
 from engine.decoding.combiners import merged
-from engine.decoding.plan import position_draws, trial_draws
+from engine.decoding.protocols import position_draws, trial_draws
 from engine.decoding.tree import bare, pack, plant
 from engine.records import Acceptance, DraftTree, Integers, Sampling, Verification
 from tests.engine.material import ACCEPTANCE_RULES, trees

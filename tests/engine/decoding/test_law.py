@@ -17,7 +17,7 @@ import pytest
 
 from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
-from engine.decoding.plan import Drafter
+from engine.decoding.protocols import Drafter
 from engine.records import Integers, Request, Sampling
 from tests.engine.material import LOSSLESS, drafters_of, text
 from tests.engine.toy import ToyDrafter, ToyTarget, drawn

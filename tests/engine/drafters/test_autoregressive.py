@@ -10,7 +10,7 @@ import torch
 from transformers import Qwen3ForCausalLM
 
 from engine.decoding.methods import METHODS
-from engine.decoding.plan import Drafter
+from engine.decoding.protocols import Drafter
 from engine.drafters.autoregressive import AutoregressiveDrafter
 from engine.drafters.beam import Reach
 from engine.records import Lattice, Request, Sampling

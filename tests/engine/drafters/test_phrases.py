@@ -14,7 +14,7 @@ from safetensors.torch import save_file as save_tensors
 from transformers import LlamaConfig
 
 from engine.decoding.builders import best_first
-from engine.decoding.plan import Drafter
+from engine.decoding.protocols import Drafter
 from engine.drafters.kinds import TargetFacts, plan_drafter
 from engine.drafters.phrases import LEAST, PhraseDrafter, key_of, read_table
 from engine.errors import RigError

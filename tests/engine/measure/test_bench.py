@@ -23,7 +23,7 @@ from engine.decoding.loop import decode
 from engine.errors import RequestError
 from engine.measure import bench as driver
 from engine.measure.bench import LONE, PLAIN, SAME, SHARED, BenchPoint, Tally, busy_processes, full_rounds, run
-from engine.measure.plain import PlainLoop
+from engine.measure.published_loop import PlainLoop
 from engine.records import STAGES, Acceptance, DraftTree, Integers, PromptRequest, Request, Round, Verification
 from tests.engine.demo import demo_live
 from tests.engine.small import small_drafter, small_target

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.decoding.loop import BatchRequest, decode_batch
-from engine.decoding.plan import BatchDrafter, BatchTarget
+from engine.decoding.protocols import BatchDrafter, BatchTarget
 from engine.models.passes import FusedPass, PassOutput, PassPart
 from engine.records import PromptRequest, Sampling
 from engine.serving.rig import Rig

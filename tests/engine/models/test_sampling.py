@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.decoding.plan import position_draws
+from engine.decoding.protocols import position_draws
 from engine.models import sampling as module
 from engine.models.sampling import GreedyChoices, choices, draw_tokens, processed_logprobs, verification
 from engine.records import PackedTree, Sampling

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from engine.decoding.loop import decode
-from engine.decoding.plan import Drafter, Features
+from engine.decoding.protocols import Drafter, Features
 from engine.models.sampling import processed_logprobs
 from engine.models.target import TorchTarget
 from engine.records import Integers, Lattice, PromptRequest, Request, Sampling
