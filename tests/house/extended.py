@@ -70,8 +70,8 @@ def is_on_the_page() -> None:
     assert "paired" in [value for _, value in choices]
     modules = re.findall(r'^modules\["(.+?)"\] = ', script(STAGE), re.MULTILINE)
     stage, ink, cache, pulse, mount = (modules.index(name) for name in (
-        "stage/stage.js", "panels/ink.js", "panels/cache.js", "panels/pulse.js", "stage/mount.js"))
-    assert ink < cache < pulse < mount and stage < pulse
+        "stage/stage.js", "shared/ink.js", "panels/cache.js", "panels/pulse.js", "stage/mount.js"))
+    assert ink < cache < pulse < mount and stage < mount
     text = Path("assets/stage/mount.js").read_text("utf8")
     assert not [name for name in ("tree", "marginals", "mask", "verifier", "cache", "batch") if f'"{name}"' in text]
 
