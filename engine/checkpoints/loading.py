@@ -149,6 +149,9 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device,
                        f"which {type(model).__name__} does not use; it is another kind of model than its config.json "
                        "says.")
     must_stop(model, folder)
+    text = model.config.get_text_config()
+    if getattr(text, "num_key_value_heads", None) is None:
+        text.num_key_value_heads = text.num_attention_heads  # caches ask; older architectures have no separate number
     return (model if device_map else model.to(device)).eval()
 
 

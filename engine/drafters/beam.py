@@ -54,12 +54,12 @@ class PathDrafter(ABC):
         self.release()
 
     def begin(self, rows: int) -> None:
-        """See ``plan.Drafter``: room for ``rows`` committed positions and one draft after them."""
+        """See ``protocols.Drafter``: room for ``rows`` committed positions and one draft after them."""
         self._waiting: list[int] = []
         self._length = 0  # rows that are kept
 
     def observe(self, token_ids: Integers, features: Tensor) -> None:
-        """See ``plan.Drafter``. features (tokens, taps × hidden size)."""
+        """See ``protocols.Drafter``. features (tokens, taps × hidden size)."""
         self._waiting += token_ids.tolist()
 
     def fork(self) -> Self:
@@ -72,8 +72,8 @@ class PathDrafter(ABC):
 
     @in_inference_mode
     def draft(self, root: int, width: int) -> Lattice:
-        """See ``plan.Drafter``: a lattice (depth, width + 1, width), empty where the drafter's own context ends. Its
-        last row belongs to no node: cells that are not expanded lead there, and everything after it has probability 0.
+        """A lattice (depth, width + 1, width), empty where the drafter's own context ends. Its last row belongs
+        to no node: cells that are not expanded lead there, and everything after it has probability 0.
         Logprobs are those of the whole vocabulary."""
         reach = self.reach.within(width, self.limit - self._length - len(self._waiting))
         levels: list[BeamLevel] = []

@@ -49,7 +49,7 @@ class NarrowedDrafter:
         self.begin, self.draft, self.release = inside.begin, inside.draft, inside.release
 
     def observe(self, token_ids: Integers, features: Tensor) -> None:
-        """See ``plan.Drafter``. features (tokens, all taps × hidden size)."""
+        """See ``protocols.Drafter``. features (tokens, all taps × hidden size)."""
         self.inside.observe(token_ids, features.index_select(-1, self.columns))
 
     def fork(self) -> Self:
@@ -60,7 +60,7 @@ class NarrowedDrafter:
         return self.inside.weights if isinstance(self.inside, BatchDrafter) else self.inside
 
     def draft_batch(self, forks: Sequence[Self], roots: Sequence[int], widths: Sequence[int]) -> list[Lattice]:
-        """See ``plan.BatchDrafter``; one draft after another where the drafter inside has no drafts in one pass."""
+        """One draft after another where the drafter inside has no drafts in one pass."""
         inside = [fork.inside for fork in forks]
         if isinstance(self.inside, BatchDrafter):
             return self.inside.draft_batch(inside, roots, widths)

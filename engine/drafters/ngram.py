@@ -38,6 +38,7 @@ class TextCounts:
         self.priors = priors
         self.after: dict[Context, Followers] = defaultdict(Followers)
         self.tokens: list[int] = []
+        self.counts = Counter[int]()
 
     def context(self, *more: int) -> Context:
         """The last tokens of the text and these after it, as many as a context has at most."""
@@ -52,6 +53,7 @@ class TextCounts:
                 followers.counts[token] += 1
                 followers.total += 1
             self.tokens.append(token)
+            self.counts[token] += 1
 
     def shifted(self, row: Row, context: Context) -> Row:
         """The distribution after a context, shifted towards this text's counts; in no order."""
@@ -120,7 +122,7 @@ class TextDrafter:
         self._text = TextCounts(self.priors)
 
     def observe(self, token_ids: Integers, features: Features) -> None:
-        """See ``plan.Drafter``. The features are ignored."""
+        """See ``protocols.Drafter``. The features are ignored."""
         self._text.observe(token_ids)
 
     def release(self) -> None:
@@ -146,8 +148,8 @@ class NGramDrafter(TextDrafter):
         self.release()
 
     def draft(self, root: int, width: int) -> Lattice:
-        """See ``plan.Drafter``: min(width, own width) tokens per row, and a row for every path."""
-        width, counts, size = min(width, self.width), Counter(self._text.tokens), len(self._text.tokens)
+        """See ``protocols.Drafter``: min(width, own width) tokens per row, and a row for every path."""
+        width, counts, size = min(width, self.width), self._text.counts, len(self._text.tokens)
         unseen = (token for token in range(min(self.vocabulary, len(counts) + width)) if token not in counts)
         common = [*sorted(counts, key=lambda token: (-counts[token], token)), *unseen]
 

@@ -100,7 +100,7 @@ class PhraseDrafter(TextDrafter):
         self.release()
 
     def draft(self, root: int, width: int) -> Lattice:
-        """See ``plan.Drafter``: the rows of the ``width`` best paths, and of the root's; other cells lead nowhere."""
+        """The rows of the ``width`` best paths, and of the root's; other cells lead nowhere."""
         return grow(self._law, self._text, root, width, DEEPEST)
 
     def _law(self, context: Context) -> Row:

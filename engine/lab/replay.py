@@ -89,7 +89,8 @@ def known_text(trace: Trace, most: int = 0) -> KnownText:
 
 def drafter_names(trace: Trace) -> list[str]:
     """The names of the drafters whose proposals the rounds hold."""
-    names, count = trace.header.drafters, max((len(entry.round.drafts) for entry in trace.entries), default=0)
+    count = max((len(entry.round.drafts) for entry in trace.entries), default=0)
+    names = trace.header.drafters if len(set(trace.header.drafters)) == len(trace.header.drafters) else ()
     return [names[drafter] if drafter < len(names) else f"drafter {drafter}" for drafter in range(count)]
 
 

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Self
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from engine.errors import ResultsError
 from engine.lab.reading import Reading
@@ -220,7 +220,9 @@ class Results:
         except sqlite3.Error as error:
             raise ResultsError(sentence(self.path.name, error)) from error
         except UNREADABLE as error:
-            reason = str(error).splitlines()[0]
+            first = error.errors()[0] if isinstance(error, ValidationError) else None
+            reason = (f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first
+                      else str(error).partition("\n")[0] or type(error).__name__)
             raise ResultsError(f"{self.path.name} is damaged: a record in it cannot be read ({reason}).") from error
 
 

@@ -99,7 +99,8 @@ def measure_cells(rig: Rig, plan: BenchPlan) -> Iterator[tuple[BenchPoint, Cell,
     for cell in tqdm(cells, unit="run"):
         point = cast(BenchPoint, cell.setting)
         with busy_processes(point.beside):
-            yield point, cell, measure_cell(rig, point, asks_of(plan, point, cell.prompt), clock)
+            tally = measure_cell(rig, point, asks_of(plan, point, cell.prompt), clock)
+        yield point, cell, tally
 
 
 def measure_cell(rig: Rig, point: BenchPoint, asks: Sequence[PromptRequest], clock: ForwardClock) -> Tally:

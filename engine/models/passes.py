@@ -64,12 +64,15 @@ class ReferencePass(nn.Module):
         for layer in self.taps:
             model.get_decoder().layers[layer].register_forward_hook(self._tap(layer))
 
-    def forward(self, parts: Sequence[PassPart], last: int = 0) -> list[PassOutput]:
-        """Taps of all rows of each part, and logits of all or of the ``last`` ones, from a pass for each part. It is
-        causal where ``seen`` is None."""
-        return [self._run(*part, last) for part in parts]
+    def forward(self, parts: Sequence[PassPart]) -> list[PassOutput]:
+        """Logits and taps of all rows of each part, from a pass for each part. It is causal where ``seen`` is None."""
+        return [self._run(*part) for part in parts]
 
-    def _run(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: Any, last: int) -> PassOutput:
+    def prefill(self, part: PassPart) -> PassOutput:
+        """Taps of all rows, and logits of the last one. It is no round's pass, so ``forward`` is not called."""
+        return self._run(*part, last=1)
+
+    def _run(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: Any, last: int = 0) -> PassOutput:
         if isinstance(cache, LayeredCache):
             cache.tree, cache.replays = None if seen is None else branches_of(seen), []
         mask = None

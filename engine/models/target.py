@@ -116,7 +116,7 @@ class TorchTarget:
 
     @in_inference_mode
     def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Tensor]:
-        """See ``plan.Target``. Features are (prompt tokens, taps × hidden size) on the device."""
+        """See ``protocols.Target``. Features are (prompt tokens, taps × hidden size) on the device."""
         size, self._cache = len(prompt_ids), None  # a former text's cache leaves first
         try:
             self._cache = self._new_cache(size + rows)
@@ -127,26 +127,25 @@ class TorchTarget:
         self._sampling = sampling
         self._draws = position_draws(sampling.seed, size + rows + 1)
         prompt, positions = torch.tensor(prompt_ids, device=self.device), torch.arange(size, device=self.device)
-        (self._output,) = self.reference([PassPart(prompt, positions, None, self._cache)], last=1)
+        self._output = self.reference.prefill(PassPart(prompt, positions, None, self._cache))
         self._cache.length = size
         choice, _ = choices(self._output.logits, sampling, self._draws[[size]])
         return int(choice[0]), self._output.tapped
 
     def verify(self, packed: PackedTree) -> Verification:
-        """See ``plan.Target``: one pass with the mask of paper 000, section 4.2."""
+        """See ``protocols.Target``: one pass with the mask of paper 000, section 4.2."""
         return self.verify_batch([self], [packed])[0]
 
     @in_inference_mode
     def verify_batch(self, forks: Sequence[Self], packed: Sequence[PackedTree]) -> list[Verification]:
-        """See ``plan.BatchTarget``. Where only the reference forward pass serves the model, each fork has a pass of its
-        own."""
+        """Where only the reference forward pass serves the model, each fork has a pass of its own."""
         if self._waiting:
             self._waiting.adapt()
         outputs = (self.captured or self.fastest)([fork._rows(tree) for fork, tree in zip(forks, packed, strict=True)])
         return [fork._recorded(tree, output) for fork, tree, output in zip(forks, packed, outputs, strict=True)]
 
     def fork(self) -> Self:
-        """See ``plan.Target``: the same weights and passes, with its own cache."""
+        """See ``protocols.Target``: the same weights and passes, with its own cache."""
         other = copy(self)
         other.release()
         return other
@@ -164,7 +163,7 @@ class TorchTarget:
 
     @in_inference_mode
     def commit(self, keep: Integers) -> Tensor:
-        """See ``plan.Target``. Features are (kept rows, taps × hidden size)."""
+        """See ``protocols.Target``. Features are (kept rows, taps × hidden size)."""
         self._open_cache.keep(keep)
         return self._output.tapped.index_select(0, self._on_device(keep)) if self.taps else self._output.tapped
 

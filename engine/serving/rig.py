@@ -167,7 +167,10 @@ class Rig:
 
     def batch_request(self, ask: PromptRequest) -> BatchRequest:
         """The request with its drafters and, at the pace ``auto``, its budget policy. Needs the rig to itself."""
-        request, drafters = self.request(ask), list(self.drafters_for(ask.method, ask.drafters).values())
+        return self._with_drafters(ask, self.request(ask))
+
+    def _with_drafters(self, ask: PromptRequest, request: Request) -> BatchRequest:
+        drafters = list(self.drafters_for(ask.method, ask.drafters).values())
         return BatchRequest(request, drafters, self._budget_policy(request, drafters))
 
     def _ids(self, prompt: str, turns: tuple[Turn, ...] = ()) -> tuple[int, ...]:
@@ -225,7 +228,7 @@ class Rig:
             return self.costs.ready(context, sampling)
 
     def _lines(self, ask: PromptRequest, request: Request) -> Generator[Line, None, None]:
-        with self._rounds(ask) as (call, rounds):
+        with self._rounds(ask, request) as (call, rounds):
             told = np.zeros(self.target.config.vocab_size, np.bool_)  # the tokens whose text is told already
             told[list(request.prompt_ids)] = True
             yield call(lambda: self._header(ask, request))
@@ -247,10 +250,11 @@ class Rig:
             yield End(_reason(request, last), count, seconds, said=shared_rounds_sentence(shared, count, most - 1))
 
     @contextmanager
-    def _rounds(self, ask: PromptRequest) -> Iterator[tuple[Callable[[Callable[[], Any]], Any], Iterator[RunRound]]]:
+    def _rounds(self, ask: PromptRequest, request: Request) -> Iterator[
+            tuple[Callable[[Callable[[], Any]], Any], Iterator[RunRound]]]:
         """A run's rounds, and what calls a function in the thread that makes them."""
         if self.concurrent:
-            with self._scheduler.run(partial(self.batch_request, ask), request_in_words(self.request(ask))) as run:
+            with self._scheduler.run(partial(self._with_drafters, ask, request), request_in_words(request)) as run:
                 yield run.call, iter(run.round, None)
         else:
             with self.in_turns([ask]) as (rounds,):

@@ -1,6 +1,6 @@
 """A small target and a drafter in numpy, exact and fast: every rule of the loop is tested against them.
 
-The target is a table: what follows depends on the last three tokens. It obeys the whole ``plan.Target``
+The target is a table: what follows depends on the last three tokens. It obeys the whole ``protocols.Target``
 contract, position draws included, and refuses what breaks it.
 """
 
@@ -41,7 +41,7 @@ class ToyTarget:
         return self._limit
 
     def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Features]:
-        """See ``plan.Target``. The features are the tokens themselves."""
+        """See ``protocols.Target``. The features are the tokens themselves."""
         self.text, self._sampling = list(prompt_ids), sampling
         self._draws = position_draws(sampling.seed, self._limit + 1)
         self._rows = np.asarray([self.context(self.text)], np.int32)
@@ -49,7 +49,7 @@ class ToyTarget:
         return int(choice[0]), np.asarray(prompt_ids, np.int32)
 
     def verify(self, packed: PackedTree) -> Verification:
-        """See ``plan.Target``: each row's context is its ancestors' tokens and the text before them."""
+        """See ``protocols.Target``: each row's context is its ancestors' tokens and the text before them."""
         self._packed, size = packed, len(packed)
         self._rows = self._contexts(packed)
         choice = self.choose(self._rows, packed.positions + 1)
@@ -62,7 +62,7 @@ class ToyTarget:
             choice, law[nodes, choice], -(np.exp(law) * law).sum(-1), top[:, -1] - top[:, -2], offered, allowed)
 
     def commit(self, keep: Integers) -> Features:
-        """See ``plan.Target``. ValueError for rows that are no path down from the root of the last pass."""
+        """See ``protocols.Target``. ValueError for rows that are no path down from the root of the last pass."""
         packed = self._packed
         if packed is None or keep[0] != 0 or any(packed.parents[node] != parent for parent, node in pairwise(keep)):
             raise ValueError(f"The rows {keep.tolist()} are no path from the root of the last pass.")
@@ -72,7 +72,7 @@ class ToyTarget:
         return kept
 
     def release(self) -> None:
-        """See ``plan.Target``; ``released`` counts how often."""
+        """See ``protocols.Target``; ``released`` counts how often."""
         self.text, self._packed = [], None
         self.released += 1
 
@@ -135,7 +135,7 @@ class ToyDrafter:
         self.text = []
 
     def observe(self, token_ids: Integers, features: Features) -> None:
-        """See ``plan.Drafter``. The features have to be the tokens, as ``ToyTarget`` gives them."""
+        """See ``protocols.Drafter``. The features have to be the tokens, as ``ToyTarget`` gives them."""
         if not np.array_equal(token_ids, features):
             raise ValueError(f"The tokens {token_ids.tolist()} come with the features of {features.tolist()}.")
         self.text += token_ids.tolist()
@@ -150,7 +150,7 @@ class ToyDrafter:
                        np.zeros_like(tokens[:, None]))
 
     def release(self) -> None:
-        """See ``plan.Drafter``; ``released`` counts how often."""
+        """See ``protocols.Drafter``; ``released`` counts how often."""
         self.text = []
         self.released += 1
 

@@ -60,7 +60,7 @@ class DFlashDrafter:
 
     @in_inference_mode
     def begin(self, rows: int) -> None:
-        """See ``plan.Drafter``: room for ``rows`` committed positions and one block after them."""
+        """See ``protocols.Drafter``: room for ``rows`` committed positions and one block after them."""
         config = self.model.config
         self._length = 0
         self._context = self.model.fc.weight.new_empty(
@@ -81,7 +81,7 @@ class DFlashDrafter:
 
     @in_inference_mode
     def observe(self, token_ids: Integers, features: Tensor) -> None:
-        """See ``plan.Drafter``. features (tokens, taps × hidden size) become keys and values of each layer."""
+        """See ``protocols.Drafter``. features (tokens, taps × hidden size) become keys and values of each layer."""
         end = self._length + len(token_ids)
         keys, values = self._keys_values.of(self._fused_norm(self._fuse(features)))
         keys = apply_rotary(keys, self.rotations.span(self._length, end))
@@ -90,13 +90,13 @@ class DFlashDrafter:
         self._length = end
 
     def draft(self, root: int, width: int) -> Lattice:
-        """See ``plan.Drafter``: a lattice of block − 1 depths, or as many as the block where its root proposes too. One
-        row each (paper 002, section 3) or, of a drafter that scores transitions, one for each predecessor."""
+        """A lattice of block − 1 depths, or as many as the block where its root proposes too. One row each
+        (paper 002, section 3) or, of a drafter that scores transitions, one for each predecessor."""
         return self.draft_batch([self], [root], [width])[0]
 
     @in_inference_mode
     def draft_batch(self, forks: Sequence[Self], roots: Sequence[int], widths: Sequence[int]) -> list[Lattice]:
-        """See ``plan.BatchDrafter``: one block after another, each over its own context."""
+        """See ``protocols.BatchDrafter``: one block after another, each over its own context."""
         ends = [fork._length + self.block for fork in forks]
         tokens = concat_texts([fork._rooted(root) for fork, root in zip(forks, roots, strict=True)])
         spans = [self.rotations.span(end - self.block, end) for end in ends]

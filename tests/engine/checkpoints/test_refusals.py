@@ -21,8 +21,10 @@ from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.errors import CancellationError, RequestError, RigError
 from engine.measure.instruments import open_beside
 from engine.models import target as target_module
+from engine.records import Request, Sampling
 from engine.serving import rigs
 from engine.serving.rigs import load_rig, rig_parts
+from tests.engine.material import plain_text, text_of
 from tests.engine.published import SHORT_DRAFTER, refused, write_config, write_short, write_short_dflash
 
 QWEN, LLAMA = "Qwen3-8B", "Llama-3.1-8B-Instruct"
@@ -244,6 +246,20 @@ def test_targets_that_are_no_plain_decoder_by_their_config_alone(
         tmp_path: Path, values: Values, sentence: str) -> None:
     write_config(tmp_path / "odd", values)
     assert sentence in refused(f"{tmp_path / 'odd'}::ngram")
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "olmo2", "phi3"])
+def test_other_architectures_draft_for_themselves_and_write_their_own_text(tmp_path: Path, kind: str) -> None:
+    names: Values = {"num_key_value_heads": None, "head_dim": None} if kind == "gpt2" else {}
+    target = write_short(tmp_path / kind, LLAMA, model_type=kind, architectures=None, rope_scaling=None,
+                         max_position_embeddings=600, pad_token_id=0, **names)
+    rig = load_rig(f"{target}::{target}", "float32")
+    request = Request((3, 4, 5, 6), method="expand", budget=12, max_tokens=24)
+    for drafter in rig.drafters.values():
+        for sampling in (Sampling(), Sampling(1.0, 0, 0.95, 3)):
+            asked = replace(request, sampling=sampling)
+            assert text_of(asked, rig.target, [drafter]) == plain_text(asked, rig.target)
+    assert len(rig.drafters) == 2 and rig.target.context_limit == 600
 
 
 def test_a_model_that_counts_rows_for_positions_is_found_out(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:

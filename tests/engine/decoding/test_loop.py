@@ -131,6 +131,7 @@ def test_no_node_lies_beyond_the_context(method: str, room: int) -> None:
     ({"method": "merged", "split": "both"}, "'both'", "total, each"),
     ({"sampling": Sampling(temperature=-0.5)}, "-0.5", "0 or a number from 0.01 to 100"),
     ({"sampling": Sampling(temperature=math.nan)}, "nan", "0 or a number from 0.01 to 100"),
+    ({"sampling": Sampling(temperature=math.inf)}, "inf", "0 or a number from 0.01 to 100"),
     ({"sampling": Sampling(temperature=1e-40)}, "1e-40", "0 or a number from 0.01 to 100"),
     ({"sampling": Sampling(top_k=-2)}, "-2", "from 0 to"),
     ({"sampling": Sampling(top_p=0.0)}, "0.0", "at most 1"),

@@ -218,7 +218,7 @@ def test_a_place_where_no_file_can_be_is_one_sentence(tmp_path: Path) -> None:
 def test_a_damaged_record_is_one_sentence(store: Store) -> None:
     number = begin(store, FIRST)
     store._all("UPDATE cell SET reading = '{\"token_ids\": 3}' WHERE reading IS NOT NULL")
-    with pytest.raises(ResultsError, match="^results.sqlite is damaged: a record in it cannot be read.*$"):
+    with pytest.raises(ResultsError, match=r"^results.sqlite is damaged: a record in it cannot be read \(.+: .+\).$"):
         store.measured(number)
     store._all("UPDATE sweep SET plan = '[[['")
     with pytest.raises(ResultsError, match="results.sqlite is damaged"):

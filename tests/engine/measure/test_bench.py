@@ -22,9 +22,23 @@ from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import decode
 from engine.errors import RequestError
 from engine.measure import bench as driver
-from engine.measure.bench import LONE, PLAIN, SAME, SHARED, BenchPoint, Tally, busy_processes, full_rounds, run
+from engine.measure.bench import (
+    LONE,
+    OFF,
+    PLAIN,
+    SAME,
+    SHARED,
+    BenchPlan,
+    BenchPoint,
+    Tally,
+    busy_processes,
+    full_rounds,
+    measure_cells,
+    run,
+)
 from engine.measure.published_loop import PlainLoop
 from engine.records import STAGES, Acceptance, DraftTree, Integers, PromptRequest, Request, Round, Verification
+from engine.requests.prompts import Prompt
 from tests.engine.demo import demo_live
 from tests.engine.small import small_drafter, small_target
 from tests.running import until
@@ -69,6 +83,15 @@ def test_the_verdict_is_on_the_best_budget_for_everybody_by_ratios_within_a_repe
         replace(drafted, pace=AUTO, way=LONE): tallies(2, 10), replace(drafted, pace=AUTO, way=SHARED): tallies(3, 30)})
     assert [(verdict["against"], verdict["ratio"]) for verdict in verdicts] == [
         ("ddtree 4", 1.5), ("ddtree auto, each its own", 2.25), ("autoregressive", 3.0)]
+
+
+def test_passes_of_rounds_are_timed_where_transformers_own_pass_serves_and_the_prompts_is_not() -> None:
+    rig = demo_live()
+    rig.target = rig.target.fork()
+    rig.target.fastest = rig.target.reference
+    plan = BenchPlan((Prompt("2 + 3 ="),), (BenchPoint("ddtree", 4, way=OFF),), repeats=1, max_tokens=8)
+    ((_, _, tally),) = measure_cells(rig, plan)
+    assert 0 < tally.forward_seconds < tally.seconds and tally.tokens == 8
 
 
 @pytest.mark.usefixtures("quick_curves")

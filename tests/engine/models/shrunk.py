@@ -178,7 +178,7 @@ class HalfKnowing:
         return Lattice(tokens, np.broadcast_to(logprobs, tokens.shape).copy(), np.zeros_like(tokens))
 
     def release(self) -> None:
-        """See ``plan.Drafter``."""
+        """See ``protocols.Drafter``."""
 
     def fork(self) -> "HalfKnowing":
         return HalfKnowing(self.whole, (), self.seed)
