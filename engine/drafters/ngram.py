@@ -38,7 +38,7 @@ class TextCounts:
         self.priors = priors
         self.after: dict[Context, Followers] = defaultdict(Followers)
         self.tokens: list[int] = []
-        self.counts = Counter[int]()
+        self.counts: dict[int, int] = defaultdict(int)
 
     def context(self, *more: int) -> Context:
         """The last tokens of the text and these after it, as many as a context has at most."""
@@ -158,6 +158,6 @@ class NGramDrafter(TextDrafter):
             followers = self._text.after.get(context[-1:])
             known = followers.counts if followers else {}
             others = [token for token in common[:len(known) + width] if token not in known][:width]
-            alone = [(token, (counts[token] + 1 / self.vocabulary) / (size + 1)) for token in (*known, *others)]
+            alone = [(token, (counts.get(token, 0) + 1 / self.vocabulary) / (size + 1)) for token in (*known, *others)]
             return likeliest(self._text.shifted(alone, context), width)
         return grow(law, self._text, root, np.inf, self.depth)
