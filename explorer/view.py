@@ -25,7 +25,7 @@ PIECE_ROUNDS = 256  # of a long run, in one answer at most
 PIECE_BYTES = 2**20  # of its rounds as JSON; a single round may be larger
 MOST_RANKS = 16  # of a drafter's guesses per row; the page has no room for more
 LARGEST_SHORT = 2**15
-LIMITS = {"demo rig": "A model of 11 million parameters: often wrong.",
+MODEL_LIMITS = {"demo rig": "A model of 11 million parameters: often wrong.",
           "SmolLM2-135M-Instruct": "A model of 135 million parameters: often wrong."}  # of the rigs that ship
 
 
@@ -104,7 +104,7 @@ def header_view(header: Header) -> View:
         "pace": request.pace, "context_limit": header.context_limit, "title": header.title, "note": _note(header),
         "chunked": header.chunked, **({"recurrent_layers": header.recurrent_layers} if header.recurrent_layers else {}),
         "recorded": header.recorded, "prompt_tokens": len(request.prompt_ids), "turns": list(map(list, header.turns)),
-        "model": "" if header.engine else LIMITS.get(header.rig, ""), "outside": says_outside(header.note),
+        "model": "" if header.engine else MODEL_LIMITS.get(header.rig, ""), "outside": says_outside(header.note),
         "lossless": METHODS[request.method].lossless if request.method in METHODS else None,  # null: not known
     }
 

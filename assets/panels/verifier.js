@@ -91,6 +91,7 @@ class VerifierPanel extends Panel {
   draw(round) {
     const there = this.begin(round, "Here you see how the target walks through the tree, choice by choice.");
     this.scroll.hidden = !there;
+    this.rest = []; // of the round before, which may be gone
     if (!there) return;
     const width = this.host.clientWidth || 360;
     const free = width * (width < 660 ? 1 : 0.64) - 50;

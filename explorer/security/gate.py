@@ -23,7 +23,7 @@ from engine.errors import RequestError
 from explorer.security.askers import KEY, Logins, Readers, client_of, impatient, stream_of
 from explorer.security.bodies import API, LOGIN, Bodies, Refusal, is_login
 
-METHODS = ("GET", "HEAD", "POST")
+HTTP_METHODS = ("GET", "HEAD", "POST")
 PAGES = ("/", "/login_check", "/logout", "/config", "/theme.css", "/favicon.ico", "/robots.txt", "/manifest.json",
          "/pwa_icon", "/openapi.json", LOGIN)
 FOLDERS = ("/assets/", "/static/", "/svelte/")
@@ -197,9 +197,9 @@ def check_origin(hosts: Hosts, scope: Scope, headers: Headers) -> None:
 def check_path(scope: Scope) -> None:
     """Only what the page and the API for programs use is open: whatever else Gradio can do stays shut."""
     path = scope["path"]
-    if scope["method"] not in METHODS:
-        raise Refusal(405, f"The method {scope['method'][:20]} is not answered; {', '.join(METHODS)} are.",
-                      {"Allow": ", ".join(METHODS)})
+    if scope["method"] not in HTTP_METHODS:
+        raise Refusal(405, f"The method {scope['method'][:20]} is not answered; {', '.join(HTTP_METHODS)} are.",
+                      {"Allow": ", ".join(HTTP_METHODS)})
     if path.startswith(API):
         below = path.removeprefix(API).rstrip("/")
         is_open = any(below == start or (start.endswith("/") and below.startswith(start)) for start in ASKED)

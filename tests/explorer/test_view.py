@@ -16,7 +16,7 @@ from engine.trace import End, gather, load
 from explorer import view as view_module
 from explorer.run_form import read_presets
 from explorer.view import (
-    LIMITS,
+    MODEL_LIMITS,
     MOST_RANKS,
     array_view,
     blank_view,
@@ -129,10 +129,10 @@ def test_how_large_a_model_is_is_said_of_the_rigs_that_ship_alone() -> None:
     cards = {name: json.loads(Path(f"assets/{name}/rig.json").read_text("utf8"))["title"]
              for name in ("demo", "smollm2")}
     count = json.loads(Path("assets/demo/target/training.json").read_text("utf8"))["parameters"]
-    assert cards["demo"] == TITLE and f"{count / 1e6:.0f} million parameters" in LIMITS[TITLE]
+    assert cards["demo"] == TITLE and f"{count / 1e6:.0f} million parameters" in MODEL_LIMITS[TITLE]
     header = scripted_trace("ddtree", 8).header
     demo = replace(header, rig=TITLE, note="This prompt lies outside what the demo rig was trained for.")
-    assert header_view(demo)["model"] == LIMITS[TITLE] and header_view(demo)["outside"]
+    assert header_view(demo)["model"] == MODEL_LIMITS[TITLE] and header_view(demo)["outside"]
     assert header_view(header)["model"] == header_view(replace(demo, engine="another engine"))["model"] == ""
     assert "135 million parameters" in header_view(replace(header, rig=cards["smollm2"]))["model"]
     assert len(read_presets(Path("assets/prompts")).vetted()["demo"]) == 3, "prompts that it answers right"
