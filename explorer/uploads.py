@@ -36,10 +36,7 @@ class Uploads:
     def take(self, wanted: Mapping[str, Any]) -> View:
         """One piece, {"upload": empty for the first of a file, "data": base64}, gives {"upload": the file's name}.
         RequestError where it is damaged, too much, or of a file that was given up."""
-        try:
-            piece = base64.b64decode(str(wanted.get("data") or ""), validate=True)
-        except ValueError as error:
-            raise RequestError(DAMAGED) from error
+        piece = self._decoded(wanted)
         with self._lock:
             name = str(wanted.get("upload") or "") or self._begin()
             if (file := self._arriving.get(name)) is None:
@@ -48,18 +45,31 @@ class Uploads:
             file.heard = self._clock()
             if sum(map(len, file.pieces)) > self._most_bytes:
                 del self._arriving[name]
-                raise RequestError(f"The file is larger than {self._most_bytes // 2**20} MiB, which is the most that "
-                                   "is taken.")
+                raise self._too_large()
         return {"upload": name}
 
     def whole(self, given: Mapping[str, Any]) -> bytes:
         """The bytes of {"upload": a file that has arrived}, which is handed over and forgotten, or of {"data": base64},
         a file of one piece. RequestError where there is none."""
-        name = str((given if "upload" in given else self.take(given))["upload"])
+        if "upload" not in given:
+            if len(data := self._decoded(given)) > self._most_bytes:
+                raise self._too_large()
+            return data
+        name = str(given["upload"])
         with self._lock:
             if name not in self._arriving:
                 raise RequestError(DAMAGED)
             return b"".join(self._arriving.pop(name).pieces)
+
+    def _decoded(self, given: Mapping[str, Any]) -> bytes:
+        try:
+            return base64.b64decode(str(given.get("data") or ""), validate=True)
+        except ValueError as error:
+            raise RequestError(DAMAGED) from error
+
+    def _too_large(self) -> RequestError:
+        return RequestError(
+            f"The file is larger than {self._most_bytes // 2**20} MiB, which is the most that is taken.")
 
     def _begin(self) -> str:
         since = self._clock() - LAPSE_SECONDS

@@ -109,9 +109,11 @@ export class Anatomy extends Tool {
     const { about } = this;
     if (about === this.asked) return;
     this.asked = about;
+    const choice = () => [stage.value.run, this.model.value, this.device.value].join(" ");
+    const asked = choice();
     write(this.status, "Taking the rounds apart …");
     const answer = await this.lab.ask("lab_anatomy", { run: stage.value.run, model: this.model.value, device: this.device.value });
-    if (about !== this.about) return; // another one was chosen meanwhile
+    if (asked !== choice()) return; // another one was chosen meanwhile
     write(this.status, answer.error || `${answer.rounds} rounds of ${unasked ? "the recording" : "the run"} that drafted; lines at the bars are 95 % intervals.`);
     if (!answer.error) this.show(answer);
   }

@@ -213,7 +213,7 @@ class View extends Teller {
     this.concurrent = tab("concurrency", "Concurrency", "Several requests at once: which budget is fastest, and where drafting stops paying", Concurrency);
     tab("table", "Table", "Every setting with its figures", Table);
     this.shapes = tab("shapes", "Acceptance", "How many tokens rounds add, and which guesses are accepted", Shapes);
-    this.anatomy = tab("anatomy", "Anatomy", "Where a tree pays: what each guess and row earned, other trees, flags to paste, other machines", Anatomy);
+    tab("anatomy", "Anatomy", "Where a tree pays: what each guess and row earned, other trees, flags to paste, other machines", Anatomy);
     if (this.can("cost")) this.cost = tab("cost", "Cost", "What a forward pass costs, and what one more node gains", Cost);
     if (this.can("race")) this.race = tab("race", "Race", "Several methods answer one prompt, side by side", Race);
     if (this.can("doctor")) tab("doctor", "Doctor", "Why is τ low? Checks every drafter's configuration", Doctor);
@@ -252,16 +252,17 @@ class View extends Teller {
   async refresh() {
     clearTimeout(this.timer);
     const answer = await this.ask("lab_progress", { sweep: this.wanted ?? null }, LOST);
-    if (answer.error || this.lost) this.sweep.fail(answer.error || "");
+    const { lost } = this;
+    if (answer.error || lost) this.sweep.fail(answer.error || "");
     this.lost = answer.error === LOST;
-    if (!answer.error) this.take(answer);
+    if (!answer.error) this.take(answer, lost);
     clearTimeout(this.timer);
     if (this.shown || this.busy) this.timer = setTimeout(() => this.refresh(), this.busy ? BUSY_MS : IDLE_MS);
   }
 
-  take(answer) {
+  take(answer, anew = false) {
     const key = (progress) => [progress.sweep, progress.done, progress.state].join(" ");
-    const moved = key(answer) !== key(this.progress) || !this.curves;
+    const moved = anew || key(answer) !== key(this.progress) || !this.curves;
     this.progress = answer;
     this.root.classList.toggle("is-other-rig", Boolean(answer.other_rig));
     this.tell("progress");
@@ -273,6 +274,7 @@ class View extends Teller {
     const answer = await this.ask("lab_curves", {
       sweep: this.progress.sweep, points: this.points.all, what_if: this.prediction || null, line: this.budget.line.value, concurrency: this.asked }, LOST);
     if (answer.error) {
+      this.lost = answer.error === LOST;
       this.sweep.fail(answer.error);
       return;
     }

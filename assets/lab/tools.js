@@ -186,6 +186,7 @@ export class Server extends Tool {
     this.counters = counters;
     this.silence = html("p", { class: "lab-notice", role: "status", hidden: true }, pane);
     this.flags = new Flags("Draft length, by its own counts", pane);
+    this.flags.box.hidden = true;
     this.concurrency.say("Not measured yet", "Press Measure requests at once: it keeps the server busy for up to a few minutes.");
   }
 

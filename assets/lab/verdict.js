@@ -148,7 +148,7 @@ export class Table {
     name.append(row.label);
     if (row.best) name.append(" ", html("span", "lab-tag", null, "fastest"));
     if (!row.lossless) name.append(" ", html("span", "lab-tag is-warning", null, "biased"));
-    for (const [value, digits, title] of [[row.total, 0, ""], [row.totalup, 2, row.withheld], [row.tau, 2, ""]]) {
+    for (const [value, digits, title] of [[row.total, 0, ""], [row.speedup, 2, row.withheld], [row.tau, 2, ""]]) {
       const cell = html("td", { title }, line, value ? undefined : "–");
       if (!value) continue;
       html("strong", "", cell, rounded(value.median, digits));

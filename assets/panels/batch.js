@@ -14,9 +14,9 @@ const COLOURS = 8;
 function placed(shared) {
   let rows = 0;
   const blocks = shared.blocks.map((block) => {
-    const made = { ...block, first: rows, rows: block.parents.length, own: block.seat === shared.own };
+    const placement = { ...block, first: rows, rows: block.parents.length, own: block.seat === shared.own };
     rows += block.parents.length;
-    return made;
+    return placement;
   });
   return { blocks, rows };
 }

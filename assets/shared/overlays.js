@@ -14,12 +14,20 @@ export class Menu {
     this.list.addEventListener("beforetoggle", ({ newState }) => {
       if (newState !== "open") return;
       this.list.replaceChildren(...fill().map((entry) => this.entry(entry)));
-      const { bottom, right } = opener.getBoundingClientRect();
-      this.list.style.top = `${bottom + 6}px`;
-      this.list.style.right = `${Math.max(8, document.documentElement.clientWidth - right)}px`;
+      const { bottom, left, right } = opener.getBoundingClientRect();
+      const width = document.documentElement.clientWidth;
+      const edges = left + right < width ? { left: `${Math.max(8, left)}px`, right: "auto" } : { left: "auto", right: `${Math.max(8, width - right)}px` };
+      Object.assign(this.list.style, { top: `${bottom + 6}px`, ...edges });
     });
-    this.list.addEventListener("toggle", ({ newState }) => newState === "open" && this.items[0]?.focus({ preventScroll: true }));
+    this.list.addEventListener("toggle", ({ newState }) => newState === "open" && this.opened());
     this.list.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  // Not below the window's end, and with the first entry in focus.
+  opened() {
+    const { top, height } = this.list.getBoundingClientRect();
+    this.list.style.top = `${Math.max(8, Math.min(top, window.innerHeight - height - 8))}px`;
+    this.items[0]?.focus({ preventScroll: true });
   }
 
   get items() {

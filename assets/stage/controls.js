@@ -106,7 +106,7 @@ export const controls = {
 
   // From the first page to this one: the prompt if one was typed, and what goes on.
   handOver(prompt, goesOn) {
-    hand({ prompt, goesOn });
+    hand({ ...handed, run: null, prompt: prompt || handed.prompt, goesOn });
     window.location.reload();
   },
 

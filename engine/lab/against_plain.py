@@ -162,13 +162,13 @@ def rounding_nats(dtype: str) -> float:
     return ROUNDING_NATS.get(dtype, ROUNDING_NATS[COARSEST])
 
 
-STEADY_WITHIN = 0.35  # of its median: a larger spread of plain decoding's speed comes from the machine
+STEADY = 0.35  # of its median: a larger spread of plain decoding's speed comes from the machine
 
 
 def unsteady(least: float, median: float, most: float) -> bool:
     """Whether plain decoding's speeds, over prompts or repeats, show that other programs used the machine: a token
     takes plain decoding equally long, whatever the prompt."""
-    return most - least > STEADY_WITHIN * median
+    return most - least > STEADY * median
 
 
 def speedup_withheld(tau: float, ratio: float, drafted_rounds: int, rounds: int, busy: bool = False) -> str:
@@ -195,7 +195,7 @@ def speedup_withheld(tau: float, ratio: float, drafted_rounds: int, rounds: int,
 TURN_TOKENS = 4  # of the run, at least
 LEAST_TURNS = 6  # that count; fewer give no range
 SETTLING_TURNS = 1  # at the beginning, in which caches and clocks settle: not counted
-STEADY_WITHIN = 1.25  # times its median pace, slower or faster: other turns of plain decoding do not count
+UNEVEN = 1.25  # times its median pace, or that much faster: a turn of plain decoding that does not count
 MOST_HELD_UP = 0.25  # of the turns; with more the machine was busy
 
 
@@ -273,7 +273,7 @@ def speed_ratio(turns: Sequence[TurnPair], run: Sequence[Round], busy: bool = Fa
     count either: it takes equally long for every token. ``run`` are the rounds that the ratio is said of."""
     timed = [pair for pair in turns[SETTLING_TURNS:] if pair.seconds > 0 and pair.plain_seconds > 0]
     pace = median([pair.plain_seconds / pair.tokens for pair in timed]) if timed else 0.0
-    steady = [pair for pair in timed if 1 / STEADY_WITHIN <= pair.plain_seconds / pair.tokens / pace <= STEADY_WITHIN]
+    steady = [pair for pair in timed if 1 / UNEVEN <= pair.plain_seconds / pair.tokens / pace <= UNEVEN]
     busy = busy or len(timed) - len(steady) > MOST_HELD_UP * len(timed)
     tokens = sum(len(round_.acceptance.keep) for round_ in run)
     drafted = sum(len(round_.tree) > 1 for round_ in run)

@@ -226,8 +226,8 @@ class RunPrediction:
 
 def concurrency_view(summary: Summary, asked: Sequence[Setting] = (), predicted: Mapping[Setting, float] | None = None,
                      withheld: str = "", *, line: str = "", concurrency: int = 1) -> View:
-    """{lines, line, heat, each, words, accuracy, table, count}: the curve of that name, else the one with the largest
-    total. ``count`` is how many cells there are."""
+    """{lines, line, heat, per_request, words, accuracy, table, count}: the curve of that name, else the one with the
+    largest total. ``count`` is how many cells there are."""
     predicted = predicted or {}
     lines = {line_of(setting): setting.curve for setting in (*asked, *predicted) if drafts(setting)}
     totals = {name: max((row.total.median for row in summary.rows if row.setting.curve == curve), default=0.0)

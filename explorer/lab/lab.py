@@ -34,7 +34,7 @@ from explorer.lab.prediction import cost_view, predicted_curves
 from explorer.lab.recorded import is_recorded
 from explorer.lab.report import saved
 from explorer.lab.style import looks_view
-from explorer.lab.sweeps import ShownSweep, Sweeps, seconds_per_run
+from explorer.lab.sweeps import NOTHING, ShownSweep, Sweeps, seconds_per_run
 from explorer.lab.table import table_view
 from explorer.latest import Latest
 from explorer.recordings import TOURED
@@ -113,7 +113,7 @@ class Lab:
         ends = {"pause": "paused", "stop": "stopped"}
         do, stored = str(wanted.get("do")), self._sweeps.chosen(wanted.get("sweep"))
         if stored is None:
-            raise RequestError("Nothing has been measured yet; press Measure first.")
+            raise RequestError(NOTHING)
         number = stored.number
         if do == "resume":
             self._sweeps.resume(number)
@@ -182,7 +182,10 @@ class Lab:
         if "run" in wanted:
             readings = readings_of_run(self._trace_of(str(wanted["run"])))
         else:
-            readings = readings_at(self._sweeps.shown(wanted.get("sweep")).measured, str(wanted.get("nodes")))
+            shown = self._sweeps.shown(wanted.get("sweep"))
+            if shown.stored is None:
+                raise RequestError(NOTHING)
+            readings = readings_at(shown.measured, str(wanted.get("nodes")))
         return acceptance_view(readings, str(wanted.get("line")))
 
     def anatomy(self, wanted: Mapping[str, Any]) -> View:

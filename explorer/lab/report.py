@@ -23,7 +23,7 @@ from explorer.lab.acceptance import calibration_figure, depth_rank_figure, histo
 from explorer.lab.concurrency import concurrency_view
 from explorer.lab.curves import curves_view
 from explorer.lab.style import drafts, line_of
-from explorer.lab.sweeps import ShownSweep
+from explorer.lab.sweeps import NOTHING, ShownSweep
 from explorer.lab.table import table_view
 from explorer.view import View
 
@@ -36,7 +36,7 @@ def saved(kind: str, shown: ShownSweep) -> Download:
     if kind not in MEDIA:
         raise RequestError(f"There is no report {kind[:20]!r}; choose one of {', '.join(MEDIA)}.")
     if shown.stored is None or not shown.summary.rows:
-        raise RequestError("Nothing has been measured yet; press Measure first.")
+        raise RequestError(NOTHING)
     record = report(shown.stored, shown.measured)
     if kind == "html":
         data = html_page(shown.stored, shown.measured, shown.summary, record).encode()

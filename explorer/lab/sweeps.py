@@ -20,6 +20,7 @@ from engine.lab.store import Results, Store, StoredSweep
 from engine.lab.summary import Summary, summarise
 from engine.lab.sweeping import LocalCrew, run_sweep
 from explorer.lab.recorded import NUMBER, RecordedSweep, is_recorded, shipped
+from explorer.latest import Latest
 from explorer.rig import CurrentRig
 from explorer.run_queue import Job, RunQueue
 from explorer.view import View
@@ -27,6 +28,7 @@ from explorer.view import View
 MOST_REMEMBERED = 3  # earlier sweeps whose results stay in memory; those of others are read from the file
 SECONDS_BETWEEN_READS = 5.0  # of the results file's list, while nothing here is changing it
 MOST_LISTED = 40
+NOTHING = "Nothing has been measured yet; press Measure first."
 NO_SWEEP = {"sweep": None, "other_rig": "", "state": "none", "message": "", "done": 0, "total": 0, "failed": 0,
             "seconds_left": None, "recorded": None, "busy_elsewhere": False, "command": ""}
 
@@ -62,7 +64,7 @@ class Sweeps:
         self._jobs: dict[int, Job] = {}  # of what this process has begun or taken up again
         self._listed: list[StoredSweep] = []
         self._listed_when: tuple[float, int | None] = float("-inf"), None  # and which sweep was active then
-        self._summaries: dict[int, tuple[int, Summary]] = {}  # by sweep, with how many cells each is of
+        self._summaries: Latest[int, tuple[int, Summary]] = Latest(16)  # by sweep, with how many cells each is of
 
     @cached_property
     def recorded(self) -> Sequence[RecordedSweep]:

@@ -95,6 +95,7 @@ def test_points_appear_as_they_are_measured_and_survive_a_reload(lab: Any) -> No
     speeds = [float(text.replace(",", "")) for text in shown.locator("td:nth-child(2) strong").all_inner_texts()]
     assert fastest in shown.nth(speeds.index(max(speeds))).inner_text()
     assert lab.locator(".lab-table tr.is-best").inner_text().startswith(fastest)
+    assert float(lab.locator(".lab-table tr.is-best td:nth-child(3) strong").inner_text()) > 1  # the speed-up
 
     lab.locator(".lab-verdict").get_by_role("button", name="Use it").click()
     method, nodes = fastest.split(", ")

@@ -88,6 +88,8 @@ def test_a_measurement_is_deleted_after_a_second_word(browser: Any, app: App) ->
         page.wait_for_function(f"{STATE} === 'stopped'")
         history.get_by_role("button", name="Delete the measurement").click()
         assert "Delete measurement 1 with its" in history.inner_text()
+        box = history.locator(".cs-menu-list").bounding_box()
+        assert box and box["x"] >= 0 and box["y"] + box["height"] <= page.viewport_size["height"]
         assert page.evaluate("document.activeElement.textContent").startswith("Keep")
         history.get_by_role("menuitem", name="Keep").click()
         assert len(app.kept()) > 2
