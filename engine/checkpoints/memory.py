@@ -139,15 +139,15 @@ def device_map_of(folders: Sequence[Path], config: PreTrainedConfig, storage: St
     return spread(model, usual_cache_bytes(text, storage), drafters, free)
 
 
-def spread(model: PreTrainedModel, cache: int, drafters: int, free: Sequence[int]) -> DeviceMap:
-    """The GPUs of a model's modules. ``cache`` is the bytes of all layers' caches, ``drafters`` those on the first
+def spread(model: PreTrainedModel, cache: int, drafter_bytes: int, free: Sequence[int]) -> DeviceMap:
+    """The GPUs of a model's modules. ``cache`` is the bytes of all layers' caches, ``drafter_bytes`` those on the first
     GPU, ``free`` those that each GPU has; RigError where they do not suffice."""
     layers = getattr(model.base_model, "layers", None)
     if not isinstance(layers, nn.ModuleList):
         raise RigError(f"The layers of a {model.config.model_type} cannot be told apart, so it cannot be spread over "
                        "several GPUs; choose a target that fits on one.")
     sizes = [_bytes(layer) + cache // len(layers) for layer in layers]
-    rest = _bytes(model) - sum(map(_bytes, layers)) + drafters
+    rest = _bytes(model) - sum(map(_bytes, layers)) + drafter_bytes
     gpus = balanced(sizes, rest, free)
     if not gpus:
         raise RigError(f"The rig needs about {(sum(sizes) + rest) / GIGA:.1f} GB, and the {len(free)} GPUs have "
@@ -189,18 +189,18 @@ class RunMemory:
         self._target = target
         self.bytes = RUNS_PART * unused_bytes(target.device)
 
-    def share(self, request: Request, drafters: int) -> float:
+    def share(self, request: Request, drafter_count: int) -> float:
         """The fraction of this memory that a run takes, from 1 / ``MOST_RUNS`` to 1."""
-        return min(1.0, max(1 / MOST_RUNS, run_bytes(self._target, request, drafters) / self.bytes))
+        return min(1.0, max(1 / MOST_RUNS, run_bytes(self._target, request, drafter_count) / self.bytes))
 
 
-def run_bytes(target: TorchTarget, request: Request, drafters: int) -> int:
+def run_bytes(target: TorchTarget, request: Request, drafter_count: int) -> int:
     """About how many bytes a run takes at its end: the target's cache, as much again for each drafter, whose cache is
     never larger, and the logits of a round's rows."""
     rows = 2 * request.budget + 1  # the budget may be one for each of two drafters
     positions = min(len(request.prompt_ids) + request.max_tokens, target.context_limit) + rows
     cache = cache_bytes(target.config, positions, target.cache_dtype)
-    return (1 + drafters) * cache + LOGIT_BYTES * rows * int(target.config.vocab_size)
+    return (1 + drafter_count) * cache + LOGIT_BYTES * rows * int(target.config.vocab_size)
 
 
 def unused_bytes(device: torch.device) -> int:
