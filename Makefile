@@ -61,7 +61,7 @@ run: setup
 
 lint: setup lint-browser
 	$(BIN)/ruff check .
-	$(BIN)/mypy engine explorer adapters tests app.py
+	$(BIN)/mypy engine explorer adapters recipes tests app.py
 
 # The browser's half: ESLint (eslint.config.js) and TypeScript's type checker (tsconfig.json). Neither is shipped, so a
 # machine without Node.js skips them; CI may not.

@@ -72,7 +72,7 @@ def commands(text: str) -> Iterator[list[str]]:
 def missing(words: list[str]) -> str:
     """What a command names that is not there, or nothing."""
     if words[:2] == ["python", "-m"]:
-        path, ours = HOUSE.joinpath(*words[2].split(".")), ("engine", "explorer", "tests")
+        path, ours = HOUSE.joinpath(*words[2].split(".")), ("engine", "explorer", "recipes", "tests")
         there = path.with_suffix(".py").exists() or (path / "__main__.py").exists()
         return "" if there or words[2].split(".")[0] not in ours else words[2]
     if words[0] == "python":

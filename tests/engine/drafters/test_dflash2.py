@@ -20,10 +20,10 @@ from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
 from engine.lab.replay import KnownText, Point, Replay, reread
 from engine.models.packed_linear import PackedHead
-from engine.recipes.transitions import Contender, measure_in_turns, with_unary
 from engine.records import Floats, Lattice, Request, Sampling
 from engine.trace import committed_ids, encode_record
 from engine.trace.reading import decode_round
+from recipes.transitions import Contender, measure_in_turns, with_unary
 from tests.engine.demo import demo_live, demo_rig
 from tests.engine.drafters.dflash2_reference import (
     CONFIGS,

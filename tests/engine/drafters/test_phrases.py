@@ -18,8 +18,8 @@ from engine.decoding.protocols import Drafter
 from engine.drafters.kinds import TargetFacts, plan_drafter
 from engine.drafters.phrases import LEAST, PhraseDrafter, key_of, read_table
 from engine.errors import RigError
-from engine.recipes.own_answers.phrases import export, orders_of
-from engine.recipes.own_answers.shards import FeatureShard
+from recipes.own_answers.phrases import export, orders_of
+from recipes.own_answers.shards import FeatureShard
 
 VOCABULARY = 9
 

@@ -30,7 +30,7 @@ else:
 pytestmark = pytest.mark.slow  # each program is a process of its own
 PROGRAMS = (  # of every folder that settles: its other programs begin in the same way
     ("app.py", "--port", "1"), ("engine", "generate", "--prompt", "hi"), ("engine.commands.bench",),
-    ("engine.recipes.target",), ("engine.measure.instruments",))
+    ("recipes.target",), ("engine.measure.instruments",))
 
 
 def at_torch(*words: str, **settings: str) -> dict[str, str | None]:

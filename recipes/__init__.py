@@ -1,0 +1,7 @@
+"""Recipes and generators of the shipped rigs."""
+
+from __future__ import annotations
+
+from engine.machine.threads import settle
+
+settle()  # before any file of this folder imports torch

@@ -1,0 +1,197 @@
+"""Counts the phrases of a target's own answers into the table that a drafter reads.
+
+    python -m recipes.own_answers.phrases --drafter phrases
+    python -m recipes.own_answers.phrases --drafter code
+
+A token counts half for what was written and half for what the target thought likely there, so that one look at a
+context already gives a distribution. Longer contexts back off to shorter ones, which count as a prior.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+from engine.checkpoints.files import read_config
+from engine.drafters.phrases import BITS, MOST_TOKENS, STEPS_PER_NAT, PhraseOrder
+from engine.requests.rig_names import RIGS_FOLDER
+from recipes.own_answers.shards import FeatureShard, open_shard, target_folder, work_folder
+from recipes.training import FACTS
+
+WRITTEN = 0.5  # the written token's share of the weight; the rest goes by the target's distribution
+LEAST = 0.02  # of the target's distribution: less is not counted
+CELLS = 12  # next tokens of a context
+BACKED_OFF = 32  # next tokens of a shorter context that a longer one backs off to
+LEAST_LAW = 1e-4
+PRIOR = (16.0, 4.0, 2.0)  # the weight of the next shorter context in looks, by the context's length
+
+FENCE = 3725  # the three backquotes
+
+Keys = NDArray[np.uint64]
+Wanted = Callable[[FeatureShard, NDArray[np.int64]], bool]
+
+
+def is_code(shard: FeatureShard, talk: NDArray[np.int64]) -> bool:
+    """Whether an answer holds a fenced block."""
+    start, prompt, whole = talk
+    return bool((shard.tokens[start + prompt:start + whole] == FENCE).any())
+
+
+def is_prose(shard: FeatureShard, talk: NDArray[np.int64]) -> bool:
+    """Whether it holds none."""
+    return not is_code(shard, talk)
+
+
+WANTED: Mapping[str, Wanted | None] = MappingProxyType({"phrases": None, "prose": is_prose, "code": is_code})
+
+
+@dataclass(frozen=True, eq=False)
+class PhraseCounts:
+    """Weighted observations of a next token after a context: keys of contexts, next tokens and weights, all (n,)."""
+
+    keys: Keys
+    tokens: NDArray[np.uint64]
+    weights: NDArray[np.float64]
+
+    def summed(self) -> PhraseCounts:
+        """Each pair of context and token once, by context and then by token."""
+        if not len(self.keys):
+            return self
+        order = np.lexsort((self.tokens, self.keys))
+        keys, tokens = self.keys[order], self.tokens[order]
+        new = (keys[1:] != keys[:-1]) | (tokens[1:] != tokens[:-1])
+        fresh = np.flatnonzero(np.concatenate([[True], new]))
+        return PhraseCounts(keys[fresh], tokens[fresh], np.add.reduceat(self.weights[order], fresh))
+
+    def totals(self) -> tuple[Keys, NDArray[Any], NDArray[Any]]:
+        """The distinct contexts (m,), the place among them of each observation's context (n,), and the sum of weights
+        of each context (m,). Keys have to ascend."""
+        keys, place = np.unique(self.keys, return_inverse=True)
+        return keys, place, np.bincount(place, self.weights)
+
+
+def looks(shard: FeatureShard, order: int, wanted: Wanted | None) -> Iterator[PhraseCounts]:
+    """The observations of contexts of ``order`` tokens in each wanted conversation of a shard."""
+    for talk in shard.talks:
+        if wanted is not None and not wanted(shard, talk):
+            continue
+        start, prompt, whole = talk.tolist()
+        first = max(start + prompt - 1, start + order - 1)  # the last token of the first context
+        places = np.arange(first, start + whole - 1)
+        tokens = shard.tokens[start:start + whole].astype(np.uint64)
+        keys = np.zeros(len(places), np.uint64)
+        for back in range(order):
+            keys |= tokens[places - start - back] << np.uint64(BITS * back)
+        shares = np.exp(shard.logprobs[places].astype(np.float64))
+        row, cell = np.nonzero(shares >= LEAST)
+        yield PhraseCounts(
+            np.concatenate([keys, keys[row]]),
+            np.concatenate([tokens[places - start + 1], shard.likely[places][row, cell].astype(np.uint64)]),
+            np.concatenate([np.full(len(keys), WRITTEN), (1 - WRITTEN) * shares[row, cell]]))
+
+
+def concatenate(parts: Sequence[PhraseCounts]) -> PhraseCounts:
+    """All these observations as one; empty for none."""
+    return PhraseCounts(*(
+        np.concatenate([np.zeros(0, dtype), *(getattr(part, name) for part in parts)])
+        for name, dtype in (("keys", np.uint64), ("tokens", np.uint64), ("weights", np.float64))))
+
+
+def law(seen: PhraseCounts, shorter: PhraseCounts | None, order: int) -> PhraseCounts:
+    """The probabilities of contexts of ``order`` tokens, given those of the contexts that are one token shorter."""
+    prior = PRIOR[order - 1]
+    keys, place, totals = seen.totals()
+    known = totals + prior
+    parts = [PhraseCounts(seen.keys, seen.tokens, seen.weights / known[place])]
+    if shorter is not None:
+        parts.append(_backed_off(keys & np.uint64((1 << BITS * (order - 1)) - 1), keys, shorter, prior / known))
+    return concatenate(parts).summed()
+
+
+def _backed_off(short: Keys, keys: Keys, shorter: PhraseCounts, shares: NDArray[np.float64]) -> PhraseCounts:
+    """The weights that each context gets from the one without its first token, whose key is ``short``."""
+    first = np.searchsorted(shorter.keys, short)
+    counts = np.searchsorted(shorter.keys, short, side="right") - first
+    owner = np.repeat(np.arange(len(keys)), counts)
+    cells = first[owner] + np.arange(len(owner)) - (counts.cumsum() - counts)[owner]
+    return PhraseCounts(keys[owner], shorter.tokens[cells], shorter.weights[cells] * shares[owner])
+
+
+def cut_to_likeliest(seen: PhraseCounts, cells: int) -> PhraseCounts:
+    """The best cells of each context, likeliest first, the lower token first among equals."""
+    order = np.lexsort((seen.tokens, -seen.weights, seen.keys))
+    keys, tokens, weights = seen.keys[order], seen.tokens[order], seen.weights[order]
+    begins = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    rank = np.arange(len(keys)) - np.repeat(begins, np.diff([*begins, len(keys)]))
+    kept = (rank < cells) & ((weights >= LEAST_LAW) | (rank == 0))
+    return PhraseCounts(keys[kept], tokens[kept], weights[kept])
+
+
+def pack_order(seen: PhraseCounts) -> PhraseOrder:
+    """The cells in the table's format."""
+    keys, counts = np.unique(seen.keys, return_counts=True)
+    codes = np.clip(np.rint(-STEPS_PER_NAT * np.log(seen.weights)), 0, 255).astype(np.uint8)
+    kind = np.uint16 if int(seen.tokens.max()) < 2**16 else np.uint32
+    return PhraseOrder(keys, counts.cumsum().astype(np.uint32), seen.tokens.astype(kind), codes)
+
+
+def orders_of(shards: Sequence[FeatureShard], wanted: Wanted | None = None) -> list[PhraseOrder]:
+    """The table's orders."""
+    orders: list[PhraseOrder] = []
+    shorter: PhraseCounts | None = None
+    for order in range(1, MOST_TOKENS + 1):
+        seen = concatenate([concatenate(list(looks(shard, order, wanted))).summed() for shard in shards]).summed()
+        if not len(seen.keys):
+            break
+        shorter = cut_to_likeliest(law(seen, shorter, order), BACKED_OFF)
+        orders.append(pack_order(cut_to_likeliest(shorter, CELLS)))
+    return orders
+
+
+def answer_tokens(shards: Sequence[FeatureShard], wanted: Wanted | None = None) -> int:
+    """Tokens of the wanted answers."""
+    return sum(int(talk[2] - talk[1]) for shard in shards for talk in shard.talks
+               if wanted is None or wanted(shard, talk))
+
+
+def export(orders: Sequence[PhraseOrder], out: Path, vocabulary: int, facts: dict[str, Any]) -> None:
+    """Write config.json, model.safetensors and training.json."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "config.json").write_text(json.dumps(
+        {"architectures": ["PhraseTable"], "model_type": "phrase_table", "vocab_size": vocabulary}, indent=2) + "\n")
+    arrays = {f"{name}{number}": getattr(order, name) for number, order in enumerate(orders, 1)
+              for name in ("keys", "ends", "tokens", "codes")}
+    save_file(arrays, out / "model.safetensors")
+    (out / FACTS).write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def main() -> None:
+    """Count the phrases and export the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--drafter", choices=tuple(WANTED), default="phrases")
+    parser.add_argument("--rig", default="smollm2")
+    parser.add_argument("--out", type=Path, help="a folder (default: the rig's own)")
+    choice = parser.parse_args()
+    wanted, folder = WANTED[choice.drafter], work_folder(choice.rig) / "features"
+    shards = [open_shard(path) for path in sorted(folder.iterdir()) if path.suffix != ".part"]
+    orders = orders_of(shards, wanted)
+    if not orders:
+        parser.error(f"no answer of {choice.rig} is one that {choice.drafter} counts; let it write more of them")
+    out = choice.out or RIGS_FOLDER / choice.rig / choice.drafter
+    counts = {"answer_tokens": answer_tokens(shards, wanted), "contexts": [len(order.keys) for order in orders],
+              "cells": [len(order.tokens) for order in orders]}
+    export(orders, out, int(read_config(target_folder(choice.rig))["vocab_size"]), counts)
+    print(f"{out}: {counts}, {(out / 'model.safetensors').stat().st_size / 2**20:.1f} MiB")
+
+
+if __name__ == "__main__":
+    main()

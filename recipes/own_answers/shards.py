@@ -1,0 +1,160 @@
+"""The target's own answers and its outputs over them, on disk: shards that are written once, whole, never changed.
+
+The answers, which take longest to make, lie beside the rig's card, so that another machine goes on from them; all that
+follows from them lies outside of the repository, so that drafters can be made of it repeatedly.
+
+A shard is a compressed numpy archive: ``tokens`` uint16 or int32, all conversations one after another; per
+conversation ``prompt`` and ``answer`` int32 (lengths in tokens), ``ended`` bool (whether the answer came to its end
+or was cut) and ``row`` int32 (its line in the prompt file of the same name).
+
+A shard of outputs is a folder: ``tokens.npy`` int32 (n,), ``likely.npy`` int32 (n, k) the likeliest next tokens and
+``logprobs.npy`` float16 (n, k) theirs, normalised over the whole vocabulary; ``talks.npy`` int64 (conversations, 3):
+where each begins, its prompt's length and its whole length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from engine.machine.files import kept_files
+from engine.requests.rig_names import RIGS_FOLDER
+from recipes.batches import Conversation
+
+SMALL_IDS = 2**16  # vocabularies up to this size are stored in two bytes per token
+VARIED = 0.5  # the least share of distinct four-token sequences in an answer; below it, the answer repeats itself
+
+
+@dataclass(frozen=True)
+class AnswerRow:
+    """One conversation, whether its answer ended, and its line in the prompt file."""
+
+    talk: Conversation
+    ended: bool
+    row: int
+
+
+def write_shard(path: Path, answers: Sequence[AnswerRow]) -> None:
+    """Write the answers as a shard; a run that is killed meanwhile leaves none."""
+    tokens = np.array([token for answer in answers for token in answer.talk.prompt + answer.talk.response], np.int32)
+    partial = path.with_suffix(".part")
+    with partial.open("wb") as file:
+        np.savez_compressed(
+            file, tokens=tokens.astype(np.uint16 if tokens.max(initial=0) < SMALL_IDS else np.int32),
+            prompt=np.array([len(answer.talk.prompt) for answer in answers], np.int32),
+            answer=np.array([len(answer.talk.response) for answer in answers], np.int32),
+            ended=np.array([answer.ended for answer in answers], np.bool_),
+            row=np.array([answer.row for answer in answers], np.int32))
+    partial.replace(path)
+
+
+def read_shard(path: Path) -> Iterator[AnswerRow]:
+    """The answers of a shard."""
+    with np.load(path, allow_pickle=False) as shard:
+        kept = {name: shard[name] for name in ("tokens", "prompt", "answer", "ended", "row")}
+    ends = np.cumsum(kept["prompt"] + kept["answer"])
+    for place, end in enumerate(ends):
+        middle = end - kept["answer"][place]
+        first = middle - kept["prompt"][place]
+        yield AnswerRow(
+            Conversation(tuple(kept["tokens"][first:middle].tolist()), tuple(kept["tokens"][middle:end].tolist())),
+            bool(kept["ended"][place]), int(kept["row"][place]))
+
+
+def in_circles(tokens: Sequence[int]) -> bool:
+    """Whether an answer repeats itself over and over."""
+    runs = [tuple(tokens[place:place + 4]) for place in range(len(tokens) - 3)]
+    return len(set(runs)) < VARIED * len(runs)
+
+
+LIKELY = 24  # next tokens whose probabilities are kept: in a greedy answer they have nearly all the mass
+TOKENS_A_PASS = 6144
+FILES = ("tokens", "likely", "logprobs", "talks")
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureShard:
+    """The arrays of a folder, memory-mapped."""
+
+    tokens: NDArray[np.int32]
+    likely: NDArray[np.int32]
+    logprobs: NDArray[np.float16]
+    talks: NDArray[np.int64]
+
+
+def open_shard(folder: Path) -> FeatureShard:
+    """The shard of a folder, memory-mapped."""
+    return FeatureShard(*(np.load(folder / f"{name}.npy", mmap_mode="r") for name in FILES))
+
+
+@torch.no_grad()
+def write_features(target: Any, talks: Sequence[Conversation], folder: Path) -> None:
+    """Read the conversations once with the target, and keep its likeliest tokens."""
+    lengths = np.array([len(talk) for talk in talks])
+    starts = np.cumsum(lengths) - lengths
+    partial = folder.with_suffix(".part")
+    partial.mkdir(parents=True, exist_ok=True)
+    count = int(lengths.sum())
+    shapes: dict[str, tuple[tuple[int, ...], Any]] = {
+        "tokens": ((count,), np.int32), "likely": ((count, LIKELY), np.int32),
+        "logprobs": ((count, LIKELY), np.float16), "talks": ((len(talks), 3), np.int64)}
+    files = {name: np.lib.format.open_memmap(partial / f"{name}.npy", "w+", dtype, shape)
+             for name, (shape, dtype) in shapes.items()}
+    files["talks"][:] = np.stack([starts, [len(talk.prompt) for talk in talks], lengths], 1)
+    order = np.argsort(lengths, kind="stable")
+    while len(order):
+        many = max(1, TOKENS_A_PASS // int(lengths[order[min(len(order), 256) - 1]]))
+        chosen, order = order[:many], order[many:]
+        _write_pass(target, [talks[place] for place in chosen], starts[chosen], files)
+    for file in files.values():
+        file.flush()
+    partial.replace(folder)
+
+
+def _write_pass(target: Any, talks: Sequence[Conversation], starts: NDArray[np.int64], files: dict[str, Any]) -> None:
+    """One pass over conversations of about one length."""
+    rows = [torch.tensor(talk.prompt + talk.response) for talk in talks]
+    tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    read = target.model(input_ids=tokens, use_cache=False)
+    for row, (start, talk) in enumerate(zip(starts, talks, strict=True)):
+        end, first = start + len(talk), len(talk.prompt) - 1
+        files["tokens"][start:end] = rows[row].numpy()
+        logprobs = target.lm_head(read.last_hidden_state[row, first:len(talk)]).float().log_softmax(-1)
+        likely = logprobs.topk(LIKELY, -1)
+        files["likely"][start + first:end] = likely.indices.numpy()
+        files["logprobs"][start + first:end] = likely.values.numpy()
+
+
+HELD_OUT = "held-out"  # the folder of features of the conversations that drafters are measured on
+
+
+def target_folder(rig: str) -> Path:
+    """The converted target of a rig."""
+    return kept_files() / "rigs" / rig / "target"
+
+
+def answers_folder(rig: str) -> Path:
+    """The folder of the target's own answers."""
+    return RIGS_FOLDER / rig / "answers"
+
+
+def work_folder(rig: str) -> Path:
+    """The folder of a rig's prompts, features and unfinished drafters, each in a folder of its own."""
+    return kept_files() / "training" / rig
+
+
+def enough(rig: str) -> Path:
+    """The file whose existence says that enough answers are written."""
+    return work_folder(rig) / "enough"
+
+
+def held_out_files() -> list[Path]:
+    """The file of hand-written prompts that drafters are measured on."""
+    prompts = RIGS_FOLDER / "prompts"
+    return [prompts / "people.jsonl", *sorted(prompts.glob("reworded.jsonl"))]

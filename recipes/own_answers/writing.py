@@ -1,0 +1,190 @@
+"""Lets a rig's target write prompts and answer them until there is enough text for drafters to learn from.
+
+    python -m recipes.own_answers.writing --rig smollm2 --tokens 3000000
+
+Each round makes a prompt file where none waits, answers one, and keeps what the target says of the answers
+(``features``). Everything is written once and whole, so it can be stopped at any time and goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+
+from engine.checkpoints.loading import load_causal, load_tokenizer
+from engine.errors import RequestError
+from engine.requests.prompts import read_prompts
+from recipes.batches import Conversation
+from recipes.own_answers.decoder import BatchDecoder, write_answers
+from recipes.own_answers.prompts import (
+    CODE,
+    MOST_BARREN,
+    HeldOut,
+    Message,
+    draw_seeded,
+    read_talks,
+    write_prompts,
+    write_prompts_itself,
+)
+from recipes.own_answers.prompts import KINDS as SEEDS
+from recipes.own_answers.shards import (
+    HELD_OUT,
+    AnswerRow,
+    answers_folder,
+    enough,
+    held_out_files,
+    in_circles,
+    read_shard,
+    target_folder,
+    work_folder,
+    write_features,
+    write_shard,
+)
+from recipes.training import fast_dtype
+
+ROWS = 192  # answered together: with more, the KV cache no longer fits the processor's cache
+LONGEST = 224  # tokens of an answer, each of which costs more than the one before
+LONGEST_HELD_OUT = 320
+SHORTEST = 4
+KINDS: Mapping[str, int] = MappingProxyType({"self": 2, "seed": 1, "code": 1})  # prompt files of each kind, of four
+FEWEST = 16  # new prompts of a file; a kind that has fewer is used up
+USED_UP = (f"The target writes no new prompts any more and the seeds are used up: no kind of {', '.join(KINDS)} has "
+           f"{FEWEST} prompts that were not answered yet; add lines to the lists of seeds, or ask for fewer tokens.")
+
+
+class Writer:
+    """The target at work, and the folders of what it writes."""
+
+    def __init__(self, rig: str) -> None:
+        folder = target_folder(rig)
+        self.model: Any = load_causal(folder, fast_dtype(), torch.device("cpu"))
+        self.tokenizer: Any = load_tokenizer(folder)
+        self.decoder = BatchDecoder(self.model)
+        self.held_out = HeldOut(held_out_files())
+        self.left = list(KINDS)  # that new prompts may still be had of
+        self.answers = answers_folder(rig)
+        self.prompts, self.features = (work_folder(rig) / name for name in ("prompts", "features"))
+        for folder_ in (self.prompts, self.answers, self.features):
+            folder_.mkdir(parents=True, exist_ok=True)
+
+    def round(self) -> str:
+        """Write the next shard, and return its name."""
+        waiting = [path for path in sorted(self.prompts.glob("*.jsonl"), key=lambda path: path.stem.split("-")[::-1])
+                   if not self.shard(path.stem).exists()]
+        path = waiting[0] if waiting else self.more_prompts()
+        write_shard(self.shard(path.stem), self.answered(read_talks(path)))
+        self.read_again(path.stem)
+        return path.stem
+
+    def shard(self, name: str) -> Path:
+        """The file of the answers to a prompt file."""
+        return self.answers / f"{name}.npz"
+
+    def more_prompts(self) -> Path:
+        """A new prompt file, of the kind that there are fewest of among those that have new prompts; RequestError where
+        none has."""
+        shards = sorted(self.answers.glob("*.npz"))
+        known = {self.turns_of(row)[0] for shard in shards for row in read_shard(shard)}
+        counts = {kind: sum(shard.stem.startswith(kind) for shard in shards) for kind in KINDS}
+        for kind in sorted(self.left, key=lambda kind: counts[kind] / KINDS[kind]):
+            talks = [talk for talk in self.new_talks(kind, counts[kind], known, shards)
+                     if not self.held_out.near(talk[-1]["content"])]
+            if sum(len(talk) == 1 for talk in talks) >= FEWEST:  # after earlier talks anything can be said again
+                path = self.prompts / f"{kind}-{counts[kind]:05d}.jsonl"
+                write_prompts(path, talks)
+                return path
+            self.left.remove(kind)
+        raise RequestError(USED_UP)
+
+    def new_talks(self, kind: str, number: int, known: set[str], shards: Sequence[Path]) -> list[list[Message]]:
+        """Conversations of a kind that nobody has begun yet, where there are any."""
+        if kind == "self":
+            return write_prompts_itself(self.decoder, self.tokenizer, number, known)
+        return draw_seeded(number, known, shards, self.talk_of, CODE if kind == "code" else tuple(SEEDS))
+
+    def talk_of(self, answered: AnswerRow) -> list[Message]:
+        """The last exchange of an answered conversation, as messages."""
+        answer = self.tokenizer.decode(answered.talk.response[:-1])
+        return [{"role": "user", "content": self.turns_of(answered)[-1]}, {"role": "assistant", "content": answer}]
+
+    def turns_of(self, answered: AnswerRow) -> list[str]:
+        """The user's turns of an answered conversation."""
+        parts = self.tokenizer.decode(answered.talk.prompt).split("<|im_start|>user\n")[1:]
+        return [part.split("<|im_end|>")[0] for part in parts]
+
+    def answered(self, talks: Sequence[Sequence[Message]]) -> list[AnswerRow]:
+        """The target's greedy answers, cut where they loop; prompts of similar length are answered together."""
+        prompts = [self.tokenizer.apply_chat_template(talk, add_generation_prompt=True)["input_ids"] for talk in talks]
+        order = np.argsort([len(prompt) for prompt in prompts], kind="stable").tolist()
+        rows_kept: list[AnswerRow] = []
+        for first in range(0, len(order), ROWS):
+            rows = order[first:first + ROWS]
+            texts = write_answers(self.decoder, [prompts[row] for row in rows], LONGEST, self.tokenizer.eos_token_id)
+            rows_kept += [AnswerRow(Conversation(tuple(prompts[row]), text.tokens), text.ended, row)
+                      for row, text in zip(rows, texts, strict=True)
+                      if len(text.tokens) >= SHORTEST and not in_circles(text.tokens)]
+        return rows_kept
+
+    def hold_out(self) -> None:
+        """Answer the held-out prompts, on which drafters are measured."""
+        folder = self.features.with_name(HELD_OUT)
+        if folder.exists():
+            return
+        prompts = [self.tokenizer.apply_chat_template(
+            [{"role": "user", "content": prompt.text}], add_generation_prompt=True)["input_ids"]
+            for prompt in read_prompts(held_out_files()[0])]
+        texts = write_answers(self.decoder, prompts, LONGEST_HELD_OUT, self.tokenizer.eos_token_id)
+        talks = [Conversation(tuple(prompt), text.tokens) for prompt, text in zip(prompts, texts, strict=True)]
+        write_features(self.model, talks, folder)
+
+    def read_again(self, name: str) -> None:
+        """Keep the target's features of a shard."""
+        talks = [] if (self.features / name).exists() else [row.talk for row in read_shard(self.shard(name))]
+        if talks:
+            write_features(self.model, talks, self.features / name)
+
+    def tokens(self) -> int:
+        """Tokens of all answers so far."""
+        return sum(len(row.talk.response) for path in self.answers.glob("*.npz") for row in read_shard(path))
+
+
+def main() -> None:
+    """Write until there is enough; ends with one sentence where there is nothing left to ask."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rig", default="smollm2")
+    parser.add_argument("--tokens", type=int, default=3_000_000, help="tokens of answers in all")
+    choice = parser.parse_args()
+    writer = Writer(choice.rig)
+    writer.hold_out()
+    for path in sorted(writer.answers.glob("*.npz")):
+        writer.read_again(path.stem)
+    try:
+        write(writer, choice.tokens)
+    except RequestError as error:
+        raise SystemExit(f"{error} So far there are {writer.tokens()} of {choice.tokens} tokens.") from error
+    enough(choice.rig).touch()
+
+
+def write(writer: Writer, tokens: int) -> None:
+    """Shard after shard, until all answers have so many tokens; RequestError where no more are to be had."""
+    have, barren = writer.tokens(), 0
+    while have < tokens:
+        began = time.perf_counter()
+        name = writer.round()
+        more = sum(len(row.talk.response) for row in read_shard(writer.shard(name)))
+        have, barren = have + more, 0 if more else barren + 1
+        if barren == MOST_BARREN:
+            raise RequestError(f"None of the answers to the last {barren} files of prompts could be kept: they are "
+                               "too short or go round in circles; choose another target.")
+        print(f"{name}: {more} tokens, {more / (time.perf_counter() - began):.0f} a second, {have} in all", flush=True)
+
+
+if __name__ == "__main__":
+    main()

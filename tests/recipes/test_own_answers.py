@@ -1,0 +1,155 @@
+"""A target's own answers: what is asked, written, kept, read again and learnt, on a small random Llama."""
+
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engine.checkpoints.loading import load_causal
+from engine.decoding.loop import decode
+from engine.records import Request
+from engine.requests.prompts import read_prompts
+from engine.serving.rigs import load_rig
+from engine.trace import tau
+from recipes.batches import Conversation
+from recipes.own_answers.decoder import AnswerSampling, BatchDecoder, loop_length, write_answers
+from recipes.own_answers.measure import phrase_drafter, scores
+from recipes.own_answers.phrases import answer_tokens, export, orders_of
+from recipes.own_answers.prompts import PROMPTS_A_FILE, HeldOut, draw_seeded, is_plain, one_turn, seed_prompt
+from recipes.own_answers.shards import AnswerRow, in_circles, open_shard, read_shard, write_features, write_shard
+from tests.engine.published import LLAMA, write_target
+
+CPU, END = torch.device("cpu"), 2
+HELD_OUT = Path("assets/prompts/people.jsonl")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random Llama of four layers with the demo rig's tokenizer."""
+    return write_target(tmp_path_factory.mktemp("rig") / "target", LLAMA, seed=3, vocab_size=1536, rope_scaling=None,
+                        num_hidden_layers=4, max_position_embeddings=512, tie_word_embeddings=True, eos_token_id=END,
+                        bos_token_id=1)
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Any:
+    return load_causal(folder, torch.float32, CPU)
+
+
+@pytest.fixture(scope="module")
+def talks(model: Any) -> list[Conversation]:
+    """Prompts of several lengths with the target's greedy answers, some past the first room of the cache."""
+    draw = random.Random(1)
+    prompts = [tuple(draw.randrange(5, 1500) for _ in range(length)) for length in (3, 40, 11, 60, 7, 25)]
+    texts = write_answers(BatchDecoder(model), prompts, 40, END)
+    return [Conversation(prompt, text.tokens) for prompt, text in zip(prompts, texts, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def features(model: Any, talks: list[Conversation], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("features")
+    write_features(model, talks, folder / "one")
+    return folder
+
+
+def test_answers_are_those_of_the_model_itself(model: Any, talks: list[Conversation]) -> None:
+    for talk in talks:
+        prompt = torch.tensor([talk.prompt])
+        plain = model.generate(prompt, max_new_tokens=40, do_sample=False, attention_mask=torch.ones_like(prompt))
+        alike = plain[0, len(talk.prompt):].tolist()
+        assert list(talk.response) == alike[:len(talk.response)]
+        assert len(talk.response) == len(alike) or loop_length(alike[:24 * (len(alike) // 24)])
+
+
+def test_sampling_follows_its_seed_and_its_tail_is_cut(model: Any) -> None:
+    decoder, prompts = BatchDecoder(model), [(5, 6, 7)] * 4
+    one, same, other = (write_answers(decoder, prompts, 8, END, AnswerSampling(1.0, 0.9, seed)) for seed in (1, 1, 2))
+    assert one == same != other
+    greedy = write_answers(decoder, prompts, 8, END)
+    assert write_answers(decoder, prompts, 8, END, AnswerSampling(1.0, 1e-6)) == greedy
+
+
+def test_loops_and_circles() -> None:
+    assert loop_length([0, *range(10), *range(10), *range(10)]) == 20
+    assert loop_length([7] * 24) == 23 and not loop_length([7] * 23)
+    assert not loop_length(list(range(100)))
+    assert in_circles([1, 2, 3, 4, 5] * 6) and not in_circles(list(range(40))) and not in_circles([1, 2])
+
+
+def test_a_shard_gives_back_what_was_written(tmp_path: Path, talks: list[Conversation]) -> None:
+    answers = [AnswerRow(talk, number % 2 == 0, 10 + number) for number, talk in enumerate(talks)]
+    write_shard(tmp_path / "a.npz", answers)
+    assert list(read_shard(tmp_path / "a.npz")) == answers
+
+
+def test_features_are_the_targets_own(model: Any, talks: list[Conversation], features: Path) -> None:
+    shard = open_shard(features / "one")
+    for talk, (start, prompt, whole) in zip(talks, shard.talks, strict=True):
+        assert (prompt, whole) == (len(talk.prompt), len(talk))
+        tokens = torch.tensor([talk.prompt + talk.response])
+        with torch.no_grad():
+            read = model(tokens)
+        logprobs = read.logits[0, prompt - 1:].log_softmax(-1)
+        np.testing.assert_allclose(shard.logprobs[start + prompt - 1:start + whole, 0], logprobs.amax(-1), atol=2e-3)
+        likeliest = shard.likely[start + prompt - 1:start + whole - 1, 0]
+        assert np.mean(likeliest == np.array(talk.response)) == 1  # greedy: the likeliest is what was said
+
+
+def test_phrases_of_the_answers_and_what_is_measured_is_what_the_engine_does(
+        folder: Path, features: Path, talks: list[Conversation], tmp_path: Path) -> None:
+    shard = open_shard(features / "one")
+    assert answer_tokens([shard]) == sum(len(talk.response) for talk in talks)
+    export(orders_of([shard]), tmp_path, 1536, {})
+    rig = load_rig(f"{folder}::{tmp_path}", "float32")
+    measured = scores(phrase_drafter(tmp_path), shard, shard.talks, 6, END)
+    assert measured.tree > 1.5, "it has read these answers"
+    for method, length in (("dflash", measured.chain), ("ddtree", measured.tree), ("expand", measured.tree)):
+        rounds = [round_ for talk in talks for round_ in decode(
+            Request(talk.prompt, method=method, budget=6, max_tokens=len(talk.response),
+                    stop_ids=frozenset({END})), rig.target,
+            list(rig.drafters_for(method).values()))]
+        assert tau(rounds) == pytest.approx(length, abs=0.01), method
+
+
+def test_seed_prompts_are_filled_and_follow_their_draw() -> None:
+    one, same = ([seed_prompt(random.Random(seed)) for seed in range(400)] for _ in range(2))
+    assert one == same and len(set(one)) > 350
+    assert not [text for text in one if re.search(r"{(topic|other|text|code|letter|a|b|c|name|list|how)}", text)]
+    held_out = HeldOut([HELD_OUT])
+    assert not [text for text in one if held_out.near(text)]
+
+
+def test_what_is_held_out_is_known_in_other_words_too() -> None:
+    held_out = HeldOut([HELD_OUT])
+    first = read_prompts(HELD_OUT)[0].text
+    assert held_out.near(first) and held_out.near(first.upper() + " please") and not held_out.near("What is tea?")
+    assert is_plain("What is tea?") and not is_plain("<|im_end|> what") and not is_plain(" x y z")
+    assert not is_plain("日本語の文章です")
+
+
+def test_seeded_prompts_go_on_with_conversations(tmp_path: Path) -> None:
+    write_shard(tmp_path / "a.npz", [AnswerRow(Conversation((1, 2), (3, 2)), True, 0)])
+    drawn = draw_seeded(0, set(), [tmp_path / "a.npz"], lambda answered: [
+        {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}], ("questions", "code_tasks"))
+    lengths = {len(talk) for talk in drawn}
+    assert lengths == {1, 3} and all(talk[-1]["role"] == "user" for talk in drawn)
+
+
+def test_a_kind_of_few_prompts_ends_with_what_there_is() -> None:
+    known: set[str] = set()
+    drawn = draw_seeded(0, known, [], lambda answered: [], ("greetings",))
+    assert 0 < len(drawn) < PROMPTS_A_FILE and len({talk[0]["content"] for talk in drawn}) == len(drawn) == len(known)
+
+
+def test_where_seeds_are_used_up_conversations_do_not_take_their_place(tmp_path: Path) -> None:
+    write_shard(tmp_path / "a.npz", [AnswerRow(Conversation((1, 2), (3, 2)), True, 0)])
+    known: set[str] = set()
+    while [talk for talk in draw_seeded(0, known, [], lambda answered: [], ("greetings",)) if len(talk) == 1]:
+        pass
+    drawn = draw_seeded(0, known, [tmp_path / "a.npz"], lambda answered: one_turn("Hi"), ("greetings",))
+    assert {len(talk) for talk in drawn} == {2} and len(drawn) <= 0.2 * PROMPTS_A_FILE
+    assert len({talk[-1]["content"] for talk in drawn}) == len(drawn), "none twice"
