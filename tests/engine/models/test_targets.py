@@ -2,6 +2,7 @@
 the most used ones in every run; ``python -m tests.engine.models.test_targets`` writes it."""
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -28,12 +29,12 @@ PROMPT = tuple(range(5, 17))
 MOST_NATS = 1e-3
 HEAD = """# Targets
 
-What Canopy says of each of the {kinds} model types that transformers {version} has a causal language model for, or one
-that reads pictures and writes text: {run} run, {refused} are refused in a sentence. *trees* means that a small random
-model of the type was run in float32: the nodes of a tree predict what plain decoding does, and every lossless method
-writes its text. Multimodal checkpoints run by their text part; a quantised checkpoint is refused whatever its type.
+The {kinds} model types of transformers {version} that write text, those that also read pictures by their text part:
+{run} run with trees, {refused} are refused in one sentence. *trees* means that a small random model of the type was run
+in float32: a tree's nodes predict what plain decoding does, and every lossless method writes its text. A quantised
+checkpoint is refused whatever its type.
 
-| model type | answer |
+| answer | model types |
 |---|---|
 """
 
@@ -67,15 +68,20 @@ def answer(kind: str) -> str:
 
 
 def table(answers: Mapping[str, str]) -> str:
-    """The file, from the answers by model type."""
+    """The file, from the answers by model type: a row per answer, the most frequent first."""
     run = list(answers.values()).count(RUNS)
     head = HEAD.format(kinds=len(answers), version=transformers.__version__, run=run, refused=len(answers) - run)
-    return head + "".join(f"| `{kind}` | {text} |\n" for kind, text in sorted(answers.items()))
+    by_answer = defaultdict(list)
+    for kind, text in sorted(answers.items()):
+        by_answer[text].append(f"`{kind}`")
+    ordered = sorted(by_answer.items(), key=lambda row: (-len(row[1]), row[0]))
+    return head + "".join(f"| {text} | {', '.join(kinds)} |\n" for text, kinds in ordered)
 
 
 def rows() -> dict[str, str]:
-    """The answers in the file."""
-    return dict(re.findall(r"^\| `(.+?)` \| (.+) \|$", TABLE.read_text(encoding="utf8"), re.MULTILINE))
+    """The answers in the file, by model type."""
+    found = re.findall(r"^\| (.+) \| (`.+`) \|$", TABLE.read_text(encoding="utf8"), re.MULTILINE)
+    return {kind: text for text, kinds in found for kind in re.findall(r"`(.+?)`", kinds)}
 
 
 MOST_USED = ("llama", "qwen3", "qwen3_moe", "qwen3_next", "qwen3_5", "gemma3_text", "gemma4_text", "gpt_oss",
