@@ -17,6 +17,7 @@ INDEX = "model.safetensors.index.json"
 LARGEST = 2**31 - 1  # of a config's whole numbers: a trace holds no more positions
 MODULES = re.compile(r"(layers?|blocks?|experts|depth)$")  # names of numbers that make so many modules
 MOST_MODULES = 2**13
+SHARD = re.compile(r"\w[\w.-]*\.safetensors")  # a file beside the index, never one elsewhere
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 Model = TypeVar("Model", bound=nn.Module)
 Tell = Callable[[str, float | None], None]  # (the current step, the share of it that is done, if known)
@@ -90,9 +91,9 @@ def _shards(folder: Path) -> list[str]:
         raise RigError(
             f"{INDEX} in {display_name(folder)} names no files ({first_line(error)}); {_again(folder)}.") from error
     for tensor, name in weight_map:
-        if not isinstance(name, str):
-            raise RigError(f"{INDEX} in {display_name(folder)} has {name!r} for {tensor} in its weight_map; it has to "
-                           f"be the name of a file, so {_again(folder)}.")
+        if not isinstance(name, str) or not SHARD.fullmatch(name):
+            raise RigError(f"{INDEX} in {display_name(folder)} has {str(name)[:60]!r} for {tensor[:60]} in its "
+                           f"weight_map; it has to be the name of a safetensors file beside it, so {_again(folder)}.")
     return sorted({name for _, name in weight_map})
 
 

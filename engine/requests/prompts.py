@@ -9,11 +9,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.errors import RequestError, RigError
+from engine.errors import RequestError
 from engine.machine.files import cause_of, open_file
 
 LARGEST_FILE_BYTES = 32 * 2**20  # far more prompts than a sweep can measure
@@ -127,10 +126,6 @@ def familiar(prompt: str, kinds: Sequence[str]) -> bool:
     return any(compiled(kind).search(prompt[:LOOKED_AT]) for kind in kinds)
 
 
-@lru_cache(maxsize=64)
 def compiled(kind: str) -> re.Pattern[str]:
-    """The compiled expression; RigError where it is not a regular expression."""
-    try:
-        return re.compile(kind, re.IGNORECASE | re.DOTALL)
-    except re.error as error:
-        raise RigError(f"{kind[:60]!r} is not a regular expression: {error}.") from error
+    """The compiled expression, which Python keeps."""
+    return re.compile(kind, re.IGNORECASE | re.DOTALL)

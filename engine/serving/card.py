@@ -1,31 +1,46 @@
 """A rig's card: what is known of a rig besides its weights, as the ``rig.json`` of its folder says it."""
 
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
 from pydantic import field_validator as check_field
 
 from engine.checkpoints.files import display_name, first_line
+from engine.checkpoints.sources import Package
 from engine.errors import RigError
+from engine.machine.files import cause_of, open_file
+from engine.requests.prompts import compiled
 from engine.requests.rig_names import NGRAM
 
 CARD = "rig.json"
+MAX_CARD_BYTES = 2**18
 OLDER_NAME = "heads"  # of ``drafters``, in cards written before
 TYPICAL_LENGTHS: Mapping[int, float] = {1: 1.4, 3: 1.8, 7: 2.0, 16: 2.2}  # where no card says
+FOLDER_NAME = re.compile(r"\w[\w .+@-]*")  # so never "..", an option, or a path
 
 
 def _name_beside(name: str) -> str:
-    if not name or Path(name).name != name:
+    if not FOLDER_NAME.fullmatch(name):
         raise ValueError("it has to be a list of names of folders beside it")
     return name
 
 
+def _expression(kind: str) -> str:
+    try:
+        compiled(kind)
+    except (re.error, ValueError, OverflowError, RecursionError) as error:
+        raise ValueError(f"it has to be a regular expression ({first_line(error)})") from error
+    return kind
+
+
+
 class RigCard(BaseModel):
     """``drafters`` are the names of their folders, beside the card; ``defaults`` those for methods of one and of two;
-    ``package`` describes where the target comes from, see ``checkpoints.sources.Package``.
+    ``package`` says where the target comes from.
 
     A prompt whose mean surprise is above ``familiar_nats`` lies outside the rig's training, unless a regular expression
     of ``familiar`` matches it; ``good_at`` is a sentence about what lies inside. ``acceptance_lengths`` are mean tokens
@@ -35,18 +50,21 @@ class RigCard(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True)
 
     # a field's description completes the sentence about a wrong value: "it has to be …"
-    title: str = Field(description="a text")
-    drafters: tuple[Annotated[str, AfterValidator(_name_beside)], ...] = Field(
-        validation_alias=AliasChoices("drafters", OLDER_NAME), description="a list of names of folders beside it")
+    title: str = Field(max_length=300, description="a text of at most 300 characters")
+    drafters: tuple[Annotated[str, Field(max_length=100), AfterValidator(_name_beside)], ...] = Field(
+        max_length=64, validation_alias=AliasChoices("drafters", OLDER_NAME),
+        description="a list of names of folders beside it")
     defaults: dict[int, tuple[str, ...]] = Field(
         description="an object of lists: a list of names for each number of drafters")
-    revisions: dict[str, str] = Field(default={}, description="an object of texts")
-    package: dict[str, Any] = Field(default={}, description="an object of texts")
-    good_at: str = Field(default="", description="a text")
+    revisions: dict[str, Annotated[str, Field(max_length=300)]] = Field(
+        default={}, max_length=64, description="an object of at most 64 texts of at most 300 characters")
+    package: Package | None = Field(default=None, description="an object of texts")
+    good_at: str = Field(default="", max_length=3000, description="a text of at most 2,000 characters")
     familiar_nats: float = Field(default=math.inf, description="a number")
-    familiar: tuple[str, ...] = Field(default=(), description="a list of regular expressions")
+    familiar: tuple[Annotated[str, AfterValidator(_expression)], ...] = Field(
+        default=(), max_length=64, description="a list of regular expressions")
     acceptance_lengths: dict[int, float] = Field(
-        default=dict(TYPICAL_LENGTHS),
+        default=dict(TYPICAL_LENGTHS), max_length=64,
         description="an object of numbers: tokens per round by node budget, each from 1 to the budget + 1")
 
     @check_field("defaults")
@@ -79,18 +97,29 @@ def read_card(folder: Path) -> RigCard:
     """The card in a folder; RigError says which field is missing or of the wrong kind."""
     name = f"{CARD} in {display_name(folder)}"
     try:
-        return RigCard.model_validate_json((folder / CARD).read_bytes())
+        with open_file(folder / CARD) as file:
+            data = file.read(MAX_CARD_BYTES + 1)
     except OSError as error:
-        raise RigError(f"{name} cannot be read: {first_line(error)}.") from error
+        raise RigError(f"{name} cannot be read: {cause_of(error)}.") from error
+    if len(data) > MAX_CARD_BYTES:
+        raise RigError(f"{name} is larger than the {MAX_CARD_BYTES:,} bytes that are read of a card.")
+    try:
+        return RigCard.model_validate_json(data)
     except ValidationError as error:
         first = error.errors()[0]
     if first["type"] == "json_invalid":
         raise RigError(f"{name} is not JSON: {first['ctx']['error']}.")
     if not first["loc"]:
         raise RigError(f"{name} holds a {type(first['input']).__name__}; it has to be an object.")
-    field = str(first["loc"][0])
+    model: type[BaseModel] = RigCard
+    field, *inner = (str(part) for part in first["loc"])
+    shown = field
+    if field == "package" and inner:
+        model, field, shown = Package, inner[0], f"package.{inner[0]}"
     if first["type"] == "missing":
-        raise RigError(f"{name} has no {field!r}.")
+        raise RigError(f"{name} has no {shown!r}.")
+    if first["type"] == "extra_forbidden":
+        raise RigError(f"{name} has {shown[:60]!r}; a package has {', '.join(Package.model_fields)}.")
     wanted = first["ctx"]["error"] if first["type"] == "value_error" else (
-        f"it has to be {RigCard.model_fields['drafters' if field == OLDER_NAME else field].description}")
-    raise RigError(f"{name} has {str(first['input'])[:60]!r} under {field!r}; {wanted}.")
+        f"it has to be {model.model_fields['drafters' if field == OLDER_NAME else field].description}")
+    raise RigError(f"{name} has {str(first['input'])[:60]!r} under {shown!r}; {wanted}.")

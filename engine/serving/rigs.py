@@ -90,7 +90,7 @@ def rig_parts(name: str, opening: Opening = ALONE) -> RigParts:
                        f"holds a rig.json, or a target and a drafter as TARGET{JOINT}DRAFTER.")
     card, target = read_card(folder), folder / "target"
     if card.package and not target.is_dir():  # the container image has it there already
-        target = fetch_package(folder.name, card.package, opening.tell)
+        target = fetch_package(folder.resolve().name, card.package, opening.tell)
     return RigParts(card, target, {name: folder / name for name in card.drafters})
 
 

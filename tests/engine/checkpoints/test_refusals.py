@@ -132,7 +132,8 @@ DAMAGE: list[tuple[str, Change, str]] = [  # of the target's files
 
 
 INDEX: list[tuple[Any, str]] = [
-    ({"weight_map": {"a.weight": 1, "b.weight": "x"}}, "{} has 1 for a.weight"),
+    ({"weight_map": {"a.weight": 1, "b.weight": "x"}}, "{} has '1' for a.weight"),
+    ({"weight_map": {"a.weight": f"../target/{WEIGHTS}"}}, "for a.weight"),
     ({"weight_map": [1]}, "{} names no files"), ([1], "{} names no files"), ({}, "{} names no files"),
     ({"weight_map": {"a.weight": "one.safetensors", "b.weight": WEIGHTS}},
      "{} is incomplete: 1 of its 2 weight files are missing")]

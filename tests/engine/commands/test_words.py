@@ -100,6 +100,9 @@ def test_what_cannot_be_done_is_one_sentence(
     ({"acceptance_lengths": [1.4]}, "an object of numbers"), ({"acceptance_lengths": {"3": 5}}, "from 1 to the budget"),
     ({"acceptance_lengths": {"x": 2}}, "from 1 to the budget"), ({"acceptance_lengths": {"3": None}}, "from 1 to the"),
     ({"acceptance_lengths": {"3": float("nan")}}, "from 1 to the budget"),
+    ({"familiar": ["("]}, "a regular expression"), ({"familiar": ["(" * 90_000]}, "a regular expression"),
+    ({"good_at": "x" * 300_000}, "larger than"), ({"title": "x" * 1000}, "a text of at most"),
+    ({"package": {"name": "a"}}, "has no 'package.version'"), ({"package": "a"}, "under 'package'"),
     ({"title": 3}, "a text"), ({"good_at": []}, "a text")])
 def test_a_damaged_card_of_a_rig(
         card: object, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
