@@ -54,7 +54,7 @@ def flags() -> CommandLine:
               "folder or a model id of the hub; or random:SHAPE, random weights in a published size; or "
               "http://HOST:PORT, a server that runs already: vLLM, SGLang or llama.cpp; known by name: "
               f"{', '.join(NAMED)}")
-    add_flags(parser, "--dtype", "--capture")
+    add_flags(parser, "--dtype")
     parser.add_argument("--rig-choice", choices=("on", "off"), help="whether another rig may be chosen in the page, "
                         "which reads folders of this machine and downloads models (default: on where only this machine "
                         "can reach the page, or with --auth)")
@@ -103,8 +103,8 @@ def _sentence(read: Callable[[str], Read], text: str) -> Read:
 class RigsOnDemand:
     """See ``RigOpener``: the half with torch is imported when the first rig is opened, which takes seconds."""
 
-    def __init__(self, dtype: str, capture: bool = False) -> None:
-        self.dtype, self.capture = dtype, capture
+    def __init__(self, dtype: str) -> None:
+        self.dtype = dtype
 
     def open(self, name: str, beside: Source, tell: Tell) -> Instruments:
         """See ``RigOpener``; RigError names the package that is not installed. A server needs none of them."""
@@ -112,7 +112,7 @@ class RigsOnDemand:
             return attach(name, tell)
         tell("Importing torch …", None)
         try:
-            opened: Instruments = import_module(INSTRUMENTS).open_beside(beside, name, self.dtype, tell, self.capture)
+            opened: Instruments = import_module(INSTRUMENTS).open_beside(beside, name, self.dtype, tell)
             return opened
         except ModuleNotFoundError as error:
             raise RigError(f"The rig {name!r} needs the package {error.name}, which is not installed.") from error
@@ -180,7 +180,7 @@ def serve_page(wanted: argparse.Namespace, recordings: Library, listening: Liste
 def build_page(wanted: argparse.Namespace, recordings: Library) -> gr.Blocks:
     """The page as the command line wants it. Recordings answer at first; once it is served, the rig is loaded."""
     rig = CurrentRig(recorded_rig(recordings, LOADING), coming=loading(wanted.rig))
-    choice = RigChoice(rig, RunQueue(), RigsOnDemand(wanted.dtype, wanted.capture), why_closed(wanted))
+    choice = RigChoice(rig, RunQueue(), RigsOnDemand(wanted.dtype), why_closed(wanted))
     page: gr.Blocks = import_module("explorer.page").build(rig, recordings, choice, wanted.results, follow_of(wanted))
 
     async def load() -> None:

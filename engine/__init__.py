@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from engine.serving.rig import Rig
 
 
-def open_rig(name: str, dtype: str = "auto", capture: bool = False) -> Rig:
+def open_rig(name: str, dtype: str = "auto") -> Rig:
     """The rig of that name (``engine/requests/rig_names.py``), ready to answer; RigError says what is missing or does
     not fit. What is not on this machine is downloaded."""
-    from engine.checkpoints.memory import Opening  # noqa: PLC0415  # torch is loaded with the first rig, not before
-    from engine.serving.rigs import load_rig  # noqa: PLC0415
-    return load_rig(name, dtype, opening=Opening(capture=capture))
+    from engine.serving.rigs import load_rig  # noqa: PLC0415  # torch is loaded with the first rig, not before
+    return load_rig(name, dtype)

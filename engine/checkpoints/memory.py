@@ -38,12 +38,11 @@ DeviceMap = Mapping[str, int]  # from modules' names to GPUs' numbers; empty for
 class Opening:
     """How a rig is opened. ``tell`` is called before every step and for every piece of a download; an exception that it
     raises ends the opening. ``beside`` is the name of a rig that goes on answering meanwhile, ``held_bytes`` the memory
-    that it holds on a CPU (a GPU reports by itself what is free). ``capture``: see ``CapturedPass``."""
+    that it holds on a CPU (a GPU reports by itself what is free)."""
 
     tell: Tell = unheard
     beside: str = ""
     held_bytes: int = 0
-    capture: bool = False
 
 
 ALONE = Opening()

@@ -56,7 +56,7 @@ Row = dict[str, Any]
 def add(parser: argparse.ArgumentParser) -> None:
     """The flags."""
     names = (*METHODS, PLAIN)
-    add_flags(parser, "--rig", "--dtype", "--capture")
+    add_flags(parser, "--rig", "--dtype")
     add_flags(parser, "--methods", type=flags.one_of(*names), help=f"of {', '.join(names)} (default: "
               f"{' '.join(USUAL)}; with --concurrency {' '.join(USUAL_CONCURRENT)})")
     add_flags(parser, "--budgets", type=flags.budget_or_auto, help=f"drafted nodes per round, or {AUTO} (default: "
@@ -80,7 +80,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(choice: argparse.Namespace) -> Outcome:
     """Measure."""
     plan = concurrent_plan(choice) if choice.concurrency else plan_of(choice)
-    rig = open_rig(choice.rig, choice.dtype, choice.capture)
+    rig = open_rig(choice.rig, choice.dtype)
     tallies = {point: [Tally() for _ in range(plan.repeats)] for point in plan.settings}
     for point, cell, tally in measure_cells(rig, plan):
         tallies[point][cell.repeat].add(tally)

@@ -87,7 +87,7 @@ def differences(rig: Rig, prompts: Sequence[str], choice: argparse.Namespace, co
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The flags."""
-    add_flags(parser, "--rig", "--capture")
+    add_flags(parser, "--rig")
     add_flags(parser, "--dtype", type=flags.one_of(*EXACT), default=EXACT[0],
               help=f"{' or '.join(EXACT)}: those in which texts are equal")
     add_flags(parser, "--prompts", required=True)
@@ -105,7 +105,7 @@ def run(choice: argparse.Namespace) -> Outcome:
     prompts = [prompt.text for prompt in prompt_set(choice.prompts, choice.skip + choice.limit)[choice.skip:]]
     if not prompts:
         raise RequestError(f"{choice.prompts} holds no more than {choice.skip} prompts, and --skip leaves those out.")
-    rig = open_rig(choice.rig, choice.dtype, choice.capture)
+    rig = open_rig(choice.rig, choice.dtype)
     differing: list[dict[str, object]] = []
     for concurrency in choice.concurrency:
         for first in tqdm(range(0, len(prompts), concurrency), unit="prompts"):

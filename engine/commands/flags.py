@@ -152,8 +152,6 @@ FLAGS: Mapping[str, Mapping[str, Any]] = MappingProxyType({  # of argparse's ``a
               "random:qwen3-8b"},
     "--dtype": {"type": one_of(*DTYPE_NAMES), "default": AUTO_DTYPE, "metavar": "DTYPE",
                 "help": f"{', '.join(DTYPE_NAMES)}; {AUTO_DTYPE} is what is fastest on this processor"},
-    "--capture": {"action": "store_true", "help": "compile the target's pass, as CUDA graphs on a GPU: for one run at "
-                  "a time, in float32 on a CPU, where each size of it takes seconds to compile"},
     "--method": {"type": one_of(*METHODS), "default": "ddtree", "metavar": "METHOD",
                  "help": f"one of {', '.join(METHODS)}"},
     "--methods": {"type": one_of(*METHODS), "nargs": "+", "metavar": "METHOD", "help": f"of {', '.join(METHODS)}"},

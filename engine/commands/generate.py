@@ -19,7 +19,7 @@ PARTIAL = "\ufffd"  # stands for a character whose tokens are not all there yet
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The flags."""
-    add_flags(parser, "--rig", "--dtype", "--capture", "--method", "--budget", "--split", "--drafters", *SAMPLING,
+    add_flags(parser, "--rig", "--dtype", "--method", "--budget", "--split", "--drafters", *SAMPLING,
               "--max-tokens")
     parser.add_argument("--prompt", type=flags.text, required=True, metavar="TEXT")
     parser.add_argument("--turn", type=flags.turn, action="append", default=[], metavar="ROLE:TEXT",
@@ -39,7 +39,7 @@ def answer_of(rig: Rig, choice: argparse.Namespace) -> Answer:
 
 def run(choice: argparse.Namespace) -> Outcome:
     """Answer the prompt and stream the text."""
-    answer = answer_of(open_rig(choice.rig, choice.dtype, choice.capture), choice)
+    answer = answer_of(open_rig(choice.rig, choice.dtype), choice)
     rounds, printed = [], ""
     for round_ in answer:
         rounds.append(round_)

@@ -29,7 +29,6 @@ from engine.errors import RequestError
 from engine.lab.reading import read
 from engine.lab.settings import Cell, Setting, SweepPlan, measuring_order
 from engine.measure.published_loop import PlainLoop
-from engine.models.capture import CapturedPass
 from engine.records import STAGES, PromptRequest, Round, Sampling
 from engine.serving.rig import Answer, Rig
 
@@ -91,7 +90,7 @@ def measure_cells(rig: Rig, plan: BenchPlan) -> Iterator[tuple[BenchPoint, Cell,
     before anything is measured."""
     shared = any(point.way in CONCURRENT for point in plan.settings)
     cells = measuring_order(replace(plan, prompts=plan.prompts[:1]) if shared else plan)
-    clock = ForwardClock(rig.target.captured or rig.target.fastest)
+    clock = ForwardClock(rig.target.fastest)
     shortest = min(range(len(plan.prompts)), key=lambda number: len(plan.prompts[number].text))
     for point in plan.settings:
         asks = asks_of(plan, point, shortest)[:point.concurrency]
@@ -99,19 +98,10 @@ def measure_cells(rig: Rig, plan: BenchPlan) -> Iterator[tuple[BenchPoint, Cell,
     for cell in tqdm(cells, unit="run"):
         point = cast(BenchPoint, cell.setting)
         with busy_processes(point.beside):
-            tally = measure_cell(rig, point, asks_of(plan, point, cell.prompt), clock)
+            clock.seconds = 0.0
+            tally = run(rig, point, asks_of(plan, point, cell.prompt))
+            tally.forward_seconds = clock.seconds
         yield point, cell, tally
-
-
-def measure_cell(rig: Rig, point: BenchPoint, asks: Sequence[PromptRequest], clock: ForwardClock) -> Tally:
-    """The tally of one cell; it is measured again where a graph of the captured pass was compiled meanwhile."""
-    graphs = rig.target.captured.graphs if rig.target.captured else {}
-    compiled = -1
-    while compiled < len(graphs):
-        compiled, clock.seconds = len(graphs), 0.0
-        tally = run(rig, point, asks)
-    tally.forward_seconds = clock.seconds
-    return tally
 
 
 def asks_of(plan: BenchPlan, point: BenchPoint, prompt: int) -> list[PromptRequest]:
@@ -194,10 +184,10 @@ class ForwardClock:
     Hooks would do, but a module with hooks takes a tenth of a percent of a round longer to be called.
     """
 
-    def __init__(self, module: nn.Module | CapturedPass) -> None:
+    def __init__(self, module: nn.Module) -> None:
         self.seconds = 0.0
         self._forward = module.forward
-        module.forward = self._timed  # type: ignore[method-assign]
+        module.forward = self._timed
 
     def _timed(self, *inputs: Any) -> Any:
         began = perf_counter()

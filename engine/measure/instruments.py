@@ -116,11 +116,11 @@ class LiveInstruments:
         return diagnose(self.source, [prompt.text for prompt in prompt_set(name, count)], progress=progress)
 
 
-def open_beside(beside: object, name: str, dtype: str, tell: Tell, capture: bool = False) -> LiveInstruments:
+def open_beside(beside: object, name: str, dtype: str, tell: Tell) -> LiveInstruments:
     """A rig whose runs share rounds, loaded while another one may answer; RigError says why it cannot be, and what was
     loaded of it is freed."""
     collect()  # the caching allocator then returns what it keeps unused
-    opening = Opening(tell, capture=capture)
+    opening = Opening(tell)
     if isinstance(beside, Rig):
         opening = replace(opening, beside=beside.name, held_bytes=held_bytes(beside))
     return LiveInstruments(load_rig(name, dtype, opening=opening, concurrent=True))

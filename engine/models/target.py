@@ -14,7 +14,6 @@ from engine.decoding.protocols import position_draws
 from engine.decoding.tree import pack, path_to
 from engine.errors import RequestError, RigError
 from engine.models.cache import LayeredCache, TreeCache
-from engine.models.capture import CapturedPass, must_be_captured
 from engine.models.device import WaitingPolicy, gpus_of, hardware, in_inference_mode
 from engine.models.packed_linear import CACHE_DTYPE, PackedHead
 from engine.models.passes import KNOWN, AnyCache, FusedPass, PassOutput, PassPart, ReferencePass, fastest_pass
@@ -49,7 +48,6 @@ class TorchTarget:
         take_trees(model)
         self.reference = ReferencePass(model, self.taps)
         self.fastest = fastest_pass(model, self.reference)
-        self.captured: CapturedPass | None = None
         self._in_four_bits = False
         self._waiting = WaitingPolicy() if self.device.type == "cpu" else None
         self._cache: AnyCache | None = None
@@ -80,12 +78,6 @@ class TorchTarget:
         with torch.inference_mode():
             self._in_four_bits = isinstance(self.fastest, FusedPass) and self.fastest.enable_int4()
         return self._in_four_bits
-
-    def capture(self, backend: str = "inductor") -> None:
-        """Run the rounds of one text at a time as compiled graphs, see ``CapturedPass``; RigError where they cannot be.
-        To be called before the first prompt."""
-        fused = must_be_captured(self.fastest, self.config.model_type, self._in_four_bits)
-        self.captured = CapturedPass(fused, self.config, backend)
 
     @cached_property
     def recurrent_layers(self) -> int:
@@ -141,7 +133,7 @@ class TorchTarget:
         """Where only the reference forward pass serves the model, each fork has a pass of its own."""
         if self._waiting:
             self._waiting.adapt()
-        outputs = (self.captured or self.fastest)([fork._rows(tree) for fork, tree in zip(forks, packed, strict=True)])
+        outputs = self.fastest([fork._rows(tree) for fork, tree in zip(forks, packed, strict=True)])
         return [fork._recorded(tree, output) for fork, tree, output in zip(forks, packed, outputs, strict=True)]
 
     def fork(self) -> Self:
@@ -184,9 +176,6 @@ class TorchTarget:
     def _new_cache(self, capacity: int) -> AnyCache:
         if self.fastest is self.reference:
             return LayeredCache(capacity, self.model.config)
-        buffer = self.captured.cache(capacity) if self.captured else None
-        if buffer is not None:
-            return buffer
         return TreeCache(self.config, capacity, self.embedding.weight.new_empty(0, dtype=self.cache_dtype))
 
     @property

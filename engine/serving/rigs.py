@@ -20,7 +20,6 @@ from engine.decoding.protocols import Drafter
 from engine.drafters.kinds import DrafterPlan, NarrowedDrafter, TargetFacts, plan_drafter
 from engine.drafters.ngram import NGramDrafter
 from engine.errors import RigError
-from engine.models.capture import CAPTURED
 from engine.models.target import TorchTarget, must_verify_trees
 from engine.records import Precision
 from engine.requests.rig_names import (
@@ -68,10 +67,7 @@ def load_rig(name: str, dtype: str = AUTO_DTYPE, device: str = "", opening: Open
     try:
         rig = (_random_rig(name, dtype, torch_device, opening) if name.startswith(RANDOM)
                else _loaded(rig_parts(name, opening), dtype, torch_device, opening))
-        if opening.capture:
-            rig.target.capture()
-        notes = (*rig.notes, CAPTURED) if opening.capture else rig.notes
-        return replace(rig, opened_as=name, concurrent=concurrent, notes=notes)
+        return replace(rig, opened_as=name, concurrent=concurrent)
     except torch.OutOfMemoryError as error:
         torch.cuda.empty_cache()
         raise RigError(f"The GPU ran out of memory while {name} was loaded ({first_line(error)}); choose a smaller "

@@ -18,7 +18,6 @@ from engine.commands.whatif import encoded, table
 from engine.lab.against_plain import Text
 from engine.lab.replay import Forecast, WhatIf
 from engine.records import Sampling
-from engine.serving.rig import Rig
 from engine.trace import load
 from tests.engine.lab.scripted import CURVE
 
@@ -30,11 +29,7 @@ Typed = Callable[..., tuple[str, Any]]
 @pytest.fixture(scope="module", autouse=True)
 def _rigs_are_loaded_once() -> Iterator[None]:
     """And keeps the costs of passes that a verb has measured."""
-    once = cache(open_rig)
-
-    def opened(name: str, dtype: str, capture: bool = False) -> Rig:
-        return once(name, dtype)
-
+    opened = cache(open_rig)
     with pytest.MonkeyPatch.context() as patch:
         for verb in (bench, check, generate, pace, record, whatif):
             patch.setattr(verb, "open_rig", opened)

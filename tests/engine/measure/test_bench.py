@@ -10,8 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from signal import SIGINT
 from time import sleep
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +19,6 @@ from engine.commands.program import verb_parser
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import decode
 from engine.errors import RequestError
-from engine.measure import bench as driver
 from engine.measure.bench import (
     LONE,
     OFF,
@@ -124,23 +121,6 @@ def test_what_cannot_be_measured_is_said_before_a_rig_is_loaded(
     monkeypatch.delattr(bench, "open_rig")
     with pytest.raises(RequestError, match=reason):
         bench.run(verb_parser("bench").parse_args(words))
-
-
-def test_a_cell_in_which_a_graph_was_compiled_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    graphs: dict[int, str] = {}
-    rig: Any = SimpleNamespace(target=SimpleNamespace(captured=SimpleNamespace(graphs=graphs)))
-    clock: Any = SimpleNamespace(seconds=9.0)
-    compiling = iter((True, True, False))
-    runs: list[Tally] = []
-
-    def run(*_: object) -> Tally:
-        clock.seconds += 1
-        if next(compiling):
-            graphs[len(graphs)] = "compiled"
-        runs.append(Tally())
-        return runs[-1]
-    monkeypatch.setattr(driver, "run", run)
-    assert driver.measure_cell(rig, BenchPoint("ddtree"), [], clock) is runs[2] and runs[2].forward_seconds == 1
 
 
 def test_what_is_named_twice_is_measured_once() -> None:
