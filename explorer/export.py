@@ -92,8 +92,6 @@ TREE = "tree"  # a form of one round
 EXPORTS: Mapping[str, tuple[str, str, Callable[[Trace, int, Callable[[], View]], bytes]]] = MappingProxyType({
     "trace": (".jsonl.gz", "application/gzip", lambda trace, number, view: packed(dumps(trace))),
     "rounds": ("-rounds.csv", "text/csv", lambda trace, number, view: rounds_table(trace).to_csv(index=False).encode()),
-    "columns": ("-rounds.parquet", "application/vnd.apache.parquet",
-                lambda trace, number, view: rounds_table(trace).to_parquet(index=False)),
     TREE: ("-round-{}.graphml", "application/xml", lambda trace, number, view: _graphml(trace, number)),
     "replay": (".html", "text/html", lambda trace, number, view: _replay(trace, view()))})
 

@@ -23,7 +23,7 @@ export class Verdict {
     this.use = action(this.row, "Use it", "Set the controls of the page to this method and budget", () => lab.apply(this.best), "lab-primary");
     const save = (label, note, kind) => ({ label, note, act: () => this.save(kind) });
     this.report = new Menu(this.row, "Report ▾", "Save what was measured", () => [
-      save("HTML page", "self-contained", "html"), save("CSV table", "every setting", "csv"), save("Parquet", "every run", "parquet")]);
+      save("HTML page", "self-contained", "html"), save("CSV of settings", "a row each", "csv"), save("CSV of runs", "a row each", "runs")]);
     this.more = action(this.row, "More prompts", "Sets the form to twice as many prompts; then press Measure", () => lab.sweep.twice());
     this.command = new Command(this.box, "The same measurement on the command line");
     this.own = new Command(this.box, "The recommended setting on the command line");

@@ -10,7 +10,6 @@ const FORMS = [
   { kind: "trace", label: "Trace", note: "the whole run, to open again" },
   { kind: "replay", label: "Replay page", note: "one HTML file, opens from disk" },
   { kind: "rounds", label: "Table of rounds", note: "CSV" },
-  { kind: "columns", label: "Table of rounds", note: "Parquet" },
   { kind: "tree", label: "Tree of this round", note: "GraphML" },
 ];
 

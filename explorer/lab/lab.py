@@ -195,7 +195,7 @@ class Lab:
                             str(wanted.get("model")), str(wanted.get("device")))
 
     def report(self, wanted: Mapping[str, Any]) -> bytes:
-        """A measurement as a file: {"sweep", "kind": html, csv or parquet} gives {"name", "media", "data": base64} as
+        """A measurement as a file: {"sweep", "kind": html, csv or runs} gives {"name", "media", "data": base64} as
         JSON."""
         return saved(str(wanted.get("kind")), self._sweeps.shown(wanted.get("sweep"))).as_json()
 

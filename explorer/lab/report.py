@@ -4,11 +4,9 @@ The HTML (``assets/lab/report.html``) holds the figures as data, plotly.js to dr
 that it opens from disk without a network; what was measured, on what, and the command lines are plain text in it.
 """
 
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pandas
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
@@ -27,31 +25,26 @@ from explorer.lab.sweeps import NOTHING, ShownSweep
 from explorer.lab.table import table_view
 from explorer.view import View
 
-MEDIA = {"html": "text/html", "csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
+FORMS = {"html": (".html", "text/html"), "csv": (".csv", "text/csv"), "runs": ("-runs.csv", "text/csv")}
 MOST_FAILURES = 20  # that are listed
 
 
 def saved(kind: str, shown: ShownSweep) -> Download:
-    """The measurement as ``html``, ``csv`` or ``parquet``; RequestError for another form, or with nothing measured."""
-    if kind not in MEDIA:
-        raise RequestError(f"There is no report {kind[:20]!r}; choose one of {', '.join(MEDIA)}.")
+    """The measurement as ``html``, its settings as ``csv`` or its ``runs`` as CSV; RequestError for another form, or
+    if nothing is measured."""
+    if kind not in FORMS:
+        raise RequestError(f"There is no report {kind[:20]!r}; choose one of {', '.join(FORMS)}.")
     if shown.stored is None or not shown.summary.rows:
         raise RequestError(NOTHING)
     record = report(shown.stored, shown.measured)
     if kind == "html":
-        data = html_page(shown.stored, shown.measured, shown.summary, record).encode()
+        text = html_page(shown.stored, shown.measured, shown.summary, record)
     elif kind == "csv":
-        data = table_csv(record).encode()
+        text = table_csv(record)
     else:
-        data = _parquet(shown.stored, shown.measured, record)
-    return Download(f"canopy-measurement-{shown.stored.number}.{kind}", MEDIA[kind], data)
-
-
-def _parquet(stored: StoredSweep, measured: Sequence[CellResult], record: Mapping[str, Any]) -> bytes:
-    """Every run; the whole report, settings, hardware and command lines included, is in the file's metadata."""
-    runs = pandas.read_csv(io.StringIO(runs_csv(stored.plan, measured)), keep_default_na=True)
-    runs.attrs["canopy"] = record
-    return bytes(runs.to_parquet(index=False))
+        text = runs_csv(shown.stored.plan, shown.measured)
+    ending, media = FORMS[kind]
+    return Download(f"canopy-measurement-{shown.stored.number}{ending}", media, text.encode())
 
 
 def html_page(stored: StoredSweep, measured: Sequence[CellResult], summary: Summary, record: Mapping[str, Any]) -> str:

@@ -112,8 +112,6 @@ def test_tables_and_trees_leave_as_files(watched: Watched, address: str) -> None
     kept = [len(entry.round.acceptance.keep) for entry in MERGED.entries]
     name, data = saved(page, "Table of rounds", "CSV")
     assert name.endswith(".csv") and pandas.read_csv(io.BytesIO(data))["tokens_kept"].tolist() == kept
-    name, data = saved(page, "Table of rounds", "Parquet")
-    assert name.endswith(".parquet") and pandas.read_parquet(io.BytesIO(data))["tokens_kept"].tolist() == kept
     name, data = saved(page, "Tree of this round", "GraphML")
     graph = networkx.parse_graphml(data.decode())
     assert "round-4" in name and graph.number_of_nodes() == len(MERGED.entries[3].round.tree)

@@ -29,7 +29,7 @@ def test_the_trace_file_is_the_trace() -> None:
     assert dumps(loads(file.data)) == dumps(trace) == gzip.decompress(file.data)
 
 
-def test_the_table_has_a_row_a_round_in_either_form() -> None:
+def test_the_table_has_a_row_a_round() -> None:
     trace, file = exported("rounds", "joint")
     table = pandas.read_csv(io.BytesIO(file.data), keep_default_na=False)
     assert table["tokens_kept"].tolist() == [len(entry.round.acceptance.keep) for entry in trace.entries]
@@ -38,8 +38,6 @@ def test_the_table_has_a_row_a_round_in_either_form() -> None:
     assert table["keep_indices"][0] == " ".join(map(str, first.acceptance.keep))
     assert table["verify_milliseconds"][0] == pytest.approx(1000 * first.seconds["verify"])
     assert {"mean_confidence_drafter_1", "mean_confidence_drafter_2"} <= set(rounds_table(trace).columns)
-    columns = pandas.read_parquet(io.BytesIO(exported("columns", "joint")[1].data))
-    pandas.testing.assert_frame_equal(columns, rounds_table(trace))
 
 
 @pytest.mark.parametrize("kind", EXPORTS)
@@ -85,7 +83,7 @@ def test_the_replay_page_needs_nothing_else() -> None:
 
 
 def test_unknown_forms_and_rounds_are_refused() -> None:
-    with pytest.raises(RequestError, match="trace, rounds, columns, tree, replay"):
+    with pytest.raises(RequestError, match="trace, rounds, tree, replay"):
         exported("film", "ddtree")
     with pytest.raises(RequestError, match="There is no round 1000"):
         exported("tree", "ddtree", 999)

@@ -26,8 +26,8 @@ ASKED = asked_for("requirements.txt")
 
 
 def test_every_imported_package_is_asked_for() -> None:
-    ours = {"", "engine", "explorer", "app", *sys.stdlib_module_names}
-    used = {name: path.name for path in sources("engine", "explorer") for name in packages(path) - ours}
+    ours = {"", "engine", "explorer", "recipes", "app", *sys.stdlib_module_names}
+    used = {name: path.name for path in sources("engine", "explorer", "recipes") for name in packages(path) - ours}
     assert {"torch", "huggingface_hub", "jinja2"} <= used.keys()
     assert {name: path for name, path in used.items() if name not in ASKED and name not in OPTIONAL} == {}
 
