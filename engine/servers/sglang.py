@@ -41,4 +41,4 @@ sglang = ServerKind(
     report=_report, counters={
         "length": "sglang:spec_accept_length", "generated": "sglang:generation_tokens",
         "running": "sglang:num_running_reqs"},
-    more="SGLang does not report single steps; adapters/sglang records its trees.")
+    more="SGLang does not report single steps.")
