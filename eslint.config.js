@@ -11,8 +11,6 @@ export default [
     rules: {
       "complexity": ["error", 12],
       "eqeqeq": "error",
-      "max-lines": ["error", 400],
-      "max-lines-per-function": ["error", 60],
       "max-params": ["error", 7],
       "no-control-regex": "off", // control characters in a token are drawn as signs, so they are looked for
       "no-eval": "error",

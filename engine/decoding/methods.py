@@ -68,7 +68,7 @@ class Method:
         return self.family == BLOCK and self.drafter_count == drafter_count > 0
 
 
-METHODS: Mapping[str, Method] = MappingProxyType({
+METHODS: Mapping[str, Method] = {
     "autoregressive": Method(0, build=chain, summary="No drafter: the target writes one token a pass."),
     "dflash": Method(1, build=chain, summary="One block-diffusion drafter, its most likely chain (DFlash)."),
     "ddtree": Method(1, summary="The most probable prefixes under the drafter's marginals (DDTree)."),
@@ -82,7 +82,7 @@ METHODS: Mapping[str, Method] = MappingProxyType({
                       summary="A full depth × width tree over an n-gram drafter, children tried in turn."),
     "nanogpt_ratio": Method(1, build=full, accept=ratio, family=NGRAM, lossless=False,
                             summary="The same tree accepted with min(1, p/q). Biased: for study only."),
-})
+}
 
 
 SERVED = "served"  # the method of an attached server, which is not a row: it was chosen when the server was started

@@ -2,12 +2,14 @@
 
 import json
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.errors import PresetError, RequestError
+from engine.records import PromptRequest, Sampling
 from explorer import page
 from explorer.bundle import ASSETS
 from explorer.recordings import Library, recorded_rig
@@ -27,6 +29,15 @@ def test_a_good_form() -> None:
     assert ask.pace == "auto" and RunForm(**GOOD).ask().pace == "fixed"
     assert (ask.prompt, ask.method, ask.budget, ask.max_tokens, ask.split) == ("What is τ?", "ddtree", 64, 17, "total")
     assert (ask.sampling.temperature, ask.sampling.top_k, ask.sampling.top_p, ask.sampling.seed) == (0.8, 5, 0.9, 3)
+
+
+def test_the_form_has_the_fields_and_defaults_of_what_it_becomes() -> None:
+    usual = {one.name: one.default for kind in (PromptRequest, Sampling) for one in fields(kind)
+             if one.name != "sampling"}
+    assert set(RunForm.model_fields) == set(usual)
+    defaults = {name: field.default for name, field in RunForm.model_fields.items() if field.default is not None
+                and not field.is_required()}
+    assert defaults == {name: usual[name] for name in defaults}
 
 
 def test_drafters_and_turns() -> None:

@@ -6,7 +6,6 @@ from functools import cache
 from pathlib import Path
 
 HOUSE = Path(__file__).parents[2]
-SCRIPTS = sorted((HOUSE / "assets").rglob("*.js"))
 
 
 def sources(*folders: str) -> list[Path]:
@@ -15,13 +14,8 @@ def sources(*folders: str) -> list[Path]:
 
 
 @cache
-def module(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf8"))
-
-
-@cache
 def nodes(path: Path) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(module(path)))
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf8"))))
 
 
 @cache

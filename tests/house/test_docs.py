@@ -1,4 +1,4 @@
-"""What the documents say is there: tables render, files exist, commands name a module or a make target that is there.
+"""What the documents say is there: tables render, links lead to files, commands name a module or a make target.
 
 That the commands' flags are taken, too, is checked beside the command lines, which need torch.
 """
@@ -15,22 +15,8 @@ from tests.house.reading import HOUSE
 
 ELSEWHERE = {".git", ".venv", ".training", "node_modules"}
 DATED = "LOG.md"  # says what was, so the files it names may have moved since
-SUFFIXES = (".py", ".js", ".css", ".json", ".jsonl", ".txt", ".md", ".toml", ".html", "Makefile", "Dockerfile", "/")
-# Files of checkpoints and of those who run Canopy, named in the documents and no part of the repository.
-OTHERS = {"config.json", "rig.json", "model.safetensors.index.json", "tokenizer.json", "run.jsonl", "training.json"}
-
-
-def everything(folder: Path) -> Iterator[Path]:
-    """Every file and folder of the repository below this one."""
-    for path in sorted(folder.iterdir()):
-        if path.name not in ELSEWHERE:
-            yield path
-            if path.is_dir() and not path.is_symlink():
-                yield from everything(path)
-
-
-PLACES = list(everything(HOUSE))
-DOCUMENTS = [path for path in PLACES if path.suffix == ".md"]
+DOCUMENTS = sorted(path for place in HOUSE.iterdir() if place.name not in ELSEWHERE
+                   for path in ([place] if place.is_file() else place.rglob("*")) if path.suffix == ".md")
 
 
 def outside_fences(text: str) -> list[str]:
@@ -82,29 +68,18 @@ def missing(words: list[str]) -> str:
     return "" if target else words[1]
 
 
-def is_there(document: Path, name: str) -> bool:
-    """From the document's folder or one above it, or, where it is a bare name, anywhere below the document's folder."""
-    pattern = name.rstrip("/")
-    above = [folder for folder in document.parents if folder == HOUSE or HOUSE in folder.parents]
-    return any(next(folder.glob(pattern), None) for folder in above) or (
-        "/" not in pattern and any(path.match(pattern) for path in PLACES if document.parent in path.parents))
-
-
-def files_named(text: str) -> set[str]:
-    """What stands in code and looks like a file or a folder of the repository, and what is linked."""
-    spans = re.findall(r"`([^`\n]+)`", "\n".join(outside_fences(text)))
-    names = {re.sub(r"\b(RIG|NAME|KIND)\b", "*", span) for span in spans  # a word that stands for many
-             if re.fullmatch(r"[\w./*-]+", span) and span.endswith(SUFFIXES)}
-    return (names | set(re.findall(r"\]\(([^)#:]+)\)", text))) - OTHERS
+def broken_links(document: Path, text: str) -> list[str]:
+    """The links to files that are not there."""
+    return [link for link in re.findall(r"\]\(([^)#:]+)\)", text) if not (document.parent / link).exists()]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(HOUSE)))
 def test_a_document_renders_and_names_what_is_there(document: Path) -> None:
     text = document.read_text(encoding="utf8")
     assert broken_tables(text) == []
+    assert broken_links(document, text) == []
     if document.name != DATED:
         assert [" ".join(words) for words in commands(text) if missing(words)] == []
-        assert sorted(name for name in files_named(text) if not is_there(document, name)) == []
 
 
 def test_the_checks_see_what_they_should() -> None:
@@ -115,6 +90,5 @@ def test_the_checks_see_what_they_should() -> None:
         ["make", "run", "A=b c"], ["python", "-m", "engine.no", "x"]]
     assert missing(["python", "-m", "engine.no"]) == "engine.no" and missing(["make", "tea"]) == "tea"
     assert not missing(["make", "run"]) and not missing(["python", "-m", "engine", "generate"])
-    assert files_named("`a-RIG.json`, `READ.md`") == {"a-*.json", "READ.md"}
-    assert files_named("`a/b.py`, `x == y`, `config.json`, [c](d/e.png)") == {"a/b.py", "d/e.png"}
-    assert not is_there(HOUSE / "README.md", "engine/no.py") and is_there(HOUSE / "README.md", "engine/")
+    assert broken_links(HOUSE / "README.md", "[a](engine/no.py), [b](engine/README.md#glossary), [c](engine)") == [
+        "engine/no.py"]

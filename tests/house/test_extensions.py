@@ -1,134 +1,95 @@
-"""Contract 3: a builder, combiner, acceptance rule, method, drafter, server or panel is one new file (or folder) and
-one registration line. One of each is added to a copy of the tree, and runs there: in the loop, in the lab, on the page.
+"""A method, a kind of server and a kind of drafter are each one object and its entry in a table.
+
+One of each is added to its table here, and works everywhere with no other line changed.
 """
 
-import difflib
-import os
-import shutil
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
+import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.running import PORT, served
-
-pytestmark = pytest.mark.slow  # a copy of the tree, and processes that load the page
-
-HOUSE = Path(__file__).parents[2]
-NEW_FILES = {
-    "engine/decoding/pair.py": '''
-import numpy as np
-
+from engine.decoding.acceptance import walk
+from engine.decoding.methods import METHODS, Method
 from engine.decoding.tree import plant
+from engine.records import DraftTree, Lattice, PromptRequest
+from engine.servers import KINDS
+from engine.servers.kind import ServerKind, ServerReport, counts, section
+from engine.trace import committed_ids, gather
+from explorer.attached import attach
+from tests.engine.servers.scripted_server import DONE, chunk, event, says, scripted, streams
+from tests.explorer.scripted import scripted_trace
+from tests.explorer.scripted_instruments import ScriptedInstruments
+from tests.explorer.scripted_lab import FORM, lab_at, measure
+
+pytestmark = pytest.mark.slow
+STYLES = Path(__file__).parents[2] / "assets" / "lab" / "lab.css"
 
 
-def pair(lattice, root, nodes):
+def pair(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     """At most two drafted nodes, both children of the root."""
     count = min(nodes, 2, lattice.tokens.shape[-1])
     return plant(root, lattice.tokens[0, 0, :count], np.zeros(count, np.int32), lattice.logprobs[0, 0, :count])
-''',
-    "engine/decoding/first.py": "def first(trees, budget): return trees[0]\n",
-    "engine/decoding/strolling.py": "from engine.decoding.acceptance import walk as strolling\n",
-    "engine/drafters/echo.py": '''
-from engine.drafters.kinds import DrafterPlan, Kind
-from engine.drafters.ngram import NGramDrafter
-
-echo = Kind(recognises=lambda values: values.get("model_type") == "echo",
-            plan=lambda folder, target: DrafterPlan((), lambda _: NGramDrafter(target.config.vocab_size)))
-''',
-    "engine/servers/mine.py": '''
-from engine.servers.kind import ServerKind, ServerReport, counts, section
 
 
-def _report(event):
+PAIRED = Method(1, build=pair, combine=lambda trees, budget: trees[0], accept=walk, summary="Two guesses a round.")
+
+
+def test_a_method_of_new_rules_decodes_and_is_measured_in_the_lab(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "paired", PAIRED)
+    paired, plain = ([entry.round for entry in scripted_trace(method, 8).entries]
+                     for method in ("paired", "autoregressive"))
+    assert committed_ids(paired) == committed_ids(plain) and max(len(round_.tree) for round_ in paired) == 3
+
+    instruments = ScriptedInstruments()
+    instruments.laboratory.methods = tuple(METHODS)
+    lab = lab_at(tmp_path, instruments=instruments)
+    given = lab.given()
+    assert "paired" in given["options"]["methods"] and given["options"]["summaries"]["paired"] == PAIRED.summary
+    measure(lab, {**FORM, "methods": ["paired"], "prompts": 1})
+    curves: Any = lab.curves({})
+    rows = curves["table"]["rows"]
+    assert {row["method"] for row in rows} == {"autoregressive", "paired"}
+    assert all(row["same_text"] == row["compared"] > 0 for row in rows)
+    colors = {name: look["color"] for name, look in given["looks"].items()}
+    color = colors.pop("paired")
+    assert color not in colors.values()
+    assert {line["line"]["color"] for line in curves["curves"]["figure"]["data"]
+            if str(line.get("name")).startswith("paired")} == {color}
+    variable = color.removeprefix("var(").removesuffix(")")
+    assert STYLES.read_text("utf8").count(f"{variable}:") == 2, "a colour in light and one in dark"
+
+
+def report(event: Any) -> ServerReport | None:
     given = section(event, "mine")
-    return given and ServerReport("Mine reports.", counts(given, "kept"), counts(given, "tried"), 4)
+    return ServerReport("Mine reports.", counts(given, "kept"), counts(given, "tried"), 4) if given else None
 
 
-mine = ServerKind(title="Mine", owner="me", report=_report)
-''',
-    "assets/panels/pulse.js": '''
-import { define } from "../shared/define.js";
-
-define({
-  name: "pulse", title: "Pulse", caption: "Rows of the round.", place: { row: "lower", share: 0.5 },
-  create: (host) => ({ draw(round) { host.textContent = round ? `${round.n} rows` : ""; }, select() {} }),
-});
-''',
-}
-METHODS = "engine/decoding/methods.py"
-IMPORT = "from engine.errors import RequestError\n"
-# What is registered: where, what its line said before or the line above it, and what is there then.
-NEW_LINES = {
-    "builder": (METHODS, IMPORT, f"from engine.decoding.pair import pair\n{IMPORT}"),
-    "combiner": (METHODS, IMPORT, f"from engine.decoding.first import first\n{IMPORT}"),
-    "acceptance rule": (METHODS, IMPORT, f"from engine.decoding.strolling import strolling\n{IMPORT}"),
-    "method": (METHODS, '    "expand": Method(', '    "paired": Method(1, build=pair, combine=first, accept=strolling, '
-               'summary="Two guesses a round."),\n    "expand": Method('),
-    "drafter": ("engine/drafters/kinds.py", '"engine.drafters", "dflash"', '"engine.drafters", "echo", "dflash"'),
-    "server": ("engine/servers/__init__.py", '"sglang", "llama_cpp"', '"sglang", "llama_cpp", "mine"'),
-    "panel": ("assets/panels/panels.js", 'import "./cache.js";\n', 'import "./cache.js";\nimport "./pulse.js";\n'),
-}
+def test_a_new_kind_of_server_is_recognised_and_its_report_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = ServerKind(title="Mine", owner="me", report=report)
+    monkeypatch.setattr("engine.servers.server.KINDS", {**KINDS, "mine": mine})
+    reported = event(choices=[], mine={"kept": [1], "tried": [4]})
+    tokens = chunk("b", logprobs={"content": [{"token": "b"}, {"token": "c"}]})
+    with scripted(models=says('{"data": [{"id": "m", "owned_by": "me"}]}'),
+                  chat=streams(chunk("a"), tokens, reported, DONE)) as server:
+        source = attach(server.address, lambda *_: None).source
+        trace = gather(source.run(PromptRequest("x", method="served")))
+    assert trace.end and (trace.header.engine, trace.end.said) == ("Mine", "Mine reports.")
+    assert [len(entry.round.tree) for entry in trace.entries] == [5]
 
 
-@pytest.fixture(scope="module")
-def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the tree, without weights, to which one of each was added."""
-    folder = tmp_path_factory.mktemp("house")
-    for name in ("engine", "explorer", "tests", "assets"):
-        shutil.copytree(HOUSE / name, folder / name,
-                        ignore=shutil.ignore_patterns("*.safetensors", "__pycache__", "golden", "corpus"))
-    shutil.copy(HOUSE / "app.py", folder)
-    for name, text in NEW_FILES.items():
-        assert not (folder / name).exists(), f"{name} has to be new"
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(text.lstrip(), "utf8")
-    for name, before, after in NEW_LINES.values():
-        old = (folder / name).read_text("utf8")
-        assert old.count(before) == 1, f"{name} has no place for a registration line"
-        (folder / name).write_text(old.replace(before, after), "utf8")
-    return folder
-
-
-@pytest.mark.parametrize("name", sorted({name for name, _, _ in NEW_LINES.values()}))
-def test_a_registration_is_one_line(extended: Path, name: str) -> None:
-    before, after = ((house / name).read_text("utf8").splitlines() for house in (HOUSE, extended))
-    changes = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
-    registered = sum(file == name for file, _, _ in NEW_LINES.values())
-    assert sum(line[0] == "+" for line in changes) == registered, changes
-    assert sum(line[0] == "-" for line in changes) <= registered, changes
-
-
-def test_one_of_each_runs_in_the_loop_in_the_lab_as_a_server_on_the_page_and_as_a_drafter(extended: Path) -> None:
-    process = subprocess.run(
-        [sys.executable, "-m", "tests.house.extended"], cwd=extended, capture_output=True, text=True, check=False,
-        timeout=300, env={**os.environ, "PYTHONPATH": str(extended), "GRADIO_ANALYTICS_ENABLED": "False"})
-    assert process.returncode == 0, process.stderr
-
-
-@pytest.mark.long
-def test_the_panel_appears_and_draws(extended: Path) -> None:
-    conftest = pytest.importorskip("tests.browser.conftest")
-    if not os.path.exists(conftest.CHROMIUM):
-        pytest.skip(f"There is no Chromium at {conftest.CHROMIUM}; set CHROMIUM to one.")
-    with served("-m", "tests.browser.serve", PORT, "0.01", folder=extended, PYTHONPATH=str(extended)) as url, \
-            ThreadPoolExecutor(1) as thread:  # Playwright keeps one loop a thread: other tests may have this one's
-        names = thread.submit(lower_panels, url, conftest).result()
-    assert names == ["marginals", "mask", "verifier", "cache", "pulse", "batch"]
-
-
-def lower_panels(url: str, conftest: Any) -> Any:
-    """The panels of the lower row in a browser of this thread's, once the new one has drawn."""
-    with pytest.importorskip("playwright.sync_api").sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=conftest.CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page()
-        page.set_default_timeout(conftest.PATIENCE_MS)
-        page.goto(f"{url}#mode=workbench")
-        page.wait_for_selector(".cs-lower [data-panel=pulse] .cs-body:has-text('rows')")
-        names = page.evaluate(
-            "[...document.querySelectorAll('.cs-lower [data-panel]')].map((frame) => frame.dataset.panel)")
-        browser.close()
-        return names
+def test_a_new_kind_of_drafter_is_recognised_by_its_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.drafters import kinds
+    from engine.drafters.ngram import NGramDrafter
+    echo = kinds.Kind(
+        recognises=lambda values: values.get("model_type") == "echo",
+        plan=lambda folder, target: kinds.DrafterPlan((), lambda _: NGramDrafter(target.config.vocab_size)))
+    monkeypatch.setattr(kinds, "KINDS", {"echo": echo, **kinds.KINDS})
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "echo"}))
+    target: Any = SimpleNamespace(vocab_size=50)
+    plan = kinds.plan_drafter(tmp_path, kinds.TargetFacts(tmp_path, target))
+    nothing: Any = None
+    assert isinstance(plan.load(nothing), NGramDrafter)
