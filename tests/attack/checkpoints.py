@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from engine.checkpoints.gguf import header_of
+from engine.checkpoints.gguf_header import header_of
 from engine.errors import CanopyError
 from engine.records import PromptRequest
 from engine.serving.rigs import load_rig

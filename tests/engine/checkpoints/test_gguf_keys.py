@@ -1,0 +1,152 @@
+"""A GGUF file's metadata is followed as llama.cpp follows it, or refused by name."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from transformers import Gemma3TextConfig, LlamaConfig, Qwen3Config, Qwen3ForCausalLM
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+from transformers.models.gemma3.modeling_gemma3 import Gemma3RotaryEmbedding
+
+from engine.checkpoints.gguf import convert_gguf
+from engine.checkpoints.gguf_header import GgufHeader
+from engine.checkpoints.gguf_keys import follow_metadata
+from engine.checkpoints.loading import load_causal
+from engine.errors import RigError
+from tests.engine.checkpoints.test_gguf import CPU, SIZES, small_llama, write_gguf
+
+Add = Callable[[gguf.GGUFWriter], object]
+THETA = {"rope_theta": 10_000.0}
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 64}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 256}
+
+
+@pytest.fixture(autouse=True)
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CANOPY_CACHE", str(tmp_path / "kept"))
+
+
+def with_keys(**values: Any) -> Add:
+    """Adds keys of the architecture, whose dots are written as two underscores."""
+    def add(file: gguf.GGUFWriter) -> None:
+        for name, value in values.items():
+            writers: dict[type, Any] = {
+                bool: file.add_bool, int: file.add_uint32, float: file.add_float32, str: file.add_string}
+            writers[type(value)](f"{file.arch}.{name.replace('__', '.')}", value)
+    return add
+
+
+def factors_of_llama3(file: gguf.GGUFWriter) -> None:
+    """As llama.cpp's converter writes what it has no key for."""
+    config = LlamaConfig(**SIZES, rope_parameters=LLAMA3 | THETA)
+    plain = LlamaConfig(**SIZES)
+    scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](config, CPU)
+    frequencies = plain.rope_parameters["rope_theta"] ** (-torch.arange(0, 16, 2) / 16)
+    file.add_tensor("rope_freqs.weight", (frequencies / scaled).numpy().astype(np.float32))
+
+
+def short_and_long(file: gguf.GGUFWriter) -> None:
+    with_keys(rope__scaling__original_context_length=24, rope__scaling__attn_factor=1.19)(file)
+    for name, factors in LISTS.items():
+        file.add_tensor(f"rope_factors_{name}.weight", np.asarray(factors, np.float32))
+
+
+LISTS = {"short": [1.0 + number / 8 for number in range(8)], "long": [2.0 + number for number in range(8)]}
+LONGROPE = {"rope_type": "longrope", "short_factor": LISTS["short"], "long_factor": LISTS["long"],
+            "attention_factor": 1.19, "original_max_position_embeddings": 24, "factor": 1.0}
+ROPES: dict[str, tuple[dict[str, Any], Add]] = {
+    "none": ({"rope_type": "default"}, with_keys(rope__scaling__type="none", rope__scaling__factor=4.0)),
+    "linear": ({"rope_type": "linear", "factor": 4.0}, with_keys(
+        rope__scaling__type="linear", rope__scaling__factor=4.0)),
+    "by the factor alone": ({"rope_type": "linear", "factor": 4.0}, with_keys(rope__scaling__factor=4.0)),
+    "by the older name": ({"rope_type": "linear", "factor": 4.0}, with_keys(rope__scale_linear=4.0)),
+    "yarn": (YARN, with_keys(rope__scaling__type="yarn", rope__scaling__factor=4.0,
+                             rope__scaling__original_context_length=256)),
+    "yarn by its ramp": (YARN | {"beta_fast": 8.0, "beta_slow": 0.5}, with_keys(
+        rope__scaling__type="yarn", rope__scaling__factor=4.0, rope__scaling__original_context_length=256,
+        rope__scaling__yarn_beta_fast=8.0, rope__scaling__yarn_beta_slow=0.5)),
+    "factors of Llama 3.1": (LLAMA3, factors_of_llama3),
+    "short and long factors": (LONGROPE, short_and_long)}
+
+
+@pytest.mark.parametrize("rope", ROPES)
+def test_positions_are_turned_as_the_file_says(rope: str, tmp_path: Path) -> None:
+    parameters, add = ROPES[rope]
+    model = small_llama(rope_parameters=parameters | THETA)
+    folder = convert_gguf(str(write_gguf(tmp_path / "small.gguf", model, "F32", add=add)))
+    converted = load_causal(folder, torch.float32, CPU)
+    for length in (20, 60):
+        tokens = torch.arange(length)[None] % 30
+        torch.testing.assert_close(converted(tokens).logits, model(tokens).logits, atol=1e-4, rtol=1e-4)
+    plain = small_llama()(tokens).logits
+    assert rope == "none" or (plain - model(tokens).logits).abs().max() > 1e-3, "the scaling changes something"
+
+
+def test_heads_of_another_size_than_hidden_size_by_heads(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = Qwen3ForCausalLM(Qwen3Config(**{**SIZES, "head_dim": 32}, rope_parameters=YARN | THETA)).eval()
+    add = with_keys(attention__key_length=32, attention__value_length=32, rope__scaling__type="yarn",
+                    rope__scaling__factor=4.0, rope__scaling__original_context_length=256)
+    file = write_gguf(tmp_path / "small.gguf", model, "F32", "qwen3", add)
+    tokens = torch.arange(40)[None] % 30
+    converted = load_causal(convert_gguf(str(file)), torch.float32, CPU)
+    torch.testing.assert_close(converted(tokens).logits, model(tokens).logits, atol=1e-4, rtol=1e-4)
+
+
+def test_only_full_layers_are_scaled_where_others_slide() -> None:
+    fields = {"gemma3.rope.freq_base": 1e6, "gemma3.rope.scaling.type": "linear", "gemma3.rope.scaling.factor": 8.0,
+              "gemma3.attention.sliding_window_pattern": (True, False, True, False), "gemma3.attention.key_length": 32}
+    sizes = {"hidden_size": 64, "num_attention_heads": 2, "num_hidden_layers": 4}
+    config = Gemma3TextConfig(**sizes, head_dim=32)
+    follow_metadata(Path("x.gguf"), GgufHeader("gemma3", "F32", fields, {}), config)
+    wanted = Gemma3TextConfig(**sizes, head_dim=32, layer_types=config.layer_types, rope_parameters={
+        "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}})
+    for name in ("full_attention_inv_freq", "sliding_attention_inv_freq"):
+        torch.testing.assert_close(*(getattr(Gemma3RotaryEmbedding(each), name) for each in (config, wanted)))
+    assert config.layer_types == ["sliding_attention", "full_attention"] * 2
+
+
+REFUSED = {
+    "rope.scaling.type = sideways": with_keys(rope__scaling__type="sideways", rope__scaling__factor=2.0),
+    "rope.scaling.yarn_log_multiplier = 0.5": with_keys(rope__scaling__type="yarn", rope__scaling__factor=2.0,
+                                                        rope__scaling__yarn_log_multiplier=0.5),
+    "expert_count = 8": with_keys(expert_count=8),
+    "attention.causal = False": with_keys(attention__causal=False),
+    "logit_scale = 0.25": with_keys(logit_scale=0.25),
+    "attention.sliding_window = 512": with_keys(attention__sliding_window=512),
+    "attention.value_length = 8": with_keys(attention__value_length=8),
+    "never_heard_of = 3": with_keys(never_heard_of=3),
+    "blk.0.attn_q.bias": lambda file: file.add_tensor("blk.0.attn_q.bias", np.ones(64, np.float32)),
+    "rotary factors that are not 8": lambda file: file.add_tensor("rope_freqs.weight", np.ones(4, np.float32))}
+
+
+@pytest.mark.parametrize("named", REFUSED)
+def test_what_changes_the_model_and_is_not_followed_is_refused_by_name(named: str, tmp_path: Path) -> None:
+    file = write_gguf(tmp_path / "small.gguf", small_llama(), add=REFUSED[named])
+    with pytest.raises(RigError) as caught:
+        convert_gguf(str(file))
+    assert named in str(caught.value)
+
+
+def test_a_part_of_a_head_that_is_not_turned() -> None:
+    header = GgufHeader("llama", "F32", {"llama.rope.dimension_count": 8}, {})
+    with pytest.raises(RigError, match=r"llama\.rope\.dimension_count = 8"):
+        follow_metadata(Path("x.gguf"), header, LlamaConfig(**SIZES))
+
+
+def test_keys_that_change_nothing(tmp_path: Path) -> None:
+    add = with_keys(expert_count=0, attention__causal=True, attention__key_length=16, attention__value_length=16,
+                    attention__sliding_window=1024, logit_scale=1.0, rope__scaling__finetuned=False)
+    assert convert_gguf(str(write_gguf(tmp_path / "small.gguf", small_llama(), add=add))).is_dir()
+
+
+def test_a_missing_tensor_is_not_made_up(tmp_path: Path) -> None:
+    file = write_gguf(tmp_path / "small.gguf", small_llama(), leave_out="layers.1.mlp.up_proj")
+    with pytest.raises(RigError, match=r"layers\.1\.mlp\.up_proj"):
+        convert_gguf(str(file))
