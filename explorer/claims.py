@@ -7,6 +7,7 @@ from itertools import pairwise, zip_longest
 from statistics import fmean
 
 from engine.lab.against_plain import (
+    LEAST_TURNS,
     RULE,
     SAME,
     SETTLING_TURNS,
@@ -31,8 +32,9 @@ from explorer.view import View
 
 UNKNOWN = Precision("")
 GOING_ON, ENDED, CUT = "measuring", "ended", "cut"
-REST = {GOING_ON: "the others are being compared", CUT: "the others were not compared, since another run came",
+REST = {GOING_ON: "the others are being compared", CUT: "the others were not compared, since another run began",
         ENDED: "plain decoding was recorded no further"}
+CUT_SHORT = SpeedRatio(withheld="Timing stopped because another run began, before there were enough turns for a range.")
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ class RunComparison:
         run_rounds = [entry.round for entry in self.trace.entries]
         text, plain = text_of(run_rounds), text_of(self.plain)
         comparison = compare_texts(text, plain, self.trace.header.request, self.trace.header.dtype)
-        ratio = speed_ratio(self.turns, run_rounds, self.busy)
+        few = len(self.turns) < LEAST_TURNS + SETTLING_TURNS
+        ratio = CUT_SHORT if self.state == CUT and few else speed_ratio(self.turns, run_rounds, self.busy)
         return {"state": self.state, "text": self._text_view(comparison, text, plain),
                 "lanes": self._lanes(comparison, plain),
                 "speed": speed_view(ratio, tau(run_rounds), self.in_turns, precision),

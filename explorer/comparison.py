@@ -1,14 +1,14 @@
 """What a run is compared with: plain decoding of the same prompt, run in turns with it again after the run has ended,
-while the queue is empty; and, where the run was slower, a few other settings."""
+while the queue is empty; and, where the run was slower, a few other settings. All of it ends when another run comes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from time import monotonic
 from typing import Any
 
 from engine.decoding.budget_policy import AUTO, FIXED
-from engine.errors import RequestError
+from engine.errors import CancellationError, RequestError
 from engine.lab.against_plain import LEAST_TURNS, SETTLING_TURNS, TurnPair, TurnTaking, speed_ratio, turn_pairs
 from engine.lab.report import ratio_text
 from engine.lab.settings import BASELINE
@@ -48,10 +48,10 @@ class Comparison:
         first, dtype empty where it is the run's own, drafted the rounds that verified a draft."""
         run = str(wanted.get("run"))
         trace = self._trace_of(run)
-        self._refuse(trace)
+        self._refuse(run, trace)
         return {"job": self._jobs.start(lambda job: self._measure(run, trace, job))}
 
-    def _refuse(self, trace: Trace) -> None:
+    def _refuse(self, run: str, trace: Trace) -> None:
         source, header, shared = self._rig.source, trace.header, shared_rounds(trace)
         if shared:
             raise RequestError(f"The run shared {shared} of its {len(trace.entries)} rounds with other runs, so its "
@@ -61,55 +61,71 @@ class Comparison:
             raise RequestError(f"The {source.name} does not run plain decoding, so it was not measured.")
         if (header.rig, header.hardware) != (source.name, source.hardware):
             raise RequestError(f"The run was made by the {header.rig} on {header.hardware}, which does not answer now.")
-        if self._queue.waiting():
-            raise RequestError("Somebody else's run or measurement is in progress; plain decoding was not measured.")
+        if self._queue.waiting(besides=run):  # a run that was stopped may still leave its place
+            raise RequestError("Another run or a measurement began before this run could be timed beside plain "
+                               "decoding.")
 
     def _measure(self, run: str, trace: Trace, job: Job) -> View:
-        instruments, ask = self._rig.instruments, ask_of(trace)
+        instruments, ask, interrupt = self._rig.instruments, ask_of(trace), self._interrupt(job)
         instruments.missing_processors()
-        comparison, seen = RunComparison(trace, (), (), (), {}, GOING_ON), monotonic()
-        with self._in_turns(ask) as taking:
-            going_on = True
-            while going_on:
-                going_on = not self._given_up(job) and taking.turn()
-                if not going_on or monotonic() - seen > VIEW_SECONDS:
-                    comparison, seen = self._update(comparison, taking), monotonic()
-                    job.result = self._note(run, comparison)
-        comparison = replace(comparison, state=CUT if self._given_up(job) else ENDED)
-        until = monotonic() + AGAIN_SECONDS
-        while (0 < len(comparison.turns) < LEAST_TURNS + SETTLING_TURNS and monotonic() < until
-               and not self._given_up(job)):  # a text of few turns is timed again until they are enough for a range
-            comparison = replace(comparison, turns=(*comparison.turns, *_pairs(self._time(ask, until, job))))
+        comparison = self._beside_plain(run, RunComparison(trace, (), (), (), {}, GOING_ON), ask, job)
+        try:
+            until = monotonic() + AGAIN_SECONDS
+            while 0 < len(comparison.turns) < LEAST_TURNS + SETTLING_TURNS and monotonic() < until:
+                # a text of few turns is timed again until they are enough for a range
+                comparison = replace(comparison, turns=(*comparison.turns, *_pairs(self._time(ask, until, job))))
+        except CancellationError:
+            comparison = replace(comparison, state=CUT)
         comparison = replace(comparison, busy=instruments.missing_processors() >= CROWDED)
-        view = self._note(run, comparison)
-        if view["speed"].get("standing") == "slower" and not self._given_up(job):
-            job.result = view
-            view = self._note(run, comparison, self._others(trace, job))
-        if not self._given_up(job):
-            instruments.known_cost(trace, measuring=True)  # for the panel Budget
+        job.result = view = self._note(run, comparison)
+        with suppress(CancellationError):
+            interrupt()
+            if view["speed"].get("standing") == "slower":
+                job.result = view = self._note(run, comparison, self._others(trace, job))
+            instruments.measure_cost(trace, interrupt)  # for the panel Budget
         return view
+
+    def _beside_plain(self, run: str, comparison: RunComparison, ask: PromptRequest, job: Job) -> RunComparison:
+        """Time the ask in turns with plain decoding until both texts end, or until it is interrupted."""
+        with self._in_turns(ask, self._interrupt(job)) as taking:
+            seen, state = monotonic(), GOING_ON
+            while state == GOING_ON:
+                try:
+                    state = GOING_ON if taking.turn() else ENDED
+                except CancellationError:
+                    if not taking.plain:
+                        raise
+                    state = CUT
+                if state != GOING_ON or monotonic() - seen > VIEW_SECONDS:
+                    comparison, seen = replace(self._update(comparison, taking), state=state), monotonic()
+                    job.result = self._note(run, comparison)
+        return comparison
 
     def _note(self, run: str, comparison: RunComparison, others: Sequence[View] = ()) -> View:
         view = {**comparison.view(self._rig.instruments.precision), "others": list(others)}
         self._runs.note(run, view)
         return view
 
-    def _given_up(self, job: Job) -> bool:
-        """Whether it was stopped, or gives way to somebody else."""
-        return job.stop.is_set() or self._queue.waiting() > 1
+    def _interrupt(self, job: Job) -> Callable[[], None]:
+        """What ends a measurement that was stopped, or that a run waits for, by raising."""
+        def interrupt() -> None:
+            if job.stop.is_set() or self._queue.waiting() > 1:
+                raise CancellationError("Another run came.")
+        return interrupt
 
     @contextmanager
-    def _in_turns(self, ask: PromptRequest, other: Instruments | None = None) -> Iterator[TurnTaking]:
+    def _in_turns(self, ask: PromptRequest, interrupt: Callable[[], None], other: Instruments | None = None
+                  ) -> Iterator[TurnTaking]:
         """The ask, on another rig where one is given, in turns with plain decoding on this one."""
         with ExitStack() as opened:
             asks = [plain_of(ask)] if other else [plain_of(ask), ask]
-            plain, *turns = opened.enter_context(self._rig.instruments.in_turns(asks))
-            (rounds,) = opened.enter_context(other.in_turns([ask])) if other else turns
+            plain, *turns = opened.enter_context(self._rig.instruments.in_turns(asks, interrupt))
+            (rounds,) = opened.enter_context(other.in_turns([ask], interrupt)) if other else turns
             yield TurnTaking(rounds, plain)
 
     def _time(self, ask: PromptRequest, until: float, job: Job, other: Instruments | None = None) -> TurnTaking:
-        with self._in_turns(ask, other) as taking:
-            while not self._given_up(job) and monotonic() < until and taking.turn():
+        with self._in_turns(ask, self._interrupt(job), other) as taking:
+            while monotonic() < until and taking.turn():
                 pass
         return taking
 
@@ -123,11 +139,11 @@ class Comparison:
         """Settings that may be faster than the run was, measured in turns with plain decoding too."""
         ask = replace(ask_of(trace), max_tokens=MOST_TOKENS)
         tried: list[tuple[PromptRequest, Instruments | None]] = [(other, None) for other in others(ask)]
-        if twin := self._rig.instruments.twin():
+        if twin := self._rig.instruments.twin(self._interrupt(job)):
             same = ask if ask.pace == FIXED else replace(ask, pace=FIXED, budget=min(ask.budget, SMALLER[0]))
             tried.append((same, twin))
         views = [_other_view(other, rig, self._time(other, monotonic() + OTHER_SECONDS, job, rig))
-                 for other, rig in tried if not self._given_up(job)]
+                 for other, rig in tried]
         return sorted(views, key=lambda view: -view["ratio"])
 
 

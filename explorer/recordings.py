@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -169,14 +169,14 @@ class NoInstruments:
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise RigError(self.reason)
 
-    in_turns = concurrent_cost = what_if = doctor = measure = measure_concurrent = _refuse
+    in_turns = concurrent_cost = measure_cost = what_if = doctor = measure = measure_concurrent = _refuse
 
     def missing_processors(self) -> float:
         return 0.0
 
-    def twin(self) -> None: ...
+    def twin(self, interrupt: Callable[[], None]) -> None: ...
 
-    def known_cost(self, trace: Trace, measuring: bool = False) -> None: ...
+    def known_cost(self, trace: Trace) -> None: ...
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         return {}

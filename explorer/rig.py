@@ -91,23 +91,29 @@ class Instruments(Protocol):
     def laboratory(self) -> "Laboratory":
         """What sweeps and races measure with."""
 
-    def in_turns(self, asks: Sequence[PromptRequest]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
-        """The rounds of several asks, to be taken a few at a time from either."""
+    def in_turns(self, asks: Sequence[PromptRequest],
+                 interrupt: Callable[[], None]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
+        """The rounds of several asks, to be taken a few at a time from either. ``interrupt`` is called again and again,
+        and ends a round, or what is measured before the first one, by raising."""
 
     def missing_processors(self) -> float:
         """How many processors the rig lacked since this was last asked, because other programs used them; 0.0 where
         that is not known."""
 
-    def twin(self) -> "Instruments | None":
-        """The same rig, loaded in the other precision; None where it is too large to be held twice."""
+    def twin(self, interrupt: Callable[[], None]) -> "Instruments | None":
+        """The same rig, loaded in the other precision; None where it is too large to be held twice. ``interrupt`` is
+        called between two steps of loading, and ends it by raising."""
 
     def concurrent_cost(self, trace: Trace, requests: int) -> CostCurve:
         """What a pass over rounds that this number of requests like that run share costs, at its length and sampling;
         measured at the first call, then kept."""
 
-    def known_cost(self, trace: Trace, measuring: bool = False) -> CostCurve | None:
-        """What a pass costs at about that length, as far as it is known: nothing is measured for it, unless
-        ``measuring`` a second for it is allowed."""
+    def known_cost(self, trace: Trace) -> CostCurve | None:
+        """What a pass costs at about that length, as far as it is known: nothing is measured for it."""
+
+    def measure_cost(self, trace: Trace, interrupt: Callable[[], None]) -> None:
+        """Measure for a second what a pass costs at about that length, unless it is known. ``interrupt`` is called
+        again and again meanwhile, and ends it by raising."""
 
     def what_if(self, trace: Trace, progress: "Progress") -> WhatIf:
         """The forecasts of every method at every budget for the text of that run, with the cost curve."""

@@ -28,11 +28,13 @@ log = logging.getLogger("canopy")
 
 @dataclass(eq=False)
 class Place:
-    """A place in the queue: whose it is, how much of the room it takes, and whether it has begun."""
+    """A place in the queue: whose it is, how much of the room it takes, the id of its run (empty for a measurement),
+    and whether it has begun."""
 
     queue: "RunQueue"
     address: str
     share: float
+    run: str = ""
     begun: bool = False
 
     def sentences(self) -> Iterator[str]:
@@ -54,10 +56,10 @@ class RunQueue:
         self._asking = 0
 
     @contextmanager
-    def place(self, address: str = "", share: float = ALL) -> Iterator[Place]:
+    def place(self, address: str = "", share: float = ALL, run: str = "") -> Iterator[Place]:
         """A place at the end of the queue, given up on leaving the block, served or not. RequestError where that
         address already has as many places as it may have; an empty address is the server itself."""
-        place = Place(self, address, share)
+        place = Place(self, address, share, run)
         with self._change:
             if address and sum(other.address == address for other in self._line) >= MOST_PLACES:
                 raise RequestError(f"You already have {MOST_PLACES} runs in progress or waiting, which is the most for "
@@ -103,10 +105,10 @@ class RunQueue:
                 return True
             return False
 
-    def waiting(self) -> int:
-        """How many run or wait, including callers of ``alone``."""
+    def waiting(self, besides: str = "") -> int:
+        """How many run or wait, including callers of ``alone``; a run with the id ``besides`` does not count."""
         with self._change:
-            return len(self._line) + self._asking
+            return sum(not besides or place.run != besides for place in self._line) + self._asking
 
     def begun(self) -> int:
         """How many runs share the machine now."""
@@ -123,7 +125,8 @@ class RunQueue:
             begun = [other for other in self._line if other.begun]
             waiting = sum(not other.begun for other in self._line[:self._line.index(place)])
         if not begun or any(other.share >= ALL for other in begun):
-            what = "A measurement or a large run has the machine to itself" if begun else "The machine is busy"
+            alone = "A large run has" if any(other.run for other in begun) else "A measurement has"
+            what = f"{alone} the machine to itself" if begun else "The machine is busy"
             ending = "it has ended"
         else:
             what = "One run is in progress" if len(begun) == 1 else f"{len(begun)} runs share this machine"

@@ -111,7 +111,7 @@ class Stream:
         try:
             yield from _waiting_views(run, self._coming(), who)
             share = self._rig.source.share(ask)
-            with self._queue.place(who.address, share) as place:
+            with self._queue.place(who.address, share, run) as place:
                 yield from _waiting_views(run, place.sentences(), who)
                 yield from self._run(run, ask, who)
         except CanopyError as error:

@@ -193,7 +193,7 @@ export class Comparing {
         const job = await server.compared({ job: begun.job });
         if (job.result) this.stage.compared(run, job.result);
         if (job.error || job.state === "error") return job.error || job.message;
-        if (["done", "stopped"].includes(job.state)) return job.result ? "" : "Another run came before it was measured.";
+        if (["done", "stopped"].includes(job.state)) return job.result ? "" : "Timing stopped because another run began.";
         await pause(BETWEEN_LOOKS_MS);
       }
     } catch {

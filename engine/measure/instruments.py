@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import gc
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
@@ -85,27 +85,31 @@ class LiveInstruments:
         self._twin: LiveInstruments | None = None
         self._others = OtherWork()
 
-    def in_turns(self, asks: Sequence[PromptRequest]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
-        return self.source.in_turns(asks)
+    def in_turns(self, asks: Sequence[PromptRequest],
+                 interrupt: Callable[[], None]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
+        return self.source.in_turns(asks, interrupt)
 
     def missing_processors(self) -> float:
         return self._others.missing()
 
-    def twin(self) -> LiveInstruments | None:
+    def twin(self, interrupt: Callable[[], None]) -> LiveInstruments | None:
         model = self.source.target.model
         if sum(value.nbytes for value in model.parameters()) > HELD_TWICE:
             return None
         if self._twin is None:
             other = next(name for name, dtype in DTYPES.items() if dtype != model.dtype)
-            self._twin = LiveInstruments(load_rig(self.opened_as, other))
+            opening = Opening(lambda _message, _share: interrupt())
+            self._twin = LiveInstruments(load_rig(self.opened_as, other, opening=opening))
         return self._twin
 
     def concurrent_cost(self, trace: Trace, requests: int) -> CostCurve:
         return self.source.curve(text_of_run(trace).context, trace.header.request.sampling, requests)
 
-    def known_cost(self, trace: Trace, measuring: bool = False) -> CostCurve | None:
-        context, sampling = text_of_run(trace).context, trace.header.request.sampling
-        return self.source.quick_curve(context, sampling) if measuring else self.source.costs.known(context)
+    def known_cost(self, trace: Trace) -> CostCurve | None:
+        return self.source.costs.known(text_of_run(trace).context)
+
+    def measure_cost(self, trace: Trace, interrupt: Callable[[], None]) -> None:
+        self.source.quick_curve(text_of_run(trace).context, trace.header.request.sampling, interrupt)
 
     def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
         return what_if(self.source, text_of_run(trace), curve=self.concurrent_cost(trace, 1), progress=progress)

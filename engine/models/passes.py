@@ -5,7 +5,7 @@ Both write the rows' keys and values into the cache and return logits and the ou
 pass serves the architectures that it knows; all others, and all prompts, go through the reference.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -39,12 +39,14 @@ class PassOutput(NamedTuple):
 
 class PassPart(NamedTuple):
     """One text's rows of a pass: tokens, positions (rows,) integers; ``seen`` (rows, rows) bool: which row sees which;
-    None lets each see all; and the text's cache."""
+    None lets each see all; the text's cache; and what is called before every layer, which may end the pass by
+    raising."""
 
     tokens: Tensor
     positions: Tensor
     seen: Tensor | None
     cache: Any  # the fused pass's is a ``TreeCache``
+    interrupt: Callable[[], None] | None = None
 
     @property
     def end(self) -> int:
@@ -61,6 +63,9 @@ class ReferencePass(nn.Module):
         named = signature(model.forward).parameters  # models without attention call their cache otherwise
         self._cache_name = "past_key_values" if "past_key_values" in named else "cache_params"
         self._tapped: dict[int, Tensor] = {}
+        self._interrupt: Callable[[], None] | None = None  # of the pass in progress
+        for layer in getattr(model.get_decoder(), "layers", ()):
+            layer.register_forward_pre_hook(self._before_layer)
         for layer in self.taps:
             model.get_decoder().layers[layer].register_forward_hook(self._tap(layer))
 
@@ -72,18 +77,27 @@ class ReferencePass(nn.Module):
         """Taps of all rows, and logits of the last one. It is no round's pass, so ``forward`` is not called."""
         return self._run(*part, last=1)
 
-    def _run(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: Any, last: int = 0) -> PassOutput:
+    def _run(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: Any,
+             interrupt: Callable[[], None] | None, last: int = 0) -> PassOutput:
         if isinstance(cache, LayeredCache):
             cache.tree, cache.replays = None if seen is None else branches_of(seen), []
         mask = None
         if seen is not None and not (isinstance(cache, LayeredCache) and not cache.slots):  # recurrent in all layers
             like = self.model.get_input_embeddings().weight
             mask = paths(seen, cache.length) if takes_tree_masks(self.model) else additive(seen, cache.length, like)
-        output = self.model(
-            input_ids=tokens.long()[None], position_ids=positions.long()[None], attention_mask=mask,
-            use_cache=True, logits_to_keep=last, **{self._cache_name: cache})
+        self._interrupt = interrupt
+        try:
+            output = self.model(
+                input_ids=tokens.long()[None], position_ids=positions.long()[None], attention_mask=mask,
+                use_cache=True, logits_to_keep=last, **{self._cache_name: cache})
+        finally:
+            self._interrupt = None
         tapped = [self._tapped.pop(layer)[0].to(tokens.device) for layer in self.taps]  # from the device of the layer
         return PassOutput(output.logits[0].to(tokens.device), concat_taps(tapped))
+
+    def _before_layer(self, _module: nn.Module, _inputs: object) -> None:
+        if self._interrupt:
+            self._interrupt()
 
     def _tap(self, layer: int):  # type: ignore[no-untyped-def]
         def keep(_module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
@@ -127,8 +141,10 @@ class FusedPass(nn.Module):
         positions = concat_texts([part.positions for part in parts])
         rotation = self.rotations.at(positions, max([part.end for part in parts]))
         seen_by = [self._seen_by(part) for part in parts]
-        outputs = []
+        outputs, interrupts = [], [part.interrupt for part in parts if part.interrupt]
         for number, layer in enumerate(self.layers):
+            for interrupt in interrupts:
+                interrupt()
             hidden = layer.run(hidden, rotation, [
                 View(count, slots[number], mask, spare)
                 for count, (slots, mask, spare) in zip(rows, seen_by, strict=True)])

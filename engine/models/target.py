@@ -1,6 +1,6 @@
 """The target: a causal language model from transformers as the loop's ``Target``."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cached_property
 from typing import Any, Self
@@ -54,6 +54,7 @@ class TorchTarget:
         self._sampling = Sampling()
         self._draws = NO_DRAWS
         self._output = NOTHING
+        self._interrupt: Callable[[], None] | None = None
 
     @property
     def context_limit(self) -> int:
@@ -119,7 +120,7 @@ class TorchTarget:
         self._sampling = sampling
         self._draws = position_draws(sampling.seed, size + rows + 1)
         prompt, positions = torch.tensor(prompt_ids, device=self.device), torch.arange(size, device=self.device)
-        self._output = self.reference.prefill(PassPart(prompt, positions, None, self._cache))
+        self._output = self.reference.prefill(PassPart(prompt, positions, None, self._cache, self._interrupt))
         self._cache.length = size
         choice, _ = choices(self._output.logits, sampling, self._draws[[size]])
         return int(choice[0]), self._output.tapped
@@ -136,16 +137,19 @@ class TorchTarget:
         outputs = self.fastest([fork._rows(tree) for fork, tree in zip(forks, packed, strict=True)])
         return [fork._recorded(tree, output) for fork, tree, output in zip(forks, packed, outputs, strict=True)]
 
-    def fork(self) -> Self:
-        """See ``protocols.Target``: the same weights and passes, with its own cache."""
+    def fork(self, interrupt: Callable[[], None] | None = None) -> Self:
+        """See ``protocols.Target``: the same weights and passes, with its own cache. ``interrupt`` is called before
+        each layer of its passes and of its forks' passes, and ends a pass by raising."""
         other = copy(self)
         other.release()
+        other._interrupt = interrupt or self._interrupt
         return other
 
     def _rows(self, packed: PackedTree) -> PassPart:
         """The arguments of a pass over a tree."""
         seen = torch.from_numpy(packed.seen).to(self.device) if len(packed.tokens) > 1 else None
-        return PassPart(self._on_device(packed.tokens), self._on_device(packed.positions), seen, self._open_cache)
+        return PassPart(
+            self._on_device(packed.tokens), self._on_device(packed.positions), seen, self._open_cache, self._interrupt)
 
     def _recorded(self, packed: PackedTree, output: PassOutput) -> Verification:
         """The record of a pass over a tree, whose output is kept for ``commit``."""

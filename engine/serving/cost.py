@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from math import log2
@@ -101,14 +101,14 @@ class CostBook:
             return curve
         return between(curve, self._measured(CostCase(length, sampling, 2 * fewer), FULL), requests)
 
-    def ready(self, context: int, sampling: Sampling) -> CostCurve:
+    def ready(self, context: int, sampling: Sampling, interrupt: Callable[[], None] | None = None) -> CostCurve:
         """A curve while a run waits for it: a known one of about this length, greedy or sampled as asked, else one that
-        is measured quickly."""
+        is measured quickly. ``interrupt`` is called again and again meanwhile, and ends it by raising."""
         case = CostCase(bucket(context, self._target.context_limit), sampling)
         known = self._nearest(case.context, case.drawing)
         if known and _octaves(case.context, known) <= NEAR:
             return known
-        return self._measured(case, QUICK)
+        return self._measured(case, QUICK, interrupt)
 
     def known(self, context: int) -> CostCurve | None:
         """The measured curve of one request at the nearest context length, whatever the sampling; None without one."""
@@ -118,15 +118,17 @@ class CostBook:
         lone = [curve for curve in self._curves.values() if curve.requests == 1 and curve.sampling in drawings]
         return min(lone, key=lambda curve: _octaves(context, curve), default=None)
 
-    def _measured(self, case: CostCase, effort: Effort) -> CostCurve:
+    def _measured(self, case: CostCase, effort: Effort, interrupt: Callable[[], None] | None = None) -> CostCurve:
         if (case.kind, effort) not in self._curves:
-            self._curves[case.kind, effort] = self.measure(case, effort)
+            self._curves[case.kind, effort] = self.measure(case, effort, interrupt=interrupt)
         return self._curves[case.kind, effort]
 
-    def measure(self, case: CostCase, effort: Effort = FULL, rows: Sequence[int] = ()) -> CostCurve:
+    def measure(self, case: CostCase, effort: Effort = FULL, rows: Sequence[int] = (),
+                interrupt: Callable[[], None] | None = None) -> CostCurve:
         """Measure a curve by mock rounds in shuffled order, repeated until the seconds of ``effort`` are over. A first
         look at which sizes are affordable also warms up."""
-        sizes = self._affordable(case, sorted(rows or case.rows), effort)
+        target = self._target.fork(interrupt)
+        sizes = self._affordable(target, case, sorted(rows or case.rows), effort)
         times: dict[int, list[StageTimes]] = defaultdict(list)
         plain: list[StageTimes] = []
         order, repeats, began = random.Random(0), 0, perf_counter()
@@ -135,16 +137,16 @@ class CostBook:
             # one repeat after a fresh prefix, or more where many prefixes would have to be read
             count = 1 if case.requests == 1 else max(1, case.context // GROWTH // len(wanted))
             shuffled = [size for _ in range(count) for size in order.sample(wanted, len(wanted))]
-            for size, spent in mock_rounds(self._target, self._drafter, case, shuffled):
+            for size, spent in mock_rounds(target, self._drafter, case, shuffled):
                 times[size].append(spent)
-            plain += [spent for _, spent in mock_rounds(self._target, None, case, [case.requests] * PLAIN_ROUNDS)]
+            plain += [spent for _, spent in mock_rounds(target, None, case, [case.requests] * PLAIN_ROUNDS)]
             repeats += count
         return self._curve(case, times, plain[PLAIN_ROUNDS:] or plain)  # the first rounds warm up
 
-    def _affordable(self, case: CostCase, sizes: Sequence[int], effort: Effort) -> list[int]:
+    def _affordable(self, target: TorchTarget, case: CostCase, sizes: Sequence[int], effort: Effort) -> list[int]:
         """The sizes up to the first that is too dear; the largest may take seconds each."""
         verify_ms: list[float] = []
-        with closing(mock_rounds(self._target, self._drafter, case, sizes)) as rounds:
+        with closing(mock_rounds(target, self._drafter, case, sizes)) as rounds:
             for _, (_, verify, _) in rounds:
                 verify_ms.append(verify)
                 if verify > max(effort.dearest_ms, effort.dearest * min(verify_ms)):

@@ -169,9 +169,10 @@ class Rig:
         """The request with its drafters and, at the pace ``auto``, its budget policy. Needs the rig to itself."""
         return self._with_drafters(ask, self.request(ask))
 
-    def _with_drafters(self, ask: PromptRequest, request: Request) -> BatchRequest:
+    def _with_drafters(self, ask: PromptRequest, request: Request,
+                       interrupt: Callable[[], None] | None = None) -> BatchRequest:
         drafters = list(self.drafters_for(ask.method, ask.drafters).values())
-        return BatchRequest(request, drafters, self._budget_policy(request, drafters))
+        return BatchRequest(request, drafters, self._budget_policy(request, drafters, interrupt))
 
     def _ids(self, prompt: str, turns: tuple[Turn, ...] = ()) -> tuple[int, ...]:
         """A conversation as token ids. One caller at a time, since reading special tokens as text is a setting of the
@@ -190,19 +191,24 @@ class Rig:
                 raise memory_error(error, purpose) from error
 
     @contextmanager
-    def in_turns(self, asks: Sequence[PromptRequest]) -> Iterator[list[Generator[Round, None, None]]]:
+    def in_turns(self, asks: Sequence[PromptRequest], interrupt: Callable[[], None] | None = None) -> Iterator[
+            list[Generator[Round, None, None]]]:
         """The rounds of several asks, without text or trace lines, for a caller that takes a few of the one and a few
-        of the other; it holds the rig meanwhile. Each has caches of its own."""
+        of the other; it holds the rig meanwhile. Each has caches of its own. ``interrupt`` is called before every layer
+        of every pass, and ends it by raising."""
         purpose = " beside ".join(request_in_words(self.request(ask)) for ask in asks)
         with self.exclusive(purpose), ExitStack() as opened:
-            yield [opened.enter_context(closing(self._rounds_of(self.batch_request(ask)))) for ask in asks]
+            works = [self._with_drafters(ask, self.request(ask), interrupt) for ask in asks]
+            yield [opened.enter_context(closing(self._rounds_of(work, interrupt))) for work in works]
 
-    def _rounds_of(self, work: BatchRequest) -> Generator[Round, None, None]:
+    def _rounds_of(self, work: BatchRequest, interrupt: Callable[[], None] | None) -> Generator[Round, None, None]:
         allocator = SharedRows() if work.policy else None
         return rounds_in_inference_mode(decode(
-            work.request, self.target.fork(), [drafter.fork() for drafter in work.drafters], work.policy, allocator))
+            work.request, self.target.fork(interrupt), [drafter.fork() for drafter in work.drafters], work.policy,
+            allocator))
 
-    def _budget_policy(self, request: Request, drafters: Sequence[Drafter]) -> AutoBudget | None:
+    def _budget_policy(self, request: Request, drafters: Sequence[Drafter],
+                       interrupt: Callable[[], None] | None) -> AutoBudget | None:
         """The budget policy of a run at the pace ``auto``. A run that has the rig to itself measures for about a second
         where no cost curve of such a context length is known yet; among concurrent runs nothing is measured, since they
         would wait for it. Where another tree would accept other tokens, the policy learns nothing from other runs, nor
@@ -210,7 +216,7 @@ class Rig:
         if request.pace != AUTO or not drafters:
             return None
         middle = len(request.prompt_ids) + request.max_tokens // 2
-        curve = (self.costs.ready(middle, request.sampling) if self._scheduler.concurrency < 2
+        curve = (self.costs.ready(middle, request.sampling, interrupt) if self._scheduler.concurrency < 2
                  else self.costs.known(middle) or UNMEASURED)
         if not METHODS[request.method].follows_text:
             return AutoBudget(curve, pools_rows=False)
@@ -222,10 +228,12 @@ class Rig:
         with self.exclusive(f"while the cost of rounds after {context} tokens was measured"):
             return self.costs.curve(context, sampling, requests)
 
-    def quick_curve(self, context: int, sampling: Sampling) -> CostCurve:
-        """The cost of rounds after about ``context`` tokens; where it is not known, it takes a second to measure."""
+    def quick_curve(self, context: int, sampling: Sampling,
+                    interrupt: Callable[[], None] | None = None) -> CostCurve:
+        """The cost of rounds after about ``context`` tokens; where it is not known, it takes a second to measure.
+        ``interrupt`` is called again and again meanwhile, and ends it by raising."""
         with self.exclusive(f"while the cost of rounds after {context} tokens was measured"):
-            return self.costs.ready(context, sampling)
+            return self.costs.ready(context, sampling, interrupt)
 
     def _lines(self, ask: PromptRequest, request: Request) -> Generator[Line, None, None]:
         with self._rounds(ask, request) as (call, rounds):

@@ -1,5 +1,7 @@
 """What several folders of the engine's tests ask for."""
 
+from typing import Any
+
 import pytest
 
 from engine.budget.cost import CostCurve
@@ -13,7 +15,7 @@ def quick_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cost curves are measured in earnest, but at a few sizes and in a fraction of a second."""
     measure = CostBook.measure
 
-    def quickly(book: CostBook, case: CostCase, effort: Effort) -> CostCurve:
+    def quickly(book: CostBook, case: CostCase, effort: Effort, **more: Any) -> CostCurve:
         rows = [case.requests * rows for rows in FEW_ROWS]
-        return measure(book, case, Effort(0.0, effort.dearest, effort.dearest_ms), rows)
+        return measure(book, case, Effort(0.0, effort.dearest, effort.dearest_ms), rows, **more)
     monkeypatch.setattr(CostBook, "measure", quickly)

@@ -1,10 +1,11 @@
 """Instruments over the scripted source: sweeps of it take no model, and what they must come to can be foretold."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from threading import Event
 
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
@@ -67,7 +68,7 @@ class ScriptedInstruments:
     """See ``explorer.rig.Instruments``."""
 
     reason = ""
-    doctor_seconds = 0.0
+    doctor_seconds = cost_seconds = 0.0
     other: "ScriptedInstruments | None" = None  # the rig in the other precision
     missing = 0.0  # processors
     precision = Precision("float32")
@@ -77,11 +78,17 @@ class ScriptedInstruments:
         self.source = source or ScriptedSource(pause_seconds)
         self.opened_as = opened_as
         self._again = ScriptedSource(pause_seconds)
+        self.measuring_cost = Event()
 
     @contextmanager
-    def in_turns(self, asks: Sequence[PromptRequest]) -> Iterator[list[Iterator[Round]]]:
+    def in_turns(self, asks: Sequence[PromptRequest], interrupt: Callable[[], None]) -> Iterator[list[Iterator[Round]]]:
+        def interruptible(rounds: Iterator[Round]) -> Iterator[Round]:
+            for round_ in rounds:
+                interrupt()
+                yield round_
+
         with ExitStack() as opened:
-            yield [self.rounds(opened.enter_context(closing(self._again.run(ask)))) for ask in asks]
+            yield [interruptible(self.rounds(opened.enter_context(closing(self._again.run(ask))))) for ask in asks]
 
     def rounds(self, lines: Iterator[Line]) -> Iterator[Round]:
         """The rounds of one ask; a test may forge them."""
@@ -90,14 +97,22 @@ class ScriptedInstruments:
     def missing_processors(self) -> float:
         return self.missing
 
-    def twin(self) -> "ScriptedInstruments | None":
+    def twin(self, interrupt: Callable[[], None]) -> "ScriptedInstruments | None":
         return self.other
 
     def concurrent_cost(self, trace: Trace, requests: int) -> CostCurve:
         return CURVE if requests == 1 else replace(CURVE, requests=requests, plain_ms=CURVE.plain_ms + 0.5 * requests)
 
-    def known_cost(self, trace: Trace, measuring: bool = False) -> CostCurve | None:
+    def known_cost(self, trace: Trace) -> CostCurve | None:
         return CURVE
+
+    def measure_cost(self, trace: Trace, interrupt: Callable[[], None]) -> None:
+        """As long as ``cost_seconds``."""
+        self.measuring_cost.set()
+        until = time.monotonic() + self.cost_seconds
+        while time.monotonic() < until:
+            interrupt()
+            time.sleep(0.005)
 
     def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
         header, forecasts, curve = trace.header, [], self.concurrent_cost(trace, 1)

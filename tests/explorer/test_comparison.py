@@ -3,12 +3,14 @@ said of a run is what the comparison found: forged texts and forged clocks are t
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from engine.errors import RequestError
 from engine.lab.against_plain import NEAR_TIE, Difference, TextComparison
 from engine.lab.report import ratio_text
 from engine.records import Precision, PromptRequest, Round
@@ -17,9 +19,11 @@ from explorer.claims import text_sentence
 from explorer.comparison import Comparison, ask_of, others
 from explorer.rig import CurrentRig
 from explorer.run_queue import RunQueue
-from explorer.runs import Runs
+from explorer.runs import Runs, Stream
+from explorer.security.askers import asker
 from tests.explorer.scripted import STORY, ScriptedSource, going_on
 from tests.explorer.scripted_instruments import ScriptedInstruments
+from tests.explorer.scripted_rigs import ASK
 from tests.running import until
 
 LONG = going_on(150)
@@ -131,7 +135,7 @@ def test_a_short_text_is_timed_more_than_once() -> None:
 
 def test_nothing_is_measured_while_somebody_else_runs_nor_of_another_machine() -> None:
     compared = Compared()
-    with compared.queue.place(), pytest.raises(Exception, match="in progress"):
+    with compared.queue.place(), pytest.raises(RequestError, match="Another run or a measurement"):
         compared.begin()
     compared.trace = replace(compared.trace, header=replace(compared.trace.header, hardware="H200"))
     with pytest.raises(Exception, match="H200"):
@@ -151,6 +155,42 @@ def test_it_gives_way_to_whoever_comes_and_says_how_far_it_came() -> None:
     assert result and result["state"] == "cut" and 0 < result["text"]["same"] < 150
     assert f"The first {result['text']['same']} of 150 tokens" in result["text"]["words"]
     assert "word for word" not in result["text"]["words"]
+
+
+def seconds_to_the_first_round(compared: Compared) -> float:
+    """From Run on the page whose run is being compared."""
+    began = time.monotonic()
+    rig = CurrentRig(ScriptedInstruments())
+    with closing(Stream(rig, compared.runs, compared.queue).watch(ASK)) as views:
+        next(view for view in views if view["rounds"])
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("stage", ["in turns", "cost"])
+def test_the_next_prompt_does_not_wait_for_what_is_measured_of_the_last(stage: str) -> None:
+    asker()  # imports Gradio, which the page has done
+    instruments = Forged(pause_seconds=0.1 if stage == "in turns" else 0.0)
+    instruments.cost_seconds = 20.0
+    compared = Compared(instruments)
+    look = compared.begin()
+    until(lambda: look()["result"] if stage == "in turns" else instruments.measuring_cost.is_set())
+    assert seconds_to_the_first_round(compared) < 2
+    until(lambda: look()["state"] == "done")
+    result = look()["result"]
+    if stage == "cost":
+        assert result["state"] == "ended" and result["speed"]["times"], "what was measured stands"
+    else:
+        assert result["state"] == "cut" and "another run began" in result["speed"]["withheld"]
+
+
+def test_a_run_that_still_leaves_its_place_is_not_taken_for_another() -> None:
+    compared = Compared()
+    with compared.queue.place("", 0.5, "mine"):
+        look = compared.begin()
+        assert look()["state"] in ("queued", "running")
+    until(lambda: look()["state"] == "done")
+    with compared.queue.place("", 0.5, "another"), pytest.raises(RequestError, match="Another run"):
+        compared.begin()
 
 
 def test_other_settings_are_auto_and_smaller_budgets() -> None:

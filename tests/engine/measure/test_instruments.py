@@ -81,6 +81,43 @@ def test_the_cost_of_rounds_is_measured_by_requests(laboratory: LiveLaboratory) 
     assert laboratory.concurrent_cost(an_ask(), 2) is two
 
 
+class Interrupt:
+    """Ends what is measured at the call of that number; how often it was called, and when it ended it."""
+
+    def __init__(self, last: int) -> None:
+        self.last, self.calls, self.ended = last, 0, 0.0
+
+    def __call__(self) -> None:
+        self.calls += 1
+        if self.calls >= self.last:
+            self.ended = time.perf_counter()
+            raise CancellationError("Another run came.")
+
+
+@pytest.mark.parametrize("measuring", ["cost", "in turns", "in turns at auto"])
+@pytest.mark.parametrize("last", [1, 3, 200])
+def test_what_is_measured_ends_at_once_in_the_middle_of_a_pass(measuring: str, last: int) -> None:
+    live, interrupt = LiveInstruments(demo_live()), Interrupt(last)
+    trace = gather(live.source.run(an_ask(max_tokens=12, sampling=Sampling(0.7, top_p=0.9))))
+    ask = an_ask(max_tokens=100, pace="auto" if measuring.endswith("auto") else "fixed")
+    with pytest.raises(CancellationError):
+        if measuring == "cost":
+            live.measure_cost(trace, interrupt)
+        with live.in_turns([ask, an_ask("autoregressive", 0, 100)], interrupt) as sources:
+            for rounds in sources:
+                list(rounds)
+    assert time.perf_counter() - interrupt.ended < 0.5
+    assert live.known_cost(trace) is None, "half a measurement is none"
+    assert live.laboratory.measure(an_ask()).token_ids, "the rig is free, and its passes are whole again"
+
+
+def test_a_measurement_can_be_ended_before_every_layer(laboratory: LiveLaboratory) -> None:
+    interrupt = Interrupt(10**9)
+    with LiveInstruments(laboratory.rig).in_turns([an_ask("autoregressive", 0, 3)], interrupt) as (rounds,):
+        assert len(list(rounds)) == 3
+    assert interrupt.calls == 4 * laboratory.rig.target.config.num_hidden_layers, "the prompt's pass, and three rounds"
+
+
 def test_a_measurement_waits_for_the_rig_and_does_not_count_the_waiting(laboratory: LiveLaboratory) -> None:
     other, readings = laboratory.rig.run(an_ask(max_tokens=20)), list[Reading]()
     next(other)

@@ -156,7 +156,7 @@ def test_an_adaptive_run_writes_the_same_text_and_prices_are_positive() -> None:
 def test_a_run_that_waits_goes_by_a_curve_of_about_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def measured(_: CostBook, case: CostCase, effort: Effort) -> CostCurve:
+    def measured(_: CostBook, case: CostCase, effort: Effort, **_more: object) -> CostCurve:
         asked.append((case.context, case.sampling.temperature, effort))
         return replace(CURVE, context=case.context, sampling=case.drawing)
 

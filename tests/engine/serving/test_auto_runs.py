@@ -33,7 +33,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many requests each measured curve was for; none is measured in truth."""
     requests: list[int] = []
 
-    def measure(_: CostBook, case: CostCase, __: Effort) -> object:
+    def measure(_: CostBook, case: CostCase, __: Effort, **_more: object) -> object:
         requests.append(case.requests)
         return replace(LONE, context=case.context, requests=case.requests, sampling=case.drawing)
     monkeypatch.setattr(CostBook, "measure", measure)
