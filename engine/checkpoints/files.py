@@ -1,15 +1,14 @@
-"""Reads a checkpoint's files, configs and tensors; RigError for one that is missing, cut off or a pickle."""
+"""Reads a checkpoint's files and configs; RigError for one that is missing, cut off or a pickle. It imports no torch,
+so that a process which only holds a tokenizer starts in a second."""
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from math import prod
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
-from torch import Tensor, nn
 
 from engine.errors import RigError
 
@@ -19,7 +18,6 @@ MODULES = re.compile(r"(layers?|blocks?|experts|depth)$")  # names of numbers th
 MOST_MODULES = 2**13
 SHARD = re.compile(r"\w[\w.-]*\.safetensors")  # a file beside the index, never one elsewhere
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
-Model = TypeVar("Model", bound=nn.Module)
 Tell = Callable[[str, float | None], None]  # (the current step, the share of it that is done, if known)
 
 
@@ -97,25 +95,6 @@ def _shards(folder: Path) -> list[str]:
     return sorted({name for _, name in weight_map})
 
 
-def load_weights(folder: Path) -> dict[str, Tensor]:
-    """All tensors of a folder by name, as they are stored; RigError where a file is missing or damaged."""
-    weights: dict[str, Tensor] = {}
-    for path in weight_files(folder):
-        try:
-            weights.update(load_file(path))
-        except (SafetensorError, OSError) as error:
-            raise damaged(path, error) from error
-    return weights
-
-
-def move_model(model: Model, device: torch.device, dtype: torch.dtype) -> Model:
-    """The model on this device, with its weights in this dtype. Its buffers keep theirs: rotary frequencies rounded to
-    bfloat16 would be off by half a radian at position 1,000."""
-    for value in model.parameters():
-        value.data = value.data.to(dtype)
-    return model.to(device)
-
-
 def parameters(folder: Path) -> int:
     """How many numbers the weights hold, read from the files' headers only."""
     return sum(size for path in weight_files(folder) for size in _sizes(path))
@@ -132,9 +111,9 @@ def must_have_layers(folder: Path, layers: int) -> None:
 def _sizes(path: Path) -> list[int]:
     """How many numbers each tensor of a file holds, by its header."""
     try:
-        with safe_open(path, "pt") as tensors:
+        with safe_open(path, "np") as tensors:
             names = tensors.keys()
-            return [torch.Size(tensors.get_slice(name).get_shape()).numel() for name in names]
+            return [prod(tensors.get_slice(name).get_shape()) for name in names]
     except (SafetensorError, OSError) as error:
         raise damaged(path, error) from error
 
@@ -155,18 +134,6 @@ def _again(folder: Path) -> str:
     """How to get a damaged file anew, in words: the hub's cache takes any file that exists for a complete one."""
     kept = kept_in(folder)
     return f"delete the folder {kept} and start again" if kept else "fetch it again"
-
-
-def fill_model(model: nn.Module, weights: Mapping[str, Tensor], folder: Path) -> None:
-    """Load the weights into a model of exactly these tensors; RigError names the first that does not fit."""
-    expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    given = {name: tuple(value.shape) for name, value in weights.items()}
-    if expected != given:
-        odd = sorted(set(expected.items()) ^ set(given.items()))[0][0]
-        raise RigError(
-            f"The drafter in {display_name(folder)} does not fit its own config: tensor {odd} "
-            f"has shape {given.get(odd, 'nothing')} where {expected.get(odd, 'nothing')} is expected.")
-    model.load_state_dict(weights)
 
 
 def require(folder: Path, name: str) -> Path:

@@ -13,19 +13,17 @@ from transformers import (
     AutoModel,
     AutoModelForCausalLM,
     AutoModelForImageTextToText,
-    AutoTokenizer,
     PreTrainedConfig,
     PreTrainedModel,
-    PreTrainedTokenizerBase,
 )
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
 )
 
-from engine.checkpoints.files import LARGEST, display_name, first_line, must_have_layers, read_config, require
+from engine.checkpoints.files import LARGEST, display_name, first_line, must_have_layers, read_config
 from engine.checkpoints.memory import DeviceMap
-from engine.errors import CancellationError, RigError
+from engine.errors import RigError
 from engine.models.attention import EAGER, FUSED, takes_windows
 from engine.models.recurrent import takes_states
 
@@ -173,24 +171,3 @@ def must_stop(model: PreTrainedModel, folder: Path) -> None:
         if type(token) is not int or not 0 <= token <= LARGEST:
             raise RigError(f"generation_config.json in {display_name(folder)} has eos_token_id {stop!r:.60}; it has to "
                            "be a token's number, or a list of such.")
-
-
-def load_tokenizer(folder: Path, vocabulary: int | None = None) -> PreTrainedTokenizerBase:
-    """The tokenizer in a model's folder; RigError where it cannot be loaded, or where it makes tokens out of text that
-    are none of the model's ``vocabulary``."""
-    require(folder, "tokenizer_config.json" if list(folder.glob("*.model")) else "tokenizer.json")
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        tokenizer.decode(tokenizer.encode("A text."))  # which some values are first read by
-        special = {number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
-        beyond = {number for number in tokenizer.get_vocab().values()
-                  if vocabulary is not None and number >= vocabulary}
-    except BaseException as error:  # a damaged file brings about anything, and the library's panics are no Exception
-        if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | CancellationError):
-            raise
-        raise RigError(f"The tokenizer in {display_name(folder)} cannot be loaded ({first_line(error)}); fetch it "
-                       "again.") from error
-    if left := beyond - special:  # some models have no row for images' tokens, which no text is turned into
-        raise RigError(f"The tokenizer in {display_name(folder)} has the token {min(left)}, and the model a vocabulary "
-                       f"of {vocabulary}; fetch it again.")
-    return tokenizer

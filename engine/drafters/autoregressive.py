@@ -13,7 +13,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from engine.checkpoints.files import display_name
-from engine.checkpoints.loading import causal_config, load_causal, load_tokenizer, why_no_drafter
+from engine.checkpoints.loading import causal_config, load_causal, why_no_drafter
+from engine.checkpoints.tokenizers import load_tokenizer
 from engine.drafters.beam import PUBLISHED, PathDrafter, Reach
 from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, must_fit
 from engine.errors import RigError

@@ -20,7 +20,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import LlamaConfig, PreTrainedConfig
 from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm, LlamaRotaryEmbedding
 
-from engine.checkpoints.files import display_name, fill_model, load_weights, move_model, read_config
+from engine.checkpoints.files import display_name, read_config
+from engine.checkpoints.weights import fill_model, load_weights, move_model
 from engine.drafters.beam import PUBLISHED, PathDrafter, Reach
 from engine.drafters.dflash.model import GroupedProjections, Rotation, rotate
 from engine.drafters.kinds import (

@@ -23,9 +23,9 @@ from transformers import (
 )
 from transformers.initialization import no_init_weights
 
-from engine.checkpoints.files import move_model
-from engine.checkpoints.loading import load_tokenizer
 from engine.checkpoints.memory import Opening, Storage, must_fit_into_memory
+from engine.checkpoints.tokenizers import load_tokenizer
+from engine.checkpoints.weights import move_model
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
 from engine.errors import RigError

@@ -12,9 +12,10 @@ from huggingface_hub.errors import StrictDataclassError
 
 from engine.checkpoints.files import display_name, first_line
 from engine.checkpoints.gguf import origin_of
-from engine.checkpoints.loading import causal_config, load_causal, load_tokenizer
+from engine.checkpoints.loading import causal_config, load_causal
 from engine.checkpoints.memory import ALONE, Opening, device_map_of
 from engine.checkpoints.sources import fetch, fetch_package
+from engine.checkpoints.tokenizers import load_tokenizer
 from engine.decoding.methods import PATH
 from engine.decoding.protocols import Drafter
 from engine.drafters.kinds import DrafterPlan, NarrowedDrafter, TargetFacts, plan_drafter

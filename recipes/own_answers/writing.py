@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine.checkpoints.loading import load_causal, load_tokenizer
+from engine.checkpoints.loading import load_causal
+from engine.checkpoints.tokenizers import load_tokenizer
 from engine.errors import RequestError
 from engine.requests.prompts import read_prompts
 from recipes.batches import Conversation

@@ -14,7 +14,8 @@ from torch.nn.functional import cross_entropy
 from transformers import Qwen3ForCausalLM
 
 from engine.checkpoints.files import parameters
-from engine.checkpoints.loading import load_causal, load_tokenizer
+from engine.checkpoints.loading import load_causal
+from engine.checkpoints.tokenizers import load_tokenizer
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.lattices import CandidateSelector
 from engine.drafters.dflash.model import DFlashModel

@@ -14,7 +14,8 @@ from typing import Any
 from torch import nn
 from transformers import PreTrainedConfig, Qwen3Config
 
-from engine.checkpoints.files import display_name, fill_model, load_weights, move_model, read_config
+from engine.checkpoints.files import display_name, read_config
+from engine.checkpoints.weights import fill_model, load_weights, move_model
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
 from engine.drafters.kinds import (

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from engine.checkpoints.files import fill_model
+from engine.checkpoints.weights import fill_model
 from engine.decoding.builders import chain
 from engine.decoding.loop import decode
 from engine.drafters.abilities import ReadText, read_text

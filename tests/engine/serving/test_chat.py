@@ -4,7 +4,7 @@ import pytest
 from transformers import PreTrainedTokenizerBase
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
-from engine.checkpoints.loading import load_tokenizer
+from engine.checkpoints.tokenizers import load_tokenizer
 from engine.errors import RequestError
 from engine.recorder import BYTE_SYMBOLS
 from engine.requests.prompts import Turn

@@ -1,0 +1,29 @@
+"""Loads tokenizers from checkpoint folders; no code of the checkpoint's is run. Imports no torch, as ``files.py``."""
+
+from pathlib import Path
+
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from engine.checkpoints.files import display_name, first_line, require
+from engine.errors import CancellationError, RigError
+
+
+def load_tokenizer(folder: Path, vocabulary: int | None = None) -> PreTrainedTokenizerBase:
+    """The tokenizer in a model's folder; RigError where it cannot be loaded, or where it makes tokens out of text that
+    are none of the model's ``vocabulary``."""
+    require(folder, "tokenizer_config.json" if list(folder.glob("*.model")) else "tokenizer.json")
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        tokenizer.decode(tokenizer.encode("A text."))  # which some values are first read by
+        special = {number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
+        beyond = {number for number in tokenizer.get_vocab().values()
+                  if vocabulary is not None and number >= vocabulary}
+    except BaseException as error:  # a damaged file brings about anything, and the library's panics are no Exception
+        if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | CancellationError):
+            raise
+        raise RigError(f"The tokenizer in {display_name(folder)} cannot be loaded ({first_line(error)}); fetch it "
+                       "again.") from error
+    if left := beyond - special:  # some models have no row for images' tokens, which no text is turned into
+        raise RigError(f"The tokenizer in {display_name(folder)} has the token {min(left)}, and the model a vocabulary "
+                       f"of {vocabulary}; fetch it again.")
+    return tokenizer

@@ -1,0 +1,46 @@
+"""Loads a checkpoint's tensors and fills models with them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from engine.checkpoints.files import damaged, display_name, weight_files
+from engine.errors import RigError
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+def load_weights(folder: Path) -> dict[str, Tensor]:
+    """All tensors of a folder by name, as they are stored; RigError where a file is missing or damaged."""
+    weights: dict[str, Tensor] = {}
+    for path in weight_files(folder):
+        try:
+            weights.update(load_file(path))
+        except (SafetensorError, OSError) as error:
+            raise damaged(path, error) from error
+    return weights
+
+
+def move_model(model: Model, device: torch.device, dtype: torch.dtype) -> Model:
+    """The model on this device, with its weights in this dtype. Its buffers keep theirs: rotary frequencies rounded to
+    bfloat16 would be off by half a radian at position 1,000."""
+    for value in model.parameters():
+        value.data = value.data.to(dtype)
+    return model.to(device)
+
+
+def fill_model(model: nn.Module, weights: Mapping[str, Tensor], folder: Path) -> None:
+    """Load the weights into a model of exactly these tensors; RigError names the first that does not fit."""
+    expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    given = {name: tuple(value.shape) for name, value in weights.items()}
+    if expected != given:
+        odd = sorted(set(expected.items()) ^ set(given.items()))[0][0]
+        raise RigError(
+            f"The drafter in {display_name(folder)} does not fit its own config: tensor {odd} "
+            f"has shape {given.get(odd, 'nothing')} where {expected.get(odd, 'nothing')} is expected.")
+    model.load_state_dict(weights)
