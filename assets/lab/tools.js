@@ -152,14 +152,14 @@ export class Doctor extends Tool {
     this.list.replaceChildren(...findings.map((finding) => this.finding(finding)));
   }
 
-  finding({ name, head, status, seen, advice }) {
+  finding({ name, drafter, status, seen, advice }) {
     const item = html("li", "lab-finding");
     item.dataset.status = status;
     html("span", { class: "lab-verdict-glyph", title: status }, item, GLYPHS[status]);
     const text = html("div", "", item);
     html("strong", "", text, name);
     html("span", "lab-tag", text, status);
-    if (head) html("small", "", text, head);
+    if (drafter) html("small", "", text, drafter);
     html("p", "", text, seen);
     if (advice) html("p", "lab-advice", text, `→ ${advice}`);
     return item;

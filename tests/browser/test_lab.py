@@ -216,6 +216,7 @@ def test_predictions_cost_and_doctor(lab: Any) -> None:
     lab.get_by_role("tab", name="Doctor").click()
     lab.get_by_role("button", name="Examine the rig").click()
     lab.wait_for_selector(".lab-finding[data-status=wrong]")
+    assert lab.locator(".lab-finding small").all_inner_texts() == ["story", "story"]  # the drafter of each
 
 
 def test_what_cannot_be_measured_is_said(lab: Any) -> None:
