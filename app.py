@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C during the imports ends the process without a traceback
+
 import argparse
 import inspect
 import logging
@@ -202,6 +207,7 @@ def main() -> int:
     keep_offline(wanted.rig, may_choose(wanted))
     listening = Listening(wanted.host, wanted.port, wanted.auth, wanted.allow_host)
     try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         follow_of(wanted)
         recordings = library(None if wanted.follow else wanted.trace, wanted.rig)
         serve_at_once(first_page(wanted, recordings), partial(serve_page, wanted, recordings, listening), listening)

@@ -6,9 +6,11 @@ flag's name: "is 0; it has to be a whole number from 1 to 1000".
 
 from __future__ import annotations
 
+import locale
 import os
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGroup
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -30,19 +32,24 @@ SPLITS = tuple(dict.fromkeys(split for row in METHODS.values() for split in row.
 
 
 def text(word: str) -> str:
-    """Any text that is not empty; bytes that are not UTF-8 arrive as lone surrogates."""
-    try:
-        word.encode()
-    except UnicodeEncodeError as error:
-        raise ArgumentTypeError(f"is {shown(word)}, which is not UTF-8; it has to be text") from error
+    """Any text that is not empty. Python hands over bytes that it could not decode as lone surrogates."""
     if not word.strip():
         raise ArgumentTypeError("is empty; write at least one character")
-    return word
+    with suppress(UnicodeEncodeError):
+        word.encode()
+        return word
+    named = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "C")
+    for encoding in ("utf8", locale.normalize(named).partition(".")[2]):
+        with suppress(UnicodeError, LookupError):
+            return os.fsencode(word).decode(encoding)
+    raise ArgumentTypeError(f"is {shown(word)}, which is no text in the locale {shown(named)}; write it in UTF-8, or "
+                            "set LC_ALL to a locale of its encoding")
 
 
 def name(word: str) -> str:
     """A rig's, a drafter's or a prompt set's name."""
-    if "\0" in text(word) or len(word) > LONGEST_NAME:
+    word = text(word)
+    if "\0" in word or len(word) > LONGEST_NAME:
         raise ArgumentTypeError(f"is {shown(word)}, {len(word)} characters; it has to be a name of at most "
                                 f"{LONGEST_NAME}, without zero bytes")
     return word

@@ -3,6 +3,9 @@
 import argparse
 import json
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -160,6 +163,16 @@ def test_an_error_of_the_machine_and_an_interruption_are_sentences(
         assert capsys.readouterr().err.startswith(sentence)
 
 
+@pytest.mark.parametrize("words", [["app.py"], ["-m", "engine", "generate", "--prompt", "hi"]])
+def test_an_interruption_during_the_imports_leaves_no_traceback(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "argparse.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(60)\n")
+    program = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert program.stdout and program.stdout.readline() == "importing\n"
+    program.send_signal(signal.SIGINT)
+    assert (program.communicate(timeout=60), program.returncode) == (("", ""), -signal.SIGINT)
+
+
 @pytest.mark.parametrize("words", [["--port", "99999"], ["--host", "x" * 300], ["--host", ""], ["--auth", "ada"]])
 def test_an_address_that_the_page_cannot_have(words: list[str]) -> None:
     with pytest.raises(UsageError):
@@ -177,6 +190,20 @@ def test_numbers_as_they_are_typed() -> None:
     choice = verb_parser("generate").parse_args([
         "--prompt", "hi", "--temperature", "0", "--top-p", "1", "--seed", "+3", "--budget", "auto"])
     assert (choice.temperature, choice.top_p, choice.seed, choice.budget) == (0.0, 1.0, 3, "auto")
+
+
+@pytest.mark.parametrize(("locale", "typed"), [
+    ("C", "naïve".encode()), ("de_DE.ISO-8859-1", "naïve".encode("latin1")), ("de_DE@euro", "5 €".encode("latin9")),
+    ("ru_RU.KOI8-R", "дом".encode("koi8-r")), ("C", "naïve".encode("latin1"))])
+def test_a_prompt_is_read_in_the_encoding_of_its_locale(locale: str, typed: bytes) -> None:
+    show = "import sys; from engine.commands.flags import text; sys.stdout.buffer.write(text(sys.argv[1]).encode())"
+    environment = {**os.environ, "LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run([sys.executable, "-c", show, typed], env=environment, capture_output=True,
+                          timeout=120, check=False)
+    if (locale, typed) == ("C", "naïve".encode("latin1")):
+        assert b"locale 'C'" in done.stderr and b"not UTF-8" not in done.stderr
+    else:
+        assert done.stdout.decode() in ("naïve", "5 €", "дом") and done.returncode == 0
 
 
 def test_a_word_of_any_length_is_quoted_in_part_and_the_way_out_stays(capsys: pytest.CaptureFixture[str]) -> None:
