@@ -288,6 +288,8 @@ class _TraceFile:
             self._raw = open(path, "wb")  # noqa: SIM115
         except (OSError, ValueError, TypeError) as error:
             why = error.strerror if isinstance(error, OSError) else error
+            if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+                why = f"there is no folder {ascii(str(Path(path).parent))}"
             raise RecorderError(f"The trace {ascii(Path(str(path)).name)[1:-1]} cannot be written: {why}.") from error
         self._file = self._member(COMPRESSION) if self._packs else self._raw
 

@@ -32,7 +32,11 @@ def name_in_utf8(path: Path) -> str:
 
 
 def cause_of(error: Exception) -> str:
-    """Why a file could not be opened, read or written, without its name."""
+    """Why a file could not be opened, read or written, without its name; a folder that does not exist is named."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError) and error.filename:
+        folder = Path(os.fsdecode(error.filename)).parent
+        if not folder.is_dir():
+            return f"there is no folder {ascii(str(folder))}"
     return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
 

@@ -298,7 +298,7 @@ def test_a_full_queue_drops_rounds_and_counts_them(tmp_path: Path, monkeypatch: 
 def test_a_recorder_that_cannot_be_says_so_at_once(about: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(RecorderError, match=r"^[A-Za-z].*\.$"):
         Recorder(tmp_path / "run.jsonl.gz", **about)
-    with pytest.raises(RecorderError, match=r"^The trace run.jsonl cannot be written: No such file"):
+    with pytest.raises(RecorderError, match=f"run.jsonl .* '{tmp_path / 'nowhere'}'"):
         Recorder(tmp_path / "nowhere" / "run.jsonl")
     for path in ("a\0b", tmp_path / "a\0b", 7.5, None):
         with pytest.raises(RecorderError, match=r"^The trace .* cannot be written: .*\.$"):

@@ -5,6 +5,7 @@ import json
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -210,5 +211,8 @@ def test_damaged_gzip_is_refused_or_taken_as_cut_off() -> None:
 def test_a_missing_file_and_a_full_disk_are_told_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"^The trace none.jsonl cannot be read: No such file"):
         load(tmp_path / "none.jsonl")
-    with pytest.raises(TraceError, match=r"^The trace could not be written to run.jsonl: No such file"):
-        dump(toy_trace("dflash"), tmp_path / "nowhere" / "run.jsonl")
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "nowhere", tmp_path / "nowhere" / "deep", tmp_path / "file"):
+        for use in (partial(dump, toy_trace("dflash")), load):
+            with pytest.raises(TraceError, match=rf"run.jsonl.* '{folder}'\.$"):
+                use(folder / "run.jsonl")
