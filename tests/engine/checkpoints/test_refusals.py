@@ -115,6 +115,7 @@ MISFITS: list[tuple[Change, str]] = [  # of the drafter's config.json
 DAMAGE: list[tuple[str, Change, str]] = [  # of the target's files
     (CONFIG, "[" * 100_000, "not JSON"), (CONFIG, '{"a":' * 100_000, "not JSON"),
     (CONFIG, {"max_position_embeddings": 10**15}, "at most"), (CONFIG, {"rope_theta": 10**400}, "rope_theta 1000"),
+    (CONFIG, {"rope_theta": 10**19}, "9,223,372,036,854,775,807"),
     (CONFIG, {"rms_norm_eps": -1.0}, "wrong kind"), (CONFIG, {"num_hidden_layers": 10**9}, "at most"),
     (CONFIG, {"num_hidden_layers": 5000}, "counts 5,000 layers"), (CONFIG, {"num_hidden_layers": "6"}, "wrong kind"),
     (CONFIG, {"num_hidden_layers": 7}, "have no model.layers.6."),
@@ -157,6 +158,18 @@ def test_the_page_and_the_command_line_say_the_same(pair: Path, capsys: pytest.C
         open_beside(None, name, "float32", unheard)
     assert main(["generate", "--prompt", "hi", "--dtype", "float32", "--rig", name]) == 1
     assert capsys.readouterr().err.endswith(f"{caught.value}\n")
+
+
+def test_a_large_number_without_a_decimal_point_is_a_number(pair: Path) -> None:
+    def text(theta: float, factor: float) -> list[int]:
+        for part in ("target", "head"):
+            change_file(pair / part / CONFIG, {"rope_theta": theta, "rope_scaling": {
+                "rope_type": "yarn", "factor": factor, "original_max_position_embeddings": 32}})
+        answer = load_rig(name_of(pair), "float32", "cpu").generate("Hi", budget=4, max_tokens=8)
+        assert list(answer)
+        return answer.token_ids
+
+    assert text(10**11, 10**10) == text(1e11, 1e10)
 
 
 def test_special_tokens_without_a_row_are_no_damage(pair: Path) -> None:
