@@ -16,7 +16,7 @@ from engine.decoding.methods import METHODS, SERVED, method_named, split_rule_of
 from engine.errors import CanopyError, PresetError, RequestError
 from engine.records import PromptRequest, Sampling
 from engine.requests.limits import MOST_NODES, number, top_p, whole
-from engine.requests.prompts import Turn, turns_from
+from engine.requests.prompts import Turn, check_text, turns_from
 from engine.requests.rig_names import EMBEDDED_RIG
 from explorer.recordings import RECORDINGS
 from explorer.rig import CurrentRig, Source
@@ -60,17 +60,7 @@ def prompt(value: Any) -> str:
     if len(text) > LONGEST_PROMPT:
         raise RequestError(
             f"The prompt has {len(text):,} characters; at most {LONGEST_PROMPT:,} are taken, so shorten it.")
-    return in_whole_characters("The prompt", text)
-
-
-def in_whole_characters(name: str, text: str) -> str:
-    """The text; RequestError where it holds a lone surrogate, which cannot be encoded."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise RequestError(f"{name} holds half of a character (a lone surrogate, at {error.start}); write whole "
-                           "characters.") from error
-    return text
+    return check_text("The prompt", text)
 
 
 def turns(value: Any) -> tuple[Turn, ...]:
@@ -84,7 +74,7 @@ def turns(value: Any) -> tuple[Turn, ...]:
         raise RequestError(f"The turns have {length:,} characters; at most {LONGEST_CONVERSATION:,} are taken, so "
                            "leave the first out.")
     for count, (_, text) in enumerate(conversation, start=1):
-        in_whole_characters(f"Turn {count}", text)
+        check_text(f"Turn {count}", text)
     return conversation
 
 

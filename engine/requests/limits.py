@@ -57,9 +57,9 @@ def shown(value: Any) -> str:
     return text if isinstance(value, int | float) else repr(text)
 
 
-def check_sampling(sampling: Sampling) -> None:
-    """RequestError for a number that sampling cannot use."""
-    number("The temperature", sampling.temperature, COLDEST, HOTTEST, zero=True)
-    whole("top-k", sampling.top_k, 0, LARGEST)
-    top_p("top-p", sampling.top_p)
-    whole("The seed", sampling.seed, 0, LARGEST)
+def check_sampling(sampling: Sampling) -> Sampling:
+    """The sampling, its numbers read from text if they are; RequestError for one that sampling cannot use."""
+    return Sampling(
+        number("The temperature", sampling.temperature, COLDEST, HOTTEST, zero=True),
+        whole("top-k", sampling.top_k, 0, LARGEST), top_p("top-p", sampling.top_p),
+        whole("The seed", sampling.seed, 0, LARGEST))

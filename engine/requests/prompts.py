@@ -75,11 +75,20 @@ def _prompt(row: str, where: str) -> Prompt:
     domain = value.get("domain", "")
     if not isinstance(domain, str):
         raise RequestError(f'{where} has a "domain" that is not a text: {str(domain)[:40]}.')
-    try:
-        (text + domain).encode()
-    except UnicodeEncodeError as error:
-        raise RequestError(f"{where} holds half of a character (a lone surrogate); write whole characters.") from error
+    check_text(where, text + domain)
     return Prompt(text, domain)
+
+
+def check_text(name: str, text: Any) -> str:
+    """The text; RequestError where it is something else, or holds a lone surrogate, which cannot be encoded."""
+    if not isinstance(text, str):
+        raise RequestError(f"{name} is {_seen(text)}; it has to be a text.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise RequestError(f"{name} holds half of a character (a lone surrogate, at {error.start}); write whole "
+                           "characters.") from error
+    return text
 
 
 def _first_turn(value: dict[str, Any]) -> Any:

@@ -22,6 +22,7 @@ from engine.checkpoints.memory import RunMemory, memory_error
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import BatchRequest, decode
 from engine.decoding.methods import METHODS, method_named
+from engine.decoding.options import prompt_request
 from engine.decoding.protocols import Drafter, check
 from engine.errors import RequestError
 from engine.models.device import rounds_in_inference_mode
@@ -143,10 +144,10 @@ class Rig:
         return tuple(self.drafters_for(method))
 
     def generate(self, prompt: str, **options: Any) -> Answer:
-        """An answer whose rounds are made as they are read; RequestError where it cannot be given. ``options`` are the
-        fields of ``records.PromptRequest``: method, budget, pace ("auto": as many nodes as pay), max_tokens and so
-        on."""
-        return Answer(self.run(PromptRequest(prompt, **options)), self.tokenizer)
+        """An answer whose rounds are made as they are read; RequestError where it cannot be given. The
+        options are method, budget (or "auto": as many nodes as pay), max_tokens, temperature and so on: the fields of
+        ``records.PromptRequest`` and of its ``Sampling``."""
+        return Answer(self.run(prompt_request(prompt, options)), self.tokenizer)
 
     def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
         drafters, request = self.drafters_for(ask.method, ask.drafters), self.request(ask)

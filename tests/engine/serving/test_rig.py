@@ -170,6 +170,35 @@ def test_a_bad_ask_gets_one_sentence_and_the_next_one_is_served(ask: PromptReque
     assert text_ids(live, MATH, "ddtree", 8, max_tokens=4)
 
 
+def test_options_are_taken_as_people_write_them() -> None:
+    live, few = demo_live(), {"method": "ddtree", "max_tokens": FEW}
+    sampled = live.generate(MATH, **few, sampling=Sampling(0.8, 5, 0.9, 3), budget=8)
+    list(sampled)
+    for options in ({"temperature": 0.8, "top_k": 5, "top_p": 0.9, "seed": 3, "budget": "8"},
+                    {"sampling": Sampling("0.8", "5", "0.9", "3"), "budget": 8.0},  # type: ignore[arg-type]
+                    {"sampling": Sampling(0.1, 5, 0.9), "temperature": "0.8", "seed": 3, "budget": 8}):
+        answer = live.generate(MATH, **few, **options)
+        list(answer)
+        assert answer.trace.header.request == sampled.trace.header.request and answer.text == sampled.text
+    auto = live.generate(MATH, **few, budget="auto", drafters="math", turns=[{"role": "user", "content": "Hi"}])
+    list(auto)
+    assert auto.trace.header.request.pace == "auto" and auto.trace.header.drafters == ("math",)
+
+
+@pytest.mark.parametrize(("prompt", "options", "named"), [
+    ("\ud800", {}, "prompt"), (None, {}, "None"), (b"Hi", {}, "b'Hi'"), (["Hi"], {}, "['Hi']"),
+    (MATH, {"turns": [("user", "a\udfff")]}, "Turn 1"), (MATH, {"turns": "Hi"}, "turns"),
+    (MATH, {"sampling": {"temperature": 1}}, "temperature"), (MATH, {"temperature": "warm"}, "'warm'"),
+    (MATH, {"sampling": Sampling(None)}, "temperature"), (MATH, {"top_p": 0}, "top-p"), (MATH, {"seed": -1}, "seed"),
+    (MATH, {"budget": True}, "True"), (MATH, {"max_tokens": 1.5}, "1.5"), (MATH, {"method": None}, "None"),
+    (MATH, {"drafters": [3]}, "[3]"), (MATH, {"max_new_tokens": 3}, "max_tokens"), (MATH, {"split": 1}, "split")])
+def test_what_a_program_gives_and_cannot_be_meant_is_named(
+        prompt: Any, options: dict[str, Any], named: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        demo_live().generate(prompt, **options)
+    assert named in str(caught.value) and "\n" not in str(caught.value)
+
+
 def test_out_of_memory_is_said_and_the_next_run_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has …\nand more")
