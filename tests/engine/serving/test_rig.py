@@ -189,7 +189,8 @@ def test_options_are_taken_as_people_write_them() -> None:
     ("\ud800", {}, "prompt"), (None, {}, "None"), (b"Hi", {}, "b'Hi'"), (["Hi"], {}, "['Hi']"),
     (MATH, {"turns": [("user", "a\udfff")]}, "Turn 1"), (MATH, {"turns": "Hi"}, "turns"),
     (MATH, {"sampling": {"temperature": 1}}, "temperature"), (MATH, {"temperature": "warm"}, "'warm'"),
-    (MATH, {"sampling": Sampling(None)}, "temperature"), (MATH, {"top_p": 0}, "top-p"), (MATH, {"seed": -1}, "seed"),
+    (MATH, {"sampling": Sampling(None)}, "temperature"),  # type: ignore[arg-type]
+    (MATH, {"top_p": 0}, "top-p"), (MATH, {"seed": -1}, "seed"),
     (MATH, {"budget": True}, "True"), (MATH, {"max_tokens": 1.5}, "1.5"), (MATH, {"method": None}, "None"),
     (MATH, {"drafters": [3]}, "[3]"), (MATH, {"max_new_tokens": 3}, "max_tokens"), (MATH, {"split": 1}, "split")])
 def test_what_a_program_gives_and_cannot_be_meant_is_named(
