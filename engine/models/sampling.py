@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from engine.errors import RequestError
 from engine.records import Floats, Integers, PackedTree, Sampling, Verification
 
 LOGITS_PER_BATCH = 2**17  # logits per batch of statistics: more would not fit the CPU's caches and take twice the time
@@ -66,6 +67,22 @@ def choices(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64]) -> t
     return draw_tokens(left.exp(), torch.from_numpy(draws).to(logits.device)), left
 
 
+def must_be_numbers(largest: float) -> None:
+    """RequestError unless the largest logit of a position is a finite number. NaN is larger than all others here."""
+    if not np.isfinite(largest):
+        raise RequestError(
+            f"The target computed {largest} instead of logits: its weights hold NaN or infinite values, or its numbers "
+            "grow beyond its dtype; fetch the weights again, or try --dtype float32.")
+
+
+def _largest_on_cpu(row: Tensor) -> float:
+    """The largest of a row's logits, NaN if one is. In numpy: torch's threads would take milliseconds to wake up."""
+    if row.dtype != torch.bfloat16:
+        return float(row.numpy().max())
+    upper_halves = row.view(torch.int16).numpy().view(np.uint16).astype(np.uint32)  # of the same numbers in float32
+    return float((upper_halves << 16).view(np.float32).max())
+
+
 def verification(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64], packed: PackedTree) -> Verification:
     """The target's choices and statistics at each node as host arrays, from the model's logits (rows, vocabulary) and,
     above temperature 0, draws (rows,) float64.
@@ -75,11 +92,14 @@ def verification(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64],
     """
     tokens, parents = packed.tokens, packed.parents
     if sampling.temperature == 0 and logits.device.type == "cpu":
+        must_be_numbers(_largest_on_cpu(logits[0]))
         greedy = GreedyChoices(logits, tokens, parents)
         lazily = LazyVerification(greedy.at, greedy.choice, greedy.described)
     else:
         choice, left = choices(logits, sampling, draws)
-        on_host = choice.cpu().numpy().astype(np.int32)
+        on_host = torch.cat([choice.float(), logits[:1].amax(-1).float()]).cpu().numpy()  # in one transfer
+        must_be_numbers(on_host[-1])
+        on_host = on_host[:-1].astype(np.int32)
         lazily = LazyVerification(lambda node: int(on_host[node]), lambda: on_host,
                                   lambda: describe(logits, choice, left, tokens, parents))
     return lazily if logits.numel() <= WAITING else lazily.described()

@@ -18,7 +18,7 @@ from engine.models.device import WaitingPolicy, gpus_of, hardware, in_inference_
 from engine.models.packed_linear import CACHE_DTYPE, PackedHead
 from engine.models.passes import KNOWN, AnyCache, FusedPass, PassOutput, PassPart, ReferencePass, fastest_pass
 from engine.models.recurrent import TreeMixer, take_trees
-from engine.models.sampling import choices, draw_tokens, processed_logprobs, verification
+from engine.models.sampling import choices, draw_tokens, must_be_numbers, processed_logprobs, verification
 from engine.records import DraftTree, Floats, Integers, PackedTree, Sampling, Verification
 from engine.requests.rig_names import FOUR_BITS
 
@@ -122,6 +122,7 @@ class TorchTarget:
         prompt, positions = torch.tensor(prompt_ids, device=self.device), torch.arange(size, device=self.device)
         self._output = self.reference.prefill(PassPart(prompt, positions, None, self._cache, self._interrupt))
         self._cache.length = size
+        must_be_numbers(float(self._output.logits.max()))
         choice, _ = choices(self._output.logits, sampling, self._draws[[size]])
         return int(choice[0]), self._output.tapped
 
@@ -207,6 +208,8 @@ def must_verify_trees(target: TorchTarget) -> None:
         return
     try:
         apart = largest_difference_nats(target)
+    except RequestError as error:
+        raise RigError(str(error)) from error
     except (TypeError, ValueError, RuntimeError, AttributeError, KeyError) as error:
         if "pixel_values" in str(error):
             raise RigError(f"A {kind} reads no text without a picture; choose a target that does.") from error
@@ -236,11 +239,11 @@ def largest_difference_nats(target: TorchTarget) -> float:
         verification = target.verify(pack(tree, PREFIX))
     finally:
         target.release()
-    worst = 0.0
+    differences = []
     for node in (1, SIBLINGS, len(tree) - 1):
         path = torch.tensor([[*prompt, *tokens[path_to(parents, node)].tolist()]], device=target.device)
         logprobs = target.model(input_ids=path, use_cache=False).logits[0, -1].float().log_softmax(-1)
         entropy = float(torch.special.entr(logprobs.exp()).sum())
-        worst = max(worst, abs(float(logprobs.max()) - float(verification.logprobs[node])),
-                    abs(entropy - float(verification.entropy[node])))
-    return worst
+        differences += [abs(float(logprobs.max()) - float(verification.logprobs[node])),
+                        abs(entropy - float(verification.entropy[node]))]
+    return float(np.max(differences))  # NaN if one of them is, where Python's max would leave it out

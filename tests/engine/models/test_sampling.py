@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from engine.decoding.protocols import position_draws
+from engine.errors import RequestError
 from engine.models import sampling as module
 from engine.models.sampling import GreedyChoices, choices, draw_tokens, processed_logprobs, verification
 from engine.records import PackedTree, Sampling
@@ -84,3 +85,17 @@ def test_a_node_that_is_asked_for_alone_has_the_choice_that_it_has_among_all(dty
     assert record.at(7) == wanted[7] and "choice" not in vars(record), "one row alone was looked at"
     assert record.choice.tolist() == wanted and "entropy" not in vars(record)
     assert record.entropy.shape == (12,) and "described" not in vars(record) and record.at(7) == wanted[7]
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0, 6, 0.9)], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("value", [torch.nan, -torch.nan, torch.inf])
+def test_logits_that_are_no_numbers_are_no_choice(value: float, dtype: torch.dtype, sampling: Sampling) -> None:
+    logits = torch.randn(2, 40, generator=torch.Generator().manual_seed(7)).to(dtype)
+    rows = np.zeros(2, np.int32)
+    packed = PackedTree(rows, rows, rows, ancestors(rows))
+    logits[0, 3] = -torch.inf  # a token that a model never writes is no damage
+    verification(logits, sampling, position_draws(1, 2), packed)
+    logits[0, 17] = value
+    with pytest.raises(RequestError, match="nan|inf"):
+        verification(logits, sampling, position_draws(1, 2), packed)

@@ -3,12 +3,16 @@
 import gc
 import resource
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
+from transformers import Qwen3ForCausalLM
 
 from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
+from engine.errors import RequestError, RigError
+from engine.models import target as target_module
 from engine.models.sampling import LazyVerification
 from engine.records import Request, Round, Sampling, Verification
 from tests.engine.material import plain_text, text_of
@@ -80,3 +84,32 @@ def test_rounds_do_not_grow_the_process(rounds: int) -> None:
     after = len(gc.get_objects()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert after[0] - before[0] < rounds // 10, f"{after[0] - before[0]} more objects"
     assert after[1] - before[1] < 20_000, f"{after[1] - before[1]} KiB more at the peak"
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0, seed=3)], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("weight", ["model.layers.1.mlp.up_proj.weight", "model.norm.weight"])
+def test_a_target_with_a_weight_that_is_no_number_says_so(
+        weight: str, value: float, sampling: Sampling, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = small_target()
+    target.model.get_parameter(weight).data[..., 3] = value
+    target = target_module.TorchTarget(target.model, ())
+    with pytest.raises(RequestError, match="NaN"):
+        text_of(Request(PROMPT, method="autoregressive", budget=0, max_tokens=4, sampling=sampling), target, [])
+    monkeypatch.setattr(target_module, "KNOWN", frozenset())
+    with pytest.raises(RigError, match="NaN"):
+        target_module.must_verify_trees(target)
+
+
+def test_a_trial_that_computes_no_number_is_not_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    target, honest = small_target(), Qwen3ForCausalLM.forward
+
+    def spoilt(model: Any, *given: Any, **named: Any) -> Any:
+        output = honest(model, *given, **named)
+        if not named["use_cache"]:  # the plain pass that the trial compares with
+            output.logits *= float("nan")
+        return output
+    monkeypatch.setattr(target_module, "KNOWN", frozenset())
+    monkeypatch.setattr(Qwen3ForCausalLM, "forward", spoilt)
+    with pytest.raises(RigError, match="nan"):
+        target_module.must_verify_trees(target)
