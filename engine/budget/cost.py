@@ -1,11 +1,9 @@
 """What a round costs on this machine: measured milliseconds by the number of rows. Torch-free.
 
-Nothing is assumed about the curve's shape: it is a staircase where kernels come in sizes. So it is
-interpolated between measured neighbours, and a choice of a number of rows tries all sizes instead of descending.
-
-Each curve is for one number of requests at once, whose rows share a pass, and for one context length. A curve takes
-seconds of a rig of one's own to measure. Where there are none, because runs of other budgets are at work, ``RoundCost``
-tells from the rounds themselves how much longer one with more rows takes.
+A cost curve is a staircase, because kernels come in sizes. So it is interpolated between measured neighbours, and
+whoever chooses a number of rows tries all sizes. Each curve is for one number of concurrent requests, whose rows share
+a pass, and for one context length. Measuring one takes seconds during which the rig does nothing else. ``RoundCost``
+needs no such measurement: it learns from the rounds of a batch how much longer one with more rows takes.
 """
 
 from __future__ import annotations
@@ -16,11 +14,11 @@ from itertools import combinations
 
 import numpy as np
 
-HELD_UP = 2.0  # times what it should take: the most that a round counts as, if other programs held it up
-MEMORY = 0.98  # weight of the previous round, of a ``RoundCost``
-ORIGIN = 0.5  # weight, in rounds, of a point at no rows and no time: until sizes differ, time is proportional to rows
-SETTLED = 3  # rounds that a ``RoundCost`` has to know before it judges one to have been held up
-LEAST_FALL = 0.05  # of a pass: below it, what more rows save is noise whatever the repeats' own spread
+MAX_DELAY = 2.0  # a round counts as at most twice its predicted duration: other programs delayed it
+DECAY = 0.98  # weight of the past in ``RoundCost``, per round
+ORIGIN_WEIGHT = 0.5  # rounds of no rows and no time: until sizes differ, time is proportional to rows
+MIN_ROUNDS = 3  # that ``RoundCost`` knows before it judges one delayed
+MIN_FALL = 0.05  # of a pass's time; a smaller saving by more rows is noise, whatever the repeats' own spread
 
 
 @dataclass(frozen=True)
@@ -53,11 +51,14 @@ class CostCurve:
 
     @property
     def disorder(self) -> str:
-        """Why no best budget may be predicted from it, in a sentence: more rows took less time than fewer, beyond the
-        noise, so that each median lies outside the other's eight passes in ten. Empty where there is no such pair."""
+        """The sentence why no best budget may be predicted; empty if the curve is sound.
+
+        It is not when more rows took less time than fewer, beyond noise: each median lies outside the other's tenth to
+        ninetieth percentile.
+        """
         passes = list(zip(self.rows, self.verify_ms, self.verify_low_ms, self.verify_high_ms, strict=True))
         falls = [(fewer, more) for fewer, more in combinations(passes, 2) if fewer[1] > more[3] and more[1] < fewer[2]
-                 and fewer[1] > (1 + LEAST_FALL) * more[1]]
+                 and fewer[1] > (1 + MIN_FALL) * more[1]]
         if not falls:
             return ""
         fewer, more = max(falls, key=lambda pair: pair[0][1] / pair[1][1])
@@ -86,7 +87,7 @@ CostByConcurrency = Callable[[int], CostCurve]  # (number of requests at once) -
 
 
 def between(fewer: CostCurve, more: CostCurve, requests: int) -> CostCurve:
-    """The curve of a number of requests between two measured ones, by linear interpolation."""
+    """Interpolate the curve for a number of requests between two measured ones."""
     share = (requests - fewer.requests) / (more.requests - fewer.requests)
     rows = (requests, *sorted({size for size in (*fewer.rows, *more.rows) if size > requests}))
 
@@ -106,7 +107,7 @@ def between(fewer: CostCurve, more: CostCurve, requests: int) -> CostCurve:
 
 
 def interpolate(rows: Sequence[int], milliseconds: Sequence[float], at: float) -> float:
-    """The value at so many rows, between measured neighbours; beyond the last, along the line through the last two."""
+    """Interpolate at a number of rows; beyond the last, follow the line through the last two."""
     if at <= rows[-1] or len(rows) < 2:
         return float(np.interp(at, rows, milliseconds))
     slope = (milliseconds[-1] - milliseconds[-2]) / (rows[-1] - rows[-2])
@@ -114,24 +115,24 @@ def interpolate(rows: Sequence[int], milliseconds: Sequence[float], at: float) -
 
 
 class RoundCost:
-    """The seconds that a round takes by its number of rows: a line fitted to the recent rounds."""
+    """A line fitted to recent rounds: seconds by the number of rows."""
 
     def __init__(self) -> None:
         self._count = self._rows = self._seconds = self._squares = self._products = 0.0
 
     def learn(self, rows: int, seconds: float) -> None:
-        """Take note of a round. One that other programs held up counts as ``HELD_UP`` times its cost at most."""
-        if self._count > SETTLED:
-            seconds = min(seconds, HELD_UP * self.of(rows))
-        self._count = MEMORY * self._count + 1
-        self._rows = MEMORY * self._rows + rows
-        self._seconds = MEMORY * self._seconds + seconds
-        self._squares = MEMORY * self._squares + rows * rows
-        self._products = MEMORY * self._products + rows * seconds
+        """Add a round to the fit; a delayed one counts as at most ``MAX_DELAY`` times its prediction."""
+        if self._count > MIN_ROUNDS:
+            seconds = min(seconds, MAX_DELAY * self.seconds(rows))
+        self._count = DECAY * self._count + 1
+        self._rows = DECAY * self._rows + rows
+        self._seconds = DECAY * self._seconds + seconds
+        self._squares = DECAY * self._squares + rows * rows
+        self._products = DECAY * self._products + rows * seconds
 
-    def of(self, rows: int) -> float:
-        """The seconds that a round of this many rows takes."""
-        count = self._count + ORIGIN
+    def seconds(self, rows: int) -> float:
+        """Predicted seconds of a round of so many rows."""
+        count = self._count + ORIGIN_WEIGHT
         mean_rows, mean_seconds = self._rows / count, self._seconds / count
         spread = self._squares / count - mean_rows**2
         slope = max(0.0, (self._products / count - mean_rows * mean_seconds) / spread) if spread > 0 else 0.0

@@ -24,7 +24,7 @@ import torch
 from engine import open_rig
 from engine.commands import Outcome, aligned, flags
 from engine.commands.flags import add_flags
-from engine.decoding.budget_policy import AUTO, MOST_AUTO
+from engine.decoding.budget_policy import AUTO, MAX_AUTO_NODES
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.lab.settings import BASELINE, prompt_set
@@ -142,7 +142,8 @@ def concurrent_plan(choice: argparse.Namespace) -> BenchPlan:
         for method in methods:
             points += [BenchPoint(method, budget, concurrency=count, way=SAME)
                        for budget in choice.budgets or CONCURRENT_BUDGETS]
-            points += [BenchPoint(method, MOST_AUTO, pace=AUTO, concurrency=count, way=way) for way in (LONE, SHARED)]
+            points += [BenchPoint(method, MAX_AUTO_NODES, pace=AUTO, concurrency=count, way=way)
+                       for way in (LONE, SHARED)]
     return _plan(choice, prompts, points)
 
 

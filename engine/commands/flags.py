@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
+from engine.decoding.budget_policy import AUTO, FIXED, MAX_AUTO_NODES
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.machine.files import kind_of
@@ -202,4 +202,4 @@ def sampling_of(choice: Namespace) -> Sampling:
 
 def nodes_and_pace(budget: int | str) -> tuple[int, str]:
     """The budget and the pace of a request, from the value of --budget."""
-    return (MOST_AUTO, AUTO) if isinstance(budget, str) else (budget, FIXED)
+    return (MAX_AUTO_NODES, AUTO) if isinstance(budget, str) else (budget, FIXED)

@@ -17,7 +17,7 @@ from typing import Any
 from engine import open_rig
 from engine.commands import Outcome, aligned
 from engine.commands.flags import add_flags
-from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
+from engine.decoding.budget_policy import AUTO, FIXED, MAX_AUTO_NODES
 from engine.lab.settings import Cell, prompt_set
 from engine.measure.bench import BenchPlan, BenchPoint, measure_cells
 from engine.measure.whatif import text_of_run, what_if
@@ -45,7 +45,7 @@ def run(choice: argparse.Namespace) -> Outcome:
     prompts = tuple(replace(prompt, domain=Path(name).stem) for name in choice.prompts
                     for prompt in prompt_set(name, choice.limit))
     points = [*(BenchPoint(choice.method, budget) for budget in choice.budgets),
-              BenchPoint(choice.method, MOST_AUTO, pace=AUTO)]
+              BenchPoint(choice.method, MAX_AUTO_NODES, pace=AUTO)]
     plan = BenchPlan(prompts, tuple(points), choice.repeats, choice.max_tokens)
     rig = open_rig(choice.rig, choice.dtype)
     tokens, predicted = forecast(rig, plan, choice)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,23 +11,12 @@ from numpy.typing import NDArray
 from engine.decoding.tree import path_to
 from engine.records import Acceptance, DraftTree, Floats, Integers, Trials, Verification
 
-
-class Residual(Protocol):
-    """The target's processed distributions of the pass just made, still on its device; see
-    ``Verification.processed``. At temperature 0 a row's distribution p has the whole mass on its argmax."""
-
-    def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
-        """A token from max(p − m, 0), renormalised, at ``row``; m is ``masses`` at ``tokens`` and 0 elsewhere.
-
-        ``draw`` is uniform in [0, 1). Where nothing is left, the draw is from p itself.
-        """
-
-
-AcceptanceRule = Callable[[DraftTree, Verification, Residual, np.random.Generator], Acceptance]
+Redraw = Callable[[int, Integers, Floats, float], int]  # the target's ``redraw``, see ``protocols.Target``
+AcceptanceRule = Callable[[DraftTree, Verification, Redraw, np.random.Generator], Acceptance]
 Trial = tuple[int, float, float]  # a node, its chance, and the draw that decided
 
 
-def walk(tree: DraftTree, verification: Verification, residual: Residual, random: np.random.Generator) -> Acceptance:
+def walk(tree: DraftTree, verification: Verification, redraw: Redraw, random: np.random.Generator) -> Acceptance:
     """Keep the longest path whose every token is the target's choice at its parent; its last choice is the bonus (paper
     000, section 6.1; paper 002, section 4.4).
 
@@ -58,7 +47,7 @@ def follow_choices(parents: Integers, tokens: NDArray[Any], at: Callable[[int], 
 
 
 def sequential(
-    tree: DraftTree, verification: Verification, residual: Residual, random: np.random.Generator,
+    tree: DraftTree, verification: Verification, redraw: Redraw, random: np.random.Generator,
 ) -> Acceptance:
     """At each node, try its children in tree order; descend into the first that is accepted, else draw from the rest
     (papers 000 and 001, section 6.2).
@@ -80,7 +69,7 @@ def sequential(
             path.append(accepted)
         else:
             tokens = np.unique(tree.tokens[children])
-            bonus = residual.redraw(path[-1], tokens, np.ones(len(tokens), np.float32), random.random())
+            bonus = redraw(path[-1], tokens, np.ones(len(tokens), np.float32), random.random())
     if bonus is None:
         bonus = int(verification.choice[path[-1]])
     nodes, chances, draws = zip(*trials, strict=True) if trials else ((), (), ())
@@ -111,7 +100,7 @@ def first_accepted(children: NDArray[np.intp], tokens: Integers, masses: NDArray
     return 0
 
 
-def ratio(tree: DraftTree, verification: Verification, residual: Residual, random: np.random.Generator) -> Acceptance:
+def ratio(tree: DraftTree, verification: Verification, redraw: Redraw, random: np.random.Generator) -> Acceptance:
     """BIASED, for study: every drafted node passes with min(1, p/q), and the longest passed path is kept
     (paper 003, "Accept/Reject: Walking the Tree").
 
@@ -131,4 +120,4 @@ def ratio(tree: DraftTree, verification: Verification, residual: Residual, rando
     if len(keep) > 1 or len(first) == 0:
         return Acceptance(keep, int(verification.choice[keep[-1]]), trials)
     tokens, siblings = np.unique(tree.tokens[first], return_index=True)
-    return Acceptance(keep, residual.redraw(0, tokens, drafter[first][siblings], random.random()), trials)
+    return Acceptance(keep, redraw(0, tokens, drafter[first][siblings], random.random()), trials)

@@ -1,6 +1,8 @@
-"""What decides how many nodes a round drafts and verifies. A decision may depend only on what is known before
-verification: then the tree's shape carries no information about the target's choices, and the text is the same at any
-pace."""
+"""Budget policies: how many nodes a round drafts and verifies.
+
+A policy may use only what is known before verification. The tree's shape then tells nothing of the target's choices,
+and the text is the same at any pace.
+"""
 
 from __future__ import annotations
 
@@ -11,41 +13,40 @@ from engine.records import Acceptance, DraftTree
 
 FIXED, AUTO = "fixed", "auto"
 PACES = (FIXED, AUTO)  # of a ``Request``
-MOST_AUTO = 256  # the most drafted nodes that a round at the pace ``auto`` verifies, unless a request says otherwise
+MAX_AUTO_NODES = 256  # drafted nodes of a round at ``auto``, unless the request says otherwise
 
 
 class BudgetPolicy(Protocol):
-    """Consulted twice a round and informed once; it serves one run."""
+    """Decides for one run: ``plan`` and ``cut`` in each round, then ``learn``."""
 
-    def opens(self, drafter_count: int, budget: int) -> tuple[int, int]:
-        """How many of the drafters draft this round (all or none), and the budget that their trees are built for, of
-        at most ``budget`` nodes."""
+    def plan(self, drafter_count: int, budget: int) -> tuple[int, int]:
+        """Return how many drafters draft this round (all or none), and how many nodes are built, at most ``budget``."""
 
     def cut(self, tree: DraftTree) -> DraftTree:
-        """The part of the built tree that is verified, the root included; without a draft that is the root."""
+        """Return the part of the built tree to verify, root included."""
 
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
-        """Take note of what was accepted of the verified tree."""
+        """Learn what was accepted of the verified tree."""
 
 
 class BudgetAllocator(Protocol):
-    """Divides one total of rows among the requests that share a forward pass."""
+    """Divides one total of rows among requests that share a pass. ``decoding`` knows it as a protocol, because the one
+    allocator (``budget/auto.py``) needs measured costs."""
 
     def divide(self, policies: Sequence[BudgetPolicy], trees: Sequence[DraftTree]) -> list[DraftTree]:
-        """The part of each request's tree that is verified, the root included, for all requests of a round, in order;
-        it stands in for the policies' own ``cut``."""
+        """Return the part of each request's tree to verify, instead of each policy's own ``cut``."""
 
     def ended(self, policies: Sequence[BudgetPolicy], seconds: Mapping[str, float]) -> None:
-        """Called when a round has ended, with its seconds per stage; all its policies have learned what was kept."""
+        """Learn a round's seconds by stage, after all its policies have learned what was kept."""
 
     def pools_rows(self, policy: BudgetPolicy) -> bool:
         """Whether this policy's request takes its rows from the total."""
 
 
 class FixedBudget:
-    """Every drafter drafts every round, and the whole tree is verified."""
+    """Draft every round with every drafter, and verify the whole tree."""
 
-    def opens(self, drafter_count: int, budget: int) -> tuple[int, int]:
+    def plan(self, drafter_count: int, budget: int) -> tuple[int, int]:
         return drafter_count, budget
 
     def cut(self, tree: DraftTree) -> DraftTree:

@@ -25,16 +25,16 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.decoding.tree import bare, plant
+from engine.decoding.tree import from_nodes, root_only
 from engine.records import DraftTree, Floats, Integers, Lattice
 
 Builder = Callable[[Lattice, int, int], DraftTree]  # (lattice, root token, drafted nodes) -> tree of one drafter
 
-LOWEST = np.finfo(np.float32).min  # only −inf, a prefix of probability 0, is lower
-HEAP_NODES = 192  # over marginals, the heap is faster up to so many nodes
-FEW_RANKS = 8  # of a depth, converted to Python floats at once; most trees need no more
-SAMPLE = 4  # the first bound scores about so many prefixes per node of the budget
-WIDEST = 10  # nodes of a depth that ``expand`` expands, and children of each; the published setting
+MIN_SCORE = np.finfo(np.float32).min  # only −inf, a prefix of probability 0, is lower
+MAX_HEAP_NODES = 192  # over marginals the heap is faster up to this size
+FIRST_RANKS = 8  # of a depth, converted to Python floats first; most trees need no more
+SAMPLES_PER_NODE = 4  # prefixes that the first bound scores, per node of the budget
+EXPAND_WIDTH = 10  # nodes that ``expand`` expands per depth, and children of each: EAGLE-2's setting
 FULL_WIDTH = 2  # of ``full``: the paper's own; wider trees spend the budget on the first depth
 
 Indices = NDArray[np.intp]
@@ -71,7 +71,7 @@ def chain(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     tokens, steps = best_cells(lattice)
     logprobs = steps[:nodes].cumsum(dtype=np.float32)
     length = int(np.isfinite(logprobs).sum())
-    return plant(root, tokens[:length], np.arange(length, dtype=np.int32), logprobs[:length])
+    return from_nodes(root, tokens[:length], np.arange(length, dtype=np.int32), logprobs[:length])
 
 
 def best_cells(lattice: Lattice) -> tuple[Integers, Floats]:
@@ -97,8 +97,8 @@ def best_first(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     where there are fewer than ``nodes`` others, all of them are. Expects logprobs ≤ 0, descending along k.
     """
     if nodes == 0 or lattice.tokens.size == 0:
-        return bare(root)
-    if lattice.tokens.shape[1] == 1 and nodes <= HEAP_NODES:
+        return root_only(root)
+    if lattice.tokens.shape[1] == 1 and nodes <= MAX_HEAP_NODES:
         return from_heap(lattice, root, nodes)
     return by_levels(lattice, root, nodes)
 
@@ -110,7 +110,7 @@ def from_heap(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     An entry that leaves the heap is replaced by its next sibling and its own first child.
     """
     width, deepest = lattice.tokens.shape[2], lattice.depth
-    costs = (-lattice.logprobs[:, 0, :FEW_RANKS]).tolist()
+    costs = (-lattice.logprobs[:, 0, :FIRST_RANKS]).tolist()
     single = array("f", [0.0])  # rounds a sum to float32: exact, since float64 holds more than twice the bits
     costs_so_far, parents, cells = [0.0], [0], [0]
     heap = [(costs[0][0], 0, 0, 0)]
@@ -124,7 +124,7 @@ def from_heap(lattice: Lattice, root: int, nodes: int) -> DraftTree:
         cells.append(depth * width + rank)
         rank += 1
         if rank == len(siblings) < width:
-            siblings += (-lattice.logprobs[depth, 0, FEW_RANKS:]).tolist()
+            siblings += (-lattice.logprobs[depth, 0, FIRST_RANKS:]).tolist()
         if rank < width:
             single[0] = costs_so_far[parent] + siblings[rank]
             heapreplace(heap, (single[0], depth, parent, rank))
@@ -141,7 +141,7 @@ def from_heap(lattice: Lattice, root: int, nodes: int) -> DraftTree:
 
 def by_levels(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     """See ``best_first``; a lattice with tokens, and one node or more."""
-    least = surely_reached(lattice, nodes)
+    least = lower_bound(lattice, nodes)
     width = lattice.tokens.shape[2]
     pairs = pairs_of(nodes, width, row_per_path=lattice.tokens.shape[1] > 1)
     count = int(np.count_nonzero(lattice.logprobs[0, 0, :nodes] >= least))
@@ -183,7 +183,7 @@ def best_of(root: int, levels: list[SearchLevel], nodes: int) -> DraftTree:
     renumbered[order + 1] = np.arange(1, len(order) + 1, dtype=np.int32)
     parents = np.concatenate([level.parents for level in levels]).take(order)
     tokens = np.concatenate([level.tokens for level in levels]).take(order)
-    return plant(root, tokens, renumbered.take(parents), scores.take(order))
+    return from_nodes(root, tokens, renumbered.take(parents), scores.take(order))
 
 
 def _raised(least: np.float32, levels: list[SearchLevel], nodes: int) -> np.float32:
@@ -195,20 +195,20 @@ def _raised(least: np.float32, levels: list[SearchLevel], nodes: int) -> np.floa
     return max(least, scores[len(scores) - nodes])
 
 
-def surely_reached(lattice: Lattice, nodes: int) -> np.float32:
+def lower_bound(lattice: Lattice, nodes: int) -> np.float32:
     """A score that each of the best ``nodes`` prefixes reaches, so that any prefix below it can be ignored.
 
     The ``nodes``-th best among some prefixes is such a score; here the most likely chain's and their siblings'.
     """
     depth, _, width = lattice.tokens.shape
-    columns = min(width, -(-SAMPLE * nodes // depth))
+    columns = min(width, -(-SAMPLES_PER_NODE * nodes // depth))
     if depth * columns < nodes:
-        return LOWEST
+        return MIN_SCORE
     siblings = lattice.logprobs[np.arange(depth), best_rows(lattice), :columns]
     siblings[1:] += siblings[:, 0].cumsum()[:-1, None]
     flat = siblings.ravel()
     flat.partition(flat.size - nodes)
-    return max(flat[flat.size - nodes], LOWEST)
+    return max(flat[flat.size - nodes], MIN_SCORE)
 
 
 @lru_cache(maxsize=128)
@@ -222,7 +222,7 @@ def pairs_of(nodes: int, width: int, row_per_path: bool) -> Pairs:
 
 
 def expand(lattice: Lattice, root: int, nodes: int) -> DraftTree:
-    """The tree of the ``nodes`` best proposals, with ``WIDEST`` expanded nodes per depth of ``WIDEST`` children each.
+    """The tree of the ``nodes`` best proposals, with ``EXPAND_WIDTH`` nodes of a depth expanded, as many children each.
 
     Unlike in ``best_first``, a node outside the best of its depth has no children, however good they would be: the
     price of a drafter that needs another pass for each depth. Order, and so the choice among equals: by log
@@ -233,17 +233,16 @@ def expand(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     levels = [SearchLevel(np.zeros(1, np.float32), zero, zero, np.zeros(1, np.intp), 0)]  # the root
     for depth in range(lattice.depth):
         above = levels[-1]
-        best = (-above.scores).argsort(kind="stable")[:WIDEST]
+        best = (-above.scores).argsort(kind="stable")[:EXPAND_WIDTH]
         rows = above.rows[best]
-        scores = above.scores[best, None] + lattice.logprobs[depth, rows, :WIDEST]
+        scores = above.scores[best, None] + lattice.logprobs[depth, rows, :EXPAND_WIDTH]
         alive = np.isfinite(scores)
         if not alive.any():
             break
         parents = np.broadcast_to((best + above.first)[:, None], scores.shape)
-        levels.append(SearchLevel(
-            scores[alive], lattice.tokens[depth, rows, :WIDEST][alive], lattice.follow[depth, rows, :WIDEST][alive],
-            parents[alive], above.first + len(above.scores)))
-    return best_of(root, levels[1:], nodes) if nodes and len(levels) > 1 else bare(root)
+        tokens, follow = (part[depth, rows, :EXPAND_WIDTH][alive] for part in (lattice.tokens, lattice.follow))
+        levels.append(SearchLevel(scores[alive], tokens, follow, parents[alive], above.first + len(above.scores)))
+    return best_of(root, levels[1:], nodes) if nodes and len(levels) > 1 else root_only(root)
 
 
 def full(lattice: Lattice, root: int, nodes: int) -> DraftTree:
@@ -264,7 +263,7 @@ def full(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     def grow(depth: int, row: int, parent: int) -> None:
         for rank in range(width):
             score = np.float32(scores[parent] + logprobs[depth][row][rank])
-            if score >= LOWEST:
+            if score >= MIN_SCORE:
                 node = len(tokens)
                 tokens.append(rows[depth][row][rank])
                 parents.append(parent)
@@ -273,5 +272,5 @@ def full(lattice: Lattice, root: int, nodes: int) -> DraftTree:
                     grow(depth + 1, follow[depth][row][rank], node)
     if deepest:
         grow(0, 0, 0)
-    return plant(root, np.asarray(tokens[1:], np.int32), np.asarray(parents[1:], np.int32),
+    return from_nodes(root, np.asarray(tokens[1:], np.int32), np.asarray(parents[1:], np.int32),
                  np.asarray(scores[1:], np.float32))

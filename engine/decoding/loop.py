@@ -18,7 +18,7 @@ import numpy as np
 from engine.decoding.budget_policy import BudgetAllocator, BudgetPolicy, FixedBudget
 from engine.decoding.methods import Method, split_rule_of
 from engine.decoding.protocols import BatchDrafter, BatchTarget, Drafter, Features, Target, check, trial_draws
-from engine.decoding.tree import bare, pack
+from engine.decoding.tree import pack, root_only
 from engine.records import STAGES, Acceptance, DraftTree, Lattice, PackedTree, Request, Round, Verification
 
 UNREAD = -1  # the root of a text whose prompt has not been read yet
@@ -114,13 +114,13 @@ class RequestRun:
 
     def order(self) -> None:
         """Let the budget policy decide which drafters draft in the next round, and for how many nodes."""
-        count, self.budget = self.policy.opens(len(self.drafters), self.request.budget)
+        count, self.budget = self.policy.plan(len(self.drafters), self.request.budget)
         self.drafting = self.drafters[:count]
 
     def build(self) -> None:
         """Build a tree from each drafter's lattice, and combine them to one; without a draft, the root alone."""
         if not self.drafts:
-            self.candidates, self.tree = (), bare(self.root)
+            self.candidates, self.tree = (), root_only(self.root)
             return
         budgets = self._split_budget(self.budget, len(self.drafts))
         self.candidates = tuple([self.method.build(lattice, self.root, budget)
@@ -129,7 +129,7 @@ class RequestRun:
 
     def accept(self, verification: Verification) -> None:
         """Decide what is kept of the verified tree, and let the budget policy learn from it."""
-        whole_path = self.method.accept(self.tree, verification, self.target, self._random)
+        whole_path = self.method.accept(self.tree, verification, self.target.redraw, self._random)
         self.acceptance = _end_of_text(whole_path, self.tree, self.request, self.left)
         self.policy.learn(self.tree, self.acceptance)
 

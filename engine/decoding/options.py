@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from engine.decoding.budget_policy import AUTO, MOST_AUTO
+from engine.decoding.budget_policy import AUTO, MAX_AUTO_NODES
 from engine.errors import RequestError
 from engine.records import PromptRequest, Sampling
 from engine.requests.limits import MOST_NODES, MOST_TOKENS, check_sampling, shown, whole
@@ -29,7 +29,7 @@ def prompt_request(prompt: Any, options: Mapping[str, Any]) -> PromptRequest:
         raise RequestError(f"The sampling is {shown(sampling)}; it has to be a Sampling, or give "
                            f"{', '.join(SAMPLING)} as options of their own.")
     if given.get("budget") == AUTO:
-        given |= {"budget": MOST_AUTO, "pace": AUTO}
+        given |= {"budget": MAX_AUTO_NODES, "pace": AUTO}
     for name in WORDS:
         if not isinstance(given.get(name, ""), str):
             raise RequestError(f"The {name} is {shown(given[name])}; it has to be a text.")

@@ -9,17 +9,16 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.decoding.acceptance import Residual
 from engine.decoding.budget_policy import PACES
 from engine.decoding.methods import Method, method_named, split_rule_of
 from engine.errors import RequestError
-from engine.records import Integers, Lattice, PackedTree, Request, Sampling, Verification
+from engine.records import Floats, Integers, Lattice, PackedTree, Request, Sampling, Verification
 from engine.requests.limits import MOST_NODES, MOST_TOKENS, check_sampling, whole
 
 Features = Any  # the target's tapped hidden states, on its device; the loop only hands them to the drafters
 
 
-class Target(Residual, Protocol):
+class Target(Protocol):
     """The model whose text it is."""
 
     @property
@@ -36,6 +35,13 @@ class Target(Residual, Protocol):
     def commit(self, keep: Integers) -> Features:
         """Keep these rows (a,) int32 of the last pass, in this order, drop the others, and return the kept rows'
         features."""
+
+    def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
+        """Draw a token from max(p − m, 0), renormalised, or from p if nothing is left.
+
+        p is the processed distribution at this row of the last pass (see ``Verification.processed``; at temperature 0
+        all mass is on its argmax). m is ``masses`` at ``tokens`` and 0 elsewhere. ``draw`` is uniform in [0, 1).
+        """
 
     def release(self) -> None:
         """Free the cache."""

@@ -25,13 +25,13 @@ def path_to(parents: Integers, node: int) -> Integers:
     return np.asarray(path[::-1], np.int32)
 
 
-def bare(root: int) -> DraftTree:
+def root_only(root: int) -> DraftTree:
     """The tree of the root alone."""
     zero: Integers = np.zeros(1, np.int32)
     return DraftTree(np.asarray([root], np.int32), zero, np.zeros(1, np.float32), zero)
 
 
-def plant(root: int, tokens: Integers, parents: Integers, logprobs: Floats) -> DraftTree:
+def from_nodes(root: int, tokens: Integers, parents: Integers, logprobs: Floats) -> DraftTree:
     """The tree of one drafter from its drafted nodes, all (n,); parents count the root as node 0."""
     size = len(tokens) + 1
     drafters = np.ones(size, np.int32)
@@ -49,7 +49,7 @@ def select(tree: DraftTree, nodes: Integers) -> DraftTree:
     return DraftTree(tree.tokens[nodes], renumbered[tree.parents[nodes]], tree.logprobs[nodes], tree.drafters[nodes])
 
 
-def beginning(tree: DraftTree, nodes: int) -> DraftTree:
+def prefix(tree: DraftTree, nodes: int) -> DraftTree:
     """The root and the first ``nodes`` drafted nodes."""
     end = nodes + 1
     return DraftTree(tree.tokens[:end], tree.parents[:end], tree.logprobs[:end], tree.drafters[:end])

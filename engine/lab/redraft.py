@@ -16,7 +16,7 @@ from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import FIXED
 from engine.decoding.builders import best_first, best_rows, chain
 from engine.decoding.methods import METHODS, split_rule_of
-from engine.decoding.tree import plant
+from engine.decoding.tree import from_nodes
 from engine.errors import RequestError
 from engine.lab.replay import KnownText, Point, Replay, known_text
 from engine.lab.statistics import Measured, mean_of
@@ -73,9 +73,9 @@ def _lengths(known: KnownText, position: int, lattice: Lattice) -> Mapping[tuple
     root, left = int(known.token_ids[position]), len(known.token_ids) - position
     widest = max(lattice.tokens.shape[2], lattice.depth)
     sizes = [size for size in SIZES if size <= widest]
-    whole = len(known.agreed(position, chain(lattice, root, lattice.depth))) - 1
+    whole = len(known.equal_prefix(position, chain(lattice, root, lattice.depth))) - 1
     lengths = {(CHAIN, size): min(whole, size) for size in sorted({*sizes, *range(1, lattice.depth + 1)})}
-    lengths |= {(kind, size): len(known.agreed(position, tree)) - 1
+    lengths |= {(kind, size): len(known.equal_prefix(position, tree)) - 1
                 for size in sizes for kind, tree in branching(lattice, root, size).items()}
     return {} if max(lengths.values(), default=0) >= left - 1 else lengths
 
@@ -101,7 +101,7 @@ def wide_chain(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     on_spine = np.flatnonzero(rank == 0)
     nodes_of_spine = np.zeros(lattice.depth + 1, np.int32)
     nodes_of_spine[at[on_spine] + 1] = on_spine + 1
-    return plant(root, lattice.tokens[at, rows[at], rank], nodes_of_spine[at], scores.ravel()[order])
+    return from_nodes(root, lattice.tokens[at, rows[at], rank], nodes_of_spine[at], scores.ravel()[order])
 
 
 def marginals_of(lattice: Lattice) -> Lattice:
@@ -151,7 +151,7 @@ class Redrafting:
         """A round's tree at that budget, and the nodes that would have been kept, root first."""
         position = round_.start - self._known.start
         tree = self._replay.tree(position, budget)
-        return tree, self._known.agreed(position, tree)
+        return tree, self._known.equal_prefix(position, tree)
 
     def kept_and_rows(self, round_: Round, budgets: Sequence[int]) -> Figures:
         """How many tokens a round would have kept and how many rows verified, roots included, (2, budgets)."""

@@ -18,11 +18,11 @@ import numpy as np
 from engine.budget.auto import AutoBudget, best_order
 from engine.budget.cost import CostCurve
 from engine.decoding.acceptance import longest_path
-from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO, BudgetPolicy, FixedBudget
+from engine.decoding.budget_policy import AUTO, FIXED, MAX_AUTO_NODES, BudgetPolicy, FixedBudget
 from engine.decoding.builders import Builder, best_first, chain
 from engine.decoding.methods import METHODS, method_named, split_rule_of
 from engine.decoding.protocols import Features, Target
-from engine.decoding.tree import bare, beginning, depths, pack, plant
+from engine.decoding.tree import depths, from_nodes, pack, prefix, root_only
 from engine.errors import RequestError
 from engine.records import Acceptance, DraftTree, Integers, Lattice, Request, Sampling
 from engine.trace import Trace, committed_ids, mean_length
@@ -46,7 +46,7 @@ class KnownText:
     most: int = 0
     _largest: dict[tuple[str, Builder, int], DraftTree] = field(default_factory=dict, init=False)
 
-    def agreed(self, position: int, tree: DraftTree) -> Integers:
+    def equal_prefix(self, position: int, tree: DraftTree) -> Integers:
         """The nodes that a round here keeps, (a,) int32: the longest path of the tree that the text follows, up to its
         end."""
         index = position + depths(tree.parents)
@@ -66,7 +66,7 @@ class KnownText:
         key = drafter, builder, position
         if key not in self._largest:
             self._largest[key] = self.build(*key, self.most)
-        return beginning(self._largest[key], nodes)
+        return prefix(self._largest[key], nodes)
 
 
 def known_text(trace: Trace, most: int = 0) -> KnownText:
@@ -112,7 +112,7 @@ def reread(request: Request, token_ids: Sequence[int], target: Target) -> TextPa
         for first in range(0, len(token_ids), SEGMENT):
             tokens = np.asarray(token_ids[first:first + SEGMENT], np.int32)
             rows = np.arange(len(tokens), dtype=np.int32)
-            chain = plant(int(tokens[0]), tokens[1:], rows[:-1], np.zeros(len(tokens) - 1, np.float32))
+            chain = from_nodes(int(tokens[0]), tokens[1:], rows[:-1], np.zeros(len(tokens) - 1, np.float32))
             choices.append(target.verify(pack(chain, start + first)).choice)
             segments.append(target.commit(rows))
     finally:
@@ -164,10 +164,10 @@ class Replay:
         policy = policy or FixedBudget()
         position, size = 0, len(self.known.token_ids)
         while position < size:
-            drafter_count, built = policy.opens(len(self.point.drafters), budget)
+            drafter_count, built = policy.plan(len(self.point.drafters), budget)
             root = int(self.known.token_ids[position])
-            tree = policy.cut(self.tree(position, built) if drafter_count else bare(root))
-            keep = self.known.agreed(position, tree)
+            tree = policy.cut(self.tree(position, built) if drafter_count else root_only(root))
+            keep = self.known.equal_prefix(position, tree)
             # the bonus token after the last one is unknown and not needed
             policy.learn(tree, Acceptance(keep, int(self.known.token_ids[min(position + len(keep), size - 1)])))
             yield Step(position, drafter_count, built, tree, keep)
@@ -221,7 +221,7 @@ def forecasts(point: Point, budgets: Sequence[int], known: KnownText, curve: Cos
     """The forecasts of a point at every budget and, with a curve, at ``auto``; without drafters, only at budget 0."""
     rounds = Replay(point, known)
     fixed = [_forecast(rounds, budget, None, curve) for budget in (budgets if point.drafters else (0,))]
-    return [*fixed, _forecast(rounds, MOST_AUTO, AutoBudget(curve), curve)] if curve and point.drafters else fixed
+    return [*fixed, _forecast(rounds, MAX_AUTO_NODES, AutoBudget(curve), curve)] if curve and point.drafters else fixed
 
 
 def _forecast(rounds: Replay, budget: int, auto: AutoBudget | None, curve: CostCurve | None) -> Forecast:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
+from engine.decoding.budget_policy import AUTO, FIXED, MAX_AUTO_NODES
 from engine.decoding.methods import METHODS, method_named, split_rule_of
 from engine.errors import RequestError
 from engine.lab.reading import Reading
@@ -226,7 +226,7 @@ def choose_budgets(text: str) -> tuple[tuple[int, ...], int]:
     """The budgets in a typed text such as ``16, 32 auto``: the numbers, and the value of ``Choice.auto_budget``."""
     words = text.replace(",", " ").split()
     fixed = [word for word in words if word != AUTO]
-    return tidy_budgets(fixed) if fixed or not words else (), MOST_AUTO if AUTO in words else 0
+    return tidy_budgets(fixed) if fixed or not words else (), MAX_AUTO_NODES if AUTO in words else 0
 
 
 def tidy_budgets(budgets: Iterable[int | str]) -> tuple[int, ...]:

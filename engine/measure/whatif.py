@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 
 from engine.budget.cost import CostCurve
-from engine.decoding.budget_policy import MOST_AUTO
+from engine.decoding.budget_policy import MAX_AUTO_NODES
 from engine.decoding.methods import METHODS, method_named
 from engine.decoding.protocols import Drafter
 from engine.drafters.abilities import ReadText, ReplayDrafter, read_text
@@ -57,7 +57,7 @@ def what_if(rig: Rig, text: RunText, budgets: Sequence[int] = TRIED_BUDGETS, met
     progress, budgets = progress or Progress(), tidy_budgets(budgets)
     _check_text(rig, text)
     with rig.exclusive("while other budgets were replayed"):
-        began, most = perf_counter(), max(*budgets, MOST_AUTO)
+        began, most = perf_counter(), max(*budgets, MAX_AUTO_NODES)
         tried = [Point(method, split, drafters) for method, drafters in _drafters(rig, text, methods).items()
                  for split in METHODS[method].splits]
         progress.expect(len(tried) + 1)

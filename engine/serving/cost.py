@@ -16,11 +16,11 @@ import numpy as np
 import torch
 
 from engine.budget.cost import CostCurve, between
-from engine.decoding.acceptance import Residual, walk
+from engine.decoding.acceptance import Redraw, walk
 from engine.decoding.loop import RequestRun, step
 from engine.decoding.methods import Method
 from engine.decoding.protocols import Drafter, Target
-from engine.decoding.tree import plant
+from engine.decoding.tree import from_nodes
 from engine.models.target import TorchTarget
 from engine.records import Acceptance, DraftTree, Integers, Lattice, Request, Sampling, Verification
 
@@ -224,14 +224,14 @@ def mock_tree(root: int, rows: int) -> DraftTree:
     """A tree of ``rows`` rows as deep as a drafter's block: a chain, then four children per node."""
     nodes = np.arange(1, rows, dtype=np.int32)
     parents = np.where(nodes <= CHAIN, nodes - 1, (nodes - CHAIN - 1) // 4).astype(np.int32)
-    return plant(root, np.full(rows - 1, root, np.int32), parents, np.zeros(rows - 1, np.float32))
+    return from_nodes(root, np.full(rows - 1, root, np.int32), parents, np.zeros(rows - 1, np.float32))
 
 
 def _mock(_: Lattice, root: int, nodes: int) -> DraftTree:
     return mock_tree(root, nodes + 1)
 
 
-def _root_kept(tree: DraftTree, verification: Verification, residual: Residual,
+def _root_kept(tree: DraftTree, verification: Verification, redraw: Redraw,
                random: np.random.Generator) -> Acceptance:
     """Walk as a real round would, for its time, then keep only the root, which is the next tree's root again."""
-    return replace(walk(tree, verification, residual, random), keep=ROOT, bonus=int(tree.tokens[0]))
+    return replace(walk(tree, verification, redraw, random), keep=ROOT, bonus=int(tree.tokens[0]))

@@ -55,14 +55,14 @@ Run = TypeVar("Run", bound=Deficit)
 
 def pick_batch(runs: Sequence[Run], cost: RoundCost) -> list[Run]:
     """Which runs take part in the next round."""
-    return [run for run in runs if run.owed > cost.of(run.rows)] or list(runs)
+    return [run for run in runs if run.owed > cost.seconds(run.rows)] or list(runs)
 
 
 def update_deficits(asking: Sequence[Deficit], inside: Collection[Deficit], cost: RoundCost) -> None:
     """After a round, update the seconds owed to each run that asked for one; ``inside`` are the runs that took part."""
-    seconds = cost.of(sum(run.rows for run in inside))
+    seconds = cost.seconds(sum(run.rows for run in inside))
     for run in asking:
-        given = cost.of(run.rows) if run in inside else 0.0
+        given = cost.seconds(run.rows) if run in inside else 0.0
         run.owed = max(0.0, run.owed + seconds / len(asking) - given)
 
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
+from engine.decoding.budget_policy import AUTO, FIXED, MAX_AUTO_NODES
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.lab.settings import BASELINE, Choice, SweepPlan, check, prompt_set, settings, shipped_sets
@@ -147,7 +147,7 @@ def sweep_plan_from(form: Mapping[str, Any], sets: PromptSets, instruments: Inst
     _refuse_plain(filled.methods)
     choice = Choice(filled.methods, tuple(budget for budget in filled.budgets if budget != AUTO), filled.split,
                     sampling=Sampling(filled.temperature), concurrency=filled.concurrency,
-                    auto_budget=MOST_AUTO if AUTO in filled.budgets else 0)
+                    auto_budget=MAX_AUTO_NODES if AUTO in filled.budgets else 0)
     plan = SweepPlan(
         prompts=sets.named(filled.set)[:filled.prompts], settings=settings(choice), repeats=filled.repeats,
         max_tokens=filled.max_tokens, rig=instruments.opened_as, dtype=laboratory.conditions.dtype,
@@ -182,7 +182,7 @@ def race_plan_from(form: Mapping[str, Any], instruments: Instruments) -> SweepPl
     filled = RaceForm.model_validate(dict(form))
     _refuse_plain(filled.methods + filled.auto)
     choice = Choice(filled.methods, (filled.budget,), filled.split, sampling=Sampling(filled.temperature))
-    paced = replace(choice, methods=filled.auto, budgets=(), auto_budget=MOST_AUTO)
+    paced = replace(choice, methods=filled.auto, budgets=(), auto_budget=MAX_AUTO_NODES)
     order = list(METHODS)
     lanes = sorted({*settings(choice), *settings(paced)},
                    key=lambda setting: (order.index(setting.method), setting.pace != FIXED))

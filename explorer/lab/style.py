@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any
 
-from engine.decoding.budget_policy import FIXED, MOST_AUTO
+from engine.decoding.budget_policy import FIXED, MAX_AUTO_NODES
 from engine.decoding.methods import METHODS
 from engine.lab.settings import Setting
 from engine.lab.statistics import CalibrationBin, Estimate, Measured
@@ -33,7 +33,7 @@ def label_of(setting: Setting) -> str:
     parts = [line_of(setting)]
     if drafts(setting):
         nodes = f"{setting.budget} nodes"
-        usual_auto = setting.pace if setting.budget == MOST_AUTO else f"{setting.pace} up to {nodes}"
+        usual_auto = setting.pace if setting.budget == MAX_AUTO_NODES else f"{setting.pace} up to {nodes}"
         parts.append(nodes if setting.pace == FIXED else usual_auto)
     if setting.concurrency > 1:
         parts.append(f"{setting.concurrency} at once")

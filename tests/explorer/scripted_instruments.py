@@ -8,7 +8,7 @@ from functools import lru_cache
 from threading import Event
 
 from engine.budget.cost import CostCurve
-from engine.decoding.budget_policy import AUTO, FIXED, MOST_AUTO
+from engine.decoding.budget_policy import AUTO, FIXED, MAX_AUTO_NODES
 from engine.decoding.methods import METHODS
 from engine.lab.findings import FINE, WRONG, DoctorFinding
 from engine.lab.reading import Reading, reading_of
@@ -117,7 +117,7 @@ class ScriptedInstruments:
     def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
         header, forecasts, curve = trace.header, [], self.concurrent_cost(trace, 1)
         for method in ("ddtree", "joint"):
-            for budget, pace in ((0, FIXED), (8, FIXED), (32, FIXED), (128, FIXED), (MOST_AUTO, AUTO)):
+            for budget, pace in ((0, FIXED), (8, FIXED), (32, FIXED), (128, FIXED), (MAX_AUTO_NODES, AUTO)):
                 reading = scripted_reading(PromptRequest(header.prompt, method=method, budget=budget, pace=pace))
                 cost = sum(curve.round_ms(rows, budget, METHODS[method].drafter_count, 0.2) for rows in reading.rows)
                 forecasts.append(Forecast(method, "total", budget, reading.lengths, reading.rows, 0.2, cost, pace))

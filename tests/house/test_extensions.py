@@ -13,7 +13,7 @@ import pytest
 
 from engine.decoding.acceptance import walk
 from engine.decoding.methods import METHODS, Method
-from engine.decoding.tree import plant
+from engine.decoding.tree import from_nodes
 from engine.records import DraftTree, Lattice, PromptRequest
 from engine.servers import KINDS
 from engine.servers.kind import ServerKind, ServerReport, counts, section
@@ -31,7 +31,7 @@ STYLES = Path(__file__).parents[2] / "assets" / "lab" / "lab.css"
 def pair(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     """At most two drafted nodes, both children of the root."""
     count = min(nodes, 2, lattice.tokens.shape[-1])
-    return plant(root, lattice.tokens[0, 0, :count], np.zeros(count, np.int32), lattice.logprobs[0, 0, :count])
+    return from_nodes(root, lattice.tokens[0, 0, :count], np.zeros(count, np.int32), lattice.logprobs[0, 0, :count])
 
 
 PAIRED = Method(1, build=pair, combine=lambda trees, budget: trees[0], accept=walk, summary="Two guesses a round.")

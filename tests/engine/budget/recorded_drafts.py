@@ -17,7 +17,7 @@ import numpy as np
 
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO, BudgetPolicy
-from engine.decoding.tree import beginning, plant
+from engine.decoding.tree import from_nodes, prefix
 from engine.records import Acceptance, DraftTree, Floats, Integers
 
 FOLDER = Path(__file__).with_name("drafts")
@@ -36,7 +36,7 @@ class DraftedText:
     def tree(self, position: int, nodes: int) -> DraftTree:
         """The nodes' probabilities are those that were drafted; who is whose child does not matter here."""
         parents = np.zeros(nodes, np.int32)
-        return plant(0, parents, parents, self.logprobs[position, :nodes])
+        return from_nodes(0, parents, parents, self.logprobs[position, :nodes])
 
     def keep(self, position: int, tree: DraftTree) -> Integers:
         """The nodes of a tree's beginning that a round keeps, the root first, up to the end of the text."""
@@ -54,19 +54,19 @@ def drafted_texts(rig: str) -> list[DraftedText]:
 
 
 def milliseconds(text: DraftedText, policy: BudgetPolicy, curve: CostCurve,
-                 took: Callable[[Mapping[str, float]], None] | None = None) -> float:
-    """What a text's rounds take; ``took`` is told of each, in seconds by stages."""
+                 record: Callable[[Mapping[str, float]], None] | None = None) -> float:
+    """What a text's rounds take; ``record`` is told of each, in seconds by stages."""
     position, spent = 0, 0.0
     while position < len(text.kept):
-        drafters, built = policy.opens(1, NODES)
+        drafters, built = policy.plan(1, NODES)
         tree = policy.cut(text.tree(position, built if drafters else 0))
         keep = text.keep(position, tree)
         policy.learn(tree, Acceptance(keep, 0))
         round_ms = curve.round_ms(len(tree), built, drafters, BUILD_MS * built)
         spent += round_ms
-        if took:
+        if record:
             draft_ms = drafters * curve.draft_at(built)
-            took({"draft": draft_ms / 1e3, "verify": (round_ms - draft_ms) / 1e3})
+            record({"draft": draft_ms / 1e3, "verify": (round_ms - draft_ms) / 1e3})
         position += len(keep)
     return spent
 
@@ -77,18 +77,18 @@ class Looking:
 
     trees: list[DraftTree] = field(default_factory=list)
 
-    def opens(self, drafters: int, budget: int) -> tuple[int, int]:
+    def plan(self, drafters: int, budget: int) -> tuple[int, int]:
         return drafters, budget
 
     def cut(self, tree: DraftTree) -> DraftTree:
         self.trees.append(tree)
-        return beginning(tree, 0)
+        return prefix(tree, 0)
 
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
         assert len(acceptance.keep) == 1
 
 
-def record(rig: str, prompts: str, limit: int, tokens: int = 99) -> None:
+def write_file(rig: str, prompts: str, limit: int, tokens: int = 99) -> None:
     """Write a file from a rig's answers."""
     from engine.decoding.loop import decode
     from engine.lab.settings import prompt_set
@@ -125,4 +125,4 @@ def _columns(trees: list[DraftTree], written: list[int]) -> Iterator[tuple[Integ
 
 
 if __name__ == "__main__":
-    record(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    write_file(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.budget.auto import (
-    BALANCE,
-    STEP_OF,
-    STEPS,
-    TRIAL,
+    BIN_OF_RANK,
+    EXPLORATION,
+    INITIAL_BALANCE,
+    RANK_STEPS,
     UNMEASURED,
     AutoBudget,
     DraftHistory,
@@ -25,7 +25,7 @@ from engine.budget.cost import RoundCost
 from engine.decoding.budget_policy import BudgetPolicy, FixedBudget
 from engine.decoding.loop import BatchRequest, decode, decode_batch
 from engine.decoding.methods import METHODS
-from engine.decoding.tree import beginning, plant
+from engine.decoding.tree import from_nodes, prefix
 from engine.records import Acceptance, DraftTree, Request, Sampling
 from engine.serving.scheduler import pick_batch, update_deficits
 from tests.engine.budget.test_cost import STAIRS
@@ -37,7 +37,7 @@ from tests.engine.toy import ToyTarget
 def chain_tree(*chances: float) -> DraftTree:
     """A chain whose nodes have these chances of their own."""
     nodes = len(chances)
-    return plant(7, np.arange(nodes, dtype=np.int32), np.arange(nodes, dtype=np.int32),
+    return from_nodes(7, np.arange(nodes, dtype=np.int32), np.arange(nodes, dtype=np.int32),
                  np.log(chances).cumsum().astype(np.float32))
 
 
@@ -45,9 +45,9 @@ def chain_tree(*chances: float) -> DraftTree:
     ((0.9,) * 12, 9), ((0.99,) * 15, 16), ((1.0,) * 20, 16), ((0.01,) * 12, 1)])
 def test_rows_are_taken_to_the_edge_of_a_step_that_pays(chances: tuple[float, ...], rows: int) -> None:
     policy = AutoBudget(replace(STAIRS, verify_low_ms=(4.0, 4.1, 6.0, 6.0, 20.0)))
-    assert policy.opens(1, 10) == (1, 10)
+    assert policy.plan(1, 10) == (1, 10)
     policy = AutoBudget(policy.curve)
-    assert policy.opens(1, 256) == (1, 16)
+    assert policy.plan(1, 256) == (1, 16)
     assert len(policy.cut(chain_tree(*chances))) == rows
 
 
@@ -57,7 +57,7 @@ def test_the_tree_that_is_cut_is_the_most_probable_one_in_its_own_order() -> Non
                      np.asarray([0, 1, 1, 2, 2], np.int32))
     assert best_order(tree).tolist() == [0, 3, 4, 1, 2]
     policy = AutoBudget(replace(STAIRS, rows=(1, 2, 3, 4, 5), verify_low_ms=(4, 4, 4, 50, 60)))
-    policy.opens(2, 16)
+    policy.plan(2, 16)
     cut = policy.cut(tree)
     assert (cut.tokens.tolist(), cut.parents.tolist(), cut.drafters.tolist()) == ([7, 3, 4], [0, 0, 1], [0, 2, 2])
 
@@ -66,31 +66,31 @@ def test_calibration_learns_that_a_drafter_promises_too_much() -> None:
     history = DraftHistory()
     for _ in range(90):
         history.calibrate([0.8, 0.6], [1])
-    assert history.scales[STEP_OF[1]] == pytest.approx(1.14, abs=0.1) and history.scales[STEP_OF[2]] < 0.5
+    assert history.scales[BIN_OF_RANK[1]] == pytest.approx(1.14, abs=0.1) and history.scales[BIN_OF_RANK[2]] < 0.5
     for _ in range(90):
         history.calibrate([0.8, 0.6], [1, 2])
-    assert history.scales[STEP_OF[2]] > 1.2, "what was long ago weighs less"
-    assert history.scales[STEP_OF[4]] == 1.0, "what was never seen keeps the drafter's word"
+    assert history.scales[BIN_OF_RANK[2]] > 1.2, "what was long ago weighs less"
+    assert history.scales[BIN_OF_RANK[4]] == 1.0, "what was never seen keeps the drafter's word"
 
 
 def test_ranks_are_counted_best_first_whatever_the_tree_s_own_order() -> None:
     tree = DraftTree(np.asarray([7, 1, 2], np.int32), np.asarray([0, 0, 0], np.int32),
                      np.log(np.asarray([1, 0.1, 0.8])).astype(np.float32), np.asarray([0, 1, 2], np.int32))
     policy = AutoBudget(replace(STAIRS, rows=(1, 2, 3), verify_low_ms=(4, 4, 4), draft_ms=(1, 1, 1)))
-    policy.opens(2, 16)
+    policy.plan(2, 16)
     verified = policy.cut(tree)
     assert verified.tokens.tolist() == [7, 1, 2]
     policy.learn(verified, Acceptance(np.asarray([0, 2], np.int32), 0))
     scales = policy.history.scales
-    assert scales[STEP_OF[1]] > 1 > scales[STEP_OF[2]]
+    assert scales[BIN_OF_RANK[1]] > 1 > scales[BIN_OF_RANK[2]]
 
 
 def rounds_that_drafted(policy: AutoBudget, tree: DraftTree, keep: int, rounds: int) -> list[bool]:
     drafted = []
     for _ in range(rounds):
-        drafters, _ = policy.opens(1, 16)
+        drafters, _ = policy.plan(1, 16)
         drafted.append(drafters > 0)
-        verified = policy.cut(tree if drafters else beginning(tree, 0))
+        verified = policy.cut(tree if drafters else prefix(tree, 0))
         policy.learn(verified, Acceptance(np.arange(min(keep, len(verified)), dtype=np.int32), 0))
     return drafted
 
@@ -98,10 +98,10 @@ def rounds_that_drafted(policy: AutoBudget, tree: DraftTree, keep: int, rounds: 
 def test_a_drafter_rests_while_it_does_not_pay_and_is_tried_again() -> None:
     policy = AutoBudget(replace(STAIRS, draft_ms=(4.0,) * 5))
     drafted = rounds_that_drafted(policy, chain_tree(*(0.2,) * 8), 1, 600)
-    assert drafted[0] and 3 <= sum(drafted[1:]) <= 600 * TRIAL + BALANCE + 3, "seldom, but never for good"
+    assert drafted[0] and 3 <= sum(drafted[1:]) <= 600 * EXPLORATION + INITIAL_BALANCE + 3, "seldom, but never for good"
     later = rounds_that_drafted(policy, chain_tree(*(0.999,) * 8), 9, 400)
     first = later.index(True)
-    assert later[first:].count(False) <= TRIAL * 400 + 1, "once it pays again, all but the rounds to compare with draft"
+    assert later[first:].count(False) <= EXPLORATION * 400 + 1, "once it pays, most rounds draft"
 
 
 @pytest.mark.parametrize("draft_ms", [0.1, 1.0, 4.0])
@@ -111,8 +111,8 @@ def test_a_drafter_that_promises_what_never_comes_true_costs_four_percent_at_mos
     dear = replace(STAIRS, draft_ms=(draft_ms,) * 5)
     policy, tree, spent, tokens = AutoBudget(dear), chain_tree(*chances), 0.0, 400
     for _ in range(tokens):
-        drafters, _ = policy.opens(1, 16)
-        verified = policy.cut(tree if drafters else beginning(tree, 0))
+        drafters, _ = policy.plan(1, 16)
+        verified = policy.cut(tree if drafters else prefix(tree, 0))
         policy.learn(verified, Acceptance(np.zeros(1, np.int32), 0))
         spent += dear.round_ms(len(verified), len(tree) - 1, drafters)
     assert spent <= 1.04 * tokens * dear.plain_ms
@@ -130,7 +130,7 @@ def test_a_round_takes_what_its_time_would_not_bring_elsewhere() -> None:
     the other rounds bring less, so its further nodes pay."""
     policy = AutoBudget(replace(STAIRS, verify_low_ms=(4.0, 4.0, 5.0, 6.0, 20.0)))
     for _ in range(20):
-        policy.opens(1, 16)
+        policy.plan(1, 16)
         policy.learn(policy.cut(chain_tree(0.5, 0.2)), Acceptance(np.zeros(1, np.int32), 0))
     policy.drafter_count = 1
     assert len(policy.cut(chain_tree(*(0.99,) * 8, *(0.7,) * 7))) > 8
@@ -140,12 +140,12 @@ def test_trees_are_built_one_size_larger_than_what_was_verified() -> None:
     flat = replace(STAIRS, rows=(1, 9, 17, 33, 65), verify_low_ms=(4.0, 4.1, 4.2, 4.3, 4.4))
     policy, built = AutoBudget(flat), []
     for _ in range(5):
-        built.append(policy.opens(1, 256)[1])
+        built.append(policy.plan(1, 256)[1])
         policy.cut(chain_tree(*(0.999,) * built[-1]))
     assert built == [16, 32, 64, 64, 64]
     for least in (32, 16, 16):
         policy.cut(chain_tree(0.9, *(1e-6,) * (built[-1] - 1)))
-        built.append(policy.opens(1, 256)[1])
+        built.append(policy.plan(1, 256)[1])
         assert built[-1] == least, "and at most one size smaller than the last"
 
 
@@ -154,22 +154,22 @@ def test_a_plain_round_is_due_after_many_that_drafted_and_shows_what_drafting_co
     policy = AutoBudget(replace(STAIRS, draft_ms=(2.0,) * 5, verify_low_ms=(4.0, 4.0, 4.0, 4.0, 4.0)))
     plain = 0
     for _ in range(1500):
-        drafters, _ = policy.opens(1, 16)
+        drafters, _ = policy.plan(1, 16)
         tree = chain_tree(*(0.95,) * 8)
-        verified = policy.cut(tree if drafters else beginning(tree, 0))
+        verified = policy.cut(tree if drafters else prefix(tree, 0))
         policy.learn(verified, Acceptance(np.arange(len(verified), dtype=np.int32), 0))
-        policy.took({"draft": 0.003 if drafters else 0.0, "verify": 0.006 if drafters else 0.0045})
+        policy.record_timing({"draft": 0.003 if drafters else 0.0, "verify": 0.006 if drafters else 0.0045})
         plain += not drafters
-    assert 0.8 * 1500 * TRIAL < plain < 1.2 * 1500 * TRIAL
+    assert 0.8 * 1500 * EXPLORATION < plain < 1.2 * 1500 * EXPLORATION
     assert policy.history.factor == pytest.approx(2.0, abs=0.5)
 
 
 def test_one_round_that_was_held_up_says_little() -> None:
     history = DraftHistory()
     for _ in range(20):
-        history.compare(0.5, 1.5)
+        history.correct(0.5, 1.5)
     assert history.factor == pytest.approx(1.0)
-    history.compare(0.5, 1000.0)
+    history.correct(0.5, 1000.0)
     assert 1.0 < history.factor < 1.6
 
 
@@ -182,7 +182,7 @@ def test_after_a_shared_round_no_round_is_compared_with_those_before() -> None:
             shared.ended([policy], {"draft": 0.0, "verify": 0.0045})
         if interrupted:
             shared.ended([policy, other], {"draft": 0.0, "verify": 0.1})
-        policy.opens(1, 16)
+        policy.plan(1, 16)
         policy.cut(chain_tree(*(0.95,) * 8))
         shared.ended([policy], {"draft": 0.5, "verify": 0.5})
         assert (policy.history.factor == 1.0) == interrupted
@@ -234,7 +234,7 @@ class Simulated:
     sizes: list[int] = field(default_factory=list)
 
     def built(self) -> DraftTree:
-        drafting, budget = self.policy.opens(1, 64)
+        drafting, budget = self.policy.plan(1, 64)
         self.drafted = bool(drafting)
         return chain_tree(*(self.chance,) * min(15, budget if drafting else 0))
 
@@ -309,17 +309,17 @@ def test_before_anything_was_measured_rows_are_given_by_proportion() -> None:
     runs = [Simulated(chance, AutoBudget(UNMEASURED)) for chance in (EASY, HOPELESS)]
     World(runs, (0.1, 0.5)).rates(120)
     assert np.mean(runs[0].sizes) > 5 and np.mean(runs[1].sizes) < 1
-    assert UNMEASURED.rows == STEPS and UNMEASURED.verify_ms[-1] > UNMEASURED.verify_ms[-2]
+    assert UNMEASURED.rows == RANK_STEPS and UNMEASURED.verify_ms[-1] > UNMEASURED.verify_ms[-2]
 
 
 def test_a_fixed_tree_stays_whole_and_its_rows_are_counted() -> None:
     policy, big = AutoBudget(LONE), chain_tree(*(0.1,) * 14)
     policies: list[BudgetPolicy] = [FixedBudget(), policy]
-    policy.opens(1, 64)
+    policy.plan(1, 64)
     cut = SharedRows().divide(policies, [big, chain_tree(*(0.99,) * 15)])
     assert cut[0] is big and sum(map(len, cut)) in ROWS
     huge = chain_tree(*(0.9,) * 400)
-    policy.opens(1, 64)
+    policy.plan(1, 64)
     assert len(SharedRows().divide(policies, [huge, chain_tree(*(0.999,) * 15)])[1]) > 8, "beyond the curve's end too"
 
 
@@ -329,10 +329,10 @@ def test_what_is_cut_are_the_best_nodes_of_all_trees_and_of_all_sizes(built: lis
     curve = replace(LONE, verify_low_ms=passes, draft_ms=(0.0,) * len(ROWS), plain_ms=passes[0])
     runs = [AutoBudget(curve) for _ in built]
     for run in runs:
-        run.opens(1, 64)
+        run.plan(1, 64)
     price = max(len(runs) / (curve.plain_ms + runs[0].pass_ms(len(runs)) - passes[0] + (len(runs) - 1) * 0.2),
-                sum(run.rate for run in runs))
-    chances = [run.offer(tree).chances for run, tree in zip(runs, built, strict=True)]
+                sum(run.tokens_per_ms for run in runs))
+    chances = [run.candidates(tree).chances for run, tree in zip(runs, built, strict=True)]
     cut = SharedRows().divide(runs, built)
     nodes = [len(tree) - 1 for tree in cut]
     for whole, tree in zip(built, cut, strict=True):

@@ -64,9 +64,9 @@ class Machine:
     def __init__(self, policy: AutoBudget, draws: random.Random | None) -> None:
         self.policy, self.draws = policy, draws
 
-    def took(self, seconds: Mapping[str, float]) -> None:
+    def record_timing(self, seconds: Mapping[str, float]) -> None:
         held_up = self.draws.lognormvariate(0, 0.3) * (3 if self.draws.random() < 0.05 else 1) if self.draws else 1.0
-        self.policy.took({stage: held_up * value for stage, value in seconds.items()})
+        self.policy.record_timing({stage: held_up * value for stage, value in seconds.items()})
 
 
 def of_plain(rig: str, truth: CostCurve, tokens: int, believed: CostCurve | None = None,
@@ -76,7 +76,7 @@ def of_plain(rig: str, truth: CostCurve, tokens: int, believed: CostCurve | None
     history, texts, spent = DraftHistory(), cut(drafted_texts(rig), tokens), 0.0
     for text in texts:
         policy = AutoBudget(believed or truth, history)
-        told = None if isinstance(machine, bool) else Machine(policy, machine).took
+        told = None if isinstance(machine, bool) else Machine(policy, machine).record_timing
         spent += milliseconds(text, policy, truth, told)
     return spent / sum(len(text.kept) * truth.plain_ms for text in texts)
 
@@ -87,7 +87,7 @@ class Nodes(FixedBudget):
     def __init__(self, nodes: int) -> None:
         self._nodes = nodes
 
-    def opens(self, drafters: int, budget: int) -> tuple[int, int]:
+    def plan(self, drafters: int, budget: int) -> tuple[int, int]:
         return drafters, self._nodes
 
 
@@ -148,12 +148,13 @@ def test_where_the_curve_is_right_little_is_lost_by_learning(case: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["MEMORY", "PRIOR", "TRIAL", "BALANCE", "ALIKE", "FIRST_NODES", "HELD_UP"])
+@pytest.mark.parametrize("name", [
+    "DECAY", "PRIOR", "EXPLORATION", "INITIAL_BALANCE", "FIRST_DRAFT_SLACK", "MAX_FIRST_NODES", "MAX_DELAY"])
 def test_no_constant_is_tuned(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def mean() -> float:
         return float(np.mean([of_plain(rig, costs, 64) for rig, costs in ALL.values()]))
     usual, value = mean(), getattr(auto, name)
-    others = {"MEMORY": (0.9, 0.975), "FIRST_NODES": (12, 32), "HELD_UP": (1.5, 4.0)}.get(name, (value / 2, value * 2))
-    for other in others:
+    others = {"DECAY": (0.9, 0.975), "MAX_FIRST_NODES": (12, 32), "MAX_DELAY": (1.5, 4.0)}
+    for other in others.get(name, (value / 2, value * 2)):
         monkeypatch.setattr(auto, name, other)
         assert abs(mean() - usual) < 0.015, other

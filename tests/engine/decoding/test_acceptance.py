@@ -11,7 +11,7 @@ from engine.decoding.acceptance import AcceptanceRule, longest_path, ratio, sequ
 from engine.decoding.builders import best_first
 from engine.decoding.combiners import merged
 from engine.decoding.protocols import position_draws, trial_draws
-from engine.decoding.tree import bare, pack, plant
+from engine.decoding.tree import from_nodes, pack, root_only
 from engine.records import Acceptance, DraftTree, Integers, Sampling, Verification
 from tests.engine.material import ACCEPTANCE_RULES, trees
 from tests.engine.toy import ToyDrafter, ToyTarget
@@ -44,7 +44,7 @@ CERTAIN, UNSURE = FixedLaw(1, 0, 0), FixedLaw(0.2, 0.5, 0.3)
 
 def accept(rule: AcceptanceRule, tree: DraftTree, target: FixedLaw = UNSURE, choice: list[int] | None = None,
            random: np.random.Generator | None = None) -> Acceptance:
-    acceptance = rule(tree, target.verified(tree, choice), target, random or np.random.default_rng(0))
+    acceptance = rule(tree, target.verified(tree, choice), target.redraw, random or np.random.default_rng(0))
     assert acceptance.keep[0] == 0 and acceptance.keep.dtype == np.int32
     assert (tree.parents[acceptance.keep[1:]] == acceptance.keep[:-1]).all(), "a path"
     return acceptance
@@ -79,7 +79,7 @@ def test_at_temperature_0_every_rule_is_the_greedy_walk(rule: AcceptanceRule) ->
             drafter.observe(features, features)
         tree = merged(tuple(best_first(drafter.draft(root, 12), root, 12) for drafter in drafters), 24)
         verification = target.verify(pack(tree, 6))
-        kept, expected = (apply(tree, verification, target, trial_draws(1)) for apply in (rule, walk))
+        kept, expected = (apply(tree, verification, target.redraw, trial_draws(1)) for apply in (rule, walk))
         assert tree.tokens[kept.keep].tolist() == tree.tokens[expected.keep][:len(kept.keep)].tolist()
         assert verification.choice[kept.keep[-1]] == kept.bonus
         lengths.append((len(kept.keep), len(expected.keep)))
@@ -91,7 +91,7 @@ def test_at_temperature_0_every_rule_is_the_greedy_walk(rule: AcceptanceRule) ->
 def siblings(*tokens: int) -> DraftTree:
     """A root with these children, and each with a child of token 0."""
     count = len(tokens)
-    return plant(0, np.asarray([*tokens, *[0] * count], np.int32),
+    return from_nodes(0, np.asarray([*tokens, *[0] * count], np.int32),
                  np.asarray([0] * count + list(range(1, count + 1)), np.int32),
                  np.log(np.asarray([0.4] * count + [0.2] * count, np.float32)))
 
@@ -120,9 +120,9 @@ def test_sequential_records_what_it_compared() -> None:
 
 
 def test_a_leaf_takes_the_targets_choice_and_a_failed_node_never_does() -> None:
-    leaf = accept(sequential, bare(0), choice=[2])
+    leaf = accept(sequential, root_only(0), choice=[2])
     assert (leaf.keep.tolist(), leaf.bonus) == ([0], 2)
-    tree = plant(0, np.asarray([1], np.int32), np.zeros(1, np.int32), np.zeros(1, np.float32))
+    tree = from_nodes(0, np.asarray([1], np.int32), np.zeros(1, np.int32), np.zeros(1, np.float32))
     failed = accept(sequential, tree, CERTAIN, [1, 1])
     assert (failed.keep.tolist(), failed.bonus) == ([0], 0)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from engine.decoding import builders
 from engine.decoding.builders import Builder, best_first, by_levels, chain, expand, full
-from engine.decoding.tree import bare, depths, pack, path_to, plant, select
+from engine.decoding.tree import depths, from_nodes, pack, path_to, root_only, select
 from engine.records import DraftTree, Lattice
 from tests.engine.material import (
     BUILDERS,
@@ -148,7 +148,7 @@ def published(lattice: Lattice, widest: int) -> list[Prefix]:
 @given(lattices(), st.integers(0, 40), st.integers(1, 3))
 def test_expand_is_the_published_expansion_and_re_ranking(lattice: Lattice, nodes: int, widest: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(builders, "WIDEST", widest)
+        patch.setattr(builders, "EXPAND_WIDTH", widest)
         assert prefixes(expand(lattice, 7, nodes)) == published(lattice, widest)[:nodes]
 
 
@@ -185,6 +185,6 @@ def test_selecting_a_prefix_closed_set_keeps_prefixes(tree: DraftTree, data: st.
 
 
 def test_confidence_is_the_mean_probability_of_drafted_nodes() -> None:
-    halves = plant(5, np.asarray([1, 2], np.int32), np.asarray([0, 1], np.int32), np.log([0.5, 0.25]).astype("f4"))
-    assert halves.confidence == np.float32(0.375) and bare(5).confidence == 0
+    halves = from_nodes(5, np.asarray([1, 2], np.int32), np.asarray([0, 1], np.int32), np.log([0.5, 0.25]).astype("f4"))
+    assert halves.confidence == np.float32(0.375) and root_only(5).confidence == 0
     assert halves.drafters.tolist() == [0, 1, 1]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.decoding.builders import best_first
 from engine.decoding.combiners import joint, merged, routed
-from engine.decoding.tree import bare, pack, plant
+from engine.decoding.tree import from_nodes, pack, root_only
 from engine.records import DraftTree, Integers
 from tests.engine.material import ancestors, lattices, prefixes, trees
 
@@ -18,7 +18,8 @@ ROOT = 42
 
 def drafted_tree(parents: list[int], tokens: list[int], logprobs: list[float]) -> DraftTree:
     """A one-drafter tree from lists of its drafted nodes."""
-    return plant(ROOT, np.asarray(tokens, np.int32), np.asarray(parents, np.int32), np.asarray(logprobs, np.float32))
+    return from_nodes(ROOT, np.asarray(tokens, np.int32), np.asarray(parents, np.int32),
+                      np.asarray(logprobs, np.float32))
 
 
 # Paper 000, figure 1: three drafted nodes a drafter, 1 ↦ 4, 2 ↦ 5, 3 ↦ 6 for the second.
@@ -65,8 +66,8 @@ def test_merging_is_block_diagonal_below_one_root(parts: list[DraftTree]) -> Non
 
 @pytest.mark.parametrize(("parts", "winner", "drafters"), [
     ((DRAFTER_1, DRAFTER_2), DRAFTER_2, [0, 2, 2, 2]), ((DRAFTER_2, DRAFTER_1), DRAFTER_2, [0, 1, 1, 1]),
-    ((DRAFTER_1, DRAFTER_1), DRAFTER_1, [0, 1, 1, 1]), ((bare(ROOT), bare(ROOT)), bare(ROOT), [0]),
-    ((bare(ROOT), DRAFTER_1), DRAFTER_1, [0, 2, 2, 2])])
+    ((DRAFTER_1, DRAFTER_1), DRAFTER_1, [0, 1, 1, 1]), ((root_only(ROOT), root_only(ROOT)), root_only(ROOT), [0]),
+    ((root_only(ROOT), DRAFTER_1), DRAFTER_1, [0, 2, 2, 2])])
 def test_routing_takes_the_larger_mean_confidence_the_first_among_equals_and_names_the_drafter(
         parts: tuple[DraftTree, ...], winner: DraftTree, drafters: list[int]) -> None:
     assert DRAFTER_2.confidence > DRAFTER_1.confidence

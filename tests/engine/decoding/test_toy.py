@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.decoding.tree import pack, plant
+from engine.decoding.tree import from_nodes, pack
 from engine.drafters.ngram import NGramDrafter
 from engine.records import Sampling
 from tests.engine.material import trees
@@ -70,7 +70,7 @@ def test_redraw_takes_from_what_is_left() -> None:
 def test_a_commit_that_is_no_path_is_refused() -> None:
     target = ToyTarget()
     root, _ = target.prefill(PROMPT, 8, Sampling())
-    tree = plant(root, np.asarray([1, 2], np.int32), np.asarray([0, 0], np.int32), np.zeros(2, np.float32))
+    tree = from_nodes(root, np.asarray([1, 2], np.int32), np.asarray([0, 0], np.int32), np.zeros(2, np.float32))
     target.verify(pack(tree, len(PROMPT)))
     with pytest.raises(ValueError, match="no path"):
         target.commit(np.asarray([0, 1, 2], np.int32))

@@ -11,7 +11,7 @@ import pytest
 
 from engine.commands.program import verb_named, verb_parser
 from engine.decoding.builders import best_first
-from engine.decoding.tree import beginning
+from engine.decoding.tree import prefix
 from engine.lab.anatomy import CODE, DIGITS, PROSE, anatomy, kinds_of, sentences
 from engine.lab.redraft import CHAIN, MARGINALS, TRANSITIONS, WIDE, marginals_of
 from engine.lab.statistics import Measured
@@ -116,7 +116,7 @@ def test_missing_rounds_chunks_and_a_loop_that_stops_drafting_are_said() -> None
         assert runs.redrafts == () and runs.rounds > 1 and "Rounds are missing" in " ".join(runs.lacking)
     assert anatomy([trace_of(chunked=True)]).lacking[0].startswith("No round drafted anything")
     last = whole.entries[-1].round
-    bare = replace(last, drafts=(), tree=beginning(last.tree, 0), acceptance=Acceptance(np.zeros(1, np.int32), 5))
+    bare = replace(last, drafts=(), tree=prefix(last.tree, 0), acceptance=Acceptance(np.zeros(1, np.int32), 5))
     plain = [Entry(replace(bare, index=3 + more, start=12 + more), {}, 1.0) for more in range(16)]
     silent, shorter = (replace(whole, entries=(*whole.entries, *plain[:count])) for count in (16, 15))
     assert "last 16 rounds of a run drafted nothing" in anatomy([silent]).lacking[0]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.decoding.budget_policy import MOST_AUTO
+from engine.decoding.budget_policy import MAX_AUTO_NODES
 from engine.errors import RequestError
 from engine.lab.settings import Choice, Setting, check, choose_budgets, prompt_set, settings, shipped_sets
 from engine.records import Sampling
@@ -17,7 +17,7 @@ from tests.engine.lab.scripted import WALKERS, toy_plan
 
 @pytest.mark.parametrize(("typed", "budgets"), [
     ("64, 16 16,32", ((16, 32, 64), 0)), ("4096 0 4096", ((0, 4096), 0)), ("16", ((16,), 0)),
-    ("64, auto 16,auto", ((16, 64), MOST_AUTO)), ("auto", ((), MOST_AUTO))])
+    ("64, auto 16,auto", ((16, 64), MAX_AUTO_NODES)), ("auto", ((), MAX_AUTO_NODES))])
 def test_budgets_are_taken_in_any_order_and_once(typed: str, budgets: tuple[tuple[int, ...], int]) -> None:
     assert choose_budgets(typed) == budgets
 

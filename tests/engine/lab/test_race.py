@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 
-from engine.decoding.budget_policy import MOST_AUTO
+from engine.decoding.budget_policy import MAX_AUTO_NODES
 from engine.errors import RequestError
 from engine.lab.settings import CellResult, Setting, SweepPlan
 from engine.lab.statistics import Estimate
@@ -20,7 +20,7 @@ LABORATORY = ScriptedLaboratory()
 def plan() -> SweepPlan:
     return race_plan(replace(toy_plan(prompts=1, repeats=3), settings=(
         *(Setting(method, 16, temperature=0.8) for method in WALKERS[1:]),
-        Setting("ddtree", MOST_AUTO, temperature=0.8, pace="auto"))))
+        Setting("ddtree", MAX_AUTO_NODES, temperature=0.8, pace="auto"))))
 
 
 @pytest.fixture(scope="module")

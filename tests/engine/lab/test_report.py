@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.decoding.budget_policy import AUTO, MOST_AUTO
+from engine.decoding.budget_policy import AUTO, MAX_AUTO_NODES
 from engine.lab.report import Record, division, rates, ratio_text, runs_csv, table_csv
 from engine.lab.settings import CellResult, SweepPlan
 from tests.engine.lab.scripted import measure_all, report_of, reread_as, slower, toy_plan
@@ -55,7 +55,7 @@ def test_a_report_is_plain_json_of_the_rounds_that_were_measured(record: Record)
 
 
 def test_auto_is_named_recommended_and_asked_for_again() -> None:
-    plan = toy_plan(auto_budget=MOST_AUTO)
+    plan = toy_plan(auto_budget=MAX_AUTO_NODES)
     record = report_of(plan, reread_as(measure_all(plan), lambda result, reading: slower(
         reading, 1 if result.cell.setting.pace == AUTO else 9)))
     best = record["recommended"]

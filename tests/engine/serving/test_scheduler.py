@@ -227,10 +227,10 @@ def test_what_else_holds_rounds_up_parts_no_runs() -> None:
 
 def test_the_cost_of_rounds_is_learnt_from_them() -> None:
     cost = RoundCost()
-    assert cost.of(5) == 0
+    assert cost.seconds(5) == 0
     cost.learn(60, 0.6)
-    assert cost.of(6) == pytest.approx(0.06, rel=0.05), "until sizes differ a row's part is its own"
+    assert cost.seconds(6) == pytest.approx(0.06, rel=0.05), "until sizes differ a row's part is its own"
     for _ in range(40):
         cost.learn(60, 0.6)
         cost.learn(1, 0.3)
-    assert cost.of(1) == pytest.approx(0.3, rel=0.05) and cost.of(60) == pytest.approx(0.6, rel=0.05)
+    assert cost.seconds(1) == pytest.approx(0.3, rel=0.05) and cost.seconds(60) == pytest.approx(0.6, rel=0.05)

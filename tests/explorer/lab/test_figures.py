@@ -10,7 +10,7 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 
-from engine.decoding.budget_policy import MOST_AUTO
+from engine.decoding.budget_policy import MAX_AUTO_NODES
 from engine.decoding.methods import METHODS
 from engine.lab.settings import Setting
 from engine.lab.statistics import Estimate, estimate
@@ -32,7 +32,7 @@ def point(method: str, budget: int, tau: float, speed: float, pace: str = "fixed
 
 
 def auto(method: str, tau: float, speed: float) -> CurvePoint:
-    return point(method, MOST_AUTO, tau, speed, "auto")
+    return point(method, MAX_AUTO_NODES, tau, speed, "auto")
 
 
 POINTS = [point("ddtree", 8, 3, 300), point("ddtree", 64, 5, 450), point("joint", 64, 6, 500),

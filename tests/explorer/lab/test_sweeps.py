@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.decoding.budget_policy import MOST_AUTO
+from engine.decoding.budget_policy import MAX_AUTO_NODES
 from engine.errors import RequestError, ResultsError
 from engine.lab.store import Results, Store
 from engine.records import PromptRequest
@@ -127,7 +127,7 @@ def test_settings_are_put_in_order_and_the_baseline_is_always_there(change: dict
     assert OPENING.concurrency == (1,) and "auto" in OPENING.budgets
     plan = sweep_plan_from({**FORM, **change}, PromptSets(), ScriptedInstruments())
     assert [setting.label for setting in plan.settings] == ["autoregressive", *labels]
-    assert {setting.budget for setting in plan.settings if setting.pace == "auto"} <= {MOST_AUTO}
+    assert {setting.budget for setting in plan.settings if setting.pace == "auto"} <= {MAX_AUTO_NODES}
 
 
 def upload(data: bytes, name: str = "mine.jsonl") -> dict[str, str]:
@@ -179,7 +179,7 @@ def test_auto_is_measured_drawn_and_told(tmp_path: Path) -> None:
     rows = {row["label"]: row for row in answer["table"]["rows"]}
     assert {"ddtree, auto", "joint, auto"} < set(rows) and len(rows) == answer["curves"]["count"] == 7
     auto = rows["joint, auto"]
-    assert (auto["line"], auto["pace"], auto["nodes"], auto["budget"]) == ("joint", "auto", "auto", MOST_AUTO)
+    assert (auto["line"], auto["pace"], auto["nodes"], auto["budget"]) == ("joint", "auto", "auto", MAX_AUTO_NODES)
     assert auto["same_text"] == auto["compared"] == 2 and answer["curves"]["figure"]["auto"] is not None
     assert [trace["name"] for trace in lab.shapes({"sweep": None, "nodes": "auto"})["histogram"]["data"]] == [
         "ddtree", "joint"]

@@ -12,7 +12,7 @@ import numpy as np
 import pandas
 import pytest
 
-from engine.decoding.budget_policy import MOST_AUTO
+from engine.decoding.budget_policy import MAX_AUTO_NODES
 from engine.errors import RequestError
 from engine.lab.machines import FLOOR, machine_curve
 from engine.lab.replay import Gain, WhatIf
@@ -51,7 +51,7 @@ def test_a_race_has_a_lane_for_each_setting_and_every_lane_the_whole_text() -> N
     json.dumps(job)
     assert {ask.turns for ask in instruments.laboratory.asked} == {turns}
     asked = {(ask.method, ask.pace, ask.budget) for ask in instruments.laboratory.asked}
-    assert {("joint", "fixed", 32), ("joint", "auto", MOST_AUTO)} < asked
+    assert {("joint", "fixed", 32), ("joint", "auto", MAX_AUTO_NODES)} < asked
     alone = race_plan_from({**RACE, "methods": [], "auto": ["ddtree"]}, instruments)
     assert [setting.label for setting in alone.settings] == ["autoregressive", "ddtree auto"]
 
