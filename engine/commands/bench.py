@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -40,6 +41,7 @@ from engine.measure.bench import (
     BenchPlan,
     BenchPoint,
     Tally,
+    can_run,
     measure_cells,
 )
 from engine.records import STAGES
@@ -57,8 +59,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     """The flags."""
     names = (*METHODS, PLAIN)
     add_flags(parser, "--rig", "--dtype")
-    add_flags(parser, "--methods", type=flags.one_of(*names), help=f"of {', '.join(names)} (default: "
-              f"{' '.join(USUAL)}; with --concurrency {' '.join(USUAL_CONCURRENT)})")
+    add_flags(parser, "--methods", type=flags.one_of(*names), help=f"of {', '.join(names)} (default: those "
+              f"of {' '.join(USUAL)} that the rig runs; with --concurrency {' '.join(USUAL_CONCURRENT)})")
     add_flags(parser, "--budgets", type=flags.budget_or_auto, help=f"drafted nodes per round, or {AUTO} (default: "
               f"{' '.join(map(str, BUDGETS))}; with --concurrency {' '.join(map(str, CONCURRENT_BUDGETS))})")
     add_flags(parser, "--split", "--drafters")
@@ -81,6 +83,8 @@ def run(choice: argparse.Namespace) -> Outcome:
     """Measure."""
     plan = concurrent_plan(choice) if choice.concurrency else plan_of(choice)
     rig = open_rig(choice.rig, choice.dtype)
+    if not choice.methods:
+        plan = replace(plan, settings=tuple(point for point in plan.settings if can_run(rig, point)))
     tallies = {point: [Tally() for _ in range(plan.repeats)] for point in plan.settings}
     for point, cell, tally in measure_cells(rig, plan):
         tallies[point][cell.repeat].add(tally)

@@ -45,9 +45,10 @@ def equal_text(row: Method, temperature: float) -> bool:
     return temperature == 0 or row.follows_text
 
 
-def lossless_points(temperature: float = 0.0) -> list[tuple[str, str]]:
+def lossless_points(methods: Sequence[str], temperature: float = 0.0) -> list[tuple[str, str]]:
     """The pairs of method and split that claim to write plain decoding's text, except the baseline."""
-    return [(name, split) for name, row in DRAFTING.items() if equal_text(row, temperature) for split in row.splits]
+    return [(name, split) for name, row in DRAFTING.items() if name in methods and equal_text(row, temperature)
+            for split in row.splits]
 
 
 def texts(rig: Rig, asks: Sequence[PromptRequest], concurrency: int) -> list[Text]:
@@ -71,7 +72,7 @@ def differences(rig: Rig, prompts: Sequence[str], choice: argparse.Namespace, co
     sampling = flags.sampling_of(choice)
     asks = [PromptRequest(prompt, method=method, budget=nodes, pace=pace, split=split, max_tokens=choice.max_tokens,
                           sampling=sampling)
-            for prompt in prompts for method, split in lossless_points(choice.temperature)
+            for prompt in prompts for method, split in lossless_points(rig.methods, choice.temperature)
             for nodes, pace in map(flags.nodes_and_pace, choice.budgets)]
     random.Random(choice.seed).shuffle(asks)
     plain_asks = [PromptRequest(prompt, method=BASELINE, budget=0, max_tokens=choice.max_tokens, sampling=sampling)
@@ -110,8 +111,9 @@ def run(choice: argparse.Namespace) -> Outcome:
     for concurrency in choice.concurrency:
         for first in tqdm(range(0, len(prompts), concurrency), unit="prompts"):
             differing += differences(rig, prompts[first:first + concurrency], choice, concurrency)
-    points = lossless_points(choice.temperature)
-    not_compared = [name for name, row in DRAFTING.items() if not equal_text(row, choice.temperature)]
+    points = lossless_points(rig.methods, choice.temperature)
+    not_compared = [name for name, row in DRAFTING.items()
+                    if name in rig.methods and not equal_text(row, choice.temperature)]
     count = len(prompts) * len(choice.budgets) * len(points) * len(choice.concurrency)
     lines = [f"{row['method']} ({row['split']}) at budget {row['budget']}, {row['concurrency']} at once, departs at "
              f"token {row['place']}: {str(row['prompt'])[:60]!r}. {row['why']}" for row in differing[:MOST_NAMED]]

@@ -133,6 +133,8 @@ def run(choice: argparse.Namespace) -> Outcome:
     """Record every lesson."""
     lessons = read_lessons(choice.lessons or lessons_of(choice.rig))
     rig, today = open_rig(choice.rig, choice.dtype), date.today().isoformat()
+    for lesson in lessons:
+        rig.drafters_for(lesson.method, lesson.drafters)  # refused before anything is recorded
     traces = {lesson.name: record(rig, lesson, today) for lesson in tqdm(lessons, unit="lesson")}
     for pair in pairs(lessons):
         names = [lesson.name for lesson in pair]

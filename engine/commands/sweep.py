@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -44,6 +45,7 @@ from engine.measure.ray_workers import ray_crew
 from engine.requests.limits import TRIED_BUDGETS
 
 MOST_WORKERS = 10_000
+USUAL = ("dflash", "ddtree", "joint")
 DETAILS = ("domains", "histograms", "acceptance", "calibration", "predicted")  # too long for a line: for --report
 
 
@@ -51,7 +53,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     """The flags."""
     what = parser.add_argument_group("what is measured")
     add_flags(what, "--rig", "--dtype")
-    add_flags(what, "--methods", default=["dflash", "ddtree", "joint"])
+    add_flags(what, "--methods", help=f"{flags.FLAGS['--methods']['help']} (default: those of {' '.join(USUAL)} that "
+              "the rig runs)")
     add_flags(what, "--budgets", type=flags.budget_words, default=[str(nodes) for nodes in TRIED_BUDGETS],
               help="drafted nodes per round; auto for as many as pay in each")
     add_flags(what, "--concurrency", default=[1])
@@ -78,8 +81,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def plan_of(choice: argparse.Namespace) -> SweepPlan:
     """The plan of the sweep that a command line asks for."""
     budgets, auto_budget = choose_budgets(" ".join(choice.budgets))
-    wanted = Choice(tuple(choice.methods), budgets, choice.split, tuple(choice.drafters), flags.sampling_of(choice),
-                    auto_budget, tuple(choice.concurrency))
+    wanted = Choice(tuple(choice.methods or USUAL), budgets, choice.split, tuple(choice.drafters),
+                    flags.sampling_of(choice), auto_budget, tuple(choice.concurrency))
     return SweepPlan(prompt_set(choice.prompts, choice.limit), settings(wanted), choice.repeats, choice.max_tokens,
                      choice.seed, choice.rig, choice.dtype, choice.prompts)
 
@@ -118,6 +121,8 @@ def sweep(choice: argparse.Namespace) -> Record:
     must_differ(choice)
     number, plan = latest(choice.out) if choice.resume else (0, plan_of(choice))
     crew = crew_of(choice, plan)
+    if not choice.methods and not choice.resume:
+        plan = replace(plan, settings=tuple(one for one in plan.settings if one.method in crew.methods))
     check(plan, crew.methods, crew.drafters)
     with Store(choice.out) as store:
         number = number or store.begin(plan, crew.conditions)

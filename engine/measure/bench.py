@@ -110,6 +110,14 @@ def asks_of(plan: BenchPlan, point: BenchPoint, prompt: int) -> list[PromptReque
     return [plan.ask(Cell(number, point)) for number in prompts]
 
 
+def can_run(rig: Rig, point: BenchPoint) -> bool:
+    """Whether the rig serves the point's method and, if it is the published loop, has a drafter for it."""
+    if point.method not in rig.methods:
+        return False
+    drafters = rig.drafters_for(point.method, point.drafters).values()
+    return point.way != PLAIN or all(isinstance(drafter, BlockDrafter) for drafter in drafters)
+
+
 def run(rig: Rig, point: BenchPoint, asks: Sequence[PromptRequest]) -> Tally:
     """Answer the asks the point's way."""
     if point.way in CONCURRENT:

@@ -92,6 +92,30 @@ def test_check_compares_texts(typed: Typed, words: tuple[str, ...], texts: int, 
     assert ("nanogpt" in [method for method, _ in result["methods"]]) != ("Not compared above" in text)
 
 
+ONE_DRAFTER = ("--rig", "assets/demo/target::ngram", "--dtype", "float32", "--budgets", "4", "--max-tokens", "6")
+
+
+def test_without_methods_named_a_verb_takes_those_that_the_rig_serves(typed: Typed, tmp_path: Path) -> None:
+    checked = typed("check", *ONE_DRAFTER, "--prompts", "check", "--limit", "1")[1]
+    assert checked["equal"] == checked["texts"] == 4
+    assert {method for method, _ in checked["methods"]} == {"dflash", "ddtree", "expand", "nanogpt"}
+    measured = typed("bench", *ONE_DRAFTER, "--limit", "1", "--repeats", "1")[1]
+    assert [row["method"] for row in measured["points"]] == ["autoregressive", "dflash", "ddtree"]
+    swept = typed("sweep", *ONE_DRAFTER, "--limit", "1", "--repeats", "1", "--out", str(tmp_path / "results"))[1]
+    assert {row["method"] for row in swept["rows"]} == {"autoregressive", "dflash", "ddtree"}
+
+
+@pytest.mark.parametrize("words", [
+    ("bench", *ONE_DRAFTER, "--methods", "ddtree", "joint"), ("sweep", *ONE_DRAFTER, "--methods", "joint"),
+    ("whatif", *ONE_DRAFTER, "--prompt", "Hi", "--without-cost", "--methods", "joint"),
+    ("generate", *ONE_DRAFTER[:4], "--method", "joint", "--prompt", "Hi"), ("record", *ONE_DRAFTER[:4])])
+def test_a_method_that_is_named_and_not_served_is_refused_with_those_that_are(
+        words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 1
+    sentence = capsys.readouterr().err.strip().rsplit("\n", 1)[-1]
+    assert "joint" in sentence and "ddtree, expand, nanogpt" in sentence
+
+
 def test_a_check_says_why_a_text_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     rig, parser = open_rig("demo", "float32"), verb_parser("check")
     plain, other = Text([5, 6, 7], [0.1, 0.0004, 0.1], 8), Text([5, 6, 9], [0.1, 0.0005, 0.1], 8)
@@ -99,7 +123,7 @@ def test_a_check_says_why_a_text_differs(monkeypatch: pytest.MonkeyPatch) -> Non
         plain if ask.method == "autoregressive" else other for ask in asks])
     choice = parser.parse_args(["--rig", "demo", "--prompts", "bench", "--budgets", "16"])
     differences = list(check.differences(rig, ["Count."], choice, 1))
-    assert len(differences) == len(check.lossless_points()) and {row["place"] for row in differences} == {2}
+    assert len(differences) == len(check.lossless_points(rig.methods)) and {row["place"] for row in differences} == {2}
     assert "0.0005 nats apart: a near-tie, which rounding in float32 may turn" in str(differences[0]["why"])
 
 
