@@ -43,7 +43,7 @@ class Budgets:
         if not entry.round.drafts:
             raise RequestError("This round drafted nothing, so there is nothing to build another tree from.")
         round_ = drafts.round_at(entry.round, budget)
-        return {**entry_view(Entry(round_, {}, entry.elapsed_seconds)), "scores": [], "ghosts": []}
+        return {**entry_view(Entry(round_, {}, entry.elapsed_seconds)), "scores": [], "rejected_trees": []}
 
     def curve(self, wanted: Mapping[str, Any]) -> View:
         """{"run", "live": whether it goes on}: {"budgets", "rounds": how many were read, "tau", "speed": each null or

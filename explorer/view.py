@@ -58,7 +58,7 @@ def draft_view(lattice: Lattice) -> View:
     return {**view, "follow": array_view(shown.follow)} if lattice.tokens.shape[1] > 1 else view
 
 
-def ghosts_view(round_: Round) -> list[View]:
+def rejected_trees_view(round_: Round) -> list[View]:
     """The drafted trees of which no node was verified, each with the number of its drafter, from 1."""
     verified = int(np.bitwise_or.reduce(round_.tree.drafters))
     return [{"drafter": drafter, **tree_view(candidate)} for drafter, candidate in enumerate(round_.candidates, start=1)
@@ -73,7 +73,8 @@ def entry_view(entry: Entry) -> View:
     return {
         **shared_pass_view(entry.shared_pass),
         "index": round_.index, "start": round_.start, "elapsed": round(entry.elapsed_seconds, 6),
-        "pieces": pieces_view(entry.pieces), "tree": tree_view(round_.tree), "ghosts": ghosts_view(round_),
+        "pieces": pieces_view(entry.pieces), "tree": tree_view(round_.tree),
+        "rejected_trees": rejected_trees_view(round_),
         "scores": [None if isnan(score) else float(score) for score in round_.scores],
         "drafts": [draft_view(draft) for draft in round_.drafts],
         "verification": verification, "keep": round_.acceptance.keep.tolist(), "bonus": int(round_.acceptance.bonus),

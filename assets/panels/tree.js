@@ -21,7 +21,7 @@ class TreePanel extends Panel {
     this.camera = new Camera(stage);
     this.folded = new Set();
     this.focus = 0;
-    this.ghostShown = false;
+    this.rejectedTreeShown = false;
     this.earned = null; // an Earned, where nodes are inked by what their places earned
     this.addButtons();
     this.listen();
@@ -31,7 +31,7 @@ class TreePanel extends Panel {
     const bar = html("div", "cp-tools is-low", this.host); // the frame takes it into its head, off the drawing
     this.bar = bar;
     const about = "Show or hide the tree that was not chosen";
-    this.ghostButton = button(bar, "other tree", about, () => this.toggleGhost());
+    this.rejectedTreeButton = button(bar, "other tree", about, () => this.toggleRejectedTree());
     this.earnedButton = button(bar, "earned", "Ink by how often rows of the same rank, depth and drafter were kept in this run, instead of by probability",
       () => this.toggleEarned());
     button(bar, "fit", "Fit the tree into the panel", () => this.fit());
@@ -65,20 +65,20 @@ class TreePanel extends Panel {
       + `bonus '${spoken(round, round.bonus)}'` });
   }
 
-  // The ghost's nodes follow the tree's own as further children of the same root.
+  // The rejected tree's nodes follow the tree's own as further children of the same root.
   arrange() {
     const round = this.round;
-    this.ghost = (round.ghosts || [])[0] || null;
-    this.ghostButton.hidden = !this.ghost;
-    this.ghostButton.setAttribute("aria-pressed", String(this.ghostShown));
+    this.rejectedTree = (round.rejectedTrees || [])[0] || null;
+    this.rejectedTreeButton.hidden = !this.rejectedTree;
+    this.rejectedTreeButton.setAttribute("aria-pressed", String(this.rejectedTreeShown));
     this.earnedButton.setAttribute("aria-pressed", String(Boolean(this.earned)));
     this.earnedButton.hidden = this.stage.mode === "story" || round.n < 2;
     if (this.earned) this.earned.count(this.stage.rounds);
-    const extra = this.ghost && this.ghostShown ? this.ghost.tokens.length - 1 : 0;
+    const extra = this.rejectedTree && this.rejectedTreeShown ? this.rejectedTree.tokens.length - 1 : 0;
     this.parents = new Int32Array(round.n + extra);
     this.parents.set(round.parents);
     for (let node = 1; node <= extra; node++) {
-      const parent = this.ghost.parents[node];
+      const parent = this.rejectedTree.parents[node];
       this.parents[round.n + node - 1] = parent === 0 ? 0 : round.n + parent - 1;
     }
     this.layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1], this.folded);
@@ -102,14 +102,14 @@ class TreePanel extends Panel {
   paint(limit, lit) {
     const [width, height] = this.size();
     const round = this.round;
-    const ghost = this.ghost;
+    const rejectedTree = this.rejectedTree;
     this.setSize(width, height);
     this.limit = limit;
     this.lit = lit;
     this.marks.draw({
       round, width, height, limit, lit, layout: this.layout, camera: this.camera, parents: this.parents,
-      rank: this.rank, folded: this.folded, focus: this.focus, ghostOrigin: ghost ? `drafter${ghost.drafter}` : "root",
-      tokens: (node) => (node < round.n ? round.tokens[node] : ghost.tokens[node - round.n + 1]),
+      rank: this.rank, folded: this.folded, focus: this.focus, rejectedTreeOrigin: rejectedTree ? `drafter${rejectedTree.drafter}` : "root",
+      tokens: (node) => (node < round.n ? round.tokens[node] : rejectedTree.tokens[node - round.n + 1]),
       hidden: (node) => this.below(node), quiet: this.quiet,
       ink: (node) => (this.earned ? this.earned.share(round, node) : Math.exp(round.logprobs[node])),
     });
@@ -171,8 +171,8 @@ class TreePanel extends Panel {
     if (camera.zoom(factor, across, down)) this.repaint();
   }
 
-  toggleGhost() {
-    this.ghostShown = !this.ghostShown;
+  toggleRejectedTree() {
+    this.rejectedTreeShown = !this.rejectedTreeShown;
     this.arrange();
     this.repaint();
   }
@@ -369,7 +369,7 @@ define({
     { glyph: "■", label: "drafter 1", color: "--drafter1", origin: "drafter1" },
     { glyph: "■", label: "drafter 2", color: "--drafter2", origin: "drafter2" },
     { glyph: "■", label: "both", color: "--both", origin: "both", title: "Guessed by both drafters" },
-    { glyph: "┄", label: "not chosen", ghost: true, title: "The method routed drafts a tree with each drafter and verifies only one; the other is dashed" },
+    { glyph: "┄", label: "not chosen", rejectedTree: true, title: "The method routed drafts a tree with each drafter and verifies only one; the other is dashed" },
   ],
   create: (host, stage) => new TreePanel(host, stage),
 });

@@ -34,7 +34,7 @@ export class TreeMarks {
     this.items = svg("g", { class: "cp-items", role: "presentation" }, canvas);
   }
 
-  // scene: {round, width, height, layout, camera, parents, rank, limit, lit, folded, focus, ghostOrigin, tokens(node),
+  // scene: {round, width, height, layout, camera, parents, rank, limit, lit, folded, focus, rejectedTreeOrigin, tokens(node),
   // hidden(node), quiet, ink(node)}; `limit` is null, or how many nodes of the best-first order are drawn so far, `lit` how
   // many of the kept path the walk has reached.
   draw(scene) {
@@ -101,21 +101,21 @@ export class TreeMarks {
   }
 
   edge(node) {
-    const { round, ghostOrigin, ink } = this.scene;
+    const { round, rejectedTreeOrigin, ink } = this.scene;
     const d = this.curve(node);
-    if (node >= round.n) return path(`cp-edge o-${ghostOrigin} is-ghost`, d, { "stroke-width": 1, "stroke-opacity": 0.5 });
+    if (node >= round.n) return path(`cp-edge o-${rejectedTreeOrigin} is-rejected-tree`, d, { "stroke-width": 1, "stroke-opacity": 0.5 });
     const { width, opacity } = WEIGHTS.findLast(({ least }) => ink(node) >= least) || WEIGHTS.at(-1); // not recorded: as if sure
     return path(`cp-edge o-${round.origin(node)}`, d, { "stroke-width": width, "stroke-opacity": opacity });
   }
 
   node(node) {
-    const { round, ghostOrigin, ink } = this.scene;
+    const { round, rejectedTreeOrigin, ink } = this.scene;
     const lit = this.lit(node);
     const radius = lit ? KEPT_RADIUS * this.bold : this.radius;
     const [x, y] = this.at(node);
     const arc = `a${radius},${radius} 0 1 0`;
     const d = `M${(x - radius).toFixed(1)},${y.toFixed(1)}${arc} ${2 * radius},0${arc} ${-2 * radius},0`;
-    if (node >= round.n) return path(`cp-node is-ghost o-${ghostOrigin}`, d, { "stroke-opacity": 0.55 });
+    if (node >= round.n) return path(`cp-node is-rejected-tree o-${rejectedTreeOrigin}`, d, { "stroke-opacity": 0.55 });
     const fade = lit ? 1 : (Math.round(strength(ink(node), 0.45) * 10) / 10).toFixed(1);
     return path(`cp-node is-${lit ? "accepted" : "rejected"} o-${round.origin(node)}`, d, { "stroke-opacity": fade });
   }

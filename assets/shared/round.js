@@ -91,7 +91,7 @@ export function readRound(view, header, named, before) {
     keep: Array.from(view.keep), kept,
     fate: Array.from(drafted.parents, (_, node) => (node === 0 ? "root" : kept.has(node) ? "accepted" : "rejected")),
     bonus: view.bonus, trials: trials(view.trials),
-    ghosts: view.ghosts.map((ghost) => ({ drafter: ghost.drafter, ...tree(ghost) })),
+    rejectedTrees: view.rejected_trees.map((view) => ({ drafter: view.drafter, ...tree(view) })),
     drafts: view.drafts.map(draft), scores: Array.from(view.scores, (score) => (score === null ? NaN : score)),
     seconds, spent: Object.values(seconds).reduce((sum, part) => sum + part, 0), method: header.method, budget: header.budget, engine: header.engine || "",
     chunked: Boolean(header.chunked),
@@ -168,14 +168,14 @@ export function figuresOf(rounds) {
 export class Present {
   constructor() {
     this.origins = new Set();
-    this.ghosts = false;
+    this.rejectedTrees = false;
     this.lattice = false;
     this.shared = false;
   }
 
   note(round) {
     for (let node = 0; node < round.n; node++) this.origins.add(round.origin(node));
-    this.ghosts = this.ghosts || round.ghosts.length > 0;
+    this.rejectedTrees = this.rejectedTrees || round.rejectedTrees.length > 0;
     this.lattice = this.lattice || round.drafts.some(({ follow }) => follow);
     this.shared = this.shared || Boolean(round.shared);
   }

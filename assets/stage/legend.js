@@ -6,7 +6,7 @@ import { html, write } from "../shared/ink.js";
 const PLACES = { drafter1: 0, drafter2: 1 };
 
 export class Legend {
-  // Entries: {glyph, label, color?, title?, origin? (shown where some node has it), ghost? (where a tree was not chosen), lattice? (where transitions are)}.
+  // Entries: {glyph, label, color?, title?, origin? (shown where some node has it), rejectedTree? (where a tree was not chosen), lattice? (where transitions are)}.
   constructor(stage, frame, entries) {
     this.stage = stage;
     this.list = html("ul", { class: "cs-legend", "aria-label": "Legend" }, frame);
@@ -25,8 +25,8 @@ export class Legend {
   draw() {
     const { present, header } = this.stage;
     for (const { entry, item, words } of this.items) {
-      const { origin, ghost, lattice, label } = entry;
-      item.hidden = Boolean((origin && !present.origins.has(origin)) || (ghost && !present.ghosts) || (lattice && !present.lattice));
+      const { origin, rejectedTree, lattice, label } = entry;
+      item.hidden = Boolean((origin && !present.origins.has(origin)) || (rejectedTree && !present.rejectedTrees) || (lattice && !present.lattice));
       const name = origin in PLACES && header ? header.drafters[PLACES[origin]] : "";
       if (!(origin in PLACES)) continue;
       write(words, name || label);

@@ -59,14 +59,14 @@ def test_integers_take_two_bytes_where_they_fit() -> None:
     assert array_of(array_view(np.zeros((0,), np.int32))).shape == (0,)
 
 
-def test_the_losing_tree_of_routed_is_the_ghost() -> None:
+def test_the_losing_tree_of_routed_is_the_rejected_one() -> None:
     for entry in scripted_trace("routed").entries:
-        (ghost,) = entry_view(entry)["ghosts"]
+        (rejected,) = entry_view(entry)["rejected_trees"]
         verified = int(np.bitwise_or.reduce(entry.round.tree.drafters))
-        assert ghost["drafter"] == 3 - verified
-        np.testing.assert_array_equal(array_of(ghost["tokens"]), entry.round.candidates[2 - verified].tokens)
+        assert rejected["drafter"] == 3 - verified
+        np.testing.assert_array_equal(array_of(rejected["tokens"]), entry.round.candidates[2 - verified].tokens)
     for method in ("ddtree", "merged"):
-        assert all(entry_view(entry)["ghosts"] == [] for entry in scripted_trace(method).entries)
+        assert all(entry_view(entry)["rejected_trees"] == [] for entry in scripted_trace(method).entries)
 
 
 def test_drafts_are_cut_to_what_the_page_shows() -> None:

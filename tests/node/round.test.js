@@ -60,7 +60,7 @@ test("the time since the round before stands for stages that were not recorded, 
 test("what a run's trees contain is noted, and its setting is said in words", () => {
   const present = new Present();
   present.note(round({ parents: [-1, 0], keep: [0], drafters: [0, 2] }));
-  assert.deepEqual([[...present.origins], present.ghosts, present.shared], [["root", "drafter2"], false, false]);
+  assert.deepEqual([[...present.origins], present.rejectedTrees, present.shared], [["root", "drafter2"], false, false]);
   assert.equal(settingOf({ method: "ddtree", budget: 64 }), "ddtree, 64 nodes");
   assert.equal(settingOf({ method: "served", budget: null }), "served");
 });

@@ -34,7 +34,7 @@ export function view({ parents, keep, drafters, tokens, index = 0, ...others }) 
   const flat = new Array(n).fill(-1);
   const node = (values, Kind) => packed(values || flat, Kind);
   return {
-    index, start: 10, elapsed: 0.1 * (index + 1), keep, bonus: 99, shared: null, ghosts: [], drafts: [], scores: [], seconds: {},
+    index, start: 10, elapsed: 0.1 * (index + 1), keep, bonus: 99, shared: null, rejected_trees: [], drafts: [], scores: [], seconds: {},
     tree: { parents: packed(parents), tokens: packed(tokens || parents.map((_, row) => row)), drafters: packed(drafters || parents.map(() => 1)),
       logprobs: node(others.logprobs, Float32Array) },
     verification: { choice: node(others.choice), logprobs: node(null, Float32Array), entropy: node(null, Float32Array),
