@@ -69,7 +69,7 @@ export class Anatomy extends Tool {
     super(lab, pane);
     this.status = this.note("status");
     this.plots = this.plotsIn("lab-two", {
-      siblings: ["On the spine and after a sibling", "How often the drafter's first proposal was the target's token: by {depth} while all before it were first proposals, and after an accepted other one."],
+      siblings: ["On the greedy path and after a sibling", "How often the drafter's first proposal was the target's token: by {depth} while all before it were first proposals, and after an accepted other one."],
       rows: ["What a row earned", "Tokens that a verified row added to the text, by its place among its siblings."],
       nodes: ["The next node, and the last", "Drafted tokens that a {round} would have kept with the first nodes of its tree alone."],
       trees: ["Other trees of the same drafts", "Chain, wider chain and trees, replayed at the same places of the known text."],

@@ -38,10 +38,10 @@ from engine.lab.settings import (
 )
 from engine.lab.store import Results, Store, files_of
 from engine.lab.summary import summarise
-from engine.lab.sweeping import Crew, Laboratory, LocalCrew, SweepProgress, run_sweep
+from engine.lab.sweeping import Laboratory, LocalWorkers, SweepProgress, Workers, run_sweep
 from engine.machine.files import replace_file
 from engine.measure.instruments import laboratory
-from engine.measure.ray_workers import ray_crew
+from engine.measure.ray_workers import connect_workers
 from engine.requests.limits import TRIED_BUDGETS
 
 MOST_WORKERS = 10_000
@@ -96,14 +96,14 @@ def latest(path: Path) -> tuple[int, SweepPlan]:
     return sweeps[-1].number, sweeps[-1].plan
 
 
-def crew_of(choice: argparse.Namespace, plan: SweepPlan) -> Crew:
-    """The crew that measures: this process, or Ray's workers."""
+def workers_of(choice: argparse.Namespace, plan: SweepPlan) -> Workers:
+    """What measures: this process, or Ray's workers."""
     opened = partial(laboratory, plan.rig, plan.dtype)
     if choice.ray is None:
-        return LocalCrew(opened())
+        return LocalWorkers(opened())
     if choice.predict:
         raise RequestError("--predict measures the cost of a pass in this process; leave --ray out.")
-    return ray_crew(opened, choice.ray, choice.workers)
+    return connect_workers(opened, choice.ray, choice.workers)
 
 
 def run(choice: argparse.Namespace) -> Outcome:
@@ -120,17 +120,17 @@ def sweep(choice: argparse.Namespace) -> Record:
     """Measure, and return the report."""
     must_differ(choice)
     number, plan = latest(choice.out) if choice.resume else (0, plan_of(choice))
-    crew = crew_of(choice, plan)
+    workers = workers_of(choice, plan)
     if not choice.methods and not choice.resume:
-        plan = replace(plan, settings=tuple(one for one in plan.settings if one.method in crew.methods))
-    check(plan, crew.methods, crew.drafters)
+        plan = replace(plan, settings=tuple(one for one in plan.settings if one.method in workers.methods))
+    check(plan, workers.methods, workers.drafters)
     with Store(choice.out) as store:
-        number = number or store.begin(plan, crew.conditions)
+        number = number or store.begin(plan, workers.conditions)
         stored = store.sweep(number)
-        show(run_sweep(store, number, crew, Event()), stored.done, len(plan))
+        show(run_sweep(store, number, workers, Event()), stored.done, len(plan))
         record = report(store.sweep(number), measured := store.measured(number))
-    if choice.predict and isinstance(crew, LocalCrew):
-        record |= prediction(plan, measured, crew.laboratory)
+    if choice.predict and isinstance(workers, LocalWorkers):
+        record |= prediction(plan, measured, workers.laboratory)
     write(choice.csv, table_csv(record))
     write(choice.runs_csv, runs_csv(plan, measured))
     write(choice.report, json.dumps(record, ensure_ascii=False, indent=1))

@@ -1,9 +1,10 @@
-"""Where a tree pays: from the rounds of recorded runs, which proposal the target took, where, and what each verified
-row earned; and the sentences that these figures support. It needs a trace and nothing else; what a trace lacks is left
-out, and said.
+"""Where a tree pays: which proposals the target took in recorded runs, where, and what each verified row earned.
 
-A drafter's *row* is what it proposes at one step of the path that the target took, best first. The *spine* is the path
-of first proposals. Ranks count from 0 here and from 1 in sentences: "the second proposal" has rank 1.
+It needs traces and nothing else. What a trace lacks is left out, and said. The figures come with sentences.
+
+A drafter's *row* is its list of proposals after one token of the path that the target took, best first. The *greedy
+path* is the path of first proposals. Ranks count from 0 in the code and from 1 in sentences: the second proposal has
+rank 1.
 """
 
 from __future__ import annotations
@@ -27,79 +28,66 @@ from engine.lab.statistics import Measured, mean_of, share_of
 from engine.records import Round
 from engine.trace import Trace, as_bytes, committed_ids, pieces_of
 
-STRETCHES = (0, 16, 64, 256, 1024, 4096)  # of the text: the position at which each begins
-SILENT_ROUNDS = 16  # in a row without a draft, at the end of a run, before that is said
-ENOUGH = 0.98  # of a whole tree's tokens: a smaller tree with so many does as much
+POSITION_BINS = (0, 16, 64, 256, 1024, 4096)  # first text position of each
+MIN_SILENT_ROUNDS = 16  # rounds without a draft at the end of a run that are worth a sentence
+AS_GOOD = 0.98  # a smaller tree that keeps this fraction of the whole tree's tokens does as well
 CODE, DIGITS, PROSE = "code", "digits", "prose"
 CODE_LINE = re.compile(
     rb"^\s*(def|class|return|import|from \S+ import|for|while|if|elif|else|try|with|const|let|var|function|#include)\b"
     rb".*[:;(){}=]|[;{}]\s*$|^(    |\t)\s*\S|\w\([^ ].*\)\s*$|\w\(\)")
 FENCE = b"```"
-MANY_DIGITS = 0.2  # of a line's characters but spaces
-FEW = 20  # cases; a share over fewer is said with a caution
+MIN_DIGITS = 0.2  # fraction of a line's characters, without spaces, that makes it a line of digits
+FEW = 20  # a share of fewer cases is marked as such
+MAX_RANK = 3  # a worse sibling counts as this one
 ORDINALS = ("first", "second", "third", "fourth")
 Key = TypeVar("Key", int, str)
 
 
 @dataclass(frozen=True)
 class TargetChoice:
-    """The target's token after one kept row, as one drafter had it.
+    """The target's token after one kept row, looked up in one drafter's row."""
 
-    ``depth`` of the token is 1 right after the root. ``rank`` is its index in the drafter's row, None where the row
-    does not hold it. ``above`` is the rank of the token before it in *its* row, 0 for the root and None where that row
-    did not hold it; ``spine`` says that all before it were first proposals. ``taken``: the tree held it.
-    """
-
-    depth: int
-    rank: int | None
-    above: int | None
-    spine: bool
-    taken: bool
+    depth: int  # 1 directly after the root
+    rank: int | None  # index in the drafter's row; None if the row lacks it
+    parent_rank: int | None  # the same of the token before it; 0 for the root
+    greedy: bool  # all tokens before it were first proposals
+    in_tree: bool
 
 
 @dataclass(frozen=True)
 class DrafterAnatomy:
-    """One drafter's rows along the target's paths.
-
-    ``misses``: where the walk ended, the share of rounds in which the target's token had a rank in the drafter's row,
-    by its name; ``spine``: by depth from 1, how often the first proposal was right while all before it had been;
-    ``after``: the same after an accepted proposal that was not the first, by its rank from 1, the last also counting
-    all worse ones; ``like``: what the spine gives at the depths of all those cases together, None without any.
-    """
+    """One drafter's proposals along the target's paths."""
 
     name: str
-    misses: dict[str, Measured]
-    spine: tuple[Measured, ...]
-    after: dict[int, Measured]
-    like: float | None
+    misses: dict[str, Measured]  # where the walk ended: share of rounds by where the target's token was in the row
+    greedy_path: tuple[Measured, ...]  # by depth from 1: first proposal right, after first proposals only
+    after_sibling: dict[int, Measured]  # the same after an accepted proposal of another rank, up to MAX_RANK
+    expected: float | None  # acceptance on the greedy path, averaged over the depths of these cases
 
 
 @dataclass(frozen=True)
 class Anatomy:
-    """What some recorded runs show. ``rounds`` count those that drafted and that the end of the text did not cut.
+    """The figures of some recorded runs.
 
-    Tokens earned by a verified row (so the share of such rows that were kept): ``by_rank`` from 0 among its siblings in
-    the tree, ``by_depth`` from 1, ``by_drafter`` by names. ``first_nodes``: the accepted drafted tokens of a round, had
-    the tree been only its n most probable nodes, by n. ``redrafts`` are other trees of the same drafts at the same
-    positions. ``by_place`` and ``by_kind``: accepted drafted tokens of a round by the position in the text at which it
-    begins (from each number on), and by the kind of its line. ``lacking``: what is left out and why, in sentences.
+    Tokens earned per verified row are the share of such rows that were kept. Accepted tokens are drafted ones, per
+    round.
     """
 
     runs: int
-    rounds: int
+    rounds: int  # that drafted, without those cut short by the end of the text
     drafters: tuple[DrafterAnatomy, ...]
-    by_rank: dict[int, Measured]
-    by_depth: dict[int, Measured]
-    by_drafter: dict[str, Measured]
-    first_nodes: dict[int, Measured]
-    redrafts: tuple[RedraftedLength, ...]
-    by_place: dict[int, Measured]
-    by_kind: dict[str, Measured]
-    lacking: tuple[str, ...]
+    by_rank: dict[int, Measured]  # tokens earned per row, by rank among siblings of the tree, from 0
+    by_depth: dict[int, Measured]  # the same, by depth from 1
+    by_drafter: dict[str, Measured]  # the same, by the drafters that propose the row
+    first_nodes: dict[int, Measured]  # accepted tokens with only the n most probable nodes of each tree, by n
+    redrafts: tuple[RedraftedLength, ...]  # other trees of the same drafts at the same positions
+    by_position: dict[int, Measured]  # accepted tokens, by the position bin in which the round begins
+    by_kind: dict[str, Measured]  # accepted tokens, by the kind of the line in which the round begins
+    lacking: tuple[str, ...]  # what is left out and why, in sentences
 
     @property
     def accepted(self) -> Measured | None:
-        """The accepted drafted tokens of a round, with whole trees; None without a round."""
+        """Accepted drafted tokens of a round with whole trees; None without a round."""
         return self.first_nodes[max(self.first_nodes)] if self.first_nodes else None
 
 
@@ -108,13 +96,16 @@ def anatomy(traces: Sequence[Trace]) -> Anatomy:
     counted = [(trace, counted_rounds(trace)) for trace in traces]
     rounds = [round_ for _, kept in counted for round_ in kept]
     redrafts, lacking = redraft_kinds([(trace, kept) for trace, kept in counted if kept])
+    by_rank, by_depth, by_drafter = _tokens_per_row(counted)
+    by_position, by_kind = _accepted_by_text(counted)
     return Anatomy(
-        len(traces), len(rounds), _drafters(counted), *_earned(counted), _first_nodes(rounds), redrafts,
-        *_by_text(counted), (*_lacking(counted), *lacking))
+        runs=len(traces), rounds=len(rounds), drafters=_drafters(counted), by_rank=by_rank, by_depth=by_depth,
+        by_drafter=by_drafter, first_nodes=_first_nodes(rounds), redrafts=redrafts, by_position=by_position,
+        by_kind=by_kind, lacking=(*_lacking(counted), *lacking))
 
 
 def counted_rounds(trace: Trace) -> list[Round]:
-    """The rounds that drafted, without a last one whose walk the end of the text ended."""
+    """The rounds that drafted, without a last one that the end of the text cut short."""
     rounds = [entry.round for entry in trace.entries]
     if trace.header.chunked:
         return []
@@ -138,17 +129,18 @@ def _means(values: Iterable[tuple[Key, float]]) -> dict[Key, Measured]:
 
 
 def target_choices(rows: Iterable[Sequence[int]], path: Sequence[int | None]) -> Iterator[TargetChoice]:
-    """What the target chose at each kept row: the tokens of its path, as far as there are rows that propose some."""
-    above: int | None = 0
-    spine = True
+    """Look up each token of the target's path in the drafter's row there, as far as there are rows."""
+    parent_rank: int | None = 0
+    greedy = True
     for depth, (token, row) in enumerate(zip(path, rows, strict=False), 1):
         rank = row.index(token) if token in row else None
-        yield TargetChoice(depth, rank, above, spine, depth < len(path))
-        above, spine = rank, spine and rank == 0
+        yield TargetChoice(depth, rank, parent_rank, greedy, in_tree=depth < len(path))
+        parent_rank = rank
+        greedy = greedy and rank == 0
 
 
 def rows_in_tree(round_: Round) -> Iterator[list[int]]:
-    """What the tree holds below each kept node, for an engine that does not record what its drafter proposed."""
+    """The children of each kept node, in place of the proposals that an engine did not record."""
     tree = round_.tree
     for node in round_.acceptance.keep:
         children = tree.tokens[1:][tree.parents[1:] == node].tolist()
@@ -158,7 +150,7 @@ def rows_in_tree(round_: Round) -> Iterator[list[int]]:
 
 
 def _drafters(counted: Counted) -> tuple[DrafterAnatomy, ...]:
-    """Each drafter by name; a recording without drafts stands for its engine's."""
+    """Each drafter by name. A recording without drafts counts as a drafter named after its engine."""
     walks: dict[str, list[list[TargetChoice]]] = defaultdict(list)
     misses: dict[str, Counter[str]] = defaultdict(Counter)
     for trace, rounds in counted:
@@ -176,9 +168,9 @@ def _drafters(counted: Counted) -> tuple[DrafterAnatomy, ...]:
 
 
 def _miss(walk: Sequence[TargetChoice], deepest: int, width: int) -> str:
-    """Where the drafter's row had the target's token at the end of a walk, as a name."""
+    """Name the place of the target's token in the drafter's row at the end of a walk."""
     last = walk[-1]
-    if last.taken:
+    if last.in_tree:
         return "past its last place" if last.depth == deepest else "on a path that it did not propose"
     if last.rank is None:
         return f"in none of its {width}"
@@ -187,25 +179,28 @@ def _miss(walk: Sequence[TargetChoice], deepest: int, width: int) -> str:
 
 def _drafter(name: str, walks: Sequence[Sequence[TargetChoice]], misses: Counter[str]) -> DrafterAnatomy:
     choices = [choice for walk in walks for choice in walk]
-    spine = _shares((choice.depth, choice.rank == 0) for choice in choices if choice.spine)
-    after = [choice for choice in choices if choice.above]
-    like = [spine[choice.depth].value for choice in after if choice.depth in spine]
+    greedy_path = _shares((choice.depth, choice.rank == 0) for choice in choices if choice.greedy)
+    after = [choice for choice in choices if choice.parent_rank]
+    expected = [greedy_path[choice.depth].value for choice in after if choice.depth in greedy_path]
     return DrafterAnatomy(
-        name, {where: share_of(count, misses.total()) for where, count in sorted(misses.items())},
-        tuple(spine.values()), _shares((min(choice.above or 0, 3), choice.rank == 0) for choice in after),
-        fmean(like) if like else None)
+        name=name,
+        misses={place: share_of(count, misses.total()) for place, count in sorted(misses.items())},
+        greedy_path=tuple(greedy_path.values()),
+        after_sibling=_shares((min(choice.parent_rank or 0, MAX_RANK), choice.rank == 0) for choice in after),
+        expected=fmean(expected) if expected else None)
 
 
-def _earned(counted: Counted) -> tuple[dict[int, Measured], dict[int, Measured], dict[str, Measured]]:
-    """Kept over verified rows, by rank among siblings, by depth, and by the drafters that proposed the row."""
+def _tokens_per_row(counted: Counted) -> tuple[dict[int, Measured], dict[int, Measured], dict[str, Measured]]:
+    """Kept over verified rows, by rank among siblings, by depth, and by drafters if there are several."""
     rows = [row for trace, rounds in counted for round_ in rounds for row in _verified_rows(trace, round_)]
+    by_rank = _shares((rank, kept) for rank, _, _, kept in rows)
+    by_depth = _shares((depth, kept) for _, depth, _, kept in rows)
     by_drafter = _shares((names, kept) for _, _, names, kept in rows)
-    return (_shares((rank, kept) for rank, _, _, kept in rows), _shares((depth, kept) for _, depth, _, kept in rows),
-            by_drafter if len(by_drafter) > 1 else {})
+    return by_rank, by_depth, by_drafter if len(by_drafter) > 1 else {}
 
 
 def _verified_rows(trace: Trace, round_: Round) -> Iterator[tuple[int, int, str, bool]]:
-    """Of each drafted row its rank among siblings, its depth, its drafters' names, and whether it was kept."""
+    """Yield (rank among siblings, depth, drafters' names, kept) of each drafted row."""
     tree, kept, siblings = round_.tree, set(round_.acceptance.keep.tolist()), Counter[int]()
     rows = zip(tree.parents.tolist(), depths(tree.parents).tolist(), tree.drafters.tolist(), strict=True)
     for node, (parent, depth, mask) in enumerate(rows):
@@ -219,40 +214,41 @@ def _names(drafters: Sequence[str], mask: int) -> str:
 
 
 def _first_nodes(rounds: Sequence[Round]) -> dict[int, Measured]:
-    """See ``Anatomy``. Any beginning of the order by probability is a tree, so the walk in it is known."""
-    most = max((len(round_.tree) - 1 for round_ in rounds), default=0)
-    sizes = {min(2**power, most) for power in range(most.bit_length() + 1)} - {0}
+    """Accepted tokens by number of nodes. Any prefix of the order by probability is a tree, so its walk is known."""
+    largest = max((len(round_.tree) - 1 for round_ in rounds), default=0)
+    sizes = {min(2**power, largest) for power in range(largest.bit_length() + 1)} - {0}
     return _means((size, kept_of_first(round_, size)) for size in sizes for round_ in rounds)
 
 
 def kept_of_first(round_: Round, nodes: int) -> int:
-    """How many drafted tokens the round had accepted if it had verified its ``nodes`` most probable ones alone."""
+    """Count the drafted tokens that the round would have accepted with its ``nodes`` most probable nodes alone."""
     tree, keep = round_.tree, round_.acceptance.keep[1:]
-    known = np.isfinite(tree.logprobs).all()
-    order = best_order(tree) if known else np.arange(len(tree))
-    turns = np.empty(len(tree), np.int64)  # of each node in that order
-    turns[order] = np.arange(len(tree))
-    return int(np.logical_and.accumulate(turns[keep] <= nodes).sum())
+    order = best_order(tree) if np.isfinite(tree.logprobs).all() else np.arange(len(tree))
+    rank = np.empty(len(tree), np.int64)
+    rank[order] = np.arange(len(tree))
+    return int(np.logical_and.accumulate(rank[keep] <= nodes).sum())
 
 
-def _by_text(counted: Counted) -> tuple[dict[int, Measured], dict[str, Measured]]:
-    stretches, kinds = [], []
+def _accepted_by_text(counted: Counted) -> tuple[dict[int, Measured], dict[str, Measured]]:
+    """Accepted tokens of a round, by the position in the text and by the kind of line at which it begins."""
+    by_position, by_kind = [], []
     for trace, rounds in counted:
         lengths = [len(entry.round.acceptance.keep) for entry in trace.entries]
-        begins = dict(zip((entry.round.index for entry in trace.entries), accumulate([0, *lengths]), strict=False))
-        kind = kinds_of(trace)
+        starts = dict(zip((entry.round.index for entry in trace.entries), accumulate([0, *lengths]), strict=False))
+        kinds = kinds_of(trace)
         for round_ in rounds:
-            accepted, position = len(round_.acceptance.keep) - 1, begins[round_.index]
-            stretches.append((max(begin for begin in STRETCHES if begin <= position), accepted))
-            if position < len(kind):
-                kinds.append((kind[position], accepted))
-    return _means(stretches), _means(kinds)
+            accepted, position = len(round_.acceptance.keep) - 1, starts[round_.index]
+            by_position.append((max(start for start in POSITION_BINS if start <= position), accepted))
+            if position < len(kinds):
+                by_kind.append((kinds[position], accepted))
+    return _means(by_position), _means(by_kind)
 
 
 def kinds_of(trace: Trace) -> list[str]:
-    """The kind of each token of the text, by the line in which it begins: ``code`` within a fence or where the line
-    looks like a statement, ``digits`` where a fifth of its characters are, else ``prose``. Empty where the trace does
-    not say its tokens' texts."""
+    """The kind of line in which each token begins; empty if the trace has no texts of its tokens.
+
+    ``code``: in a fence, or the line looks like a statement. ``digits``: a fifth of its characters are. Else ``prose``.
+    """
     named, ids = pieces_of(trace), committed_ids(entry.round for entry in trace.entries)
     if any(token not in named for token in ids):
         return []
@@ -272,32 +268,32 @@ def line_kind(line: bytes) -> str:
         return CODE
     signs = b"".join(line.split())
     digits = sum(sign in b"0123456789" for sign in signs)
-    return DIGITS if digits >= MANY_DIGITS * max(1, len(signs)) else PROSE
+    return DIGITS if digits >= MIN_DIGITS * max(1, len(signs)) else PROSE
 
 
 def _lacking(counted: Counted) -> Iterator[str]:
-    """What these traces do not hold."""
+    """Say what these traces do not hold."""
     if not any(rounds for _, rounds in counted):
         yield "No round drafted anything, so there is nothing to take apart."
         return
     silent = max(sum(1 for _ in takewhile(lambda entry: len(entry.round.tree) == 1, reversed(trace.entries)))
                  for trace, _ in counted)
-    if silent >= SILENT_ROUNDS:
+    if silent >= MIN_SILENT_ROUNDS:
         yield (f"The last {silent} rounds of a run drafted nothing: speculation was switched off there, or fell "
                "back to plain decoding.")
     chunked = sum(trace.header.chunked for trace, _ in counted)
     if chunked:
         yield f"{chunked} of the runs do not say which tokens came in one round, and are left out."
-    bare = sum(bool(rounds) and not rounds[0].drafts for _, rounds in counted)
-    if bare:
-        yield (f"{bare} of the runs do not hold what the drafter proposed, so the rank of a missed token is unknown "
-               "there, no other tree is tried, and a rank is the place among siblings of the tree.")
+    without_drafts = sum(bool(rounds) and not rounds[0].drafts for _, rounds in counted)
+    if without_drafts:
+        yield (f"{without_drafts} of the runs do not hold what the drafter proposed, so the rank of a missed token is "
+               "unknown there, no other tree is tried, and a rank is the place among siblings of the tree.")
     if any(rounds and not kinds_of(trace) for trace, rounds in counted):
-        yield "Where tokens have no text, acceptance by kind of text is left out."
+        yield "Some tokens have no text, so acceptance by kind of text is left out."
 
 
 def sentences(anatomy: Anatomy) -> dict[str, list[str]]:
-    """By the name of the figure: misses, siblings, rows, nodes, trees, text; and what is lacking."""
+    """The sentences under each figure: misses, siblings, rows, nodes, trees, text; and what is lacking."""
     words = {"misses": [line for drafter in anatomy.drafters for line in _misses(drafter)],
              "siblings": [line for drafter in anatomy.drafters for line in _siblings(drafter)],
              "rows": list(_rows(anatomy)), "nodes": list(_nodes(anatomy)), "trees": list(_trees(anatomy.redrafts)),
@@ -306,7 +302,7 @@ def sentences(anatomy: Anatomy) -> dict[str, list[str]]:
 
 
 def percent(share: Measured) -> str:
-    """A share as it is printed, with its interval and what it counts."""
+    """Print a share with its interval and its number of cases."""
     few = ", few" if share.count < FEW else ""
     return f"{share.value:.0%} ({share.low:.0%} to {share.high:.0%} of {share.count}{few})"
 
@@ -314,18 +310,20 @@ def percent(share: Measured) -> str:
 def _misses(drafter: DrafterAnatomy) -> Iterator[str]:
     if not drafter.misses:
         return
-    parts = [f"{where} in {percent(share)}" for where, share in
+    parts = [f"{place} in {percent(share)}" for place, share in
              sorted(drafter.misses.items(), key=lambda pair: -pair[1].value)]
-    yield f"Where the walk of a round ended, the target's token was in {drafter.name}'s row: {'; '.join(parts)}."
+    yield f"When the walk of a round ended, the target's token was in {drafter.name}'s row: {'; '.join(parts)}."
 
 
 def _siblings(drafter: DrafterAnatomy) -> Iterator[str]:
-    if drafter.spine:
-        yield (f"On its spine {drafter.name}'s first proposal was right " + ", ".join(
-            f"at depth {depth} in {percent(share)}" for depth, share in enumerate(drafter.spine[:3], 1)) + ".")
-    beside = f"; at those depths of the spine it is right in {drafter.like:.0%}" if drafter.like is not None else ""
-    for rank, share in drafter.after.items():
-        more = " or worse" if rank == 3 else ""
+    if drafter.greedy_path:
+        yield (f"On its greedy path {drafter.name}'s first proposal was right " + ", ".join(
+            f"at depth {depth} in {percent(share)}" for depth, share in enumerate(drafter.greedy_path[:3], 1)) + ".")
+    beside = ""
+    if drafter.expected is not None:
+        beside = f"; at those depths of the greedy path it was right in {drafter.expected:.0%}"
+    for rank, share in drafter.after_sibling.items():
+        more = " or worse" if rank == MAX_RANK else ""
         yield (f"After an accepted {ORDINALS[rank]}{more} proposal {drafter.name}'s next one was right in "
                f"{percent(share)}{beside}.")
 
@@ -349,7 +347,7 @@ def _nodes(anatomy: Anatomy) -> Iterator[str]:
         return
     last, before = sizes[-1], sizes[-2]
     whole, less = anatomy.first_nodes[last], anatomy.first_nodes[before]
-    enough = next(size for size in sizes if anatomy.first_nodes[size].value >= ENOUGH * whole.value)
+    enough = next(size for size in sizes if anatomy.first_nodes[size].value >= AS_GOOD * whole.value)
     yield (f"Whole trees of up to {last} nodes kept {whole} drafted tokens a round; the nodes after the {before}th "
            f"earned {(whole.value - less.value) / (last - before):.3f} each, the first one "
            f"{anatomy.first_nodes[sizes[0]].value:.2f}.")
@@ -368,7 +366,7 @@ def _trees(redrafts: tuple[RedraftedLength, ...]) -> Iterator[str]:
 
 
 def _branching(row: RedraftedLength, widest: Mapping[str, RedraftedLength]) -> str:
-    chain, gain = 1 + widest[CHAIN].accepted.value, row.over_chain
+    chain, gain = 1 + widest[CHAIN].accepted.value, row.gain_over_chain
     sure = "" if gain.low > 0 or gain.high < 0 else ", which may be none"
     return (f"Branching was worth {gain} tokens a round to the {row.kind}{sure}: {gain.value / chain:+.0%} of the "
             f"chain's τ of {chain:.2f}.")
@@ -380,5 +378,6 @@ def _text(anatomy: Anatomy) -> Iterator[str]:
             yield f"Drafted tokens kept by a round, {what}: " + ", ".join(
                 f"{name} {mean} in {mean.count} rounds" for name, mean in parts.items()) + "."
 
-    yield from several("by where it begins", {f"from token {begin}": mean for begin, mean in anatomy.by_place.items()})
+    by_position = {f"from token {start}": mean for start, mean in anatomy.by_position.items()}
+    yield from several("by where it begins", by_position)
     yield from several("by kind of text", anatomy.by_kind)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 FINE, SUSPICIOUS, WRONG = "fine", "suspicious", "wrong"
 WEIGHT = MappingProxyType({FINE: 0, SUSPICIOUS: 1, WRONG: 2})
 WRONG_GAIN, SUSPICIOUS_GAIN = 1.25, 1.08  # ratios of accepted drafted tokens, another way of running against this one
-LEAST_GAIN = 0.1  # tokens: a smaller gain is noise
-FEWEST = 20  # positions that a share has to be counted over
+MIN_GAIN = 0.1  # tokens: a smaller gain is noise
+MIN_POSITIONS = 20  # positions that a share has to be counted over
 FIRST_SHARE = 0.4  # the share of first drafted tokens that is accepted where a drafter suits the text
 DIP, TRUST = 0.6, 0.15
 
@@ -78,7 +78,7 @@ def ways_finding(check: tuple[str, str], chosen: Marks, others: Mapping[str, Mar
     gain = accepted / max(chosen.accepted, 1e-9)
     seen = (f"{chosen.accepted:.2f} drafted tokens accepted a round as it is run, {accepted:.2f} at best otherwise "
             f"({best}; {len(others)} tried).")
-    if gain < SUSPICIOUS_GAIN or accepted - chosen.accepted < LEAST_GAIN:
+    if gain < SUSPICIOUS_GAIN or accepted - chosen.accepted < MIN_GAIN:
         return DoctorFinding(*check, FINE, seen)
     return DoctorFinding(*check, WRONG if gain >= WRONG_GAIN else SUSPICIOUS, seen, advice.format(best=best))
 
@@ -93,7 +93,7 @@ def against_config(finding: DoctorFinding, run: object, configured: object) -> D
 
 def confidence_finding(drafter: str, proposals: Marks) -> DoctorFinding:
     """The finding on whether the drafter's confidence in its chain is justified."""
-    solid = proposals.reached >= FEWEST
+    solid = proposals.reached >= MIN_POSITIONS
     if not solid.any():
         return _too_few("confidence", drafter, proposals)
     weights = proposals.reached[solid] / proposals.reached[solid].sum()
@@ -109,7 +109,7 @@ def confidence_finding(drafter: str, proposals: Marks) -> DoctorFinding:
 def positions_finding(drafter: str, proposals: Marks) -> DoctorFinding:
     """The finding on acceptance by depth: if it is low from the start, the drafter does not suit the text; if it dips,
     one slot is wrong."""
-    solid, shares = proposals.reached >= FEWEST, proposals.shares
+    solid, shares = proposals.reached >= MIN_POSITIONS, proposals.shares
     if not solid[0]:
         return _too_few("positions", drafter, proposals)
     advice = ""

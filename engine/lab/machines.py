@@ -261,8 +261,8 @@ def caution() -> str:
 
 
 FEW_ROUNDS, FEW_DRAFTS = 30, 200  # below them, flags come with a caution
-LEAST_EARNED = 0.1  # tokens that a depth of a server's draft has to earn, where its cost is not known
-LEAST_SIBLING = 0.02  # tokens that a row of siblings of a rank has to earn to count to a tree's width
+MIN_EARNED = 0.1  # tokens that a depth of a server's draft must earn if its cost is not known
+MIN_SIBLING_EARNED = 0.02  # tokens that a row of this rank must earn to count for a tree's width
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,7 @@ def flags_of_run(anatomy: Anatomy, cost: CostCurve) -> list[Flags]:
     chained, branched = expectation(length, cost), expectation(tree, cost)
     loses = max(speed(length, cost), speed(tree, cost)) * cost.plain_ms <= 1
     off = " Plain decoding is faster: leave speculation off." if loses else ""
-    width = sum(earned.value >= LEAST_SIBLING for earned in anatomy.by_rank.values())
+    width = sum(earned.value >= MIN_SIBLING_EARNED for earned in anatomy.by_rank.values())
     return [*chain_flags(length.budget, chained + off),
             Flags("SGLang, a tree", f"--speculative-eagle-topk {max(2, width)} --speculative-num-draft-tokens "
                   f"{tree.budget + 1}", f"{branched} Only with an EAGLE drafter: its DFLASH drafts chains.{off}"),
@@ -320,14 +320,14 @@ def flags_of_server(accepted: Sequence[float], drafts: int) -> list[Flags]:
     what the depth's row earned; nothing is known of depths that were never drafted."""
     if not accepted or drafts <= 0:
         return []
-    length = max((depth for depth, share in enumerate(accepted, 1) if share >= LEAST_EARNED), default=0)
+    length = max((depth for depth, share in enumerate(accepted, 1) if share >= MIN_EARNED), default=0)
     hazards = [1 - share / before if before else 1.0 for before, share in zip([1.0, *accepted], accepted, strict=False)]
     few = f" Only {drafts} drafts were counted: let it answer more." if drafts < FEW_DRAFTS else ""
     worst = max(range(len(hazards)), key=hazards.__getitem__)
     longer = " A longer draft may do better: the last place earned as much." if length == len(accepted) else ""
     expected = (f"τ {1 + sum(accepted[:length]):.2f} with {length} drafted, {1 + sum(accepted):.2f} with "
                 f"{len(accepted)} now; the riskiest is place {worst + 1} ({hazards[worst]:.0%} of those that reach it "
-                f"end there). What a row costs there is not known: places that earned less than {LEAST_EARNED} tokens "
+                f"end there). What a row costs there is not known: places that earned less than {MIN_EARNED} tokens "
                 f"are dropped.{longer}{few}")
     return chain_flags(length, expected) if length else [
-        Flags("any", "", f"No place of the draft earns {LEAST_EARNED} tokens: leave speculation off.{few}")]
+        Flags("any", "", f"No place of the draft earns {MIN_EARNED} tokens: leave speculation off.{few}")]

@@ -1,7 +1,9 @@
-"""Other trees of the drafts that a run recorded, at the same positions: of other kinds (a chain, a wider chain, trees
-with and without the drafter's transitions), and of the run's own method at other budgets. The text after each position
-is known, so what a round would have kept is not modelled; but a run at another budget would begin its rounds at other
-positions."""
+"""Other trees of the drafts that a run recorded, at the same positions.
+
+Either of other kinds (a chain, a wider chain, trees with and without the drafter's transitions), or of the run's own
+method at other budgets. The text after each position is known, so what a round would have kept is exact; but a run at
+another budget would begin its rounds at other positions.
+"""
 
 from __future__ import annotations
 
@@ -24,21 +26,24 @@ from engine.records import WAIT, Acceptance, DraftTree, Floats, Integers, Lattic
 from engine.trace import Trace
 
 CHAIN, WIDE, MARGINALS, TRANSITIONS = "chain", "wider chain", "tree by marginals", "tree by transitions"
-MOST_ROUNDS = 300  # of a run, evenly over it: other trees of so many take about a second
+MAX_ROUNDS = 300  # sampled evenly from a run; their other trees take about a second
 Counted = Sequence[tuple[Trace, Sequence[Round]]]  # runs with their rounds that count
 SIZES = (2, 4, 8, 12, 16, 24, 32, 64, 128)  # of drafted nodes
 
 
 @dataclass(frozen=True)
 class RedraftedLength:
-    """One kind of tree over one drafter's drafts at one budget: how many drafted tokens a round keeps, and how many
-    more than the chain of as many nodes at most (``over_chain``, pairs of the same positions)."""
+    """One kind of tree over one drafter's drafts at one budget.
+
+    ``accepted``: drafted tokens kept per round. ``gain_over_chain``: accepted tokens minus those of a chain with the
+    same budget, paired by position.
+    """
 
     drafter: str
     kind: str
     budget: int
     accepted: Measured
-    over_chain: Measured
+    gain_over_chain: Measured
 
 
 def redraft_kinds(counted: Counted) -> tuple[tuple[RedraftedLength, ...], tuple[str, ...]]:
@@ -54,7 +59,7 @@ def redraft_kinds(counted: Counted) -> tuple[tuple[RedraftedLength, ...], tuple[
             continue
         followed = [*known.token_ids, trace.entries[-1].round.acceptance.bonus]
         known = replace(known, token_ids=np.asarray(followed, np.int32))
-        positions = [round_.start - known.start for round_ in rounds[::-(-len(rounds) // MOST_ROUNDS)]]
+        positions = [round_.start - known.start for round_ in rounds[::-(-len(rounds) // MAX_ROUNDS)]]
         for name, drafts in known.proposals.items():
             for position in filter(drafts.__contains__, positions):
                 for cell, length in _lengths(known, position, drafts[position]).items():
@@ -93,15 +98,15 @@ def wide_chain(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     """The most probable prefixes that leave the chain of first proposals at most in their last token."""
     rows = best_rows(lattice)
     steps = lattice.logprobs[np.arange(lattice.depth), rows]
-    spine = np.concatenate([[np.float32(0)], steps[:-1, 0].cumsum(dtype=np.float32)])
-    scores = (spine[:, None] + steps).astype(np.float32)
+    greedy_path = np.concatenate([[np.float32(0)], steps[:-1, 0].cumsum(dtype=np.float32)])
+    scores = (greedy_path[:, None] + steps).astype(np.float32)
     order = (-scores).ravel().argsort(kind="stable")[:nodes]
     order = order[np.isfinite(scores.ravel()[order])]
     at, rank = np.divmod(order, scores.shape[1])
-    on_spine = np.flatnonzero(rank == 0)
-    nodes_of_spine = np.zeros(lattice.depth + 1, np.int32)
-    nodes_of_spine[at[on_spine] + 1] = on_spine + 1
-    return from_nodes(root, lattice.tokens[at, rows[at], rank], nodes_of_spine[at], scores.ravel()[order])
+    first = np.flatnonzero(rank == 0)
+    parents = np.zeros(lattice.depth + 1, np.int32)  # the greedy path's node at each depth
+    parents[at[first] + 1] = first + 1
+    return from_nodes(root, lattice.tokens[at, rows[at], rank], parents[at], scores.ravel()[order])
 
 
 def marginals_of(lattice: Lattice) -> Lattice:

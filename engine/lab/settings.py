@@ -33,7 +33,7 @@ from engine.requests.rig_names import AUTO_DTYPE
 
 BASELINE = "autoregressive"  # what speed-up is measured against, in every sweep and race
 TURNS = 4  # how many prompts run concurrently with a measured one, for each request at once, before they repeat
-MOST_CELLS = 1_000_000
+MAX_CELLS = 1_000_000
 SHIPPED = Path(__file__).resolve().parents[2] / "assets" / "prompts"
 
 
@@ -283,7 +283,7 @@ def check(plan: SweepPlan, methods: Sequence[str], drafters: Sequence[str]) -> N
     whole("The number of repeats", plan.repeats, 1, MOST_REPEATS)
     whole("max_tokens", plan.max_tokens, 1, MOST_TOKENS)
     whole("The seed", plan.seed, 0, LARGEST)
-    if len(plan) > MOST_CELLS:
+    if len(plan) > MAX_CELLS:
         raise RequestError(
             f"The sweep has {len(plan)} runs ({len(plan.prompts)} prompts × {len(plan.settings)} settings × "
-            f"{plan.repeats} repeats); at most {MOST_CELLS} are allowed.")
+            f"{plan.repeats} repeats); at most {MAX_CELLS} are allowed.")

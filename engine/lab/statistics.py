@@ -18,7 +18,7 @@ from engine.lab.reading import Reading
 CONFIDENCE = 0.95
 TWO_SIDED = 1.96  # standard errors that hold 95 % of a normal distribution
 RESAMPLES, SEED = 2000, 0  # of a bootstrap
-MOST_RESAMPLED = 500
+MAX_RESAMPLED = 500
 Figures = NDArray[np.float64]
 
 
@@ -45,9 +45,9 @@ def share_of(hits: int, count: int) -> Measured:
 
 
 def mean_of(values: Sequence[float]) -> Measured:
-    """A mean over rounds, with its interval by resampling rounds (one value or more). From ``MOST_RESAMPLED`` values on
+    """A mean over rounds, with its interval by resampling rounds (one value or more). From ``MAX_RESAMPLED`` values on
     the mean is normal enough for its standard error."""
-    low, high = (_normal_interval(values) if len(values) > MOST_RESAMPLED else
+    low, high = (_normal_interval(values) if len(values) > MAX_RESAMPLED else
                  bootstrap_interval(values, lambda sums: sums / len(values)))
     return Measured(fmean(values), low, high, len(values))
 

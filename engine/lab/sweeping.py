@@ -1,7 +1,7 @@
-"""Runs a stored sweep, or a race: a crew measures the cells, and of a sweep each result is written as it arrives. Both
-can be stopped from another thread, after the run in progress; a sweep can be resumed.
+"""Run a stored sweep, or a race, on workers. Another thread can stop either after the run in progress.
 
-A race is several settings on one prompt, measured one after the other, to be replayed side by side in sync.
+Each result of a sweep is stored as it arrives, so a sweep can be resumed. A race is several settings on one prompt,
+measured one after the other, to be replayed side by side in sync.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Progress:
 
 
 class Measurer(Protocol):
-    """What a laboratory and a crew say of themselves."""
+    """What laboratories and workers have in common."""
 
     @property
     def conditions(self) -> Conditions:
@@ -79,7 +79,7 @@ class Laboratory(Measurer, Protocol):
         """The text of tokens by id, as in a trace's entries."""
 
 
-class Crew(Measurer, Protocol):
+class Workers(Measurer, Protocol):
     """Measures tasks: in this process, or by workers elsewhere (``engine/measure/ray_workers.py``)."""
 
     def work(self, tasks: Sequence[Task], stop: Event) -> Iterator[CellResult]:
@@ -89,8 +89,8 @@ class Crew(Measurer, Protocol):
         """
 
 
-class LocalCrew:
-    """A crew of this process: one laboratory, one task after the other."""
+class LocalWorkers:
+    """This process as the only worker: one laboratory, one task after the other."""
 
     def __init__(self, laboratory: Laboratory) -> None:
         self.laboratory, self.conditions = laboratory, laboratory.conditions
@@ -150,19 +150,19 @@ class SweepProgress:
     seconds_left: float
 
 
-def run_sweep(store: Store, number: int, crew: Crew, stop: Event) -> Iterator[SweepProgress]:
+def run_sweep(store: Store, number: int, workers: Workers, stop: Event) -> Iterator[SweepProgress]:
     """Measure the pending cells of a sweep. Every result is in the store before its progress is yielded.
 
-    Raises RequestError where the crew cannot measure the sweep, or would measure under other conditions than the
-    results so far, and ResultsError where a result cannot be written; earlier results stay.
+    RequestError if the workers cannot measure the sweep, or would under other conditions than the results so far.
+    ResultsError if a result cannot be written; earlier results stay.
     """
     stored = store.sweep(number)
-    check(stored.plan, crew.methods, crew.drafters)
-    check_conditions(stored, crew.conditions)
+    check(stored.plan, workers.methods, workers.drafters)
+    check_conditions(stored, workers.conditions)
     tasks = [stored.plan.task(cell) for cell in store.pending(number)]
     failed = sum(result.reading is None for result in store.measured(number))
     done, total, began = stored.done, len(stored.plan), 0.0
-    for result in crew.work(tasks, stop):
+    for result in workers.work(tasks, stop):
         if store.record(number, result):
             done, failed = done + 1, failed + (result.reading is None)
             # every block holds every setting, so the cells that are left take as long as those before them; the time
@@ -184,7 +184,7 @@ def check_conditions(stored: StoredSweep, here: Conditions) -> None:
                            "new ones do not compare; begin a new sweep.")
 
 
-LEAST_REPEATS = 3  # of a race: with fewer a median has no spread
+MIN_REPEATS = 3  # of a race; with fewer a median has no spread
 
 
 @dataclass(frozen=True)
@@ -215,8 +215,8 @@ def race_plan(plan: SweepPlan) -> SweepPlan:
     """The plan with the baselines added; RequestError where it is not a race."""
     if len(plan.prompts) != 1:
         raise RequestError(f"A race is run on one prompt; {len(plan.prompts)} were given.")
-    if plan.repeats < LEAST_REPEATS:
-        raise RequestError(f"A race of {plan.repeats} repeats has no spread; it takes {LEAST_REPEATS} or more.")
+    if plan.repeats < MIN_REPEATS:
+        raise RequestError(f"A race of {plan.repeats} repeats has no spread; it takes {MIN_REPEATS} or more.")
     settings = dict.fromkeys([*(setting.baseline for setting in plan.settings), *plan.settings])
     return replace(plan, settings=tuple(settings))
 
@@ -226,7 +226,7 @@ def run_race(laboratory: Laboratory, plan: SweepPlan, stop: Event) -> Iterator[C
     they write the same text and differ only in time."""
     check(plan, laboratory.methods, laboratory.drafters)
     tasks = [Task(cell, plan.ask(replace(cell, repeat=0))) for cell in measuring_order(plan)]
-    return LocalCrew(laboratory).work(tasks, stop)
+    return LocalWorkers(laboratory).work(tasks, stop)
 
 
 def lanes(plan: SweepPlan, measured: Sequence[CellResult], laboratory: Laboratory) -> Race:

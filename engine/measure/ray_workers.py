@@ -1,4 +1,4 @@
-"""A crew of Ray workers: one actor per device holds the rig, and Ray restarts a lost one, which measures its cell anew.
+"""Ray workers: one actor per device holds the rig. Ray restarts a lost one, which measures its cell anew.
 
 Ray is optional (``requirements-ray.txt``). Every host needs this code, its packages and the rig in the same place.
 Results come back to this process, so the store keeps its one writer.
@@ -19,9 +19,9 @@ from engine.errors import RequestError, RigError
 from engine.lab.settings import CellResult, Conditions, Task, block_of
 from engine.lab.sweeping import Laboratory, measure, warm
 
-MOST_ATTEMPTS = 3  # a cell is given up once so many workers were lost while measuring it
-MOST_LOSSES = 5  # a worker is not restarted once it was lost so often
-GLANCE_SECONDS = 0.2  # between two checks whether the sweep was stopped
+MAX_ATTEMPTS = 3  # of a cell, each of which cost a worker
+MAX_LOSSES = 5  # of a worker, after which it is not restarted
+POLL_SECONDS = 0.2  # between two checks whether the sweep was stopped
 
 OpenLaboratory = Callable[[], Laboratory]
 
@@ -55,7 +55,7 @@ class RigWorker:
         return measure(self._laboratory, task)
 
 
-def ray_crew(open_laboratory: OpenLaboratory, address: str, workers: int | None = None) -> RayCrew:
+def connect_workers(open_laboratory: OpenLaboratory, address: str, workers: int | None = None) -> RayWorkers:
     """Connect to a cluster (``local`` starts one here) and open the rig on every worker: on ``workers`` of them, or one
     per GPU, or one per host. RequestError without Ray or a cluster, RigError where the rig does not open."""
     try:
@@ -70,11 +70,11 @@ def ray_crew(open_laboratory: OpenLaboratory, address: str, workers: int | None 
             ray.init(address=address, log_to_driver=False, logging_level="ERROR", **dashboard)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise RequestError(f"There is no Ray cluster at {address!r} ({error}); name one, or 'local'.") from error
-    return RayCrew(ray, open_laboratory, workers)
+    return RayWorkers(ray, open_laboratory, workers)
 
 
-class RayCrew:
-    """See ``sweeping.Crew``."""
+class RayWorkers:
+    """See ``sweeping.Workers``."""
 
     def __init__(self, ray: Any, open_laboratory: OpenLaboratory, workers: int | None) -> None:
         self.ray = ray
@@ -88,10 +88,10 @@ class RayCrew:
         threads = {"env_vars": {"OMP_NUM_THREADS": str(max(1, int(cores)))}}
         actor = ray.remote(RigWorker).options(
             num_gpus=1 if devices else 0, num_cpus=int(cores) if cores >= 1 else cores, runtime_env=threads,
-            max_restarts=MOST_LOSSES - 1, max_task_retries=MOST_ATTEMPTS - 1)
-        self.workers = [actor.remote(open_laboratory) for _ in range(count)]
+            max_restarts=MAX_LOSSES - 1, max_task_retries=MAX_ATTEMPTS - 1)
+        self.actors = [actor.remote(open_laboratory) for _ in range(count)]
         try:
-            facts = ray.get([worker.about.remote() for worker in self.workers])
+            facts = ray.get([worker.about.remote() for worker in self.actors])
         except ray.exceptions.RayError as error:
             reason = str(error).strip().splitlines()[-1]  # of Ray's report: the error as the worker raised it
             raise RigError(f"A Ray worker could not open the rig: {reason.rstrip('.')}.") from error
@@ -101,30 +101,30 @@ class RayCrew:
         self.conditions = common_conditions([about.conditions for about in facts])
 
     def work(self, tasks: Sequence[Task], stop: Event) -> Iterator[CellResult]:
-        """See ``sweeping.Crew``. A worker measures a block to its end, so that what is compared shares a device."""
+        """See ``sweeping.Workers``. A worker measures a block to its end, so that what is compared shares a device."""
         blocks = deque(deque(group) for _, group in groupby(tasks, lambda task: block_of(task.cell)))
         sweep = [self.ray.put(tasks)]  # in a list, so that not every call carries all tasks
-        queues: dict[int, deque[Task]] = {number: deque() for number in range(len(self.workers))}
+        queues: dict[int, deque[Task]] = {number: deque() for number in range(len(self.actors))}
         running: dict[Any, tuple[int, Task]] = {}  # the worker and the task of every call in progress
         while True:
             for number in queues.keys() - {number for number, _ in running.values()}:
                 if not stop.is_set() and (queues[number] or blocks):
                     queues[number] = queues[number] or blocks.popleft()
                     task = queues[number].popleft()
-                    running[self.workers[number].measure.remote(task, sweep)] = number, task
+                    running[self.actors[number].measure.remote(task, sweep)] = number, task
             if not running:
                 return
-            for call in self.ray.wait(list(running), timeout=GLANCE_SECONDS)[0]:
+            for call in self.ray.wait(list(running), timeout=POLL_SECONDS)[0]:
                 number, task = running.pop(call)
                 try:
                     yield self.ray.get(call)
                 except self.ray.exceptions.ActorDiedError as error:
                     blocks.appendleft(deque([task, *queues.pop(number)]))
                     if not queues:
-                        raise RigError(f"Every Ray worker was lost {MOST_LOSSES} times; what was measured is kept, so "
+                        raise RigError(f"Every Ray worker was lost {MAX_LOSSES} times; what was measured is kept, so "
                                        "look at the cluster and resume.") from error
                 except self.ray.exceptions.RayActorError:
-                    yield CellResult(task.cell, None, f"{MOST_ATTEMPTS} Ray workers were lost while measuring this.")
+                    yield CellResult(task.cell, None, f"{MAX_ATTEMPTS} Ray workers were lost while measuring this.")
 
 
 def common_conditions(conditions: Sequence[Conditions]) -> Conditions:

@@ -154,7 +154,7 @@ def verdict(excess: float | None) -> str:
     return f"expects {excess:.2f} times the draft tokens that are accepted: {kind}"
 
 
-MOST_DEPTHS = 8  # of the spine that are drawn
+MAX_DEPTHS = 8  # of the greedy path that are drawn
 COLORS = ("var(--drafter1)", "var(--drafter2)", ACCENT, INK)
 KINDS = {CHAIN: (QUIET, "dot"), WIDE: (INK, "dash"), MARGINALS: ("var(--method-ddtree)", "solid"),
          TRANSITIONS: ("var(--method-joint)", "dashdot")}
@@ -171,7 +171,7 @@ def anatomy_view(trace: Trace, cost: CostCurve | None, model: str, device: str) 
     reason = misfit(model, device)
     curves = {} if reason else {line: machine_curve(model, device, line) for line in LINES}
     cost = cost or curves.get(LOOP)
-    by_rank = {rank + 1: tokens for rank, tokens in list(parts.by_rank.items())[:MOST_DEPTHS]}
+    by_rank = {rank + 1: tokens for rank, tokens in list(parts.by_rank.items())[:MAX_DEPTHS]}
     rows = _by_category([_bars(by_rank, "sibling", COLORS[0])] if by_rank else [],
                         "Tokens earned by a verified row, by its place among its siblings, with 95 % intervals.",
                         "place among its siblings", "tokens a verified row")
@@ -204,13 +204,14 @@ def _by_category(traces: Sequence[View], summary: str, x: str, y: str, **more: A
 
 
 def siblings_figure(parts: Anatomy) -> View | None:
-    """How often the drafter's first proposal was right, by depth on the spine and after a sibling."""
+    """How often the drafter's first proposal was right, by depth on the greedy path and after a sibling."""
     after = {1: "after 2nd", 2: "after 3rd", 3: "after 4th+"}
-    traces = [_bars({**dict(enumerate(drafter.spine[:MOST_DEPTHS], 1)),
-                     **{after[rank]: share for rank, share in drafter.after.items()}}, drafter.name, color)
-              for drafter, color in zip([drafter for drafter in parts.drafters if drafter.spine], COLORS, strict=False)]
+    drafters = [drafter for drafter in parts.drafters if drafter.greedy_path]
+    traces = [_bars({**dict(enumerate(drafter.greedy_path[:MAX_DEPTHS], 1)),
+                     **{after[rank]: share for rank, share in drafter.after_sibling.items()}}, drafter.name, color)
+              for drafter, color in zip(drafters, COLORS, strict=False)]
     return _by_category(traces, "How often the drafter's first proposal was right, with 95 % intervals.",
-                        "on the spine, by depth; after an accepted sibling", "first proposal right",
+                        "on the greedy path, by depth; after an accepted sibling", "first proposal right",
                         tickformat=".0%", range=[0, 1])
 
 

@@ -18,7 +18,7 @@ from engine.lab.report import sweep_command
 from engine.lab.settings import CellResult, SweepPlan
 from engine.lab.store import Results, Store, StoredSweep
 from engine.lab.summary import Summary, summarise
-from engine.lab.sweeping import LocalCrew, run_sweep
+from engine.lab.sweeping import LocalWorkers, run_sweep
 from explorer.lab.recorded import NUMBER, RecordedSweep, is_recorded, shipped
 from explorer.latest import Latest
 from explorer.rig import CurrentRig
@@ -102,7 +102,7 @@ class Sweeps:
     def _measure(self, number: int, job: Job) -> list[CellResult]:
         job.message = "Warming up: every setting runs once, unmeasured."
         with Store(self._path) as store:
-            for progress in run_sweep(store, number, LocalCrew(self._rig.instruments.laboratory), job.stop):
+            for progress in run_sweep(store, number, LocalWorkers(self._rig.instruments.laboratory), job.stop):
                 job.result.append(progress.measured)
                 job.done, job.seconds_left, job.message = progress.done, progress.seconds_left, ""
         measured: list[CellResult] = job.result

@@ -18,7 +18,7 @@ from engine.lab.reading import Reading
 from engine.lab.report import Record, report, sweep_command
 from engine.lab.settings import SHIPPED, CellResult, SweepPlan, measuring_order
 from engine.lab.store import Results, StoredSweep
-from engine.lab.sweeping import LocalCrew
+from engine.lab.sweeping import LocalWorkers
 from engine.records import PromptRequest
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
@@ -154,7 +154,7 @@ AT_ONCE = replace(toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4
 
 
 def measured(plan: SweepPlan) -> list[CellResult]:
-    return list(LocalCrew(LABORATORY).work([plan.task(cell) for cell in measuring_order(plan)], Event()))
+    return list(LocalWorkers(LABORATORY).work([plan.task(cell) for cell in measuring_order(plan)], Event()))
 
 
 def report_of(plan: SweepPlan, results: list[CellResult]) -> Record:

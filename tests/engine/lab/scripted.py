@@ -19,7 +19,7 @@ from engine.lab.reading import Reading, read_concurrent, reading_from
 from engine.lab.report import Record, report
 from engine.lab.settings import CellResult, Choice, Conditions, SweepPlan, measuring_order, settings
 from engine.lab.store import Store, StoredSweep
-from engine.lab.sweeping import LocalCrew, SweepProgress, run_sweep
+from engine.lab.sweeping import LocalWorkers, SweepProgress, run_sweep
 from engine.records import PromptRequest, Request, Round
 from engine.requests.prompts import Prompt
 from engine.trace import Piece
@@ -110,7 +110,7 @@ def toy_plan(prompts: int = 3, repeats: int = 2, methods: Sequence[str] = ("ddtr
 def measure_all(plan: SweepPlan, laboratory: ScriptedLaboratory | None = None) -> list[CellResult]:
     """The result of every cell, in the plan's order."""
     tasks = [plan.task(cell) for cell in measuring_order(plan)]
-    return list(LocalCrew(laboratory or ScriptedLaboratory()).work(tasks, Event()))
+    return list(LocalWorkers(laboratory or ScriptedLaboratory()).work(tasks, Event()))
 
 
 def report_of(plan: SweepPlan, measured: Sequence[CellResult]) -> Record:
@@ -133,7 +133,7 @@ def go_on(store: Store, number: int, laboratory: ScriptedLaboratory | None = Non
           cells: int = 0) -> list[SweepProgress]:
     """The steps of a sweep to its end, or until so many of all its cells are done."""
     stop, steps = Event(), []
-    for step in run_sweep(store, number, LocalCrew(laboratory or ScriptedLaboratory()), stop):
+    for step in run_sweep(store, number, LocalWorkers(laboratory or ScriptedLaboratory()), stop):
         steps.append(step)
         if step.done == cells:
             stop.set()

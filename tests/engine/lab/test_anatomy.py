@@ -49,13 +49,13 @@ def counts(shares: Mapping[Any, Measured]) -> dict[Any, tuple[int, int]]:
     return {name: (round(share.value * share.count), share.count) for name, share in shares.items()}
 
 
-def test_what_the_target_took_is_counted_by_rank_and_depth_on_the_spine_and_behind_siblings() -> None:
+def test_what_the_target_took_is_counted_by_rank_and_depth_on_the_greedy_path_and_after_siblings() -> None:
     runs = anatomy([trace_of()])
     (drafter,) = runs.drafters
     assert counts(drafter.misses) == {"2nd": (1, 3), "in none of its 4": (2, 3)}
-    assert counts(dict(enumerate(drafter.spine, 1))) == {1: (2, 3), 2: (1, 2), 3: (0, 1)}
-    assert counts(drafter.after) == {1: (1, 1)}
-    assert drafter.like == pytest.approx(1 / 2)  # that one place has depth 2
+    assert counts(dict(enumerate(drafter.greedy_path, 1))) == {1: (2, 3), 2: (1, 2), 3: (0, 1)}
+    assert counts(drafter.after_sibling) == {1: (1, 1)}
+    assert drafter.expected == pytest.approx(1 / 2)  # that one place has depth 2
     assert counts(runs.by_rank) == {0: (4, 9), 1: (1, 3)} and counts(runs.by_depth) == {1: (3, 6), 2: (2, 6)}
     assert {size: mean.value for size, mean in runs.first_nodes.items()} == pytest.approx({1: 2 / 3, 2: 1, 4: 5 / 3})
 
@@ -65,7 +65,7 @@ def test_other_trees_of_the_same_drafts_walk_the_known_text() -> None:
     assert {(row.kind, row.budget): row.accepted.value for row in runs.redrafts} == pytest.approx({
         (CHAIN, 1): 2 / 3, (CHAIN, 3): 1, (CHAIN, 2): 1, (WIDE, 2): 1, (MARGINALS, 2): 1,
         (CHAIN, 4): 1, (WIDE, 4): 4 / 3, (MARGINALS, 4): 5 / 3})
-    gain = next(row.over_chain for row in runs.redrafts if (row.kind, row.budget) == (MARGINALS, 4))
+    gain = next(row.gain_over_chain for row in runs.redrafts if (row.kind, row.budget) == (MARGINALS, 4))
     assert (gain.value, gain.low, gain.high, gain.count) == pytest.approx((2 / 3, 0, 2, 3))
     assert any("no tree by transitions" in sentence for sentence in runs.lacking)
     words = " ".join(sentences(runs)["trees"])
@@ -104,8 +104,8 @@ def test_an_engine_that_records_no_drafts_keeps_what_its_trees_show() -> None:
     bare = anatomy([without_drafts(trace_of(engine="their loop"))])
     (drafter,) = bare.drafters
     assert (drafter.name, drafter.misses, bare.redrafts) == ("their loop", {}, ())
-    assert counts(dict(enumerate(drafter.spine, 1))) == {1: (2, 3), 2: (1, 2)}
-    assert counts(drafter.after) == {1: (1, 1)} and counts(bare.by_rank) == {0: (4, 9), 1: (1, 3)}
+    assert counts(dict(enumerate(drafter.greedy_path, 1))) == {1: (2, 3), 2: (1, 2)}
+    assert counts(drafter.after_sibling) == {1: (1, 1)} and counts(bare.by_rank) == {0: (4, 9), 1: (1, 3)}
     assert "do not hold what the drafter proposed" in bare.lacking[0]
 
 

@@ -19,7 +19,7 @@ import pytest
 from engine.errors import ResultsError
 from engine.lab.settings import CellResult, measuring_order
 from engine.lab.store import Results, Store
-from engine.lab.sweeping import LocalCrew, measure, run_sweep
+from engine.lab.sweeping import LocalWorkers, measure, run_sweep
 from tests.engine.lab.scripted import ScriptedLaboratory, go_on, toy_plan
 
 PLAN = toy_plan()
@@ -107,7 +107,7 @@ from pathlib import Path
 from threading import Event
 from engine.errors import CanopyError
 from engine.lab.store import Store
-from engine.lab.sweeping import LocalCrew, run_sweep
+from engine.lab.sweeping import LocalWorkers, run_sweep
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -116,7 +116,7 @@ for limit in sys.argv[2:]:
 try:
     store = Store(Path(sys.argv[1]))
     number = store.begin(toy_plan(), ScriptedLaboratory().conditions) if not store.sweeps() else 1
-    for step in run_sweep(store, number, LocalCrew(ScriptedLaboratory()), Event()):
+    for step in run_sweep(store, number, LocalWorkers(ScriptedLaboratory()), Event()):
         print(step.done, flush=True)
         time.sleep(0.002)
 except CanopyError as error:
@@ -158,7 +158,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(store: Store, path: Path)
     store._all(f"PRAGMA max_page_count = {pages + 2}")
     done = 0
     with pytest.raises(ResultsError, match="the disk is full.*is kept"):
-        for step in run_sweep(store, number, LocalCrew(LABORATORY), Event()):
+        for step in run_sweep(store, number, LocalWorkers(LABORATORY), Event()):
             done = step.done
     assert 0 < done < len(PLAN) and len(store.measured(number)) == done
     store.close()

@@ -18,8 +18,8 @@ from engine.errors import RequestError, RigError
 from engine.lab.reading import Reading
 from engine.lab.settings import Conditions, Task, block_of, measuring_order
 from engine.lab.store import Store
-from engine.lab.sweeping import Laboratory, LocalCrew, run_sweep
-from engine.measure.ray_workers import RayCrew, common_conditions, ray_crew
+from engine.lab.sweeping import Laboratory, LocalWorkers, run_sweep
+from engine.measure.ray_workers import RayWorkers, common_conditions, connect_workers
 from engine.records import PromptRequest
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
@@ -65,18 +65,18 @@ def cluster() -> Iterator[None]:
 
 
 def test_a_killed_workers_cells_are_measured_again_and_every_cell_once(tmp_path: Path) -> None:
-    crew = ray_crew(here, "local", 2)
+    workers = connect_workers(here, "local", 2)
     with Store(tmp_path / "results.sqlite") as store:
-        number = store.begin(PLAN, crew.conditions)
+        number = store.begin(PLAN, workers.conditions)
         done = []
-        for step in run_sweep(store, number, crew, Event()):
+        for step in run_sweep(store, number, workers, Event()):
             done.append(step.done)
             if step.done == len(PLAN) // 3:
-                os.kill(crew.process_ids[0], signal.SIGKILL)
+                os.kill(workers.process_ids[0], signal.SIGKILL)
         measured = store.measured(number)
     assert done == list(range(1, len(PLAN) + 1))
     assert {result.cell for result in measured} == set(measuring_order(PLAN))
-    in_process = {result.cell: result.reading for result in LocalCrew(ScriptedLaboratory()).work(TASKS, Event())}
+    in_process = {result.cell: result.reading for result in LocalWorkers(ScriptedLaboratory()).work(TASKS, Event())}
     for result in measured:
         expected = in_process[result.cell]
         assert result.reading and expected
@@ -90,7 +90,7 @@ def test_a_killed_workers_cells_are_measured_again_and_every_cell_once(tmp_path:
 
 
 def test_a_cell_that_takes_every_worker_with_it_is_given_up() -> None:
-    results = list(ray_crew(Mortal, "local", 1).work(TASKS, Event()))
+    results = list(connect_workers(Mortal, "local", 1).work(TASKS, Event()))
     assert sorted(repr(result.cell) for result in results) == sorted(repr(task.cell) for task in TASKS)
     assert [(result.cell, result.failure) for result in results if result.reading is None] == [
         (TASKS[6].cell, "3 Ray workers were lost while measuring this.")]
@@ -98,12 +98,12 @@ def test_a_cell_that_takes_every_worker_with_it_is_given_up() -> None:
 
 def test_a_cluster_that_loses_everybody_says_so() -> None:
     with pytest.raises(RigError, match=r"^Every Ray worker was lost 5 times; what was measured is kept"):
-        list(ray_crew(Doomed, "local", 1).work(TASKS, Event()))
+        list(connect_workers(Doomed, "local", 1).work(TASKS, Event()))
 
 
 def test_a_stop_lets_the_runs_in_hand_end() -> None:
     stop, results = Event(), []
-    for result in ray_crew(here, "local", 2).work(TASKS, stop):
+    for result in connect_workers(here, "local", 2).work(TASKS, stop):
         results.append(result)
         if len(results) == 4:
             stop.set()
@@ -111,7 +111,7 @@ def test_a_stop_lets_the_runs_in_hand_end() -> None:
 
 
 def cluster_with(held: dict[str, float], options: dict[str, Any]) -> Any:
-    """As much of Ray as a crew uses to hire; ``options`` are filled with those of its workers."""
+    """As much of Ray as RayWorkers uses; ``options`` are filled with those of its workers."""
     about = SimpleNamespace(conditions=Conditions("toy", "one", "float32"), methods=(), drafters=(), process_id=1)
     worker = SimpleNamespace(about=SimpleNamespace(remote=lambda: about))
     actor = SimpleNamespace(options=lambda **given: options.update(given) or SimpleNamespace(remote=lambda _: worker))
@@ -125,8 +125,8 @@ def cluster_with(held: dict[str, float], options: dict[str, Any]) -> Any:
 def test_a_device_or_a_host_has_one_worker_unless_said_otherwise(
         held: dict[str, float], workers: int | None, hired: int, gpus: int, cores: float) -> None:
     options: dict[str, Any] = {}
-    crew = RayCrew(cluster_with(held, options), ScriptedLaboratory, workers)
-    assert (len(crew.workers), options["num_gpus"], options["num_cpus"]) == (hired, gpus, cores)
+    rig_workers = RayWorkers(cluster_with(held, options), ScriptedLaboratory, workers)
+    assert (len(rig_workers.actors), options["num_gpus"], options["num_cpus"]) == (hired, gpus, cores)
 
 
 def closed() -> Laboratory:
@@ -135,13 +135,13 @@ def closed() -> Laboratory:
 
 def test_what_is_wrong_with_a_cluster_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RigError, match=r"^A Ray worker could not open the rig: .*The rig is not here\.$"):
-        ray_crew(closed, "local", 1)
+        connect_workers(closed, "local", 1)
     with pytest.raises(RequestError, match=r"^The cluster has 2 GPUs and 3 workers were asked for; a GPU takes one"):
-        RayCrew(cluster_with({"CPU": 8.0, "GPU": 2.0}, {}), ScriptedLaboratory, 3)
+        RayWorkers(cluster_with({"CPU": 8.0, "GPU": 2.0}, {}), ScriptedLaboratory, 3)
     conditions = Conditions("toy", "one", "float32", {"toy": "1"})
     assert common_conditions([conditions, Conditions("toy", "two", "float32", {"toy": "1"})]).hardware == "one + two"
     with pytest.raises(RigError, match="do not hold the same rig and versions"):
         common_conditions([conditions, Conditions("toy", "one", "float32", {"toy": "2"})])
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(RequestError, match=r"^Ray is not installed; install requirements-ray\.txt, or leave --ray out"):
-        ray_crew(ScriptedLaboratory, "local", 2)
+        connect_workers(ScriptedLaboratory, "local", 2)
