@@ -1,8 +1,10 @@
 """What may be said of a run beside plain decoding, in figures and sentences: the page prints it as it stands here."""
 
+from __future__ import annotations
+
 from codecs import getincrementaldecoder
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise, zip_longest
 from statistics import fmean
 
@@ -12,7 +14,6 @@ from engine.lab.against_plain import (
     SAME,
     SETTLING_TURNS,
     SO_FAR,
-    SpeedRatio,
     Text,
     TextComparison,
     TurnPair,
@@ -20,12 +21,13 @@ from engine.lab.against_plain import (
     how_often,
     moments,
     rounding_nats,
-    speed_ratio,
+    speed_beside_plain,
     text_of,
     turn_pairs,
 )
 from engine.lab.machines import FLOOR, LOOP, PUBLISHED_DEVICE, PUBLISHED_MODEL, caution, machine_curve
-from engine.lab.report import division, rates, ratio_text
+from engine.lab.repetition import repetition_in, rounds_within
+from engine.lab.speed import SpeedRecord, divisor_text, ratio_text
 from engine.records import Precision, Round
 from engine.trace import Header, Piece, Trace, as_bytes, joined, pieces_of, tau
 from explorer.view import View
@@ -34,7 +36,7 @@ UNKNOWN = Precision("")
 GOING_ON, ENDED, CUT = "measuring", "ended", "cut"
 REST = {GOING_ON: "the others are being compared", CUT: "the others were not compared, since another run began",
         ENDED: "plain decoding was recorded no further"}
-CUT_SHORT = SpeedRatio(withheld="Timing stopped because another run began, before there were enough turns for a range.")
+CUT_SHORT = "Timing stopped because another run began, before there were enough turns for a range."
 
 
 @dataclass(frozen=True)
@@ -54,16 +56,33 @@ class RunComparison:
 
     def view(self, precision: Precision = UNKNOWN) -> View:
         """{"state", "text": see ``_text_view``, "speed": see ``speed_view``, "lanes": see ``_lanes``, "gpu": see
-        ``gpu_view``}."""
-        run_rounds = [entry.round for entry in self.trace.entries]
+        ``gpu_view``}. What a text repeats is compared as a text, and is left out of the speeds and the lanes."""
+        run_rounds = self.run_rounds
         text, plain = text_of(run_rounds), text_of(self.plain)
         comparison = compare_texts(text, plain, self.trace.header.request, self.trace.header.dtype)
-        few = len(self.turns) < LEAST_TURNS + SETTLING_TURNS
-        ratio = CUT_SHORT if self.state == CUT and few else speed_ratio(self.turns, run_rounds, self.busy)
+        timed = self._before_repetition()
+        record = speed_beside_plain(timed.turns, timed.run_rounds, self.busy)
+        if self.state == CUT and len(self.turns) < LEAST_TURNS + SETTLING_TURNS:
+            record = replace(record, withheld=CUT_SHORT, again=True)
         return {"state": self.state, "text": self._text_view(comparison, text, plain),
-                "lanes": self._lanes(comparison, plain),
-                "speed": speed_view(ratio, tau(run_rounds), self.in_turns, precision),
+                "lanes": timed._lanes(comparison, record),
+                "speed": speed_view(record, tau(timed.run_rounds), self.in_turns, precision),
                 "gpu": gpu_view(fmean(len(round_.tree) for round_ in run_rounds)) if run_rounds else None}
+
+    @property
+    def run_rounds(self) -> list[Round]:
+        return [entry.round for entry in self.trace.entries]
+
+    def _before_repetition(self) -> RunComparison:
+        """The same of as much of the text as does not repeat itself."""
+        start = repetition_in(self.run_rounds, pieces_of(self.trace))
+        if start is None:
+            return self
+        entries = self.trace.entries[:rounds_within(self.run_rounds, start)]
+        tokens = sum(len(entry.round.acceptance.keep) for entry in entries)
+        rounds, plain = (side[:rounds_within(side, tokens)] for side in (self.rounds, self.plain))
+        turns = [turn for turn in self.turns if turn.end <= tokens]
+        return replace(self, trace=replace(self.trace, entries=entries), rounds=rounds, plain=plain, turns=turns)
 
     def _text_view(self, comparison: TextComparison, text: Text, plain: Text) -> View:
         """{"verdict", "same": tokens that are, "tokens": of the run, "words": sentences, "rule": of the verdict}."""
@@ -78,23 +97,27 @@ class RunComparison:
         return {"verdict": comparison.verdict, "same": comparison.same, "tokens": comparison.tokens, "words": words,
                 "rule": RULE if comparison.difference else ""}
 
-    def _lanes(self, comparison: TextComparison, plain: Text) -> View:
+    def _lanes(self, comparison: TextComparison, record: SpeedRecord) -> View:
         """{"title", "texts": what each token of plain decoding adds, "seconds": when the run and plain decoding had
-        each token, from the end of the first turn on}."""
-        begins = [sum(turn.seconds for turn in self.turns[:SETTLING_TURNS]),
-                  sum(turn.plain_seconds for turn in self.turns[:SETTLING_TURNS])]
+        each token, "ends": in how many seconds all of them, as printed}. The rhythm is that of the rounds, the length
+        that of the record's speeds, so tokens ÷ seconds are the tokens per second that stand beside them."""
         decode, named = getincrementaldecoder("utf8")("replace").decode, {**pieces_of(self.trace), **self.pieces}
-        return {"title": lanes_title(comparison), "texts": [decode(as_bytes(named.get(token, f"⟨{token}⟩")))
-                                                       for token in plain.token_ids],
-                "seconds": [_clock(rounds, begin) for rounds, begin in zip(
-                    (self.rounds, self.plain), begins, strict=True)]}
+        texts = [decode(as_bytes(named.get(token, f"⟨{token}⟩"))) for token in text_of(self.plain).token_ids]
+        lanes: View = {"title": lanes_title(comparison, len(texts)), "texts": texts, "seconds": [], "ends": []}
+        if record.withheld:
+            return lanes
+        for rounds, speed in ((self.rounds, record.speed), (self.plain, record.plain_speed)):
+            tokens = sum(len(round_.acceptance.keep) for round_ in rounds)
+            lanes["ends"].append(divisor_text(tokens, speed))
+            lanes["seconds"].append(_clock(rounds, tokens / float(speed)))
+        return lanes
 
 
-def _clock(rounds: Sequence[Round], begin: float) -> list[float]:
-    """When each token was there, in seconds after ``begin``."""
+def _clock(rounds: Sequence[Round], end: float) -> list[float]:
+    """When each token was there, in seconds, if the last one is there at ``end``."""
     ends, clock = moments(rounds)
-    return [round(max(0.0, now - begin), 6) for (before, end), now in zip(pairwise([0, *ends]), clock, strict=True)
-            for _ in range(end - before)]
+    return [round(now / clock[-1] * end, 6) for (before, after), now in zip(pairwise([0, *ends]), clock, strict=True)
+            for _ in range(after - before)]
 
 
 def recorded_comparison(trace: Trace, plain: Trace) -> View:
@@ -122,32 +145,27 @@ def parting(texts: Sequence[str], two: Sequence[str], position: int) -> str:
     return f"The text parts from plain decoding's at {at}: {one} instead of {other}."
 
 
-def lanes_title(comparison: TextComparison) -> str:
-    """The heading over both texts on one clock."""
-    if comparison.verdict == SAME:
+def lanes_title(comparison: TextComparison, tokens: int) -> str:
+    """The heading over the first ``tokens`` of both texts on one clock."""
+    if comparison.verdict == SAME and tokens >= comparison.tokens:
         return "The same text, on one clock"
-    if comparison.verdict == SO_FAR:
-        return f"The first {comparison.same} tokens, on one clock"
+    if comparison.verdict in (SAME, SO_FAR) or tokens <= comparison.same:
+        return f"The first {min(comparison.same, tokens)} tokens, on one clock"
     return f"Two texts, on one clock: the first {comparison.same} tokens are the same"
 
 
-def speed_view(speed: SpeedRatio, tau_: float, in_turns: bool, precision: Precision = UNKNOWN) -> View:
-    """{"withheld": why there is no ratio}, and where there is one {"ratio", "standing": faster, slower or alike,
-    "times", "range", "tau", "cost", "speed", "plain_speed": as printed, "words": a sentence}. As printed,
-    tau ÷ cost = times and speed ÷ plain_speed = times. Where plain decoding alone would be clearly faster in another
-    dtype, the sentence says how the run stands beside that."""
-    if speed.withheld:
-        return {"withheld": speed.withheld}
-    whole, speeds = division(tau_, speed.ratio, 2), rates(speed.speed, speed.plain_speed)
-    bounds = f"{ratio_text(speed.low)} to {ratio_text(speed.high)}"
+def speed_view(record: SpeedRecord, tau_: float, in_turns: bool, precision: Precision = UNKNOWN) -> View:
+    """The fields of ``SpeedRecord``, and if a speed-up may be said {"tau", "cost": as printed, "how": both were
+    measured, "words": a sentence}. As printed, tau ÷ cost = times. If plain decoding alone would be clearly faster in
+    another dtype, the sentence says how the run stands beside that."""
+    if record.withheld:
+        return asdict(record)
+    quotient, tau_text = record.times.removesuffix("×"), f"{tau_:.2f}"
+    cost = divisor_text(float(tau_text), quotient)
     how = "measured in turns with plain decoding" if in_turns else "the two were recorded one after the other"
-    return {
-        "withheld": "", "ratio": speed.ratio, "times": f"{whole.quotient}×", "range": bounds, "how": how,
-        "standing": "faster" if speed.low > 1 else "slower" if speed.high < 1 else "alike",
-        "tau": whole.dividend, "cost": whole.divisor, "speed": speeds.dividend, "plain_speed": speeds.divisor,
-        "words": f"A pass wrote {whole.dividend} tokens and took, draft included, as long as {whole.divisor} plain "
-                 f"ones: {whole.dividend} ÷ {whole.divisor} = {whole.quotient} ({bounds}; {how})."
-                 f"{_elsewhere(speed.ratio, precision)}"}
+    return {**asdict(record), "how": how, "tau": tau_text, "cost": cost,
+            "words": f"A pass wrote {tau_text} tokens and took, draft included, as long as {cost} plain ones: "
+                     f"{tau_text} ÷ {cost} = {quotient} ({record.range}; {how}).{_elsewhere(record.ratio, precision)}"}
 
 
 def gpu_view(rows: float) -> View:

@@ -9,8 +9,7 @@ from typing import Any
 
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.errors import CancellationError, RequestError
-from engine.lab.against_plain import LEAST_TURNS, SETTLING_TURNS, TurnPair, TurnTaking, speed_ratio, turn_pairs
-from engine.lab.report import ratio_text
+from engine.lab.against_plain import LEAST_TURNS, SETTLING_TURNS, TurnPair, TurnTaking, speed_beside_plain, turn_pairs
 from engine.lab.settings import BASELINE
 from engine.machine.threads import CROWDED
 from engine.records import PromptRequest
@@ -152,12 +151,11 @@ def _pairs(taking: TurnTaking) -> Sequence[TurnPair]:
 
 
 def _other_view(ask: PromptRequest, rig: Instruments | None, taking: TurnTaking) -> View:
-    speed = speed_ratio(_pairs(taking), taking.rounds)
+    speed = speed_beside_plain(_pairs(taking), taking.rounds)
     return {"method": ask.method, "budget": ask.budget, "pace": ask.pace,
             "dtype": rig.laboratory.conditions.dtype if rig else "", "rounds": len(taking.rounds),
             "drafted": sum(len(round_.tree) > 1 for round_ in taking.rounds),
-            "ratio": 0.0 if speed.withheld else speed.ratio,
-            "times": "" if speed.withheld else f"{ratio_text(speed.ratio)}×"}
+            "ratio": speed.ratio, "times": speed.times}
 
 
 def plain_of(ask: PromptRequest) -> PromptRequest:

@@ -11,17 +11,18 @@ from time import perf_counter, sleep
 from uuid import uuid4
 
 from engine.errors import CanopyError, RequestError
-from engine.records import PromptRequest
-from engine.trace import End, Entry, Header, Line, Trace, held_bytes
+from engine.records import PromptRequest, Round
+from engine.trace import End, Entry, Header, Line, Piece, Trace, held_bytes
 from explorer.rig import CurrentRig
 from explorer.run_queue import RunQueue
 from explorer.security.askers import Asker, asker
-from explorer.view import View, blank_view, closed_view, entry_view, opened_view
+from explorer.view import View, blank_view, closed_view, entry_view, opened_view, repetition_view
 
 MOST_BYTES = 256 * 2**20  # of remembered runs; the oldest is forgotten first
 SECONDS_BETWEEN_LOOKS = 0.2  # while a run waits for the rig, or for its next round
 SECONDS_BETWEEN_VIEWS = 1 / 30  # a round that is held back waits for the next one, so this has to be short
 MOST_NEW = 256  # rounds of one update
+TOKENS_BETWEEN_LOOKS = 16  # for a text that repeats itself
 MOST_VIEWS = 80  # a second, of all runs: each update is the server's work, which rounds have to wait for
 
 log = logging.getLogger("canopy")
@@ -187,14 +188,25 @@ class Window:
         self.view = blank_view(run)
         self._new: deque[Entry] = deque(maxlen=MOST_NEW)
         self._latest, self._shown = list[View](), list[View]()
-        self._count = 0
+        self._header: Header | None = None
+        self._rounds, self._pieces = list[Round](), dict[int, Piece]()
+        self._tokens = self._looked = 0
 
     def add(self, line: Line) -> None:
         if isinstance(line, Entry):
             self._new.append(line)
-            self._count += 1
+            self._rounds.append(line.round)
+            self._pieces |= line.pieces
+            self._tokens += len(line.round.acceptance.keep)
+        elif isinstance(line, Header):
+            self._header, self._pieces = line, dict(line.pieces)
+            self.view = opened_view(self.view, line)
         else:
-            self.view = opened_view(self.view, line) if isinstance(line, Header) else closed_view(self.view, line)
+            self._looked = -TOKENS_BETWEEN_LOOKS
+            self.view = closed_view(self.view, line)
+        if self._header and self._tokens - self._looked >= TOKENS_BETWEEN_LOOKS:
+            self._looked = self._tokens
+            self.view["repetition"] = repetition_view(self._header, self._rounds, self._pieces)
 
     def fail(self, message: str) -> None:
         self.view = {**self.view, "state": "error", "message": message}
@@ -205,7 +217,7 @@ class Window:
             self._shown = new if len(new) == MOST_NEW else self._latest + new  # where so many are new, some lie between
             self._latest = new
             self._new.clear()
-        return {**self.view, "from": self._count - len(self._shown), "rounds": self._shown}
+        return {**self.view, "from": len(self._rounds) - len(self._shown), "rounds": self._shown}
 
 
 def without_others(line: Line) -> Line:

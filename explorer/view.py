@@ -6,7 +6,7 @@ dtype and shape; integers that fit into 16 bits take 16.
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isnan
 from typing import Any
 
@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.decoding.methods import METHODS
+from engine.lab.repetition import repetition_in, rounds_within
 from engine.records import DraftTree, Lattice, Round
 from engine.requests.prompts import says_outside
 from engine.requests.rig_names import DTYPE_WORDS
-from engine.trace import End, Entry, Header, Piece, SharedPass, Trace
+from engine.trace import End, Entry, Header, Piece, SharedPass, Trace, known_tau, pieces_of
 
 View = dict[str, Any]
 
@@ -131,9 +132,22 @@ def _remark(end: End) -> str:
     return " ".join([*(f"{words[0].upper()}{words[1:]}." for words in counts + cut), *filter(None, [end.said])])
 
 
+def repetition_view(header: Header, rounds: Sequence[Round], named: Mapping[int, Piece]) -> View | None:
+    """Where a text begins to repeat itself: {"token", "round": the first that wrote of it, both from 0, "words": a
+    sentence}; None if it does not."""
+    start = repetition_in(rounds, named)
+    if start is None:
+        return None
+    begin = rounds_within(rounds, start)
+    before, after = known_tau(header, rounds[:begin]), known_tau(header, rounds[begin:])
+    lengths = f": τ {before:.2f} before, {after:.2f} after" if header.drafters and before and after else ""
+    return {"token": start, "round": begin, "words": f"From token {start + 1} on the text repeats itself{lengths}."}
+
+
 def blank_view(run: str = "", state: str = "empty", message: str = "") -> View:
     """A stage value without a run in it: nothing yet, waiting, or refused with a sentence."""
-    return {"run": run, "state": state, "message": message, "header": None, "from": 0, "rounds": [], "end": None}
+    return {"run": run, "state": state, "message": message, "header": None, "from": 0, "rounds": [], "end": None,
+            "repetition": None}
 
 
 def opened_view(view: View, header: Header) -> View:
@@ -172,5 +186,6 @@ def piece_view(run: str, trace: Trace, first: int = 0) -> View:
         if rounds and size > PIECE_BYTES:
             break
         rounds.append(of_round)
-    begun = view if first else opened_view(view, trace.header)
+    begun = view if first else {**opened_view(view, trace.header), "repetition": repetition_view(
+        trace.header, [entry.round for entry in trace.entries], pieces_of(trace))}
     return {**closed_view(begun, trace.end), "from": first, "rounds": rounds, "total": len(trace.entries)}

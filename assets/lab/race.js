@@ -1,6 +1,6 @@
 // A race: methods on one prompt, measured one after the other, replayed together on one wall clock.
 
-import { Chips, numberField, whole } from "./forms.js";
+import { Chips, numberField } from "./forms.js";
 import { prose, WORDS } from "./plots.js";
 import { Begin, Tool } from "./tools.js";
 import { button, html } from "../shared/ink.js";
@@ -67,7 +67,7 @@ export class Race extends Tool {
     this.race = race;
     this.empty.hidden = true;
     this.bar.hidden = false;
-    const best = Math.max(...race.lanes.map(({ row }) => (row ? row.total.median : 0)));
+    const best = Math.max(...race.lanes.map(({ row }) => (row && !row.record.withheld ? row.total.median : 0)));
     this.drawn = race.lanes.map((lane) => this.lane(lane, best));
     this.lanes.replaceChildren(...this.drawn.map(({ box }) => box));
     const wanted = race.seconds / WATCHED_SECONDS;
@@ -92,19 +92,18 @@ export class Race extends Tool {
     const fill = html("div", "lab-track-fill", track);
     const flag = html("span", "lab-flag", track);
     const text = html("p", "lab-lane-text", box);
-    const last = lane.seconds.at(-1) || 0;
-    return { lane, box, fill, flag, text, last, shown: -1 };
+    return { lane, box, fill, flag, text, last: lane.seconds.at(-1) || 0, shown: -1, still: Boolean(lane.row?.record.withheld) };
   }
 
   figures(parent, { row, difference }, best) {
-    const { total: speed, speedup, withheld, tau } = row;
+    const { total, speedup, record, tau } = row;
     const figure = (text, title, look) => { html("span", look || "", parent, text).title = title; };
     const range = (of, digits) => `${of.least.toFixed(digits)} – ${of.most.toFixed(digits)}`;
-    if (speed.median === best && speedup && speedup.median > 1) figure("fastest", "The most tokens per second in this race", "lab-tag");
-    figure(`${whole(speed.median)} tokens/s`, `${WORDS["tokens/s"]} Spread: ${range(speed, 0)}`);
-    figure(`(${range(speed, 0)})`, WORDS.spread, "lab-quiet");
-    if (speedup) figure(`${speedup.median.toFixed(2)}×`, `Over plain decoding, measured in the same repeat. Spread: ${range(speedup, 2)}`);
-    else if (withheld) figure("speed-up not said", withheld, "lab-quiet");
+    if (total.median === best && record.ratio > 1) figure("fastest", "The most tokens per second in this race", "lab-tag");
+    figure(`${record.speed} tokens/s`, `${WORDS["tokens/s"]} Spread: ${range(total, 0)}`);
+    figure(`(${range(total, 0)})`, WORDS.spread, "lab-quiet");
+    if (record.times) figure(record.times, `Over plain decoding, its tokens/s divided by those. Spread in single repeats: ${range(speedup, 2)}`);
+    else if (record.withheld) figure("speed-up not said", record.withheld, "lab-quiet");
     figure(`τ ${tau.median.toFixed(2)}`, WORDS["τ"]);
     figure(difference ? "≠ text differs" : "= same text",
       difference || "The text is the same as plain decoding's, token for token, in every repeat.", difference ? "lab-tag is-warning" : "lab-quiet");
@@ -139,13 +138,13 @@ export class Race extends Tool {
   }
 
   advance(drawn) {
-    const { lane, fill, flag, text, last } = drawn;
-    const over = this.at >= last;
+    const { lane, fill, flag, text, last, still } = drawn;
+    const over = still || this.at >= last;
     const count = over ? lane.seconds.length : lane.seconds.findIndex((second) => second > this.at);
     const tokens = count > 0 ? lane.tokens[count - 1] : 0;
-    fill.style.width = `${(100 * tokens) / Math.max(1, lane.tokens.at(-1) || 0)}%`; // of the text: the fastest lane is full first
-    flag.textContent = over && last ? `✓ ${last.toFixed(2)} s, ${tokens} tokens` : `${tokens} tokens`;
-    flag.classList.toggle("is-over", over);
+    fill.style.width = still ? "0" : `${(100 * tokens) / Math.max(1, lane.tokens.at(-1) || 0)}%`; // of the text: the fastest lane is full first
+    flag.textContent = over && lane.end ? `✓ ${tokens} tokens in ${lane.end} s` : `${tokens} tokens`;
+    flag.classList.toggle("is-over", over && !still);
     if (count === drawn.shown) return;
     drawn.shown = count;
     text.textContent = lane.parts.slice(0, count).join("");

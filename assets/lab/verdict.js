@@ -1,6 +1,6 @@
 // The result of the measurement: the fastest setting, how certain it is, one click to use it, the figures behind it.
 
-import { Command, whole } from "./forms.js";
+import { Command } from "./forms.js";
 import { prose, WORDS } from "./plots.js";
 import { action, button, html, write } from "../shared/ink.js";
 import { Menu } from "../shared/overlays.js";
@@ -8,7 +8,7 @@ import { download } from "../stage/save.js";
 
 const SURE = {
   plain: "Plain decoding is fastest here", few: "Fastest so far, over too few prompts to be sure",
-  unclear: "Not yet clearly faster than plain decoding", withheld: "Fastest here; its speed-up is not said", faster: "Fastest here",
+  unclear: "Not yet clearly faster than plain decoding", withheld: "No speed-up is said", faster: "Fastest here",
 };
 
 export class Verdict {
@@ -73,10 +73,11 @@ export class Verdict {
     write(this.note, [recorded && recordedOn(recorded), remark, advice].filter(Boolean).join(" "));
   }
 
-  fill({ total, speedup, tau, withheld, concurrency }) {
+  fill({ total, speedup, record, tau, concurrency }) {
+    const { withheld } = record;
     const figures = [
-      [whole(total.median), concurrency > 1 ? `tokens/s, ${concurrency} at once` : "tokens/s", spread(total, 0), WORDS["tokens/s"]],
-      [speedup ? `${speedup.median.toFixed(1)}×` : "–", "plain decoding", speedup ? spread(speedup, 1) : withheld && "not said", withheld || WORDS["plain decoding"]],
+      [record.speed, concurrency > 1 ? `tokens/s, ${concurrency} at once` : "tokens/s", spread(total, 0), WORDS["tokens/s"]],
+      [record.times || "–", "plain decoding", record.range || (speedup ? spread(speedup, 2) : withheld && "not said"), withheld || WORDS["plain decoding"]],
       [tau.median.toFixed(2), "τ", spread(tau, 2), WORDS["τ"]],
     ];
     this.figures.replaceChildren(...figures.map(([number, name, range, title]) => {
@@ -142,17 +143,19 @@ export class Table {
   }
 
   row(row) {
-    const line = html("tr", row.best ? "is-best" : "");
+    const line = html("tr", row.fastest ? "is-best" : "");
     const name = html("th", { scope: "row" }, line);
     html("span", "lab-swatch", name).style.background = this.lab.look(row.method).color;
     name.append(row.label);
-    if (row.best) name.append(" ", html("span", "lab-tag", null, "fastest"));
+    if (row.fastest) name.append(" ", html("span", "lab-tag", null, "fastest"));
     if (!row.lossless) name.append(" ", html("span", "lab-tag is-warning", null, "biased"));
-    for (const [value, digits, title] of [[row.total, 0, ""], [row.speedup, 2, row.withheld], [row.tau, 2, ""]]) {
-      const cell = html("td", { title }, line, value ? undefined : "–");
-      if (!value) continue;
-      html("strong", "", cell, rounded(value.median, digits));
-      html("small", "", cell, spread(value, digits));
+    const { record, total, speedup, tau } = row;
+    for (const [printed, beside, title] of [[record.speed, spread(total, 0), ""],
+      [record.times, record.range || (speedup && spread(speedup, 2)), record.withheld], [rounded(tau.median, 2), spread(tau, 2), ""]]) {
+      const cell = html("td", { title }, line, printed ? undefined : "–");
+      if (!printed) continue;
+      html("strong", "", cell, printed);
+      html("small", "", cell, beside);
     }
     html("td", "", line, row.failed ? `${row.runs} (${row.failed})` : String(row.runs));
     html("td", "", line, row.compared ? `${row.same_text} of ${row.compared}` : "–");

@@ -143,6 +143,13 @@ export function meanLength(tokens, rounds) {
   return rounds ? tokens / rounds : 0;
 }
 
+// Tokens per second with three significant digits, as the server prints them; "" where there are none.
+export function rateText(rate) {
+  if (!(rate > 0)) return "";
+  const rounded = Number(rate.toPrecision(3));
+  return rounded.toFixed(Math.max(0, 2 - Math.floor(Math.log10(rounded))));
+}
+
 // The figures of some rounds: engine time alone, the root of each round included in τ. Speed is that of the rounds
 // whose time is known; rounds that were shared with other runs include the waiting.
 export function figuresOf(rounds) {

@@ -2,7 +2,7 @@
 // arithmetic: tokens per round ÷ the cost of a round = the speed-up.
 
 import { html, pause, write } from "../shared/ink.js";
-import { figuresOf, usedOf } from "../shared/round.js";
+import { usedOf } from "../shared/round.js";
 
 const FIGURES = [
   { name: "tau", label: "tokens per round", note: "τ, root included",
@@ -18,11 +18,11 @@ const FIGURES = [
     title: "Drafted tokens that the target accepted, per round: τ without the root.",
     text: (run) => run.accepted.toFixed(2) },
   { name: "speed", label: "tokens per second", note: "engine time",
-    title: "Tokens divided by engine time: the sum of all rounds, without reading the prompt, the network or this page. Rounds shared with other runs include the waiting for them, so the speed of such a run is its own share of a busy machine and is not compared with plain decoding, which is measured alone.",
-    text: (run) => (run.tokensPerSecond ? Math.round(run.tokensPerSecond).toLocaleString("en") : "–") },
+    title: "Tokens divided by engine time: the sum of all rounds, without reading the prompt, the network or this page; once it is measured in turns with plain decoding, that speed. Rounds shared with other runs include the waiting for them, so the speed of such a run is its own share of a busy machine and is not compared with plain decoding, which is measured alone.",
+    text: (run, against, round, stage) => stage.speed.text || "–" },
   { name: "rounds", label: "rounds", note: "",
     title: "Rounds so far: each is one draft and one pass of the target.",
-    text: (run) => String(run.rounds) },
+    text: (run, against, round, stage) => String(stage.rounds.length) },
   { name: "round", label: "kept this round", note: "",
     title: "Tokens that this round kept, the rows that the target verified for them, and the engine time of the round.",
     text: (run, against, round) => String(round.keep.length) },
@@ -66,9 +66,7 @@ export class Metrics {
   // The figures are those of the run so far, whichever round is shown and in every mode.
   draw() {
     const { stage } = this;
-    const { rounds, header } = stage;
-    const run = figuresOf(rounds);
-    const { against } = stage;
+    const { header, measured: run, against } = stage;
     const plain = !header || header.drafters.length === 0;
     for (const figure of FIGURES) this.drawFigure(figure, run, against, plain);
     const { classList } = this.items.get("gain").item;
@@ -79,8 +77,8 @@ export class Metrics {
 
   // In a word or two; the story has the sentence.
   uncompared(run) {
-    const { comparison, comparing } = this.stage;
-    if (comparison && comparison.state !== "measuring") return "withheld";
+    const { comparing } = this.stage;
+    if (this.stage.withheld) return "withheld";
     if (comparing.endsWith("…")) return comparing;
     return run.shared ? "not compared" : "not measured";
   }
@@ -96,9 +94,12 @@ export class Metrics {
   }
 
   known(figure, run, against) {
-    const { round } = this.stage;
-    const notes = { round: round && cost(round), gain: against ? against.range : this.uncompared(run), speed: this.stage.header && this.stage.header.method === "served" ? "as it arrived here" : timed(run) };
-    return { title: figure.title, text: round ? figure.text(run, against, round) : "–", note: notes[figure.name] || figure.note };
+    const { stage } = this;
+    const { round, header, repetition } = stage;
+    const whose = repetition ? "before it repeats" : "";
+    const notes = { round: round && cost(round), gain: against ? against.range : this.uncompared(run), tau: whose, accepted: whose,
+      speed: header && header.method === "served" ? "as it arrived here" : against ? "beside plain decoding" : whose || timed(run) };
+    return { title: figure.title, text: round ? figure.text(run, against, round, stage) : "–", note: notes[figure.name] || figure.note };
   }
 }
 
@@ -118,8 +119,8 @@ const MOSTLY = 0.25; // of its rounds: with drafts in at most this share, auto c
 
 // What a run that was slower than plain decoding teaches; "" where it was faster. The sentence of a withheld speed-up
 // belongs to the figures too.
-export function slower({ against, comparison, mode, rounds, figures }) {
-  if (!against) return comparison && comparison.state !== "measuring" && mode !== "story" ? comparison.speed.withheld : "";
+export function slower({ against, comparison, mode, rounds, figures, withheld }) {
+  if (!against) return mode === "story" ? "" : withheld;
   if (against.standing === "faster") return "";
   if (against.standing === "alike") return `No clear difference to plain decoding here: ${against.plain_speed} against ${against.speed} tokens/s, ${against.times}.`;
   const rows = Math.round(rounds.reduce((sum, { n }) => sum + n, 0) / rounds.length);

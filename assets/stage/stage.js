@@ -2,7 +2,7 @@
 // a replay file share it.
 
 import { inTurn } from "../shared/ink.js";
-import { figuresOf, Present, readPieces, readRound } from "../shared/round.js";
+import { figuresOf, Present, rateText, readPieces, readRound } from "../shared/round.js";
 
 const BUSY = ["queued", "running"];
 const BLANK = { run: "", state: "empty", message: "", header: null, from: 0, rounds: [], end: null };
@@ -56,6 +56,7 @@ export class Stage extends Teller {
     this.server = null;
     this.comparison = null; // what the server found of this run beside plain decoding: see explorer/claims.py
     this.comparing = ""; // that this is going on, or why nothing was found
+    this.repetition = null; // {token, round, words}: from where on the text repeats itself
   }
 
   // Whether the run that is shown goes on.
@@ -127,6 +128,26 @@ export class Stage extends Teller {
     return figuresOf(this.rounds);
   }
 
+  // Those of as much of the text as does not repeat itself: τ and speed are said of these.
+  get measured() {
+    return this.repetition ? figuresOf(this.rounds.slice(0, this.repetition.round)) : this.figures;
+  }
+
+  // Tokens per second, {text: as every view prints it, value: to draw it}: as measured in turns with plain decoding, where
+  // it was, else by the clock of its own rounds; the value is null where the speed-up is withheld.
+  get speed() {
+    const { against, comparison, measured } = this;
+    if (against) return { text: against.speed, value: Number(against.speed) };
+    const text = (this.withheld && comparison.speed.speed) || rateText(measured.tokensPerSecond);
+    return { text, value: this.withheld ? null : measured.tokensPerSecond };
+  }
+
+  // Why no speed-up is said of a run that was compared; "" where one is.
+  get withheld() {
+    const { comparison } = this;
+    return comparison && comparison.state !== "measuring" ? comparison.speed.withheld : "";
+  }
+
   get header() {
     return this.value.header;
   }
@@ -195,6 +216,7 @@ export class Stage extends Teller {
     this.tried = this.retuned = null;
     this.comparison = null;
     this.comparing = "";
+    this.repetition = null;
     this.following = goesOn(value);
     this.tell("begin", value);
   }
@@ -207,6 +229,7 @@ export class Stage extends Teller {
     else this.add(value.rounds.slice(this.rounds.length - first));
     if (value.total > this.rounds.length) this.mended = this.mend(value.run);
     if (value.comparison) this.comparison = value.comparison;
+    this.repetition = value.repetition || null;
   }
 
   add(views) {
@@ -250,7 +273,7 @@ export class Stage extends Teller {
   // The run's speed beside plain decoding's, as printed; null where it is not known, or withheld.
   get against() {
     const { comparison } = this;
-    return comparison && comparison.state !== "measuring" && !comparison.speed.withheld ? comparison.speed : null;
+    return comparison && comparison.state !== "measuring" && !this.withheld ? comparison.speed : null;
   }
 
   settle(other) {

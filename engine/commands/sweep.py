@@ -36,6 +36,7 @@ from engine.lab.settings import (
     prompt_set,
     settings,
 )
+from engine.lab.speed import rate_text, speed_record
 from engine.lab.store import Results, Store, files_of
 from engine.lab.summary import summarise
 from engine.lab.sweeping import Laboratory, LocalWorkers, SweepProgress, Workers, run_sweep
@@ -182,10 +183,11 @@ def table(record: Record) -> str:
     rows: list[list[object]] = [["setting", "tau", "tok/s", "95 %", "each", "speed-up", "same text"]]
     for row in record["rows"]:
         low, high = row["total_tokens_per_second_low"], row["total_tokens_per_second_high"]
-        rows.append([row["label"], f"{row['tau']:.2f}", f"{row['total_tokens_per_second']:.1f}",
+        total, ratio = row["total_tokens_per_second"], row["speedup"]
+        times = speed_record(total, total / ratio).times if ratio else "–"
+        rows.append([row["label"], f"{row['tau']:.2f}", rate_text(total),
                      None if low is None else f"{low:.1f} to {high:.1f}", f"{row['tokens_per_second']:.1f}",
-                     "–" if row["speedup"] is None else f"{row['speedup']:.2f} ×",
-                     f"{row['same_text']}/{row['compared']}"])
+                     times, f"{row['same_text']}/{row['compared']}"])
     lines = [aligned(rows), *(f"{failure['label']}: {failure['failure']}" for failure in record["failures"][:5])]
     if best := record["recommended"]:
         lines += ["", f"Fastest here: {best['label']}, {best['total_tokens_per_second']:.1f} tokens/s. "

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from math import isnan
+from math import inf, isnan
 from statistics import median
 from types import MappingProxyType
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from engine.decoding.methods import METHODS
 from engine.lab.reading import Reading
+from engine.lab.speed import SpeedRecord, rate_text, speed_record
 from engine.lab.statistics import bootstrap_interval
 from engine.records import Request, Round
 
@@ -171,8 +172,14 @@ def unsteady(least: float, median: float, most: float) -> bool:
     return most - least > STEADY * median
 
 
+BUSY = "Other programs used this machine meanwhile, so no speed-up is said."
+HELD_UP = ("The measured ratio is larger than the tokens that a round adds, which no tree can reach: plain decoding "
+           "was held up while it was measured.")
+TOO_SHORT = "The text is too short for a speed-up with a range."
+
+
 def speedup_withheld(tau: float, ratio: float, drafted_rounds: int, rounds: int, busy: bool = False) -> str:
-    """Why a measured ratio to plain decoding's speed is not said, in a sentence; empty where it may be.
+    """Why a measured ratio to plain decoding's speed is not said, in a sentence; empty if it may be said.
 
     A round verifies at least one row and drafts besides, so it does not take less time than a round of plain decoding:
     ``tau`` tokens a round are a speed-up of ``tau`` at the most, and a larger ratio shows that plain decoding was held
@@ -185,11 +192,8 @@ def speedup_withheld(tau: float, ratio: float, drafted_rounds: int, rounds: int,
         return (f"Only {drafted_rounds} of {rounds} rounds verified a draft, so the run was mostly plain decoding, and "
                 "a ratio to it would be chance.")
     if busy:
-        return "Other programs used this machine meanwhile, so no speed-up is said."
-    if ratio > tau:
-        return ("The measured ratio is larger than the tokens that a round adds, which no tree can reach: plain "
-                "decoding was held up while it was measured.")
-    return ""
+        return BUSY
+    return HELD_UP if ratio > tau else ""
 
 
 TURN_TOKENS = 4  # of the run, at least
@@ -224,11 +228,13 @@ class TurnTaking:
 
 @dataclass(frozen=True)
 class TurnPair:
-    """One turn of each: the same number of tokens, and the seconds that either took for them."""
+    """One turn of each: the same number of tokens, which ends at token ``end`` of the text, and the seconds that either
+    took for them."""
 
     tokens: int
     seconds: float
     plain_seconds: float
+    end: int
 
 
 def turn_pairs(rounds: Sequence[Round], plain: Sequence[Round]) -> list[TurnPair]:
@@ -241,7 +247,7 @@ def turn_pairs(rounds: Sequence[Round], plain: Sequence[Round]) -> list[TurnPair
         if end in plain_at and (end - marks[-1][0] >= TURN_TOKENS or end == ends[-1]):
             rest = end - marks[-1][0] < TURN_TOKENS and len(marks) > 1
             marks[len(marks) - rest:] = [(end, now, plain_at[end])]
-    return [TurnPair(end - begin, now - then, plain_now - plain_then)
+    return [TurnPair(end - begin, now - then, plain_now - plain_then, end)
             for (begin, then, plain_then), (end, now, plain_now) in pairwise(marks)]
 
 
@@ -251,26 +257,9 @@ def moments(rounds: Sequence[Round]) -> tuple[list[int], list[float]]:
             list(accumulate(sum(round_.seconds.values()) for round_ in rounds)))
 
 
-@dataclass(frozen=True)
-class SpeedRatio:
-    """How fast a run was beside plain decoding. ``low`` and ``high`` bound the ratio at 95 % by resampling turns. Both
-    speeds, in tokens a second, are of the same turns. ``withheld``: why none of it is to be said, empty where it is."""
-
-    speed: float = 0.0
-    plain_speed: float = 0.0
-    low: float = 0.0
-    high: float = 0.0
-    withheld: str = ""
-
-    @property
-    def ratio(self) -> float:
-        """The run's speed divided by plain decoding's; 0 where nothing was timed."""
-        return self.speed / self.plain_speed if self.plain_speed else 0.0
-
-
-def speed_ratio(turns: Sequence[TurnPair], run: Sequence[Round], busy: bool = False) -> SpeedRatio:
-    """The ratio over the turns, the first of which do not count. A turn in which plain decoding was held up does not
-    count either: it takes equally long for every token. ``run`` are the rounds that the ratio is said of."""
+def speed_beside_plain(turns: Sequence[TurnPair], run: Sequence[Round], busy: bool = False) -> SpeedRecord:
+    """The speeds over the turns, the first of which do not count. A turn in which plain decoding was held up does not
+    count either: it takes equally long for every token. ``run`` are the rounds that the record is of."""
     timed = [pair for pair in turns[SETTLING_TURNS:] if pair.seconds > 0 and pair.plain_seconds > 0]
     pace = median([pair.plain_seconds / pair.tokens for pair in timed]) if timed else 0.0
     steady = [pair for pair in timed if 1 / UNEVEN <= pair.plain_seconds / pair.tokens / pace <= UNEVEN]
@@ -278,10 +267,18 @@ def speed_ratio(turns: Sequence[TurnPair], run: Sequence[Round], busy: bool = Fa
     tokens = sum(len(round_.acceptance.keep) for round_ in run)
     drafted = sum(len(round_.tree) > 1 for round_ in run)
     if len(timed) < LEAST_TURNS or not run:
-        few = "The text is too short for a speed-up with a range."
-        return SpeedRatio(withheld=speedup_withheld(float("inf"), 1.0, drafted, len(run)) or few)
+        withheld = speedup_withheld(inf, 1.0, drafted, len(run)) or TOO_SHORT
+        return SpeedRecord(own_rate(run), withheld=withheld)
     figures = np.array([[pair.tokens, pair.seconds, pair.plain_seconds] for pair in steady or timed])
     count, seconds, plain_seconds = figures.sum(0).tolist()
+    if withheld := speedup_withheld(tokens / len(run), plain_seconds / seconds, drafted, len(run), busy):
+        return SpeedRecord(own_rate(run), withheld=withheld, again=withheld in (BUSY, HELD_UP))
     low, high = bootstrap_interval(figures, lambda sums: sums[:, 2] / sums[:, 1])
-    withheld = speedup_withheld(tokens / len(run), plain_seconds / seconds, drafted, len(run), busy)
-    return SpeedRatio(count / seconds, count / plain_seconds, low, high, withheld)
+    return speed_record(count / seconds, count / plain_seconds, low, high)
+
+
+def own_rate(run: Sequence[Round]) -> str:
+    """Tokens per second of a run's own clock, as printed; empty without one. Rounds without a clock do not count."""
+    timed = [round_ for round_ in run if round_.seconds]
+    seconds = sum(sum(round_.seconds.values()) for round_ in timed)
+    return rate_text(sum(len(round_.acceptance.keep) for round_ in timed) / seconds) if seconds > 0 else ""

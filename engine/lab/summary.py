@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from engine.decoding.methods import METHODS
 from engine.lab.against_plain import first_difference, speedup_withheld, unsteady
 from engine.lab.reading import Reading
 from engine.lab.settings import CellResult, Setting
+from engine.lab.speed import SpeedRecord, rate_text, speed_record
 from engine.lab.statistics import Estimate, estimate
 from engine.trace import mean_length
 
@@ -26,8 +27,9 @@ from engine.trace import mean_length
 class Row:
     """One setting's row. Estimates such as ``tau`` are over prompts; ``pooled_tau`` is all tokens over all rounds;
     ``runs`` were measured, ``failed`` could not be; of ``compared`` runs, ``same_text`` wrote the baseline's text.
-    ``tokens_per_second`` is one request's, ``total`` that of all requests at once, from which ``speedup`` comes;
-    ``withheld`` says why there is none though there was something to compare with."""
+    ``tokens_per_second`` is one request's, ``total`` that of all requests at once. ``speedup`` is the quotient of two
+    such medians, this row's and plain decoding's; its interval comes from the ratios of single runs. ``withheld`` says
+    why there is none though there was something to compare with."""
 
     setting: Setting
     runs: int
@@ -42,6 +44,14 @@ class Row:
     same_text: int
     compared: int
     withheld: str = ""
+
+    @property
+    def record(self) -> SpeedRecord:
+        """``total`` beside plain decoding's, as every table prints it."""
+        if self.withheld or self.speedup is None:
+            return SpeedRecord(rate_text(self.total.median), withheld=self.withheld)
+        ratio = self.speedup
+        return speed_record(self.total.median, self.total.median / ratio.median, ratio.low, ratio.high)
 
 
 @dataclass(frozen=True)
@@ -69,6 +79,9 @@ class Summary:
         return Summary(tuple(row for row in self.rows if row.setting.concurrency == concurrency))
 
 
+RunKey = tuple[int, int, str]  # prompt, repeat, hardware
+
+
 @dataclass(frozen=True)
 class ComparedRun:
     """A reading with the baseline's readings that it is compared with: with as many requests at once, and with one."""
@@ -81,7 +94,7 @@ class ComparedRun:
 
 def summarise(settings: Iterable[Setting], measured: Sequence[CellResult]) -> Summary:
     """The table of the cells measured so far; a setting without a run has no row."""
-    readings: dict[Setting, dict[tuple[int, int, str], Reading]] = defaultdict(dict)  # by prompt, repeat, hardware
+    readings: dict[Setting, dict[RunKey, Reading]] = defaultdict(dict)
     for result in measured:
         if result.reading and result.reading.lengths:
             readings[result.cell.setting][result.cell.prompt, result.cell.repeat, result.hardware] = result.reading
@@ -91,41 +104,37 @@ def summarise(settings: Iterable[Setting], measured: Sequence[CellResult]) -> Su
             plain, alone = (readings.get(baseline, {}) for baseline in (setting.baseline, setting.baseline.alone))
             runs = [ComparedRun(run[0], reading, plain.get(run), alone.get(run))
                     for run, reading in readings[setting].items()]
-            rows.append(_row(setting, runs, asked[setting] - len(runs), _unsteady(plain)))
+            rows.append(_row(setting, runs, asked[setting] - len(runs), plain))
     return Summary(tuple(rows))
 
 
-def _row(setting: Setting, runs: Sequence[ComparedRun], failed: int, busy: bool) -> Row:
+def _row(setting: Setting, runs: Sequence[ComparedRun], failed: int, plain: Mapping[RunKey, Reading]) -> Row:
+    """A setting's row; ``plain`` are all readings of its baseline."""
     tau = _over_prompts((run.prompt, run.reading.tau) for run in runs)
-    speedup, withheld = _speedup(runs, tau.median, busy)
+    total = _over_prompts((run.prompt, run.reading.total_tokens_per_second) for run in runs)
+    speedup, withheld = _speedup(runs, tau.median, total, plain)
     same = [first_difference(run.reading, run.alone) is None for run in runs if run.alone]
     tokens, rounds = sum(len(run.reading.token_ids) for run in runs), sum(run.reading.rounds for run in runs)
-    return Row(
-        setting, len(runs), failed, tokens, rounds, mean_length(tokens, rounds), tau,
-        _over_prompts((run.prompt, run.reading.tokens_per_second) for run in runs),
-        _over_prompts((run.prompt, run.reading.total_tokens_per_second) for run in runs), speedup, sum(same),
-        len(same), withheld)
+    each = _over_prompts((run.prompt, run.reading.tokens_per_second) for run in runs)
+    return Row(setting, len(runs), failed, tokens, rounds, mean_length(tokens, rounds), tau, each, total, speedup,
+               sum(same), len(same), withheld)
 
 
-def _speedup(runs: Sequence[ComparedRun], tau: float, busy: bool) -> tuple[Estimate | None, str]:
+def _speedup(runs: Sequence[ComparedRun], tau: float, total: Estimate,
+             plain: Mapping[RunKey, Reading]) -> tuple[Estimate | None, str]:
     """The speed-up of a setting with that median τ, or why it is withheld; neither without a baseline."""
     ratios = [(run.prompt, run.reading.total_tokens_per_second / run.baseline.total_tokens_per_second)
               for run in runs if run.baseline]
     if not ratios:
         return None, ""
-    speedup = _over_prompts(ratios)
+    plain_total = _over_prompts((prompt, reading.total_tokens_per_second) for (prompt, *_), reading in plain.items())
+    speedup = replace(_over_prompts(ratios), median=total.median / plain_total.median)
     if all(run.reading is run.baseline for run in runs):  # plain decoding itself
         return speedup, ""
     drafted = sum(rows > 1 for run in runs for rows in run.reading.rows)
+    busy = unsteady(plain_total.least, plain_total.median, plain_total.most)
     withheld = speedup_withheld(tau, speedup.median, drafted, sum(run.reading.rounds for run in runs), busy)
     return (None, withheld) if withheld else (speedup, "")
-
-
-def _unsteady(plain: Mapping[tuple[int, int, str], Reading]) -> bool:
-    if not plain:
-        return False
-    total = _over_prompts((prompt, reading.total_tokens_per_second) for (prompt, _, _), reading in plain.items())
-    return unsteady(total.least, total.median, total.most)
 
 
 def _over_prompts(values: Iterable[tuple[int, float]]) -> Estimate:

@@ -11,6 +11,7 @@ from engine.decoding.budget_policy import FIXED
 from engine.lab.concurrency import concurrency_words, predict, prediction_error, texts_forecast, texts_measured
 from engine.lab.replay import WhatIf
 from engine.lab.settings import CellResult, Setting
+from engine.lab.speed import rate_text
 from engine.lab.statistics import Estimate, estimate
 from engine.lab.store import StoredSweep
 from engine.lab.summary import Row, Summary
@@ -61,12 +62,12 @@ class GridCell:
         """Its tooltip."""
         count = self.setting.concurrency
         head = (f"<b>{self.name}, {f'{count} at once' if count > 1 else 'one alone'}</b><br>"
-                f"{self.total:,.0f} tokens/s in all, {self.per_request.median:,.0f} each")
+                f"{rate_text(self.total)} tokens/s in all, {rate_text(self.per_request.median)} each")
         if self.row is None:
             return f"{head}<br>predicted, not measured"
-        total, speedup = self.row.total, self.row.speedup
+        total, record = self.row.total, self.row.record
         kind = "seen" if total.low is None else "95 %"
-        faster = f"{speedup.median:.2f} × plain decoding" if speedup else self.row.withheld
+        faster = f"{record.times} plain decoding" if record.times else record.withheld
         return "<br>".join([head, f"{total.prompts} prompts, {kind}: {range_text(total, 0)}", *wrap(faster, TOOLTIP)])
 
 

@@ -62,7 +62,7 @@ def live_figure() -> View:
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """A setting with its τ and tokens/s, None where that may not be said. ``of`` says what the estimates are over:
+    """A setting with its τ and tokens/s, None where its speed-up is withheld. ``of`` says what the estimates are over:
     prompts or runs."""
 
     setting: Setting
@@ -160,12 +160,13 @@ def _traces(layer: CurveLayer, points: list[CurvePoint], ticks: Mapping[str, flo
     traces, first = [], points[0]
     drafting = drafts(first.setting)
     for plot in PLOTS:
-        values: list[Estimate] = [getattr(point, plot) for point in points]
-        if None in values:
+        said = [point for point in points if getattr(point, plot) is not None]
+        if not said:
             continue
         if drafting:
+            values: list[Estimate] = [getattr(point, plot) for point in said]
             bars = error_bars(values, look(first.setting.method).color)
-            traces.append(_trace(layer, plot, points, [ticks[point.setting.nodes] for point in points],
+            traces.append(_trace(layer, plot, said, [ticks[point.setting.nodes] for point in said],
                                  **({"error_y": bars} if layer.size else {})))
         if not drafting or first.paced:
             line = _trace(layer, plot, [first, first], across)
@@ -218,27 +219,29 @@ def _summary(points: Sequence[CurvePoint], best: CurvePoint | None) -> str:
 
 
 def single_points(runs: Iterable[Mapping[str, Any]]) -> list[CurvePoint]:
-    """The single runs that a browser remembers, a point for each setting. What is malformed is left out: the browser
-    may have been closed while it wrote."""
-    by_setting: dict[Setting, list[tuple[float, float]]] = defaultdict(list)
+    """The single runs that a browser remembers, a point for each setting. One whose speed-up is withheld has no speed.
+    What is malformed is left out: the browser may have been closed while it wrote."""
+    taus, speeds = defaultdict[Setting, list[float]](list), defaultdict[Setting, list[float]](list)
     for run in list(runs)[-MOST_RUNS:]:
         try:
             setting = Setting(str(run["method"]), int(run["budget"]), str(run.get("split") or "total"),
                               temperature=float(run.get("temperature") or 0), pace=str(run.get("pace") or FIXED))
-            values = float(run["tau"]), float(run["tokens_per_second"])
+            tau, withheld = float(run["tau"]), run["tokens_per_second"] is None
+            speed = 1.0 if withheld else float(run["tokens_per_second"])
         except (TypeError, ValueError, LookupError, AttributeError, OverflowError):
             continue
         known = setting.method in METHODS and setting.pace in PACES and setting.budget >= 0
-        if known and all(isfinite(value) and value > 0 for value in values):
-            by_setting[setting].append(values)
-    return [CurvePoint(setting, estimate([tau for tau, _ in values]), estimate([speed for _, speed in values]), "runs")
-            for setting, values in by_setting.items()]
+        if known and all(isfinite(value) and value > 0 for value in (tau, speed)):
+            taus[setting].append(tau)
+            speeds[setting] += [] if withheld else [speed]
+    return [CurvePoint(setting, estimate(of_setting), estimate(speeds[setting]) if speeds[setting] else None, "runs")
+            for setting, of_setting in taus.items()]
 
 
 def curves_view(summary: Summary, runs: Iterable[Mapping[str, Any]] = (), predicted: Sequence[CurvePoint] = ()) -> View:
     """{figure, count}: the curves of a sweep, of single runs and of one line of a what-if; count is how many points
-    there are."""
-    swept = [CurvePoint(row.setting, row.tau, row.total) for row in summary.rows]
+    there are. What is withheld is drawn without its speed."""
+    swept = [CurvePoint(row.setting, row.tau, None if row.withheld else row.total) for row in summary.rows]
     layers = {SWEPT: swept, SINGLE: single_points(runs), PREDICTED: predicted}
     best = next((point for point in swept if summary.best and point.setting == summary.best.setting), None)
     return {"figure": curves_figure(layers, best, summary.counts[0] if summary.counts else 1),

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from engine.lab.settings import CellResult, SweepPlan
+from engine.lab.speed import divisor_text
 from engine.lab.sweeping import Laboratory, Lane, lanes, run_race
 from engine.trace import Piece, joined
 from explorer.lab.style import label_of
@@ -22,19 +23,26 @@ def run(laboratory: Laboratory, plan: SweepPlan, job: Job) -> View:
         results.append(measured)
         job.done, job.share, job.message = len(results), len(results) / len(plan), ""
     race = lanes(plan, results, laboratory)
+    views = [lane_view(lane, race.pieces) for lane in race.lanes]
     return {"prompt": plan.prompts[0].text, "repeats": plan.repeats, "dtype": plan.dtype,
             "greedy": all(setting.temperature == 0 for setting in plan.settings),
-            "seconds": max((lane.seconds[-1] for lane in race.lanes if lane.seconds), default=0.0),
-            "lanes": [lane_view(lane, race.pieces) for lane in race.lanes]}
+            "seconds": max((view["seconds"][-1] for view in views if view["end"]), default=0.0), "lanes": views}
 
 
 def lane_view(lane: Lane, pieces: Mapping[int, Piece]) -> View:
-    """A lane; ``parts`` is what each round added to the text, ``row`` its row of the table, None where it failed."""
+    """A lane; ``parts`` is what each round added to the text, ``row`` its row of the table, None where it failed.
+    ``end`` are the seconds of the whole text at the printed speed, to which its rounds are stretched; empty where that
+    is withheld: such a lane is not raced."""
     token_ids = lane.shown.token_ids if lane.shown else ()
+    seconds, end = lane.seconds, ""
+    if lane.row and not lane.row.withheld:
+        end = divisor_text(lane.tokens[-1], lane.row.record.speed)
+        seconds = tuple(second * float(end) / lane.seconds[-1] for second in lane.seconds)
     return {
-        "label": label_of(lane.setting), "method": lane.setting.method, "seconds": lane.seconds, "tokens": lane.tokens,
-        "parts": parts(pieces, token_ids, lane.tokens), "failure": lane.failure,
-        "row": asdict(lane.row) if lane.row else None, "difference": difference(lane, pieces)}
+        "label": label_of(lane.setting), "method": lane.setting.method, "seconds": seconds, "tokens": lane.tokens,
+        "end": end, "parts": parts(pieces, token_ids, lane.tokens), "failure": lane.failure,
+        "row": {**asdict(lane.row), "record": asdict(lane.row.record)} if lane.row else None,
+        "difference": difference(lane, pieces)}
 
 
 def parts(pieces: Mapping[int, Piece], token_ids: Sequence[int], ends: Sequence[int]) -> list[str]:

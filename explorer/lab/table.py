@@ -15,18 +15,21 @@ MOST_NAMED = 3
 
 def table_view(summary: Summary) -> View:
     """The table of one number of requests at once, the fastest first: {rows, best, remark, standing}. ``best`` is the
-    row with the most tokens/s, all requests together, of those that are lossless."""
+    row with the most tokens/s, all requests together, of those that are lossless; where its speed-up is withheld, it is
+    not marked as the fastest."""
     best = summary.best
-    rows = [row_view(row, row is best) for row in _fastest_first(summary.rows)]
-    return {"rows": rows, "best": next((row for row in rows if row["best"]), None), "remark": remark(summary),
+    rows = [row_view(row, row is best and not best.withheld) for row in _fastest_first(summary.rows)]
+    return {"rows": rows, "best": row_view(best, not best.withheld) if best else None, "remark": remark(summary),
             "standing": standing(best)}
 
 
-def row_view(row: Row, best: bool) -> View:
-    """A row and its setting as JSON values; ``total`` are the tokens/s of all requests together."""
+def row_view(row: Row, fastest: bool) -> View:
+    """A row and its setting as JSON values; ``total`` are the tokens/s of all requests together, ``record`` is what is
+    printed of them, ``fastest`` whether it is marked as such."""
     setting = row.setting
-    return {**asdict(row), **asdict(setting), "label": label_of(setting), "line": line_of(setting),
-            "nodes": setting.nodes, "lossless": METHODS[setting.method].lossless, "best": best}
+    return {**asdict(row), **asdict(setting), "record": asdict(row.record), "label": label_of(setting),
+            "line": line_of(setting), "nodes": setting.nodes, "lossless": METHODS[setting.method].lossless,
+            "fastest": fastest}
 
 
 def standing(best: Row | None) -> str:

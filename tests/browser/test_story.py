@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from engine.lab.report import ratio_text
+from engine.lab.speed import ratio_text
 from engine.trace import tau
 from explorer.run_form import read_presets
 from tests.browser.conftest import Watched

@@ -12,9 +12,10 @@ import pytest
 
 from engine.errors import RequestError
 from engine.lab.against_plain import NEAR_TIE, Difference, TextComparison
-from engine.lab.report import ratio_text
+from engine.lab.repetition import repetition_in, rounds_within
+from engine.lab.speed import rate_text, ratio_text
 from engine.records import Precision, PromptRequest, Round
-from engine.trace import End, Line, Trace, gather
+from engine.trace import End, Line, Trace, gather, pieces_of, tau
 from explorer.claims import text_sentence
 from explorer.comparison import Comparison, ask_of, others
 from explorer.rig import CurrentRig
@@ -26,7 +27,6 @@ from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_rigs import ASK
 from tests.running import until
 
-LONG = going_on(150)
 OTHER_WORD = " left"  # a token that the script has not
 Seconds = Callable[[Round], float]
 
@@ -46,10 +46,10 @@ class Forged(ScriptedInstruments):
 class Compared:
     """A run of the script that has ended, on a page, and its comparison."""
 
-    def __init__(self, instruments: ScriptedInstruments | None = None, prompt: str = LONG,
-                 change: Callable[[Trace], Trace] = lambda trace: trace) -> None:
+    def __init__(self, instruments: ScriptedInstruments | None = None, prompt: str = going_on(150),
+                 max_tokens: int = 150, change: Callable[[Trace], Trace] = lambda trace: trace) -> None:
         self.queue, self.runs = RunQueue(), Runs()
-        request = PromptRequest(prompt, method="ddtree", budget=64, max_tokens=150)
+        request = PromptRequest(prompt, method="ddtree", budget=64, max_tokens=max_tokens)
         self.trace = change(gather(ScriptedSource().run(request)))
         self.runs.begin("mine")
         self.runs.add("mine", self.trace.header, *self.trace.entries, self.trace.end)
@@ -125,7 +125,27 @@ def test_a_ratio_that_cannot_be_true_is_not_said() -> None:
     busy.missing = 1.0
     for instruments, reason in ((Forged(lambda round_: 0.01), "larger than"), (busy, "Other programs")):
         speed = Compared(instruments).ended()["speed"]
-        assert reason in speed["withheld"] and "times" not in speed
+        assert reason in speed["withheld"] and not speed["times"] and "words" not in speed and speed["again"]
+
+
+def test_what_a_text_repeats_is_left_out_of_its_speeds_and_lanes() -> None:
+    compared = Compared(prompt=going_on(900), max_tokens=900)
+    rounds = [entry.round for entry in compared.trace.entries]
+    start = repetition_in(rounds, pieces_of(compared.trace))
+    assert start and start < 300
+    result = compared.ended()
+    before = rounds[:rounds_within(rounds, start)]
+    kept = sum(len(round_.acceptance.keep) for round_ in before)
+    assert result["text"]["tokens"] == 900 and result["speed"]["tau"] == f"{tau(before):.2f}"
+    assert [len(side) for side in (result["lanes"]["texts"], *result["lanes"]["seconds"])] == [kept] * 3
+    assert str(kept) in result["lanes"]["title"]
+
+
+def test_the_lanes_take_as_long_as_the_printed_speeds_say() -> None:
+    result = Compared().ended()
+    speed, lanes = result["speed"], result["lanes"]
+    for name, end, seconds in zip(("speed", "plain_speed"), lanes["ends"], lanes["seconds"], strict=True):
+        assert rate_text(150 / float(end)) == speed[name] and seconds[-1] == pytest.approx(float(end), rel=0.01)
 
 
 def test_a_short_text_is_timed_more_than_once() -> None:

@@ -7,11 +7,9 @@ import shlex
 from dataclasses import replace
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from engine.decoding.budget_policy import AUTO, MAX_AUTO_NODES
-from engine.lab.report import Record, division, rates, ratio_text, runs_csv, table_csv
+from engine.lab.report import Record, runs_csv, table_csv
 from engine.lab.settings import CellResult, SweepPlan
 from tests.engine.lab.scripted import measure_all, report_of, reread_as, slower, toy_plan
 
@@ -83,31 +81,3 @@ def test_a_report_of_nothing_recommends_nothing(plan: SweepPlan) -> None:
     nothing = report_of(plan, [])
     assert [nothing[name] for name in ("rows", "recommended", "complete", "load")] == [[], None, False, {}]
     assert table_csv(nothing) == runs_csv(plan, []) == ""
-
-
-RATIOS = st.floats(0.01, 30)
-
-
-@given(st.floats(1, 40), RATIOS)
-@example(1.435, 1.435)
-@example(1.4, 1.5)
-def test_tokens_per_round_divided_by_the_cost_of_a_round_are_the_speed_up(tau: float, ratio: float) -> None:
-    printed = division(tau, ratio, 2)
-    assert printed.dividend == f"{tau:.2f}" and printed.quotient == ratio_text(ratio)
-    assert ratio_text(float(printed.dividend) / float(printed.divisor)) == printed.quotient
-    assert abs(float(printed.divisor) * ratio - tau) <= 0.12 * ratio + 0.2 * tau  # still that figure
-
-
-@given(st.floats(0.5, 5000), RATIOS)
-@example(66.4, 1.43)
-@example(165, 1.435)
-def test_two_speeds_divide_as_printed(plain: float, ratio: float) -> None:
-    printed = rates(plain * ratio, plain)
-    quotient = ratio_text(float(printed.dividend) / float(printed.divisor))
-    assert quotient == printed.quotient == ratio_text(plain * ratio / plain)
-    assert abs(float(printed.divisor) - plain) <= 0.02 * plain + 0.06
-
-
-def test_figures_keep_few_decimals() -> None:
-    assert rates(112.4, 79.2).dividend in ("112", "112.4") and rates(3.2, 2.0).divisor == "2.0"
-    assert division(1.98, 1.42, 2).divisor in ("1.39", "1.4")

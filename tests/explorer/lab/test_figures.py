@@ -17,7 +17,16 @@ from engine.lab.statistics import Estimate, estimate
 from engine.lab.summary import Row, Summary
 from engine.trace import load
 from explorer.lab.acceptance import anatomy_view, readings_of_run
-from explorer.lab.curves import PREDICTED, SINGLE, SWEPT, CurvePoint, curves_figure, live_figure, single_points
+from explorer.lab.curves import (
+    PREDICTED,
+    SINGLE,
+    SWEPT,
+    CurvePoint,
+    curves_figure,
+    curves_view,
+    live_figure,
+    single_points,
+)
 from explorer.lab.recorded import NUMBER
 from explorer.lab.report import figures
 from explorer.lab.style import LOOKS, SPARE, looks_view
@@ -152,6 +161,10 @@ def test_single_runs_are_grouped_and_what_is_malformed_is_left_out() -> None:
     assert [(run.line, run.words("tau").split("<br>")[0], run.tau.median, run.of) for run in runs] == [
         ("ddtree", "<b>ddtree, 8 nodes</b>", 4.0, "runs"), ("ddtree T 1", "<b>ddtree T 1, 8 nodes</b>", 3.0, "runs"),
         ("ddtree", "<b>ddtree, auto up to 8 nodes</b>", 3.0, "runs")]
+    [withheld] = single_points([{**good, "tokens_per_second": None}])
+    assert (withheld.tau.median, withheld.speed) == (3.0, None)
+    [both] = single_points([{**good, "tokens_per_second": None}, good])
+    assert both.speed and (both.speed.median, both.speed.prompts) == (90.0, 1)
 
 
 def test_every_method_has_a_look_of_its_own_in_both_themes() -> None:
@@ -222,6 +235,11 @@ def test_a_speed_up_that_is_withheld_is_neither_shown_nor_counted(speedups: tupl
     view = table_view(summary)
     assert view["standing"] == "withheld" and "It was chance." in view["remark"]
     assert (view["best"]["speedup"], view["best"]["withheld"]) == (None, "It was chance.")
+    assert not any(line["fastest"] for line in view["rows"]) and not view["best"]["record"]["times"]
+    figure = curves_view(summary)["figure"]
+    assert not traces(figure, "best") and not figure["layout"]["annotations"]
+    assert {trace["name"] for trace in traces(figure, "swept") if trace["yaxis"] == "y2"} == {"autoregressive"}
+    assert {trace["name"] for trace in traces(figure, "swept") if trace["yaxis"] == "y"} == {"autoregressive", "ddtree"}
     rival = replace(row("joint", (150.0,) * 6, None), setting=Setting("joint", 64))
     if len(speedups) == 6:
         assert "overlaps with that of joint, 64 nodes" in remark(Summary((*summary.rows, rival)))

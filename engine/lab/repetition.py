@@ -1,0 +1,79 @@
+"""Where a text begins to repeat itself: a small model often falls into a loop, in which every drafter guesses right.
+
+A text repeats itself from the second copy of a stretch on that it writes four times or more in a row, if most of what
+follows is such copies too. Blanks, and the numbers and signs that begin a line, do not count: a list whose items are
+the same is a loop, a list of different items is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.records import Round
+from engine.trace import Piece
+
+MIN_COPIES = 4  # three of a line are common in code and songs
+MIN_LENGTH = 24  # tokens of all copies together
+MIN_SHARE = 0.5  # of the rest of the text: one that went on with something new is no loop
+LINE_MARK = re.compile(r"[\d.):#*•-]*")
+
+
+def repeats_from(pieces: Iterable[Piece]) -> int | None:
+    """The token, from 0, with which a text of these tokens begins to repeat itself; None if it does not."""
+    words, tokens, line_begins = list[Piece](), list[int](), True
+    for token, piece in enumerate(pieces):
+        word = piece.strip() if isinstance(piece, str) else piece
+        mark = line_begins and isinstance(word, str) and LINE_MARK.fullmatch(word)
+        if word and not mark:
+            words.append(word)
+            tokens.append(token)
+            line_begins = False
+        if isinstance(piece, str) and "\n" in piece:
+            line_begins = True
+    start = first_copy(words)
+    if start is None or not any(map(_has_letter, words[start:])):
+        return None
+    return tokens[start]
+
+
+def _has_letter(word: Piece) -> bool:
+    """Whether a token is more than figures and signs; bytes of a character may be."""
+    return not isinstance(word, str) or any(map(str.isalpha, word))
+
+
+def first_copy(items: Sequence[Hashable]) -> int | None:
+    """The first item that repeats those before it, as the module says; None if there is none."""
+    numbers = {item: number for number, item in enumerate(dict.fromkeys(items))}
+    known = np.asarray([numbers[item] for item in items], np.int32)
+    copied = np.zeros(len(known), np.bool_)
+    for period in range(1, len(known) // MIN_COPIES + 1):
+        _mark_copies(known, period, copied)
+    if not copied.any():
+        return None
+    start = int(copied.argmax())
+    return start if copied[start:].mean() >= MIN_SHARE else None
+
+
+def _mark_copies(known: NDArray[np.int32], period: int, copied: NDArray[np.bool_]) -> None:
+    """Mark the items in stretches that are as those one period before, for as many periods as make a loop."""
+    same = np.concatenate([[False], known[period:] == known[:-period], [False]])
+    edges = np.flatnonzero(same[1:] != same[:-1])
+    for begin, end in zip(edges[::2] + period, edges[1::2] + period, strict=True):
+        length = end - begin + period
+        if length >= max(MIN_COPIES * period, MIN_LENGTH):
+            copied[begin:end] = True
+
+
+def repetition_in(rounds: Sequence[Round], named: Mapping[int, Piece]) -> int | None:
+    """The token from which on the text of these rounds repeats itself; None if it does not."""
+    return repeats_from(named.get(token, f"⟨{token}⟩") for round_ in rounds for token in round_.committed.tolist())
+
+
+def rounds_within(rounds: Sequence[Round], tokens: int) -> int:
+    """How many of the rounds end within the first ``tokens`` of the text."""
+    return sum(end <= tokens for end in accumulate(len(round_.acceptance.keep) for round_ in rounds))

@@ -1,0 +1,70 @@
+"""A measured speed beside plain decoding's, as it is printed: every view, table and file takes its figures from here.
+
+A quotient is computed from the figures as they are printed, and a divisor has one significant digit more than the
+quotient that it belongs to. So whoever divides two printed figures by hand gets the third.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import floor, log10
+
+RATE_DIGITS = 3  # significant ones, of tokens per second
+FASTER, SLOWER, ALIKE = "faster", "slower", "alike"
+
+
+def significant(value: float, digits: int) -> str:
+    """A positive number with so many significant digits, never as a power of ten; 0 as it is."""
+    if value <= 0:
+        return "0"
+    rounded = float(f"{value:.{digits - 1}e}")
+    return f"{rounded:.{max(0, digits - 1 - floor(log10(rounded)))}f}"
+
+
+def rate_text(rate: float) -> str:
+    """Tokens per second."""
+    return significant(rate, RATE_DIGITS)
+
+
+def ratio_text(ratio: float) -> str:
+    """A ratio of speeds: one decimal from 2 on, two below, two significant digits below a tenth."""
+    if ratio < 0.1:
+        return significant(ratio, 2)
+    return f"{ratio:.1f}" if round(ratio, 2) >= 2 else f"{ratio:.2f}"
+
+
+def divisor_text(dividend: float, quotient: str) -> str:
+    """What the printed dividend is divided by to give the printed quotient."""
+    return significant(dividend / float(quotient), len(quotient.replace(".", "").lstrip("0")) + 1)
+
+
+@dataclass(frozen=True)
+class SpeedRecord:
+    """A speed and plain decoding's, in tokens per second, and their ratio with the ``range`` that holds it at 95 %, all
+    as printed: ``speed`` ÷ ``plain_speed`` = ``times``. ``standing`` is one of the constants above.
+
+    Where ``withheld`` says why no speed-up is said, only ``speed`` is printed, that of the run's own clock; ``again``
+    is whether measuring once more may help.
+    """
+
+    speed: str = ""
+    plain_speed: str = ""
+    ratio: float = 0.0
+    times: str = ""
+    range: str = ""
+    standing: str = ""
+    withheld: str = ""
+    again: bool = False
+
+
+def speed_record(speed: float, plain_speed: float, low: float | None = None, high: float | None = None) -> SpeedRecord:
+    """The record of two speeds; ``low`` and ``high`` bound their ratio, and are None where too little was measured for
+    that. A ratio that rounding moved out of its range widens it."""
+    printed, plain = rate_text(speed), rate_text(plain_speed)
+    ratio = float(printed) / float(plain)
+    times = f"{ratio_text(ratio)}×"
+    if low is None or high is None:
+        return SpeedRecord(printed, plain, ratio, times)
+    least, most = ratio_text(min(low, ratio)), ratio_text(max(high, ratio))
+    standing = FASTER if float(least) > 1 else SLOWER if float(most) < 1 else ALIKE
+    return SpeedRecord(printed, plain, ratio, times, f"{least} to {most}", standing)
