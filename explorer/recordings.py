@@ -41,7 +41,7 @@ class Lesson:
         known, seconds = known_tau(header, rounds), sum(sum(round_.seconds.values()) for round_ in rounds)
         return {
             "name": self.name, "title": header.title or self.name, "note": header.note, "rounds": len(rounds),
-            "method": header.request.method, "budget": header.budget, "rig": header.rig,
+            "method": header.request.method, "budget": header.budget, "drafters": list(header.drafters), "rig": header.rig,
             "hardware": header.hardware, "recorded": header.recorded,
             "tau": None if known is None else round(known, 2),
             "tokens_per_second": round(len(committed_ids(rounds)) / seconds, 1) if seconds > 0 else 0.0}

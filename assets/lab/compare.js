@@ -1,6 +1,6 @@
 // Two runs side by side: their figures, their texts, and the trees that wrote the chosen token of each text.
 
-import { fillSelect, selectField, whole } from "./forms.js";
+import { fillSelect, selectField } from "./forms.js";
 import { action, html, write } from "../shared/ink.js";
 import { controls } from "../stage/controls.js";
 import { wholeRun } from "../stage/lessons.js";
@@ -10,13 +10,27 @@ import { Stage } from "../stage/stage.js";
 import { TextPanel } from "../stage/text.js";
 
 const SIDES = ["first", "second"];
+// Each as {name, value: what is compared, null where it is not, text}. Of a text that repeats itself, τ and speed are those
+// of the part before.
+/** @type {{name: string, value: (shown: any) => number | null, text: (shown: any) => string}[]} */
 const FIGURES = [
-  { name: "tokens per round", value: (run) => run.tau, text: (run) => run.tau.toFixed(2) },
-  { name: "tokens/s", value: (run) => run.tokensPerSecond, text: (run) => whole(run.tokensPerSecond) },
-  { name: "× plain decoding", value: (run, against) => (against ? against.ratio : null), text: (run, against, header) => (against ? against.times : header && !header.drafters.length ? "is it" : "not measured") },
-  { name: "rounds", value: (run) => -run.rounds, text: (run) => String(run.rounds) },
-  { name: "tokens", value: () => null, text: (run) => String(run.tokens) },
+  { name: "tokens per round", value: ({ measured }) => measured.tau, text: ({ measured }) => measured.tau.toFixed(2) },
+  { name: "tokens/s", value: ({ against }) => (against ? Number(against.speed) : null), text: ({ speed }) => speed.text || "–" },
+  { name: "plain decoding's speed", value: ({ against }) => (against ? against.ratio : null), text: timesOf },
+  { name: "rounds", value: ({ rounds }) => -rounds.length, text: ({ rounds }) => String(rounds.length) },
+  { name: "tokens", value: () => null, text: ({ figures }) => String(figures.tokens) },
 ];
+
+function timesOf({ against, header, withheld }) {
+  if (against) return against.times;
+  if (header && !header.drafters.length) return "1×";
+  return withheld ? "withheld" : "not measured";
+}
+
+// Whether one run is what the other was measured beside: plain decoding of the same prompt.
+const isPlainOf = (plain, { against, header }) => Boolean(against) && !plain.header.drafters.length && sameMachine(plain.header, header) && plain.header.prompt === header.prompt;
+
+const sameMachine = (first, second) => ["rig", "hardware", "dtype"].every((name) => first[name] === second[name]);
 
 // One of the two: a stage of its own, with the page's own text and tree on it.
 class Side {
@@ -67,15 +81,19 @@ class Side {
     return this.stage.rounds.length > 0;
   }
 
-  get values() {
-    const run = this.stage.figures;
-    const { against } = this.stage;
-    return FIGURES.map(({ name, value, text }) => ({ name, value: value(run, against), text: text(run, against, this.stage.header) }));
+  // Its figures beside the other run's. Beside a run that was measured in turns with plain decoding, that is printed with
+  // the speed that it had then.
+  values(other) {
+    const { stage } = this;
+    const beside = other && isPlainOf(stage, other.stage) ? { speed: other.stage.against.plain_speed, ratio: 1, times: "1×" } : null;
+    const { measured, figures, rounds, header, withheld } = stage;
+    const shown = { measured, figures, rounds, header, withheld, against: beside || stage.against, speed: beside ? { text: beside.speed } : stage.speed };
+    return FIGURES.map(({ name, value, text }) => ({ name, value: value(shown), text: text(shown) }));
   }
 
   // The figures, the better of the two marked.
-  tell(other) {
-    this.figures.replaceChildren(...this.values.map(({ name, value, text }, place) => {
+  tell(values, other) {
+    this.figures.replaceChildren(...values.map(({ name, value, text }, place) => {
       const item = html("div", "");
       const better = value !== null && other && other[place].value !== null && value > other[place].value;
       html("dd", better ? "is-better" : "", item, better ? `${text} ▲` : text);
@@ -132,10 +150,10 @@ export class Compare {
 
   changed() {
     const shown = this.sides.filter((side) => side.shown);
-    const values = this.sides.map((side) => (side.shown ? side.values : null));
-    this.sides.forEach((side, place) => side.shown && side.tell(values[1 - place]));
+    const values = this.sides.map((side, place) => (side.shown ? side.values(this.sides[1 - place].shown ? this.sides[1 - place] : null) : null));
+    this.sides.forEach((side, place) => side.shown && side.tell(values[place], values[1 - place]));
     this.slider.max = String(Math.max(0, ...shown.map((side) => side.ends.at(-1) - 1)));
-    write(this.status, shown.length === 2 ? this.relation(...shown.map(({ stage }) => stage.header)) : "Choose two runs.");
+    write(this.status, shown.length === 2 ? this.relation(...shown) : "Choose two runs.");
     this.go(Math.min(Number(this.slider.value), Number(this.slider.max)));
     this.hold(shown);
   }
@@ -149,7 +167,7 @@ export class Compare {
     this.held = answer;
     this.part.hidden = !(answer.same_prompt && answer.texts_part);
     const { error, said = error, rule = "", sides = [] } = answer;
-    if (said) write(this.status, [said, rule, this.relation(...shown.map(({ stage }) => stage.header))].join(" "));
+    if (said) write(this.status, [said, rule, this.relation(...shown)].join(" "));
     this.drawDepths(sides);
   }
 
@@ -180,10 +198,18 @@ export class Compare {
   }
 
   // Which figures of the two may be compared, in a sentence.
-  relation(first, second) {
+  relation({ stage: one }, { stage: other }) {
+    const [first, second] = [one.header, other.header];
     const prompt = first.prompt === second.prompt;
-    const machine = ["rig", "hardware", "dtype"].every((name) => first[name] === second[name]);
-    if (prompt && machine) return "The same prompt on the same machine: speeds can be compared.";
+    const machine = sameMachine(first, second);
+    const told = [one, other].map(({ repetition }, place) => (repetition ? `The ${SIDES[place]} text repeats itself from token ${repetition.token + 1} on; its τ and speed are those of the part before.` : ""));
+    return [this.comparable(one, other, prompt, machine), ...told].filter(Boolean).join(" ");
+  }
+
+  comparable(one, other, prompt, machine) {
+    const known = (run, beside) => Boolean(run.against) || isPlainOf(run, beside);
+    if (prompt && machine && known(one, other) && known(other, one)) return "The same prompt on the same machine: speeds can be compared.";
+    if (prompt && machine) return "The same prompt on the same machine, but not both speeds were measured beside plain decoding: they are not compared.";
     if (machine) return "Different prompts on the same machine: τ depends on the text.";
     return `${prompt ? "The same prompt" : "Different prompts"} on different machines or precisions: do not compare tokens/s.`;
   }

@@ -1,11 +1,11 @@
 // Finished runs of this browser, a point each. They stay until they are cleared, also when the page is opened again.
 
 import { ConcurrencySlider } from "./concurrency.js";
-import { fillSelect, offer, selectField, tell, whole } from "./forms.js";
+import { fillSelect, offer, selectField, tell } from "./forms.js";
 import { Plot } from "./plots.js";
 import { recordedOn } from "./verdict.js";
 import { button, html, sparing, write } from "../shared/ink.js";
-import { figuresOf, meanLength, settingOf } from "../shared/round.js";
+import { meanLength, settingOf } from "../shared/round.js";
 
 const STORE = "canopy-lab-points";
 const MOST = 400;
@@ -24,18 +24,19 @@ export class Points {
     this.stage = stage;
     this.all = stored();
     this.changed = changed;
-    stage.on("state", () => this.take());
+    stage.on("state compared", () => this.take());
   }
 
-  // A run that ended by itself; a stopped one or a recording says nothing about this machine.
+  // A run that ended by itself; a stopped one or a recording says nothing about this machine. Once it was compared with
+  // plain decoding, its speed is the one that was measured then, and none where that is withheld.
   take() {
-    const { value, header, rounds, recorded } = this.stage;
-    if (value.state !== "done" || recorded || !header || !rounds.length) return;
-    if (this.all.some((point) => point.run === value.run)) return;
-    const { tau, tokensPerSecond } = figuresOf(rounds);
+    const { value: { run, state }, header, rounds, recorded, measured: { tau }, speed: { value } } = this.stage;
+    if (state !== "done" || recorded || !header || !rounds.length) return;
     const { method, budget, split, temperature, pace, rig, hardware } = header;
-    const point = { run: value.run, method, budget, split, temperature, pace, tau, tokens_per_second: tokensPerSecond, rig, hardware };
-    this.keep([...this.all, point].slice(-MOST));
+    const point = { run, method, budget, split, temperature, pace, tau, tokens_per_second: value, rig, hardware };
+    const known = this.all.findIndex((one) => one.run === run);
+    if (known < 0) this.keep([...this.all, point].slice(-MOST));
+    else if (this.all[known].tokens_per_second !== value) this.keep(this.all.with(known, point));
   }
 
   clear() {
@@ -114,11 +115,9 @@ export class Live {
 
   // The run in words, with its rig where that is another one than the rig that answers.
   words(otherRig) {
-    const { rounds, header, recorded, value } = this.stage;
-    const { tau, tokensPerSecond } = figuresOf(rounds);
+    const { rounds, header, recorded, value, measured: { tau }, speed: { text } } = this.stage;
     const name = header.pace === "auto" ? `${header.method}, auto up to ${header.budget} nodes` : settingOf(header);
-    const speed = tokensPerSecond ? `${whole(tokensPerSecond)} tokens/s, ` : "";
-    return `${otherRig && `${otherRig}, `}${name}: τ ${tau.toFixed(2)}, ${speed}${rounds.length} rounds, ${recorded ? "a recording" : HOW[value.state] || ""}`;
+    return `${otherRig && `${otherRig}, `}${name}: τ ${tau.toFixed(2)}, ${text && `${text} tokens/s, `}${rounds.length} rounds, ${recorded ? "a recording" : HOW[value.state] || ""}`;
   }
 
   filled(curves, header) {
@@ -223,11 +222,10 @@ export class Curves {
 
   // The current run, on top of what was measured.
   filled(trace, place) {
-    const { rounds, header, recorded } = this.stage;
+    const { rounds, header, recorded, measured: { tau }, speed } = this.stage;
     if (!String(trace.meta).startsWith("running.") || !rounds.length || recorded || this.lab.runRig || place === null) return trace;
     const { budget, pace = "fixed" } = this.setting;
-    const { tau, tokensPerSecond } = figuresOf(rounds);
-    const value = trace.meta === "running.tau" ? tau : tokensPerSecond;
+    const value = trace.meta === "running.tau" ? tau : speed.value;
     return header && header.budget === budget && header.pace === pace && value ? { ...trace, x: [place], y: [value] } : trace;
   }
 }

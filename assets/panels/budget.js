@@ -94,7 +94,7 @@ class BudgetPanel extends Panel {
     const { stage } = this;
     const { run } = stage.value;
     if (!stage.server || !this.host.offsetParent || !stage.rounds.length || !stage.header.drafters.length) return;
-    const of = [run, stage.rounds.length, stage.live, stage.against?.plain_speed].join(" ");
+    const of = [run, stage.rounds.length, stage.live, stage.against?.plain_speed, stage.withheld].join(" ");
     if (this.forecast?.of === of) return;
     const answer = await stage.server.budgets({ run, live: stage.live });
     if (run !== stage.value.run) return;
@@ -125,14 +125,14 @@ class BudgetPanel extends Panel {
   }
 
   own(header) {
-    const { tau, tokensPerSecond } = this.stage.figures;
+    const { measured: { tau }, speed } = this.stage;
     const used = usedOf(header, this.stage.rounds);
-    return { run: this.stage.value.run, budget: header.drafters.length ? used : 0, tau, speed: tokensPerSecond };
+    return { run: this.stage.value.run, budget: header.drafters.length ? used : 0, tau, speed: speed.value, printed: speed.text };
   }
 
   plainSpeed() {
     const { against } = this.stage;
-    return against ? Number(String(against.plain_speed).replaceAll(",", "")) : (this.forecast && this.forecast.plain) || 0;
+    return against ? Number(against.plain_speed) : (this.forecast && this.forecast.plain) || 0;
   }
 
   x(budget) {
@@ -167,8 +167,9 @@ class BudgetPanel extends Panel {
       path("cp-budget-curve", `M${along("mean").join("L")}`)];
   }
 
-  point({ budget, tau, speed, title, pin }, y) {
-    const words = `${title || "this run"}: ${budget} nodes, τ ${tau.toFixed(2)}, ${Math.round(speed)} tokens/s, measured`;
+  point({ budget, tau, speed, printed, title, pin }, y) {
+    const fast = speed ? `${printed} tokens/s` : "its speed-up is withheld";
+    const words = `${title || "this run"}: ${budget} nodes, τ ${tau.toFixed(2)}, ${fast}, measured`;
     const look = title ? { class: "cp-budget-point", r: 3.5 } : { class: "cp-budget-point is-own", r: 4.5 };
     const dot = ["circle", { ...look, cx: this.x(budget), cy: y }, [["title", {}, words]]];
     return pin ? [dot, text("cp-budget-pin", pin, this.x(budget) + 6, y - 5)] : [dot];

@@ -123,7 +123,7 @@ function secondsOf(view, before) {
 
 // What was asked, in a few words; another engine may not have recorded how many nodes.
 export function settingOf(header) {
-  return header.budget === null ? header.method : `${header.method}, ${header.budget} nodes`;
+  return header.budget === null || header.drafters?.length === 0 ? header.method : `${header.method}, ${header.budget} nodes`;
 }
 
 // How many nodes a round verified of its budget; with auto the median of the rounds that drafted.

@@ -44,7 +44,8 @@ const MARK = [
   ["circle", { cx: 27, cy: 16, r: 2.4, fill: "none", stroke: "var(--drafter1)", "stroke-width": 1.6 }],
 ];
 
-const SAID = { queued: "queued", starting: "starting", running: "live", done: "live, done", stopped: "live, stopped", lost: "live, broken off", error: "refused" };
+const SAID = { queued: "queued", starting: "starting", running: "live", lost: "live, broken off", error: "refused" };
+const ENDED = { done: "done", stopped: "stopped" };
 
 export class Bar {
   constructor(stage, parent, parts) {
@@ -92,7 +93,7 @@ export class Bar {
     const shared = this.stage.live && !this.stage.coming ? this.stage.rounds.at(-1).shared : null;
     this.shared.hidden = !shared;
     write(this.shared, shared ? `${shared.runs} runs share the rounds` : "");
-    write(this.badge, state === "recorded" ? `recorded ${header.recorded.slice(0, 10)}` : SAID[state] || "");
+    write(this.badge, state === "recorded" ? `recorded ${header.recorded.slice(0, 10)}` : SAID[state] || ended(this.stage));
     this.title.hidden = !header || Boolean(this.stage.coming);
     this.badge.title = header ? [place(header, header.hardware), header.dtype_words].filter(Boolean).join(": ") : "";
     if (header) this.entitle(header);
@@ -106,6 +107,12 @@ export class Bar {
     this.title.title = [place(header, header.hardware), `${asked}, temperature ${header.temperature}, seed ${header.seed}`,
       drafted(header), header.note].filter(Boolean).join("\n");
   }
+}
+
+// Of a run that has ended; without a server it is a replay.
+function ended({ server, value }) {
+  const state = ENDED[value.state];
+  return state ? `${server ? "live" : "replay"}, ${state}` : "";
 }
 
 // A run that is waited for counts as live from its first round on.

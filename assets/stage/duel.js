@@ -51,11 +51,11 @@ export class Duel {
   // Both texts, at the times of the comparison.
   race(milliseconds) {
     const { against, comparison } = this.stage;
-    const { title, texts, seconds: [own, plain] } = comparison.lanes;
+    const { title, texts, seconds: [own, plain], ends } = comparison.lanes;
     const [one, tree] = this.lanes;
     write(this.title, title);
-    this.fill(one, plainly(texts), plain, against.plain_speed);
-    this.fill(tree, drafted(this.stage, own.length), own, against.speed);
+    this.fill(one, plainly(texts), plain, `${ends[1]} s: ${against.plain_speed}`);
+    this.fill(tree, drafted(this.stage, own.length), own, `${ends[0]} s: ${against.speed}`);
     this.start(this.lanes, Math.max(own.at(-1), plain.at(-1)), milliseconds);
   }
 
@@ -84,7 +84,7 @@ export class Duel {
     if (running.length > 1) {
       const factor = milliseconds / 1000 / end;
       const pace = factor >= 1.5 ? `, slowed ${Math.round(factor)} times` : factor <= 0.67 ? `, ${(1 / factor).toFixed(1)} times as fast` : "";
-      write(this.clock, `${at.toFixed(3)} s of ${end.toFixed(3)} s${pace}`);
+      write(this.clock, `${at.toFixed(2)} s of ${end.toFixed(2)} s${pace}`);
     }
     for (const lane of running) this.advance(lane, at);
     if (at < end && !this.box.hidden) this.frame = requestAnimationFrame(() => this.run());

@@ -9,12 +9,20 @@ const PLAIN_MS = 8000; // for all passes of plain decoding's scene
 const PASS_MS = 600; // for one of them at most
 const RACE_MS = 10000; // how long the slower lane takes on the screen
 const SCENE_MS = { plain: PLAIN_MS + 1200, guess: 4600, verify: 5600, race: RACE_MS + 1000, same: 5000 };
-const SHOWS_BOTH = 1.5; // times as good a round to show as one without refused guesses
+const BUSHY = 3; // times as good a round to show as one that does not look like a tree
+const MIN_BRANCHES = 3;
+const MIN_REFUSED = 6;
 const FIELD = "#canopy-prompt textarea, .cs-opening textarea";
 
-// The round that kept most, or nearly most where some guesses fell away too.
+// Whether a round looks like a tree: several branches, and guesses that were refused.
+export function isBushy({ n, children, keep }) {
+  const leaves = children.filter((below) => !below.length).length;
+  return leaves >= MIN_BRANCHES && n - keep.length >= MIN_REFUSED;
+}
+
+// The round that kept most; one that looks like a tree also if it kept a third of that.
 export function bestOf(rounds) {
-  const worth = rounds.map(({ keep, n }) => keep.length * (n - keep.length > 1 ? SHOWS_BOTH : 1));
+  const worth = rounds.map((round) => round.keep.length * (isBushy(round) ? BUSHY : 1));
   return worth.indexOf(Math.max(...worth));
 }
 

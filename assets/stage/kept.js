@@ -18,14 +18,17 @@ export class KeptRuns {
     html("h2", "", this.sheet.box, "Your runs");
     this.said = html("p", { role: "status" }, this.sheet.box);
     this.list = html("div", "cs-runs-list", this.sheet.box);
-    stage.on("state", () => this.keep());
+    stage.on("state compared", () => this.keep()); // its speed is known only then
   }
 
   keep() {
     const { stage } = this;
-    const { value: { run, state }, header, rounds, figures } = stage;
-    if (!["done", "stopped"].includes(state) || stage.recorded || rounds.length < 2 || stage.kept.some((one) => one.run === run)) return;
-    stage.kept = [pointOf(run, header, rounds, figures), ...stage.kept].slice(0, MOST);
+    const { value: { run, state }, rounds } = stage;
+    if (!["done", "stopped"].includes(state) || stage.recorded || rounds.length < 2) return;
+    const point = pointOf(stage);
+    const known = stage.kept.some((one) => one.run === run);
+    stage.kept = known ? stage.kept.map((one) => (one.run === run ? point : one)) : [point, ...stage.kept].slice(0, MOST);
+    for (const pin of PINS) if (stage.pins[pin]?.run === run) stage.pins[pin] = point;
     sessionStorage.setItem(STORE, JSON.stringify(stage.kept));
   }
 
@@ -37,8 +40,8 @@ export class KeptRuns {
   // The run that is shown, the latest, and the pinned ones.
   draw() {
     const { stage } = this;
-    const { value: { run }, header, rounds, figures } = stage;
-    const shown = rounds.length > 1 ? [pointOf(run, header, rounds, figures)] : [];
+    const { rounds } = stage;
+    const shown = rounds.length > 1 ? [pointOf(stage)] : [];
     const all = [...shown, ...stage.kept, ...Object.values(stage.pins)].filter((point) => point.spent);
     const runs = all.filter((point, place) => all.findIndex((other) => other.run === point.run) === place);
     this.list.replaceChildren(...runs.map((point) => this.row(point)));
@@ -49,7 +52,7 @@ export class KeptRuns {
     const row = html("div", "cs-run", null);
     html("span", "cs-run-what", row, `${point.title}: ${point.prompt}`);
     html("span", "", row, `τ ${point.tau.toFixed(2)}`);
-    html("span", "", row, point.speed ? `${point.speed.toFixed(0)} tokens/s` : "");
+    html("span", "", row, point.printed ? `${point.printed} tokens/s` : "");
     for (const pin of PINS) {
       const item = button(row, pin, `Lay this run over the one that is shown, as ${pin}`, () => this.pin(pin, point), "cs-pin");
       item.setAttribute("aria-pressed", String(this.stage.pins[pin]?.run === point.run));
@@ -70,10 +73,10 @@ export class KeptRuns {
 }
 
 // A run as its figures, and what each round kept and took.
-function pointOf(run, header, rounds, figures) {
+function pointOf({ value: { run }, header, rounds, measured, speed }) {
   const some = rounds.slice(0, MOST_ROUNDS);
   return {
-    run, title: settingOf(header), prompt: header.prompt, budget: usedOf(header, rounds), tau: figures.tau, speed: figures.tokensPerSecond,
+    run, title: settingOf(header), prompt: header.prompt, budget: usedOf(header, rounds), tau: measured.tau, speed: speed.value, printed: speed.text,
     lengths: some.map(({ keep }) => keep.length), spent: some.map(({ spent }) => Number(spent.toPrecision(4))),
   };
 }

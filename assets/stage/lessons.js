@@ -109,8 +109,8 @@ export class Lessons {
   }
 
   async keep(name) {
-    const { figures, server, value: { run } } = this.stage;
-    const note = `τ ${figures.tau.toFixed(1)}, ${Math.round(figures.tokensPerSecond)} tokens/s`;
+    const { measured, speed, server, value: { run } } = this.stage;
+    const note = [`τ ${measured.tau.toFixed(1)}`, speed.text && `${speed.text} tokens/s`].filter(Boolean).join(", ");
     const file = await this.answer(() => server.export({ kind: "trace", run, round: 0 }));
     const refused = file && this.named.keep({ name, note, file: file.name, data: file.data });
     if (refused) this.notices.fail(refused);

@@ -1,7 +1,7 @@
 // The figures of the run, each with its unit and, on hover, its definition. In the story they read as one line of
 // arithmetic: tokens per round ÷ the cost of a round = the speed-up.
 
-import { html, pause, write } from "../shared/ink.js";
+import { action, html, pause, write } from "../shared/ink.js";
 import { usedOf } from "../shared/round.js";
 
 const FIGURES = [
@@ -147,16 +147,35 @@ export class Plainly {
     this.stage = stage;
     this.box = html("div", { class: "cs-plainly", role: "status" }, parent);
     this.words = html("span", "", this.box);
-    stage.on("value round begin compared mode", () => this.draw());
+    this.again = action(this.box, "Measure again", "Time this run in turns with plain decoding once more", () => stage.tell("measure"), "cs-use");
+    this.end = action(this.box, "", "", () => this.stopThere(), "cs-use");
+    stage.on("value state round begin compared mode", () => this.draw());
     this.draw();
   }
 
   draw() {
-    const { rounds, header, live } = this.stage;
-    const said = [slower(this.stage), paced(header, rounds, live)].filter(Boolean).join(" ");
-    this.box.hidden = !said;
+    const { rounds, header, live, repetition, recorded, server } = this.stage;
+    const said = [repetition && repetition.words, slower(this.stage), paced(header, rounds, live)].filter(Boolean).join(" ");
+    this.again.hidden = !measuresAgain(this.stage);
+    this.end.hidden = !repetition || recorded || !server;
+    this.box.hidden = !said && this.again.hidden;
     write(this.words, said);
+    write(this.end, live ? "Stop here" : "End it there");
+    this.end.title = live ? "End the run: it only repeats itself" : "Put this run into the bar with as many tokens as do not repeat themselves";
   }
+
+  stopThere() {
+    const { stage } = this;
+    if (stage.live) document.querySelector("#canopy-stop").click();
+    else stage.tell("adopt", { ...stage.header, max_tokens: stage.repetition.token });
+  }
+}
+
+// Whether the speed of a run that was not said may be said after another measurement.
+export function measuresAgain(stage) {
+  const { comparison, comparing, header, server, live, recorded, withheld, value } = stage;
+  if (!server || live || recorded || value.followed || !header || !header.drafters.length || stage.figures.shared) return false;
+  return withheld ? comparison.speed.again : Boolean(comparing) && !comparing.endsWith("…");
 }
 
 // What a live run is compared with: after the run, the server measures it in turns with plain decoding of the same prompt,
@@ -168,6 +187,7 @@ export class Comparing {
     this.stage = stage;
     this.asked = new Set(); // runs: each is compared with plain decoding once
     stage.on("value state", () => this.look());
+    stage.on("measure", () => this.ask(stage.value.run));
   }
 
   look() {

@@ -2,6 +2,7 @@
 // the outcome, and a race against plain decoding. What is said beside plain decoding comes from the server's comparison.
 
 import { html, write } from "../shared/ink.js";
+import { isBushy } from "./film.js";
 import { sumsOf } from "./metrics.js";
 import { cutOf, waitingWords } from "./text.js";
 
@@ -15,13 +16,19 @@ const VERDICTS = {
 const SCENES = {
   plain: () => ({ headline: [["A language model writes one token a pass."]],
     more: "Every beat is a pass over all of its weights, for one token: a word, or a piece of one." }),
-  guess: ({ actual: round }) => ({ headline: [[round.drafterNames.length > 1 ? "Now two drafters guess " : "Now a drafter guesses "], [String(round.n - 1), "cs-total"], [round.n === 2 ? " token ahead." : " tokens ahead."]],
-    more: "Guessing is cheap: far smaller and faster than the big model. What is not sure goes on in several ways, so it is a tree." }),
+  guess: ({ actual: round }) => ({ headline: [[round.drafterNames.length > 1 ? "Now two drafters guess: " : "Now a drafter guesses: "], ...guesses(round).map((part) => [part, /^\d/.test(part) ? "cs-total" : ""]), ["."]],
+    more: `Guessing is far cheaper than a pass of the big model.${isBushy(round) ? " What is not sure goes on in several ways, so it is a tree." : ""}` }),
   race: ({ against }) => ({ headline: [["One token a pass, against a tree a pass."]], more: `Their true relative speed, ${against.how}.` }),
-  same: ({ rounds, comparison: { text, lanes }, against }) => ({
-    headline: [["Same words "], ["✓", "is-fast"], [", "], [String(rounds.length), "cs-total is-fast"], [" passes instead of "], [String(lanes.texts.length), "cs-total"], ["."]],
+  same: ({ rounds, comparison: { text }, against }) => ({
+    headline: [["Same words "], ["✓", "is-fast"], [", "], [String(rounds.length), "cs-total is-fast"], [" passes instead of "], [String(text.tokens), "cs-total"], ["."]],
     more: `${text.words} ${against.words}` }),
 };
+
+// How many guesses a round has, and how far ahead the deepest lies, in parts of which the numbers stand alone.
+export function guesses({ n, depths }) {
+  const ahead = Math.max(...depths);
+  return [String(n - 1), n === 2 ? " guess, " : " guesses, ", ...(ahead === 1 ? ["one token ahead"] : [n - 1 === ahead ? "" : "up to ", String(ahead), " tokens ahead"])].filter(Boolean);
+}
 
 export class Story {
   constructor(stage, parent) {
@@ -45,7 +52,7 @@ export class Story {
       const { headline, more } = waitingWords(stage);
       this.say([[headline]], more);
     } else if (!round) {
-      this.say([["Ask something, and watch a small model guess ahead of a big one."]],
+      this.say([["Ask something, and watch a drafter guess ahead of a big model."]],
         "Pick a preset and press Run: each pass of the big model keeps every guess that it would have written itself.");
     } else if (round.chunked) this.chunk(round, over);
     else if (over) this.sum();
@@ -59,12 +66,11 @@ export class Story {
   explain(round, kept) {
     const drafted = round.n - 1;
     if (!drafted) return "Nothing was guessed ahead: this is plain decoding, one token a pass.";
-    const guesses = drafted === 1 ? "one token" : `${drafted} tokens`;
     const verdict = kept > 1
       ? `${kept - 1} ${kept === 2 ? "is" : "are"} exactly what it would have written`
       : "none is what it would have written";
-    const who = round.drafterNames.length > 1 ? "Two drafters, far smaller and faster, guessed" : "A drafter, far smaller and faster, guessed";
-    return `${who} ${guesses} ahead as a tree; the big model checked them all at once: ${verdict}.`;
+    const who = round.drafterNames.length > 1 ? "Two drafters made" : "A drafter made";
+    return `${who} ${guesses(round).join("")}; the big model checked them all at once: ${verdict}.`;
   }
 
   // Of a server that does not report its rounds.
@@ -100,8 +106,8 @@ export class Story {
 
   // Why no speed-up is said, or that it is coming.
   unknown() {
-    const { comparison, comparing } = this.stage;
-    if (comparison && comparison.state !== "measuring") return comparison.speed.withheld;
+    const { comparing, withheld } = this.stage;
+    if (withheld) return withheld;
     return comparing ? `How much faster that is: ${comparing}` : "How much faster that is was not measured.";
   }
 

@@ -83,6 +83,7 @@ export class TextPanel {
 
   clear() {
     this.spans = [];
+    this.tokens = 0;
     this.marked = -1;
     this.body.replaceChildren();
     this.reader = new TokenReader(this.stage.pieces);
@@ -111,6 +112,18 @@ export class TextPanel {
       this.spans.push(part);
       this.body.append(part);
     }
+    this.shade();
+  }
+
+  // What repeats itself, from its first token on.
+  shade() {
+    const { repetition } = this.stage;
+    const from = repetition ? repetition.token : Infinity;
+    if (from === this.shaded && from === Infinity) return;
+    this.shaded = from;
+    for (const token of this.body.querySelectorAll(".cs-token")) token.classList.toggle("is-repeated", Number(token.dataset.place) >= from);
+    if (repetition) this.body.title = repetition.words;
+    else this.body.removeAttribute("title");
   }
 
   round(index) {
@@ -122,6 +135,7 @@ export class TextPanel {
     for (const node of round.keep) {
       const token = html("span", `cs-token o-${round.origin(node)}`, part, this.text(round, round.tokens[node]));
       token.dataset.node = node;
+      token.dataset.place = this.tokens++;
       if (/^\s+$/.test(round.text(round.tokens[node])) && token.textContent.includes("\n")) token.classList.add("is-break");
     }
     part.firstChild.classList.add("is-first");

@@ -182,6 +182,7 @@ export class Timeline {
     this.tip.textContent = round.chunked
       ? `chunk ${round.index + 1}: ${round.keep.length} tokens, ${spent} ms after the one before`
       : `round ${round.index + 1}: ${round.keep.length} tokens kept of ${round.n} rows verified, ${spent} ms, most of it ${largest(round.seconds)}`;
+    if (this.stage.repetition && place >= this.stage.repetition.round) this.tip.append("; the text repeats itself");
     const missing = this.stage.missing(place);
     if (missing) this.tip.append(`. Before it, ${missingWords(missing).toLowerCase()}`);
     const x = LEFT + this.axis.x((this.axis.edges[place] + this.axis.edges[place + 1]) / 2);
@@ -200,7 +201,10 @@ export class Timeline {
     const { current, pins } = stage;
     const { selected } = this;
     const span = (first, last, y, tall) => box(this.x(first), y, this.x(last) - this.x(first), tall);
-    render(this.under, selected ? [path("cs-chosen", span(selected[0], selected[1] + 1, 0, TOP + high + BOTTOM))] : []);
+    const { repetition, rounds } = stage;
+    render(this.under, [
+      path("cs-repeated", repetition ? span(repetition.round, rounds.length, 0, TOP + high + BOTTOM) : ""),
+      path("cs-chosen", selected ? span(selected[0], selected[1] + 1, 0, TOP + high + BOTTOM) : "")]);
     const pinned = PINS.filter((pin) => pins[pin]).flatMap((pin) => this.outline(pin, pins[pin], high / most, TOP + high));
     const wide = stage.round && Math.max(3, this.x(current + 1) - this.x(current));
     render(this.over, [

@@ -4,7 +4,7 @@ import { button, html } from "../shared/ink.js";
 
 const STEPS = [
   { mode: "story", at: ".cs-story", title: "One pass, many tokens",
-    text: "A language model usually writes one token (a word or a piece of one) per pass. Here a drafter, a small model, guesses ahead; the big model, the target, checks all guesses at once and keeps those that it would have written itself.",
+    text: "A language model usually writes one token (a word or a piece of one) per pass. Here a drafter, a small model or a table of phrases, guesses ahead; the big model, the target, checks all guesses at once and keeps those that it would have written itself.",
     exercise: "Press → a few times. Which round kept most?" },
   { mode: "story", at: ".cs-frame-text", title: "Where each token came from",
     text: "Purple tokens are the target's own. Blue and orange ones were guessed by one of the two drafters, green ones by both. A bar marks where a round begins.",

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { array, figuresOf, Present, readPieces, settingOf, show, text } from "../../assets/shared/round.js";
+import { array, figuresOf, Present, rateText, readPieces, settingOf, show, text } from "../../assets/shared/round.js";
 import { packed, random, round, tree } from "./rounds.js";
 
 test("arrays arrive as they were packed", () => {
@@ -63,4 +63,10 @@ test("what a run's trees contain is noted, and its setting is said in words", ()
   assert.deepEqual([[...present.origins], present.rejectedTrees, present.shared], [["root", "drafter2"], false, false]);
   assert.equal(settingOf({ method: "ddtree", budget: 64 }), "ddtree, 64 nodes");
   assert.equal(settingOf({ method: "served", budget: null }), "served");
+  assert.equal(settingOf({ method: "autoregressive", budget: 64, drafters: [] }), "autoregressive");
+});
+
+test("rates have three significant digits", () => {
+  const said = [163.26, 62.34, 9.999, 1234.5, 0, NaN].map(rateText);
+  assert.deepEqual(said, ["163", "62.3", "10.0", "1230", "", ""]);
 });

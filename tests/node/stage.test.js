@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { bestOf, scenesOf } from "../../assets/stage/film.js";
+import { bestOf, isBushy, scenesOf } from "../../assets/stage/film.js";
 import { Stage } from "../../assets/stage/stage.js";
 import { cutOf, waitingWords } from "../../assets/stage/text.js";
-import { view } from "./rounds.js";
+import { round, view } from "./rounds.js";
 
 const HEADER = { method: "ddtree", budget: 8, drafters: ["first"], pieces: {}, max_tokens: 9, recorded: "2026-11-20" };
 
@@ -70,14 +70,37 @@ test("what is still on its way of a stopped run is passed by", () => {
   assert.deepEqual([refused, stage.refusal, stage.value.run], [["No."], "No.", "a"]);
 });
 
+test("one speed is printed: the server's where there is one, and none is drawn where that is withheld", () => {
+  const stage = shown([0, 1]);
+  for (const round of stage.rounds) round.seconds.verify = 0.02;
+  assert.deepEqual(stage.speed, { text: "100", value: 100 });
+  stage.compared("a", { state: "ended", speed: { withheld: "", speed: "113", plain_speed: "50.2", times: "2.3×" } });
+  assert.deepEqual([stage.speed, stage.withheld], [{ text: "113", value: 113 }, ""]);
+  stage.compared("a", { state: "ended", speed: { withheld: "Busy.", speed: "97.1", plain_speed: "", times: "" } });
+  assert.deepEqual([stage.speed, stage.withheld, stage.against], [{ text: "97.1", value: null }, "Busy.", null]);
+  stage.compared("a", { state: "measuring", speed: { withheld: "Too short.", speed: "97.1" } });
+  assert.deepEqual([stage.speed.value, stage.withheld], [100, ""]);
+});
+
+test("of a text that repeats itself the rounds before are measured", () => {
+  const stage = shown([0, 1, 2], { repetition: { token: 2, round: 1, words: "From token 3 on the text repeats itself." } });
+  assert.deepEqual([stage.measured.tokens, stage.figures.tokens], [2, 6]);
+  stage.show(value([0], { run: "b" }));
+  assert.equal(stage.repetition, null);
+});
+
 test("the film shows the best round, and is silent on what was not compared", () => {
-  const rounds = [[1, 9], [5, 6], [4, 9], [2, 2]].map(([kept, n]) => ({ keep: Array(kept), n }));
-  assert.equal(bestOf(rounds), 2, "four kept of nine show more than five of six");
+  const chain = (length, kept) => round({ parents: Array.from({ length }, (_, node) => node - 1), keep: [...Array(kept).keys()] });
+  const bush = round({ parents: [-1, 0, 0, 0, 1, 1, 2, 2, 3, 3], keep: [0, 1, 4] });
+  const rounds = [chain(9, 1), chain(9, 6), bush, chain(12, 8)];
+  assert.deepEqual(rounds.map(isBushy), [false, false, true, false]);
+  assert.equal(bestOf(rounds), 2, "three kept of a tree show more than eight of a chain");
+  assert.equal(bestOf([...rounds, chain(20, 12)]), 4, "but not more than twelve");
   const scenes = (verdict, more) => scenesOf({ rounds, against: {}, comparison: { lanes: { seconds: [1, 2] }, text: { verdict } }, ...more });
   assert.deepEqual(scenes("same"), ["plain", "guess", "verify", "race", "same", "card"]);
   assert.deepEqual(scenes("parted"), ["guess", "verify", "race", "card"]);
   assert.deepEqual(scenes("same", { against: null, comparison: null }), ["guess", "verify", "card"]);
-  assert.deepEqual(scenes("parted", { rounds: [{ keep: [0], n: 1 }] }), ["race", "card"]);
+  assert.deepEqual(scenes("parted", { rounds: [chain(1, 1)] }), ["race", "card"]);
 });
 
 test("a text that did not end by itself says how it ended", () => {

@@ -9,7 +9,8 @@ import { spread } from "../../assets/lab/verdict.js";
 import { sharing } from "../../assets/panels/batch.js";
 import { shortened } from "../../assets/stage/bar.js";
 import { insteadOf } from "../../assets/stage/cheaper.js";
-import { paced, slower, sumsOf } from "../../assets/stage/metrics.js";
+import { measuresAgain, paced, slower, sumsOf } from "../../assets/stage/metrics.js";
+import { guesses } from "../../assets/stage/story.js";
 import { round } from "./rounds.js";
 
 const SPEED = { plain_speed: "40", speed: "20", times: "0.50×", ratio: 0.5, tau: "1.44", cost: "2.88" };
@@ -21,8 +22,24 @@ test("no run that was slower than plain decoding goes without a sentence", () =>
   const faster = "141 passes instead of 203. A pass over 4 rows, draft included, costs 2.88 plain ones here, so τ 1.44 loses; from τ 2.88 on it wins.";
   assert.equal(said("slower", [{ pace: "auto", rounds: 40, drafted: 3 }]), `${faster} The budget auto would have decoded plainly.`);
   assert.equal(said("slower", [{ pace: "auto", rounds: 40, drafted: 30 }]), faster);
-  const withheld = { against: null, comparison: { state: "ended", speed: { withheld: "Too few rounds." } } };
+  const withheld = { against: null, withheld: "Too few rounds." };
   assert.deepEqual([slower({ ...withheld, mode: "workbench" }), slower({ ...withheld, mode: "story" })], ["Too few rounds.", ""]);
+});
+
+test("guesses and depth are two numbers", () => {
+  const said = (...parents) => guesses(round({ parents, keep: [0] })).join("");
+  assert.equal(said(-1, 0, 0, 1, 1, 2), "5 guesses, up to 2 tokens ahead");
+  assert.equal(said(-1, 0, 1, 2), "3 guesses, 3 tokens ahead");
+  assert.equal(said(-1, 0), "1 guess, one token ahead");
+  assert.equal(said(-1, 0, 0, 0), "3 guesses, one token ahead");
+});
+
+test("a run is measured again where that may help, and only there", () => {
+  const stage = { server: {}, live: false, recorded: false, withheld: "Busy.", comparing: "", value: {}, header: { drafters: ["a"] }, figures: { shared: 0 }, comparison: { speed: { again: true } } };
+  assert.ok(measuresAgain(stage));
+  assert.ok(measuresAgain({ ...stage, withheld: "", comparison: null, comparing: "Another run came." }));
+  for (const other of [{ comparison: { speed: { again: false } } }, { live: true }, { recorded: true }, { server: null }, { figures: { shared: 2 } },
+    { withheld: "", comparing: "being measured …" }, { withheld: "" }]) assert.ok(!measuresAgain({ ...stage, ...other }));
 });
 
 test("instead of what was slower the fastest other setting is offered, else plain decoding", () => {
