@@ -25,9 +25,11 @@ MOST_RUNS = 16  # whose rounds stay read
 class Budgets:
     """The functions with which the browser tunes the budget by eye."""
 
-    def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace]) -> None:
+    def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace],
+                 speed_of: Callable[[str], View] = lambda run: {}) -> None:
         self._rig = rig
         self._trace_of = trace_of
+        self._speed_of = speed_of
         self._read = Latest[str, dict[int, Figures]](MOST_RUNS)
         self._lock = Lock()
 
@@ -47,7 +49,11 @@ class Budgets:
 
     def curve(self, wanted: Mapping[str, Any]) -> View:
         """{"run", "live": whether it goes on}: {"budgets", "rounds": how many were read, "tau", "speed": each null or
-        {"mean", "low", "high"}, "plain": tokens/s, 0.0 where it is not known, "withheld": why there is no speed}."""
+        {"mean", "low", "high"}, "plain": tokens/s, 0.0 where it is not known, "withheld": why there is no speed}.
+
+        Once the run's speed was measured beside plain decoding's, the curve is what a pass costs beside a plain one,
+        times that plain speed: so curve and measured point have one scale. What is withheld of the run is not
+        predicted either."""
         run = str(wanted.get("run"))
         trace = self._trace_of(run)
         curve = self._curve(run, trace, bool(wanted.get("live")))
@@ -56,8 +62,12 @@ class Budgets:
         if not len(curve.kept):
             return view
         view["tau"], (cost, view["withheld"]) = _band_view(curve.tau), self._cost(trace)
-        if cost:
-            view["speed"], view["plain"] = _band_view(curve.speed(cost)), 1e3 / cost.plain_ms
+        measured = self._speed_of(run)
+        if measured.get("withheld"):
+            view["withheld"] = measured["withheld"]
+        elif cost:
+            view["plain"] = float(measured["plain_speed"]) if measured else 1e3 / cost.plain_ms
+            view["speed"] = _band_view(curve.speed(cost), view["plain"] * cost.plain_ms / 1e3)
         return view
 
     def _curve(self, run: str, trace: Trace, live: bool) -> BudgetCurve:
@@ -86,5 +96,5 @@ class Budgets:
         return (None, cost.disorder) if cost.disorder else (cost, "")
 
 
-def _band_view(curves: tuple[Figures, Figures, Figures]) -> View:
-    return dict(zip(("mean", "low", "high"), (np.round(curve, 3).tolist() for curve in curves), strict=True))
+def _band_view(curves: tuple[Figures, Figures, Figures], factor: float = 1.0) -> View:
+    return dict(zip(("mean", "low", "high"), (np.round(curve * factor, 3).tolist() for curve in curves), strict=True))

@@ -18,6 +18,7 @@ from engine.records import PromptRequest
 from engine.requests.limits import MOST_TOKENS, whole
 from engine.trace import UPLOADED, Line, Trace, committed_ids, encode_line, joined, known_tau, loads, pieces_of
 from explorer.browser_calls import Call, browser_call
+from explorer.claims import GOING_ON
 from explorer.export import export
 from explorer.follow import Follow
 from explorer.recordings import Library
@@ -59,6 +60,11 @@ class Endpoints:
         view = self._library.view(name, trace, first)
         compared = self._runs.comparison(name)
         return {**view, "comparison": compared} if compared and not first else view
+
+    def speed_of(self, name: str) -> View:
+        """What was found of the run's speed beside plain decoding's (``claims.speed_view``); empty if nothing was."""
+        compared = self._runs.comparison(name) or self._library.comparison(name) or {"state": GOING_ON}
+        return {} if compared["state"] == GOING_ON else compared["speed"]
 
     def _piece(self, wanted: Mapping[str, Any]) -> bytes:
         """``view_of`` {"run", "from": a round}, as JSON."""

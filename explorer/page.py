@@ -66,7 +66,7 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
     endpoints = Endpoints(library, runs, stream := Stream(rig, runs, choice.queue), follow)
     trace_of = endpoints.trace_of
     comparison = Comparison(rig, trace_of, choice.queue, runs)
-    lab = Lab(rig, trace_of, choice.queue, results)
+    lab = Lab(rig, trace_of, choice.queue, results, endpoints.speed_of)
     presets = read_presets(ASSETS / "prompts")
     first = None if follow else library.first()
     opening = packed(endpoints.view_of(first.name) if first else blank_view())
@@ -82,7 +82,7 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
             toured=TOURED if TOURED in library.lessons else "",
             server_functions=served([
                 *endpoints.functions(), *choice.functions(), *comparison.functions(),
-                *Budgets(rig, trace_of).functions(), two_runs_call(trace_of)]))
+                *Budgets(rig, trace_of, endpoints.speed_of).functions(), two_runs_call(trace_of)]))
         _wire(page, controls, stage, stream)
         _update_bar(page, controls, stage, rig, presets)
         lab_component(lab, HOST).adopt(bar_call(_setting_values), None, controls.setting(), **QUIET)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError, RigError, TraceError
 from engine.lab.settings import Conditions
+from engine.lab.speed import FASTER
 from engine.machine.files import name_in_utf8
 from engine.records import Precision, PromptRequest
 from engine.trace import Header, Line, Piece, Trace, committed_ids, known_tau, load
@@ -36,13 +37,13 @@ class Lesson:
 
     def summary(self) -> View:
         """How the page lists it. Its speed is committed tokens over engine time: the sum of all stages of all rounds,
-        without the page; in shared rounds with the waiting."""
+        without the page; in shared rounds with the waiting. Beside a recording of plain decoding, that of the turns."""
         header, rounds = self.trace.header, [entry.round for entry in self.trace.entries]
         known, seconds = known_tau(header, rounds), sum(sum(round_.seconds.values()) for round_ in rounds)
         return {
             "name": self.name, "title": header.title or self.name, "note": header.note, "rounds": len(rounds),
-            "method": header.request.method, "budget": header.budget, "drafters": list(header.drafters), "rig": header.rig,
-            "hardware": header.hardware, "recorded": header.recorded,
+            "method": header.request.method, "budget": header.budget, "drafters": list(header.drafters),
+            "rig": header.rig, "hardware": header.hardware, "recorded": header.recorded,
             "tau": None if known is None else round(known, 2),
             "tokens_per_second": round(len(committed_ids(rounds)) / seconds, 1) if seconds > 0 else 0.0}
 
@@ -57,11 +58,14 @@ class Library:
     def summaries(self) -> list[View]:
         """The lessons in the order of the page; "won" is a recording's speed-up where it was faster than plain
         decoding, recorded beside it."""
-        return [{**lesson.summary(), "won": self._won(lesson)} for lesson in self.lessons.values()]
+        return [{**lesson.summary(), **self._speed(lesson)} for lesson in self.lessons.values()]
 
-    def _won(self, lesson: Lesson) -> str:
-        speed = (self._comparison(lesson.trace) or {"speed": {}})["speed"]
-        return str(speed["times"]) if speed.get("standing") == "faster" else ""
+    def _speed(self, lesson: Lesson) -> View:
+        speed = (self._comparison(lesson.trace) or {"speed": {"withheld": "It has no pair."}})["speed"]
+        if speed["withheld"]:
+            return {"won": ""}
+        won = speed["times"] if speed["standing"] == FASTER else ""
+        return {"won": won, "tokens_per_second": float(speed["speed"])}
 
     def first(self) -> Lesson | None:
         return next(iter(self.lessons.values()), None)
@@ -72,6 +76,10 @@ class Library:
         view = piece_view(run, trace, first)
         comparison = None if first else self._comparison(trace)
         return {**view, "comparison": comparison} if comparison else view
+
+    def comparison(self, name: str) -> View | None:
+        """What a recording of plain decoding shows of that one; None if there is no such pair."""
+        return self._comparison(self.lessons[name].trace) if name in self.lessons else None
 
     def _comparison(self, trace: Trace) -> View | None:
         if not trace.header.drafters or not trace.header.recorded:

@@ -51,9 +51,11 @@ class Lab:
     """One rig, its measurements, and whatever of them the browser asks for. What takes long is a job: it waits for its
     turn in the queue, and ``job`` tells how far it is."""
 
-    def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace], queue: RunQueue, path: Path) -> None:
+    def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace], queue: RunQueue, path: Path,
+                 speed_of: Callable[[str], View] = lambda run: {}) -> None:
         self._rig = rig
         self._trace_of = trace_of
+        self._speed_of = speed_of
         self._sets = PromptSets()
         self._sweeps = Sweeps(rig, queue, path)
         self._jobs = Jobs(queue)
@@ -147,7 +149,9 @@ class Lab:
         concurrency = asked if asked in counts else min(counts, default=1)
         summary, beside = shown.summary.at(concurrency), concurrency == 1 and not shown.other_rig
         forecast = self.forecast(wanted.get("what_if")) if beside else None
-        predicted, points = predicted_curves(forecast, str(wanted.get("line")))
+        plain = next((row.total.median for row in summary.rows if row.setting == row.setting.baseline), 0.0)
+        withheld = str(self._speed_of(str(wanted.get("what_if"))).get("withheld", "")) if forecast else ""
+        predicted, points = predicted_curves(forecast, str(wanted.get("line")), plain, withheld)
         runs = self._of_here(wanted.get("points")) if beside else []
         return {"curves": {**curves_view(summary, runs, points), "predicted": predicted},
                 "table": table_view(summary) if stored else None, "counts": list(counts),

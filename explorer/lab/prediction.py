@@ -20,36 +20,41 @@ from explorer.lab.style import ACCENT, INK, QUIET, axis, curve, drafts, figure, 
 from explorer.view import View
 
 
-def predicted_curves(what_if: WhatIf | None, line: str) -> tuple[View, list[CurvePoint]]:
+def predicted_curves(what_if: WhatIf | None, line: str, plain: float = 0.0,
+                     withheld: str = "") -> tuple[View, list[CurvePoint]]:
     """{lines, line, withheld}: the curves that a what-if predicts, one for each method and split; the one that is
     drawn, ``line`` where there is one, else that of the setting which is predicted to be fastest; and why its speed is
-    not drawn, empty where it is. With the points of that one. None of all that without a what-if that has a cost."""
+    not drawn, empty where it is. With the points of that one. None of all that without a what-if that has a cost.
+
+    Speeds are predicted as multiples of ``plain``, plain decoding's tokens/s in the figure, if it has any. ``withheld``
+    is why no speed-up is said of the run, and so none is predicted from it.
+    """
     if what_if is None:
         return {"lines": [], "line": "", "withheld": ""}, []
     lines: dict[str, list[CurvePoint]] = defaultdict(list)
-    for point in _points(what_if):
+    for point in _points(what_if, plain, withheld or what_if.withheld):
         if drafts(point.setting):
             lines[point.line].append(point)
     fastest = {name: max((point.speed.median for point in points if point.speed), default=0.0)
                for name, points in lines.items()}
     shown = line if line in lines else max(fastest, key=fastest.__getitem__, default="")
-    return {"lines": list(lines), "line": shown, "withheld": what_if.withheld}, lines[shown]
+    return {"lines": list(lines), "line": shown, "withheld": withheld or what_if.withheld}, lines[shown]
 
 
-def _points(what_if: WhatIf) -> list[CurvePoint]:
+def _points(what_if: WhatIf, plain: float, withheld: str) -> list[CurvePoint]:
     """Where a method does the same rounds at several budgets, the median of their times counts, since what differs is
     the noise of the measured cost alone."""
     forecasts = [forecast for forecast in what_if.forecasts if forecast.predicted_ms]
     milliseconds: dict[Forecast, list[float]] = defaultdict(list)
     for forecast in forecasts:
         milliseconds[_work(forecast)].append(forecast.predicted_ms)
+    factor = plain * what_if.cost.plain_ms / 1e3 if what_if.cost and plain else 1.0
     points = []
     for forecast in forecasts:
         setting = Setting(forecast.method, forecast.budget, forecast.split, pace=forecast.pace,
                           temperature=what_if.sampling.temperature)
-        speed = 1e3 * forecast.tokens / median(milliseconds[_work(forecast)])
-        points.append(CurvePoint(setting, estimate([forecast.tau]),
-                                 None if what_if.withheld else estimate([speed]), "texts"))
+        speed = factor * 1e3 * forecast.tokens / median(milliseconds[_work(forecast)])
+        points.append(CurvePoint(setting, estimate([forecast.tau]), None if withheld else estimate([speed]), "texts"))
     return points
 
 

@@ -150,6 +150,22 @@ def test_the_curve_goes_through_the_run_and_rises_with_the_budget() -> None:
     assert min(view["speed"]["mean"]) > 0 and view["plain"] > 0 and view["withheld"] == ""
 
 
+def test_the_curve_has_the_scale_of_what_was_measured_and_none_where_that_is_withheld() -> None:
+    trace, measured = scripted_trace("ddtree", 32), dict[str, Any]()
+    budgets = Budgets(answering(ScriptedSource(), ScriptedInstruments()), {"run": trace}.__getitem__,
+                      lambda run: measured)
+    alone = budgets.curve({"run": "run"})
+    measured |= {"withheld": "", "plain_speed": "12.5"}
+    beside = budgets.curve({"run": "run"})
+    assert beside["plain"] == 12.5 and beside["tau"] == alone["tau"]
+    gains = [np.asarray(view["speed"]["mean"]) / view["plain"] for view in (alone, beside)]
+    np.testing.assert_allclose(gains[0], gains[1], rtol=1e-3)
+    measured["withheld"] = "It was busy."
+    withheld = budgets.curve({"run": "run"})
+    assert (withheld["speed"], withheld["plain"], withheld["withheld"]) == (None, 0.0, "It was busy.")
+    assert withheld["tau"] == alone["tau"]
+
+
 def test_a_run_in_progress_is_read_a_few_rounds_at_a_time() -> None:
     trace = scripted_trace("ddtree", 2)
     budgets = Budgets(answering(ScriptedSource(), ScriptedInstruments()), {"run": trace}.__getitem__)

@@ -72,7 +72,7 @@ test("what is still on its way of a stopped run is passed by", () => {
 
 test("one speed is printed: the server's where there is one, and none is drawn where that is withheld", () => {
   const stage = shown([0, 1]);
-  for (const round of stage.rounds) round.seconds.verify = 0.02;
+  for (const one of stage.rounds) one.seconds = { verify: 0.02 };
   assert.deepEqual(stage.speed, { text: "100", value: 100 });
   stage.compared("a", { state: "ended", speed: { withheld: "", speed: "113", plain_speed: "50.2", times: "2.3×" } });
   assert.deepEqual([stage.speed, stage.withheld], [{ text: "113", value: 113 }, ""]);
