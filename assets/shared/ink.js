@@ -130,7 +130,8 @@ export function probability(value) {
   if (!Number.isFinite(value)) return "–";
   if (value > 0 && value < 0.001) return "<0.001";
   if (value > 0.999 && value < 1) return ">0.999";
-  return value < 0.1 ? value.toFixed(3) : value.toFixed(2);
+  const near = value < 0.1 || (value > 0.99 && value < 1); // an end of the scale
+  return value.toFixed(near ? 3 : 2);
 }
 
 export function nats(value) {

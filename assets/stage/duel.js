@@ -42,7 +42,7 @@ export class Duel {
     const { comparison: { lanes }, against } = this.stage;
     const [plain] = this.lanes;
     write(this.title, "Plain decoding");
-    this.fill(plain, plainly(lanes.texts.slice(0, count)), Array.from({ length: count }, (_, place) => place + 1), "");
+    this.fill(plain, plainly(lanes.texts.slice(0, count)), Array.from({ length: count }, (_, place) => place + 1), null);
     this.start([plain], count, milliseconds);
     const slowed = Math.round((milliseconds / count / 1000) * Number(against.plain_speed));
     write(this.clock, slowed > 1 ? `slowed ${slowed} times` : "");
@@ -54,13 +54,13 @@ export class Duel {
     const { title, texts, seconds: [own, plain], ends } = comparison.lanes;
     const [one, tree] = this.lanes;
     write(this.title, title);
-    this.fill(one, plainly(texts), plain, `${ends[1]} s: ${against.plain_speed}`);
-    this.fill(tree, drafted(this.stage, own.length), own, `${ends[0]} s: ${against.speed}`);
+    this.fill(one, plainly(texts), plain, { seconds: ends[1], speed: against.plain_speed });
+    this.fill(tree, drafted(this.stage, own.length), own, { seconds: ends[0], speed: against.speed });
     this.start(this.lanes, Math.max(own.at(-1), plain.at(-1)), milliseconds);
   }
 
-  fill(lane, tokens, times, speed) {
-    Object.assign(lane, { tokens, times: times.slice(0, tokens.length), speed, shown: 0 });
+  fill(lane, tokens, times, printed) {
+    Object.assign(lane, { tokens, times: times.slice(0, tokens.length), printed, shown: 0 });
     lane.spans = tokens.map(({ text, origin }) => html("span", `is-coming ${origin ? `cs-token o-${origin}` : ""}`, null, text));
     lane.text.replaceChildren(...lane.spans);
     lane.text.scrollTop = 0;
@@ -98,7 +98,9 @@ export class Duel {
     lane.box.classList.toggle("is-over", over);
     const passes = lane.shown ? tokens[lane.shown - 1].pass : 0;
     const counted = `${lane.shown} tokens in ${passes} passes`;
-    write(lane.flag, !lane.speed ? `pass ${passes}` : over ? `✓ ${counted}, ${lane.speed} tokens/s` : `${counted}, ${at.toFixed(2)} s`);
+    const { printed } = lane;
+    const timed = over && printed ? `✓ ${counted}, ${printed.seconds} s: ${printed.speed} tokens/s` : `${counted}, ${at.toFixed(2)} s`;
+    write(lane.flag, printed ? timed : `pass ${passes}`);
     const last = spans[Math.max(0, lane.shown - 1)];
     if (last) lane.text.scrollTop = Math.max(0, last.offsetTop + last.offsetHeight - lane.text.clientHeight + 8);
   }

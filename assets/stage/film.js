@@ -27,10 +27,10 @@ export function bestOf(rounds) {
 }
 
 // The scenes that a run has. Plain decoding's shows the words that the run wrote too, so they have to be the same.
-export function scenesOf({ against, comparison, rounds }) {
+export function scenesOf({ against, comparison, fresh }) {
   const race = Boolean(against && comparison.lanes.seconds);
   const same = race && comparison.text.verdict === "same";
-  const best = rounds[bestOf(rounds)];
+  const best = fresh[bestOf(fresh)];
   const drafts = Boolean(best) && best.n > 1 && !best.chunked;
   return [same && drafts && "plain", drafts && "guess", drafts && "verify", race && "race", same && "same", "card"].filter(Boolean);
 }
@@ -68,7 +68,7 @@ export class Film {
   }
 
   get best() {
-    return bestOf(this.stage.rounds);
+    return bestOf(this.stage.fresh);
   }
 
   get scenes() {

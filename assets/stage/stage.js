@@ -130,7 +130,12 @@ export class Stage extends Teller {
 
   // Those of as much of the text as does not repeat itself: τ and speed are said of these.
   get measured() {
-    return this.repetition ? figuresOf(this.rounds.slice(0, this.repetition.round)) : this.figures;
+    return figuresOf(this.fresh);
+  }
+
+  // The rounds before the text repeats itself.
+  get fresh() {
+    return this.repetition ? this.rounds.slice(0, this.repetition.round) : this.rounds;
   }
 
   // Tokens per second, {text: as every view prints it, value: to draw it}: as measured in turns with plain decoding, where

@@ -93,15 +93,14 @@ export class Story {
     const cut = cutOf(stage);
     const total = [[cut ? cut.lead : ""], [String(run.tokens), "cs-total"], [" tokens in "], [String(run.rounds), "cs-total"], [" passes"]];
     if (!stage.header.drafters.length) {
-      this.words.title = comparison ? comparison.text.rule : "";
-    this.say([...total, [": one at a time."]], "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up.");
+      this.say([...total, [": one at a time."]], "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up.");
       return;
     }
     const text = comparison ? comparison.text.words : "";
     const alone = cut ? "." : `, where plain decoding takes ${run.tokens}.`;
     const verdict = against ? VERDICTS[against.standing](against) : [[alone]];
     const why = against ? against.standing !== "slower" && against.words : this.unknown(); // what is slower says so below
-    this.say([...total, ...verdict], [why, text].filter(Boolean).join(" "));
+    this.say([...total, ...verdict], [why, text].filter(Boolean).join(" "), comparison ? comparison.text.rule : "");
   }
 
   // Why no speed-up is said, or that it is coming.
@@ -111,7 +110,8 @@ export class Story {
     return comparing ? `How much faster that is: ${comparing}` : "How much faster that is was not measured.";
   }
 
-  say(parts, more) {
+  say(parts, more, title = "") {
+    this.words.title = title;
     this.headline.replaceChildren(...parts.map(([text, look]) => html("span", look || "", null, text)));
     write(this.words, more);
   }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from math import inf, isnan
+from math import exp, inf, isnan, log
 from statistics import median
 from types import MappingProxyType
 
@@ -27,6 +27,8 @@ from engine.records import Request, Round
 # rest is room for larger models and logits.
 ROUNDING_NATS: Mapping[str, float] = MappingProxyType({"float32": 1e-3, "int4": 1e-3, "bfloat16": 0.5})
 COARSEST = "bfloat16"  # stands for any other precision of 16 bits or fewer
+
+MAX_TIMES = 1000  # as likely: more is not told apart in words
 
 SAME, SO_FAR = "same", "so far"  # of all tokens of the run; of those that plain decoding has written
 NEAR_TIE, UNEXPLAINED, UNKNOWN = "near-tie", "unexplained", "unknown"  # why they part; unknown: the gap is
@@ -115,10 +117,11 @@ def compare_texts(text: Written, plain: Written, request: Request, dtype: str) -
     return TextComparison(why, min(difference.position, tokens), tokens, difference)
 
 
-RULE = ("Texts that one model chooses at temperature 0 may part where its two best tokens lie within rounding of each "
-        "other: 0.001 nats in float32 and int4, 0.5 in 16 bits, the coarser of two precisions. Where every run that "
-        "recorded the gap has it within that, it is a near-tie; where one has a wider gap, rounding does not explain "
-        "the difference: look for a bug. Of texts drawn at a temperature nothing follows.")
+RULE = ("Texts that one model chooses at temperature 0 may part if its two best tokens lie within rounding of each "
+        f"other: one {exp(ROUNDING_NATS['float32']):.4g} times as likely as the other in float32 and int4, "
+        f"{exp(ROUNDING_NATS['bfloat16']):.3g} times in 16 bits, the coarser of two precisions. If every run that "
+        "recorded the gap has it within that, it is a near-tie; if one has a wider gap, rounding does not explain the "
+        "difference: look for a bug. Of texts drawn at a temperature nothing follows.")
 
 
 def verdict(requests: Sequence[Request], gap: float | None, rounding: float) -> str:
@@ -145,10 +148,19 @@ def verdict_words(why: str, temperature: float, gap: float | None, dtype: str) -
         return f"Both were drawn at temperature {temperature:g}; how near the draw was to the other token is not known."
     if gap is None:
         return "How near the two tokens were for the big model is not known."
-    near = f"For the big model the two were {abs(gap):.2g} nats apart"
+    near = f"For the big model {likelier(gap)}"
     if why == NEAR_TIE:
         return f"{near}: a near-tie, which rounding in {dtype} may turn."
     return f"{near}, which rounding in {dtype} does not explain: look for a bug."
+
+
+def likelier(gap_nats: float) -> str:
+    """A gap between two log probabilities, as how many times as likely one token is."""
+    times = exp(min(abs(gap_nats), log(MAX_TIMES)))
+    if times == MAX_TIMES:
+        return f"one was more than {MAX_TIMES:,} times as likely as the other"
+    digits = 3 if times >= 1.01 else 5
+    return "both were equally likely" if times < 1.00001 else f"one was {times:.{digits}g} times as likely as the other"
 
 
 def how_often(text: Written, rounding: float) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+from engine.lab.against_plain import likelier
 from engine.lab.settings import CellResult, SweepPlan
 from engine.lab.speed import divisor_text
 from engine.lab.sweeping import Laboratory, Lane, lanes, run_race
@@ -60,5 +61,5 @@ def difference(lane: Lane, pieces: Mapping[int, Piece]) -> str:
         return ""
     ours, theirs = (joined(pieces, [token]) if token >= 0 else "the end" for token in (
         first.token, first.baseline_token))
-    gap = "" if first.gap is None else f" There the target's two log probabilities were {first.gap:.2g} nats apart."
+    gap = "" if first.gap is None else f" For the target {likelier(first.gap)}."
     return f"Differs from plain decoding at token {first.position + 1}: {ours!r} instead of {theirs!r}.{gap}"

@@ -1,8 +1,9 @@
 """The story: it ends on what the run came to, and shows the race on one clock."""
 
+import re
 from pathlib import Path
 
-from engine.lab.speed import ratio_text
+from engine.lab.speed import rate_text, ratio_text
 from engine.trace import tau
 from explorer.run_form import read_presets
 from tests.browser.conftest import Watched
@@ -74,7 +75,10 @@ def test_both_lanes_type_what_each_wrote_on_one_clock(watched: Watched, address:
     assert plain.text_content() == tree.text_content() and "${7*6}" in (plain.text_content() or "")
     assert duel.locator(".cs-duel-title").inner_text() == "The same text, on one clock"
     flags = duel.locator(".cs-lane-flag").all_inner_texts()
-    speeds = [float(flag.split(", ")[1].removesuffix(" tokens/s").replace(",", "")) for flag in flags]
+    figures = [re.fullmatch(r"✓ (\d+) tokens in \d+ passes, ([\d.]+) s: ([\d.]+) tokens/s", flag) for flag in flags]
+    tokens, seconds, speeds = zip(*(map(float, figure.groups()) for figure in figures if figure), strict=True)
+    divided = [count / time for count, time in zip(tokens, seconds, strict=True)]
+    assert list(map(rate_text, divided)) == list(map(rate_text, speeds))
     gain = page.locator(".cs-metric-gain .cs-number").inner_text()
     assert ratio_text(speeds[1] / speeds[0]) == gain[:-1]
     page.keyboard.press("Escape")

@@ -131,6 +131,17 @@ def test_the_cost_of_a_row_crosses_its_gain_at_the_best_budget(predicted: Lab, f
 
 
 @pytest.mark.slow
+def test_predicted_speeds_are_multiples_of_the_plain_speed_beside_them(forecast: WhatIf) -> None:
+    costs = forecast.cost
+    assert costs is not None
+    speeds = [[point.speed.median for point in predicted_curves(forecast, "joint", plain)[1] if point.speed]
+              for plain in (0.0, 75.0)]
+    assert speeds[0] and np.allclose(np.asarray(speeds[1]) / 75, np.asarray(speeds[0]) * costs.plain_ms / 1e3)
+    view, points = predicted_curves(forecast, "joint", 75.0, "It was busy.")
+    assert view["withheld"] == "It was busy." and points and not any(point.speed for point in points)
+
+
+@pytest.mark.slow
 def test_the_cost_opens_on_the_rows_that_may_pay(forecast: WhatIf) -> None:
     costs = forecast.cost
     assert costs is not None
