@@ -35,7 +35,8 @@ def test_it_stands_still_where_asked_and_its_figures_are_the_recordings(watched:
             assert page.locator(".cs-lane-text").first.text_content() == "".join(plain[:count])
         if scene == "race":
             assert flags.all_inner_texts() == [
-                f"✓ {tokens} tokens in {passes} passes, {seconds} s: {speed} tokens/s" for tokens, passes, seconds, speed in (
+                f"✓ {tokens} tokens in {passes} passes, {seconds} s: {speed} tokens/s"
+                for tokens, passes, seconds, speed in (
                     (len(plain), len(plain), lanes["ends"][1], against["plain_speed"]),
                     (sum(lengths), len(lengths), lanes["ends"][0], against["speed"]))]
         page.keyboard.press("ArrowRight")
