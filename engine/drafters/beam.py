@@ -15,6 +15,7 @@ from torch import Tensor
 
 from engine.models.device import in_inference_mode
 from engine.models.layers import additive, causal
+from engine.models.rows import to_host
 from engine.models.target import UNLIMITED
 from engine.records import Integers, Lattice
 
@@ -127,9 +128,10 @@ def lattice_of(levels: list[BeamLevel], width: int) -> Lattice:
     shape = len(levels), width + 1, levels[0].tokens.shape[-1] if levels else 1
     tokens, follow = np.zeros(shape, np.int32), np.full(shape, width, np.int32)
     logprobs = np.full(shape, -np.inf, np.float32)
-    for depth, level in enumerate(levels):
-        rows = len(level.tokens)
-        tokens[depth, :rows] = level.tokens.cpu().numpy()
-        logprobs[depth, :rows] = level.logprobs.cpu().numpy()
-        follow[depth, :rows] = level.follow.cpu().numpy()
+    if levels:
+        parts = [[level.tokens.int(), level.logprobs, level.follow.int()] for level in levels]
+        on_host = iter(to_host(*(part for level in parts for part in level)))
+        for depth, level in enumerate(levels):
+            for whole in (tokens, logprobs, follow):
+                whole[depth, :len(level.tokens)] = next(on_host)
     return Lattice(tokens, logprobs, follow)

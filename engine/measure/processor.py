@@ -33,6 +33,7 @@ from engine.models.packed_linear import (
     PackedLinear,
     join_weights,
 )
+from engine.models.rows import tree_rows
 from engine.models.sampling import verification
 from engine.models.target import NO_DRAWS, TorchTarget
 from engine.records import Sampling
@@ -102,13 +103,14 @@ class Probes:
         inputs = torch.randn(rows, SIDE, dtype=self.states)
         queries = torch.randn(1, HEADS, GROUPS * rows, SMALL, dtype=self.slots.dtype)
         logits, tree = torch.randn(rows, self.vocabulary, dtype=self.states), pack(mock_tree(0, rows), PREFIX)
+        tree_on_host = tree_rows(tree, NO_DRAWS, logits.device)
         return {
             "product": (len(self.weights) * SIDE**2 / MILLION, lambda: [weight(inputs) for weight in self.weights]),
             "head": (self.outputs * SIDE / MILLION, lambda: self.head(inputs)),
             "layer": (LAYERS, lambda: self.target.verify(tree)),
             "attention": (queries.numel() * KEYS / MILLION,
                           lambda: scaled_dot_product_attention(queries, self.slots[:1, 0], self.slots[1:, 0])),
-            "choice": (logits.numel() / MILLION, lambda: verification(logits, Sampling(), NO_DRAWS, tree))}
+            "choice": (logits.numel() / MILLION, lambda: verification(logits, Sampling(), tree_on_host))}
 
 
 @in_inference_mode

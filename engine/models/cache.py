@@ -1,23 +1,15 @@
 """A KV cache that is allocated once, written in place, and compacted by the indices of the rows to keep."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from transformers import Cache, DynamicCache, PretrainedConfig
 
+from engine.models.rows import PassRows
 from engine.records import Integers
-
-
-class Branches(NamedTuple):
-    """Who follows whom among the rows of a pass: ``seen`` (rows, rows) bool, which row sees which; ``parents`` (rows,)
-    int64, the root's being 0; and the rows of each depth, from the root on."""
-
-    seen: Tensor
-    parents: Tensor
-    levels: tuple[Tensor, ...]
 
 
 class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not read
@@ -58,16 +50,15 @@ class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not rea
         """Committed slots."""
         return self.length
 
-    def keep(self, rows: Integers) -> None:
-        """Keep these rows (n,) int32 of the last pass, in this order. Nothing moves where they already lie in place."""
+    def keep(self, rows: Integers, on_device: Tensor) -> None:
+        """Keep these rows of the last pass, in this order: (n,) int32, on the host and on the device. Nothing moves if
+        they already lie in place."""
         end = self.length + len(rows)
         if rows[-1] != len(rows) - 1:
-            source = rows + np.int64(self.length)
             if self._bytes is not None:
-                self._bytes[:, self.length:end] = self._bytes.take(source, 1)
+                self._bytes[:, self.length:end] = self._bytes.take(rows + np.int64(self.length), 1)
             else:
-                self.slots[..., self.length:end, :] = self.slots.index_select(
-                    -2, torch.from_numpy(source).to(self.slots.device))
+                self.slots[..., self.length:end, :] = self.slots.index_select(-2, on_device + self.length)
         self.length = end
 
 
@@ -84,8 +75,8 @@ class LayeredCache(Cache):  # type: ignore[misc]  # see above
         super().__init__(layers=DynamicCache(config=config).layers if config is not None else [])
         self.capacity, self.length = capacity, 0
         self.slots: dict[int, dict[int, Tensor]] = {}
-        self.tree: Branches | None = None
-        self.replays: list[Callable[[Integers], None]] = []
+        self.tree: PassRows | None = None
+        self.replays: list[Callable[[Tensor], None]] = []
 
     def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[
             Tensor, Tensor]:
@@ -117,14 +108,15 @@ class LayeredCache(Cache):  # type: ignore[misc]  # see above
         """No layer forgets."""
         return [False] * len(self.layers)
 
-    def keep(self, rows: Integers) -> None:
-        """Keep these rows (n,) int32 of the last pass, in this order; the recurrent layers step over them once more."""
+    def keep(self, rows: Integers, on_device: Tensor) -> None:
+        """Keep these rows of the last pass, in this order: (n,) int32, on the host and on the device. The recurrent
+        layers step over them once more."""
         count = len(rows)
         if rows[-1] != count - 1:
-            source = torch.from_numpy(rows.astype(np.int64)) + self.length
+            source = on_device + self.length
             for held in self.slots.values():
                 for slots in held.values():
                     slots[..., self.length:self.length + count, :] = slots.index_select(-2, source.to(slots.device))
         for replay in self.replays:
-            replay(rows)
+            replay(on_device)
         self.length += count

@@ -15,10 +15,11 @@ from torch.nn.functional import embedding
 from transformers import PreTrainedModel
 
 from engine.models.attention import takes_tree_masks
-from engine.models.cache import Branches, LayeredCache, TreeCache
+from engine.models.cache import LayeredCache, TreeCache
 from engine.models.device import gpus_of
 from engine.models.layers import Experts, Layer, Rotations, View, additive, norm_of
 from engine.models.packed_linear import PackedHead
+from engine.models.rows import PassRows
 
 KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})  # pre-norm, rotary, gated SiLU, nothing else
 # A tree's pass reads a multiple of so many slots: fused attention on a CPU compiles a kernel for each new number.
@@ -38,20 +39,16 @@ class PassOutput(NamedTuple):
 
 
 class PassPart(NamedTuple):
-    """One text's rows of a pass: tokens, positions (rows,) integers; ``seen`` (rows, rows) bool: which row sees which;
-    None lets each see all; the text's cache; and what is called before every layer, which may end the pass by
-    raising."""
+    """One text's rows of a pass, its cache, and what is called before every layer, which may end the pass by raising."""
 
-    tokens: Tensor
-    positions: Tensor
-    seen: Tensor | None
+    rows: PassRows
     cache: Any  # the fused pass's is a ``TreeCache``
     interrupt: Callable[[], None] | None = None
 
     @property
     def end(self) -> int:
         """How many slots are filled once its rows are written."""
-        return int(self.cache.length) + len(self.tokens)
+        return int(self.cache.length) + len(self.rows.tokens)
 
 
 class ReferencePass(nn.Module):
@@ -77,10 +74,10 @@ class ReferencePass(nn.Module):
         """Taps of all rows, and logits of the last one. It is no round's pass, so ``forward`` is not called."""
         return self._run(*part, last=1)
 
-    def _run(self, tokens: Tensor, positions: Tensor, seen: Tensor | None, cache: Any,
-             interrupt: Callable[[], None] | None, last: int = 0) -> PassOutput:
+    def _run(self, rows: PassRows, cache: Any, interrupt: Callable[[], None] | None, last: int = 0) -> PassOutput:
+        tokens, seen = rows.tokens, rows.seen
         if isinstance(cache, LayeredCache):
-            cache.tree, cache.replays = None if seen is None else branches_of(seen), []
+            cache.tree, cache.replays = None if seen is None else rows, []
         mask = None
         if seen is not None and not (isinstance(cache, LayeredCache) and not cache.slots):  # recurrent in all layers
             like = self.model.get_input_embeddings().weight
@@ -88,7 +85,7 @@ class ReferencePass(nn.Module):
         self._interrupt = interrupt
         try:
             output = self.model(
-                input_ids=tokens.long()[None], position_ids=positions.long()[None], attention_mask=mask,
+                input_ids=tokens.long()[None], position_ids=rows.positions.long()[None], attention_mask=mask,
                 use_cache=True, logits_to_keep=last, **{self._cache_name: cache})
         finally:
             self._interrupt = None
@@ -136,9 +133,9 @@ class FusedPass(nn.Module):
 
     def forward(self, parts: Sequence[PassPart]) -> list[PassOutput]:
         """Logits and taps of all rows of each part, from one pass over the rows of all texts."""
-        rows = [len(part.tokens) for part in parts]
-        hidden = embedding(concat_texts([part.tokens for part in parts]), self.base.embed_tokens.weight)
-        positions = concat_texts([part.positions for part in parts])
+        rows = [len(part.rows.tokens) for part in parts]
+        hidden = embedding(concat_texts([part.rows.tokens for part in parts]), self.base.embed_tokens.weight)
+        positions = concat_texts([part.rows.positions for part in parts])
         rotation = self.rotations.at(positions, max([part.end for part in parts]))
         seen_by = [self._seen_by(part) for part in parts]
         outputs, interrupts = [], [part.interrupt for part in parts if part.interrupt]
@@ -157,24 +154,16 @@ class FusedPass(nn.Module):
 
     def _seen_by(self, part: PassPart) -> tuple[Sequence[Tensor], Tensor | None, int]:
         """Each layer's slots for a part's rows, their mask, and how many spare slots lie at the end."""
-        slots = part.cache.kv_slots(len(part.tokens), 1 if part.seen is None else SLOT_MULTIPLE)
+        seen = part.rows.seen
+        slots = part.cache.kv_slots(len(part.rows.tokens), 1 if seen is None else SLOT_MULTIPLE)
         spare = slots.shape[3] - part.end
-        mask = None if part.seen is None else additive(part.seen, part.cache.length, slots, self.groups, spare)
+        mask = None if seen is None else additive(seen, part.cache.length, slots, self.groups, spare)
         return slots.unbind(), mask, spare
 
 
 def paths(seen: Tensor, committed: int) -> Tensor:
     """The slots on each row's path, (1, rows, committed + rows) bool, of rows that see one another as ``seen`` says."""
     return torch.cat([seen.new_ones(len(seen), committed), seen], -1)[None]
-
-
-def branches_of(seen: Tensor) -> Branches:
-    """Who follows whom where ``seen`` (rows, rows) bool says which row sees which: a row's parent is the last row
-    before it that it sees."""
-    numbers = torch.arange(len(seen), device=seen.device)
-    depths = seen.sum(-1) - 1
-    parents = (seen.tril(-1) * numbers).amax(-1)
-    return Branches(seen, parents, tuple((depths == depth).nonzero()[:, 0] for depth in range(int(depths.max()) + 1)))
 
 
 def concat_texts(texts: Sequence[Tensor]) -> Tensor:

@@ -14,13 +14,12 @@ from functools import cache, partial
 from inspect import getsource
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu, softplus
 
-from engine.models.cache import Branches, LayeredCache
-from engine.records import Integers
+from engine.models.cache import LayeredCache
+from engine.models.rows import PassRows
 
 STATES = ("conv_states", "recurrent_states")
 DELTA = frozenset({"Qwen3NextGatedDeltaNet", "Qwen3_5GatedDeltaNet", "Qwen3_5MoeGatedDeltaNet"})
@@ -41,13 +40,13 @@ class TreeMixer(nn.Module):
             return self.mixer(*given, **named)
         return self._in_tree(cache, cache.tree, given, named)
 
-    def _in_tree(self, cache: LayeredCache, tree: Branches, given: Any, named: Any) -> Any:
+    def _in_tree(self, cache: LayeredCache, tree: PassRows, given: Any, named: Any) -> Any:
         cache.replays.append(partial(self._replay, cache, len(tree.parents), given, named))
         layer, rows = self.mixer.layer_idx, len(tree.parents)
         committed = cache.layers[layer]
         outputs: list[Any] = []
         cache.layers[layer] = stepped = copy_states(committed, tree.parents[:1] * 0)
-        numbers = torch.zeros_like(tree.parents)  # of each row among those of its depth
+        numbers = torch.zeros_like(tree.parents, dtype=torch.int64)  # of each row among those of its depth
         try:
             for depth, level in enumerate(tree.levels):
                 if depth:
@@ -61,9 +60,8 @@ class TreeMixer(nn.Module):
             return torch.cat(outputs)[order].transpose(0, 1)
         return (torch.cat([output[0] for output in outputs])[order].transpose(0, 1), *outputs[0][1:])
 
-    def _replay(self, cache: LayeredCache, count: int, given: Any, named: Any, rows: Integers) -> None:
-        for row in rows:
-            index = torch.tensor([row])
+    def _replay(self, cache: LayeredCache, count: int, given: Any, named: Any, rows: Tensor) -> None:
+        for index in rows.split(1):
             self.mixer(*pick_rows(given, index, count), **pick_rows(named, index, count))
 
 
@@ -75,7 +73,8 @@ class DeltaMixer(TreeMixer):
     qᵢᵀ (Γᵢ S + Σⱼ Γᵢⱼ kⱼ uⱼ) with i among them, and the state behind row i is that bracket.
     """
 
-    def _in_tree(self, cache: LayeredCache, tree: Branches, given: Any, named: Any) -> Any:
+    def _in_tree(self, cache: LayeredCache, tree: PassRows, given: Any, named: Any) -> Any:
+        assert tree.seen is not None
         mixer, held = self.mixer, cache.layers[self.mixer.layer_idx]
         hidden = named.get("hidden_states", given[0] if given else None)
         mixed, gate, rates = self._projected(hidden)
@@ -124,10 +123,10 @@ class DeltaMixer(TreeMixer):
         return query * mixer.head_k_dim ** -0.5, key, value.unflatten(-1, (-1, mixer.head_v_dim)).transpose(0, 1)
 
     @staticmethod
-    def _commit(held: Any, convolution: tuple[Tensor, Tensor], rule: tuple[Tensor, ...], rows: Integers) -> None:
+    def _commit(held: Any, convolution: tuple[Tensor, Tensor], rule: tuple[Tensor, ...], rows: Tensor) -> None:
         """Put the states behind a path's last row in the place of the committed ones."""
-        (columns, above), (decays, key, news), kept = convolution, rule, torch.from_numpy(rows.astype(np.int64))
-        kept = kept.to(decays.device)
+        (columns, above), (decays, key, news) = convolution, rule
+        kept = rows.to(decays.device)
         decays = decays[:, kept]
         left = (decays[:, -1:] - decays).exp()[..., None]  # of each row's share, at the path's end
         state = held.recurrent_states[0]
@@ -135,7 +134,7 @@ class DeltaMixer(TreeMixer):
         held.conv_states[0].copy_(columns[above[kept[-1]]].T)
 
 
-def columns_above(window: int, tree: Branches) -> Tensor:
+def columns_above(window: int, tree: PassRows) -> Tensor:
     """The numbers of each row's last ``window`` columns, its own being the last, among the committed window's columns
     and those of the rows after them: (rows, window) int64."""
     numbers = torch.arange(window + len(tree.parents), device=tree.parents.device)

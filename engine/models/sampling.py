@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.errors import RequestError
-from engine.records import Floats, Integers, PackedTree, Sampling, Verification
+from engine.models.rows import PassRows, to_host
+from engine.records import Floats, Integers, Sampling, Verification
 
 LOGITS_PER_BATCH = 2**17  # logits per batch of statistics: more would not fit the CPU's caches and take twice the time
 WAITING = 2**17  # up to so many logits wait until their statistics are read; until then they stay in memory
@@ -58,13 +59,13 @@ def draw_tokens(probabilities: Tensor, draws: Tensor) -> Tensor:
     return torch.minimum(chosen, last)
 
 
-def choices(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64]) -> tuple[Tensor, Tensor | None]:
+def choices(logits: Tensor, sampling: Sampling, draws: Tensor) -> tuple[Tensor, Tensor | None]:
     """The choice at each row, (rows,) int64, and the processed log probabilities (rows, vocabulary) float32, None at
     temperature 0; both on the device. logits (rows, vocabulary), draws (rows,) float64 in [0, 1)."""
     if sampling.temperature == 0:
         return likeliest(logits), None
     left = processed_logprobs(logits.float(), sampling)
-    return draw_tokens(left.exp(), torch.from_numpy(draws).to(logits.device)), left
+    return draw_tokens(left.exp(), draws), left
 
 
 def must_be_numbers(largest: float) -> None:
@@ -83,25 +84,22 @@ def _largest_on_cpu(row: Tensor) -> float:
     return float((upper_halves << 16).view(np.float32).max())
 
 
-def verification(logits: Tensor, sampling: Sampling, draws: NDArray[np.float64], packed: PackedTree) -> Verification:
-    """The target's choices and statistics at each node as host arrays, from the model's logits (rows, vocabulary) and,
-    above temperature 0, draws (rows,) float64.
+def verification(logits: Tensor, sampling: Sampling, rows: PassRows) -> Verification:
+    """The target's choices and statistics at each node as host arrays, from the model's logits (rows, vocabulary).
 
     Up to ``WAITING`` logits, statistics are computed when they are read: a round needs only the choices along its path,
     and a benchmark reads nothing else.
     """
-    tokens, parents = packed.tokens, packed.parents
     if sampling.temperature == 0 and logits.device.type == "cpu":
         must_be_numbers(_largest_on_cpu(logits[0]))
-        greedy = GreedyChoices(logits, tokens, parents)
+        greedy = GreedyChoices(logits, rows.tokens.numpy(), rows.parents.numpy())
         lazily = LazyVerification(greedy.at, greedy.choice, greedy.described)
     else:
-        choice, left = choices(logits, sampling, draws)
-        on_host = torch.cat([choice.float(), logits[:1].amax(-1).float()]).cpu().numpy()  # in one transfer
-        must_be_numbers(on_host[-1])
-        on_host = on_host[:-1].astype(np.int32)
+        choice, left = choices(logits, sampling, rows.draws)
+        on_host, largest = to_host(choice.int(), logits[:1].amax(-1).float())
+        must_be_numbers(float(largest[0]))
         lazily = LazyVerification(lambda node: int(on_host[node]), lambda: on_host,
-                                  lambda: describe(logits, choice, left, tokens, parents))
+                                  lambda: Verification(on_host, *describe(logits, choice, left, rows)))
     return lazily if logits.numel() <= WAITING else lazily.described()
 
 
@@ -155,16 +153,14 @@ class GreedyChoices:
 
     def described(self) -> Verification:
         """The choices with their statistics."""
-        return describe(self.logits, self._best, None, self.tokens, self.parents)
+        return _greedy_on_cpu(self.logits.float().numpy(), self._best.numpy(), self.tokens, self.parents)
 
 
 @torch.inference_mode()
-def describe(logits: Tensor, choice: Tensor, left: Tensor | None, tokens: Integers, parents: Integers) -> Verification:
-    """The results of ``choices`` from logits (rows, vocabulary) with their statistics, as host arrays."""
-    if logits.device.type == "cpu" and left is None:
-        return _greedy_on_cpu(logits.float().numpy(), choice.numpy(), tokens, parents)
+def describe(logits: Tensor, choice: Tensor, left: Tensor | None, rows: PassRows) -> Floats:
+    """The statistics of the results of ``choices``, in the order of ``Verification``: (5, rows) on the host."""
     logits = logits.float()
-    offers, above = (torch.from_numpy(numbers).to(logits.device).long() for numbers in (tokens, parents))
+    offers, above = rows.tokens.long(), rows.parents.long()
     best = choice if left is None else likeliest(logits)
     masses, first = logits.softmax(-1), best[:, None]
     top = logits.gather(-1, first)[:, 0]
@@ -176,9 +172,9 @@ def describe(logits: Tensor, choice: Tensor, left: Tensor | None, tokens: Intege
     else:
         logprobs, processed_offer = logits.gather(-1, choice[:, None])[:, 0] - total, left[above, offers]
     second = logits.scatter(-1, first, -torch.inf).amax(-1)
-    rows = torch.stack([logprobs, entropy, top - second, offered, processed_offer]).cpu().numpy()
-    rows[3:, 0] = 0
-    return Verification(choice.cpu().numpy().astype(np.int32), *rows)
+    statistics: Floats = torch.stack([logprobs, entropy, top - second, offered, processed_offer]).cpu().numpy()
+    statistics[3:, 0] = 0
+    return statistics
 
 
 def _greedy_on_cpu(logits: Floats, best: NDArray[np.intp], tokens: Integers, parents: Integers) -> Verification:

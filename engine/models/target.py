@@ -18,6 +18,7 @@ from engine.models.device import WaitingPolicy, gpus_of, hardware, in_inference_
 from engine.models.packed_linear import CACHE_DTYPE, PackedHead
 from engine.models.passes import KNOWN, AnyCache, FusedPass, PassOutput, PassPart, ReferencePass, fastest_pass
 from engine.models.recurrent import TreeMixer, take_trees
+from engine.models.rows import PassRows, tree_rows
 from engine.models.sampling import choices, draw_tokens, must_be_numbers, processed_logprobs, verification
 from engine.records import DraftTree, Floats, Integers, PackedTree, Sampling, Verification
 from engine.requests.rig_names import FOUR_BITS
@@ -120,10 +121,11 @@ class TorchTarget:
         self._sampling = sampling
         self._draws = position_draws(sampling.seed, size + rows + 1)
         prompt, positions = torch.tensor(prompt_ids, device=self.device), torch.arange(size, device=self.device)
-        self._output = self.reference.prefill(PassPart(prompt, positions, None, self._cache, self._interrupt))
+        self._output = self.reference.prefill(
+            PassPart(PassRows(prompt, positions), self._cache, self._interrupt))
         self._cache.length = size
         must_be_numbers(float(self._output.logits.max()))
-        choice, _ = choices(self._output.logits, sampling, self._draws[[size]])
+        choice, _ = choices(self._output.logits, sampling, torch.from_numpy(self._draws[[size]]).to(self.device))
         return int(choice[0]), self._output.tapped
 
     def verify(self, packed: PackedTree) -> Verification:
@@ -135,8 +137,10 @@ class TorchTarget:
         """Where only the reference forward pass serves the model, each fork has a pass of its own."""
         if self._waiting:
             self._waiting.adapt()
-        outputs = self.fastest([fork._rows(tree) for fork, tree in zip(forks, packed, strict=True)])
-        return [fork._recorded(tree, output) for fork, tree, output in zip(forks, packed, outputs, strict=True)]
+        parts = [PassPart(fork._rows(tree), fork._open_cache, fork._interrupt)
+                 for fork, tree in zip(forks, packed, strict=True)]
+        outputs = self.fastest(parts)
+        return [fork._recorded(part.rows, output) for fork, part, output in zip(forks, parts, outputs, strict=True)]
 
     def fork(self, interrupt: Callable[[], None] | None = None) -> Self:
         """See ``protocols.Target``: the same weights and passes, with its own cache. ``interrupt`` is called before
@@ -146,23 +150,21 @@ class TorchTarget:
         other._interrupt = interrupt or self._interrupt
         return other
 
-    def _rows(self, packed: PackedTree) -> PassPart:
-        """The arguments of a pass over a tree."""
-        seen = torch.from_numpy(packed.seen).to(self.device) if len(packed.tokens) > 1 else None
-        return PassPart(
-            self._on_device(packed.tokens), self._on_device(packed.positions), seen, self._open_cache, self._interrupt)
+    def _rows(self, packed: PackedTree) -> PassRows:
+        draws = self._draws.take(packed.positions + 1) if self._sampling.temperature else NO_DRAWS
+        return tree_rows(packed, draws, self.device, levels=self.recurrent_layers > 0)
 
-    def _recorded(self, packed: PackedTree, output: PassOutput) -> Verification:
+    def _recorded(self, rows: PassRows, output: PassOutput) -> Verification:
         """The record of a pass over a tree, whose output is kept for ``commit``."""
         self._output = output
-        draws = self._draws.take(packed.positions + 1) if self._sampling.temperature else NO_DRAWS
-        return verification(output.logits, self._sampling, draws, packed)
+        return verification(output.logits, self._sampling, rows)
 
     @in_inference_mode
     def commit(self, keep: Integers) -> Tensor:
         """See ``protocols.Target``. Features are (kept rows, taps × hidden size)."""
-        self._open_cache.keep(keep)
-        return self._output.tapped.index_select(0, self._on_device(keep)) if self.taps else self._output.tapped
+        on_device = torch.from_numpy(keep).to(self.device)
+        self._open_cache.keep(keep, on_device)
+        return self._output.tapped.index_select(0, on_device) if self.taps else self._output.tapped
 
     @in_inference_mode
     def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
@@ -188,10 +190,6 @@ class TorchTarget:
         if self._cache is None:
             raise RequestError("The run has ended and its cache is freed; start a new one.")
         return self._cache
-
-    def _on_device(self, numbers: Integers) -> Tensor:
-        """Integers (n,) int32 as a tensor on the device."""
-        return torch.from_numpy(numbers).to(self.device)
 
 
 def positions_of(config: Any) -> int:

@@ -27,6 +27,7 @@ from transformers import Qwen3Config
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
 from engine.drafters.beam import BeamLevel, lattice_of
+from engine.models.rows import to_host
 from engine.records import Lattice
 
 BLOCK = 32  # tokens of a large vocabulary that are searched together
@@ -38,8 +39,8 @@ def marginals(logits: Tensor, width: int) -> Lattice:
     """The lattice of logits (depth, vocabulary): the ``width`` likeliest tokens of each depth, normalised before the
     cut."""
     logprobs, tokens = likeliest_tokens(logits, width)
-    ids = tokens.cpu().numpy()[:, None].astype(np.int32)
-    return Lattice(ids, logprobs.cpu().numpy()[:, None], np.zeros_like(ids))
+    ids, values = to_host(tokens.int(), logprobs)
+    return Lattice(ids[:, None], values[:, None], np.zeros_like(ids)[:, None])
 
 
 def likeliest_tokens(logits: Tensor, width: int) -> tuple[Tensor, Tensor]:
@@ -98,8 +99,7 @@ class CandidateSelector(nn.Module):
         logprobs[:, 0, 1:] = -torch.inf  # no cell leads there: before the first slot stands the root alone
         tokens = candidates[..., None, :].expand_as(scores).gather(-1, best.indices)
         return [Lattice(*block) for block in zip(
-            tokens.cpu().numpy().astype(np.int32), logprobs.cpu().numpy(), best.indices.cpu().numpy().astype(np.int32),
-            strict=True)]
+            *to_host(tokens.int(), logprobs, best.indices.int()), strict=True)]
 
 
 class MarkovHead(nn.Module):
@@ -146,14 +146,16 @@ def transitions(after: Callable[[int, Tensor], Tensor], depth: int, root: Tensor
     predecessors, scores = root[None], torch.zeros(1, device=root.device)
     levels: list[BeamLevel] = []
     for slot in range(depth):
-        logprobs, tokens = likeliest_tokens(after(slot, predecessors), width)
-        ids, id_numbers = tokens.unique(return_inverse=True)
-        best = scores.new_full((len(ids),), -torch.inf).scatter_reduce_(
-            0, id_numbers.flatten(), (scores[:, None] + logprobs).flatten(), "amax")
-        greedy = id_numbers[0, :1]  # the first predecessor is the greedy chain's, and so its first token
-        kept = best.index_fill(0, greedy, torch.inf).topk(min(PREDECESSORS, len(ids))).indices
-        rows = torch.full_like(ids, PREDECESSORS)
+        logits = after(slot, predecessors)
+        logprobs, tokens = likeliest_tokens(logits, width)
+        vocabulary = logits.shape[-1]
+        # by token, not by distinct token: their number is on the device, and reading it would wait for the pass
+        best = scores.new_full((vocabulary,), -torch.inf).scatter_reduce_(
+            0, tokens.flatten(), (scores[:, None] + logprobs).flatten(), "amax")
+        greedy = tokens[0, :1]  # the first predecessor is the greedy chain's, and so its first token
+        kept = best.index_fill(0, greedy, torch.inf).topk(min(PREDECESSORS, vocabulary)).indices
+        rows = tokens.new_full((vocabulary,), PREDECESSORS)
         rows[kept] = torch.arange(len(kept), device=rows.device)
-        levels.append(BeamLevel(tokens, logprobs, rows[id_numbers]))
-        predecessors, scores = ids[kept], best[kept]
+        levels.append(BeamLevel(tokens, logprobs, rows[tokens]))
+        predecessors, scores = kept, best[kept]
     return lattice_of(levels, PREDECESSORS)

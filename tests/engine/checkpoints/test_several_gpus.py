@@ -105,7 +105,7 @@ def test_every_layer_keeps_its_own_slots_where_it_runs() -> None:
     for layer in (0, 1):
         keys, values = cache.update(rows + 10 * layer, rows + 100, layer)
         assert keys.shape == values.shape == (1, 1, 4, 1)
-    cache.keep(np.asarray([0, 2, 3], np.int32))
+    cache.keep(np.asarray([0, 2, 3], np.int32), torch.tensor([0, 2, 3]))
     assert cache.get_seq_length() == 3 and cache.slots[1][0].device == rows.device
     keys, _ = cache.update(torch.full((1, 1, 1, 1), 7.0), torch.zeros(1, 1, 1, 1), 1)
     assert keys.flatten().tolist() == [10.0, 12.0, 13.0, 7.0]

@@ -55,7 +55,7 @@ def test_the_passes_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     forward = FusedPass.forward
 
     def counted(self: FusedPass, parts: Sequence[PassPart]) -> list[PassOutput]:
-        rows.append([len(part.tokens) for part in parts])
+        rows.append([len(part.rows.tokens) for part in parts])
         return forward(self, parts)
 
     monkeypatch.setattr(FusedPass, "forward", counted)

@@ -19,6 +19,7 @@ from transformers import (
 from engine.models.cache import TreeCache
 from engine.models.layers import Norm
 from engine.models.passes import FusedPass, PassPart, ReferencePass, fastest_pass
+from engine.models.rows import PassRows
 
 TAPS = (0, 1)
 SIZES = {"vocab_size": 61, "hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 3,
@@ -62,11 +63,11 @@ def outputs_of(way: ReferencePass | FusedPass, reference: ReferencePass, rows: i
     """A pass's logits and taps of the rows behind a prefix, and the keys and values that it wrote."""
     torch.manual_seed(4)
     cache = TreeCache(reference.model.config, PREFIX + ROWS + SPARE, reference.model.get_input_embeddings().weight)
-    reference([PassPart(torch.randint(0, 61, (PREFIX,)), torch.arange(PREFIX), None, cache)])
+    reference([PassPart(PassRows(torch.randint(0, 61, (PREFIX,)), torch.arange(PREFIX)), cache)])
     cache.length = PREFIX
     seen = None if rows == 1 else SEEN
     positions = PREFIX + torch.tensor([0, 1, 1, 2, 2])[:rows]
-    (output,) = way([PassPart(torch.randint(0, 61, (rows,)), positions, seen, cache)])
+    (output,) = way([PassPart(PassRows(torch.randint(0, 61, (rows,)), positions, seen), cache)])
     return *output, cache.slots[..., :PREFIX + rows, :]
 
 

@@ -7,6 +7,7 @@ import torch
 from engine.decoding.protocols import position_draws
 from engine.errors import RequestError
 from engine.models import sampling as module
+from engine.models.rows import tree_rows
 from engine.models.sampling import GreedyChoices, choices, draw_tokens, processed_logprobs, verification
 from engine.records import PackedTree, Sampling
 from tests.engine.material import ancestors
@@ -29,7 +30,7 @@ def test_draws_at_the_ends_stay_inside_the_support() -> None:
 
 def test_draws_follow_the_distribution() -> None:
     draws = position_draws(7, 20_000)
-    tokens, _ = choices(LOGITS.expand(20_000, -1), Sampling(1.0), draws)
+    tokens, _ = choices(LOGITS.expand(20_000, -1), Sampling(1.0), torch.from_numpy(draws))
     shares = np.bincount(tokens.numpy(), minlength=4) / 20_000
     np.testing.assert_allclose(shares, [0.5, 0.25, 0.15, 0.1], atol=0.015)  # 4 standard errors
 
@@ -52,7 +53,8 @@ def test_the_statistics_of_each_node_are_those_of_its_logits(sampling: Sampling,
     parents = np.asarray([0, 0, 0, 1, 3, 3, 2, 6, 7], np.int32)
     tokens = torch.randint(50, (9,), generator=generator).int().numpy()
     tokens[1] = int(logits[0].argmax())
-    record = verification(logits, sampling, draws, PackedTree(tokens, parents, parents, ancestors(parents)))
+    packed = PackedTree(tokens, parents, parents, ancestors(parents))
+    record = verification(logits, sampling, tree_rows(packed, draws, logits.device))
     laws, processed = logits.log_softmax(-1), processed_logprobs(logits, sampling)
     choice = logits.argmax(-1) if sampling == Sampling() else draw_tokens(processed.exp(), torch.from_numpy(draws))
     top = logits.topk(2, -1).values
@@ -81,7 +83,8 @@ def test_a_node_that_is_asked_for_alone_has_the_choice_that_it_has_among_all(dty
     wanted = logits.float().numpy().argmax(-1).tolist()
     assert [choices_.at(node) for node in range(12)] == wanted == choices_.choice().tolist()
     assert wanted[2:5] == [0, 5, 3]
-    record = verification(logits, Sampling(), np.zeros(0), PackedTree(tokens, tokens, tokens, ancestors(tokens)))
+    packed = PackedTree(tokens, tokens, tokens, ancestors(tokens))
+    record = verification(logits, Sampling(), tree_rows(packed, np.zeros(0), logits.device))
     assert record.at(7) == wanted[7] and "choice" not in vars(record), "one row alone was looked at"
     assert record.choice.tolist() == wanted and "entropy" not in vars(record)
     assert record.entropy.shape == (12,) and "described" not in vars(record) and record.at(7) == wanted[7]

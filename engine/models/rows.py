@@ -1,0 +1,66 @@
+"""A tree's rows on the device. A copy to or from a GPU costs microseconds whatever its size, so numbers that are needed
+together travel as one buffer."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.records import PackedTree
+
+EMPTY = torch.empty(0)
+NUMBERS = {torch.float32: np.float32, torch.int32: np.int32}  # what ``to_host`` returns
+
+
+class PassRows(NamedTuple):
+    """One text's rows of a pass, on the device.
+
+    tokens, positions: (rows,) integers.
+    seen: (rows, rows) bool, which row sees which. None: each row sees all rows before it.
+    parents: (rows,) int32, the root's being 0; empty if the rows are no tree.
+    draws: (rows,) float64 in [0, 1), the draw of the token after each row; empty at temperature 0.
+    levels: the rows of each depth, (n,) int64 each, for recurrent layers; empty without them.
+    """
+
+    tokens: Tensor
+    positions: Tensor
+    seen: Tensor | None = None
+    parents: Tensor = EMPTY
+    draws: Tensor = EMPTY
+    levels: tuple[Tensor, ...] = ()
+
+
+def tree_rows(packed: PackedTree, draws: NDArray[np.float64], device: torch.device, levels: bool = False) -> PassRows:
+    """The rows of a packed tree on a device, with ``levels`` if a recurrent layer asks for them."""
+    several = len(packed.tokens) > 1
+    depths = packed.positions - packed.positions[0]
+    order = np.argsort(depths, kind="stable") if levels and several else np.zeros(0, np.int64)
+    on_device = to_device([draws, order, packed.tokens, packed.positions, packed.parents,
+                           *([packed.seen] if several else [])], device)
+    draws_there, order_there, tokens, positions, parents, *seen = on_device
+    by_depth = order_there.split(np.bincount(depths).tolist()) if len(order) else ()
+    return PassRows(tokens, positions, seen[0] if several else None, parents, draws_there, by_depth)
+
+
+def to_device(arrays: Sequence[NDArray[Any]], device: torch.device) -> list[Tensor]:
+    """Numpy arrays as tensors on a device, by one copy. Arrays of larger numbers come first, because a tensor has to
+    start at a multiple of the size of its numbers."""
+    if device.type == "cpu":
+        return [torch.from_numpy(array) for array in arrays]
+    joined = np.concatenate([np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in arrays])
+    parts = torch.from_numpy(joined).to(device).split([array.nbytes for array in arrays])
+    return [part.view(torch.from_numpy(array[:0]).dtype).view(array.shape)
+            for part, array in zip(parts, arrays, strict=True)]
+
+
+def to_host(*tensors: Tensor) -> list[NDArray[Any]]:
+    """Tensors of int32 and float32 as numpy arrays, by one copy."""
+    if tensors[0].device.type == "cpu":
+        return [tensor.numpy() for tensor in tensors]
+    joined = torch.cat([tensor.reshape(-1).view(torch.int32) for tensor in tensors]).cpu().numpy()
+    ends = np.cumsum([tensor.numel() for tensor in tensors])[:-1]
+    return [part.view(NUMBERS[tensor.dtype]).reshape(tensor.shape)
+            for part, tensor in zip(np.split(joined, ends), tensors, strict=True)]
