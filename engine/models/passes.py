@@ -39,7 +39,7 @@ class PassOutput(NamedTuple):
 
 
 class PassPart(NamedTuple):
-    """One text's rows of a pass, its cache, and what is called before every layer, which may end the pass by raising."""
+    """One text's rows of a pass, its cache, and what is called before every layer and may end the pass by raising."""
 
     rows: PassRows
     cache: Any  # the fused pass's is a ``TreeCache``

@@ -96,9 +96,9 @@ def test_a_node_that_is_asked_for_alone_has_the_choice_that_it_has_among_all(dty
 def test_logits_that_are_no_numbers_are_no_choice(value: float, dtype: torch.dtype, sampling: Sampling) -> None:
     logits = torch.randn(2, 40, generator=torch.Generator().manual_seed(7)).to(dtype)
     rows = np.zeros(2, np.int32)
-    packed = PackedTree(rows, rows, rows, ancestors(rows))
+    packed = tree_rows(PackedTree(rows, rows, rows, ancestors(rows)), position_draws(1, 2), logits.device)
     logits[0, 3] = -torch.inf  # a token that a model never writes is no damage
-    verification(logits, sampling, position_draws(1, 2), packed)
+    verification(logits, sampling, packed)
     logits[0, 17] = value
     with pytest.raises(RequestError, match="nan|inf"):
-        verification(logits, sampling, position_draws(1, 2), packed)
+        verification(logits, sampling, packed)
