@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-from engine.checkpoints.files import Tell, first_line, unheard
+from engine.checkpoints.files import LARGEST, Tell, first_line, unheard
 from engine.checkpoints.gguf_header import MAGIC, GgufHeader, header_of
 from engine.checkpoints.gguf_keys import follow_metadata, must_be_the_files
 from engine.checkpoints.loading import ONE_AT_A_TIME
@@ -29,6 +29,7 @@ from engine.machine.files import CACHE_VARIABLE, kept_files
 
 CARD = "gguf.json"  # beside the converted weights: the file that they came from
 READING = 2  # counted up when files are read otherwise, so that what was converted before is converted anew
+END_FIELDS = ("tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id")
 PART = re.compile(r"-\d{5}-of-(\d{5})$")
 OTHERS_SECONDS = 1800  # how long to wait for another process that converts the same file
 # The dtype that weights are written in: unquantised ones keep their precision. Others would take twice the disk in
@@ -38,11 +39,13 @@ DTYPES = {"F32": torch.float32, "F16": torch.float16}
 
 @dataclass(frozen=True)
 class Origin:
-    """The file that a converted target came from: its name, its hash, and how its weights were quantised."""
+    """The file that a converted target came from: its name, its hash, how its weights were quantised, and the tokens
+    that it says end a turn or a message."""
 
     file: str
     sha256: str
     quantisation: str
+    end_ids: tuple[int, ...] = ()
 
     @property
     def note(self) -> str:
@@ -72,7 +75,7 @@ def convert_into(folder: Path, file: Path, digest: str, tell: Tell = unheard) ->
             partial = folder.with_name(f"{folder.name}.part")
             shutil.rmtree(partial, ignore_errors=True)
             _convert(file, partial, header)
-            origin = Origin(file.name, digest, header.quantisation)
+            origin = Origin(file.name, digest, header.quantisation, end_ids(file, header))
             (partial / CARD).write_text(json.dumps(asdict(origin), indent=1) + "\n")
             shutil.rmtree(folder, ignore_errors=True)
             partial.replace(folder)
@@ -147,11 +150,27 @@ def _convert(file: Path, folder: Path, header: GgufHeader) -> None:
     tokenizer.save_pretrained(folder)
 
 
+def end_ids(file: Path, header: GgufHeader) -> tuple[int, ...]:
+    """The tokens that end a turn or a message; RigError for one that is no token. The one that ends a text is written
+    into the converted model's own files."""
+    ids: list[int] = []
+    for name in END_FIELDS:
+        token = header.fields.get(name)
+        if token is None:
+            continue
+        if type(token) is not int or not 0 <= token <= LARGEST:
+            raise RigError(f"{file.name} says {token!r:.40} under {name}, and a token's number is expected; fetch it "
+                           "again.")
+        ids.append(token)
+    return tuple(ids)
+
+
 def origin_of(folder: Path) -> Origin | None:
     """The GGUF file that a target's folder was converted from; None for any other folder."""
     try:
-        return Origin(**json.loads((folder / CARD).read_text(encoding="utf8")))
-    except (OSError, ValueError, TypeError):
+        values = json.loads((folder / CARD).read_text(encoding="utf8"))
+        return Origin(**{**values, "end_ids": tuple(values.get("end_ids", ()))})
+    except (OSError, ValueError, TypeError, AttributeError):
         return None
 
 

@@ -21,7 +21,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
 )
 
-from engine.checkpoints.files import LARGEST, display_name, first_line, must_have_layers, read_config
+from engine.checkpoints.files import display_name, first_line, must_have_layers, read_config
 from engine.checkpoints.memory import DeviceMap
 from engine.errors import RigError
 from engine.models.attention import EAGER, FUSED, takes_windows
@@ -146,7 +146,6 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device,
         raise RigError(f"The weights in {display_name(folder)} have {unused[0]} (and {len(unused) - 1} more tensors), "
                        f"which {type(model).__name__} does not use; it is another kind of model than its config.json "
                        "says.")
-    must_stop(model, folder)
     text = model.config.get_text_config()
     if getattr(text, "num_key_value_heads", None) is None:
         text.num_key_value_heads = text.num_attention_heads  # caches ask; older architectures have no separate number
@@ -162,12 +161,3 @@ def attention_of(config: PreTrainedConfig) -> str | dict[str, str]:
     whole = auto_class(config) is AutoModelForImageTextToText
     parts = [part for part in config.sub_configs if whole and getattr(config, part, None) is text]
     return {parts[0]: name} if parts else name
-
-
-def must_stop(model: PreTrainedModel, folder: Path) -> None:
-    """RigError where what ends a text is no token."""
-    stop = model.generation_config.eos_token_id
-    for token in stop if isinstance(stop, list) else [] if stop is None else [stop]:
-        if type(token) is not int or not 0 <= token <= LARGEST:
-            raise RigError(f"generation_config.json in {display_name(folder)} has eos_token_id {stop!r:.60}; it has to "
-                           "be a token's number, or a list of such.")

@@ -5,6 +5,7 @@ from pathlib import Path
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from engine.checkpoints.files import display_name, first_line, require
+from engine.checkpoints.text_files import chat_templates
 from engine.errors import CancellationError, RigError
 
 
@@ -26,4 +27,5 @@ def load_tokenizer(folder: Path, vocabulary: int | None = None) -> PreTrainedTok
     if left := beyond - special:  # some models have no row for images' tokens, which no text is turned into
         raise RigError(f"The tokenizer in {display_name(folder)} has the token {min(left)}, and the model a vocabulary "
                        f"of {vocabulary}; fetch it again.")
+    tokenizer.chat_template = chat_templates(folder, tokenizer.chat_template)
     return tokenizer

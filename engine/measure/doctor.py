@@ -33,6 +33,7 @@ from engine.lab.findings import (
 from engine.lab.sweeping import Progress
 from engine.models.target import TorchTarget
 from engine.records import Floats, Integers, Lattice, PromptRequest, Sampling
+from engine.serving.chat import template_of
 from engine.serving.rig import Rig
 from engine.trace import committed_ids, gather
 
@@ -170,7 +171,7 @@ def _features(rig: Rig, answer: ReferenceAnswer) -> DoctorFinding:
 
 def _template(rig: Rig) -> DoctorFinding:
     """Whether prompts are laid out as in the target's training."""
-    known = bool(rig.tokenizer.chat_template)
+    known = bool(template_of(rig.tokenizer))
     return _finding("chat template", "", FINE if known else SUSPICIOUS,
                     "Prompts are laid in the tokenizer's chat template." if known else
                     "The tokenizer has no chat template.",

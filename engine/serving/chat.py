@@ -1,11 +1,18 @@
-"""From text to tokens and back: a conversation in the chat template, and the text of single tokens."""
+"""From text to tokens and back: a conversation in the chat template, and the text of single tokens.
 
+The template sees the texts themselves, and the tokens are those of ``apply_chat_template``. Only a conversation in
+which somebody typed a special token's name differs: there the name is marked before the template sees it, and encoded
+as the text that it is.
+"""
+
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from jinja2.exceptions import TemplateError
 from transformers import PreTrainedTokenizerBase
+from transformers.utils.chat_template_utils import encode_marked_chat, mark_control_tokens
 
 from engine.checkpoints.files import first_line
 from engine.errors import RequestError
@@ -14,28 +21,54 @@ from engine.requests.prompts import ROLES, Turn
 from engine.trace import Piece
 
 THINKING = "enable_thinking"  # the option's name in chat templates
+PROBE = "20461"  # a text that no filter of a template changes
+MARKS = mark_control_tokens("-", re.compile("-")).split("-")  # before and behind a special token's typed name
+NO_TEMPLATE = "The tokenizer has no chat template: prompts go to the model as they are."
+NOTHING_SHOWN = "The chat template shows the model nothing of a prompt's text."
 
 
 @dataclass(frozen=True)
 class ChatStyle:
-    """Options for rendering the chat template, and a sentence about them for the reader."""
+    """Options for rendering the chat template, and a sentence about them for the reader. ``parts``: the template takes
+    contents as lists of parts, as those of models that also read images do."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
+    parts: bool = False
 
 
 def chat_style(tokenizer: PreTrainedTokenizerBase, thinking_drafters: Sequence[bool]) -> ChatStyle:
-    """Options that switch thinking off, where the template has that switch and a drafter was trained on answers without
-    thinking. Of such a drafter's proposals a quarter is accepted in a thinking text, and more than half without."""
-    if THINKING not in template_of(tokenizer) or all(thinking_drafters):
-        return ChatStyle()
-    return ChatStyle({THINKING: False}, "Thinking is off: a drafter of this rig was trained on answers without it.")
+    """How this tokenizer's template is rendered. Thinking is switched off if the template has that switch and a drafter
+    was trained on answers without thinking: of such a drafter's proposals a quarter is accepted in a thinking text, and
+    more than half without."""
+    template = template_of(tokenizer)
+    if not template:
+        return ChatStyle(note=NO_TEMPLATE)
+    options: dict[str, Any] = {}
+    note = ""
+    if THINKING in template and not all(thinking_drafters):
+        options = {THINKING: False}
+        note = "Thinking is off: a drafter of this rig was trained on answers without it."
+    style = ChatStyle(options, note)
+    shown = _shows_probe(tokenizer, style)
+    if shown is not False:
+        return style
+    with_parts = ChatStyle(options, note, parts=True)
+    return with_parts if _shows_probe(tokenizer, with_parts) else ChatStyle(options, f"{note} {NOTHING_SHOWN}".strip())
+
+
+def _shows_probe(tokenizer: PreTrainedTokenizerBase, style: ChatStyle) -> bool | None:
+    """Whether a prompt's text comes out of the template; None if the template takes no single turn."""
+    try:
+        return PROBE in render_chat(tokenizer, [("user", PROBE)], style)
+    except RequestError:
+        return None
 
 
 def prompt_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, turns: Sequence[Turn] = (),
                style: ChatStyle | None = None) -> tuple[int, ...]:
-    """The token ids of the prompt as the user's turn after earlier ``turns``. Text that looks like a special token
-    stays text. RequestError for an empty prompt, and for turns that the template does not take.
+    """The token ids of the prompt as the user's turn after earlier ``turns``. RequestError for an empty prompt, and for
+    turns that the template does not take.
 
     Without a chat template the texts are tokenised as they are, one line each.
     """
@@ -44,39 +77,66 @@ def prompt_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, turns: Sequence[
     odd = [role for role, _ in turns if role not in ROLES]
     if odd:
         raise RequestError(f"A turn has the role {odd[0]!r}; it has to be one of {', '.join(ROLES)}.")
-    texts = [*(text for _, text in turns), prompt]
+    conversation = [*turns, ("user", prompt)]
     if not template_of(tokenizer):
-        return tuple(tokenizer.encode("\n".join(texts), split_special_tokens=True))
-    frame = _frame(tokenizer, [role for role, _ in turns] + ["user"], style or ChatStyle())
-    ids = list(tokenizer.encode(frame[0], add_special_tokens=False))
-    for text, after in zip(texts, frame[1:], strict=True):
-        ids += tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
-        ids += tokenizer.encode(after, add_special_tokens=False)
-    return tuple(ids)
+        return encode_text(tokenizer, "\n".join(text for _, text in conversation))
+    special = special_names(tokenizer)
+    marked = any(special.search(text) for _, text in conversation)
+    rendered = render_chat(tokenizer, conversation, style or ChatStyle(), special if marked else None)
+    return encode_chat(tokenizer, rendered, marked)
+
+
+def render_chat(tokenizer: PreTrainedTokenizerBase, turns: Sequence[Turn], style: ChatStyle,
+                special: re.Pattern[str] | None = None) -> str:
+    """The conversation in the tokenizer's template, with the frame of the answer; RequestError if the template does not
+    take it. What matches ``special`` in the turns' texts is marked for ``encode_chat``."""
+    messages: list[dict[str, Any]] = [
+        {"role": role, "content": [{"type": "text", "text": text}] if style.parts else text} for role, text in turns]
+    try:
+        return str(tokenizer.apply_chat_template(
+            mark_control_tokens(messages, special) if special else messages,
+            chat_template=template_of(tokenizer), tokenize=False,
+            add_generation_prompt=True, **style.options))
+    except (TemplateError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
+            ValueError) as error:  # a template is a program of the checkpoint's
+        roles = ", ".join(role for role, _ in turns)
+        raise RequestError(f"The chat template of this rig does not take turns of {roles} "
+                           f"({first_line(error)[:160]}).") from error
+
+
+def encode_chat(tokenizer: PreTrainedTokenizerBase, rendered: str, marked: bool) -> tuple[int, ...]:
+    """The token ids of a rendered conversation; names that ``render_chat`` marked are encoded as text. RequestError if
+    the tokenizer cannot read such a name as text."""
+    if not marked:
+        return tuple(tokenizer.encode(rendered, add_special_tokens=False))
+    try:
+        return tuple(encode_marked_chat(tokenizer, rendered))
+    except ValueError:  # the vocabulary makes the special token of its name, too, so the name is encoded in two parts
+        parted = re.sub(f"{MARKS[0]}(.)(?!{MARKS[1]})", rf"\1{MARKS[0]}", rendered, flags=re.DOTALL)
+    try:
+        return tuple(encode_marked_chat(tokenizer, parted))
+    except ValueError as error:
+        raise RequestError(f"The prompt cannot be read as text ({first_line(error)}); leave that token out.") from error
+
+
+def encode_text(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[int, ...]:
+    """The token ids of a text without a template, begun as the tokenizer begins texts; no name in it is a special
+    token."""
+    return tuple(tokenizer.encode(text, split_special_tokens=True))
+
+
+def special_names(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str]:
+    """A pattern of the special tokens' names, the longest first; it never matches if there are none."""
+    names = {token.content for token in tokenizer.added_tokens_decoder.values() if token.special and token.content}
+    return re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)")
 
 
 def template_of(tokenizer: PreTrainedTokenizerBase) -> str:
-    """The chat template's text; empty where there is none."""
-    return tokenizer.chat_template if isinstance(tokenizer.chat_template, str) else ""
-
-
-def _frame(tokenizer: PreTrainedTokenizerBase, roles: Sequence[str], style: ChatStyle) -> list[str]:
-    """The strings that the template writes before, between and after the texts of these turns."""
-    marks = [f"\u241a{number}\u241a" for number in range(len(roles))]  # placeholders for the texts
-    turns = [{"role": role, "content": mark} for role, mark in zip(roles, marks, strict=True)]
-    try:
-        rest = str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, **style.options))
-    except (TemplateError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
-            ValueError) as error:  # a template is a program of the checkpoint's
-        raise RequestError(f"The chat template of this rig does not take turns of {', '.join(roles)} "
-                           f"({first_line(error)[:160]}).") from error
-    frame: list[str] = []
-    for mark in marks:
-        before, kept, rest = rest.partition(mark)
-        if not kept:
-            raise RequestError("The chat template of this rig leaves a turn out; leave earlier turns out, too.")
-        frame.append(before)
-    return [*frame, rest]
+    """The chat template: of several named ones ``default``, or else the first; empty if there is none."""
+    template = tokenizer.chat_template
+    if isinstance(template, Mapping):
+        template = template.get("default") or next(iter(template.values()), "")
+    return template if isinstance(template, str) else ""
 
 
 class TokenTexts(dict[int, Piece]):

@@ -94,6 +94,7 @@ class Rig:
     opened_as: str = ""
     precision: Precision = Precision("")
     concurrent: bool = False
+    stop_ids: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         usual = next((self.drafters.get(name) for name in self.card.defaults.get(1, ())), None)
@@ -163,11 +164,9 @@ class Rig:
 
     def request(self, ask: PromptRequest) -> Request:
         """The request with its prompt tokenised; RequestError where it cannot be made."""
-        stop = self.target.model.generation_config.eos_token_id
         return Request(
             self._ids(ask.prompt, ask.turns), method=ask.method, budget=ask.budget, max_tokens=ask.max_tokens,
-            sampling=ask.sampling, stop_ids=frozenset([stop] if isinstance(stop, int) else stop or []),
-            split=ask.split, pace=ask.pace)
+            sampling=ask.sampling, stop_ids=self.stop_ids, split=ask.split, pace=ask.pace)
 
     def batch_request(self, ask: PromptRequest) -> BatchRequest:
         """The request with its drafters and, at the pace ``auto``, its budget policy. Needs the rig to itself."""

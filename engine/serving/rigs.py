@@ -15,6 +15,7 @@ from engine.checkpoints.gguf import origin_of
 from engine.checkpoints.loading import causal_config, load_causal
 from engine.checkpoints.memory import ALONE, Opening, device_map_of
 from engine.checkpoints.sources import fetch, fetch_package
+from engine.checkpoints.text_files import stop_tokens
 from engine.checkpoints.tokenizers import load_tokenizer
 from engine.decoding.methods import PATH
 from engine.decoding.protocols import Drafter
@@ -152,8 +153,10 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
             drafters[name] = _drafter(plan, target)
     drafters[NGRAM] = NGramDrafter(target.config.vocab_size)
     style, origin = chat_style(tokenizer, [plan.thinking for plan in plans.values()]), origin_of(parts.target)
-    notes = tuple(note for note in (style.note, origin and origin.note) if note)
-    return Rig(parts.card, target, tokenizer, drafters, _families(plans), style, notes, precision=chosen)
+    stop = stop_tokens(parts.target, tokenizer, {origin.file: origin.end_ids} if origin else {})
+    notes = tuple(note for note in (style.note, stop.note, origin and origin.note) if note)
+    return Rig(parts.card, target, tokenizer, drafters, _families(plans), style, notes, precision=chosen,
+               stop_ids=stop.ids)
 
 
 @contextmanager

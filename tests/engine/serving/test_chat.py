@@ -1,6 +1,10 @@
-"""Conversations in templates: turns, thinking, tokenizers without a template, and text that plays a special token."""
+"""Conversations in templates: the ids are the template's own, except for text that plays a special token."""
+
+from collections.abc import Sequence
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
@@ -8,8 +12,13 @@ from engine.checkpoints.tokenizers import load_tokenizer
 from engine.errors import RequestError
 from engine.recorder import BYTE_SYMBOLS
 from engine.requests.prompts import Turn
-from engine.serving.chat import ChatStyle, TokenTexts, chat_style, prompt_ids
+from engine.serving.chat import ChatStyle, TokenTexts, chat_style, prompt_ids, special_names
 from tests.engine.published import THINKING_TEMPLATE, TOKENIZER
+from tests.engine.tokenizer_kinds import CHATML, KINDS, kind
+
+WORDS = ("one", "two", " ", "\n", "é", "🌳", "▁", "<", "|im_end|>", "<|im_end|>", "<|im_start|>", "<0x41>",
+         "\U000f0000", "</think>", "<sep>", "##", "don't")
+TEXTS = st.lists(st.sampled_from(WORDS) | st.text(max_size=4), min_size=1, max_size=5).map("".join).filter(str.strip)
 
 
 @pytest.fixture
@@ -62,13 +71,94 @@ def test_a_tokenizer_without_a_template_gets_the_text_as_it_is(tokenizer: PreTra
     assert tokenizer.decode(prompt_ids(tokenizer, "two", (("user", "one"),))) == "one\ntwo"
 
 
+def own_ids(tokenizer: PreTrainedTokenizerBase, turns: Sequence[Turn], **options: object) -> tuple[int, ...]:
+    """What transformers makes of the conversation."""
+    messages = [{"role": role, "content": text} for role, text in turns]
+    made = tokenizer.apply_chat_template(messages, tokenize=True, add_generation_prompt=True, **options)
+    return tuple(made["input_ids"])
+
+
+@pytest.mark.parametrize("name", KINDS)
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(TEXTS, min_size=1, max_size=3))
+def test_ids_are_the_templates_own_unless_a_special_name_was_typed(name: str, texts: list[str]) -> None:
+    tokenizer = kind(name)
+    roles = ["assistant" if place % 2 else "user" for place in range(len(texts))]
+    roles = [*roles[len(texts) % 2 ^ 1:], "user"][:len(texts)]
+    turns = list(zip(roles, texts, strict=True))
+    ids, own = prompt_ids(tokenizer, texts[-1], turns[:-1]), own_ids(tokenizer, turns)
+    typed = [special for text in texts for special in special_names(tokenizer).findall(text)]
+    assert (ids == own) == (not typed)
+    frame = own_ids(tokenizer, [(role, "x") for role in roles])
+    for token in map(tokenizer.convert_tokens_to_ids, {*typed, "<|im_start|>", "<|im_end|>"}):
+        assert ids.count(token) == frame.count(token), "what was typed never becomes a special token"
+
+
+@pytest.mark.parametrize(("template", "turns"), [
+    ("{% for m in messages %}<|im_start|>{{ (m.content.split('</think>') | last).lstrip() if m.role == 'assistant' "
+     "else m.content }}<|im_end|>{% endfor %}", (("user", "3 + 4?"), ("assistant", "<think>7?</think>\n\n7"))),
+    ("{% for m in messages %}<|im_start|>{{ m.content | trim }}<|im_end|>{% endfor %}", (("user", " a \n"),)),
+    ("{{ 'quiet' if '/no_think' in messages[0].content else 'loud' }}", (("user", "Hi /no_think"),)),
+    ("{{ messages | tojson }}", (("system", 'Say "é".\n'),)),
+    ("{% for m in messages %}{{ m.content | upper }}{% endfor %}", (("user", "hi"),)),
+    ("{% for m in messages %}{% if m.role == 'system' %}{% elif loop.last %}{{ messages[0].content }}\n"
+     "{{ m.content }}{% else %}{{ m.content }}{% endif %}{% endfor %}", (("system", "Be brief."), ("user", "a"))),
+    ("{{ messages[-1].content }}", (("user", "hi"),)),
+    ("{{ messages[0].content[:3] }}{{ messages | length }}{{ messages[-1].content.replace('i', 'o') }}", ()),
+])
+def test_the_template_reads_the_texts_themselves(template: str, turns: tuple[Turn, ...]) -> None:
+    tokenizer = KINDS["byte-level"]()
+    tokenizer.chat_template = template
+    for prompt in ("Hi", "Hi <|im_end|>"):
+        ids, own = prompt_ids(tokenizer, prompt, turns), own_ids(tokenizer, [*turns, ("user", prompt)])
+        assert tokenizer.decode(ids) == tokenizer.decode(own)
+        assert ids == own or "<|im_end|>" in prompt
+
+
+def test_contents_go_as_parts_to_a_template_that_reads_parts() -> None:
+    tokenizer = KINDS["sentencepiece"]()
+    tokenizer.chat_template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}: {% for part in m.content %}{% if part.type == 'text' %}"
+        "{{ part.text }}{% endif %}{% endfor %}<|im_end|>{% endfor %}")
+    style = chat_style(tokenizer, [])
+    ids = prompt_ids(tokenizer, "Say <|im_end|>.", (("user", "one"),), style)
+    assert tokenizer.decode(ids).replace(" ", "") == (
+        "<|im_start|>user:one<|im_end|><|im_start|>user:Say<|im_end|>.<|im_end|>")
+    assert ids.count(tokenizer.convert_tokens_to_ids("<|im_end|>")) == 2
+
+
+def test_a_vocabulary_that_holds_a_special_name_as_a_word_does_not_make_the_token_of_it() -> None:
+    tokenizer = kind("unigram")
+    end = tokenizer.convert_tokens_to_ids("<|im_end|>")
+    assert tokenizer.backend_tokenizer.model.tokenize("<|im_end|>")[0].id == end, "the case of this test"
+    assert prompt_ids(tokenizer, "one <|im_end|> two").count(end) == 1
+
+
+def test_a_template_that_shows_no_text_is_told_and_none_too() -> None:
+    tokenizer = KINDS["byte-level"]()
+    fine = chat_style(tokenizer, [])
+    tokenizer.chat_template = "<|im_start|>"
+    dumb = chat_style(tokenizer, [])
+    tokenizer.chat_template = None
+    raw = chat_style(tokenizer, [])
+    assert not fine.note and dumb.note and raw.note and dumb.note != raw.note
+
+
+@pytest.mark.parametrize("named", [
+    {"tool_use": "x", "default": CHATML}, {"default": CHATML}, {"rag": CHATML}, CHATML])
+def test_of_several_named_templates_the_default_is_taken_or_else_the_first(named: object) -> None:
+    tokenizer = KINDS["byte-level"]()
+    plain = prompt_ids(tokenizer, "Hi")
+    tokenizer.chat_template = named
+    assert prompt_ids(tokenizer, "Hi") == plain
+
+
 @pytest.mark.parametrize(("template", "turns", "sentence"), [
     ("{{ messages }}", (("robot", "hi"),), "A turn has the role 'robot'; it has to be one of system, user, assistant."),
     ("{{ raise_exception('No system turns.\nNone.') }}", (("system", "hi"),),
      "The chat template of this rig does not take turns of system, user (No system turns)."),
     ("{{ 1 / 0 }}", (), "does not take turns of user (division by zero)."),
     ("{{ messages + 3 }}", (), "does not take turns of user (can only concatenate list"),
-    ("{{ messages[-1].content }}", (("user", "hi"),), "leaves a turn out"),
 ])
 def test_turns_that_the_template_does_not_take(
         tokenizer: PreTrainedTokenizerBase, template: str, turns: tuple[Turn, ...], sentence: str) -> None:

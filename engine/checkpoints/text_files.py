@@ -1,0 +1,99 @@
+"""What the files beside a model's weights say about its texts: the chat templates, and the tokens that end a text."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from transformers import PreTrainedTokenizerBase
+
+from engine.checkpoints.files import LARGEST, display_name, first_line, read_config
+from engine.errors import RigError
+
+TEMPLATE = "chat_template"
+DEFAULT_TEMPLATE = "default"
+PROCESSOR_FILES = ("chat_template.json", "processor_config.json")  # a template may lie in these, and not in tokenizer's
+GENERATION = "generation_config.json"
+STOP = "eos_token_id"
+
+
+def chat_templates(folder: Path, own: Any) -> str | dict[str, str] | None:
+    """The chat template, or templates by name: the tokenizer's ``own``, and the one that a processor's file holds if
+    the tokenizer has no default. RigError if one is no text."""
+    named = _named_templates(folder, "the tokenizer's chat_template", own)
+    for file in PROCESSOR_FILES:
+        if DEFAULT_TEMPLATE not in named and (folder / file).is_file():
+            named |= _named_templates(folder, file, _read_object(folder / file).get(TEMPLATE))
+    if set(named) <= {DEFAULT_TEMPLATE}:
+        return named.get(DEFAULT_TEMPLATE)
+    return named
+
+
+def _named_templates(folder: Path, where: str, value: Any) -> dict[str, str]:
+    """Templates by name, from any of the forms in which a file may hold them."""
+    named: list[tuple[Any, Any]]
+    if isinstance(value, list):
+        named = [(one.get("name"), one.get("template")) if isinstance(one, dict) else (None, one) for one in value]
+    elif isinstance(value, dict):
+        named = list(value.items())
+    else:
+        named = [] if value is None else [(DEFAULT_TEMPLATE, value)]
+    for name, template in named:
+        if not isinstance(name, str) or not isinstance(template, str):
+            raise RigError(f"{where} in {display_name(folder)} holds {template!r:.60} as the template {name!r:.60}; it "
+                           "has to be text, or a list of names and texts.")
+    return dict(named)
+
+
+class StopTokens(NamedTuple):
+    """The tokens that end a text, and a sentence about them if files name different ones."""
+
+    ids: frozenset[int] = frozenset()
+    note: str = ""
+
+
+def stop_tokens(folder: Path, tokenizer: PreTrainedTokenizerBase, more: Mapping[str, Sequence[int]]) -> StopTokens:
+    """Every token that a file of the model says ends a text; ``more`` are those of other files, by their names.
+    RigError if what ends a text is no token."""
+    config = read_config(folder)
+    generation = _read_object(folder / GENERATION) if (folder / GENERATION).is_file() else {}
+    text = config.get("text_config")
+    inner = text.get(STOP) if isinstance(text, dict) else None
+    named = {
+        GENERATION: _tokens(folder, GENERATION, generation.get(STOP)),
+        "config.json": _tokens(folder, "config.json", inner if config.get(STOP) is None else config[STOP]),
+        "the tokenizer": _tokens(folder, "the tokenizer", tokenizer.eos_token_id),
+        **{file: frozenset(ids) for file, ids in more.items()}}
+    said = {file: ids for file, ids in named.items() if ids}
+    taken = frozenset[int]().union(*said.values())
+    if not said or taken == next(iter(said.values())):
+        return StopTokens(taken)
+    files = ", ".join(f"{file}: {_in_words(tokenizer, ids)}" for file, ids in said.items())
+    return StopTokens(taken, f"Files name different tokens that end a text, and each of them ends it ({files}).")
+
+
+def _tokens(folder: Path, file: str, value: Any) -> frozenset[int]:
+    ids = value if isinstance(value, list) else [] if value is None else [value]
+    for token in ids:
+        if type(token) is not int or not 0 <= token <= LARGEST:
+            raise RigError(f"{file} in {display_name(folder)} has {STOP} {value!r:.60}; it has to be a token's number, "
+                           "or a list of such.")
+    return frozenset(ids)
+
+
+def _in_words(tokenizer: PreTrainedTokenizerBase, ids: Iterable[int]) -> str:
+    """The tokens as their vocabulary writes them."""
+    return " ".join(str(tokenizer.convert_ids_to_tokens(token)) if token < len(tokenizer) else str(token)
+                    for token in sorted(ids))
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; RigError if it is none."""
+    try:
+        values = json.loads(path.read_text(encoding="utf8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise RigError(f"{path.name} in {display_name(path.parent)} is not JSON ({first_line(error)}).") from error
+    if not isinstance(values, dict):
+        raise RigError(f"{path.name} in {display_name(path.parent)} holds a {type(values).__name__}; it has to be an "
+                       "object.")
+    return values

@@ -1,0 +1,128 @@
+"""A small tokenizer of each kind: how its tokens become text differs from kind to kind."""
+
+import json
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+from typing import Any
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from tests.engine.published import TOKENIZER
+
+CHATML = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+SPECIAL = ("<unk>", "<|im_start|>", "<|im_end|>")
+BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
+LINES = (
+    "one two three four five six seven eight nine ten",
+    "The boxes hold 9 books each; the rest don't fit, it's full.",
+    "user assistant system think user assistant",
+    "a  few   blanks, and\nlines\n\n  indented",
+    "naïve café τ=3, déjà vu")
+
+
+def _wrapped(backend: Tokenizer) -> PreTrainedTokenizerBase:
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, unk_token="<unk>", eos_token="<|im_end|>", chat_template=CHATML,
+        additional_special_tokens=["<|im_start|>"])
+
+
+def _trained(model: Any, trainer: Any, **parts: Any) -> Tokenizer:
+    backend = Tokenizer(model)
+    for name, part in parts.items():
+        setattr(backend, name, part)
+    backend.train_from_iterator(LINES * 20, trainer)
+    return backend
+
+
+def _with_bytes(backend: Tokenizer) -> Tokenizer:
+    """The tokenizer with a token for each byte, which are no added tokens."""
+    values = json.loads(backend.to_str())
+    vocabulary = values["model"]["vocab"]
+    vocabulary.update((name, len(vocabulary) + place) for place, name in enumerate(BYTES))
+    return Tokenizer.from_str(json.dumps(values))
+
+
+def demo_bytes() -> PreTrainedTokenizerBase:
+    """Byte-level BPE: the demo rig's own."""
+    return PreTrainedTokenizerFast.from_pretrained(TOKENIZER)
+
+
+def demo_sentencepiece() -> PreTrainedTokenizerBase:
+    """The demo rig's vocabulary as Llama 2's: a blank before every text, bytes where the vocabulary ends."""
+    values = json.loads((TOKENIZER / "tokenizer.json").read_text(encoding="utf8").replace("Ġ", "▁"))
+    values["model"] |= {"byte_fallback": True}
+    values |= {
+        "pre_tokenizer": None,
+        "normalizer": {"type": "Sequence", "normalizers": [
+            {"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]},
+        "decoder": {"type": "Sequence", "decoders": [
+            {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+            {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}}
+    return PreTrainedTokenizerFast(tokenizer_object=_with_bytes(Tokenizer.from_str(json.dumps(values))),
+                                   eos_token="<|im_end|>", chat_template=CHATML)
+
+
+def metaspace(scheme: str) -> PreTrainedTokenizerBase:
+    """BPE over words that begin with ▁, before the first word too, or ``never``."""
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=list(SPECIAL), show_progress=False)
+    return _wrapped(_with_bytes(_trained(
+        models.BPE(unk_token="<unk>", byte_fallback=True), trainer,
+        pre_tokenizer=pre_tokenizers.Metaspace(prepend_scheme=scheme),
+        decoder=decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace(prepend_scheme=scheme)]))))
+
+
+def gemma() -> PreTrainedTokenizerBase:
+    """Blanks as ▁ and nothing before the first word."""
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=list(SPECIAL), show_progress=False)
+    return _wrapped(_with_bytes(_trained(
+        models.BPE(unk_token="<unk>", byte_fallback=True), trainer, normalizer=normalizers.Replace(" ", "▁"),
+        decoder=decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]))))
+
+
+def unigram() -> PreTrainedTokenizerBase:
+    """Unigram pieces, as XGLM's and many Japanese models'."""
+    trainer = trainers.UnigramTrainer(vocab_size=120, special_tokens=list(SPECIAL), unk_token="<unk>",
+                                      show_progress=False)
+    return _wrapped(_trained(
+        models.Unigram(), trainer, normalizer=normalizers.NFKC(),
+        pre_tokenizer=pre_tokenizers.Metaspace(), decoder=decoders.Metaspace()))
+
+
+def wordpiece() -> PreTrainedTokenizerBase:
+    """Words and their ## continuations, as BERT's; blanks are not kept."""
+    trainer = trainers.WordPieceTrainer(vocab_size=200, special_tokens=list(SPECIAL), show_progress=False)
+    return _wrapped(_trained(
+        models.WordPiece(unk_token="<unk>"), trainer, normalizer=normalizers.BertNormalizer(),
+        pre_tokenizer=pre_tokenizers.BertPreTokenizer(), decoder=decoders.WordPiece()))
+
+
+def word_ends() -> PreTrainedTokenizerBase:
+    """BPE whose tokens say where a word ends, as the first GPT's: a blank follows from the token after it."""
+    trainer = trainers.BpeTrainer(vocab_size=200, special_tokens=list(SPECIAL), end_of_word_suffix="</w>",
+                                  show_progress=False)
+    return _wrapped(_trained(
+        models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"), trainer,
+        pre_tokenizer=pre_tokenizers.BertPreTokenizer(), decoder=decoders.BPEDecoder()))
+
+
+def added_words() -> PreTrainedTokenizerBase:
+    """The SentencePiece kind with added tokens that are not special, and one that takes the blanks beside it."""
+    tokenizer = demo_sentencepiece()
+    tokenizer.add_tokens([AddedToken("<think>", special=False), AddedToken("</think>", special=False)])
+    tokenizer.add_special_tokens({"additional_special_tokens": [AddedToken("<sep>", lstrip=True, rstrip=True)]})
+    return tokenizer
+
+
+KINDS: Mapping[str, Callable[[], PreTrainedTokenizerBase]] = {
+    "byte-level": demo_bytes, "sentencepiece": demo_sentencepiece, "metaspace first": partial(metaspace, "first"),
+    "metaspace always": partial(metaspace, "always"), "metaspace never": partial(metaspace, "never"), "gemma": gemma,
+    "unigram": unigram, "wordpiece": wordpiece, "word ends": word_ends, "added words": added_words}
+
+
+@lru_cache(maxsize=len(KINDS))
+def kind(name: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of this kind, made once; a test that changes one makes its own."""
+    return KINDS[name]()
