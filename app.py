@@ -57,7 +57,8 @@ def flags() -> CommandLine:
     parser.add_argument("--auth", type=_credentials, metavar="USER:PASSWORD", help="ask for this name and password")
     add_flags(parser, "--rig", type=_rig, help="a rig's name, a folder with a rig.json, or TARGET::DRAFTER, each a "
               "folder or a model id of the hub; or random:SHAPE, random weights in a published size; or "
-              "http://HOST:PORT, a server that runs already: vLLM, SGLang or llama.cpp; known by name: "
+              "http://HOST:PORT, a server that runs already: vLLM, SGLang or llama.cpp, with #MODEL where it has "
+              "several; known by name: "
               f"{', '.join(NAMED)}")
     add_flags(parser, "--dtype")
     parser.add_argument("--rig-choice", choices=("on", "off"), help="whether another rig may be chosen in the page, "

@@ -7,6 +7,7 @@ from engine.decoding.methods import SERVED
 from engine.errors import RequestError, ServerError
 from engine.recorder import UNKNOWN_TOKEN
 from engine.records import PromptRequest, Request
+from engine.requests.rig_names import MODEL
 from engine.servers.answer import AnswerReader, ServerStep, Token, chain_round, fits, steps_of_chunks, steps_of_report
 from engine.servers.client import Client
 from engine.servers.kind import ServerReport
@@ -159,4 +160,4 @@ def attach(address: str, tell: Tell, client: Client | None = None) -> NoInstrume
     source = AttachedServer(open_server(client, look))
     reason = (f"{source.good_at} In the lab the tab Server measures it; all other measurements need a rig that this "
               "page opened itself.")
-    return NoInstruments(source, reason, client.address)
+    return NoInstruments(source, reason, f"{client.address}{MODEL}{client.model}" if client.model else client.address)

@@ -3,7 +3,8 @@
 A rig is written NAME, FOLDER (one with a rig.json) or TARGET::DRAFTER, with a second ::DRAFTER where two are wanted.
 TARGET and DRAFTER are folders, or model ids such as Qwen/Qwen3-8B, optionally with @REVISION; a TARGET may also be a
 GGUF file, a DRAFTER ``ngram``. random:SHAPE is a rig of random weights in a published size, such as random:qwen3-8b
-(``serving/random_weights.py``). http://HOST:PORT is a server that runs already.
+(``serving/random_weights.py``). http://HOST:PORT is a server that runs already, and with #MODEL one of
+its models.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from engine.errors import RigError
 
 RIGS_FOLDER = Path(__file__).resolve().parents[2] / "assets"
 JOINT, PIN = "::", "@"
+MODEL = "#"  # before the name of a server's model, at the end of its address
 NGRAM = "ngram"
 RANDOM = "random:"  # before the name of a shape
 EMBEDDED_RIG = "demo"  # needs neither network nor set-up, so it serves where no other rig can
@@ -99,7 +101,8 @@ def is_address(rig: str) -> bool:
 
 
 def server_address(rig: str) -> str:
-    """The address without a trailing slash or ``/v1``; RigError where it is not an address, or contains a secret."""
+    """The address without a trailing slash or ``/v1``, and #MODEL where one is named; RigError where it is not an
+    address, or contains a secret."""
     try:
         parts = urlsplit(rig.strip())
         secret, host, _ = parts.username is not None or parts.password is not None, parts.hostname, parts.port
@@ -109,10 +112,12 @@ def server_address(rig: str) -> str:
     if secret:
         raise RigError("The server's address holds a name or a password, which would be shown; put the key into the "
                        f"environment as {SERVER_KEY} and name the address without it.")
-    if parts.query or parts.fragment or not host or any(sign <= " " for sign in rig.strip()):
-        raise RigError("The server's address has to be http://HOST:PORT or https://HOST:PORT, with a path at most; "
-                       f"a key goes into the environment as {SERVER_KEY}.")
-    return f"{parts.scheme.lower()}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1').rstrip('/')}"
+    if parts.query or not host or any(sign <= " " for sign in rig.strip()):
+        raise RigError("The server's address has to be http://HOST:PORT or https://HOST:PORT, with a path and #MODEL "
+                       f"at most; a key goes into the environment as {SERVER_KEY}.")
+    path = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
+    model = f"{MODEL}{parts.fragment}" if parts.fragment else ""
+    return f"{parts.scheme.lower()}://{parts.netloc}{path}{model}"
 
 
 def is_folder(name: str) -> bool:

@@ -24,7 +24,7 @@ FIRST_PAGE_ID = 2**30  # ids from here on are the page's own, for tokens that th
 LONGEST_CHUNK = 4096  # tokens
 LEAST_LOGPROB = -1e30  # what float32 can hold; engines write −9999 and the like for a log probability of −∞
 MOST_PROMPT_IDS = 2**18  # a line of a trace may hold twice as many values
-SPOKEN = ("reasoning_content", "reasoning", "content")  # the names of text fields in a chunk, thinking first
+THINKING = ("reasoning_content", "reasoning")  # the names of one text; some servers send it under both
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,8 @@ class AnswerReader:
             quoted = repr(" ".join(whole(words).split())[:200]) if isinstance(words, str) else seen(words)
             raise ServerError(f"The server gave up: {quoted}.")
         choices = event.get("choices")
+        if choices is None and "usage" in event:  # the report at the end
+            choices = []
         if not isinstance(choices, list):
             held = seen(", ".join(event)) if event else "nothing in it"
             raise ServerError(f"The server sent an event with {held}, where choices are expected.")
@@ -73,23 +75,40 @@ class AnswerReader:
 
     def _tokens(self, choice: Mapping[str, Any]) -> list[Token]:
         delta = _named(choice.get("delta") or {}, "a delta")
-        text = "".join(_text(delta.get(name)) for name in SPOKEN if delta.get(name))
+        thinking = next((_text(delta[name]) for name in THINKING if delta.get(name)), "")
+        text = thinking + _text(delta.get("content") or "")
         listed = _named(choice.get("logprobs") or {}, "logprobs").get("content") or []
         ids = _ids(choice.get("token_ids"), "token_ids", LONGEST_CHUNK)
         if not isinstance(listed, list) or len(listed) > LONGEST_CHUNK:
             raise ServerError(f"The server sent {seen(listed)} as logprobs, where a list of tokens is expected.")
         pieces = [_piece(_named(token, "a token")) for token in listed]
         logprobs = [_logprob(token) for token in listed]
+        before, after = _not_listed(text, pieces)
+        pieces = [*before, *pieces, *after]
+        logprobs = [math.nan] * len(before) + logprobs + [math.nan] * len(after)
         if ids and len(ids) == len(pieces):
             return [Token(*token) for token in zip(ids, pieces, logprobs, strict=True)]
-        if not pieces and (text or ids):
-            parts = [text[start:start + LONGEST_PIECE] for start in range(0, len(text), LONGEST_PIECE)]
-            pieces = [*parts, *[""] * (len(ids) - len(parts))]
-            logprobs = [math.nan] * len(pieces)
+        if before or after or not pieces:  # their tokens may be more than these
+            more = max(0, len(ids) - len(pieces))
+            pieces, logprobs = [*pieces, *[""] * more], [*logprobs, *[math.nan] * more]
         return [Token(self._id(piece), piece, logprob) for piece, logprob in zip(pieces, logprobs, strict=True)]
 
     def _id(self, piece: Piece) -> int:
         return self._page_ids.setdefault(str(piece), FIRST_PAGE_ID + len(self._page_ids))
+
+
+def _not_listed(text: str, pieces: Sequence[Piece]) -> tuple[list[str], list[str]]:
+    """What a chunk's text has before and after its listed tokens, cut to pieces that a trace holds; nothing where these
+    are not the text's beginning or end, as a stop token is not."""
+    listed = b"".join(piece.encode() if isinstance(piece, str) else bytes(piece) for piece in pieces).decode(
+        "utf8", "replace")
+    if text.startswith(listed):
+        return [], _cut(text[len(listed):])
+    return (_cut(text[:-len(listed)]) if text.endswith(listed) else []), []
+
+
+def _cut(text: str) -> list[str]:
+    return [text[start:start + LONGEST_PIECE] for start in range(0, len(text), LONGEST_PIECE)]
 
 
 def _named(value: Any, what: str) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ that address only. Every failure is a ServerError of one sentence.
 import asyncio
 import json
 import os
+import ssl
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache
@@ -24,7 +25,8 @@ from urllib.parse import urlsplit
 import httpx
 
 from engine.errors import ServerError
-from engine.requests.rig_names import SERVER_KEY, server_address
+from engine.machine.files import cause_of
+from engine.requests.rig_names import MODEL, SERVER_KEY, server_address
 from engine.servers.kind import whole
 
 CONNECT_SECONDS = 5.0
@@ -43,10 +45,10 @@ Events = Iterator[Mapping[str, Any] | None]
 
 
 class Client:
-    """One server. Several threads may ask at once."""
+    """One server. Several threads may ask at once. ``model`` is the one that the address names, if any."""
 
     def __init__(self, address: str) -> None:
-        self.address = server_address(address)
+        self.address, _, self.model = server_address(address).partition(MODEL)
         self._key = os.environ.get(SERVER_KEY, "").strip()
         if not (self._key.isascii() and (self._key.isprintable() or not self._key)):
             raise ServerError(f"The key in {SERVER_KEY} has characters that a header may not have; check it.")
@@ -54,7 +56,8 @@ class Client:
         self._loop = _loop()
         self._http = httpx.AsyncClient(
             headers={"Accept-Encoding": "identity", **key}, timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
-            limits=httpx.Limits(max_connections=MOST_CONNECTIONS, keepalive_expiry=5.0), trust_env=False)
+            limits=httpx.Limits(max_connections=MOST_CONNECTIONS, keepalive_expiry=5.0), trust_env=False,
+            verify=_authorities())
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None,
             seconds: float = ANSWER_SECONDS) -> Mapping[str, Any]:
@@ -149,6 +152,17 @@ class Client:
             yield piece
 
 
+def _authorities() -> ssl.SSLContext | bool:
+    """Whom certificates are trusted from: the file in SSL_CERT_FILE, else httpx's own list."""
+    if not (file := os.environ.get("SSL_CERT_FILE")):
+        return True
+    try:
+        return ssl.create_default_context(cafile=file)
+    except (OSError, ValueError) as error:
+        raise ServerError(f"SSL_CERT_FILE names {file[:200]!r}, where no certificates can be read ({cause_of(error)})."
+                          ) from error
+
+
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
     """The event loop for all servers, in a thread of its own: a wait in it can be ended from outside."""
@@ -175,8 +189,25 @@ def _next(waiting: SimpleQueue[bytes | None]) -> bytes | None:
 
 
 def events_of(pieces: Iterable[bytes]) -> Events:
-    """The JSON object of every event, and None after every piece. ServerError where the stream breaks off or sends
-    anything else. It takes time in proportion to the bytes, however small the pieces."""
+    """The JSON object of every event, and None after every piece. ServerError where the stream breaks off before an
+    answer is finished, or sends anything else. It takes time in proportion to the bytes, however small the pieces."""
+    finished = False
+    try:
+        for event in _events(pieces):
+            finished = finished or event is not None and _finishes(event)
+            yield event
+    except ServerError:
+        if not finished:  # a text that has ended is whole without [DONE]
+            raise
+
+
+def _finishes(event: Mapping[str, Any]) -> bool:
+    choices = event.get("choices")
+    return isinstance(choices, list) and any(
+        isinstance(choice, Mapping) and choice.get("finish_reason") for choice in choices)
+
+
+def _events(pieces: Iterable[bytes]) -> Events:
     line = bytearray()
     for piece in chain(pieces, (b"\n",)):
         beginning, *others = piece.split(b"\n")
@@ -212,6 +243,14 @@ def _seen(data: bytes) -> str:
 
 def _unanswered(address: str, error: Exception) -> ServerError:
     """The sentence for a network error."""
+    cause: BaseException | None = error
+    while cause and not isinstance(cause, ssl.SSLError):
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return ServerError(f"The certificate of {address} is not trusted ({cause.verify_message}); where it should be, "
+                           "name the file of its authority in the environment as SSL_CERT_FILE.")
+    if isinstance(cause, ssl.SSLError):
+        return ServerError(f"{address} does not speak TLS as expected ({cause.reason or cause}); is it http:// there?")
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return ServerError(f"Nobody answers at {address}; start the server, or name another address.")
     if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):

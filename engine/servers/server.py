@@ -17,6 +17,7 @@ from engine.errors import CanopyError, ServerError
 from engine.recorder import LARGEST, seen
 from engine.records import PromptRequest
 from engine.requests.limits import TRIED_CONCURRENCY
+from engine.requests.rig_names import MODEL
 from engine.servers import KINDS
 from engine.servers.answer import LONGEST_CHUNK, AnswerReader
 from engine.servers.client import STREAM_SECONDS, Client, Events
@@ -25,6 +26,7 @@ from engine.servers.kind import UNKNOWN, Counts, ServerKind, ServerReport, count
 CHAT = "/v1/chat/completions"
 TRIAL = PromptRequest("Count from one to ten.", max_tokens=16)  # a short request that shows what the server reports
 TRIAL_SECONDS = 120.0
+MAX_NAMED = 12  # of a server's models, in a sentence
 LONGEST_NAME = 200  # characters of a model's name or a version
 LEAST_SECONDS = 1.0  # between two looks at the counters, however many browsers ask
 MOST_LOOKS = 900
@@ -81,17 +83,31 @@ class Server:
 def open_server(client: Client, look: Callable[[], None] = lambda: None) -> Server:
     """Open a server: ask for its kind, model and version, and send a short trial request; ServerError where it cannot
     be used. ``look`` is called now and then, and what it raises ends this."""
-    listed = client.ask("/v1/models").get("data")
-    if not isinstance(listed, list) or not listed or not isinstance(listed[0], Mapping):
-        raise ServerError(f"{client.address} lists no model under /v1/models; load one there.")
-    model, owner = listed[0].get("id"), listed[0].get("owned_by")
-    if not _is_name(model):
-        raise ServerError(f"{client.address} calls its model {seen(model)}; it has to have a name of at most "
-                          f"{LONGEST_NAME} printable characters.")
-    kind = next((kind for kind in KINDS.values() if kind.owner == owner), UNKNOWN)
-    limit: Any = listed[0].get("max_model_len")
+    chosen = _chosen(client)
+    kind = next((kind for kind in KINDS.values() if kind.owner == chosen.get("owned_by")), UNKNOWN)
+    limit: Any = chosen.get("max_model_len")
     known = type(limit) is int and 0 < limit <= LARGEST
-    return _tried(Server(client, kind, model, _version(client, kind), limit if known else 0), look)
+    return _tried(Server(client, kind, chosen["id"], _version(client, kind), limit if known else 0), look)
+
+
+def _chosen(client: Client) -> Mapping[str, Any]:
+    """The model that the address names, as the server lists it, else the only one; several names of the same weights
+    are one."""
+    listed = client.ask("/v1/models").get("data")
+    models = [model for model in listed if isinstance(model, Mapping)] if isinstance(listed, list) else []
+    if not models:
+        raise ServerError(f"{client.address} lists no model under /v1/models; load one there.")
+    names = [name for model in models if _is_name(name := model.get("id"))]
+    if not names:
+        raise ServerError(f"{client.address} calls its model {seen(models[0].get('id'))}; it has to have a name of at "
+                          f"most {LONGEST_NAME} printable characters.")
+    several = len({str(model.get("root") or model["id"]) for model in models if model.get("id") in names}) > 1
+    if client.model not in names and (client.model or several):
+        wrong = f"has no model {client.model[:LONGEST_NAME]!r}" if client.model else f"serves {len(names)} models"
+        more = ", …" if len(names) > MAX_NAMED else ""
+        raise ServerError(f"{client.address} {wrong}; name one of {', '.join(names[:MAX_NAMED])}{more}, as in "
+                          f"{client.address}{MODEL}{names[0]}.")
+    return next(model for model in models if model.get("id") == (client.model or names[0]))
 
 
 def _is_name(value: Any) -> TypeGuard[str]:

@@ -225,6 +225,41 @@ def test_a_server_that_tells_nothing_is_shown_by_its_chunks() -> None:
     assert trace.header.chunked
 
 
+def listed(*tokens: str) -> dict[str, Any]:
+    return {"content": [{"token": token, "logprob": -0.5} for token in tokens]}
+
+
+@pytest.mark.parametrize(("answer", "text", "tokens"), [
+    (chunk("One two", logprobs=listed("One")), "One two", 2), (chunk("One two", logprobs=listed(" two")), "One two", 2),
+    (chunk("One two", logprobs=listed("One"), token_ids=[5, 6, 7]), "One two", 3),
+    (chunk("One two", logprobs={"content": []}, token_ids=[5, 6]), "One two", 2),
+    (chunk("One", logprobs=listed("One", "<|im_end|>")), "One<|im_end|>", 2), (chunk("", token_ids=[7]), "", 1),
+    (event(choices=[{"delta": {"reasoning": "So", "reasoning_content": "So", "content": " 7"}}]), "So 7", 1),
+    (event(choices=[{"delta": {"reasoning": "So", "reasoning_content": None}}]), "So", 1),
+    (event(choices=[{"delta": {"content": None, "reasoning": ""}}]) + chunk("x"), "x", 1)])
+@pytest.mark.parametrize("end", [DONE, b"", event(usage={"total_tokens": 3}) + DONE, event(usage={}, choices=None)])
+def test_all_text_of_a_chunk_is_shown_once(answer: bytes, text: str, tokens: int, end: bytes) -> None:
+    whole = one("a") + answer + one(".", finish_reason="stop") + end
+    trace = gather(lines_of(whole))
+    assert text_of(trace) == f"a{text}" + ("" if not trace.header.chunked else ".")
+    assert len(committed_ids(rounds_of(trace))) == 1 + tokens + trace.header.chunked
+
+
+def test_one_of_several_models_has_to_be_named() -> None:
+    rows = [{"id": "base", "root": "org/base"}, {"id": "alias", "root": "org/base"}]
+    adapted = [*rows, {"id": "org/adapter x", "root": "adapter", "parent": "base"}, {"id": "last"}]
+    with scripted(models=says(json.dumps({"data": adapted})), chat=streams(one("a"), one("b"), DONE)) as script:
+        with pytest.raises(ServerError) as refused:
+            open_server(Client(script.address))
+        assert all(name in str(refused.value) for name in ("base", "org/adapter x", "last", f"{script.address}#"))
+        with pytest.raises(ServerError, match="'gone'"):
+            open_server(Client(f"{script.address}/v1#gone"))
+        source = attach(f"{script.address}#last", lambda *_: None)
+        assert source.opened_as == f"{script.address}#last" and script.asked[-1][2]["model"] == "last"
+        script.replies["/v1/models"] = says(json.dumps({"data": rows}))
+        assert open_server(Client(script.address)).model == "base", "two names of one model are no choice"
+
+
 def test_bytes_that_are_no_whole_character_stay_bytes() -> None:
     tree = "🌳".encode()
     halves = [{"token": "\ufffd", "bytes": list(part)} for part in (tree[:2], tree[2:])]
@@ -236,7 +271,6 @@ def test_bytes_that_are_no_whole_character_stay_bytes() -> None:
 @pytest.mark.parametrize(("answer", "words", "kept"), [
     (one("a") + one("b"), "breaks off in the middle; what came until then is kept", 1),
     (one("a") + one("b") + b'data: {"choi', "which is not complete JSON", 1),
-    (one("a") + one("b") + one("c", finish_reason="stop"), "breaks off in the middle", 2),
     (one("a") + event(id=7), "an event with 'id'", 0),
     (event(choices=7), "an event with 'choices'", 0), (event(choices=[7]), "a choice that is 7", 0),
     (one("a") + event(error={"message": "out of\nmemory"}), "The server gave up: 'out of memory'", 0),

@@ -1,10 +1,13 @@
 """What a server does wrong is one sentence; nothing of it is waited for without end, and no other host is asked."""
 
 import re
+import ssl
 import time
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler
-from threading import Event
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -16,6 +19,8 @@ from engine.servers.client import LONGEST_LINE, Client, events_of
 from tests.engine.servers.scripted_server import DONE, Reply, chunk, event, says, scripted, streams
 from tests.running import free_port
 
+CERTIFICATE = Path(__file__).with_name("self_signed.pem")
+
 
 def sentence(refused: pytest.ExceptionInfo[CanopyError]) -> str:
     """What it says, which is one sentence."""
@@ -26,7 +31,8 @@ def sentence(refused: pytest.ExceptionInfo[CanopyError]) -> str:
 
 @pytest.mark.parametrize(("written", "address"), [
     ("http://127.0.0.1:8000", "http://127.0.0.1:8000"), (" HTTPS://host/ ", "https://host"),
-    ("http://[::1]:8000/v1/", "http://[::1]:8000"), ("https://host/team/v1", "https://host/team")])
+    ("http://[::1]:8000/v1/", "http://[::1]:8000"), ("https://host/team/v1", "https://host/team"),
+    ("http://host/v1/#org/model", "http://host#org/model"), ("http://host#", "http://host")])
 def test_an_address_is_told_from_a_pair(written: str, address: str) -> None:
     assert is_address(written) and server_address(written) == address and from_hub(written) == ()
     with pytest.raises(CanopyError, match="the address of a server"):
@@ -39,7 +45,7 @@ def test_other_names_are_no_addresses(written: str) -> None:
 
 
 @pytest.mark.parametrize("written", [
-    "http://ada:secret@host", "http://secret@host", "http://host?key=secret", "http://host#secret", "http://",
+    "http://ada:secret@host", "http://secret@host", "http://host?key=secret", "http://",
     "http://host:99999", "http://host name", "http://[::1", "http://host/\r\nX: 1"])
 def test_an_address_that_is_none_or_holds_a_secret_is_refused(written: str) -> None:
     with pytest.raises(CanopyError) as refused:
@@ -52,6 +58,41 @@ def test_a_server_that_is_down() -> None:
     with pytest.raises(ServerError, match=f"Nobody answers at {address}; start the") as refused:
         Client(address).ask("/v1/models")
     sentence(refused)
+
+
+@contextmanager
+def speaking_tls(script: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a server of its own certificate, which passes everything on to the scripted one."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE)
+
+    class Passing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            script.replies[self.path](self)
+
+    with HTTPServer(("127.0.0.1", 0), Passing) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"https://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_what_is_wrong_with_tls_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    with scripted(models=says('{"data": []}')) as script, speaking_tls(script, monkeypatch) as address:
+        with pytest.raises(ServerError, match="certificate") as refused:
+            Client(address).ask("/v1/models")
+        assert address in sentence(refused) and "SSL_CERT_FILE" in str(refused.value)
+        with pytest.raises(ServerError, match="TLS") as refused:
+            Client(script.address.replace("http:", "https:")).ask("/v1/models")
+        assert "http://" in sentence(refused)
+        monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+        assert Client(address).ask("/v1/models") == {"data": []}
+    for wrong in (tmp_path / "none.pem", tmp_path):
+        monkeypatch.setenv("SSL_CERT_FILE", str(wrong))
+        with pytest.raises(ServerError, match=re.escape(str(wrong))) as refused:
+            Client(address)
+        sentence(refused)
 
 
 def greet(handler: BaseHTTPRequestHandler) -> None:
@@ -98,6 +139,13 @@ def test_a_stream_in_any_pieces_is_its_events() -> None:
         parts = [whole[place:place + cut] for place in range(0, len(whole), cut)]
         with scripted(chat=streams(*parts)) as script:
             assert taken(script) == [{"a": 1}, {"b": "\u2028é"}]
+
+
+@pytest.mark.parametrize("end", [b"", b"data: ", b'data: {"usage"', DONE])
+def test_an_answer_that_was_finished_needs_no_other_end(end: bytes) -> None:
+    last = chunk("b", finish_reason="stop")
+    with scripted(chat=streams(chunk("a"), last, event(usage={}), end)) as script:
+        assert [event.get("usage") for event in taken(script)] == [None, None, {}]
 
 
 @pytest.mark.parametrize(("parts", "words"), [
