@@ -166,6 +166,8 @@ def _follow_rotary(file: Path, header: GgufHeader, keys: dict[str, Any], config:
         if np.any(short != 1) or np.any(long_ != 1) or rotary.scale != 1:
             full |= {"rope_type": "longrope", "short_factor": short.tolist(), "long_factor": long_.tolist(),
                      "factor": 1.0, "attention_factor": rotary.scale, "original_max_position_embeddings": original}
+            if hasattr(config, "original_max_position_embeddings"):  # Phi-3 keeps it in a second place, which counts
+                config.original_max_position_embeddings = original
     if "sliding_attention" in parts:
         near = parts["sliding_attention"]
         near["rope_theta"] = float(keys.pop("rope.freq_base_swa", near["rope_theta"]))

@@ -88,6 +88,7 @@ class RequestRun:
         self.request, self.method, self.target = request, method, target
         self.drafters, self.policy = tuple(drafters[:method.drafter_count]), policy or FixedBudget()
         self.start, self.left, self.index = len(request.prompt_ids), request.max_tokens, 0
+        self.limit = target.positions_for(self.start)
         self.root = UNREAD
         self.weights = [drafter.weights if isinstance(drafter, BatchDrafter) else drafter for drafter in self.drafters]
         self._split_budget = split_rule_of(method, request.split)
@@ -97,7 +98,7 @@ class RequestRun:
         """Read the prompt."""
         request, drafters = self.request, self.drafters
         prompt_ids = np.asarray(request.prompt_ids, np.int32)
-        rows = min(len(prompt_ids) + request.max_tokens, self.target.context_limit)
+        rows = min(len(prompt_ids) + request.max_tokens, self.limit)
         for drafter in drafters:
             drafter.begin(rows)
         most = 1 + sum(self._split_budget(request.budget, len(drafters)))
@@ -110,7 +111,7 @@ class RequestRun:
     def goes_on(self) -> bool:
         """Whether its text has a next round."""
         return (self.left > 0 and self.root not in self.request.stop_ids
-                and self.start < self.target.context_limit)
+                and self.start < self.limit)
 
     def order(self) -> None:
         """Let the budget policy decide which drafters draft in the next round, and for how many nodes."""
@@ -174,7 +175,7 @@ def draft(runs: Sequence[RequestRun]) -> None:
             drafted = [drafter.draft(run.root, max(run.budget, 1)) for drafter, run in forks]
         lattices.update(zip(map(id, drafters), drafted, strict=True))
     for run in runs:
-        deepest = run.target.context_limit - run.start - 1
+        deepest = run.limit - run.start - 1
         run.drafts = tuple([lattices[id(drafter)].cut(deepest) for drafter in run.drafting])
 
 

@@ -23,7 +23,10 @@ class Target(Protocol):
 
     @property
     def context_limit(self) -> int:
-        """How many positions a text may have, prompt included."""
+        """How many positions a text may have at most, prompt included."""
+
+    def positions_for(self, prompt_tokens: int) -> int:
+        """How many positions a text may have whose prompt has so many tokens."""
 
     def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Features]:
         """Read the prompt into an empty cache with room for ``rows`` more rows. Returns the target's choice after the
@@ -112,9 +115,9 @@ def check(request: Request, target: Target, drafter_count: int) -> Method:
     whole("max_tokens", request.max_tokens, 1, MOST_TOKENS)
     if not request.prompt_ids:
         raise RequestError("The prompt is empty; write at least one character.")
-    if len(request.prompt_ids) >= target.context_limit:
+    size = len(request.prompt_ids)
+    if size >= (limit := target.positions_for(size)):
         raise RequestError(
-            f"The prompt has {len(request.prompt_ids)} tokens; the target knows {target.context_limit} positions, "
-            f"so shorten it to at most {target.context_limit - 1}.")
+            f"The prompt has {size} tokens; the target knows {limit} positions, so shorten it to at most {limit - 1}.")
     check_sampling(request.sampling)
     return method

@@ -15,7 +15,7 @@ from transformers import PreTrainedConfig
 from engine.checkpoints.files import display_name, read_config
 from engine.decoding.protocols import BatchDrafter, Drafter
 from engine.errors import RigError
-from engine.models.passes import STEADY_ROPES
+from engine.models.passes import is_steady
 from engine.models.target import TorchTarget
 from engine.records import Integers, Lattice
 from engine.registry import Table
@@ -156,9 +156,8 @@ def unsteady_rope(config: PreTrainedConfig) -> dict[str, object]:
     """Rotary parameters that no drafter follows, for ``must_know``: ones that differ between kinds of layers, and a
     kind whose angles depend on the text's length."""
     rope = config.rope_parameters or {}
-    kind = rope.get("rope_type", "default")
     return {"rope_parameters": ", ".join(name for name, value in rope.items() if isinstance(value, Mapping)),
-            "rope_type": "" if kind in STEADY_ROPES else kind}
+            "rope_type": "" if is_steady(config) else rope["rope_type"]}
 
 
 def off(value: object) -> bool:

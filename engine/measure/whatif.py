@@ -72,8 +72,8 @@ def what_if(rig: Rig, text: RunText, budgets: Sequence[int] = TRIED_BUDGETS, met
         drafters = {name: drafter for point in tried
                     for name, drafter in rig.drafters_for(point.method, point.drafters).items()}
         proposed = {name: dict(enumerate(_proposals(name, drafter, read, most))) for name, drafter in drafters.items()}
-        known = KnownText(np.asarray(text.token_ids, np.int32), len(text.request.prompt_ids), rig.target.context_limit,
-                          proposed, most)
+        start = len(text.request.prompt_ids)
+        known = KnownText(np.asarray(text.token_ids, np.int32), start, rig.target.positions_for(start), proposed, most)
         done: list[Forecast] = []
         for point in tried:
             progress.begin(f"The method {point.method} at every budget.")

@@ -5,7 +5,7 @@ Both write the rows' keys and values into the cache and return logits and the ou
 pass serves the architectures that it knows; all others, and all prompts, go through the reference.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -176,17 +176,33 @@ def concat_taps(tapped: Sequence[Tensor]) -> Tensor:
     return torch.cat(list(tapped), -1) if tapped else torch.empty(0)
 
 
+def length_of_switch(config: Any) -> int | None:
+    """How many positions a text may have before a rotary embedding of two lists of factors changes its angles; None for
+    any other embedding, and where both lists are equal."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    lengths = [int(part["original_max_position_embeddings"]) for part in (rope, *rope.values())
+               if isinstance(part, Mapping) and part.get("rope_type") == "longrope"
+               and list(part["short_factor"]) != list(part["long_factor"])]
+    return min(lengths, default=None)
+
+
+def is_steady(config: Any) -> bool:
+    """Whether a config's only rotary embedding turns a position by the same angles in every text."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    kind = rope.get("rope_type", "default")
+    return kind in STEADY_ROPES or kind == "longrope" and length_of_switch(config) is None
+
+
 def fused_pass_serves(model: PreTrainedModel) -> bool:
     """Whether the fused pass computes what this model does."""
     config = model.config.get_text_config()
     if config.model_type not in KNOWN:
         return False
-    rope = getattr(config, "rope_parameters", None) or {}
     window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
     biased = any(module.bias is not None for name, module in model.get_decoder().layers.named_modules()
                  if isinstance(module, nn.Linear) and not name.endswith(("q_proj", "k_proj", "v_proj", "o_proj")))
     return (hasattr(model.get_decoder(), "layers") and config.hidden_act == "silu" and window is None and not biased
-            and rope.get("rope_type", "default") in STEADY_ROPES
+            and is_steady(config)
             and set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
             and gpus_of(model) == 1)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -16,7 +17,17 @@ from engine.errors import RequestError, RigError
 from engine.models.cache import LayeredCache, TreeCache
 from engine.models.device import WaitingPolicy, gpus_of, hardware, in_inference_mode
 from engine.models.packed_linear import CACHE_DTYPE, PackedHead
-from engine.models.passes import KNOWN, AnyCache, FusedPass, PassOutput, PassPart, ReferencePass, fastest_pass
+from engine.models.passes import (
+    KNOWN,
+    AnyCache,
+    FusedPass,
+    PassOutput,
+    PassPart,
+    ReferencePass,
+    fastest_pass,
+    is_steady,
+    length_of_switch,
+)
 from engine.models.recurrent import TreeMixer, take_trees
 from engine.models.rows import PassRows, tree_rows
 from engine.models.sampling import choices, draw_tokens, must_be_numbers, processed_logprobs, verification
@@ -60,6 +71,12 @@ class TorchTarget:
     @property
     def context_limit(self) -> int:
         return positions_of(self.config)
+
+    def positions_for(self, prompt_tokens: int) -> int:
+        """See ``protocols.Target``. Where long texts are turned by other angles than short ones, a text that begins as
+        a short one ends there: keys of both kinds would be mixed, and a tree has rows on both sides."""
+        switch = length_of_switch(self.config)
+        return self.context_limit if switch is None or prompt_tokens > switch else min(switch, self.context_limit)
 
     @property
     def dtype(self) -> str:
@@ -109,8 +126,9 @@ class TorchTarget:
         return self.fastest.head if isinstance(self.fastest, FusedPass) else PackedHead(self.head)
 
     @in_inference_mode
-    def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Tensor]:
-        """See ``protocols.Target``. Features are (prompt tokens, taps × hidden size) on the device."""
+    def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling, start: int = 0) -> tuple[int, Tensor]:
+        """See ``protocols.Target``. Features are (prompt tokens, taps × hidden size) on the device. The first position
+        is ``start``."""
         size, self._cache = len(prompt_ids), None  # a former text's cache leaves first
         try:
             self._cache = self._new_cache(size + rows)
@@ -120,7 +138,8 @@ class TorchTarget:
             ) from error
         self._sampling = sampling
         self._draws = position_draws(sampling.seed, size + rows + 1)
-        prompt, positions = torch.tensor(prompt_ids, device=self.device), torch.arange(size, device=self.device)
+        prompt = torch.tensor(prompt_ids, device=self.device)
+        positions = torch.arange(start, start + size, device=self.device)
         self._output = self.reference.prefill(
             PassPart(PassRows(prompt, positions), self._cache, self._interrupt))
         self._cache.length = size
@@ -202,10 +221,11 @@ def must_verify_trees(target: TorchTarget) -> None:
     architectures not tried before: a model that counts rows instead of positions, or lets a node see its siblings,
     would write other text than it writes by itself, and nothing else would reveal it."""
     kind = target.config.model_type
-    if kind in KNOWN:
+    if kind in KNOWN and is_steady(target.config):
         return
+    starts = [0, length_of_switch(target.config) or 0]  # where the angles of long texts begin
     try:
-        apart = largest_difference_nats(target)
+        apart = float(np.max([largest_difference_nats(target, start) for start in dict.fromkeys(starts)]))
     except RequestError as error:
         raise RigError(str(error)) from error
     except (TypeError, ValueError, RuntimeError, AttributeError, KeyError) as error:
@@ -223,9 +243,10 @@ def must_verify_trees(target: TorchTarget) -> None:
 
 
 @torch.inference_mode()
-def largest_difference_nats(target: TorchTarget) -> float:
+def largest_difference_nats(target: TorchTarget, start: int = 0) -> float:
     """The largest difference, in nats, between a tree pass and plain passes: of the top token's log probability and of
-    the entropy, at three nodes. Many siblings lie before the last one's path, so a node that sees them is far off."""
+    the entropy, at three nodes. Many siblings lie before the last one's path, so a node that sees them is far off. The
+    text's first position is ``start``."""
     random = np.random.default_rng(0)
     least = min(int(target.config.vocab_size), 1000)
     prompt = random.integers(0, least, PREFIX).tolist()
@@ -233,14 +254,17 @@ def largest_difference_nats(target: TorchTarget) -> float:
     parents = np.asarray([0] * (SIBLINGS + 1) + list(range(SIBLINGS, SIBLINGS + DEPTH)), np.int32)
     tree = DraftTree(tokens, parents, np.zeros(len(tokens), np.float32), np.ones(len(tokens), np.int32))
     try:
-        target.prefill(prompt, len(tokens), Sampling())
-        verification = target.verify(pack(tree, PREFIX))
+        target.prefill(prompt, len(tokens), Sampling(), start)
+        packed = pack(tree, PREFIX)
+        verification = target.verify(replace(packed, positions=packed.positions + np.int32(start)))
     finally:
         target.release()
     differences = []
     for node in (1, SIBLINGS, len(tree) - 1):
         path = torch.tensor([[*prompt, *tokens[path_to(parents, node)].tolist()]], device=target.device)
-        logprobs = target.model(input_ids=path, use_cache=False).logits[0, -1].float().log_softmax(-1)
+        positions = torch.arange(start, start + path.shape[1], device=target.device)[None]
+        logits = target.model(input_ids=path, position_ids=positions, use_cache=False).logits
+        logprobs = logits[0, -1].float().log_softmax(-1)
         entropy = float(torch.special.entr(logprobs.exp()).sum())
         differences += [abs(float(logprobs.max()) - float(verification.logprobs[node])),
                         abs(entropy - float(verification.entropy[node]))]

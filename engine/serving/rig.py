@@ -280,7 +280,8 @@ class Rig:
         target, drafters = self.target, tuple(self.drafters_for(ask.method, ask.drafters))
         return Header(
             request=request, prompt=ask.prompt, rig=self.name, drafters=drafters, hardware=target.hardware,
-            dtype=target.dtype, precision=self.precision.reason, context_limit=target.context_limit,
+            dtype=target.dtype, precision=self.precision.reason, 
+            context_limit=target.positions_for(len(request.prompt_ids)),
             pieces=self._texts.of(set(request.prompt_ids) | request.stop_ids),
             revisions={**self.card.revisions, "torch": torch.__version__}, note=self._note(ask.prompt),
             turns=ask.turns, recurrent_layers=target.recurrent_layers)

@@ -22,6 +22,7 @@ from engine.decoding.protocols import Drafter
 from engine.drafters.kinds import DrafterPlan, NarrowedDrafter, TargetFacts, plan_drafter
 from engine.drafters.ngram import NGramDrafter
 from engine.errors import RigError
+from engine.models.passes import length_of_switch
 from engine.models.target import TorchTarget, must_verify_trees
 from engine.records import Precision
 from engine.requests.rig_names import (
@@ -154,7 +155,10 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
     drafters[NGRAM] = NGramDrafter(target.config.vocab_size)
     style, origin = chat_style(tokenizer, [plan.thinking for plan in plans.values()]), origin_of(parts.target)
     stop = stop_tokens(parts.target, tokenizer, {origin.file: origin.end_ids} if origin else {})
-    notes = tuple(note for note in (style.note, stop.note, origin and origin.note) if note)
+    switch = length_of_switch(target.config)
+    ends = switch and (f"A text whose prompt has up to {switch:,} tokens ends at {switch:,} positions: longer ones are "
+                       "turned by other angles (longrope), from their beginning on.")
+    notes = tuple(note for note in (style.note, stop.note, origin and origin.note, ends) if note)
     return Rig(parts.card, target, tokenizer, drafters, _families(plans), style, notes, precision=chosen,
                stop_ids=stop.ids)
 

@@ -40,6 +40,9 @@ class ToyTarget:
     def context_limit(self) -> int:
         return self._limit
 
+    def positions_for(self, prompt_tokens: int) -> int:
+        return self._limit
+
     def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Features]:
         """See ``protocols.Target``. The features are the tokens themselves."""
         self.text, self._sampling = list(prompt_ids), sampling

@@ -89,6 +89,9 @@ class ScriptedTarget:
         self.context_limit = 2**14 if endless else 1024
         self.written = 0
 
+    def positions_for(self, prompt_tokens: int) -> int:
+        return self.context_limit
+
     def fork(self) -> "ScriptedTarget":
         return ScriptedTarget(self.script, self.endless)
 

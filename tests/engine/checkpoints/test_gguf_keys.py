@@ -1,5 +1,6 @@
 """A GGUF file's metadata is followed as llama.cpp follows it, or refused by name."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,15 +9,17 @@ import gguf
 import numpy as np
 import pytest
 import torch
-from transformers import Gemma3TextConfig, LlamaConfig, Qwen3Config, Qwen3ForCausalLM
+from transformers import Gemma3TextConfig, LlamaConfig, Phi3Config, Qwen3Config, Qwen3ForCausalLM
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.gemma3.modeling_gemma3 import Gemma3RotaryEmbedding
+from transformers.models.phi3.modeling_phi3 import Phi3RotaryEmbedding
 
 from engine.checkpoints.gguf import convert_gguf
-from engine.checkpoints.gguf_header import GgufHeader
+from engine.checkpoints.gguf_header import GgufHeader, TensorPlace
 from engine.checkpoints.gguf_keys import follow_metadata
 from engine.checkpoints.loading import load_causal
 from engine.errors import RigError
+from engine.models.passes import length_of_switch
 from tests.engine.checkpoints.test_gguf import CPU, SIZES, small_llama, write_gguf
 
 Add = Callable[[gguf.GGUFWriter], object]
@@ -150,3 +153,26 @@ def test_a_missing_tensor_is_not_made_up(tmp_path: Path) -> None:
     file = write_gguf(tmp_path / "small.gguf", small_llama(), leave_out="layers.1.mlp.up_proj")
     with pytest.raises(RigError, match=r"layers\.1\.mlp\.up_proj"):
         convert_gguf(str(file))
+
+
+def test_a_part_of_each_head_turned_by_two_lists_of_factors(tmp_path: Path) -> None:
+    short, long_ = np.asarray([1, 2, 3, 4, 5, 6], np.float32), np.asarray([4, 8, 9, 10, 11, 12], np.float32)
+    file = tmp_path / "phi.gguf"
+    np.concatenate([short, long_]).tofile(file)
+    fields = {"phi3.rope.dimension_count": 12, "phi3.rope.freq_base": 1e4, "phi3.rope.scaling.attn_factor": 1.19,
+              "phi3.rope.scaling.original_context_length": 32, "phi3.attention.sliding_window": 48}
+    sizes = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 1, "max_position_embeddings": 256,
+             "pad_token_id": 0}
+    config = Phi3Config(**sizes)
+    follow_metadata(file, GgufHeader("phi3", "F32", fields, {
+        "rope_factors_short.weight": TensorPlace("F32", 6, 0), "rope_factors_long.weight": TensorPlace("F32", 6, 24)}),
+        config)
+    wanted = Phi3Config(**sizes, original_max_position_embeddings=32, sliding_window=48, partial_rotary_factor=0.75,
+                        rope_parameters={"rope_type": "longrope", "rope_theta": 1e4, "short_factor": short.tolist(),
+                                         "long_factor": long_.tolist(), "attention_factor": 1.19})
+    kept = Phi3Config(**json.loads(config.to_json_string()))  # as it is written beside the weights
+    for length in (32, 33):
+        positions, like = torch.arange(length)[None], torch.zeros(1)
+        for turned, right in zip(*(Phi3RotaryEmbedding(each)(like, positions) for each in (kept, wanted)), strict=True):
+            torch.testing.assert_close(turned, right)
+    assert kept.sliding_window == 48 and length_of_switch(kept) == 32
