@@ -38,28 +38,29 @@ from typing import Any
 import numpy as np
 
 VERSION = 5  # of the trace format
-MOST_REFUSALS = 100  # that are written with their sentence; all are counted
+MAX_REFUSALS = 100  # written with their sentence; all are counted
 COMPRESSION = 1  # of gzip: twice as fast as its usual 9, a tenth larger
 SECONDS_BETWEEN_WRITES = 0.05  # readers that follow the file see a round this much later
 
-FILE_BYTES, UNPACKED_BYTES = 128 * 2**20, 256 * 2**20  # of a file, and of what it unpacks to
-GROWTH, FREE_BYTES = 24, 2 * 2**20  # how many times its size a file unpacks to; so many bytes, it may in any case
+MAX_FILE_BYTES, MAX_UNPACKED_BYTES = 128 * 2**20, 256 * 2**20  # of a file, and of what it unpacks to
+MAX_COMPRESSION_RATIO = 24  # of a gzipped file: a bomb unpacks to more
+ALWAYS_ALLOWED_BYTES = 2 * 2**20  # that a file may unpack to whatever its ratio
 SPARE_BYTES = 2**18  # of the file, for the sentences about refused rounds and for the end
-LINE_BYTES, LINE_VALUES = 16 * 2**20, 500_000
-MOST_ROUNDS, MOST_PIECES = 2**16, 300_000  # of a file; pieces are texts of tokens
-PIECES_BYTES = 2**21  # of one line's pieces, so that there is room for the rest of the line
-MOST_NODES = 2**14  # of a tree
-MOST_CELLS = 2**20  # of a lattice: depth × rows × k
-MOST_DRAFTERS, MOST_STAGES = 16, 64
-MOST_PROMPT_TOKENS, MOST_STOP_TOKENS = 2**20, 4096
-LONGEST_TEXT = 2**20  # characters: a prompt
-LONGEST_NOTE = 2**13  # characters: a title, a sentence for the reader, what the hardware is
-LONGEST_NAME = 200  # characters: a method, a drafter, a stage, a reason
-LONGEST_PIECE = 2**10  # characters or bytes of one token
-LARGEST = 2**31 - 1  # of a token id, an index, a count
-LARGEST_SEED = 2**63 - 1
+MAX_LINE_BYTES, MAX_LINE_VALUES = 16 * 2**20, 500_000
+MAX_ROUNDS, MAX_PIECES = 2**16, 300_000  # of a file; pieces are texts of tokens
+MAX_PIECES_BYTES = 2**21  # of one line's pieces, so that there is room for the rest of the line
+MAX_NODES = 2**14  # of a tree
+MAX_CELLS = 2**20  # of a lattice: depth × rows × k
+MAX_DRAFTERS, MAX_STAGES = 16, 64
+MAX_PROMPT_TOKENS, MAX_STOP_TOKENS = 2**20, 4096
+MAX_TEXT_LENGTH = 2**20  # characters: a prompt
+MAX_NOTE_LENGTH = 2**13  # characters: a title, a sentence for the reader, what the hardware is
+MAX_NAME_LENGTH = 200  # characters: a method, a drafter, a stage, a reason
+MAX_PIECE_LENGTH = 2**10  # characters or bytes of one token
+MAX_INT32 = 2**31 - 1  # of a token id, an index, a count
+MAX_SEED = 2**63 - 1
 
-UNKNOWN_TOKEN = LARGEST  # in place of a token that an engine does not say
+UNKNOWN_TOKEN = MAX_INT32  # in place of a token that an engine does not say
 
 INTEGERS, FLOATS = "<i4", "<f4"
 TREE = {"tokens": INTEGERS, "parents": INTEGERS, "logprobs": FLOATS, "drafters": INTEGERS}
@@ -95,7 +96,7 @@ class Recorder:
 
     def __init__(self, path: str | Path, **run: Any) -> None:
         known(run, RUN, "A run")
-        self._every, self._most = (whole(_plain(run.get(name, usual)), name, 1) for name, usual in (
+        self._every, self._most = (integer(_plain(run.get(name, usual)), name, 1) for name, usual in (
             ("every", 1), ("most_waiting", 1024)))
         self._strict = bool(run.get("strict"))
         about, refusals = _about(run, self._strict)
@@ -119,8 +120,8 @@ class Recorder:
         """End the recorded text before one of these tokens, which stays as the last bonus token, and after so many (0:
         any number). Later rounds are not recorded. For loops that see the end of their text only when it is over."""
         try:
-            stops = token_ids(() if stop_ids is None else stop_ids, "stop_ids", MOST_STOP_TOKENS)
-            self._stop_ids, self._most_tokens = frozenset(stops.tolist()), whole(_plain(max_tokens), "max_tokens")
+            stops = token_ids(() if stop_ids is None else stop_ids, "stop_ids", MAX_STOP_TOKENS)
+            self._stop_ids, self._most_tokens = frozenset(stops.tolist()), integer(_plain(max_tokens), "max_tokens")
         except Exception as error:
             if self._strict:
                 raise RecorderError(f"The end of the text is not watched: {reason_of(error)}") from error
@@ -221,7 +222,7 @@ class Recorder:
             self.refused += 1
             if self.refused == 1:
                 log.warning("Round %d is refused: %s. Later ones are counted in the file.", index + 1, reason_of(error))
-            if self.refused <= MOST_REFUSALS:
+            if self.refused <= MAX_REFUSALS:
                 self._file.write({"refused": {"index": index, "reason": reason_of(error)}})
 
     def _cut(self, index: int, parts: dict[str, Any]) -> bool:
@@ -304,7 +305,7 @@ class _TraceFile:
 
         def write() -> None:
             if left_out := ", ".join(refusals):
-                header["note"] = f"{note[:LONGEST_NOTE // 2]} Left out, because it does not fit: {left_out}.".strip()
+                header["note"] = f"{note[:MAX_NOTE_LENGTH // 2]} Left out, because it does not fit: {left_out}.".strip()
             self.write({"canopy_trace": VERSION, "header": header})
 
         try:
@@ -318,8 +319,8 @@ class _TraceFile:
 
     def round(self, line: Mapping[str, Any], seconds: float) -> None:
         """A round that was checked. RecorderError where the file has no room for it."""
-        if self._rounds >= MOST_ROUNDS:
-            raise RecorderError(f"the file has {MOST_ROUNDS:,} rounds, which is the most that is read")
+        if self._rounds >= MAX_ROUNDS:
+            raise RecorderError(f"the file has {MAX_ROUNDS:,} rounds, which is the most that is read")
         pieces = self._pieces(line)
         self.write({"round": line, "pieces": pieces, "elapsed_seconds": seconds}, SPARE_BYTES)
         self._named.update(pieces)
@@ -328,8 +329,9 @@ class _TraceFile:
     def write(self, line: Mapping[str, Any], spare: int = 0) -> None:
         """A line. RecorderError where it, or the file with it and ``spare`` bytes, is too long to be read."""
         data = _encoded(line)
-        most = UNPACKED_BYTES if self._packs else FILE_BYTES
-        if self._size + len(data) + spare > most or self._packs and self._raw.tell() + len(data) + spare > FILE_BYTES:
+        most = MAX_UNPACKED_BYTES if self._packs else MAX_FILE_BYTES
+        packed = self._raw.tell() if self._packs else 0
+        if self._size + len(data) + spare > most or packed + len(data) + spare > MAX_FILE_BYTES:
             raise RecorderError(f"the file has {self._size:,} bytes, and at most {most:,} are read")
         self._size, self._fresh = self._size + len(data), True
         if self._packs and self._swells():
@@ -354,7 +356,7 @@ class _TraceFile:
         self._raw.close()
 
     def _swells(self) -> bool:
-        return self._size > max(FREE_BYTES // 2, GROWTH * self._raw.tell())
+        return self._size > max(ALWAYS_ALLOWED_BYTES // 2, MAX_COMPRESSION_RATIO * self._raw.tell())
 
     def _member(self, level: int) -> Any:
         return gzip.GzipFile("", "wb", level, self._raw)
@@ -363,9 +365,9 @@ class _TraceFile:
         """The text of those tokens of a line that no earlier one has named, as far as ``token_text`` knows it and the
         line has room."""
         fresh: dict[int, Any] = {}
-        room = PIECES_BYTES
+        room = MAX_PIECES_BYTES
         for token in sorted(_token_ids(line) - self._named):
-            if len(self._named) + len(fresh) >= MOST_PIECES:
+            if len(self._named) + len(fresh) >= MAX_PIECES:
                 break
             with suppress(Exception):  # somebody else's function: what it raises costs the token its text alone
                 shown = piece("⟨?⟩" if token == UNKNOWN_TOKEN else self._text(token))
@@ -447,7 +449,7 @@ def _position(start: Any, counted: Any) -> Any:
     if hasattr(start, "cpu"):
         return start
     with suppress(Exception):
-        return whole(_single("start", start), "start", 0, LARGEST - MOST_NODES)
+        return integer(_single("start", start), "start", 0, MAX_INT32 - MAX_NODES)
     return counted
 
 
@@ -535,7 +537,7 @@ def seen(value: Any) -> str:
     return quoted if len(quoted) <= 40 else f"{quoted[:40]}…"
 
 
-def text(value: Any, name: str, most: int = LONGEST_NAME) -> str:
+def text(value: Any, name: str, most: int = MAX_NAME_LENGTH) -> str:
     """A text of at most ``most`` whole characters."""
     if not isinstance(value, str):
         raise RecorderError(f"the {name} is {seen(value)}, where text is allowed")
@@ -549,7 +551,7 @@ def text(value: Any, name: str, most: int = LONGEST_NAME) -> str:
     return value
 
 
-def whole(value: Any, name: str, least: int = 0, most: int = LARGEST) -> int:
+def integer(value: Any, name: str, least: int = 0, most: int = MAX_INT32) -> int:
     """A whole number in a range."""
     if type(value) is not int or not least <= value <= most:
         raise RecorderError(f"the {name} is {seen(value)}, where a whole number from {least} to {most} is allowed")
@@ -577,26 +579,26 @@ def piece(value: Any) -> str | list[int]:
         except UnicodeDecodeError:
             value = list(value)
     if not isinstance(value, list):
-        return text(value, "text of a token", LONGEST_PIECE)
-    if len(value) > LONGEST_PIECE:
-        raise RecorderError(f"the text of a token has {len(value):,} bytes, where {LONGEST_PIECE:,} are allowed")
-    return [whole(byte, "byte of a token", 0, 255) for byte in value]
+        return text(value, "text of a token", MAX_PIECE_LENGTH)
+    if len(value) > MAX_PIECE_LENGTH:
+        raise RecorderError(f"the text of a token has {len(value):,} bytes, where {MAX_PIECE_LENGTH:,} are allowed")
+    return [integer(byte, "byte of a token", 0, 255) for byte in value]
 
 
-def token_ids(value: Any, name: str, most: int = MOST_PROMPT_TOKENS) -> Any:
+def token_ids(value: Any, name: str, most: int = MAX_PROMPT_TOKENS) -> Any:
     """Token ids, (n,) int32; of a set, in order; one number is a list of one."""
     ids = _array(name, sorted(value) if isinstance(value, (set, frozenset)) else value, INTEGERS).reshape(-1)
     if ids.size > most:
         raise RecorderError(f"the {name} are {ids.size:,} tokens, where {most:,} are allowed")
     if ids.min(initial=0) < 0:
-        raise RecorderError(f"the {name} have the token {ids.min()}, where 0 to {LARGEST} are allowed")
+        raise RecorderError(f"the {name} have the token {ids.min()}, where 0 to {MAX_INT32} are allowed")
     return ids
 
 
 def drafters(value: Any, name: str) -> list[str]:
     """The drafters' names."""
-    if not isinstance(value, (list, tuple)) or len(value) > MOST_DRAFTERS:
-        raise RecorderError(f"the {name} are {seen(value)}, where a list of at most {MOST_DRAFTERS} is allowed")
+    if not isinstance(value, (list, tuple)) or len(value) > MAX_DRAFTERS:
+        raise RecorderError(f"the {name} are {seen(value)}, where a list of at most {MAX_DRAFTERS} is allowed")
     return [text(drafter, name) for drafter in value]
 
 
@@ -614,20 +616,20 @@ def sampling(value: Any, name: str = "sampling") -> dict[str, float]:
 
 
 SAMPLING: dict[str, Callable[[Any, str], Any]] = {
-    "temperature": partial(number, most=1e6), "top_k": partial(whole, most=LARGEST_SEED),
-    "top_p": partial(number, most=1), "seed": partial(whole, least=-LARGEST_SEED, most=LARGEST_SEED)}
+    "temperature": partial(number, most=1e6), "top_k": partial(integer, most=MAX_SEED),
+    "top_p": partial(number, most=1), "seed": partial(integer, least=-MAX_SEED, most=MAX_SEED)}
 REQUEST: dict[str, Callable[[Any, str], Any]] = {
-    "method": text, "prompt_ids": token_ids, "budget": whole, "max_tokens": whole, "sampling": sampling,
-    "stop_ids": partial(token_ids, most=MOST_STOP_TOKENS)}
+    "method": text, "prompt_ids": token_ids, "budget": integer, "max_tokens": integer, "sampling": sampling,
+    "stop_ids": partial(token_ids, most=MAX_STOP_TOKENS)}
 HEADER: dict[str, Callable[[Any, str], Any]] = {
-    "prompt": partial(text, most=LONGEST_TEXT),
+    "prompt": partial(text, most=MAX_TEXT_LENGTH),
     **dict.fromkeys(("engine", "rig", "hardware", "dtype", "precision", "title", "note"),
-                    partial(text, most=LONGEST_NOTE)),
-    "context_limit": whole, "every": partial(whole, least=1)}
+                    partial(text, most=MAX_NOTE_LENGTH)),
+    "context_limit": integer, "every": partial(integer, least=1)}
 RUN = (*REQUEST, *HEADER, "drafters", "token_text", "strict", "most_waiting")
 
 
-def check_line(row: bytes, most_bytes: int = LINE_BYTES, most_values: int = LINE_VALUES) -> None:
+def check_line(row: bytes, most_bytes: int = MAX_LINE_BYTES, most_values: int = MAX_LINE_VALUES) -> None:
     """Whether a line of a file may be read."""
     if len(row) > most_bytes:
         raise RecorderError(f"its line has {len(row):,} bytes, where {most_bytes:,} are allowed")
@@ -640,16 +642,16 @@ def check_round(line: Mapping[str, Any]) -> None:
     array. A log probability may be −inf, and any number may be NaN, which stands for one that was not recorded."""
     tree, verification, acceptance = line["tree"], line["verification"], line["acceptance"]
     for name in ("drafts", "candidates"):
-        if len(line[name]) > MOST_DRAFTERS:
-            raise RecorderError(f"the {name} are {len(line[name])}, where {MOST_DRAFTERS} are allowed")
+        if len(line[name]) > MAX_DRAFTERS:
+            raise RecorderError(f"the {name} are {len(line[name])}, where {MAX_DRAFTERS} are allowed")
     for part in (tree, *line["candidates"]):
         _check_tree(part)
     for draft in line["drafts"]:
         _check_lattice(draft)
     size = len(tree["tokens"])
-    whole(line["index"], "index of a round")
-    whole(line["start"], "start of a round", 0, LARGEST - size)
-    whole(acceptance["bonus"], "bonus token")
+    integer(line["index"], "index of a round")
+    integer(line["start"], "start of a round", 0, MAX_INT32 - size)
+    integer(acceptance["bonus"], "bonus token")
     _check_keep(acceptance["keep"], tree["parents"])
     _check_arrays(verification, (size,))
     if (verification.get("choice", np.zeros(1)) < -1).any():
@@ -658,8 +660,8 @@ def check_round(line: Mapping[str, Any]) -> None:
         _check_arrays(trials, (trials["nodes"].size,), TRIALS)
         if ((trials["nodes"] < 1) | (trials["nodes"] >= size)).any():
             raise RecorderError(f"trials of nodes that a tree of {size} rows does not have")
-    if len(line["seconds"]) > MOST_STAGES:
-        raise RecorderError(f"seconds of {len(line['seconds']):,} stages, where {MOST_STAGES} are allowed")
+    if len(line["seconds"]) > MAX_STAGES:
+        raise RecorderError(f"seconds of {len(line['seconds']):,} stages, where {MAX_STAGES} are allowed")
     for stage, seconds in line["seconds"].items():
         number(seconds, f"time of {seen(text(stage, 'name of a stage'))}")
 
@@ -676,8 +678,8 @@ def _check_tree(tree: Mapping[str, Any]) -> None:
     if tokens.ndim != 1 or not tokens.size or tokens.min() < 0:
         raise RecorderError(f"tokens is of shape {tokens.shape}, from {tokens.min(initial=0)} on; it has to be (n,), "
                             "the root first, each 0 or more")
-    if tokens.size > MOST_NODES:
-        raise RecorderError(f"a tree of {tokens.size:,} nodes, where {MOST_NODES:,} are allowed")
+    if tokens.size > MAX_NODES:
+        raise RecorderError(f"a tree of {tokens.size:,} nodes, where {MAX_NODES:,} are allowed")
     _check_arrays(tree, tokens.shape)
     if (wrong := np.flatnonzero((above[1:] < 0) | (above[1:] >= np.arange(1, len(above))))).size:
         node = int(wrong[0]) + 1
@@ -686,17 +688,17 @@ def _check_tree(tree: Mapping[str, Any]) -> None:
     if above[0] != 0:
         raise RecorderError(f"the root has the parent {above[0]}; 0 and -1 are allowed")
     drafters = tree.get("drafters", tokens[:0])
-    if drafters.size and not 0 <= drafters.min() <= drafters.max() < 1 << MOST_DRAFTERS:
+    if drafters.size and not 0 <= drafters.min() <= drafters.max() < 1 << MAX_DRAFTERS:
         raise RecorderError(f"drafters reach from {drafters.min()} to {drafters.max()}, where bit masks of "
-                            f"{MOST_DRAFTERS} drafters are allowed")
+                            f"{MAX_DRAFTERS} drafters are allowed")
 
 
 def _check_lattice(draft: Mapping[str, Any]) -> None:
     tokens, follow = draft["tokens"], draft["follow"]
     if tokens.ndim != 3:
         raise RecorderError(f"a lattice is of shape {tokens.shape}; (depth, k) and (depth, rows, k) are allowed")
-    if tokens.size > MOST_CELLS:
-        raise RecorderError(f"a lattice of {tokens.size:,} cells, where {MOST_CELLS:,} are allowed")
+    if tokens.size > MAX_CELLS:
+        raise RecorderError(f"a lattice of {tokens.size:,} cells, where {MAX_CELLS:,} are allowed")
     _check_arrays(draft, tokens.shape, LATTICE)
     if tokens.min(initial=0) < 0:
         raise RecorderError("a lattice with a token below 0")

@@ -10,7 +10,7 @@ import numpy as np
 from engine.budget.cost import CostCurve
 from engine.errors import RequestError
 from engine.lab.redraft import BUDGETS, BudgetCurve, Figures, Redrafting
-from engine.requests.limits import MOST_NODES, whole
+from engine.requests.limits import MAX_NODES, check_int
 from engine.trace import Entry, Trace
 from explorer.browser_calls import Call, browser_call
 from explorer.latest import Latest
@@ -39,8 +39,8 @@ class Budgets:
     def round_at(self, wanted: Mapping[str, Any]) -> View:
         """A round of a run as it would have been: {"run", "round": from 0, "budget"}."""
         drafts = Redrafting(trace := self._trace_of(str(wanted.get("run"))))
-        number = whole("The round", wanted.get("round"), 0, len(trace.entries) - 1)
-        budget = whole("The node budget", wanted.get("budget"), 0, MOST_NODES)
+        number = check_int("The round", wanted.get("round"), 0, len(trace.entries) - 1)
+        budget = check_int("The node budget", wanted.get("budget"), 0, MAX_NODES)
         entry = trace.entries[number]
         if not entry.round.drafts:
             raise RequestError("This round drafted nothing, so there is nothing to build another tree from.")
@@ -72,7 +72,7 @@ class Budgets:
 
     def _curve(self, run: str, trace: Trace, live: bool) -> BudgetCurve:
         run_budget = trace.header.request.budget
-        budgets = sorted({*BUDGETS, *([run_budget] if 0 < run_budget <= MOST_NODES else [])})
+        budgets = sorted({*BUDGETS, *([run_budget] if 0 < run_budget <= MAX_NODES else [])})
         drafts = Redrafting(trace)
         usable = [number for number, entry in enumerate(trace.entries) if drafts.whole(entry.round)]
         usable = usable[::-(-len(usable) // MOST_READ) or 1]

@@ -15,7 +15,7 @@ from gradio.events import api
 
 from engine.errors import CanopyError, RequestError, TraceError
 from engine.records import PromptRequest
-from engine.requests.limits import MOST_TOKENS, whole
+from engine.requests.limits import MAX_TOKENS, check_int
 from engine.trace import UPLOADED, Line, Trace, committed_ids, encode_line, joined, known_tau, loads, pieces_of
 from explorer.browser_calls import Call, browser_call
 from explorer.claims import GOING_ON
@@ -68,7 +68,7 @@ class Endpoints:
 
     def _piece(self, wanted: Mapping[str, Any]) -> bytes:
         """``view_of`` {"run", "from": a round}, as JSON."""
-        first = whole("The first round", wanted.get("from", 0), 0, MOST_TOKENS)
+        first = check_int("The first round", wanted.get("from", 0), 0, MAX_TOKENS)
         return packed(self.view_of(str(wanted.get("run")), first)).encode()
 
     def _open_file(self, given: Mapping[str, Any]) -> View:
@@ -84,7 +84,7 @@ class Endpoints:
 
     def _export(self, given: Mapping[str, Any]) -> bytes:
         """A file of a run: {"kind", "run", "round": from 0} gives {"name", "media", "data": base64} as JSON."""
-        run, number = str(given.get("run", "")), whole("The round", given.get("round", 0), 0, MOST_TOKENS)
+        run, number = str(given.get("run", "")), check_int("The round", given.get("round", 0), 0, MAX_TOKENS)
         return export(str(given.get("kind"))[:40], run, self.trace_of(run), number, lambda: self.view_of(run)).as_json()
 
     def publish(self) -> None:
@@ -117,13 +117,13 @@ class Endpoints:
         run comes in pieces: ``total`` is how many rounds there are, ``first`` the first round of the piece, from 0; the
         header comes with the first piece."""
         with _refusal():
-            return self.view_of(str(name), whole("The first round", first, 0, MOST_TOKENS))
+            return self.view_of(str(name), check_int("The first round", first, 0, MAX_TOKENS))
 
     def _trace(self, name: str, first: int = 0) -> str:
         """The trace file of a recording or run, as JSON lines. A long one comes in pieces: ``first`` is the first line
         of the piece, from 0; the last line of the last one begins with {"end"."""
         with _refusal():
-            return trace_lines(self.trace_of(str(name)), whole("The first line", first, 0, MOST_TOKENS))
+            return trace_lines(self.trace_of(str(name)), check_int("The first line", first, 0, MAX_TOKENS))
 
 
 @contextmanager

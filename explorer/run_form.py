@@ -15,7 +15,7 @@ from engine.decoding.budget_policy import FIXED, PACES
 from engine.decoding.methods import METHODS, SERVED, method_named, split_rule_of
 from engine.errors import CanopyError, PresetError, RequestError
 from engine.records import PromptRequest, Sampling
-from engine.requests.limits import MOST_NODES, number, top_p, whole
+from engine.requests.limits import MAX_NODES, check_int, check_number, top_p
 from engine.requests.prompts import Turn, check_text, turns_from
 from engine.requests.rig_names import EMBEDDED_RIG
 from explorer.recordings import RECORDINGS
@@ -44,7 +44,7 @@ USUAL_METHOD = "ddtree"  # replaces a method that a rig cannot run
 
 def whole_in(name: str, least: int, most: int) -> BeforeValidator:
     """A field that is a whole number in a range."""
-    return BeforeValidator(lambda value: whole(name, value, least, most))
+    return BeforeValidator(lambda value: check_int(name, value, least, most))
 
 
 def asked_for() -> Any:
@@ -81,9 +81,9 @@ def turns(value: Any) -> tuple[Turn, ...]:
 # What several forms ask for, each bounded here and nowhere else.
 PromptField = Annotated[str, BeforeValidator(prompt)]
 TurnsField = Annotated[tuple[Turn, ...], BeforeValidator(turns)]
-BudgetField = Annotated[int, whole_in("The node budget", 0, MOST_NODES)]
+BudgetField = Annotated[int, whole_in("The node budget", 0, MAX_NODES)]
 TemperatureField = Annotated[
-    float, BeforeValidator(lambda value: number("The temperature", value, 0, MOST_TEMPERATURE))]
+    float, BeforeValidator(lambda value: check_number("The temperature", value, 0, MOST_TEMPERATURE))]
 MaxTokensField = Annotated[int, whole_in("Max tokens", 1, LONGEST_ANSWER)]
 
 

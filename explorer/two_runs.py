@@ -10,7 +10,7 @@ from engine.decoding.tree import depths
 from engine.errors import RequestError
 from engine.lab.against_plain import RULE, how_often, rounding_nats, text_of, verdict, verdict_words, widest_gap
 from engine.records import Round
-from engine.requests.limits import whole
+from engine.requests.limits import check_int
 from engine.trace import Trace, as_bytes, committed_ids, pieces_of, tau
 from explorer.browser_calls import Call, browser_call, named_fields
 from explorer.view import View
@@ -28,7 +28,7 @@ def two_runs_call(trace_of: Callable[[str], Trace]) -> Call:
         answer = two_runs(*traces)
         for view, trace, side in zip(answer["sides"], traces, sides, strict=True):
             if side.get("round") is not None:
-                number = whole("The round", side["round"], 0, len(trace.entries) - 1)
+                number = check_int("The round", side["round"], 0, len(trace.entries) - 1)
                 view["round"] = round_view(trace.entries[number].round)
         return answer
     return browser_call("two_runs", compared)

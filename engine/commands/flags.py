@@ -22,7 +22,7 @@ from engine.errors import RequestError
 from engine.machine.files import kind_of
 from engine.records import Sampling
 from engine.requests import limits
-from engine.requests.limits import LARGEST, shown
+from engine.requests.limits import MAX_INT64, shown
 from engine.requests.prompts import ROLES, Turn
 from engine.requests.rig_names import AUTO_DTYPE, DEFAULT_RIG, DTYPE_NAMES
 
@@ -82,8 +82,8 @@ def number(check: Callable[..., Any], *bounds: float) -> Callable[[str], Any]:
     return read
 
 
-whole = partial(number, limits.whole)
-budget = whole(0, limits.MOST_NODES)
+whole = partial(number, limits.check_int)
+budget = whole(0, limits.MAX_NODES)
 
 
 def budget_or_auto(word: str) -> int | str:
@@ -169,18 +169,18 @@ FLAGS: Mapping[str, Mapping[str, Any]] = MappingProxyType({  # of argparse's ``a
                 "help": f"what the budget means for merged: {' or '.join(SPLITS)}"},
     "--drafters": {"type": name, "nargs": "*", "default": [], "metavar": "NAME",
                    "help": "drafters by name, in order, for the methods that take so many"},
-    "--concurrency": {"type": whole(1, limits.MOST_CONCURRENCY), "nargs": "+", "metavar": "N",
+    "--concurrency": {"type": whole(1, limits.MAX_CONCURRENCY), "nargs": "+", "metavar": "N",
                       "help": "requests at once, in shared passes; several numbers are measured one after another"},
     "--prompts": {"type": name, "metavar": "SET", "help": "a shipped set by name, or a file of JSON lines"},
     "--limit": {"type": whole(1, MOST_PROMPTS), "metavar": "N", "help": "use only the first so many prompts"},
-    "--temperature": {"type": number(limits.number, limits.COLDEST, limits.HOTTEST, True), "default": 0.0,
-                      "metavar": "T", "help": "0 is greedy"},
-    "--top-k": {"type": whole(0, LARGEST), "default": 0, "metavar": "K", "help": "0 cuts nothing"},
+    "--temperature": {"type": number(limits.check_number, limits.MIN_TEMPERATURE, limits.MAX_TEMPERATURE, True),
+                      "default": 0.0, "metavar": "T", "help": "0 is greedy"},
+    "--top-k": {"type": whole(0, MAX_INT64), "default": 0, "metavar": "K", "help": "0 cuts nothing"},
     "--top-p": {"type": number(limits.top_p), "default": 1.0, "metavar": "P", "help": "1 cuts nothing"},
-    "--seed": {"type": whole(0, LARGEST), "default": 0, "metavar": "N", "help": "of the draws"},
-    "--max-tokens": {"type": whole(1, limits.MOST_TOKENS), "default": 256, "metavar": "N",
+    "--seed": {"type": whole(0, MAX_INT64), "default": 0, "metavar": "N", "help": "of the draws"},
+    "--max-tokens": {"type": whole(1, limits.MAX_TOKENS), "default": 256, "metavar": "N",
                      "help": "where a text ends at the latest"},
-    "--repeats": {"type": whole(1, limits.MOST_REPEATS), "default": 3, "metavar": "N",
+    "--repeats": {"type": whole(1, limits.MAX_REPEATS), "default": 3, "metavar": "N",
                   "help": "how often each is measured"},
 })
 OLDER = MappingProxyType({"--drafters": "--heads", "--concurrency": "--together"})  # names that are read, not offered

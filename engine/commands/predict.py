@@ -32,7 +32,7 @@ from engine.lab.machines import (
     models,
 )
 from engine.measure.processor import measure_processor, shape_of
-from engine.requests.limits import MOST_TOKENS
+from engine.requests.limits import MAX_TOKENS
 from engine.trace import load
 
 NODES = (0, *(2**power for power in range(2, 11)))  # drafted in a round
@@ -46,7 +46,7 @@ def add(parser: argparse.ArgumentParser) -> None:
                         help=f"of {', '.join(models())}")
     parser.add_argument("--device", type=flags.one_of(*devices()), default=PUBLISHED_DEVICE, metavar="DEVICE",
                         help=f"of {', '.join(devices())}")
-    parser.add_argument("--context", type=flags.whole(0, MOST_TOKENS), default=1024, metavar="N",
+    parser.add_argument("--context", type=flags.whole(0, MAX_TOKENS), default=1024, metavar="N",
                         help="tokens before the round")
     parser.add_argument("--trace", type=flags.readable_file, nargs="+", default=[], metavar="FILE",
                         help="recorded runs: their drafts' best settings at these costs")

@@ -13,19 +13,19 @@ from engine.decoding.combiners import Combiner, joint, merged, only, routed
 from engine.errors import RequestError
 
 
-def whole(budget: int, drafter_count: int) -> tuple[int, ...]:
-    """Every drafter builds a tree of the whole budget."""
+def full_budget(budget: int, drafter_count: int) -> tuple[int, ...]:
+    """Give every drafter the whole budget."""
     return (budget,) * drafter_count
 
 
-def halves(budget: int, drafter_count: int) -> tuple[int, ...]:
-    """The budget split evenly between the drafters; the remainder goes to the first ones."""
+def even_split(budget: int, drafter_count: int) -> tuple[int, ...]:
+    """Split the budget evenly; the first drafters get the remainder."""
     return tuple((budget + drafter_count - 1 - drafter) // drafter_count for drafter in range(drafter_count))
 
 
 BLOCK, PATH, NGRAM = "dflash", "path", "ngram"  # families of drafters
 SplitRule = Callable[[int, int], tuple[int, ...]]
-EQUAL_ROWS: Mapping[str, SplitRule] = MappingProxyType({"total": whole, "each": whole})
+EQUAL_ROWS: Mapping[str, SplitRule] = MappingProxyType({"total": full_budget, "each": full_budget})
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ METHODS: Mapping[str, Method] = {
     "dflash": Method(1, build=chain, summary="One block-diffusion drafter, its most likely chain (DFlash)."),
     "ddtree": Method(1, summary="The most probable prefixes under the drafter's marginals (DDTree)."),
     "routed": Method(2, combine=routed, summary="Two trees are drafted; the more confident one is verified."),
-    "merged": Method(2, combine=merged, split_rules=MappingProxyType({"total": halves, "each": whole}),
+    "merged": Method(2, combine=merged, split_rules=MappingProxyType({"total": even_split, "each": full_budget}),
                      summary="Two disjoint trees under one root are verified in one pass."),
     "joint": Method(2, combine=joint, summary="One tree over both drafters; a shared prefix is one node."),
     "expand": Method(1, build=expand, family=PATH,

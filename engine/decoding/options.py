@@ -9,7 +9,7 @@ from typing import Any
 from engine.decoding.budget_policy import AUTO, MAX_AUTO_NODES
 from engine.errors import RequestError
 from engine.records import PromptRequest, Sampling
-from engine.requests.limits import MOST_NODES, MOST_TOKENS, check_sampling, shown, whole
+from engine.requests.limits import MAX_NODES, MAX_TOKENS, check_int, check_sampling, shown
 from engine.requests.prompts import check_text, turns_from
 
 SAMPLING = tuple(field.name for field in fields(Sampling))
@@ -39,8 +39,8 @@ def prompt_request(prompt: Any, options: Mapping[str, Any]) -> PromptRequest:
         check_text(f"Turn {number}", text)
     return replace(
         ask, turns=turns, drafters=_names(ask.drafters), sampling=check_sampling(replace(sampling, **chosen)),
-        budget=whole("The node budget", ask.budget, 0, MOST_NODES),
-        max_tokens=whole("max_tokens", ask.max_tokens, 1, MOST_TOKENS))
+        budget=check_int("The node budget", ask.budget, 0, MAX_NODES),
+        max_tokens=check_int("max_tokens", ask.max_tokens, 1, MAX_TOKENS))
 
 
 def _names(drafters: Any) -> tuple[str, ...]:

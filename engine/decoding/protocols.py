@@ -13,7 +13,7 @@ from engine.decoding.budget_policy import PACES
 from engine.decoding.methods import Method, method_named, split_rule_of
 from engine.errors import RequestError
 from engine.records import Floats, Integers, Lattice, PackedTree, Request, Sampling, Verification
-from engine.requests.limits import MOST_NODES, MOST_TOKENS, check_sampling, whole
+from engine.requests.limits import MAX_NODES, MAX_TOKENS, check_int, check_sampling
 
 Features = Any  # the target's tapped hidden states, on its device; the loop only hands them to the drafters
 
@@ -109,10 +109,10 @@ def check(request: Request, target: Target, drafter_count: int) -> Method:
     if drafter_count < method.drafter_count:
         raise RequestError(
             f"The method {request.method} needs {method.drafter_count} drafters; this rig has {drafter_count}.")
-    whole("The node budget", request.budget, 0, MOST_NODES)
+    check_int("The node budget", request.budget, 0, MAX_NODES)
     if request.pace not in PACES:
         raise RequestError(f"There is no pace {request.pace!r}; choose one of {', '.join(PACES)}.")
-    whole("max_tokens", request.max_tokens, 1, MOST_TOKENS)
+    check_int("max_tokens", request.max_tokens, 1, MAX_TOKENS)
     if not request.prompt_ids:
         raise RequestError("The prompt is empty; write at least one character.")
     size = len(request.prompt_ids)

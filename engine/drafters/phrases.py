@@ -32,16 +32,16 @@ from engine.errors import RigError
 from engine.models.target import TorchTarget
 from engine.records import Lattice
 
-BITS = 21  # of a token in a key, so that three fit
-MOST_TOKENS = 3
+BITS = 21  # of a token in a key of 64, so that three fit
+MAX_CONTEXT = 3  # tokens
 STEPS_PER_NAT = 16  # of a log probability's code
 ARRAYS: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "keys": (np.uint64,), "ends": (np.uint32,), "tokens": (np.uint16, np.uint32), "codes": (np.uint8,)})
 PROBABILITY = tuple(exp(-code / STEPS_PER_NAT) for code in range(256))
 
-DEEPEST = 24  # tokens of the longest path
-CELLS = 12  # the most proposals after a path
-LEAST = 1e-5  # the least probability of a proposed token
+MAX_DEPTH = 24
+MAX_PROPOSALS = 12  # after one path
+MIN_PROBABILITY = 1e-5  # of a proposed token
 
 
 def key_of(context: Sequence[int]) -> int:
@@ -101,11 +101,11 @@ class PhraseDrafter(TextDrafter):
 
     def draft(self, root: int, width: int) -> Lattice:
         """The rows of the ``width`` best paths, and of the root's; other cells lead nowhere."""
-        return grow(self._law, self._text, root, width, DEEPEST)
+        return grow(self._law, self._text, root, width, MAX_DEPTH)
 
     def _law(self, context: Context) -> Row:
         law = self._text.shifted(self.table.after(context), context)
-        return likeliest([cell for cell in law if cell[1] >= LEAST], CELLS)
+        return likeliest([cell for cell in law if cell[1] >= MIN_PROBABILITY], MAX_PROPOSALS)
 
 
 def read_table(folder: Path, vocabulary: int) -> PhraseTable:
@@ -124,7 +124,7 @@ def read_table(folder: Path, vocabulary: int) -> PhraseTable:
 def _orders(arrays: Mapping[str, NDArray[Any]], vocabulary: int) -> list[PhraseOrder]:
     """The orders in a file's arrays; ValueError says what is wrong with them."""
     orders: list[PhraseOrder] = []
-    while f"keys{len(orders) + 1}" in arrays and len(orders) < MOST_TOKENS:
+    while f"keys{len(orders) + 1}" in arrays and len(orders) < MAX_CONTEXT:
         number = len(orders) + 1
         orders.append(PhraseOrder(**{name: _array(arrays, f"{name}{number}", types) for name, types in ARRAYS.items()}))
         _check(orders[-1], number, vocabulary)

@@ -19,14 +19,14 @@ from engine.errors import RequestError
 from engine.lab.reading import Reading
 from engine.records import PromptRequest, Sampling
 from engine.requests.limits import (
-    LARGEST,
-    MOST_CONCURRENCY,
-    MOST_NODES,
-    MOST_REPEATS,
-    MOST_TOKENS,
+    MAX_CONCURRENCY,
+    MAX_INT64,
+    MAX_NODES,
+    MAX_REPEATS,
+    MAX_TOKENS,
     TRIED_BUDGETS,
+    check_int,
     check_sampling,
-    whole,
 )
 from engine.requests.prompts import Prompt, read_prompts
 from engine.requests.rig_names import AUTO_DTYPE
@@ -231,7 +231,7 @@ def choose_budgets(text: str) -> tuple[tuple[int, ...], int]:
 
 def tidy_budgets(budgets: Iterable[int | str]) -> tuple[int, ...]:
     """Budgets in ascending order without repeats; RequestError for none, or for one outside the engine's bounds."""
-    tidy = {whole("The node budget", budget, 0, MOST_NODES) for budget in budgets}
+    tidy = {check_int("The node budget", budget, 0, MAX_NODES) for budget in budgets}
     if not tidy:
         raise RequestError("No node budget was given; write at least one, as in: 16, 32, 64.")
     return tuple(sorted(tidy))
@@ -245,7 +245,7 @@ def settings(choice: Choice) -> tuple[Setting, ...]:
     RequestError for an unknown method or split, or for numbers that the engine does not take.
     """
     check_sampling(choice.sampling)
-    counts = {whole("The number of requests at once", count, 1, MOST_CONCURRENCY) for count in choice.concurrency}
+    counts = {check_int("The number of requests at once", count, 1, MAX_CONCURRENCY) for count in choice.concurrency}
     if not counts:
         raise RequestError("No number of requests at once was given; write at least one, as in: 1, 2, 4, 8.")
     auto = tidy_budgets([choice.auto_budget]) if choice.auto_budget else ()
@@ -280,9 +280,9 @@ def check(plan: SweepPlan, methods: Sequence[str], drafters: Sequence[str]) -> N
         raise RequestError(f"This rig has no drafter {unknown[0][:60]!r}; it has {', '.join(drafters) or 'none'}.")
     if not plan.prompts:
         raise RequestError("The sweep has no prompt; choose a prompt set or upload a file.")
-    whole("The number of repeats", plan.repeats, 1, MOST_REPEATS)
-    whole("max_tokens", plan.max_tokens, 1, MOST_TOKENS)
-    whole("The seed", plan.seed, 0, LARGEST)
+    check_int("The number of repeats", plan.repeats, 1, MAX_REPEATS)
+    check_int("max_tokens", plan.max_tokens, 1, MAX_TOKENS)
+    check_int("The seed", plan.seed, 0, MAX_INT64)
     if len(plan) > MAX_CELLS:
         raise RequestError(
             f"The sweep has {len(plan)} runs ({len(plan.prompts)} prompts × {len(plan.settings)} settings × "

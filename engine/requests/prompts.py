@@ -15,7 +15,7 @@ from typing import Any
 from engine.errors import RequestError
 from engine.machine.files import cause_of, open_file
 
-LARGEST_FILE_BYTES = 32 * 2**20  # far more prompts than a sweep can measure
+MAX_FILE_BYTES = 32 * 2**20  # far more prompts than a sweep can measure
 
 Turn = tuple[str, str]  # role and text
 ROLES = ("system", "user", "assistant")
@@ -38,7 +38,7 @@ def read_prompts(path: Path) -> list[Prompt]:
     """The prompts of a file; RequestError names the first line that is not a prompt."""
     try:
         with open_file(path) as file:
-            return prompts_from(file.read(LARGEST_FILE_BYTES + 1), path.name)
+            return prompts_from(file.read(MAX_FILE_BYTES + 1), path.name)
     except (OSError, ValueError) as error:
         raise RequestError(f"The prompt file {path.name} cannot be read: {cause_of(error)}.") from error
 
@@ -53,8 +53,8 @@ def prompts_from(data: bytes, name: str) -> list[Prompt]:
 
 
 def _text(data: bytes, name: str) -> str:
-    if len(data) > LARGEST_FILE_BYTES:
-        raise RequestError(f"The prompt file {name} is larger than {LARGEST_FILE_BYTES >> 20} MB, which is the most "
+    if len(data) > MAX_FILE_BYTES:
+        raise RequestError(f"The prompt file {name} is larger than {MAX_FILE_BYTES >> 20} MB, which is the most "
                            "that is read; split it.")
     try:
         return data.decode("utf-8-sig")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from engine.errors import ServerError
-from engine.recorder import LARGEST, LONGEST_PIECE, UNKNOWN_TOKEN, seen
+from engine.recorder import MAX_INT32, MAX_PIECE_LENGTH, UNKNOWN_TOKEN, seen
 from engine.records import Acceptance, DraftTree, Round, Verification
 from engine.servers.kind import MOST_DRAFTED, ServerReport, whole
 from engine.trace import Piece
@@ -108,7 +108,7 @@ def _not_listed(text: str, pieces: Sequence[Piece]) -> tuple[list[str], list[str
 
 
 def _cut(text: str) -> list[str]:
-    return [text[start:start + LONGEST_PIECE] for start in range(0, len(text), LONGEST_PIECE)]
+    return [text[start:start + MAX_PIECE_LENGTH] for start in range(0, len(text), MAX_PIECE_LENGTH)]
 
 
 def _named(value: Any, what: str) -> Mapping[str, Any]:
@@ -126,13 +126,14 @@ def _text(value: Any) -> str:
 def _piece(token: Mapping[str, Any]) -> Piece:
     """A token's text, or its bytes where the token alone is not whole characters."""
     data, text = token.get("bytes"), _text(token.get("token", ""))
-    if len(text) > LONGEST_PIECE:
-        raise ServerError(f"The server sent a token of {len(text):,} characters, where {LONGEST_PIECE:,} are allowed.")
+    if len(text) > MAX_PIECE_LENGTH:
+        raise ServerError(
+            f"The server sent a token of {len(text):,} characters; {MAX_PIECE_LENGTH:,} are allowed.")
     if "\ufffd" not in text or not isinstance(data, list):
         return text
-    if len(data) > LONGEST_PIECE or not all(type(byte) is int and 0 <= byte <= 255 for byte in data):
+    if len(data) > MAX_PIECE_LENGTH or not all(type(byte) is int and 0 <= byte <= 255 for byte in data):
         raise ServerError(f"The server sent {seen(data)} as the bytes of a token; they have to be at most "
-                          f"{LONGEST_PIECE:,} numbers from 0 to 255.")
+                          f"{MAX_PIECE_LENGTH:,} numbers from 0 to 255.")
     return tuple(data)
 
 
@@ -147,7 +148,7 @@ def _ids(value: Any, name: str, most: int) -> tuple[int, ...]:
         return ()
     if not isinstance(value, list) or len(value) > most:
         raise ServerError(f"The server's {name} are {seen(value)}, where a list of at most {most:,} is allowed.")
-    if not all(type(token) is int and 0 <= token < LARGEST for token in value):
+    if not all(type(token) is int and 0 <= token < MAX_INT32 for token in value):
         raise ServerError(f"The server's {name} hold something other than token ids.")
     return tuple(value)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.errors import ServerError
-from engine.recorder import LARGEST, seen
+from engine.recorder import MAX_INT32, seen
 
 MOST_STEPS = 2**16  # of one answer; whether its text has so many tokens is seen when the two are joined
 MOST_DRAFTED = 1024  # tokens in one step; the drafters in use draft 16, n-grams some hundreds
@@ -43,7 +43,7 @@ def section(event: Mapping[str, Any], *names: str) -> Mapping[str, Any] | None:
     return value if isinstance(value, Mapping) else None
 
 
-def count(given: Mapping[str, Any], name: str, most: int = LARGEST) -> int | None:
+def count(given: Mapping[str, Any], name: str, most: int = MAX_INT32) -> int | None:
     """A whole number from 0 to ``most``; None where it is missing, ServerError where it is anything else."""
     value = given.get(name)
     return None if value is None else _whole(value, name, most)

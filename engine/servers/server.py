@@ -14,7 +14,7 @@ from time import monotonic, perf_counter
 from typing import Any, TypeGuard
 
 from engine.errors import CanopyError, ServerError
-from engine.recorder import LARGEST, seen
+from engine.recorder import MAX_INT32, seen
 from engine.records import PromptRequest
 from engine.requests.limits import TRIED_CONCURRENCY
 from engine.requests.rig_names import MODEL
@@ -86,7 +86,7 @@ def open_server(client: Client, look: Callable[[], None] = lambda: None) -> Serv
     chosen = _chosen(client)
     kind = next((kind for kind in KINDS.values() if kind.owner == chosen.get("owned_by")), UNKNOWN)
     limit: Any = chosen.get("max_model_len")
-    known = type(limit) is int and 0 < limit <= LARGEST
+    known = type(limit) is int and 0 < limit <= MAX_INT32
     return _tried(Server(client, kind, chosen["id"], _version(client, kind), limit if known else 0), look)
 
 

@@ -26,8 +26,8 @@ from engine.recorder import (
     HEADER,
     INTEGERS,
     LATTICE,
-    LONGEST_NOTE,
-    MOST_PIECES,
+    MAX_NOTE_LENGTH,
+    MAX_PIECES,
     REQUEST,
     TREE,
     TRIALS,
@@ -35,6 +35,7 @@ from engine.recorder import (
     check_line,
     check_round,
     drafters,
+    integer,
     known,
     named,
     number,
@@ -42,7 +43,6 @@ from engine.recorder import (
     reason_of,
     seen,
     text,
-    whole,
 )
 from engine.records import Acceptance, DraftTree, Integers, Lattice, Request, Round, Sampling, Trials, Verification
 from engine.requests.prompts import turns_from
@@ -54,7 +54,7 @@ from engine.trace.stream import LIMITS, FileLines, Limits, check_size, open_trac
 READABLE = (1, 2, 3, 4, 5)
 NOT_RECORDED = -1  # in place of a token id
 ID_ARRAYS = ("<i4", "<i8")  # of token ids, as recorders have written them
-MOST_REVISIONS = 256
+MAX_REVISIONS = 256
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, RequestError)
 
 
@@ -180,7 +180,7 @@ class LineReader:
         if "end" in value:
             self._ended = True
             end = read_end(named(value["end"], "end"))
-            return replace(end, said=f"{self.left_out} {end.said}".strip()[:LONGEST_NOTE])
+            return replace(end, said=f"{self.left_out} {end.said}".strip()[:MAX_NOTE_LENGTH])
         return None if "refused" in value and "round" not in value else self._entry(value)
 
     def _entry(self, value: Mapping[str, Any]) -> Entry | None:
@@ -290,7 +290,7 @@ def packed_array(value: Any, name: str, *dtypes: str) -> Any:
     dtype, data = value["dtype"], value["data"]
     if dtype not in dtypes:
         raise ValueError(f"an array of dtype {seen(dtype)}, where {' or '.join(dtypes)} is allowed")
-    shape = tuple(whole(side, f"{name}'s size") for side in listed(value["shape"], f"{name}'s shape")[:4])
+    shape = tuple(integer(side, f"{name}'s size") for side in listed(value["shape"], f"{name}'s shape")[:4])
     if len(shape) > 3:
         raise ValueError(f"{name} has more than 3 dimensions")
     if not isinstance(data, str) or not data.isascii():
@@ -304,14 +304,14 @@ def packed_array(value: Any, name: str, *dtypes: str) -> Any:
 def read_pieces(value: Any, name: str = "pieces") -> dict[int, Piece]:
     """Tokens' texts by their ids."""
     given = named(value, name)
-    if len(given) > MOST_PIECES:
-        raise ValueError(f"the text of {len(given):,} tokens, where {MOST_PIECES:,} are allowed")
+    if len(given) > MAX_PIECES:
+        raise ValueError(f"the text of {len(given):,} tokens, where {MAX_PIECES:,} are allowed")
     pieces: dict[int, Piece] = {}
     for token, part in given.items():
         if not (token.isascii() and token.isdigit() and len(token) <= 10):
             raise ValueError(f"a piece of the token {seen(token)}, where an id is allowed")
         shown = piece(part)
-        pieces[whole(int(token), "token of a piece")] = shown if isinstance(shown, str) else tuple(shown)
+        pieces[integer(int(token), "token of a piece")] = shown if isinstance(shown, str) else tuple(shown)
     return pieces
 
 
@@ -332,8 +332,8 @@ def read_request(value: Any, name: str) -> Request:
 def read_revisions(value: Any, name: str) -> dict[str, str]:
     """Versions by the name of what they belong to."""
     given = named(value, name)
-    if len(given) > MOST_REVISIONS:
-        raise ValueError(f"{len(given):,} revisions, where {MOST_REVISIONS} are allowed")
+    if len(given) > MAX_REVISIONS:
+        raise ValueError(f"{len(given):,} revisions, where {MAX_REVISIONS} are allowed")
     return {NOTE(part, "name of a revision"): NOTE(version, "revision") for part, version in given.items()}
 
 
@@ -346,12 +346,12 @@ def read_turns(value: Any, name: str) -> Any:
 
 
 Check = Callable[[Any, str], Any]
-NOTE = partial(text, most=LONGEST_NOTE)
+NOTE = partial(text, most=MAX_NOTE_LENGTH)
 REQUEST_FIELDS: Mapping[str, Check] = {**REQUEST, "split": text, "pace": text}
 HEADER_FIELDS: Mapping[str, Check] = {
     **HEADER, "request": read_request, "drafters": lambda value, name: tuple(drafters(value, name)),
     "pieces": read_pieces, "revisions": read_revisions, "recorded": NOTE, "turns": read_turns, "chunked": truth,
-    "in_turns": truth, "recurrent_layers": whole}
+    "in_turns": truth, "recurrent_layers": integer}
 END_FIELDS: Mapping[str, Check] = {
-    "reason": text, "rounds": whole, "seconds": number, "dropped": whole, "refused": whole, "said": NOTE,
-    "drafted": whole, "accepted": whole}
+    "reason": text, "rounds": integer, "seconds": number, "dropped": integer, "refused": integer, "said": NOTE,
+    "drafted": integer, "accepted": integer}

@@ -28,15 +28,15 @@ class Limits:
     """The limits of a file: its bytes compressed and uncompressed, the ratio of the two, the members of a gzip file,
     lines (whatever they hold), bytes and JSON values of a line, and tokens that have a text."""
 
-    file_bytes: int = recorder.FILE_BYTES
-    unpacked_bytes: int = recorder.UNPACKED_BYTES
-    growth: int = recorder.GROWTH
-    free_bytes: int = recorder.FREE_BYTES  # unpacked: any file may have so many, however small it is
+    file_bytes: int = recorder.MAX_FILE_BYTES
+    unpacked_bytes: int = recorder.MAX_UNPACKED_BYTES
+    growth: int = recorder.MAX_COMPRESSION_RATIO
+    free_bytes: int = recorder.ALWAYS_ALLOWED_BYTES  # unpacked: any file may have so many, however small it is
     members: int = 2**14
-    lines: int = recorder.MOST_ROUNDS + 2**8  # rounds, and what else there is
-    line_bytes: int = recorder.LINE_BYTES
-    line_values: int = recorder.LINE_VALUES
-    pieces: int = recorder.MOST_PIECES
+    lines: int = recorder.MAX_ROUNDS + 2**8  # rounds, and what else there is
+    line_bytes: int = recorder.MAX_LINE_BYTES
+    line_values: int = recorder.MAX_LINE_VALUES
+    pieces: int = recorder.MAX_PIECES
 
 
 LIMITS = Limits()

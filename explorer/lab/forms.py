@@ -15,7 +15,7 @@ from engine.errors import RequestError
 from engine.lab.settings import BASELINE, Choice, SweepPlan, check, prompt_set, settings, shipped_sets
 from engine.lab.sweeping import race_plan
 from engine.records import Sampling
-from engine.requests.limits import MOST_NODES, TRIED_BUDGETS
+from engine.requests.limits import MAX_NODES, TRIED_BUDGETS
 from engine.requests.prompts import Prompt, prompts_from
 from explorer.latest import Latest
 from explorer.rig import Instruments
@@ -137,7 +137,7 @@ OPENING = SweepForm(
 def limits() -> View:
     """The most that each number of the form may be, for the browser's fields."""
     return {"prompts": MOST_PROMPTS, "repeats": MOST_SWEEP_REPEATS, "max_tokens": LONGEST_ANSWER,
-            "temperature": MOST_TEMPERATURE, "budget": MOST_NODES}
+            "temperature": MOST_TEMPERATURE, "budget": MAX_NODES}
 
 
 def sweep_plan_from(form: Mapping[str, Any], sets: PromptSets, instruments: Instruments) -> SweepPlan:

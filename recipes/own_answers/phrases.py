@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from engine.checkpoints.files import read_config
-from engine.drafters.phrases import BITS, MOST_TOKENS, STEPS_PER_NAT, PhraseOrder
+from engine.drafters.phrases import BITS, MAX_CONTEXT, STEPS_PER_NAT, PhraseOrder
 from engine.requests.rig_names import RIGS_FOLDER
 from recipes.own_answers.shards import FeatureShard, open_shard, target_folder, work_folder
 from recipes.training import FACTS
@@ -148,7 +148,7 @@ def orders_of(shards: Sequence[FeatureShard], wanted: Wanted | None = None) -> l
     """The table's orders."""
     orders: list[PhraseOrder] = []
     shorter: PhraseCounts | None = None
-    for order in range(1, MOST_TOKENS + 1):
+    for order in range(1, MAX_CONTEXT + 1):
         seen = concatenate([concatenate(list(looks(shard, order, wanted))).summed() for shard in shards]).summed()
         if not len(seen.keys):
             break

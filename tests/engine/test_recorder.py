@@ -17,7 +17,7 @@ import pytest
 
 import engine.recorder
 from engine.errors import TraceError
-from engine.recorder import LINE_VALUES, Recorder, RecorderError
+from engine.recorder import MAX_LINE_VALUES, Recorder, RecorderError
 from engine.records import Request, Round
 from engine.trace import Trace, load, loads
 from engine.trace.reading import TraceTail
@@ -228,7 +228,7 @@ def test_what_of_a_run_does_not_fit_is_left_out_and_said(
 
 def test_a_header_as_long_as_may_be_read_makes_room_for_its_note(tmp_path: Path) -> None:
     notes = [recorded(tmp_path / "run.jsonl", RIGHT, prompt="," * length, budget="x").header.note
-             for length in range(LINE_VALUES - 40, LINE_VALUES)]
+             for length in range(MAX_LINE_VALUES - 40, MAX_LINE_VALUES)]
     assert [note.rpartition(": ")[2] for note in (notes[0], notes[-1])] == ["budget.", "budget, prompt."]
 
 
@@ -264,8 +264,8 @@ def test_rounds_that_pack_too_well_are_read_all_the_same(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("name", "limits"), [
-    ("run.jsonl", {"MOST_ROUNDS": 3}), ("run.jsonl", {"FILE_BYTES": 14_000}),
-    ("run.jsonl.gz", {"UNPACKED_BYTES": 14_000})])
+    ("run.jsonl", {"MAX_ROUNDS": 3}), ("run.jsonl", {"MAX_FILE_BYTES": 14_000}),
+    ("run.jsonl.gz", {"MAX_UNPACKED_BYTES": 14_000})])
 def test_a_full_file_takes_no_more_rounds(
         name: str, limits: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for limit, value in {"SPARE_BYTES": 10_000, **limits}.items():
@@ -276,7 +276,7 @@ def test_a_full_file_takes_no_more_rounds(
 
 
 def test_there_are_no_more_texts_than_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.recorder, "MOST_PIECES", 5)
+    monkeypatch.setattr(engine.recorder, "MAX_PIECES", 5)
     trace = recorded(tmp_path / "run.jsonl", RIGHT, prompt_ids=[1, 2], token_text=str)
     assert [len(trace.header.pieces), len(trace.entries[0].pieces)] == [2, 3]
 

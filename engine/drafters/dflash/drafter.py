@@ -18,7 +18,7 @@ from engine.models.packed_linear import PackedHead, PackedLinear, join_projectio
 from engine.models.passes import concat_texts
 from engine.records import Integers, Lattice, Proposals
 
-MOST_BYTES = 96 * 2**20  # of the largest tensors of one batch of anchors
+MAX_BATCH_BYTES = 96 * 2**20  # of one batch of anchors' largest tensors
 
 
 class BlockLayer(Layer):
@@ -158,7 +158,7 @@ class DFlashDrafter:
 
     @torch.inference_mode()
     def proposals(self, text: ReadText, width: int, variant: BlockVariant | None = None) -> Proposals:
-        """See ``BlockDrafter``. One pass takes as many anchors as fit into ``MOST_BYTES``."""
+        """See ``BlockDrafter``. One pass takes as many anchors as fit into ``MAX_BATCH_BYTES``."""
         variant, size = variant or BlockVariant.of(self), len(text.token_ids)
         token_ids, all_anchors = (
             torch.from_numpy(ids).long().to(self.device) for ids in (text.token_ids, text.anchors))
@@ -174,7 +174,7 @@ class DFlashDrafter:
         config = self.model.config
         heads = 2 * config.num_key_value_heads * config.head_dim + config.num_attention_heads * self.block
         anchor_bytes = 4 * ((size + self.block) * heads + 3 * self.block * config.vocab_size)
-        return int(max(1, min(64, MOST_BYTES // anchor_bytes)))
+        return int(max(1, min(64, MAX_BATCH_BYTES // anchor_bytes)))
 
     def _denoised(self, roots: Tensor, anchors: Tensor, context: Tensor, variant: BlockVariant) -> Tensor:
         """The hidden states of the slots that propose, (anchors, depth, hidden): anchor p sees the features of the

@@ -16,7 +16,7 @@ from transformers import LlamaConfig
 from engine.decoding.builders import best_first
 from engine.decoding.protocols import Drafter
 from engine.drafters.kinds import TargetFacts, plan_drafter
-from engine.drafters.phrases import LEAST, PhraseDrafter, key_of, read_table
+from engine.drafters.phrases import MIN_PROBABILITY, PhraseDrafter, key_of, read_table
 from engine.errors import RigError
 from recipes.own_answers.phrases import export, orders_of
 from recipes.own_answers.shards import FeatureShard
@@ -101,7 +101,7 @@ def test_a_row_is_a_distribution_cut_short(folder: Path) -> None:
     drafter = PhraseDrafter(VOCABULARY, read_table(folder, VOCABULARY))
     drafter.observe(np.array([2, 3, 4, 2, 3, 5, 2], np.int32), None)
     shares = np.exp(drafter.draft(3, 16).logprobs)
-    assert (shares.sum(-1) <= 1 + 1e-3).all() and shares[0, 0, 0] > LEAST
+    assert (shares.sum(-1) <= 1 + 1e-3).all() and shares[0, 0, 0] > MIN_PROBABILITY
 
 
 def test_what_a_folder_holds_is_recognised(folder: Path) -> None:

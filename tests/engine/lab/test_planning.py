@@ -11,7 +11,7 @@ from engine.decoding.budget_policy import MAX_AUTO_NODES
 from engine.errors import RequestError
 from engine.lab.settings import Choice, Setting, check, choose_budgets, prompt_set, settings, shipped_sets
 from engine.records import Sampling
-from engine.requests.prompts import LARGEST_FILE_BYTES, Prompt
+from engine.requests.prompts import MAX_FILE_BYTES, Prompt
 from tests.engine.lab.scripted import WALKERS, toy_plan
 
 
@@ -133,7 +133,7 @@ def test_a_hundred_megabytes_are_not_read(tmp_path: Path) -> None:
     file = tmp_path / "large.jsonl"
     with file.open("wb") as writing:
         writing.truncate(100 * 2**20)
-    assert file.stat().st_size > LARGEST_FILE_BYTES
+    assert file.stat().st_size > MAX_FILE_BYTES
     with pytest.raises(RequestError, match=r"The prompt file large\.jsonl is larger than 32 MB"):
         prompt_set(str(file))
     with pytest.raises(RequestError, match="cannot be read"):

@@ -14,7 +14,7 @@ import pytest
 
 from engine.decoding.methods import SERVED
 from engine.errors import CanopyError, RequestError, ServerError
-from engine.recorder import LONGEST_PIECE, UNKNOWN_TOKEN
+from engine.recorder import MAX_PIECE_LENGTH, UNKNOWN_TOKEN
 from engine.records import PromptRequest, Round, Sampling
 from engine.servers.answer import ServerStep, Token, chain_round, steps_of_chunks, steps_of_report
 from engine.servers.client import Client
@@ -282,7 +282,7 @@ def test_bytes_that_are_no_whole_character_stay_bytes() -> None:
     (event(choices=[{"delta": {"content": "a"}, "token_ids": 7}]), "token_ids are 7", 0),
     (event(choices=[], prompt_token_ids=[-1]), "prompt_token_ids hold something", 0), (DONE, "wrote nothing", 0),
     *((chunk("b", logprobs={"content": [long]}) + DONE, "1,024", 0) for long in (
-        {"token": "x" * (LONGEST_PIECE + 1)}, {"token": "\ufffd", "bytes": [65] * (LONGEST_PIECE + 1)})),
+        {"token": "x" * (MAX_PIECE_LENGTH + 1)}, {"token": "\ufffd", "bytes": [65] * (MAX_PIECE_LENGTH + 1)})),
     (one("a") * (ASK.max_tokens + 1) + DONE, "more than the 200 tokens that it was asked for", ASK.max_tokens - 1)])
 def test_another_answer_ends_the_run_in_a_sentence_and_keeps_its_rounds(answer: bytes, words: str, kept: int) -> None:
     with scripted(models=MODELS, chat=streams(one("a"), one("b"), DONE)) as script, attached(script, answer) as source:
@@ -382,7 +382,7 @@ def test_a_report_of_more_steps_than_tokens_does_not_count() -> None:
 
 
 def test_text_in_one_chunk_of_any_length_can_be_exported() -> None:
-    whole = "word " * LONGEST_PIECE
+    whole = "word " * MAX_PIECE_LENGTH
     trace = gather(lines_of(chunk("a") + DONE, chunk("One") + chunk(whole) + chunk(".") + DONE))
     assert opened_again(trace) and text_of(trace) == f"One{whole}."
 
