@@ -9,9 +9,10 @@ order in which oneDNN's kernels read it.
 On request, weights of 4 bits are multiplied as such. Many files store each output's weights in groups of 32, and each
 group's on at most 16 evenly spaced levels (as in Q4_0, Q4_1 and Q4_K of GGUF files). A pass over a few rows spends its
 time reading weights, and 4 bits are a quarter of bfloat16's bytes. The levels are found in the weights themselves,
-whatever file they came from. Inputs and steps are in bfloat16, sums in float32; a row gives the same bits whatever rows
-are computed with it, so the text is exactly plain decoding's. A file's finer weights are made to do so too
-(``PackedLinear.make_batch_invariant``). Figures: ``LOG.md``.
+whatever file they came from. Inputs and steps are in bfloat16, sums in float32. The kernel adds up each row in one
+order, so a row gives the same bits whatever rows are computed with it, and the text is exactly plain decoding's.
+bfloat16 kernels add up in other orders for other numbers of rows, so a file's finer weights and the output head are
+multiplied in blocks of a fixed number of rows (``PackedLinear.make_batch_invariant``). Figures: ``LOG.md``.
 """
 
 from collections.abc import Sequence
@@ -19,11 +20,10 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn.functional import linear, pad
 
 TYPICAL_ROWS = 32  # the number of rows that a layout is chosen for; it serves any number
 LAID_OUT_BYTES = 16 * 2**20  # no second copy is held of a layer's weight larger than this
-TRIED_VALUES = 100_000  # of a product: with 1,536 inputs one value in 6,000 differed, with more inputs more of them
 VOCABULARY_BYTES = 256 * 2**20  # nor of an output head larger than this
 
 GROUP = 32  # inputs that share a step and a lowest level
@@ -45,9 +45,10 @@ class PackedLinear:
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         self.weight, self.bias = weight, bias
-        self._laid_out = lay_out(weight) if weight.nbytes <= LAID_OUT_BYTES and has_tile_kernels(weight) else None
+        self._laid_out = (
+            lay_out(weight) if weight.nbytes <= LAID_OUT_BYTES and has_bfloat16_kernels(weight) else None)
         self._four_bits: PackedInt4 | None = None
-        self._paired = False
+        self._block_rows: int | None = None
 
     def enable_int4(self) -> bool:
         """Multiply with the weight as 4 bits if it is in bfloat16 and lies on 16 levels, and return whether it does.
@@ -59,21 +60,28 @@ class PackedLinear:
         self.weight.copy_(levels.dense())
         return True
 
-    def make_batch_invariant(self) -> None:
-        """Give a row the same bits whatever rows stand beside it. Two rows and more have them from one kernel; where
-        that for a single row is another, which adds up in another order, a single row is multiplied twice."""
-        outputs, size = self.weight.shape
-        draws = torch.Generator().manual_seed(0)
-        inputs = torch.randn(max(2, TRIED_VALUES // outputs), size, generator=draws).to(self.weight)
-        products = self._multiplied(inputs)
-        self._paired = any(not torch.equal(self._multiplied(row), expected)
-                           for row, expected in zip(inputs.split(1), products.split(1), strict=True))
+    def make_batch_invariant(self, block_rows: int | None = None) -> None:
+        """Give a row the same bits whatever rows are computed with it: every product has ``block_rows`` rows, by
+        default as many as are fast here, and the last one is filled up with zeros.
+
+        The weight is laid out whatever its size. Without that, threads share the rows of a block, and a processor
+        without instructions for bfloat16 adds up in another order for another number of rows in a thread.
+        """
+        self._block_rows = block_rows or block_rows_of(self.weight)
+        if self._laid_out is None and has_bfloat16_kernels(self.weight):
+            self._laid_out = lay_out(self.weight)
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """The product with inputs (…, inputs): (…, outputs)."""
-        if self._paired and inputs.shape[:-1].numel() == 1:
-            return self._multiplied(inputs.reshape(1, -1).expand(2, -1))[:1].view(*inputs.shape[:-1], -1)
-        return self._multiplied(inputs)
+        return self._multiplied(inputs) if self._block_rows is None else self._in_blocks(inputs, self._block_rows)
+
+    def _in_blocks(self, inputs: Tensor, block_rows: int) -> Tensor:
+        rows = inputs.reshape(-1, inputs.shape[-1])
+        filled = pad(rows, (0, 0, 0, -len(rows) % block_rows))
+        products = [self._multiplied(block) for block in filled.split(block_rows)]
+        products[-1] = products[-1][:len(rows) - len(filled) + block_rows]
+        # a copy, even of a single block: a round keeps its logits, and with a view it would keep the zeros' too
+        return torch.cat(products).view(*inputs.shape[:-1], -1)
 
     def _multiplied(self, inputs: Tensor) -> Tensor:
         if self._four_bits is not None:
@@ -92,9 +100,9 @@ class PackedHead(PackedLinear):
     def __init__(self, head: nn.Module) -> None:
         self.weight, self.bias = head.weight, head.bias  # type: ignore[assignment]
         self._alone = is_cpu_float32(self.weight)
-        faster = self._alone or has_tile_kernels(self.weight)
+        faster = self._alone or has_bfloat16_kernels(self.weight)
         self._laid_out = lay_out(self.weight) if faster and self.weight.nbytes <= VOCABULARY_BYTES else None
-        self._four_bits, self._paired = None, False
+        self._four_bits = self._block_rows = None
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """The product with inputs (…, inputs): (…, outputs)."""
@@ -108,11 +116,21 @@ def is_cpu_float32(weight: Tensor) -> bool:
     return weight.device.type == "cpu" and weight.dtype == torch.float32
 
 
-def has_tile_kernels(weight: Tensor) -> bool:
-    """Whether a weight is in bfloat16 on a CPU with kernels for that."""
+def has_bfloat16_kernels(weight: Tensor) -> bool:
+    """Whether a weight is in bfloat16 on a CPU for which oneDNN has kernels for that."""
     kernels = torch.ops.mkldnn
     return (weight.device.type == "cpu" and weight.dtype == torch.bfloat16
             and hasattr(kernels, "_is_mkldnn_bf16_supported") and bool(kernels._is_mkldnn_bf16_supported()))
+
+
+def block_rows_of(weight: Tensor) -> int:
+    """How many rows a batch invariant product with a weight has here: with several, each place in a block has to give
+    the same bits, which is tested for these kernels; in a block, a single row takes little longer than alone."""
+    if not has_bfloat16_kernels(weight) or not torch.cpu._is_avx512_supported():
+        return 1
+    if torch.cpu._is_amx_tile_supported():
+        return 32
+    return 8 if torch.cpu._is_avx512_bf16_supported() else 4
 
 
 def lay_out(weight: Tensor) -> Tensor | None:
