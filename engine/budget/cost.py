@@ -29,7 +29,7 @@ class CostCurve:
     ``rows`` count those of all requests together; they ascend, and begin with one root for each. ``verify_ms``,
     ``verify_low_ms`` and ``verify_high_ms`` are the median, the tenth and the ninetieth percentile of one target pass
     over so many rows; ``draft_ms`` is one drafter's draft for all requests when their budgets and roots make so many
-    rows, including its reading of what the round before kept (0 where the rig has no drafter). ``overhead_ms`` is the
+    rows, including its reading of what the round before kept (0 if the rig has no drafter). ``overhead_ms`` is the
     rest of a round except building trees: packing, accepting, keeping. ``plain_ms`` is a whole round of decoding
     without a drafter. ``sampling`` is ``greedy`` or ``sampled``: processing a distribution takes time.
     """

@@ -66,7 +66,7 @@ class SearchLevel:
 def chain(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     """The tree of the most likely token of each depth, in the row that the one before leads to.
 
-    min(nodes, depth) drafted nodes, fewer where the most likely token has probability 0; a bare root for none.
+    min(nodes, depth) drafted nodes, fewer if the most likely token has probability 0; the root alone for none.
     """
     tokens, steps = best_cells(lattice)
     logprobs = steps[:nodes].cumsum(dtype=np.float32)
@@ -94,7 +94,7 @@ def best_first(lattice: Lattice, root: int, nodes: int) -> DraftTree:
 
     Order, and so the choice among equals: by log probability, descending; then the shallower; then the parent's
     own order; then the rank. Parents therefore come before children. Prefixes of probability 0 are never drafted;
-    where there are fewer than ``nodes`` others, all of them are. Expects logprobs ≤ 0, descending along k.
+    if there are fewer than ``nodes`` others, all of them are. Expects logprobs ≤ 0, descending along k.
     """
     if nodes == 0 or lattice.tokens.size == 0:
         return root_only(root)
@@ -187,7 +187,7 @@ def best_of(root: int, levels: list[SearchLevel], nodes: int) -> DraftTree:
 
 
 def _raised(least: np.float32, levels: list[SearchLevel], nodes: int) -> np.float32:
-    """The raised bound after these levels, computed only where a level is wide enough to be worth it."""
+    """The raised bound after these levels, computed only if a level is wide enough to be worth it."""
     scores = np.concatenate([level.scores for level in levels])
     if len(scores) < nodes:
         return least
@@ -249,7 +249,7 @@ def full(lattice: Lattice, root: int, nodes: int) -> DraftTree:
     """The tree in which every node has the ``FULL_WIDTH`` most likely tokens as children, down to the same depth.
 
     The depth is the largest whose whole tree fits into ``nodes`` (2 + 4 + … for width 2) and into the lattice; what is
-    left of the budget stays unspent. Where the lattice has one token a row, or the budget is 1, the width is 1: a
+    left of the budget stays unspent. If the lattice has one token a row, or the budget is 1, the width is 1: a
     chain. Nodes of probability 0 are left out. Depth-first order keeps a node's ancestors close before it.
     """
     width = min(FULL_WIDTH, lattice.tokens.shape[2], max(nodes, 1))

@@ -189,7 +189,7 @@ def cut(runs: Sequence[RequestRun], allocator: BudgetAllocator | None) -> None:
 
 
 def verify(runs: Sequence[RequestRun], packed: Sequence[PackedTree]) -> list[Verification]:
-    """The target's verification of every tree, in one pass where it can."""
+    """The target's verification of every tree, in one pass if it can."""
     if len(runs) > 1 and isinstance(runs[0].target, BatchTarget):
         return runs[0].target.verify_batch([run.target for run in runs], packed)
     return [run.target.verify(tree) for run, tree in zip(runs, packed, strict=True)]
@@ -226,7 +226,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class BatchRequest:
-    """A request with the drafters that serve it, and the policy for its budgets where they are not fixed."""
+    """A request with the drafters that serve it, and the policy for its budgets if they are not fixed."""
 
     request: Request
     drafters: Sequence[Drafter]
@@ -250,7 +250,7 @@ class RequestBatch:
         return number in self._runs
 
     def admit(self, request: BatchRequest) -> int:
-        """Read the prompt of one more request and return its number. RequestError where it cannot be served; the
+        """Read the prompt of one more request and return its number. RequestError if it cannot be served; the
         others are unaffected."""
         target, drafters = self._target.fork(), [drafter.fork() for drafter in request.drafters]
         method = check(request.request, target, len(drafters))

@@ -47,7 +47,7 @@ class Method:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits of a budget, where they make a difference; else only ``total``."""
+        """The splits of a budget, if they make a difference; else only ``total``."""
         return tuple(self.split_rules) if len(set(self.split_rules.values())) > 1 else ("total",)
 
     @property
@@ -89,7 +89,7 @@ SERVED = "served"  # the method of an attached server, which is not a row: it wa
 
 
 def method_named(name: str) -> Method:
-    """The row of that name; RequestError with the existing names where there is none."""
+    """The row of that name; RequestError with the existing names if there is none."""
     if name not in METHODS:
         raise RequestError(f"There is no method {name[:40]!r}; choose one of {', '.join(METHODS)}.")
     return METHODS[name]

@@ -103,7 +103,7 @@ def trial_draws(seed: int) -> np.random.Generator:
 
 
 def check(request: Request, target: Target, drafter_count: int) -> Method:
-    """The request's method; RequestError where its names are unknown or its numbers do not fit target and drafters."""
+    """The request's method; RequestError if its names are unknown or its numbers do not fit target and drafters."""
     method = method_named(request.method)
     split_rule_of(method, request.split)
     if drafter_count < method.drafter_count:

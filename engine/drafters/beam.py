@@ -73,7 +73,7 @@ class PathDrafter(ABC):
 
     @in_inference_mode
     def draft(self, root: int, width: int) -> Lattice:
-        """A lattice (depth, width + 1, width), empty where the drafter's own context ends. Its last row belongs
+        """A lattice (depth, width + 1, width), empty if the drafter's own context ends. Its last row belongs
         to no node: cells that are not expanded lead there, and everything after it has probability 0.
         Logprobs are those of the whole vocabulary."""
         reach = self.reach.within(width, self.limit - self._length - len(self._waiting))

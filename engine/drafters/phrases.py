@@ -62,7 +62,7 @@ class PhraseOrder:
     codes: NDArray[np.uint8]
 
     def row(self, key: int) -> Row | None:
-        """What follows a context; None where it is not known."""
+        """What follows a context; None if it is not known."""
         view = self.keys.data  # for Python's bisect: numpy's search makes an array in each call
         number = bisect_left(view, key)
         if number == len(view) or view[number] != key:
@@ -79,7 +79,7 @@ class PhraseTable:
         self.orders = tuple(orders)
 
     def after(self, context: Sequence[int]) -> Row:
-        """What follows the longest known ending of the context; empty where none is known."""
+        """What follows the longest known ending of the context; empty if none is known."""
         for order in range(min(len(self.orders), len(context)), 0, -1):
             row = self.orders[order - 1].row(key_of(context[len(context) - order:]))
             if row is not None:
@@ -109,7 +109,7 @@ class PhraseDrafter(TextDrafter):
 
 
 def read_table(folder: Path, vocabulary: int) -> PhraseTable:
-    """The table in a folder; RigError where it is damaged."""
+    """The table in a folder; RigError if it is damaged."""
     file = folder / "model.safetensors"
     try:
         return PhraseTable(_orders(load_file(file), vocabulary))
@@ -141,7 +141,7 @@ def _array(arrays: Mapping[str, NDArray[Any]], name: str, types: tuple[Any, ...]
 
 
 def _check(order: PhraseOrder, number: int, vocabulary: int) -> None:
-    """Raise ValueError where a look-up could fail."""
+    """Raise ValueError if a look-up could fail."""
     cells = len(order.tokens)
     if len(order.codes) != cells or len(order.ends) != len(order.keys) or (
             len(order.ends) and (np.any(np.diff(order.ends.astype(np.int64)) < 0) or order.ends[-1] != cells)):
@@ -158,7 +158,7 @@ def recognises(values: Mapping[str, Any]) -> bool:
 
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
-    """The plan of a table; RigError where it was counted over another vocabulary."""
+    """The plan of a table; RigError if it was counted over another vocabulary."""
     values = read_config(folder)
     must_count(folder, values, "vocab_size")
     must_fit(folder, "a vocabulary of", values["vocab_size"], target.config.vocab_size)

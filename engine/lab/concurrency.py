@@ -76,7 +76,7 @@ def _where(budgets: Sequence[int], losing: Sequence[int]) -> str:
 
 
 def _span(counts: Sequence[int], last: bool) -> str:
-    """A range of numbers of requests at once, in words; ``last`` where it is open-ended."""
+    """A range of numbers of requests at once, in words; ``last`` if it is open-ended."""
     first, end = counts[0], counts[-1]
     if last and first > 1:
         return f"From {first} requests on"
@@ -135,14 +135,14 @@ def predict(texts: Texts, counts: Iterable[int], costs: CostByConcurrency) -> di
 
 
 def predicted_records(predicted: Mapping[Setting, float], summary: Summary) -> list[dict[str, Any]]:
-    """Every predicted setting as a flat record, with the measured figures, None where nothing was measured."""
+    """Every predicted setting as a flat record, with the measured figures, None if nothing was measured."""
     known = {row.setting: row.total.median for row in summary.rows}
     return [{"label": setting.label, **asdict(setting), "predicted_tokens_per_second": total,
              "total_tokens_per_second": known.get(setting)} for setting, total in predicted.items()]
 
 
 def prediction_error(predicted: Mapping[Setting, float], summary: Summary) -> str:
-    """How far predictions are from measurements, in a sentence; empty where no predicted setting was measured."""
+    """How far predictions are from measurements, in a sentence; empty if no predicted setting was measured."""
     errors = {row.setting: abs(predicted[row.setting] / row.total.median - 1)
               for row in summary.rows if row.setting in predicted}
     if not errors:

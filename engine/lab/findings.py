@@ -14,7 +14,7 @@ WEIGHT = MappingProxyType({FINE: 0, SUSPICIOUS: 1, WRONG: 2})
 WRONG_GAIN, SUSPICIOUS_GAIN = 1.25, 1.08  # ratios of accepted drafted tokens, another way of running against this one
 MIN_GAIN = 0.1  # tokens: a smaller gain is noise
 MIN_POSITIONS = 20  # positions that a share has to be counted over
-FIRST_SHARE = 0.4  # the share of first drafted tokens that is accepted where a drafter suits the text
+FIRST_SHARE = 0.4  # the share of first drafted tokens that is accepted if a drafter suits the text
 DIP, TRUST = 0.6, 0.15
 
 
@@ -24,7 +24,7 @@ class DoctorFinding:
 
     ``name`` is the check's: features, taps, mask token, slot 0, slots, draft, rope, dtype, vocabulary, chat template,
     thinking, confidence, positions. ``status`` is ``fine``, ``suspicious`` or ``wrong``. ``seen`` is a sentence with
-    the figure that was measured, ``advice`` what to do about it (empty where the status is fine).
+    the figure that was measured, ``advice`` what to do about it (empty if the status is fine).
     """
 
     name: str
@@ -51,7 +51,7 @@ class Marks:
 
     @property
     def shares(self) -> NDArray[np.float64]:
-        """The share of reached anchors that were accepted, by depth, (depth,) float64; 0 where none reached it."""
+        """The share of reached anchors that were accepted, by depth, (depth,) float64; 0 if none reached it."""
         return self.hits / np.maximum(self.reached, 1)
 
 
@@ -84,7 +84,7 @@ def ways_finding(check: tuple[str, str], chosen: Marks, others: Mapping[str, Mar
 
 
 def against_config(finding: DoctorFinding, run: object, configured: object) -> DoctorFinding:
-    """The finding, or a worse one where a drafter is not run as its own config says."""
+    """The finding, or a worse one if a drafter is not run as its own config says."""
     if run == configured:
         return finding
     return DoctorFinding(finding.name, finding.drafter, WRONG, f"It is run with {run}, its config says {configured}. "

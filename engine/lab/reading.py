@@ -52,7 +52,7 @@ class Reading:
     between its first and second token where it chose the token *after* token i; bonus: the token that would follow the
     text, −1 without a round; ``cut``: the end of the text ended the last round's walk early, so that round's length is
     not the drafter's; ``committed``: tokens that all requests at work, this one included, added in the round, empty
-    where it ran alone.
+    if it ran alone.
     """
 
     token_ids: tuple[int, ...]
@@ -120,7 +120,7 @@ def read_concurrent(target: Target, asked: Sequence[BatchRequest], concurrency: 
 
     The others take turns: one that has ended makes room for the next, whose prompt is read between two rounds. Only
     rounds are timed, after the prompts of all first requests were read, so there is no tail with fewer requests. With
-    an ``allocator``, those at the pace ``auto`` share one total of rows. RequestError where the first cannot be served,
+    an ``allocator``, those at the pace ``auto`` share one total of rows. RequestError if the first cannot be served,
     or where fewer requests can be at work.
     """
     batch, others = RequestBatch(target, allocator), cycle(asked[1:])
@@ -146,7 +146,7 @@ def read_concurrent(target: Target, asked: Sequence[BatchRequest], concurrency: 
 
 
 def _admit_next(batch: RequestBatch, others: Iterator[BatchRequest]) -> None:
-    """Admit the first that can be served and does not end before its first round; RequestError where none can."""
+    """Admit the first that can be served and does not end before its first round; RequestError if none can."""
     before, refusal = len(batch), ""
     for request in others:
         try:

@@ -74,7 +74,7 @@ def redraft_kinds(counted: Counted) -> tuple[tuple[RedraftedLength, ...], tuple[
 
 
 def _lengths(known: KnownText, position: int, lattice: Lattice) -> Mapping[tuple[str, int], int]:
-    """The kept drafted tokens by kind and size; none where the end of the text would have cut one of them."""
+    """The kept drafted tokens by kind and size; none if the end of the text would have cut one of them."""
     root, left = int(known.token_ids[position]), len(known.token_ids) - position
     widest = max(lattice.tokens.shape[2], lattice.depth)
     sizes = [size for size in SIZES if size <= widest]
@@ -137,7 +137,7 @@ Figures = NDArray[np.float64]
 class Redrafting:
     """The drafts of a run, of which its own method makes trees at any budget.
 
-    RequestError where the text does not say what another tree would have kept, or rounds are missing.
+    RequestError if the text does not say what another tree would have kept, or rounds are missing.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -171,7 +171,7 @@ class Redrafting:
 
     def round_at(self, recorded: Round, budget: int) -> Round:
         """A round as it would have been at that budget. What the target said of a node is taken from the round that was
-        made, and unknown (NaN, token −1) where that had no such node."""
+        made, and unknown (NaN, token −1) if that had no such node."""
         tree, keep = self.tree(recorded, budget)
         text = np.append(self._known.token_ids, self.trace.entries[-1].round.acceptance.bonus)
         following = text[recorded.start - self._known.start + 1:][:len(keep)]
@@ -189,7 +189,7 @@ class Redrafting:
 
 
 def _counterparts(tree: DraftTree, other: DraftTree) -> Integers:
-    """The node of the other tree with the same path, for each node, (n,) int32; −1 where there is none."""
+    """The node of the other tree with the same path, for each node, (n,) int32; −1 if there is none."""
     def steps(of: DraftTree) -> list[tuple[int, int, int]]:
         return list(zip(*(side.tolist() for side in (of.parents, of.tokens, of.drafters)), strict=True))
 

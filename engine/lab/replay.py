@@ -70,7 +70,7 @@ class KnownText:
 
 
 def known_text(trace: Trace, most: int = 0) -> KnownText:
-    """The text of a recorded run and what its drafters proposed in its rounds; RequestError where what the target would
+    """The text of a recorded run and what its drafters proposed in its rounds; RequestError if what the target would
     have written after a draft is not known."""
     header, rounds = trace.header, [entry.round for entry in trace.entries]
     method = METHODS.get(header.request.method)
@@ -142,7 +142,7 @@ class Step:
 
 
 class Replay:
-    """A point over the known text. RequestError where its method does not follow the text."""
+    """A point over the known text. RequestError if its method does not follow the text."""
 
     def __init__(self, point: Point, known: KnownText) -> None:
         self._row = row = method_named(point.method)
@@ -190,7 +190,7 @@ class Forecast:
     ``budget`` counts drafted nodes as in ``Request``; it is the largest allowed where ``pace`` is ``auto``. Per round:
     ``lengths``, tokens kept, the root included; ``rows``, what the target verifies, the root included. ``build_ms``
     is the measured median of building and combining one round's trees. ``predicted_ms`` is the whole text's time
-    without the prefill from the cost curve; 0 where no curve was given.
+    without the prefill from the cost curve; 0 if no curve was given.
     """
 
     method: str
@@ -213,7 +213,7 @@ class Forecast:
 
     @property
     def predicted_tokens_per_second(self) -> float:
-        """Predicted, never measured; 0 where no cost curve was given."""
+        """Predicted, never measured; 0 if no cost curve was given."""
         return 1e3 * self.tokens / self.predicted_ms if self.predicted_ms else 0.0
 
 
@@ -267,9 +267,8 @@ def gain(point: Point, budget: int, known: KnownText) -> Gain:
 class WhatIf:
     """Every setting's forecast for one text, in the order of methods and then of budgets.
 
-    ``departures`` counts the positions where one pass over the whole text chooses another token than the text has: 0 in
-    float32; in bfloat16, rounding may cause some. ``seconds`` is the time that the what-if took, without measuring the
-    cost curve.
+    ``departures``: positions at which one pass over the whole text chooses another token than the text has, 0 in
+    float32 (rounding may cause some in bfloat16). ``seconds``: duration of the what-if, without the cost curve.
     """
 
     prompt: str
@@ -291,7 +290,7 @@ class WhatIf:
 
     @property
     def withheld(self) -> str:
-        """Why no speed is predicted from its cost curve, in a sentence; empty where it is, and without a curve."""
+        """Why no speed is predicted from its cost curve, in a sentence; empty if it is, and without a curve."""
         return self.cost.disorder if self.cost else ""
 
     @property

@@ -271,7 +271,7 @@ def _setting(name: str, budget: int, choice: Choice) -> Setting:
 
 
 def check(plan: SweepPlan, methods: Sequence[str], drafters: Sequence[str]) -> None:
-    """RequestError where a plan cannot be measured by a rig that runs these methods and has these drafters."""
+    """RequestError if a plan cannot be measured by a rig that runs these methods and has these drafters."""
     missing = [setting.method for setting in plan.settings if setting.method not in methods]
     if missing:
         raise RequestError(f"This rig cannot run {missing[0]}; it runs {', '.join(methods)}.")

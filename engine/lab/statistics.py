@@ -93,7 +93,7 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def interval_rank(count: int) -> int:
-    """The largest rank k whose interval still reaches the confidence; 0 where none does (fewer than 6 values)."""
+    """The largest rank k whose interval still reaches the confidence; 0 if none does (fewer than 6 values)."""
     outside, rank = 0.0, 0
     while rank < count // 2:
         outside += 2 * comb(count, rank) / 2**count

@@ -76,7 +76,7 @@ def take_lock(path: Path) -> IO[bytes]:
     """Take the right to write a results file, until the returned file is closed or this process ends.
 
     The lock is a file beside it, since SQLite's own locks are lost when a process opens and closes the results file.
-    ResultsError where another process holds it, or where it cannot be made.
+    ResultsError if another process holds it, or if it cannot be made.
     """
     try:
         if path.exists() and (kind := kind_of(path.stat().st_mode)):
@@ -133,7 +133,7 @@ class StoredSweep:
 class Results:
     """A results file, opened for reading from any thread, even while another process writes it.
 
-    Every method raises ResultsError where the file is not a results file or is damaged.
+    Every method raises ResultsError if the file is not a results file or is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -172,7 +172,7 @@ class Results:
                     for number, started, plan, conditions, done in rows]
 
     def sweep(self, number: int) -> StoredSweep:
-        """The sweep of that number; ResultsError where there is none."""
+        """The sweep of that number; ResultsError if there is none."""
         for stored in self.sweeps():
             if stored.number == number:
                 return stored
@@ -262,7 +262,7 @@ class Store(Results):
         return int(number or 0)
 
     def record(self, number: int, result: CellResult) -> bool:
-        """Write a cell's result; False, and nothing written, where the cell is already done or does not exist."""
+        """Write a cell's result; False, and nothing written, if the cell is already done or does not exist."""
         if number not in self._numbers:
             self._numbers[number] = _numbers_of(self.sweep(number).plan)
         reading = _text_of(result.reading) if result.reading else None

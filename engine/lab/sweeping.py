@@ -174,7 +174,7 @@ def run_sweep(store: Store, number: int, workers: Workers, stop: Event) -> Itera
 
 
 def check_conditions(stored: StoredSweep, here: Conditions) -> None:
-    """RequestError where a sweep was begun under other conditions, so that its speeds would not compare."""
+    """RequestError if a sweep was begun under other conditions, so that its speeds would not compare."""
     then, now = ({"rig": conditions.rig, "hardware": conditions.hardware, "dtype": conditions.dtype,
                   **dict(sorted(conditions.versions.items()))} for conditions in (stored.conditions, here))
     changed = "; ".join(f"{name}: {then.get(name, 'none')} then, {now.get(name, 'none')} now"
@@ -212,7 +212,7 @@ class Race:
 
 
 def race_plan(plan: SweepPlan) -> SweepPlan:
-    """The plan with the baselines added; RequestError where it is not a race."""
+    """The plan with the baselines added; RequestError if it is not a race."""
     if len(plan.prompts) != 1:
         raise RequestError(f"A race is run on one prompt; {len(plan.prompts)} were given.")
     if plan.repeats < MIN_REPEATS:

@@ -41,7 +41,7 @@ def cause_of(error: Exception) -> str:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """An ordinary file, opened for reading; a pipe is not waited for. OSError where it cannot be opened, or where it is
+    """An ordinary file, opened for reading; a pipe is not waited for. OSError if it cannot be opened, or if it is
     anything else, which its ``strerror`` says."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:

@@ -41,7 +41,7 @@ def cores() -> int:
 
 
 def processors() -> tuple[int, ...]:
-    """The numbers of the processors that this process may use; none where the system does not say."""
+    """The numbers of the processors that this process may use; none if the system does not say."""
     if not hasattr(os, "sched_getaffinity"):
         return ()
     return tuple(sorted(os.sched_getaffinity(0)))
@@ -53,7 +53,7 @@ def _siblings(number: int) -> str:
 
 
 def _quota() -> int:
-    """How many processors the container may use, rounded up; 2¹⁵ where it has no limit."""
+    """How many processors the container may use, rounded up; 2¹⁵ if it has no limit."""
     for path in QUOTAS:
         words = _read(path).split()
         if not words:
