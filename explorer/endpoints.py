@@ -95,14 +95,17 @@ class Endpoints:
         api(self._trace, api_name="trace")
 
     def _generate(
-        self, prompt: str, method: str = "ddtree", budget: int = 64, temperature: float = 0.0,
+        self, prompt: str, method: str | None = None, budget: int | None = None, temperature: float = 0.0,
         options: dict[str, Any] | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """Run a prompt. Yields {run, state, message, text, token_ids, rounds, tau} as rounds are made. ``options``
-        may hold max_tokens, seed, top_k, top_p, split, pace, drafters (names of the rig's) and turns (the conversation
-        before the prompt, each [role, text] or {role, content})."""
+        """Run a prompt, with the rig's own method and node budget where none are named. Yields {run, state, message,
+        text, token_ids, rounds, tau} as rounds are made. ``options`` may hold max_tokens, seed, top_k, top_p, split,
+        pace, drafters (names of the rig's) and turns (the conversation before the prompt, each [role, text] or {role,
+        content})."""
         with _refusal():
-            named = {"prompt": prompt, "method": method, "budget": budget, "temperature": temperature}
+            usual = {"method": PromptRequest.method, "budget": PromptRequest.budget, **self._stream.usual_setting()}
+            named = {"prompt": prompt, "temperature": temperature,
+                     "method": method or usual["method"], "budget": usual["budget"] if budget is None else budget}
             for view in self._stream.watch(_ask(named, options or {})):
                 if view["state"] == "error":
                     raise RequestError(view["message"])

@@ -19,6 +19,7 @@ from starlette.types import Scope
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.decoding.methods import METHODS, SERVED
 from engine.errors import CanopyError
+from engine.requests.rig_names import usual_setting
 from explorer.browser_calls import bar_call, served
 from explorer.budgets import Budgets
 from explorer.bundle import ASSETS, LAB, STAGE, script, style
@@ -133,8 +134,10 @@ class Controls:
     """The bar: what to run and how."""
 
     def __init__(self, rig: CurrentRig, offered: Sequence[Preset], lesson: Lesson | None) -> None:
-        first = {**USUAL, **opening_form(lesson, offered)}
+        name = rig.coming.name if rig.coming else rig.instruments.opened_as
+        first = {**USUAL, **opening_form(lesson, offered), **usual_setting(name)}
         method = fitting(first["method"], rig.source.methods)
+        self.opened_with = method, first["budget"]
         with gr.Row(elem_id="canopy-ask"):
             self.prompt = gr.Textbox(
                 value=first["prompt"], label="Prompt", placeholder="Ask something …", lines=1, max_lines=3,
@@ -217,15 +220,19 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
     def drafters(method: str, chosen: Any) -> Any:
         return gr.Dropdown(**choosing_drafters(rig.source, fitting(method, list(METHODS)), chosen))
 
-    def offered(method: str, chosen: Any) -> list[Any]:
-        """What the rig can do: asked for when a page opens, since the rig may have changed after the page was built,
-        and again when the page's first rig is loaded."""
+    def offered(method: str, budget: Any, chosen: Any) -> list[Any]:
+        """What the rig can do, and what it starts with: asked for when a page opens, since the rig may have changed
+        after the page was built, and again when the page's first rig is loaded."""
         methods = list(rig.source.methods)
+        usual = usual_setting(rig.instruments.opened_as) if (method, budget) == controls.opened_with else {}
         # a method that can be run stays: a recording may have filled in another by the time that this arrives
-        kept: dict[str, Any] = {} if method in methods else {"value": fitting(method, methods)}
+        wanted = fitting(usual.get("method", method), methods)
+        kept = {} if wanted == method else {"value": wanted}
         ours = methods != [SERVED]  # an attached server drafts as it was started
+        steps, nodes, *others = (gr.update(interactive=ours) for _ in controls.drafting())
+        nodes |= {"value": usual["budget"]} if "budget" in usual else {}
         return [gr.Dropdown(choices=methods, **kept), gr.Dropdown(choices=titles(presets.of(rig))),
-                drafters(method, names_of(chosen)), *(gr.update(interactive=ours) for _ in controls.drafting())]
+                drafters(wanted, names_of(chosen)), steps, nodes, *others]
 
     def filled(name: str | None) -> list[Any]:
         """No change where the keyboard only passed through the list and chose nothing."""
@@ -248,12 +255,12 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
     restored = page.load(
         None, asked, [*asked, controls.steps], js="(...values) => Canopy.controls.restore(...values)", queue=False,
         api_visibility="private")
-    given = [controls.method, controls.drafters]
+    given, fitted_by = [controls.method, controls.budget, controls.drafters], [controls.method, controls.drafters]
     shown = [controls.method, controls.preset, controls.drafters, *controls.drafting()]
     restored.then(bar_call(offered), given, shown, preprocess=False, **QUIET)
     stage.rig(bar_call(offered), given, shown, preprocess=False, **QUIET)
     controls.preset.input(bar_call(filled), controls.preset, controls.asked(), preprocess=False, **QUIET)
-    controls.method.change(bar_call(fitted), given, controls.drafters, preprocess=False, **QUIET)
+    controls.method.change(bar_call(fitted), fitted_by, controls.drafters, preprocess=False, **QUIET)
     stage.adopt(bar_call(adopted), None, controls.asked(), **QUIET)
 
 

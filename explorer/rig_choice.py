@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from engine.errors import CancellationError, CanopyError, RequestError
-from engine.requests.rig_names import NAMED, PIN, RIGS_FOLDER, is_address, rig_names, server_address
+from engine.requests.rig_names import NAMED, PIN, RIGS_FOLDER, is_address, rig_names, server_address, usual_setting
 from explorer.browser_calls import browser_call
 from explorer.rig import CurrentRig, Instruments, Source, Tell
 from explorer.run_queue import Job, RunQueue
@@ -98,11 +98,13 @@ class RigChoice:
     def state(self, _: Mapping[str, Any]) -> View:
         """The rig that answers, those that can be chosen, and the one that is being loaded. ``coming`` is the name of
         the first rig until it is loaded or refused. ``changes`` counts how often the rig was changed: a page that has
-        seen another number still offers what a former rig could do. ``retry``: see ``ServerRetry``."""
+        seen another number still offers what a former rig could do. ``usual``: see ``usual_setting``; ``retry``: see
+        ``ServerRetry``."""
         source, instruments, load, coming = self._rig.source, self._rig.instruments, self._load, self._rig.coming
         retry = self._retry
         return {
             "rig": source.name, "hardware": source.hardware, "opened": instruments.opened_as, "good_at": source.good_at,
+            "usual": usual_setting(instruments.opened_as),
             "reason": instruments.reason, "changes": self._rig.changes, "closed": self._closed,
             "named": [{"name": name, "note": note_of(name)} for name in rig_names()],
             "coming": coming.name if coming else "", "failure": self._failure, "retry": retry and retry.view(),

@@ -8,10 +8,12 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from time import perf_counter, sleep
+from typing import Any
 from uuid import uuid4
 
 from engine.errors import CanopyError, RequestError
 from engine.records import PromptRequest, Round
+from engine.requests.rig_names import usual_setting
 from engine.trace import End, Entry, Header, Line, Piece, Trace, held_bytes
 from explorer.rig import CurrentRig
 from explorer.run_queue import RunQueue
@@ -101,6 +103,10 @@ class Stream:
         self._rig = rig
         self._runs = runs
         self._queue = queue
+
+    def usual_setting(self) -> dict[str, Any]:
+        """What a run takes that names no method or budget, as far as the rig that answers says it."""
+        return usual_setting(self._rig.instruments.opened_as)
 
     def watch(self, ask: PromptRequest) -> Generator[View, None, None]:
         """Stage values of a new run, each with its latest rounds, the last with its end or its error. It waits for the

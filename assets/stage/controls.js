@@ -134,7 +134,8 @@ export const controls = {
     if (!prompt) return;
     await until(() => controls.parts?.ready && controls.parts.rigs.state && !controls.parts.rigs.state.coming);
     await pause(SETTLED_MS);
-    adopt({ prompt, method: "ddtree", budget: 16, temperature: 0, pace: "fixed", drafters: [] });
+    const { usual } = controls.parts.rigs.state;
+    adopt({ prompt, method: "ddtree", budget: 16, ...usual, temperature: 0, pace: "fixed", drafters: [] });
     controls.runWhen(prompt, "in full");
   },
 

@@ -1,6 +1,6 @@
 """Answer one prompt and stream the text.
 
-    python -m engine generate --method ddtree --budget 64 --prompt "What is a draft tree?"
+    python -m engine generate --method ddtree --budget 16 --prompt "What is a draft tree?"
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 from engine import open_rig
 from engine.commands import Outcome, flags
 from engine.commands.flags import SAMPLING, add_flags
+from engine.decoding.methods import METHODS
 from engine.requests.prompts import ROLES
 from engine.serving.rig import Answer, Rig
 from engine.trace import dump, tau
@@ -19,8 +20,9 @@ PARTIAL = "\ufffd"  # stands for a character whose tokens are not all there yet
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The flags."""
-    add_flags(parser, "--rig", "--dtype", "--method", "--budget", "--split", "--drafters", *SAMPLING,
-              "--max-tokens")
+    add_flags(parser, "--rig", "--dtype")
+    add_flags(parser, "--method", default=None, help=f"one of {', '.join(METHODS)} (default: the rig's own)")
+    add_flags(parser, "--budget", "--split", "--drafters", *SAMPLING, "--max-tokens")
     parser.add_argument("--prompt", type=flags.text, required=True, metavar="TEXT")
     parser.add_argument("--turn", type=flags.turn, action="append", default=[], metavar="ROLE:TEXT",
                         help=f"an earlier turn of the conversation ({', '.join(ROLES)}); as often as there were")
@@ -30,9 +32,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def answer_of(rig: Rig, choice: argparse.Namespace) -> Answer:
     """The answer that the flags describe."""
-    nodes, pace = flags.nodes_and_pace(choice.budget)
+    method = choice.method or rig.card.method
+    nodes, pace = flags.nodes_and_pace(rig.card.budget if choice.budget is None else choice.budget)
     return rig.generate(
-        choice.prompt, method=choice.method, budget=nodes, pace=pace, max_tokens=choice.max_tokens,
+        choice.prompt, method=method, budget=nodes, pace=pace, max_tokens=choice.max_tokens,
         sampling=flags.sampling_of(choice), split=choice.split, drafters=tuple(choice.drafters),
         turns=tuple(choice.turn))
 

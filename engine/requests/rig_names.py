@@ -9,10 +9,12 @@ its models.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 from urllib.parse import urlsplit
 
 from engine.errors import RigError
@@ -79,6 +81,14 @@ NAMED: Mapping[str, RigPair] = MappingProxyType({
 def rig_names() -> list[str]:
     """The rigs in the assets folder, then those on the hub."""
     return sorted(path.parent.name for path in RIGS_FOLDER.glob("*/rig.json")) + list(NAMED)
+
+
+def usual_setting(rig: str) -> dict[str, Any]:
+    """{"method", "budget"} that the card of a shipped rig names for a run that names none; empty for other rigs."""
+    if rig not in {path.parent.name for path in RIGS_FOLDER.glob("*/rig.json")}:
+        return {}
+    card = json.loads((RIGS_FOLDER / rig / "rig.json").read_text("utf8"))
+    return {name: card[name] for name in ("method", "budget") if name in card}
 
 
 def pair_of(rig: str) -> RigPair:

@@ -11,8 +11,11 @@ from pydantic import field_validator as check_field
 
 from engine.checkpoints.files import display_name, first_line
 from engine.checkpoints.sources import Package
+from engine.decoding.methods import METHODS
 from engine.errors import RigError
 from engine.machine.files import cause_of, open_file
+from engine.records import RunOptions
+from engine.requests.limits import MAX_NODES
 from engine.requests.prompts import compiled
 from engine.requests.rig_names import NGRAM
 
@@ -40,7 +43,8 @@ def _expression(kind: str) -> str:
 
 class RigCard(BaseModel):
     """``drafters`` are the names of their folders, beside the card; ``defaults`` those for methods of one and of two;
-    ``package`` says where the target comes from.
+    ``package`` says where the target comes from. ``method`` and ``budget`` are what a run takes that names none:
+    what the rig's recorded table measured as fastest.
 
     A prompt whose mean surprise is above ``familiar_nats`` lies outside the rig's training, unless a regular expression
     of ``familiar`` matches it; ``good_at`` is a sentence about what lies inside. ``acceptance_lengths`` are mean tokens
@@ -56,6 +60,9 @@ class RigCard(BaseModel):
         description="a list of names of folders beside it")
     defaults: dict[int, tuple[str, ...]] = Field(
         description="an object of lists: a list of names for each number of drafters")
+    method: str = Field(default=RunOptions.method, description=f"one of {', '.join(METHODS)}")
+    budget: int = Field(default=RunOptions.budget, ge=0, le=MAX_NODES,
+                        description=f"a number of nodes from 0 to {MAX_NODES:,}")
     revisions: dict[str, Annotated[str, Field(max_length=300)]] = Field(
         default={}, max_length=64, description="an object of at most 64 texts of at most 300 characters")
     package: Package | None = Field(default=None, description="an object of texts")
@@ -76,6 +83,13 @@ class RigCard(BaseModel):
                for count, names in defaults.items()):
             raise ValueError(f"it has to be as many of {', '.join(known)}, for \"1\" or \"2\"")
         return defaults
+
+    @check_field("method")
+    @classmethod
+    def _known_method(cls, method: str) -> str:
+        if method not in METHODS:
+            raise ValueError(f"it has to be {cls.model_fields['method'].description}")
+        return method
 
     @check_field("acceptance_lengths")
     @classmethod

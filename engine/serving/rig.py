@@ -150,7 +150,8 @@ class Rig:
     def generate(self, prompt: str, **options: Any) -> Answer:
         """An answer whose rounds are made as they are read; RequestError where it cannot be given. The
         options are method, budget (or "auto": as many nodes as pay), max_tokens, temperature and so on: the fields of
-        ``records.PromptRequest`` and of its ``Sampling``."""
+        ``records.PromptRequest`` and of its ``Sampling``. Method and budget are the card's where they are left out."""
+        options = {"method": self.card.method, "budget": self.card.budget, **options}
         return Answer(self.run(prompt_request(prompt, options)), self.tokenizer)
 
     def run(self, ask: PromptRequest) -> Generator[Line, None, None]:

@@ -8,12 +8,16 @@ import pytest
 
 import app
 from engine.errors import RequestError, RigError
+from engine.records import PromptRequest
 from engine.trace import gather
 from explorer import page, rig_choice
+from explorer.endpoints import Endpoints
 from explorer.lab.lab import Lab
 from explorer.recordings import Library
 from explorer.rig import CurrentRig
 from explorer.rig_choice import RigChoice, note_of
+from explorer.run_queue import RunQueue
+from explorer.runs import Runs, Stream
 from tests.explorer.scripted import ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedLaboratory
 from tests.explorer.scripted_lab import FORM
@@ -123,11 +127,33 @@ def test_the_lab_measures_the_rig_that_answers_and_no_sweep_goes_on_with_another
 def test_a_page_asks_for_what_the_rig_can_do_now() -> None:
     built = page.build(CurrentRig(scripted_rig("first")), Library([]))
     offered = next(function.fn for function in built.fns.values() if getattr(function.fn, "__name__", "") == "offered")
-    method, preset, drafters, *drafting = offered("no such method", "own")
+    method, preset, drafters, *drafting = offered("no such method", 64, "own")
     assert method.value == "ddtree" and len(method.choices) == len(ScriptedSource().methods)
     assert preset.choices[0][1] == "any-code" and drafters.value == "own" and len(drafters.choices) == 3
-    assert "value" not in offered("joint", "own")[0].constructor_args
+    assert "value" not in offered("joint", 64, "own")[0].constructor_args
     assert [control["interactive"] for control in drafting] == [True] * 4
+
+
+def test_a_page_starts_with_what_its_rig_does_and_follows_it_until_somebody_chooses() -> None:
+    rig = CurrentRig(scripted_rig("demo"))
+    built = page.build(rig, Library([]))
+    offered = next(function.fn for function in built.fns.values() if getattr(function.fn, "__name__", "") == "offered")
+    assert next(block.value for block in built.blocks.values() if block.elem_id == "canopy-budget") == 16
+    assert offered("ddtree", 16, "own")[4]["value"] == 16
+    rig.take(scripted_rig("smollm2"))
+    assert offered("ddtree", 16, "own")[4]["value"] == 3
+    assert "value" not in offered("ddtree", 32, "own")[4], "somebody chose 32"
+
+
+def test_a_program_that_names_no_setting_gets_the_rigs_own() -> None:
+    for rig, budget in (("smollm2", 3), ("another", PromptRequest.budget)):
+        runs = Runs()
+        stream = Stream(CurrentRig(scripted_rig(rig)), runs, RunQueue())
+        endpoints = Endpoints(Library([]), runs, stream)
+        *_, last = endpoints._generate("How many books?")
+        assert runs.known(last["run"]).header.request.budget == budget
+        *_, last = endpoints._generate("How many books?", "joint", 5)
+        assert runs.known(last["run"]).header.request.budget == 5
 
 
 def test_named_rigs_say_where_they_come_from() -> None:

@@ -118,6 +118,8 @@ def test_a_script_reads_rounds_as_they_are_made_and_the_text_is_the_targets(tmp_
     rig = open_rig("demo", "float32")
     plain = rig.generate(MATH, method="autoregressive", budget=0)
     assert all(len(round_.acceptance.keep) == 1 for round_ in plain) and plain.text.endswith("Answer: 67")
+    usual = next(iter(rig.generate(MATH)))
+    assert len(usual.tree) == rig.card.budget + 1, "the card's own"
     answer = rig.generate(MATH, method="ddtree", budget=64)
     first = next(answer)
     assert answer.token_ids == first.committed.tolist() and plain.text.startswith(answer.text)
