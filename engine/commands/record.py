@@ -31,10 +31,12 @@ from engine.serving.rig import Rig
 from engine.trace import Trace, dump, gather, recorded, tau
 
 TRACES = RIGS_FOLDER / "traces"
+MIN_BRANCHES, MIN_REFUSED = 3, 6  # of a film's round, as in assets/stage/film.js
 
 
 class LessonPlan(BaseModel):
-    """A run to record; ``name`` is the name of its file, and the rest as in ``PromptRequest`` and ``Sampling``."""
+    """A run to record; ``name`` is the name of its file, and the rest as in ``PromptRequest`` and ``Sampling``.
+    ``film_round``, from 1, is the round that the page's film shows: it has to look like a tree."""
 
     model_config = ConfigDict(strict=True)
 
@@ -51,6 +53,7 @@ class LessonPlan(BaseModel):
     top_k: int = Sampling.top_k
     top_p: float = Sampling.top_p
     seed: int = Sampling.seed
+    film_round: int = 0
 
     @property
     def ask(self) -> PromptRequest:
@@ -96,7 +99,23 @@ def lessons_of(rig: str) -> Path:
 def record(rig: Rig, lesson: LessonPlan, today: str) -> Trace:
     """The lesson's run, the second of two."""
     gather(rig.run(lesson.ask))
-    return recorded(gather(rig.run(lesson.ask)), lesson.title, lesson.note, today)
+    trace = recorded(gather(rig.run(lesson.ask)), lesson.title, lesson.note, today)
+    if lesson.film_round:
+        check_film_round(trace, lesson)
+    return trace
+
+
+def check_film_round(trace: Trace, lesson: LessonPlan) -> None:
+    """RequestError if the round that the film would show has too few branches or refused guesses."""
+    if lesson.film_round > len(trace.entries):
+        raise RequestError(f"{lesson.name} has {len(trace.entries)} rounds, so the film cannot show round "
+                           f"{lesson.film_round}.")
+    shown = trace.entries[lesson.film_round - 1].round
+    branches = len(shown.tree) - len(set(shown.tree.parents[1:].tolist()))
+    refused = len(shown.tree) - len(shown.acceptance.keep)
+    if branches < MIN_BRANCHES or refused < MIN_REFUSED:
+        raise RequestError(f"Round {lesson.film_round} of {lesson.name} has {branches} branches and {refused} refused "
+                           f"guesses; the film needs {MIN_BRANCHES} and {MIN_REFUSED}.")
 
 
 def pairs(lessons: Sequence[LessonPlan]) -> Iterator[tuple[LessonPlan, LessonPlan]]:

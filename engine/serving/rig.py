@@ -151,7 +151,8 @@ class Rig:
         """An answer whose rounds are made as they are read; RequestError where it cannot be given. The
         options are method, budget (or "auto": as many nodes as pay), max_tokens, temperature and so on: the fields of
         ``records.PromptRequest`` and of its ``Sampling``. Method and budget are the card's where they are left out."""
-        options = {"method": self.card.method, "budget": self.card.budget, **options}
+        usual = {"method": self.card.method} | ({} if options.get("pace") == AUTO else {"budget": self.card.budget})
+        options = {**usual, **options}
         return Answer(self.run(prompt_request(prompt, options)), self.tokenizer)
 
     def run(self, ask: PromptRequest) -> Generator[Line, None, None]:

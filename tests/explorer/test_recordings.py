@@ -61,13 +61,13 @@ def test_the_page_opens_on_what_the_command_line_names(tmp_path: Path) -> None:
     dump(recorded(scripted_trace("dflash"), "MINE", "", "2026-11-20"), tmp_path / "mine.jsonl")
     for path, rig, name in ((tmp_path / "mine.jsonl", "demo", "mine"), (tmp_path, "smollm2", "mine"),
                             (None, "demo", "welcome"), (None, "someone/else", "welcome"),
-                            (None, "smollm2", "smollm2-stack")):
+                            (None, "smollm2", "smollm2-palindrome")):
         first = app.library(path, rig).first()
         assert first and first.name == name
 
 
 def test_the_page_opens_with_the_prompt_of_the_recording_that_it_shows() -> None:
-    for rig, shown in (("smollm2", "Stack"), ("qwen3-8b", "")):
+    for rig, shown in (("smollm2", "palindrome"), ("qwen3-8b", "")):
         library = app.library(None, rig)
         page = build(CurrentRig(recorded_rig(library, "Loading."), coming=loading(rig)), library)
         (prompt,) = [block["props"].get("value") for block in page.config["components"]
@@ -83,7 +83,7 @@ def test_what_ships_has_its_lessons_and_says_only_what_the_traces_show() -> None
         assert lesson["title"] != lesson["name"] and lesson["note"].endswith(".") and lesson["recorded"]
         assert lesson["rounds"] > 1 and lesson["tokens_per_second"] > 0
     assert {lesson["name"] for lesson in library.summaries() if lesson["won"]} >= {
-        "welcome", "smollm2-stack"}, "each rig has one that won"
+        "welcome", "smollm2-palindrome"}, "each rig has one that won"
     compared = {name: library.view(name, lesson.trace).get("comparison") for name, lesson in library.lessons.items()}
     assert all(view is None or (view["text"]["verdict"], view["state"]) == ("same", "ended")
                for view in compared.values())

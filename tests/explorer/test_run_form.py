@@ -121,7 +121,7 @@ def test_presets_follow_the_rig() -> None:
     without = recorded_rig(Library([]), "No model.")
     assert offered_by(CurrentRig(without)) == demo, "the recordings were made on the embedded rig"
     coming = offered_by(CurrentRig(without, coming=loading("smollm2")))
-    assert [name.partition("-")[2] for name in coming[:3]] == ["stack", "facts", "story"]
+    assert [name.partition("-")[2] for name in coming[:3]] == ["palindrome", "facts", "story"]
     assert fitting("joint", ["autoregressive", "joint"]) == "joint"
     assert fitting("joint", ["autoregressive", "ddtree"]) == "ddtree" and fitting("joint", ["a"]) == "a"
 
