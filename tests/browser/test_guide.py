@@ -82,6 +82,11 @@ def test_the_tour_has_an_exercise_a_step_and_remembers_where_it_was_left(watched
         page.wait_for_timeout(40)
         box = card.bounding_box()
         assert box["x"] >= 0 and box["y"] >= 0 and box["x"] + box["width"] <= 1440 and box["y"] + box["height"] <= 900
+        if step == 8:
+            panel = page.locator(".cs-toured").bounding_box()
+            assert (box["x"] + box["width"] <= panel["x"] or panel["x"] + panel["width"] <= box["x"]
+                    or box["y"] + box["height"] <= panel["y"] or panel["y"] + panel["height"] <= box["y"]), "it is free"
+            assert page.locator(".cs-toured").get_attribute("data-panel") == "budget", "which one is asked to drag"
         if step == 4:
             page.keyboard.press("Escape")
             assert card.is_hidden() and page.locator(".cs-toured").count() == 0
