@@ -69,6 +69,12 @@ def _numbers(values: object, name: str = "") -> Iterator[tuple[str, int]]:
             yield from _numbers(value, key)
 
 
+def has_tokenizer(folder: Path) -> bool:
+    """Whether a folder has a tokenizer, in any of the forms that checkpoints have."""
+    whole, vocabulary, merges = [(folder / name).is_file() for name in ("tokenizer.json", "vocab.json", "merges.txt")]
+    return whole or vocabulary and merges or any(folder.glob("*.model"))
+
+
 def weight_files(folder: Path) -> list[Path]:
     """The files of the weights; RigError where one is missing, or where there are only pickles."""
     if (folder / INDEX).is_file():

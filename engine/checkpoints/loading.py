@@ -23,6 +23,7 @@ from transformers.models.auto.modeling_auto import (
 
 from engine.checkpoints.files import display_name, first_line, must_have_layers, read_config
 from engine.checkpoints.memory import DeviceMap
+from engine.checkpoints.quantised import DERIVED, REASON, must_be_floats, must_not_be_quantised
 from engine.errors import RigError
 from engine.models.attention import EAGER, FUSED, takes_windows
 from engine.models.recurrent import takes_states
@@ -30,8 +31,6 @@ from engine.models.recurrent import takes_states
 CAUSAL = frozenset([*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values(), *MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.values()])
 ALIBI = frozenset({"bloom", "mpt"})
 WHOLE: DeviceMap = MappingProxyType({})
-# Buffers that old checkpoints store, and no model needs.
-DERIVED = ("rotary_emb.inv_freq", "attn.bias", "attn.masked_bias")
 ONE_AT_A_TIME = Lock()  # transformers changes its classes while it loads a model, and two loads leave them changed
 
 
@@ -50,6 +49,7 @@ def causal_config(folder: Path) -> PreTrainedConfig:
         raise RigError(f"{model} {named[0]}, which is no causal language model that transformers knows.")
     if reason := why_not(config):
         raise RigError(f"{model} {config.model_type}: {reason}.")
+    must_not_be_quantised(folder)
     return config
 
 
@@ -92,8 +92,7 @@ def why_not(config: PreTrainedConfig) -> str:
     if (any("sliding" in kind for kind in kinds) or window and not kinds) and not takes_windows(model):
         return "its windows are masks of its own, which have no tree in them"
     quantised = quantised_by(config) or quantised_by(text)
-    return quantised and (f"its weights are quantised ({quantised}); Canopy reads bfloat16, float16 and float32 "
-                          "weights, so name an unquantised checkpoint")
+    return quantised and REASON.format(quantised)
 
 
 def why_no_drafter(config: PreTrainedConfig) -> str:
@@ -124,6 +123,7 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device,
     its modules on the GPUs that ``device_map`` names. RigError where it cannot be loaded."""
     config = causal_config(folder)
     must_have_layers(folder, int(config.get_text_config().num_hidden_layers))
+    must_be_floats(folder)
     try:
         with ONE_AT_A_TIME:
             loaded: Any = auto_class(config).from_pretrained(

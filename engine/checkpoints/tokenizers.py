@@ -4,7 +4,7 @@ from pathlib import Path
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from engine.checkpoints.files import display_name, first_line, require
+from engine.checkpoints.files import display_name, first_line, has_tokenizer, require
 from engine.checkpoints.text_files import chat_templates
 from engine.errors import CancellationError, RigError
 
@@ -12,7 +12,8 @@ from engine.errors import CancellationError, RigError
 def load_tokenizer(folder: Path, vocabulary: int | None = None) -> PreTrainedTokenizerBase:
     """The tokenizer in a model's folder; RigError where it cannot be loaded, or where it makes tokens out of text that
     are none of the model's ``vocabulary``."""
-    require(folder, "tokenizer_config.json" if list(folder.glob("*.model")) else "tokenizer.json")
+    if not has_tokenizer(folder):
+        require(folder, "tokenizer.json")
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         tokenizer.decode(tokenizer.encode("A text."))  # which some values are first read by

@@ -10,13 +10,15 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from engine.checkpoints.files import damaged, display_name, weight_files
+from engine.checkpoints.quantised import must_be_floats
 from engine.errors import RigError
 
 Model = TypeVar("Model", bound=nn.Module)
 
 
 def load_weights(folder: Path) -> dict[str, Tensor]:
-    """All tensors of a folder by name, as they are stored; RigError where a file is missing or damaged."""
+    """All tensors of a folder by name, as they are stored; RigError where a file is missing, damaged or quantised."""
+    must_be_floats(folder)
     weights: dict[str, Tensor] = {}
     for path in weight_files(folder):
         try:

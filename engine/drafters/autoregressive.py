@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from engine.checkpoints.files import display_name
+from engine.checkpoints.files import display_name, has_tokenizer
 from engine.checkpoints.loading import causal_config, load_causal, why_no_drafter
 from engine.checkpoints.tokenizers import load_tokenizer
 from engine.drafters.beam import PUBLISHED, PathDrafter, Reach
@@ -56,7 +56,7 @@ def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     if reason := why_no_drafter(config):
         raise RigError(f"The drafter in {display_name(folder)} is a {config.model_type}: {reason}.")
     config = config.get_text_config()
-    if (folder / "tokenizer.json").is_file():
+    if has_tokenizer(folder):
         _same_tokens(folder, target.folder)
     else:
         must_fit(folder, "no tokenizer of its own and a vocabulary of", config.vocab_size, target.config.vocab_size)
