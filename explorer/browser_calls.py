@@ -20,7 +20,7 @@ Call = Callable[..., Any]
 UNFIT = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 LONG = frozenset({"replay", "open_trace", "export", "two_runs", "budgets", "lab_anatomy", "lab_curves",
                   "lab_concurrency", "lab_plotly", "lab_prompts", "lab_report", "lab_shapes"})
-MOST_LONG = 2  # at once
+MAX_LONG = 2  # at once
 STEP = 2**18  # bytes of an answer that are handed on at a time
 
 log = logging.getLogger("canopy")
@@ -64,7 +64,7 @@ def bar_call(fill: Call) -> Call:
 
 def served(calls: Iterable[Call]) -> list[Call]:
     """The same functions, answering with a response."""
-    room = asyncio.Semaphore(MOST_LONG)
+    room = asyncio.Semaphore(MAX_LONG)
     return [_patient(call, room) if call.__name__ in LONG else _prompt(call) for call in calls]
 
 

@@ -17,9 +17,9 @@ from explorer.latest import Latest
 from explorer.rig import CurrentRig
 from explorer.view import View, entry_view
 
-MOST_READ = 128  # rounds of a run, evenly chosen
+MAX_READ = 128  # rounds of a run, evenly chosen
 READ_AT_ONCE = 6  # of a run in progress, whose own times reading disturbs
-MOST_RUNS = 16  # whose rounds stay read
+MAX_RUNS = 16  # whose rounds stay read
 
 
 class Budgets:
@@ -30,7 +30,7 @@ class Budgets:
         self._rig = rig
         self._trace_of = trace_of
         self._speed_of = speed_of
-        self._read = Latest[str, dict[int, Figures]](MOST_RUNS)
+        self._read = Latest[str, dict[int, Figures]](MAX_RUNS)
         self._lock = Lock()
 
     def functions(self) -> list[Call]:
@@ -75,7 +75,7 @@ class Budgets:
         budgets = sorted({*BUDGETS, *([run_budget] if 0 < run_budget <= MAX_NODES else [])})
         drafts = Redrafting(trace)
         usable = [number for number, entry in enumerate(trace.entries) if drafts.whole(entry.round)]
-        usable = usable[::-(-len(usable) // MOST_READ) or 1]
+        usable = usable[::-(-len(usable) // MAX_READ) or 1]
         with self._lock:
             read = self._read[run] = self._read.get(run, {})
             new = [number for number in usable if number not in read]

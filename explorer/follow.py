@@ -16,7 +16,7 @@ from explorer.view import View, blank_view
 SECONDS_BETWEEN_LOOKS = 0.05  # at the file
 SECONDS_BETWEEN_SEARCHES = 0.5  # for a newer file in the folder
 SECONDS_BETWEEN_BEATS = 1.0  # while nothing happens: a heartbeat notices that a browser has gone
-MOST_LISTED = 100  # runs of a folder, the newest
+MAX_LISTED = 100  # runs of a folder, the newest
 ENDINGS = (".jsonl", ".jsonl.gz")
 
 
@@ -62,7 +62,7 @@ class Follow:
             with suppress(OSError):  # one that is gone by now
                 if path.name.endswith(ENDINGS) and path.is_file():
                     dated.append((path.stat().st_mtime_ns, path))
-        return [path for _, path in sorted(dated, reverse=True)[:MOST_LISTED]]
+        return [path for _, path in sorted(dated, reverse=True)[:MAX_LISTED]]
 
     def listed(self) -> list[View]:
         """The runs of the folder as a menu lists them: by the names of their files."""

@@ -23,13 +23,13 @@ from explorer.rig import CurrentRig, Source
 from explorer.view import View
 
 USUAL_DRAFTERS = "own"  # the rig's own choice, among the values of the list
-LONGEST_PROMPT = 20_000  # characters; far above any rig's context, far below what slows the page down
-LONGEST_CONVERSATION = 100_000  # characters of all turns
-MOST_TURNS = 64
-LONGEST_ANSWER = 4096  # tokens
-MOST_TEMPERATURE = 2.0
+MAX_PROMPT_LENGTH = 20_000  # characters; far above any rig's context, far below what slows the page down
+MAX_CONVERSATION_LENGTH = 100_000  # characters of all turns
+MAX_TURNS = 64
+MAX_ANSWER_LENGTH = 4096  # tokens
+MAX_TEMPERATURE = 2.0
 LARGEST_SEED = 2**31 - 1
-MOST_TOP_K = 100_000
+MAX_TOP_K = 100_000
 MOST_DRAFTERS = max(row.drafter_count for row in METHODS.values())
 LONGEST_NAME = 200  # characters of a drafter's
 OLDER_NAME = "heads"  # an earlier name of the field ``drafters``, which programs may still send
@@ -58,21 +58,21 @@ def prompt(value: Any) -> str:
     text = value if isinstance(value, str) else ""
     if not text.strip():
         raise RequestError("The prompt is empty; write at least one character, or pick a preset.")
-    if len(text) > LONGEST_PROMPT:
+    if len(text) > MAX_PROMPT_LENGTH:
         raise RequestError(
-            f"The prompt has {len(text):,} characters; at most {LONGEST_PROMPT:,} are taken, so shorten it.")
+            f"The prompt has {len(text):,} characters; at most {MAX_PROMPT_LENGTH:,} are taken, so shorten it.")
     return check_text("The prompt", text)
 
 
 def turns(value: Any) -> tuple[Turn, ...]:
     """The conversation before a prompt, within bounds; RequestError names the first turn that is not valid."""
     conversation = turns_from(value)
-    if len(conversation) > MOST_TURNS:
-        raise RequestError(f"There are {len(conversation)} turns; at most {MOST_TURNS} are taken, so leave the first "
+    if len(conversation) > MAX_TURNS:
+        raise RequestError(f"There are {len(conversation)} turns; at most {MAX_TURNS} are taken, so leave the first "
                            "out.")
     length = sum(len(text) for _, text in conversation)
-    if length > LONGEST_CONVERSATION:
-        raise RequestError(f"The turns have {length:,} characters; at most {LONGEST_CONVERSATION:,} are taken, so "
+    if length > MAX_CONVERSATION_LENGTH:
+        raise RequestError(f"The turns have {length:,} characters; at most {MAX_CONVERSATION_LENGTH:,} are taken, so "
                            "leave the first out.")
     for count, (_, text) in enumerate(conversation, start=1):
         check_text(f"Turn {count}", text)
@@ -84,8 +84,8 @@ PromptField = Annotated[str, BeforeValidator(prompt)]
 TurnsField = Annotated[tuple[Turn, ...], BeforeValidator(turns)]
 BudgetField = Annotated[int, whole_in("The node budget", 0, MAX_NODES)]
 TemperatureField = Annotated[
-    float, BeforeValidator(lambda value: check_number("The temperature", value, 0, MOST_TEMPERATURE))]
-MaxTokensField = Annotated[int, whole_in("Max tokens", 1, LONGEST_ANSWER)]
+    float, BeforeValidator(lambda value: check_number("The temperature", value, 0, MAX_TEMPERATURE))]
+MaxTokensField = Annotated[int, whole_in("Max tokens", 1, MAX_ANSWER_LENGTH)]
 
 
 def _method(value: Any) -> str:
@@ -125,7 +125,7 @@ class RunForm(BaseModel):
     budget: BudgetField = asked_for()
     split: Annotated[str, BeforeValidator(lambda value: str(value or PromptRequest.split))] = PromptRequest.split
     temperature: TemperatureField = Sampling.temperature
-    top_k: Annotated[int, whole_in("top-k", 0, MOST_TOP_K)] = Sampling.top_k
+    top_k: Annotated[int, whole_in("top-k", 0, MAX_TOP_K)] = Sampling.top_k
     top_p: Annotated[float, BeforeValidator(lambda value: top_p("top-p", value))] = Sampling.top_p
     seed: Annotated[int, whole_in("The seed", 0, LARGEST_SEED)] = Sampling.seed
     max_tokens: MaxTokensField = PromptRequest.max_tokens

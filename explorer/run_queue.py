@@ -15,13 +15,13 @@ from engine.errors import CancellationError, CanopyError, RequestError
 from explorer.view import View
 
 WAITING_ROOM = 24  # runs in progress and in the line, each with its place shown
-MOST_PLACES = 4  # in the line, of one address
+MAX_PLACES = 4  # in the line, of one address
 ALL = 1.0  # of the room: what a measurement takes
-MOST_OF_ONE = 0.5  # of the room, for the runs of one address; a single run may take more where it is free
+MAX_SHARE_OF_ONE = 0.5  # of the room, for the runs of one address; a single run may take more where it is free
 ROUNDING = 1e-9  # that parts of the room may add up to more than all of it
-MOST_OPEN = 8  # jobs that wait or run
+MAX_OPEN = 8  # jobs that wait or run
 LAPSE_SECONDS = 150.0  # without anybody who asks how far a job is; a tab in the background asks once a minute
-MOST_REMEMBERED = 24  # jobs with their results; the oldest is forgotten first
+MAX_REMEMBERED = 24  # jobs with their results; the oldest is forgotten first
 
 log = logging.getLogger("canopy")
 
@@ -61,8 +61,8 @@ class RunQueue:
         address already has as many places as it may have; an empty address is the server itself."""
         place = Place(self, address, share, run)
         with self._change:
-            if address and sum(other.address == address for other in self._line) >= MOST_PLACES:
-                raise RequestError(f"You already have {MOST_PLACES} runs in progress or waiting, which is the most for "
+            if address and sum(other.address == address for other in self._line) >= MAX_PLACES:
+                raise RequestError(f"You already have {MAX_PLACES} runs in progress or waiting, which is the most for "
                                    "one address; wait until one has ended, or stop one.")
             self._line.append(place)
             self._admit()
@@ -88,7 +88,7 @@ class RunQueue:
 
     def _has_its_part(self, place: Place) -> bool:
         taken = self._taken(place.address) if place.address else 0.0
-        return taken > 0 and taken + place.share > MOST_OF_ONE + ROUNDING
+        return taken > 0 and taken + place.share > MAX_SHARE_OF_ONE + ROUNDING
 
     def alone(self, act: Callable[[], None], seconds: float = 0.0) -> bool:
         """Do something short while no run is in progress or waiting, after waiting at most ``seconds`` for that; False
@@ -203,12 +203,12 @@ class Jobs:
 
     def start(self, work: Callable[[Job], Any]) -> str:
         waiting = sum(job.open for job in self._kept.values())
-        if waiting >= MOST_OPEN:
+        if waiting >= MAX_OPEN:
             raise RequestError(f"{waiting} measurements wait or run already; wait until one has ended.")
         name = uuid4().hex[:12]
         job = self._kept[name] = Job()
         job.begin(self._queue, work)
-        while len(self._kept) > MOST_REMEMBERED:
+        while len(self._kept) > MAX_REMEMBERED:
             self._kept.popitem(last=False)[1].stop.set()
         return name
 

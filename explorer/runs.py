@@ -20,12 +20,12 @@ from explorer.run_queue import RunQueue
 from explorer.security.askers import Asker, asker
 from explorer.view import View, blank_view, closed_view, entry_view, opened_view, repetition_view
 
-MOST_BYTES = 256 * 2**20  # of remembered runs; the oldest is forgotten first
+MAX_BYTES = 256 * 2**20  # of remembered runs; the oldest is forgotten first
 SECONDS_BETWEEN_LOOKS = 0.2  # while a run waits for the rig, or for its next round
 SECONDS_BETWEEN_VIEWS = 1 / 30  # a round that is held back waits for the next one, so this has to be short
-MOST_NEW = 256  # rounds of one update
+MAX_NEW = 256  # rounds of one update
 TOKENS_BETWEEN_LOOKS = 16  # for a text that repeats itself
-MOST_VIEWS = 80  # a second, of all runs: each update is the server's work, which rounds have to wait for
+MAX_VIEWS = 80  # a second, of all runs: each update is the server's work, which rounds have to wait for
 
 log = logging.getLogger("canopy")
 
@@ -42,7 +42,7 @@ class KeptRun:
 class Runs:
     """The latest runs by their ids, which cannot be guessed: a person with the link to a run may see it."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, most_bytes: int = MAX_BYTES) -> None:
         self._most_bytes = most_bytes
         self._kept: OrderedDict[str, KeptRun] = OrderedDict()
         self._lock = Lock()
@@ -92,7 +92,7 @@ class Runs:
         trace = self.trace(run)
         if trace is None:
             raise RequestError(f"There is no run {run[:40]!r} any more; the server keeps the latest, up to "
-                               f"{MOST_BYTES // 2**20} MiB of them.")
+                               f"{MAX_BYTES // 2**20} MiB of them.")
         return trace
 
 
@@ -158,7 +158,7 @@ class Stream:
 
     def _pause(self) -> float:
         """Seconds between two updates: the more runs, the fewer for each."""
-        return max(SECONDS_BETWEEN_VIEWS, self._queue.begun() / MOST_VIEWS)
+        return max(SECONDS_BETWEEN_VIEWS, self._queue.begun() / MAX_VIEWS)
 
     def _lines(self, ask: PromptRequest) -> Generator[Line | None, None, None]:
         looked = perf_counter()
@@ -188,11 +188,11 @@ def _waiting_views(run: str, sentences: Iterator[str], who: Asker) -> Iterator[V
 class Window:
     """A growing run as stage values, each with the new rounds alone, so that an update costs the same at the end of a
     long text as at its beginning. The rounds of the previous update are sent again: browsers may skip one when they are
-    busy. Where there are more new rounds than ``MOST_NEW``, browsers ask for those before."""
+    busy. Where there are more new rounds than ``MAX_NEW``, browsers ask for those before."""
 
     def __init__(self, run: str) -> None:
         self.view = blank_view(run)
-        self._new: deque[Entry] = deque(maxlen=MOST_NEW)
+        self._new: deque[Entry] = deque(maxlen=MAX_NEW)
         self._latest, self._shown = list[View](), list[View]()
         self._header: Header | None = None
         self._rounds, self._pieces = list[Round](), dict[int, Piece]()
@@ -220,7 +220,7 @@ class Window:
     def value(self) -> View:
         """The stage value; ``from`` is the index of the first of its rounds."""
         if new := list(map(entry_view, self._new)):
-            self._shown = new if len(new) == MOST_NEW else self._latest + new  # where so many are new, some lie between
+            self._shown = new if len(new) == MAX_NEW else self._latest + new  # where so many are new, some lie between
             self._latest = new
             self._new.clear()
         return {**self.view, "from": len(self._rounds) - len(self._shown), "rounds": self._shown}

@@ -49,7 +49,7 @@ LAYOUTS: Mapping[str, Mapping[str, int]] = MappingProxyType({
     "dflash2": MappingProxyType({"conv_kernel_size": 2, "conv_group_size": 16, "selector_rank": 64,
                                  "selector_top_k": 16})})
 FIRST_SCALE = 0.3  # of the final norm: under the target's output head a random direction of full length costs 20 nats
-LEAST_MASS = 1e-3  # the least sum of weights to divide by
+MIN_MASS = 1e-3  # the least sum of weights to divide by
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +116,7 @@ def transition_loss(selector: CandidateSelector, logits: Tensor, states: Tensor,
 def _shares(weights: NDArray[np.float32], device: torch.device) -> Tensor:
     """Each weight's share of their sum, (labels,) float32."""
     flat = torch.from_numpy(weights).to(device).flatten()
-    return flat / flat.sum().clamp_min(LEAST_MASS)
+    return flat / flat.sum().clamp_min(MIN_MASS)
 
 
 class CrossEntropies(torch.autograd.Function):

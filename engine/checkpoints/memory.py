@@ -27,7 +27,7 @@ from engine.records import Request
 GIGA = 1e9
 USUAL_POSITIONS = 4096  # the length of a cache that a rig should have room for at least
 FULLEST_PERCENT = 90  # of the GPUs' free memory; the rest is for logits, masks and longer texts
-MOST_RUNS = 8  # at once
+MAX_RUNS = 8  # at once
 RUNS_PART = 0.5  # of the memory that is free once the rig is loaded, for the caches of all runs
 WITHOUT_KEYS = frozenset({"linear_attention", "conv", "mamba", "moe", "mlp"})  # kinds of layers
 LOGIT_BYTES = 8  # per logit of a row: in float32, and a copy while they are read
@@ -189,8 +189,8 @@ class RunMemory:
         self.bytes = RUNS_PART * unused_bytes(target.device)
 
     def share(self, request: Request, drafter_count: int) -> float:
-        """The fraction of this memory that a run takes, from 1 / ``MOST_RUNS`` to 1."""
-        return min(1.0, max(1 / MOST_RUNS, run_bytes(self._target, request, drafter_count) / self.bytes))
+        """The fraction of this memory that a run takes, from 1 / ``MAX_RUNS`` to 1."""
+        return min(1.0, max(1 / MAX_RUNS, run_bytes(self._target, request, drafter_count) / self.bytes))
 
 
 def run_bytes(target: TorchTarget, request: Request, drafter_count: int) -> int:

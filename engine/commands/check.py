@@ -36,7 +36,7 @@ from engine.serving.rig import Rig
 EXACT = ("float32", FOUR_BITS)
 BUDGETS = [0, 1, 7, 15, 64, 256, AUTO]
 PRICED_AT = 128  # tokens of prefix at which auto's costs are measured
-MOST_NAMED = 20  # how many of the differing texts are named
+MAX_NAMED = 20  # how many of the differing texts are named
 DRAFTING = {name: row for name, row in METHODS.items() if row.lossless and row.drafter_count}
 
 
@@ -93,7 +93,7 @@ def add(parser: argparse.ArgumentParser) -> None:
               help=f"{' or '.join(EXACT)}: those in which texts are equal")
     add_flags(parser, "--prompts", required=True)
     add_flags(parser, "--limit", default=200)
-    parser.add_argument("--skip", type=flags.whole(0, flags.MOST_PROMPTS), default=0, metavar="N",
+    parser.add_argument("--skip", type=flags.whole(0, flags.MAX_PROMPTS), default=0, metavar="N",
                         help="leave the first so many prompts out")
     add_flags(parser, "--budgets", type=flags.budget_or_auto, default=BUDGETS)
     add_flags(parser, "--concurrency", default=[1])
@@ -116,7 +116,7 @@ def run(choice: argparse.Namespace) -> Outcome:
                     if name in rig.methods and not equal_text(row, choice.temperature)]
     count = len(prompts) * len(choice.budgets) * len(points) * len(choice.concurrency)
     lines = [f"{row['method']} ({row['split']}) at budget {row['budget']}, {row['concurrency']} at once, departs at "
-             f"token {row['place']}: {str(row['prompt'])[:60]!r}. {row['why']}" for row in differing[:MOST_NAMED]]
+             f"token {row['place']}: {str(row['prompt'])[:60]!r}. {row['why']}" for row in differing[:MAX_NAMED]]
     lines.append(f"{count - len(differing)} of {count} texts equal autoregressive decoding.")
     if not_compared:
         lines.append(f"Not compared above temperature 0: {', '.join(not_compared)}, exact in distribution, with draws "

@@ -27,7 +27,7 @@ from engine.requests.prompts import ROLES, Turn
 from engine.requests.rig_names import AUTO_DTYPE, DEFAULT_RIG, DTYPE_NAMES
 
 LONGEST_NAME = 1024  # characters of a rig, of two model ids or two folders
-MOST_PROMPTS = 10**6
+MAX_PROMPTS = 10**6
 SPLITS = tuple(dict.fromkeys(split for row in METHODS.values() for split in row.split_rules))
 
 
@@ -172,7 +172,7 @@ FLAGS: Mapping[str, Mapping[str, Any]] = MappingProxyType({  # of argparse's ``a
     "--concurrency": {"type": whole(1, limits.MAX_CONCURRENCY), "nargs": "+", "metavar": "N",
                       "help": "requests at once, in shared passes; several numbers are measured one after another"},
     "--prompts": {"type": name, "metavar": "SET", "help": "a shipped set by name, or a file of JSON lines"},
-    "--limit": {"type": whole(1, MOST_PROMPTS), "metavar": "N", "help": "use only the first so many prompts"},
+    "--limit": {"type": whole(1, MAX_PROMPTS), "metavar": "N", "help": "use only the first so many prompts"},
     "--temperature": {"type": number(limits.check_number, limits.MIN_TEMPERATURE, limits.MAX_TEMPERATURE, True),
                       "default": 0.0, "metavar": "T", "help": "0 is greedy"},
     "--top-k": {"type": whole(0, MAX_INT64), "default": 0, "metavar": "K", "help": "0 cuts nothing"},

@@ -21,7 +21,7 @@ from engine.errors import CanopyError
 
 DONE, FAILED, NOT_UNDERSTOOD, INTERRUPTED = 0, 1, 2, 130
 NAME = "python -m engine"
-LONGEST_SENTENCE = 2500  # characters: two names of a rig have 2,048
+MAX_SENTENCE_LENGTH = 2500  # characters: two names of a rig have 2,048
 
 
 class UsageError(CanopyError):
@@ -57,7 +57,7 @@ class CommandLine(argparse.ArgumentParser):
         else:
             sentence = f"{flag.split('/')[0]}: {rest}"
         way_out = f"; see `{self.prog} --help`."
-        raise UsageError(_on_one_line(sentence, LONGEST_SENTENCE - len(way_out) - 1) + way_out)
+        raise UsageError(_on_one_line(sentence, MAX_SENTENCE_LENGTH - len(way_out) - 1) + way_out)
 
     def understand(self, words: Sequence[str]) -> argparse.Namespace:
         """Parse the words; UsageError where they cannot be. ``--flag=--`` is refused first: argparse would take it for
@@ -68,7 +68,7 @@ class CommandLine(argparse.ArgumentParser):
         return self.parse_args(words)
 
 
-def _on_one_line(sentence: str, longest: int = LONGEST_SENTENCE) -> str:
+def _on_one_line(sentence: str, longest: int = MAX_SENTENCE_LENGTH) -> str:
     """The sentence on one line, cut to a length, since it may quote what was typed, newlines and megabytes included."""
     line = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in sentence)
     return line if len(line) <= longest else f"{line[:longest]}…"

@@ -212,7 +212,7 @@ TURN_TOKENS = 4  # of the run, at least
 LEAST_TURNS = 6  # that count; fewer give no range
 SETTLING_TURNS = 1  # at the beginning, in which caches and clocks settle: not counted
 UNEVEN = 1.25  # times its median pace, or that much faster: a turn of plain decoding that does not count
-MOST_HELD_UP = 0.25  # of the turns; with more the machine was busy
+MAX_DELAYED = 0.25  # of the turns; with more the machine was busy
 
 
 class TurnTaking:
@@ -275,7 +275,7 @@ def speed_beside_plain(turns: Sequence[TurnPair], run: Sequence[Round], busy: bo
     timed = [pair for pair in turns[SETTLING_TURNS:] if pair.seconds > 0 and pair.plain_seconds > 0]
     pace = median([pair.plain_seconds / pair.tokens for pair in timed]) if timed else 0.0
     steady = [pair for pair in timed if 1 / UNEVEN <= pair.plain_seconds / pair.tokens / pace <= UNEVEN]
-    busy = busy or len(timed) - len(steady) > MOST_HELD_UP * len(timed)
+    busy = busy or len(timed) - len(steady) > MAX_DELAYED * len(timed)
     tokens = sum(len(round_.acceptance.keep) for round_ in run)
     drafted = sum(len(round_.tree) > 1 for round_ in run)
     if len(timed) < LEAST_TURNS or not run:

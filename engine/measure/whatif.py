@@ -22,7 +22,7 @@ from engine.requests.limits import TRIED_BUDGETS
 from engine.serving.rig import Rig
 from engine.trace import Trace, committed_ids
 
-MOST_DEPARTURES = 0.1  # of the tokens may differ from the target's choices; with more, another model wrote the text
+MAX_DEPARTURES = 0.1  # of the tokens may differ from the target's choices; with more, another model wrote the text
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def what_if(rig: Rig, text: RunText, budgets: Sequence[int] = TRIED_BUDGETS, met
         progress.begin("The target reads the text again.")
         again = reread(text.request, text.token_ids, rig.target)
         departures = int((again.choice != np.asarray(text.token_ids)).sum())
-        if departures > max(1, MOST_DEPARTURES * len(text.token_ids)):
+        if departures > max(1, MAX_DEPARTURES * len(text.token_ids)):
             raise RequestError(
                 f"The target would have chosen another token at {departures} of {len(text.token_ids)} places: the text "
                 "was written by other weights or under other sampling settings, so open the rig that wrote it.")

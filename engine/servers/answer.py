@@ -16,14 +16,14 @@ import numpy as np
 from engine.errors import ServerError
 from engine.recorder import MAX_INT32, MAX_PIECE_LENGTH, UNKNOWN_TOKEN, seen
 from engine.records import Acceptance, DraftTree, Round, Verification
-from engine.servers.kind import MOST_DRAFTED, ServerReport, whole
+from engine.servers.kind import MAX_DRAFTED, ServerReport, whole
 from engine.trace import Piece
 from engine.trace.reading import NOT_RECORDED
 
 FIRST_PAGE_ID = 2**30  # ids from here on are the page's own, for tokens that the server sends only as text
-LONGEST_CHUNK = 4096  # tokens
-LEAST_LOGPROB = -1e30  # what float32 can hold; engines write −9999 and the like for a log probability of −∞
-MOST_PROMPT_IDS = 2**18  # a line of a trace may hold twice as many values
+MAX_CHUNK_LENGTH = 4096  # tokens
+MIN_LOGPROB = -1e30  # what float32 can hold; engines write −9999 and the like for a log probability of −∞
+MAX_PROMPT_IDS = 2**18  # a line of a trace may hold twice as many values
 THINKING = ("reasoning_content", "reasoning")  # the names of one text; some servers send it under both
 
 
@@ -60,7 +60,7 @@ class AnswerReader:
         if not isinstance(choices, list):
             held = seen(", ".join(event)) if event else "nothing in it"
             raise ServerError(f"The server sent an event with {held}, where choices are expected.")
-        self.prompt_ids = self.prompt_ids or _ids(event.get("prompt_token_ids"), "prompt_token_ids", MOST_PROMPT_IDS)
+        self.prompt_ids = self.prompt_ids or _ids(event.get("prompt_token_ids"), "prompt_token_ids", MAX_PROMPT_IDS)
         if not choices:
             return []
         choice = _named(choices[0], "a choice")
@@ -78,8 +78,8 @@ class AnswerReader:
         thinking = next((_text(delta[name]) for name in THINKING if delta.get(name)), "")
         text = thinking + _text(delta.get("content") or "")
         listed = _named(choice.get("logprobs") or {}, "logprobs").get("content") or []
-        ids = _ids(choice.get("token_ids"), "token_ids", LONGEST_CHUNK)
-        if not isinstance(listed, list) or len(listed) > LONGEST_CHUNK:
+        ids = _ids(choice.get("token_ids"), "token_ids", MAX_CHUNK_LENGTH)
+        if not isinstance(listed, list) or len(listed) > MAX_CHUNK_LENGTH:
             raise ServerError(f"The server sent {seen(listed)} as logprobs, where a list of tokens is expected.")
         pieces = [_piece(_named(token, "a token")) for token in listed]
         logprobs = [_logprob(token) for token in listed]
@@ -139,7 +139,7 @@ def _piece(token: Mapping[str, Any]) -> Piece:
 
 def _logprob(token: Mapping[str, Any]) -> float:
     value: Any = token.get("logprob")
-    known = type(value) in (int, float) and LEAST_LOGPROB <= value <= 0
+    known = type(value) in (int, float) and MIN_LOGPROB <= value <= 0
     return float(value) if known else math.nan
 
 
@@ -213,10 +213,10 @@ def _joined(sizes: Sequence[int], report: ServerReport) -> list[ServerStep] | No
 def chain_round(index: int, start: int, tokens: Sequence[Token], step: ServerStep) -> Round:
     """The round of a step. ``tokens`` are the root, the accepted tokens and the bonus token; rejected drafted tokens
     are unknown. ``start`` is the length of the cache before the round. Where the end of the text cut the step, its last
-    token is a drafted child of the last kept row. Its rows are those of the tokens, and of ``MOST_DRAFTED`` at most."""
+    token is a drafted child of the last kept row. Its rows are those of the tokens, and of ``MAX_DRAFTED`` at most."""
     kept = len(tokens) - 1
     known = tokens if step.cut else tokens[:-1]
-    size = max(1 + min(step.drafted, MOST_DRAFTED), len(known))
+    size = max(1 + min(step.drafted, MAX_DRAFTED), len(known))
     ids = np.full(size, UNKNOWN_TOKEN, np.int32)
     ids[:len(known)] = [token.id for token in known]
     choice, chosen, offered = np.full(size, NOT_RECORDED, np.int32), _unknown(size), _unknown(size)

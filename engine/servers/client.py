@@ -33,9 +33,9 @@ CONNECT_SECONDS = 5.0
 SILENT_SECONDS = 60.0  # the longest wait for the whole of an answer's headers, and for the next piece of it
 ANSWER_SECONDS, STREAM_SECONDS = 20.0, 1800.0  # for a whole answer, for a whole stream, from the question on
 ANSWER_BYTES, STREAM_BYTES, REFUSAL_BYTES = 4 * 2**20, 256 * 2**20, 64 * 2**10
-LONGEST_LINE = 2**20  # bytes
-LONGEST_QUOTE = 200  # characters of what a server says itself
-MOST_CONNECTIONS = 20
+MAX_LINE_LENGTH = 2**20  # bytes
+MAX_QUOTE_LENGTH = 200  # characters of what a server says itself
+MAX_CONNECTIONS = 20
 MOST_PIECES = 16  # of an answer that are held until they are taken
 LOOK_SECONDS = 0.2
 JSON, EVENTS, TEXT = "application/json", "text/event-stream", "text/plain"
@@ -56,7 +56,7 @@ class Client:
         self._loop = _loop()
         self._http = httpx.AsyncClient(
             headers={"Accept-Encoding": "identity", **key}, timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
-            limits=httpx.Limits(max_connections=MOST_CONNECTIONS, keepalive_expiry=5.0), trust_env=False,
+            limits=httpx.Limits(max_connections=MAX_CONNECTIONS, keepalive_expiry=5.0), trust_env=False,
             verify=_authorities())
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None,
@@ -219,8 +219,8 @@ def _events(pieces: Iterable[bytes]) -> Events:
                     return
                 yield _parsed(bytes(value))
             line = bytearray(other)
-        if len(line) > LONGEST_LINE:
-            raise ServerError(f"The server sent a line of more than {LONGEST_LINE // 2**20} MiB, which is too long.")
+        if len(line) > MAX_LINE_LENGTH:
+            raise ServerError(f"The server sent a line of more than {MAX_LINE_LENGTH // 2**20} MiB, which is too long.")
         yield None
     raise ServerError("The server's answer breaks off in the middle; what came until then is kept.")
 
@@ -293,4 +293,4 @@ def _words_of(data: bytes) -> str:
         if isinstance(value, dict) and name in value:
             value = value[name]
     text = whole(" ".join(value.split())) if isinstance(value, str) else ""
-    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}…"
+    return text if len(text) <= MAX_QUOTE_LENGTH else f"{text[:MAX_QUOTE_LENGTH]}…"

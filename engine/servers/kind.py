@@ -9,9 +9,9 @@ from typing import Any
 from engine.errors import ServerError
 from engine.recorder import MAX_INT32, seen
 
-MOST_STEPS = 2**16  # of one answer; whether its text has so many tokens is seen when the two are joined
-MOST_DRAFTED = 1024  # tokens in one step; the drafters in use draft 16, n-grams some hundreds
-LARGEST_RATE = 1e6  # of a mean, or tokens a second
+MAX_STEPS = 2**16  # of one answer; whether its text has so many tokens is seen when the two are joined
+MAX_DRAFTED = 1024  # tokens in one step; the drafters in use draft 16, n-grams some hundreds
+MAX_RATE = 1e6  # of a mean, or tokens a second
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,15 @@ def count(given: Mapping[str, Any], name: str, most: int = MAX_INT32) -> int | N
 
 
 def counts(given: Mapping[str, Any], name: str) -> tuple[int, ...]:
-    """The tokens of each step, from 0 to ``MOST_DRAFTED``; empty where they are missing, ServerError where they are
+    """The tokens of each step, from 0 to ``MAX_DRAFTED``; empty where they are missing, ServerError where they are
     anything else."""
     values = given.get(name)
     if values is None:
         return ()
-    if not isinstance(values, list) or len(values) > MOST_STEPS:
+    if not isinstance(values, list) or len(values) > MAX_STEPS:
         raise ServerError(f"The server reports {name} as {seen(values)}; it has to be a list of at most "
-                          f"{MOST_STEPS:,} numbers.")
-    return tuple(_whole(value, name, MOST_DRAFTED) for value in values)
+                          f"{MAX_STEPS:,} numbers.")
+    return tuple(_whole(value, name, MAX_DRAFTED) for value in values)
 
 
 def _whole(value: Any, name: str, most: int) -> int:
@@ -71,7 +71,7 @@ def _whole(value: Any, name: str, most: int) -> int:
 def rate(given: Mapping[str, Any], name: str) -> str:
     """A figure of the server's, to three digits; a question mark where it is missing or cannot be one."""
     value: Any = given.get(name)
-    return f"{value:.3g}" if type(value) in (int, float) and 0 <= value <= LARGEST_RATE else "?"
+    return f"{value:.3g}" if type(value) in (int, float) and 0 <= value <= MAX_RATE else "?"
 
 
 def whole(text: str) -> str:
@@ -81,7 +81,7 @@ def whole(text: str) -> str:
 
 SAMPLE = re.compile(r'([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?')
 LABEL = re.compile(r'(?<!\w)([A-Za-z_]\w*+)="((?:[^"\\]|\\.)*+)"')  # possessive: a hostile line takes no longer
-LARGEST_COUNT = 1e15
+MAX_COUNT = 1e15
 DEPTH_LABEL, DEPTH = "position", re.compile("[0-9]{1,3}")  # in a draft, from 0
 
 
@@ -114,7 +114,7 @@ def counts_of(text: str, names: Mapping[str, str]) -> Counts:
             value = float(sample[3]) if sample else -1.0
         except ValueError:
             continue
-        if sample is None or not 0 <= value <= LARGEST_COUNT:
+        if sample is None or not 0 <= value <= MAX_COUNT:
             continue
         name = sample[1].removesuffix("_total")
         sums[name] = sums.get(name, 0.0) + value

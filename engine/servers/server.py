@@ -19,7 +19,7 @@ from engine.records import PromptRequest
 from engine.requests.limits import TRIED_CONCURRENCY
 from engine.requests.rig_names import MODEL
 from engine.servers import KINDS
-from engine.servers.answer import LONGEST_CHUNK, AnswerReader
+from engine.servers.answer import MAX_CHUNK_LENGTH, AnswerReader
 from engine.servers.client import STREAM_SECONDS, Client, Events
 from engine.servers.kind import UNKNOWN, Counts, ServerKind, ServerReport, count, counts_of, section
 
@@ -28,8 +28,8 @@ TRIAL = PromptRequest("Count from one to ten.", max_tokens=16)  # a short reques
 TRIAL_SECONDS = 120.0
 MAX_NAMED = 12  # of a server's models, in a sentence
 LONGEST_NAME = 200  # characters of a model's name or a version
-LEAST_SECONDS = 1.0  # between two looks at the counters, however many browsers ask
-MOST_LOOKS = 900
+MIN_SECONDS = 1.0  # between two looks at the counters, however many browsers ask
+MAX_LOOKS = 900
 SILENT_TOKENS = 64  # that a server writes without a draft before that is said
 ROUNDS_OF_REQUESTS = 2  # how many requests are sent at a level, as a multiple of those at once
 MOST_TOKENS = 64  # of an answer
@@ -136,7 +136,7 @@ def _version(client: Client, kind: ServerKind) -> str:
 
 def _tried(server: Server, look: Callable[[], None]) -> Server:
     """The server with its report of a short trial request."""
-    reader, report, written = AnswerReader(LONGEST_CHUNK), None, 0  # some write more than they are asked for
+    reader, report, written = AnswerReader(MAX_CHUNK_LENGTH), None, 0  # some write more than they are asked for
     with server.answer(TRIAL, TRIAL_SECONDS) as events:
         for event in events:
             look()
@@ -173,13 +173,13 @@ class Watch:
         self.server = server
         self._lock = Lock()
         self._began = monotonic()
-        self._looks: deque[TrafficLook] = deque(maxlen=MOST_LOOKS)
+        self._looks: deque[TrafficLook] = deque(maxlen=MAX_LOOKS)
 
     def look(self) -> list[TrafficLook]:
         """The looks so far, with a new one where the last is old enough."""
         with self._lock:
             now = monotonic() - self._began
-            if not self._looks or now - self._looks[-1].seconds >= LEAST_SECONDS:
+            if not self._looks or now - self._looks[-1].seconds >= MIN_SECONDS:
                 self._looks.append(TrafficLook(now, self.server.counts()))
             return list(self._looks)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import ServerError
-from engine.servers.kind import MOST_DRAFTED, ServerKind, ServerReport, count, counts, rate, section
+from engine.servers.kind import MAX_DRAFTED, ServerKind, ServerReport, count, counts, rate, section
 
 
 def _report(event: Mapping[str, Any]) -> ServerReport | None:
@@ -20,7 +20,7 @@ def _report(event: Mapping[str, Any]) -> ServerReport | None:
         "num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens"))
     words = (f"vLLM's own figures: mean acceptance length {rate(given, 'mean_acceptance_length')} over {steps} steps, "
              f"{kept} of {tried} drafted tokens accepted.")
-    return ServerReport(words, accepted, drafted, count(given, "num_spec_tokens", MOST_DRAFTED) or 0, steps, kept,
+    return ServerReport(words, accepted, drafted, count(given, "num_spec_tokens", MAX_DRAFTED) or 0, steps, kept,
                         tried)
 
 

@@ -27,8 +27,8 @@ from engine.records import Acceptance, DraftTree, Integers, Lattice, Request, Sa
 # every budget plus the root, and whole blocks of a kernel: the cost may jump after 4, 8, 16, 32 or 64 rows
 ROWS = (1, 2, 3, 4, 5, 8, 9, 12, 13, 16, 17, 25, 32, 33, 49, 64, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
 BATCH_ROWS = (*ROWS, 11, 21, 29, 41, 57, 81, 113, 145, 161)  # finer: one choice adds rows to several trees
-MOST_BATCH_ROWS = 513  # of several requests: beyond, time grows with arithmetic alone, along a line
-FEWEST_REPEATS, MOST_REPEATS = 4, 24
+MAX_BATCH_ROWS = 513  # of several requests: beyond, time grows with arithmetic alone, along a line
+MIN_REPEATS, MAX_REPEATS = 4, 24
 SMALL = 129  # later repeats measure up to so many rows: there a tenth of a millisecond decides between budgets
 PLAIN_ROUNDS = 6
 SMALLEST_CONTEXT = 64
@@ -68,7 +68,7 @@ class CostCase:
         """The numbers of rows to measure passes of."""
         if self.requests == 1:
             return ROWS
-        return (self.requests, *(size for size in sorted(BATCH_ROWS) if self.requests < size <= MOST_BATCH_ROWS))
+        return (self.requests, *(size for size in sorted(BATCH_ROWS) if self.requests < size <= MAX_BATCH_ROWS))
 
     @property
     def drawing(self) -> str:
@@ -132,8 +132,8 @@ class CostBook:
         times: dict[int, list[StageTimes]] = defaultdict(list)
         plain: list[StageTimes] = []
         order, repeats, began = random.Random(0), 0, perf_counter()
-        while repeats < FEWEST_REPEATS or (repeats < MOST_REPEATS and perf_counter() - began < effort.seconds):
-            wanted = [size for size in sizes if size <= SMALL or repeats < FEWEST_REPEATS]
+        while repeats < MIN_REPEATS or (repeats < MAX_REPEATS and perf_counter() - began < effort.seconds):
+            wanted = [size for size in sizes if size <= SMALL or repeats < MIN_REPEATS]
             # one repeat after a fresh prefix, or more where many prefixes would have to be read
             count = 1 if case.requests == 1 else max(1, case.context // GROWTH // len(wanted))
             shuffled = [size for _ in range(count) for size in order.sample(wanted, len(wanted))]

@@ -31,7 +31,7 @@ from explorer.view import View
 
 RECENT_ROUNDS = 8  # over which the second line of each plot is taken
 PLOTS: Mapping[str, View] = {"tau": {"xaxis": "x", "yaxis": "y"}, "speed": {"xaxis": "x2", "yaxis": "y2"}}
-MOST_RUNS = 1000  # single runs that a browser may send along
+MAX_RUNS = 1000  # single runs that a browser may send along
 
 
 def _stacked(traces: Sequence[View], summary: str, x: str, speed: str, ticks: View, **layout: Any) -> View:
@@ -222,7 +222,7 @@ def single_points(runs: Iterable[Mapping[str, Any]]) -> list[CurvePoint]:
     """The single runs that a browser remembers, a point for each setting. One whose speed-up is withheld has no speed.
     What is malformed is left out: the browser may have been closed while it wrote."""
     taus, speeds = defaultdict[Setting, list[float]](list), defaultdict[Setting, list[float]](list)
-    for run in list(runs)[-MOST_RUNS:]:
+    for run in list(runs)[-MAX_RUNS:]:
         try:
             setting = Setting(str(run["method"]), int(run["budget"]), str(run.get("split") or "total"),
                               temperature=float(run.get("temperature") or 0), pace=str(run.get("pace") or FIXED))

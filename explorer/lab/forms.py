@@ -20,8 +20,8 @@ from engine.requests.prompts import Prompt, prompts_from
 from explorer.latest import Latest
 from explorer.rig import Instruments
 from explorer.run_form import (
-    LONGEST_ANSWER,
-    MOST_TEMPERATURE,
+    MAX_ANSWER_LENGTH,
+    MAX_TEMPERATURE,
     BudgetField,
     MaxTokensField,
     PromptField,
@@ -37,9 +37,9 @@ TITLES: Mapping[str, str] = MappingProxyType({
     "all": "All domains", "math": "Arithmetic word problems", "code": "Small Python functions",
     "explain": "Questions and answers", "mixed": "A word problem and its function", "bench": "Benchmark: math and code",
     "check": "Exactness check"})
-LARGEST_UPLOAD = 8 * 2**20  # bytes of a prompt file
-MOST_FILE_PROMPTS = 10_000  # a sweep takes a tenth of them
-MOST_UPLOADS = 8  # files that are remembered
+MAX_UPLOAD = 8 * 2**20  # bytes of a prompt file
+MAX_FILE_PROMPTS = 10_000  # a sweep takes a tenth of them
+MAX_UPLOADS = 8  # files that are remembered
 
 
 class PromptSets:
@@ -49,8 +49,8 @@ class PromptSets:
         there = shipped_sets()
         self._shipped = {name: (TITLES.get(name, name), prompt_set(name))
                          for name in (*TITLES, *there) if name in there}
-        self.uploads = Uploads(LARGEST_UPLOAD)
-        self._uploaded = Latest[str, tuple[str, tuple[Prompt, ...]]](MOST_UPLOADS)
+        self.uploads = Uploads(MAX_UPLOAD)
+        self._uploaded = Latest[str, tuple[str, tuple[Prompt, ...]]](MAX_UPLOADS)
 
     @property
     def _all(self) -> dict[str, tuple[str, tuple[Prompt, ...]]]:
@@ -79,16 +79,16 @@ class PromptSets:
         title, raw = Path(str(upload.get("name") or "")).name[:80] or "prompts.jsonl", self.uploads.whole(upload)
         name = f"upload-{uuid4().hex[:8]}"
         prompts = tuple(prompts_from(raw, title))
-        if len(prompts) > MOST_FILE_PROMPTS:
-            raise RequestError(f"{title} has {len(prompts):,} prompts; at most {MOST_FILE_PROMPTS:,} are taken, so "
+        if len(prompts) > MAX_FILE_PROMPTS:
+            raise RequestError(f"{title} has {len(prompts):,} prompts; at most {MAX_FILE_PROMPTS:,} are taken, so "
                                "split it.")
         self._uploaded[name] = title, prompts
         return name
 
 
-MOST_PROMPTS, MOST_SWEEP_REPEATS, MOST_RACE_REPEATS = 1000, 100, 20
-MOST_RUNS = 20_000  # of a sweep; at a second each, they take as long as anybody's patience
-MOST_ITEMS = 64  # of a list in a form
+MAX_PROMPTS, MAX_SWEEP_REPEATS, MAX_RACE_REPEATS = 1000, 100, 20
+MAX_RUNS = 20_000  # of a sweep; at a second each, they take as long as anybody's patience
+MAX_ITEMS = 64  # of a list in a form
 OFFERED = (AUTO, *TRIED_BUDGETS)  # as chips of the form; any other number can be typed
 
 
@@ -97,8 +97,8 @@ def list_of(name: str, kind: Callable[[Any], Any] = lambda item: item) -> Before
     def items(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list | tuple):
             raise RequestError(f"The {name} are {str(value)[:40]!r}; they have to be a list.")
-        if len(value) > MOST_ITEMS:
-            raise RequestError(f"There are {len(value):,} {name}; at most {MOST_ITEMS} are taken.")
+        if len(value) > MAX_ITEMS:
+            raise RequestError(f"There are {len(value):,} {name}; at most {MAX_ITEMS} are taken.")
         return tuple(map(kind, value))
     return BeforeValidator(items)
 
@@ -118,13 +118,13 @@ class SweepForm(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     set: Annotated[str, BeforeValidator(lambda value: str(value or "all"))] = "all"
-    prompts: Annotated[int, whole_in("How many prompts", 1, MOST_PROMPTS)] = asked_for()
+    prompts: Annotated[int, whole_in("How many prompts", 1, MAX_PROMPTS)] = asked_for()
     methods: MethodsField = asked_for()
     budgets: Annotated[tuple[Any, ...], list_of("budgets")] = asked_for()
     concurrency: Annotated[tuple[Any, ...], list_of("numbers of requests at once")] = (1,)
     split: SplitField = "total"
     temperature: TemperatureField = asked_for()
-    repeats: Annotated[int, whole_in("Repeats", 1, MOST_SWEEP_REPEATS)] = asked_for()
+    repeats: Annotated[int, whole_in("Repeats", 1, MAX_SWEEP_REPEATS)] = asked_for()
     max_tokens: MaxTokensField = asked_for()
 
 
@@ -136,8 +136,8 @@ OPENING = SweepForm(
 
 def limits() -> View:
     """The most that each number of the form may be, for the browser's fields."""
-    return {"prompts": MOST_PROMPTS, "repeats": MOST_SWEEP_REPEATS, "max_tokens": LONGEST_ANSWER,
-            "temperature": MOST_TEMPERATURE, "budget": MAX_NODES}
+    return {"prompts": MAX_PROMPTS, "repeats": MAX_SWEEP_REPEATS, "max_tokens": MAX_ANSWER_LENGTH,
+            "temperature": MAX_TEMPERATURE, "budget": MAX_NODES}
 
 
 def sweep_plan_from(form: Mapping[str, Any], sets: PromptSets, instruments: Instruments) -> SweepPlan:
@@ -152,8 +152,8 @@ def sweep_plan_from(form: Mapping[str, Any], sets: PromptSets, instruments: Inst
         prompts=sets.named(filled.set)[:filled.prompts], settings=settings(choice), repeats=filled.repeats,
         max_tokens=filled.max_tokens, rig=instruments.opened_as, dtype=laboratory.conditions.dtype,
         prompt_set=sets.origin(filled.set))
-    if len(plan) > MOST_RUNS:
-        raise RequestError(f"The sweep has {len(plan):,} runs (prompts × settings × repeats); at most {MOST_RUNS:,} "
+    if len(plan) > MAX_RUNS:
+        raise RequestError(f"The sweep has {len(plan):,} runs (prompts × settings × repeats); at most {MAX_RUNS:,} "
                            "are taken, so choose fewer of them.")
     check(plan, laboratory.methods, laboratory.drafters)
     return plan
@@ -172,7 +172,7 @@ class RaceForm(BaseModel):
     budget: BudgetField = asked_for()
     split: SplitField = "total"
     temperature: TemperatureField = asked_for()
-    repeats: Annotated[int, whole_in("Repeats", 1, MOST_RACE_REPEATS)] = asked_for()
+    repeats: Annotated[int, whole_in("Repeats", 1, MAX_RACE_REPEATS)] = asked_for()
     max_tokens: MaxTokensField = asked_for()
 
 

@@ -43,8 +43,8 @@ from explorer.run_queue import Job, Jobs, RunQueue
 from explorer.view import View
 
 TOOLS = ("what_if", "cost", "race", "doctor")  # what needs a rig besides sweeps
-MOST_PREDICTIONS = 16  # that are remembered
-MOST_SERVER_PROMPTS = 32  # of a set
+MAX_PREDICTIONS = 16  # that are remembered
+MAX_SERVER_PROMPTS = 32  # of a set
 
 
 class Lab:
@@ -60,7 +60,7 @@ class Lab:
         self._sweeps = Sweeps(rig, queue, path)
         self._jobs = Jobs(queue)
         # by the rig's title and the run's id
-        self._predictions = Latest[tuple[str, str], RunPrediction](MOST_PREDICTIONS)
+        self._predictions = Latest[tuple[str, str], RunPrediction](MAX_PREDICTIONS)
         self._watch: Watch | None = None
 
     def functions(self) -> list[Callable[[Any], Any]]:
@@ -274,7 +274,7 @@ class Lab:
     def server_concurrency(self, wanted: Mapping[str, Any]) -> View:
         """Begin to measure the attached server's speed by requests at once over the prompts of {"set"}."""
         server = self._server()
-        prompts = [prompt.text for prompt in self._sets.named(str(wanted.get("set")))[:MOST_SERVER_PROMPTS]]
+        prompts = [prompt.text for prompt in self._sets.named(str(wanted.get("set")))[:MAX_SERVER_PROMPTS]]
         return {"job": self._jobs.start(lambda job: measure_concurrency(server, prompts, job))}
 
     def _server(self) -> Server:

@@ -26,7 +26,7 @@ from explorer.lab.table import table_view
 from explorer.view import View
 
 FORMS = {"html": (".html", "text/html"), "csv": (".csv", "text/csv"), "runs": ("-runs.csv", "text/csv")}
-MOST_FAILURES = 20  # that are listed
+MAX_FAILURES = 20  # that are listed
 
 
 def saved(kind: str, shown: ShownSweep) -> Download:
@@ -59,7 +59,7 @@ def html_page(stored: StoredSweep, measured: Sequence[CellResult], summary: Summ
     return pages.get_template("report.html").render(
         title=f"Measurement {stored.number}, {record['rig']}", record=record, facts=facts, best=tables[0]["best"],
         remark=tables[0]["remark"], rows=[row for table in tables for row in table["rows"]],
-        failures=record["failures"][:MOST_FAILURES], style=style("stage.css") + style("lab/lab.css"),
+        failures=record["failures"][:MAX_FAILURES], style=style("stage.css") + style("lab/lab.css"),
         figures=[{"caption": caption, **figure} for caption, figure in figures(stored, measured, summary)],
         plotly=get_plotlyjs(), script=script("lab/report.js"))
 

@@ -25,9 +25,9 @@ from explorer.rig import CurrentRig
 from explorer.run_queue import Job, RunQueue
 from explorer.view import View
 
-MOST_REMEMBERED = 3  # earlier sweeps whose results stay in memory; those of others are read from the file
+MAX_REMEMBERED = 3  # earlier sweeps whose results stay in memory; those of others are read from the file
 SECONDS_BETWEEN_READS = 5.0  # of the results file's list, while nothing here is changing it
-MOST_LISTED = 40
+MAX_LISTED = 40
 NOTHING = "Nothing has been measured yet; press Measure first."
 NO_SWEEP = {"sweep": None, "other_rig": "", "state": "none", "message": "", "done": 0, "total": 0, "failed": 0,
             "seconds_left": None, "recorded": None, "busy_elsewhere": False, "command": ""}
@@ -95,7 +95,7 @@ class Sweeps:
             self._begin(number, Job(done=stored.done, total=len(stored.plan), result=measured, lapses=False))
 
     def _begin(self, number: int, job: Job) -> None:
-        others = [other for other in self._jobs if other != number][-MOST_REMEMBERED:]
+        others = [other for other in self._jobs if other != number][-MAX_REMEMBERED:]
         self._jobs = {**{other: self._jobs[other] for other in others}, number: job}
         job.begin(self._queue, lambda job: self._measure(number, job))
 
@@ -199,7 +199,7 @@ class Sweeps:
     def progress_view(self, wanted: object) -> View:
         """What the page shows of the chosen sweep; see ``assets/lab/sweep.js``."""
         stored = self.chosen(wanted)
-        sweeps = [*reversed(self.stored()[-MOST_LISTED:]), *(recorded.stored for recorded in self.recorded)]
+        sweeps = [*reversed(self.stored()[-MAX_LISTED:]), *(recorded.stored for recorded in self.recorded)]
         listed = [self._line(sweep) for sweep in sweeps]
         if stored is None:
             return {**NO_SWEEP, "sweeps": listed}

@@ -10,7 +10,7 @@ from explorer.lab.style import drafts, label_of, line_of
 from explorer.view import View
 
 WITHIN = 0.95  # of the fastest setting's median: what comes so near is named
-MOST_NAMED = 3
+MAX_NAMED = 3
 
 
 def table_view(summary: Summary) -> View:
@@ -85,8 +85,8 @@ def _lead(summary: Summary, best: Row) -> str:
 
 
 def _named(rows: Sequence[Row]) -> str:
-    more = len(rows) - MOST_NAMED
-    names = [label_of(row.setting) for row in _fastest_first(rows)[:MOST_NAMED]]
+    more = len(rows) - MAX_NAMED
+    names = [label_of(row.setting) for row in _fastest_first(rows)[:MAX_NAMED]]
     return "; ".join(names) + (f" and {more} other{'s' if more > 1 else ''}" if more > 0 else "")
 
 

@@ -22,11 +22,11 @@ from explorer.latest import Latest
 
 LAPSE_SECONDS = 30.0  # without anybody who listens
 STALL_SECONDS = 30.0  # for a piece of an answer to be taken
-MOST_REMEMBERED = 4096  # streams that have ended, and addresses that have failed
+MAX_REMEMBERED = 4096  # streams that have ended, and addresses that have failed
 KEY = "canopy.readers"  # of the scope, by which a run finds them
 STREAMS = ("/gradio_api/queue/data", "/gradio_api/call/")
 FREE_FAILURES = 5  # a person mistypes
-LONGEST_WAIT_SECONDS = 60.0  # no longer, or others who share the address could be kept out
+MAX_WAIT_SECONDS = 60.0  # no longer, or others who share the address could be kept out
 
 
 class Readers:
@@ -36,7 +36,7 @@ class Readers:
         self._clock = clock
         self._lock = Lock()
         self._open: Counter[str] = Counter()
-        self._left = Latest[str, float](MOST_REMEMBERED)  # when the last reader left
+        self._left = Latest[str, float](MAX_REMEMBERED)  # when the last reader left
 
     @contextmanager
     def reading(self, name: str) -> Iterator[None]:
@@ -114,7 +114,7 @@ class Logins:
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         # how often each has failed since its last successful login, and when it may try again
-        self._failures = Latest[str, tuple[int, float]](MOST_REMEMBERED)
+        self._failures = Latest[str, tuple[int, float]](MAX_REMEMBERED)
 
     def wait_seconds(self, address: str) -> float:
         """How long that address has to wait before its next attempt; 0 for not at all."""
@@ -125,7 +125,7 @@ class Logins:
         key = neighbourhood(address)
         count = self._failures.get(key, (0, 0.0))[0] + 1
         over = count - FREE_FAILURES
-        wait = min(LONGEST_WAIT_SECONDS, 2.0 ** min(over, 30)) if over > 0 else 0.0
+        wait = min(MAX_WAIT_SECONDS, 2.0 ** min(over, 30)) if over > 0 else 0.0
         self._failures[key] = count, self._clock() + wait
 
     def succeeded(self, address: str) -> None:

@@ -28,14 +28,14 @@ API, LOGIN = "/gradio_api/", "/login"
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 SHORT = ("/gradio_api/cancel", "/gradio_api/reset")  # these take names alone
 LARGEST_SHORT = 16 * 2**10  # bytes, of a form too
-LARGEST_COMMON = 64 * 2**10  # bytes
+COMMON_BODY_BYTES = 64 * 2**10
 LARGEST = 2 * 2**20  # bytes: the longest prompt and conversation, every sign of them escaped; a piece of a file
-MOST_VALUES = 50_000  # of a JSON body: reading them three times takes 0.05 s
-MOST_LARGE = 16  # bodies above the common size that are held at once
+MAX_VALUES = 50_000  # of a JSON body: reading them three times takes 0.05 s
+MAX_LARGE = 16  # bodies above the common size that are held at once
 PATIENCE_SECONDS = 60.0  # for a body to arrive
 SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}")
-LONGEST_SHOWN = 40
-MOST_DIGITS = 400  # of a whole number; Python takes a second for a thousand of 4,200
+MAX_SHOWN_LENGTH = 40
+MAX_DIGITS = 400  # of a whole number; Python takes a second for a thousand of 4,200
 
 
 @dataclass
@@ -59,19 +59,19 @@ class Bodies:
 
     def __init__(self, check: Callable[[str, bytes], None] | None = None) -> None:
         self._check = check
-        self._large = asyncio.Semaphore(MOST_LARGE)
+        self._large = asyncio.Semaphore(MAX_LARGE)
 
     @asynccontextmanager
     async def read(self, scope: Scope, receive: Receive) -> AsyncIterator[Receive]:
         """The whole body, checked, as something to receive it from. Raises Refusal."""
         path, headers = scope["path"], Headers(scope=scope)
         most = _largest(path, headers)
-        large = _length(headers, most) > LARGEST_COMMON
+        large = _length(headers, most) > COMMON_BODY_BYTES
         if large and self._large.locked():
             raise Refusal(503, "Other large requests are being read just now; send yours again in a minute.",
                           {"Retry-After": "20"})
         async with self._large if large else nullcontext():
-            body = await _read_whole(receive, most if large else min(most, LARGEST_COMMON))
+            body = await _read_whole(receive, most if large else min(most, COMMON_BODY_BYTES))
             if self._check and not is_login(path):
                 self._check(path, body)
             waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
@@ -127,8 +127,8 @@ async def _read_whole(receive: Receive, most: int) -> bytes:
                 going_on = message["type"] != "http.disconnect" and bool(message.get("more_body"))
     except TimeoutError as error:
         raise Refusal(408, f"The request's body did not arrive within {PATIENCE_SECONDS:.0f} s.") from error
-    if sum(map(body.count, (b",", b"[", b"{"))) > MOST_VALUES:
-        raise Refusal(413, f"The request has more than {MOST_VALUES:,} values, which is the most that is taken.")
+    if sum(map(body.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise Refusal(413, f"The request has more than {MAX_VALUES:,} values, which is the most that is taken.")
     return bytes(body)
 
 
@@ -208,14 +208,14 @@ def _object(body: bytes) -> dict[str, Any]:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
         raise Refusal(400, "The request's body is no JSON of whole characters and finite numbers in UTF-8, of at most "
-                      f"{MOST_DIGITS} digits each.") from error
+                      f"{MAX_DIGITS} digits each.") from error
     if not isinstance(value, dict):
         raise Refusal(422, f"The request's body is {_seen(value)}; it has to be an object with named fields.")
     return value
 
 
 def _whole_number(digits: str) -> int:
-    if len(digits) > MOST_DIGITS:
+    if len(digits) > MAX_DIGITS:
         raise ValueError(f"a number of {len(digits)} digits")
     return int(digits)
 
@@ -237,4 +237,4 @@ def _check_count(count: int, value: Mapping[str, Any]) -> None:
 
 def _seen(value: object) -> str:
     text = ascii(value) if not isinstance(value, dict | list) else type(value).__name__
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+    return text if len(text) <= MAX_SHOWN_LENGTH else f"{text[:MAX_SHOWN_LENGTH]}…"

@@ -199,7 +199,7 @@ def assertions_of(task: FunctionTask) -> str:
 
 
 CASE_COUNT = 4  # the example and three assertions
-LONGEST_PRINTED = 40  # characters
+MAX_PRINTED_LENGTH = 40  # characters
 ATTEMPTS = 40
 
 LOCAL_NAMES = {
@@ -262,7 +262,7 @@ def sample_cases(
     for attempt in range(ATTEMPTS):
         arguments = tuple(sample_value(kind, random) for kind in kinds)
         value = evaluate(*copy.deepcopy(arguments))
-        telling = value not in ("", None, [], {}) and len(str(value)) <= LONGEST_PRINTED
+        telling = value not in ("", None, [], {}) and len(str(value)) <= MAX_PRINTED_LENGTH
         if cases or telling or attempt > ATTEMPTS // 2:
             cases.append(arguments)
             values.append(value)

@@ -31,7 +31,7 @@ WRITTEN = 0.5  # the written token's share of the weight; the rest goes by the t
 LEAST = 0.02  # of the target's distribution: less is not counted
 CELLS = 12  # next tokens of a context
 BACKED_OFF = 32  # next tokens of a shorter context that a longer one backs off to
-LEAST_LAW = 1e-4
+MIN_LAW = 1e-4
 PRIOR = (16.0, 4.0, 2.0)  # the weight of the next shorter context in looks, by the context's length
 
 FENCE = 3725  # the three backquotes
@@ -132,7 +132,7 @@ def cut_to_likeliest(seen: PhraseCounts, cells: int) -> PhraseCounts:
     keys, tokens, weights = seen.keys[order], seen.tokens[order], seen.weights[order]
     begins = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
     rank = np.arange(len(keys)) - np.repeat(begins, np.diff([*begins, len(keys)]))
-    kept = (rank < cells) & ((weights >= LEAST_LAW) | (rank == 0))
+    kept = (rank < cells) & ((weights >= MIN_LAW) | (rank == 0))
     return PhraseCounts(keys[kept], tokens[kept], weights[kept])
 
 

@@ -67,16 +67,16 @@ def follow_up(draw: random.Random) -> str:
 
 PROMPTS_A_FILE = 384
 ROWS = 256
-LONGEST_TURN = 112  # tokens
+MAX_TURN_LENGTH = 112  # tokens
 WARM = 1.0
 TOP_P = 0.95
-MOST_BARREN = 8  # batches of turns, or files of answers, in a row without a new one
+MAX_BARREN = 8  # batches of turns, or files of answers, in a row without a new one
 TRIES = 20  # for each seed prompt: a kind has a limited number of them
 FOLLOW_UPS = 0.1  # the share of seeded prompts that continue a conversation
-MOST_FOLLOW_UPS = int(2 * FOLLOW_UPS * PROMPTS_A_FILE)  # of a file: with more, the seeds are running out
-LONGEST_BEFORE = 240  # tokens of a conversation that is continued
+MAX_FOLLOW_UPS = int(2 * FOLLOW_UPS * PROMPTS_A_FILE)  # of a file: with more, the seeds are running out
+MAX_BEFORE_LENGTH = 240  # tokens of a conversation that is continued
 ALIKE = 0.7  # of both prompts' words: with more in common, a prompt counts as a rewording of a held-out one
-LEAST_LETTERS, PLAIN = 8, 0.9
+MIN_LETTERS, PLAIN = 8, 0.9
 
 Message = dict[str, str]
 
@@ -124,10 +124,10 @@ def write_prompts_itself(decoder: BatchDecoder, tokenizer: Any, number: int,
     prompt = tokenizer.encode(before, add_special_tokens=False)
     talks: list[list[Message]] = []
     tries = barren = 0
-    while len(talks) < PROMPTS_A_FILE and barren < MOST_BARREN:
+    while len(talks) < PROMPTS_A_FILE and barren < MAX_BARREN:
         choice = AnswerSampling(WARM, TOP_P, seed=1000 * number + tries)
         tries, barren, before_it = tries + 1, barren + 1, len(talks)
-        for turn in write_answers(decoder, [prompt] * ROWS, LONGEST_TURN, tokenizer.eos_token_id, choice):
+        for turn in write_answers(decoder, [prompt] * ROWS, MAX_TURN_LENGTH, tokenizer.eos_token_id, choice):
             text = tokenizer.decode(turn.tokens[:-1])
             if turn.ended and not in_circles(turn.tokens) and is_plain(text) and text not in known:
                 known.add(text)
@@ -140,7 +140,7 @@ def write_prompts_itself(decoder: BatchDecoder, tokenizer: Any, number: int,
 def is_plain(text: str) -> bool:
     """Whether a text reads like something that a person types in English."""
     plain = sum(letter.isascii() for letter in text)
-    return (text == text.strip() and len(text) >= LEAST_LETTERS and plain > PLAIN * len(text)
+    return (text == text.strip() and len(text) >= MIN_LETTERS and plain > PLAIN * len(text)
             and "<|" not in text and text.replace("\n", " ").isprintable())
 
 
@@ -148,7 +148,7 @@ def draw_seeded(number: int, known: set[str], before: Sequence[Path], talk_of: C
            kinds: tuple[str, ...]) -> list[list[Message]]:
     """Seed prompts of these kinds, some of them after a conversation from one of the answered shards ``before``."""
     draw = random.Random(f"{number} {' '.join(kinds)}")
-    earlier = [row for row in read_shard(draw.choice(before)) if row.ended and len(row.talk) < LONGEST_BEFORE
+    earlier = [row for row in read_shard(draw.choice(before)) if row.ended and len(row.talk) < MAX_BEFORE_LENGTH
                ] if before else []
     talks: list[list[Message]] = []
     for _ in range(TRIES * PROMPTS_A_FILE):
@@ -156,7 +156,7 @@ def draw_seeded(number: int, known: set[str], before: Sequence[Path], talk_of: C
             break
         if earlier and draw.random() < FOLLOW_UPS:
             talk = [*talk_of(draw.choice(earlier)), *one_turn(follow_up(draw))]
-            if talk not in talks and sum(len(row) > 1 for row in talks) < MOST_FOLLOW_UPS:
+            if talk not in talks and sum(len(row) > 1 for row in talks) < MAX_FOLLOW_UPS:
                 talks.append(talk)
             continue
         text = seed_prompt(draw, kinds)

@@ -26,7 +26,7 @@ from recipes.batches import Conversation
 from recipes.own_answers.decoder import BatchDecoder, write_answers
 from recipes.own_answers.prompts import (
     CODE,
-    MOST_BARREN,
+    MAX_BARREN,
     HeldOut,
     Message,
     draw_seeded,
@@ -52,7 +52,7 @@ from recipes.training import fast_dtype
 
 ROWS = 192  # answered together: with more, the KV cache no longer fits the processor's cache
 LONGEST = 224  # tokens of an answer, each of which costs more than the one before
-LONGEST_HELD_OUT = 320
+MAX_HELD_OUT_LENGTH = 320
 SHORTEST = 4
 KINDS: Mapping[str, int] = MappingProxyType({"self": 2, "seed": 1, "code": 1})  # prompt files of each kind, of four
 FEWEST = 16  # new prompts of a file; a kind that has fewer is used up
@@ -141,7 +141,7 @@ class Writer:
         prompts = [self.tokenizer.apply_chat_template(
             [{"role": "user", "content": prompt.text}], add_generation_prompt=True)["input_ids"]
             for prompt in read_prompts(held_out_files()[0])]
-        texts = write_answers(self.decoder, prompts, LONGEST_HELD_OUT, self.tokenizer.eos_token_id)
+        texts = write_answers(self.decoder, prompts, MAX_HELD_OUT_LENGTH, self.tokenizer.eos_token_id)
         talks = [Conversation(tuple(prompt), text.tokens) for prompt, text in zip(prompts, texts, strict=True)]
         write_features(self.model, talks, folder)
 
@@ -181,7 +181,7 @@ def write(writer: Writer, tokens: int) -> None:
         name = writer.round()
         more = sum(len(row.talk.response) for row in read_shard(writer.shard(name)))
         have, barren = have + more, 0 if more else barren + 1
-        if barren == MOST_BARREN:
+        if barren == MAX_BARREN:
             raise RequestError(f"None of the answers to the last {barren} files of prompts could be kept: they are "
                                "too short or go round in circles; choose another target.")
         print(f"{name}: {more} tokens, {more / (time.perf_counter() - began):.0f} a second, {have} in all", flush=True)

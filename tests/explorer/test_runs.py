@@ -190,7 +190,7 @@ def test_the_weight_of_a_run_is_near_what_it_takes() -> None:
 
 
 def test_updates_send_new_rounds_and_those_before_them_but_never_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("explorer.runs.MOST_NEW", 4)
+    monkeypatch.setattr("explorer.runs.MAX_NEW", 4)
     trace, window, sent = scripted_trace("ddtree", 4), Window("x"), []
     window.add(trace.header)
     for entry in (None, *trace.entries[:1], None, *trace.entries[1:3]):

@@ -11,7 +11,7 @@ import pytest
 from engine.errors import RequestError
 from recipes.batches import Conversation
 from recipes.own_answers import prompts, writing
-from recipes.own_answers.prompts import MOST_BARREN, Message, one_turn, write_prompts_itself
+from recipes.own_answers.prompts import MAX_BARREN, Message, one_turn, write_prompts_itself
 from recipes.own_answers.shards import AnswerRow, read_shard, write_shard
 from recipes.own_answers.writing import FEWEST, Writer
 
@@ -79,7 +79,7 @@ def test_answers_of_which_none_can_be_kept_end_it_too(folders: Path, monkeypatch
     supply = Supply(99, 99, 99)
     monkeypatch.setattr(Writer, "new_talks", lambda _, *asked: supply(*asked))
     monkeypatch.setattr(Writer, "answered", lambda *_: [])
-    with pytest.raises(RequestError, match=f"answers to the last {MOST_BARREN} files of prompts could be kept"):
+    with pytest.raises(RequestError, match=f"answers to the last {MAX_BARREN} files of prompts could be kept"):
         writing.write(Writer("any"), 100)
 
 
@@ -111,4 +111,4 @@ def test_a_target_that_repeats_itself_is_not_asked_for_ever(monkeypatch: pytest.
         decode=lambda tokens: f"What is the number {tokens[0]}?")
     known = {"What is the number 0?"}
     assert len(write_prompts_itself(None, tokenizer, 0, known)) == new  # type: ignore[arg-type]
-    assert len(batches) == new + MOST_BARREN
+    assert len(batches) == new + MAX_BARREN

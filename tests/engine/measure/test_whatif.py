@@ -17,9 +17,9 @@ from engine.models.target import TorchTarget
 from engine.records import PackedTree, PromptRequest, Sampling, Verification
 from engine.requests.prompts import read_prompts
 from engine.serving.cost import (
-    FEWEST_REPEATS,
     FULL,
-    MOST_BATCH_ROWS,
+    MAX_BATCH_ROWS,
+    MIN_REPEATS,
     QUICK,
     CostBook,
     CostCase,
@@ -108,7 +108,7 @@ def test_bad_questions_get_one_sentence() -> None:
 
 def test_the_cost_curve_is_measured_and_kept() -> None:
     curve = demo_live().costs.measure(CostCase(64, Sampling()), AT_ONCE, (1, 9, 129))
-    assert curve.rows == (1, 9, 129) and curve.repeats == FEWEST_REPEATS and curve.context == 64
+    assert curve.rows == (1, 9, 129) and curve.repeats == MIN_REPEATS and curve.context == 64
     assert all(low <= middle <= high for low, middle, high in zip(
         curve.verify_low_ms, curve.verify_ms, curve.verify_high_ms, strict=True))
     assert 0 < curve.verify_ms[0] < curve.verify_ms[2] and min(curve.draft_ms) > 0 and curve.plain_ms > 0
@@ -131,7 +131,7 @@ def test_the_cost_of_several_requests_is_that_of_their_shared_passes(monkeypatch
     assert (curve.requests, curve.rows) == (3, (3, 11, 129)) and min(curve.draft_ms) > 0
     assert {tuple(rows) for rows in passes} == {(1, 1, 1), (4, 4, 3), (43, 43, 43)}
     assert 0 < curve.verify_ms[0] < curve.verify_ms[2] and curve.plain_ms > 0
-    assert all(load.rows[0] == load.requests and load.rows[-1] == MOST_BATCH_ROWS and load.rows == tuple(
+    assert all(load.rows[0] == load.requests and load.rows[-1] == MAX_BATCH_ROWS and load.rows == tuple(
         sorted(set(load.rows))) for load in (CostCase(64, Sampling(), requests) for requests in (2, 3, 4, 8, 16)))
 
 

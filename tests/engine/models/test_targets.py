@@ -26,7 +26,7 @@ TABLE = Path("docs/targets.md")
 KINDS = tuple(dict.fromkeys([*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, *MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES]))
 RUNS = "trees"
 PROMPT = tuple(range(5, 17))
-MOST_NATS = 1e-3
+MAX_NATS = 1e-3
 HEAD = """# Targets
 
 The {kinds} model types of transformers {version} that write text, those that also read pictures by their text part:
@@ -58,7 +58,7 @@ def answer(kind: str) -> str:
     except RigError as error:
         return re.split(r" \(|, so|;", str(error))[0].split(" ", 2)[2]  # a message's numbers depend on the machine
     apart = largest_difference_nats(target)
-    assert apart < MOST_NATS, f"{kind}: {apart} nats apart"
+    assert apart < MAX_NATS, f"{kind}: {apart} nats apart"
     request = Request(PROMPT, budget=8, max_tokens=12)
     plain = plain_text(request, target)
     drafters = [HalfKnowing(PROMPT, plain, seed) for seed in (0, 1)]

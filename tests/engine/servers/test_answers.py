@@ -18,7 +18,7 @@ from engine.recorder import MAX_PIECE_LENGTH, UNKNOWN_TOKEN
 from engine.records import PromptRequest, Round, Sampling
 from engine.servers.answer import ServerStep, Token, chain_round, steps_of_chunks, steps_of_report
 from engine.servers.client import Client
-from engine.servers.kind import MOST_DRAFTED, ServerReport
+from engine.servers.kind import MAX_DRAFTED, ServerReport
 from engine.servers.server import open_server
 from engine.trace import UPLOADED, Entry, Header, Line, Trace, committed_ids, dumps, gather, known_tau, loads, tau
 from explorer.attached import AttachedServer, attach
@@ -369,7 +369,7 @@ def test_a_report_takes_no_more_memory_than_its_text() -> None:
 
 def test_a_round_is_as_large_as_its_tokens_and_what_a_step_may_draft() -> None:
     tokens = [Token(number, "x") for number in range(3)]
-    assert len(chain_round(0, 0, tokens, ServerStep(2, 2**40)).tree) == MOST_DRAFTED + 1
+    assert len(chain_round(0, 0, tokens, ServerStep(2, 2**40)).tree) == MAX_DRAFTED + 1
     assert len(chain_round(0, 0, tokens, ServerStep(2, 0)).tree) == 2
 
 

@@ -15,7 +15,7 @@ import pytest
 from engine.errors import CanopyError, ServerError
 from engine.requests.rig_names import SERVER_KEY, from_hub, is_address, pair_of, server_address
 from engine.servers import client as limits
-from engine.servers.client import LONGEST_LINE, Client, events_of
+from engine.servers.client import MAX_LINE_LENGTH, Client, events_of
 from tests.engine.servers.scripted_server import DONE, Reply, chunk, event, says, scripted, streams
 from tests.running import free_port
 
@@ -227,7 +227,7 @@ def test_leaving_a_stream_ends_it_at_once_whatever_the_server_does() -> None:
 def test_an_endless_line_in_pieces_of_a_byte_takes_no_longer_than_its_bytes() -> None:
     began = time.monotonic()
     with pytest.raises(ServerError, match="a line of more than 1 MiB"):
-        list(events_of(b"x" for _ in range(LONGEST_LINE + 1)))
+        list(events_of(b"x" for _ in range(MAX_LINE_LENGTH + 1)))
     assert time.monotonic() - began < 20
 
 

@@ -80,7 +80,7 @@ def test_a_servers_own_mean_stands_where_it_counts_no_drafts() -> None:
 
 
 def test_however_many_look_the_server_is_asked_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "LEAST_SECONDS", 0.2)
+    monkeypatch.setattr(limits, "MIN_SECONDS", 0.2)
     with scripted(metrics=says(text(1, 1, 1), "text/plain")) as script:
         watched = Watch(Server(Client(script.address), vllm, "m", "", 0))
         for _ in range(5):

@@ -13,13 +13,13 @@ from explorer import run_queue
 from explorer.opening import Listening
 from explorer.page import build, guarded
 from explorer.recordings import Library
-from explorer.run_queue import MOST_PLACES, Jobs, RunQueue
+from explorer.run_queue import MAX_PLACES, Jobs, RunQueue
 from explorer.runs import Runs, Stream
 from explorer.security import askers
 from explorer.security.askers import (
     FREE_FAILURES,
     LAPSE_SECONDS,
-    LONGEST_WAIT_SECONDS,
+    MAX_WAIT_SECONDS,
     Asker,
     Logins,
     Readers,
@@ -79,7 +79,7 @@ def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch: pytest.MonkeyPatc
 def test_one_address_has_a_few_places_and_another_is_let_in() -> None:
     queue = RunQueue()
     with ExitStack() as held:
-        for _ in range(MOST_PLACES - 1):
+        for _ in range(MAX_PLACES - 1):
             held.enter_context(queue.place("10.0.0.1"))
         with queue.place("10.0.0.1"):
             with pytest.raises(RequestError, match="You already have 4 runs in progress or waiting"), queue.place(
@@ -109,7 +109,7 @@ def test_measurements_that_nobody_asks_about_lapse_and_few_wait(monkeypatch: pyt
     queue = RunQueue()
     jobs = Jobs(queue)
     with queue.place():
-        names = [jobs.start(lambda _: 1) for _ in range(run_queue.MOST_OPEN)]
+        names = [jobs.start(lambda _: 1) for _ in range(run_queue.MAX_OPEN)]
         with pytest.raises(RequestError, match="8 measurements wait or run already"):
             jobs.start(lambda _: 1)
         until(lambda: all(job.state == "stopped" for job in jobs._kept.values()))
@@ -152,9 +152,9 @@ def test_the_wait_doubles_and_ends() -> None:
     for _ in range(FREE_FAILURES + 8):
         logins.attempt("10.0.0.1")
         waits.append(logins.wait_seconds("10.0.0.1"))
-    assert waits == [0.0] * FREE_FAILURES + [2, 4, 8, 16, 32, 60, 60, 60] and max(waits) == LONGEST_WAIT_SECONDS
+    assert waits == [0.0] * FREE_FAILURES + [2, 4, 8, 16, 32, 60, 60, 60] and max(waits) == MAX_WAIT_SECONDS
     assert logins.wait_seconds("10.0.0.2") == 0
-    clock.now += LONGEST_WAIT_SECONDS
+    clock.now += MAX_WAIT_SECONDS
     assert logins.wait_seconds("10.0.0.1") == 0
     logins.succeeded("10.0.0.1")
     logins.attempt("10.0.0.1")
@@ -168,7 +168,7 @@ def test_a_household_is_one_address() -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(askers, "MOST_REMEMBERED", 3)
+    monkeypatch.setattr(askers, "MAX_REMEMBERED", 3)
     logins = Logins(Clock())
     for number in range(5):
         for _ in range(FREE_FAILURES + 1):
