@@ -11,6 +11,7 @@ import argparse
 import inspect
 import logging
 import os
+import re
 import socket
 import sys
 from collections.abc import Callable
@@ -35,7 +36,7 @@ from explorer.recordings import Library, recorded_rig, shipped
 from explorer.rig import CurrentRig, Instruments, Source, Tell
 from explorer.rig_choice import RigChoice, loading
 from explorer.run_queue import RunQueue
-from explorer.security.gate import Address, proxy_address
+from explorer.security.gate import LONGEST_PATH, Address, proxy_address
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -54,6 +55,8 @@ def flags() -> CommandLine:
     parser.add_argument("--allow-host", type=_proxy, action="append", default=[], metavar="NAME",
                         help="a name (or NAME:PORT) under which a proxy of yours passes requests on to this page; as "
                         "often as there are names (default: only the names of the address that it listens on)")
+    parser.add_argument("--root-path", type=_root_path, default="", metavar="PATH", help="the path that a proxy serves "
+                        "this page below and takes away from what it passes on, such as /canopy")
     parser.add_argument("--auth", type=_credentials, metavar="USER:PASSWORD", help="ask for this name and password")
     add_flags(parser, "--rig", type=_rig, help="a rig's name, a folder with a rig.json, or TARGET::DRAFTER, each a "
               "folder or a model id of the hub; or random:SHAPE, random weights in a published size; or "
@@ -87,6 +90,13 @@ def _credentials(text: str) -> tuple[str, str]:
     if not (user and colon and password):
         raise argparse.ArgumentTypeError(f"is {shown(text)}; it has to be USER:PASSWORD")
     return user, password
+
+
+def _root_path(word: str) -> str:
+    path = word.strip("/")
+    if not re.fullmatch(r"([\w.~-]+(/[\w.~-]+)*)?", path, re.ASCII) or ".." in path or len(path) > LONGEST_PATH:
+        raise argparse.ArgumentTypeError(f"is {shown(word)}; it has to be a path such as /canopy")
+    return f"/{path}" if path else ""
 
 
 def _rig(text: str) -> str:
@@ -170,7 +180,8 @@ def first_page(wanted: argparse.Namespace, recordings: Library) -> str:
     """What is served until the page is built; it shows no recording where one has to log in first, or follows, and to
     whom did not log in no rig's name, which may be a folder's."""
     first = None if wanted.auth or wanted.follow else recordings.first()
-    return opening_page(recordings.view(first.name, first.trace) if first else None, "" if wanted.auth else wanted.rig)
+    return opening_page(recordings.view(first.name, first.trace) if first else None, "" if wanted.auth else wanted.rig,
+                        wanted.root_path)
 
 
 def serve_page(wanted: argparse.Namespace, recordings: Library, listening: Listening) -> Starlette:
@@ -206,7 +217,7 @@ def main() -> int:
         return NOT_UNDERSTOOD
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     keep_offline(wanted.rig, may_choose(wanted))
-    listening = Listening(wanted.host, wanted.port, wanted.auth, wanted.allow_host)
+    listening = Listening(wanted.host, wanted.port, wanted.auth, wanted.allow_host, wanted.root_path)
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         follow_of(wanted)

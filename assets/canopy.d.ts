@@ -5,6 +5,7 @@ declare const Canopy: any;
 interface Window {
   Canopy: any;
   Plotly: any;
+  gradio_config: any;
 }
 
 // A selector says which kind of element it finds; `document.querySelector` cannot know.

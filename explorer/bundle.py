@@ -46,12 +46,13 @@ def replay_page(view: View) -> str:
     return _document(f"{title} · Canopy", view, f"{script(STAGE)}\n<script>Canopy.openReplay();</script>")
 
 
-def opening_page(view: View | None, rig: str) -> str:
+def opening_page(view: View | None, rig: str, root_path: str = "") -> str:
     """What is served until the page itself is built: the run that the page will open with, if any, and a field for a
-    prompt. ``rig`` is the name of the rig that will answer; where it is empty, none is shown."""
+    prompt. ``rig`` is the name of the rig that will answer; where it is empty, none is shown. ``root_path``: see
+    ``Listening``."""
     name = json.dumps(rig).replace("<", "\\u003c")
     return _document("Canopy", view, f"<style>{style('stage/opening.css')}</style>\n{script(OPENING)}\n"
-                     f"<script>Canopy.openFirst({name});</script>")
+                     f"<script>Canopy.openFirst({name}, {json.dumps(root_path)});</script>")
 
 
 def _document(title: str, view: View | None, code: str) -> str:

@@ -29,12 +29,13 @@ PATIENCE_SECONDS = 120.0  # that one of them waits
 @dataclass(frozen=True)
 class Listening:
     """Where the page is served, and to whom: ``allowed`` are the proxies' addresses that pass requests on to it,
-    ``auth`` is a name and a password."""
+    ``auth`` is a name and a password, ``root_path`` the path that a proxy serves the page below, and takes away."""
 
     host: str = "127.0.0.1"
     port: int = 7860
     auth: tuple[str, str] | None = None
     allowed: Sequence[Address] = ()
+    root_path: str = ""
 
 
 def listener(app: ASGIApp, listening: Listening) -> uvicorn.Server:

@@ -107,7 +107,8 @@ def guarded(page: gr.Blocks, listening: Listening) -> FastAPI:
     page.queue(max_size=WAITING_ROOM, api_open=False)
     page.state_session_capacity = MOST_SESSIONS
     mounted: FastAPI = gr.mount_gradio_app(
-        app, page, "/", server_name=listening.host, server_port=listening.port, auth=listening.auth,
+        app, page, "/", root_path=listening.root_path or None, server_name=listening.host,
+        server_port=listening.port, auth=listening.auth,
         head=f"<style>{style('page.css')}{style('lab/lab.css')}</style>\n{script(STAGE, LAB)}",
         theme=gr.themes.Base(
             font=["system-ui", "Segoe UI", "Roboto", "DejaVu Sans", "sans-serif"],

@@ -7,6 +7,7 @@ import { Address } from "./address.js";
 const STORE = "canopy-reload"; // {prompt, turns, goesOn, run, again}, each where there is one
 const MOST_SECONDS = 10; // until the bar is as it was asked to be
 const SETTLED_MS = 500;
+const NOT_YET = 503; // while the page is being built
 const SERVED = "served"; // the method of an attached server
 const DECIDED = ["steps", "budget", "pace", "split", "drafters"]; // what its own command line sets
 
@@ -39,6 +40,7 @@ export function type(input, value) {
 }
 
 export const controls = {
+  root: "", // the path that a proxy serves the page below, while the first page knows it and Gradio is not there
   parts: null, // of the page, once it is put together
   turns: handed.turns || [], // before the prompt: they go along with the next run
   carried: handed.prompt ?? null, // the prompt as it stood when the page reloaded itself, else null
@@ -144,3 +146,28 @@ export const controls = {
     if (controls.parts) controls.parts.stage.halt();
   },
 };
+
+// The address of one of Gradio's routes, by the way that the page's calls take.
+export function routeTo(name) {
+  const { root } = window.gradio_config || controls;
+  return `${new URL(root || "/", window.location.href).pathname.replace(/\/$/, "")}/gradio_api/${name}`;
+}
+
+// What a proxy needs that serves the page below a path, where the page's calls go past it; empty where they do not.
+export function pastTheProxy() {
+  const below = new URL(".", window.location.href).pathname;
+  if (routeTo("").startsWith(below)) return "";
+  const path = below.replace(/\/$/, "");
+  return ` This page lies below ${path}, and what it asks for goes past that: Canopy has to be started with --root-path ${path}.`;
+}
+
+// What answers there: "here" for this program, "not yet" while it starts, "gone" for nobody or another program.
+export async function whoAnswers() {
+  try {
+    const answer = await fetch(routeTo("app_id"), { cache: "no-store" });
+    if (answer.status === NOT_YET) return "not yet";
+    return answer.ok && "app_id" in await answer.json() ? "here" : "gone";
+  } catch {
+    return "gone";
+  }
+}

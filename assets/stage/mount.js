@@ -6,7 +6,7 @@ import "../panels/panels.js";
 import { Address } from "./address.js";
 import { Bar, followTheme } from "./bar.js";
 import { Cheaper } from "./cheaper.js";
-import { controls } from "./controls.js";
+import { controls, routeTo } from "./controls.js";
 import { Conversation } from "./conversation.js";
 import { Duel } from "./duel.js";
 import { Film } from "./film.js";
@@ -182,7 +182,7 @@ async function present(parts, opening, vetted, ask) {
   await new Promise((loaded) => { stage.on("rigs", () => rigs.state && !rigs.state.coming && loaded(null)); });
   for (const { prompt, method, budget, temperature } of prompts()) {
     const body = JSON.stringify({ data: [prompt, method, budget, temperature, { max_tokens: WARM_TOKENS }] });
-    await fetch("gradio_api/call/generate", { method: "POST", headers: { "Content-Type": "application/json" }, body }).catch(() => undefined);
+    await fetch(routeTo("call/generate"), { method: "POST", headers: { "Content-Type": "application/json" }, body }).catch(() => undefined);
   }
 }
 

@@ -1,7 +1,7 @@
 // Messages around the stage: waiting, refused, outside the rig's domains; and those for screen readers.
 
 import { action, button, html, sparing, spoken, write } from "../shared/ink.js";
-import { controls } from "./controls.js";
+import { controls, pastTheProxy, whoAnswers } from "./controls.js";
 import { waitingWords } from "./text.js";
 
 const SPOKEN_EVERY_MS = 1200;
@@ -165,8 +165,9 @@ export class Lost {
     if (this.gone) return;
     this.gone = true;
     document.body.classList.add("canopy-lost");
-    this.stage.lose(GONE);
-    this.notices.lose(GONE, () => this.retry());
+    const message = GONE + pastTheProxy();
+    this.stage.lose(message);
+    this.notices.lose(message, () => this.retry());
   }
 
   async retry() {
@@ -187,10 +188,4 @@ export class Lost {
   }
 }
 
-async function answers() {
-  try {
-    return (await fetch("gradio_api/app_id", { cache: "no-store" })).ok;
-  } catch {
-    return false;
-  }
-}
+const answers = async () => await whoAnswers() === "here";

@@ -2,11 +2,10 @@
 // entered here runs on the real page.
 
 import { button, html, pause, write } from "../shared/ink.js";
-import { controls } from "./controls.js";
+import { controls, pastTheProxy, whoAnswers } from "./controls.js";
 import { openReplay } from "./mount.js";
 
 const BETWEEN_LOOKS_MS = 500;
-const NOT_YET = 503;
 const STILL_MS = 1200; // without a key press, so that the page is not replaced while a person types
 const WAITS = "The page is almost ready. Your run begins by itself once the rig is loaded.";
 
@@ -62,16 +61,12 @@ class Opening {
   // The server holds this request back until the real page is built.
   async follow() {
     for (;;) {
-      try {
-        const answer = await fetch("gradio_api/app_id");
-        if (this.lost) this.draw(); // it answers again
-        this.lost = false;
-        const free = this.runs || !this.parts.film.running; // the film is seen to its end
-        if (answer.status !== NOT_YET && free && Date.now() - this.typed > STILL_MS) break;
-      } catch {
-        this.lost = true;
-        write(this.wait, "The server does not answer; trying again.");
-      }
+      const who = await whoAnswers();
+      const free = this.runs || !this.parts.film.running; // the film is seen to its end
+      if (who === "here" && free && Date.now() - this.typed > STILL_MS) break;
+      if (who === "gone") write(this.wait, `The server does not answer; trying again.${pastTheProxy()}`);
+      else if (this.lost) this.draw(); // it answers again
+      this.lost = who === "gone";
       await pause(BETWEEN_LOOKS_MS);
     }
     this.leave();
@@ -86,7 +81,8 @@ class Opening {
   }
 }
 
-window.Canopy.openFirst = function openFirst(rig) {
+window.Canopy.openFirst = function openFirst(rig, root) {
+  controls.root = root;
   openReplay();
   window.Canopy.opening = new Opening(controls.parts, rig);
   window.Canopy.opening.follow();

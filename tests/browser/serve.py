@@ -65,9 +65,10 @@ def main() -> None:
     parser.add_argument("--results", type=Path, help="the lab measures into this file; one recording is there")
     parser.add_argument("--follow", type=Path, help="the page follows this folder, and has no recordings")
     parser.add_argument("--until", type=Path, help="the first second's page, until this file exists")
+    parser.add_argument("--root-path", default="", help="the path that a proxy serves the page below")
     asked = parser.parse_args()
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    listening = Listening(port=asked.port)
+    listening = Listening(port=asked.port, root_path=asked.root_path)
     with tempfile.TemporaryDirectory() as folder:
         if not asked.follow:
             record(Path(folder), welcome_alone=bool(asked.results))
@@ -87,7 +88,7 @@ def main() -> None:
         if asked.until:
             first = recordings.first()
             view = recordings.view(first.name, first.trace) if first else None
-            serve_at_once(opening_page(view, "scripted"), build, listening)
+            serve_at_once(opening_page(view, "scripted", asked.root_path), build, listening)
         else:
             listener(build(), listening).run(open_sockets(listening))
 

@@ -61,9 +61,12 @@ def test_flags() -> None:
     assert (wanted.host, wanted.port, wanted.rig, wanted.auth, wanted.trace) == (
         "127.0.0.1", 7860, DEFAULT_RIG, None, None)
     assert app.flags().parse_args(["--auth", "ada:pass:word"]).auth == ("ada", "pass:word")
+    for typed, path in (("/canopy", "/canopy"), ("team/canopy/", "/team/canopy"), ("/", "")):
+        assert app.flags().parse_args(["--root-path", typed]).root_path == path
 
 
-@pytest.mark.parametrize("arguments", [["--port", "many"], ["--port", "99999"], ["--auth", "ada"], ["--colour"]])
+@pytest.mark.parametrize("arguments", [["--port", "many"], ["--port", "99999"], ["--auth", "ada"], ["--colour"],
+    ["--root-path", "/a/../b"], ["--root-path", "http://host/canopy"], ["--root-path", "a\"b"]])
 def test_bad_flags_are_one_sentence(
         arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["app.py", *arguments])
