@@ -1,11 +1,14 @@
-"""What a pass would cost on another machine, from published figures alone, how far that is from published results, and
-flags to paste into engines: what would have been best on recorded drafts at a cost curve.
+"""Predict the cost of a pass on another machine from published figures, and print flags for other engines.
 
-Two lines. The *floor*: the bytes of weights and cache over the bandwidth, or the operations over the peak, whichever
-takes longer. The *published loop*: the same, or the host's work where that takes longer: so many milliseconds a layer
-of target and drafter, so many layers' worth of other work a round (fitted on Qwen3-4B alone), and each node's share of
-building tree and mask. All is in bfloat16, one request. Nothing of it is measured here: figures from it are labelled
-predicted, and never stand on one axis with measured ones.
+Two models of a round, both for one request in bfloat16:
+
+- the *floor* is a roofline: bytes of weights and cache over the bandwidth, or operations over the peak, whichever takes
+  longer;
+- the *published loop* is the same, or the host's work if that takes longer: milliseconds per layer of target and
+  drafter, other work per round in units of a layer (fitted on Qwen3-4B alone), and building tree and mask per node.
+
+Nothing here is measured on the device: the figures are labelled predicted, and never share an axis with measured ones.
+The flags for other engines are those that would have been best on recorded drafts at a cost curve.
 """
 
 from __future__ import annotations
@@ -33,30 +36,26 @@ DFLASH, DDTREE = "dflash", "ddtree"
 
 @dataclass(frozen=True)
 class Device:
-    """A device's published figures: memory, bandwidth, and peak in bfloat16 without sparsity; where they come from, and
-    where they were ``checked`` on 2026-11-23."""
+    """A device's published figures."""
 
     gigabytes: float
     gigabytes_a_second: float
-    tflops: float
+    tflops: float  # peak in bfloat16, without sparsity
     source: str
-    checked: str
+    checked: str  # where they were checked on 2026-11-23
 
 
 @dataclass(frozen=True)
 class Processor:
-    """What a processor was measured to do in one dtype, in milliseconds by the ``rows`` of a pass: ``product`` and
-    ``head`` for a million weights of a layer and of the output head (at one row the bandwidth, at many the operations),
-    ``layer`` for a layer's dispatches, ``attention`` for a million query values times keys, ``choice`` for a million
-    logits to choose tokens from."""
+    """A processor's measured milliseconds in one dtype, by the rows of a pass."""
 
     bytes: float  # of a weight
     rows: tuple[int, ...]
-    product: tuple[float, ...]
-    head: tuple[float, ...]
-    layer: tuple[float, ...]
-    attention: tuple[float, ...]
-    choice: tuple[float, ...]
+    product: tuple[float, ...]  # per million weights of a layer: bandwidth at one row, operations at many
+    head: tuple[float, ...]  # per million weights of the output head
+    layer: tuple[float, ...]  # dispatches of a layer
+    attention: tuple[float, ...]  # per million query values times keys
+    choice: tuple[float, ...]  # per million logits to choose tokens from
 
     @property
     def gigaflops(self) -> float:
@@ -71,19 +70,18 @@ class Processor:
 
 @dataclass(frozen=True)
 class ModelShape:
-    """A target by its configuration, with its DFlash drafter's layers and block. ``intermediate`` is an expert's where
-    there are ``experts``, ``chosen`` of which each token passes."""
+    """A target's configuration, with the layers and block of its DFlash drafter."""
 
     layers: int
     hidden: int
-    intermediate: int
+    intermediate: int  # of each expert, if there are any
     heads: int
     kv_heads: int
     head_dim: int
     vocabulary: int
     tied: bool
     experts: int = 0
-    chosen: int = 0
+    chosen: int = 0  # experts per token
     drafter_layers: int = 5
     drafter_intermediate: int = 0
     block: int = 16
@@ -94,8 +92,10 @@ class ModelShape:
         return self.hidden * self.head_dim * 2 * (self.heads + self.kv_heads)
 
     def feed_forward(self, rows: float = 0) -> float:
-        """The parameters of a layer's feed-forward part that so many rows read, or that one row passes (0): of experts,
-        those that at least one row is expected to choose."""
+        """Parameters of a layer's feed-forward part: all that ``rows`` rows read, or those that one row passes (0).
+
+        Of experts, those that at least one row is expected to choose are read.
+        """
         one = 3 * self.hidden * self.intermediate
         if not self.experts:
             return one
@@ -112,8 +112,7 @@ class ModelShape:
         return self.hidden * self.vocabulary
 
     def pass_here_ms(self, processor: Processor, context: int) -> tuple[float, ...]:
-        """What a target pass after ``context`` tokens takes on a measured processor, by its ``rows``: each part after
-        the other, since a processor has few of them to run at once."""
+        """Predict a target pass after ``context`` tokens on a measured processor, by its ``rows``. The parts add up."""
         def one(rows: int, product: float, head: float, layer: float, attention: float, choice: float) -> float:
             queries = rows * self.heads * self.head_dim * (context + rows) / 1e6
             return (self.layers * (layer + self.layer / 1e6 * product + queries * attention)

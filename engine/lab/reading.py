@@ -1,7 +1,7 @@
-"""Readings of runs: what is kept of a run's rounds, whether it was measured alone, concurrently, or recorded.
+"""Readings: the figures of a run that was measured alone, concurrently, or recorded.
 
-Acceptance is counted by prefix: a disjoint ``merged`` tree may hold one twice, and here it counts once, with the
-highest probability that a drafter gives it.
+Acceptance is counted by prefix. A ``merged`` tree may hold a prefix twice; it counts once, with the highest probability
+that a drafter gives it.
 """
 
 from __future__ import annotations
@@ -29,44 +29,33 @@ Counts = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class AcceptanceCounts:
-    """What walks accepted, by depth after the root and by rank in the drafter's row (``RANKS`` columns).
+    """Accepted tokens by depth after the root and by rank in the drafter's row (``RANKS`` columns).
 
-    reached[d − 1]: rounds whose walk came to depth d − 1, where a drafter proposed something for depth d;
-    proposed[d − 1][r]: the distinct tokens of rank r that the trees held there; accepted[d − 1][r]: how often the
-    walk went on to one. A token that several drafters propose counts at its best rank, and two drafters may propose two
-    tokens of one rank. Rounds that the end of the text cut short are left out.
+    A token that several drafters propose counts at its best rank; two drafters may propose two tokens of one rank.
+    Rounds that the end of the text cut short are left out. Index d − 1 stands for depth d.
     """
 
-    reached: tuple[int, ...] = ()
-    proposed: Counts = ()
-    accepted: Counts = ()
+    reached: tuple[int, ...] = ()  # rounds that kept depth d − 1 and had a proposal for depth d
+    proposed: Counts = ()  # distinct tokens of each rank in their trees at depth d
+    accepted: Counts = ()  # how many of these were kept
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One measured run. A figure per round is a tuple with an item for each round.
-
-    token_ids: the text; lengths: tokens committed, root included; rows: rows verified; expected: the tree's expected
-    length 1 + Σ q over its distinct drafted prefixes; round_seconds: engine time, whose sum is ``seconds``, without the
-    prefill, which is ``prefill_seconds``; stage_seconds: by ``records.STAGES``; gaps[i]: the target's gap in nats
-    between its first and second token where it chose the token *after* token i; bonus: the token that would follow the
-    text, −1 without a round; ``cut``: the end of the text ended the last round's walk early, so that round's length is
-    not the drafter's; ``committed``: tokens that all requests at work, this one included, added in the round, empty
-    if it ran alone.
-    """
+    """One measured run. ``lengths``, ``rows``, ``expected``, ``round_seconds`` and ``committed`` are per round."""
 
     token_ids: tuple[int, ...]
-    lengths: tuple[int, ...]
-    rows: tuple[int, ...]
-    expected: tuple[float, ...]
-    round_seconds: tuple[float, ...]
+    lengths: tuple[int, ...]  # tokens committed, root included
+    rows: tuple[int, ...]  # verified
+    expected: tuple[float, ...]  # length: 1 + Σ q over the tree's distinct drafted prefixes
+    round_seconds: tuple[float, ...]  # engine time, without the prefill
     prefill_seconds: float
-    stage_seconds: Mapping[str, float]
-    gaps: tuple[float, ...]
+    stage_seconds: Mapping[str, float]  # by ``records.STAGES``
+    gaps: tuple[float, ...]  # nats between the target's two best tokens after each token of the text
     acceptance: AcceptanceCounts
-    bonus: int
-    cut: bool
-    committed: tuple[int, ...] = ()
+    bonus: int  # the token that would follow the text; −1 without a round
+    cut: bool  # the end of the text cut the last round short, so its length says nothing of the drafter
+    committed: tuple[int, ...] = ()  # tokens that all concurrent requests added, this one included; empty if alone
 
     @property
     def tokens(self) -> int:

@@ -1,9 +1,8 @@
-"""What-if: replays every method at every budget over a known text, and prices the rounds by the cost curve.
+"""What-if: replay every method at every budget over a known text, and time the rounds by the cost curve.
 
-A round begins at a position of the text and keeps k tokens; the next begins k on, so only some positions are visited. A
-tree depends only on its position, and the text does not depend on the tree (if sampled, because the draw belongs to the
-position), so the lengths are those of a real run. Speed is predicted from the measured cost curve, and is labelled as
-predicted.
+A round that begins at one position and keeps k tokens is followed by one k positions on. A tree depends only on its
+position. The text does not depend on the tree (if sampled, because a draw belongs to a position), so the lengths are
+those of a real run. Speed comes from the measured cost curve, and is labelled predicted.
 """
 
 from __future__ import annotations
@@ -34,21 +33,20 @@ TIMED_ROUNDS = 3
 
 @dataclass(frozen=True, eq=False)
 class KnownText:
-    """A text that the target has written, token_ids (n,) int32 after ``start`` tokens, and what drafters propose along
-    it: by name, the lattice of each position at which a round may begin. A position is an index of ``token_ids``. Where
-    trees nest, the largest, of ``most`` nodes, is built once a position and cut, which is exact.
+    """A text that the target wrote, and what drafters propose along it. A position is an index of ``token_ids``.
+
+    If a method's trees nest, the largest is built once a position and cut, which is exact.
     """
 
-    token_ids: Integers
-    start: int
+    token_ids: Integers  # (n,) int32
+    start: int  # tokens before it
     context_limit: int
-    proposals: Mapping[str, Mapping[int, Lattice]] = field(default_factory=dict)
-    most: int = 0
+    proposals: Mapping[str, Mapping[int, Lattice]] = field(default_factory=dict)  # by drafter and position
+    most: int = 0  # nodes of the largest tree
     _largest: dict[tuple[str, Builder, int], DraftTree] = field(default_factory=dict, init=False)
 
     def equal_prefix(self, position: int, tree: DraftTree) -> Integers:
-        """The nodes that a round here keeps, (a,) int32: the longest path of the tree that the text follows, up to its
-        end."""
+        """The nodes that a round here keeps, (a,) int32: the longest path of the tree that equals the text."""
         index = position + depths(tree.parents)
         inside = index < len(self.token_ids)
         tokens = self.token_ids[np.where(inside, index, position)]

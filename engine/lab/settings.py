@@ -1,5 +1,6 @@
-"""What a sweep is: settings, cells and plans, how a person chooses them, and in which order they are measured. Read
-this file first.
+"""Settings, cells and plans of a sweep: how a person chooses them, and in which order they are measured.
+
+Read this file first.
 
     Choice ─► settings ─► SweepPlan ─► order ─► Task ─► Laboratory.measure ─► Reading ─► CellResult ─► store ─► summary
 
@@ -32,7 +33,7 @@ from engine.requests.prompts import Prompt, read_prompts
 from engine.requests.rig_names import AUTO_DTYPE
 
 BASELINE = "autoregressive"  # what speed-up is measured against, in every sweep and race
-TURNS = 4  # how many prompts run concurrently with a measured one, for each request at once, before they repeat
+TURNS = 4  # other prompts per concurrent request, before they repeat
 MAX_CELLS = 1_000_000
 SHIPPED = Path(__file__).resolve().parents[2] / "assets" / "prompts"
 

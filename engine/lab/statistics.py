@@ -1,6 +1,4 @@
-"""Statistics: intervals of shares, means and medians; and of readings, those of a recorded trace (``reading_of``) as
-well as those of a sweep, histogram, acceptance by depth and rank, and calibration.
-"""
+"""Intervals of shares, means and medians; and of readings: histogram, acceptance by depth and rank, calibration."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ class Measured:
 
 
 def share_of(hits: int, count: int) -> Measured:
-    """A share with Wilson's interval, which is right for few hits too (count ≥ 1)."""
+    """A share with Wilson's interval, which also holds for few hits (count ≥ 1)."""
     value, square = hits / count, TWO_SIDED**2
     middle, half = value + square / (2 * count), TWO_SIDED * sqrt(
         value * (1 - value) / count + square / (4 * count**2))
@@ -45,8 +43,8 @@ def share_of(hits: int, count: int) -> Measured:
 
 
 def mean_of(values: Sequence[float]) -> Measured:
-    """A mean over rounds, with its interval by resampling rounds (one value or more). From ``MAX_RESAMPLED`` values on
-    the mean is normal enough for its standard error."""
+    """A mean over rounds (at least one) with its bootstrap interval; above ``MAX_RESAMPLED`` values with the standard
+    error's, which is then hardly different."""
     low, high = (_normal_interval(values) if len(values) > MAX_RESAMPLED else
                  bootstrap_interval(values, lambda sums: sums / len(values)))
     return Measured(fmean(values), low, high, len(values))
