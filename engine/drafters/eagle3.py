@@ -12,6 +12,7 @@ none, the published code reads the inputs of layers 2, L / 2 and L − 3, which 
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from engine.checkpoints.files import display_name, read_config
 from engine.checkpoints.weights import fill_model, load_weights, move_model
 from engine.drafters.beam import PUBLISHED, PathDrafter, Reach
 from engine.drafters.dflash.model import GroupedProjections, Rotation, rotate
+from engine.drafters.fields import ignored_fields, neighbours_to_halves, note_of, turns_neighbours
 from engine.drafters.kinds import (
     DrafterPlan,
     Kind,
@@ -41,6 +43,11 @@ from engine.records import Integers
 
 EMBEDDING = "embed_tokens.weight"
 KNOWN_INSIDE = frozenset({"eagle_aux_hidden_state_layer_ids", "use_aux_hidden_state"})
+# What exports of ModelOpt and speculators say of the layer that is run here; another value is refused by name.
+AS_RUN: Mapping[str, object] = MappingProxyType({
+    "use_last_layernorm": True, "use_input_layernorm_in_first_layer": True, "use_mtp_layernorm": False,
+    "next_layer_regular": True, "parallel_draft_step": 1, "parallel_draft_heads_num_layers": 1, "has_lm_head": True,
+    "norm_before_residual": False, "norm_before_fc": False})
 SILENT = frozenset({
     "auto_map", "draft_vocab_size", "eagle_config", "target_hidden_size", "torch_dtype", "rope_theta", "rope_scaling",
     "pretraining_tp", "tokenizer_class", "target_model_type", "sliding_window", "max_window_layers"})
@@ -168,7 +175,7 @@ def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     taps = _taps(values, int(target.config.num_hidden_layers))
     must_tap(folder, taps, target.config)
     config.taps = len(taps)
-    return DrafterPlan(taps, partial(_load, folder, config))
+    return DrafterPlan(taps, partial(_load, folder, config), note=config.note)
 
 
 def _taps(values: dict[str, Any], layers: int) -> tuple[int, ...]:
@@ -179,12 +186,14 @@ def _taps(values: dict[str, Any], layers: int) -> tuple[int, ...]:
 def _drafter_config(folder: Path, values: dict[str, Any], target: TargetFacts) -> LlamaConfig:
     known = PreTrainedConfig().to_dict().keys() | LlamaConfig().to_dict().keys() | SILENT
     inside = values.get("eagle_config") or {}
-    must_know(folder, {name: value for name, value in values.items() if name not in known} | {
-        name: value for name, value in inside.items() if name not in KNOWN_INSIDE})
+    unplaced = {name: value for name, value in (values | inside).items() if name not in known | KNOWN_INSIDE
+                and AS_RUN.get(name) is not value}
+    ignored = ignored_fields(folder, unplaced)
     config = LlamaConfig(**{key: value for key, value in values.items() if key not in ("auto_map", "eagle_config")})
     must_know(folder, {
         "num_hidden_layers": "" if config.num_hidden_layers == 1 else config.num_hidden_layers,
         "use_aux_hidden_state": "" if inside.get("use_aux_hidden_state", True) else "false", **unsteady_rope(config)})
+    config.turns_neighbours, config.note = turns_neighbours(unplaced), note_of(folder, ignored)
     config.draft_vocab_size = values.get("draft_vocab_size") or config.vocab_size
     config.target_hidden_size = values.get("target_hidden_size") or config.hidden_size
     config.head_dim = config.head_dim or config.hidden_size // config.num_attention_heads
@@ -198,6 +207,8 @@ def _load(folder: Path, config: LlamaConfig, target: TorchTarget) -> Eagle3Draft
     if config.draft_vocab_size == config.vocab_size:  # then every token has its own id, mapped or not
         weights.setdefault("d2t", model.d2t)
         weights.setdefault("t2d", ~model.t2d)
+    if config.turns_neighbours:
+        weights = neighbours_to_halves(weights, config.head_dim)
     fill_model(model, weights, folder)
     least, most = map(int, model.token_ids.aminmax())
     if least < 0 or most >= config.vocab_size:

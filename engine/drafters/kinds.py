@@ -32,12 +32,14 @@ class TargetFacts:
 @dataclass(frozen=True)
 class DrafterPlan:
     """How to load a drafter: the target's layers that it reads, a function that loads it once the target is loaded, and
-    whether it sees its own path. ``thinking`` says whether it was trained on answers that think first."""
+    whether it sees its own path. ``thinking`` says whether it was trained on answers that think first; ``note`` is a
+    sentence for people."""
 
     taps: tuple[int, ...]
     load: Callable[[TorchTarget], Drafter]
     sees_path: bool = True
     thinking: bool = True
+    note: str = ""
 
 
 class NarrowedDrafter:
@@ -170,5 +172,5 @@ def must_know(folder: Path, options: Mapping[str, Any]) -> None:
     unknown = {name: value for name, value in options.items() if not off(value)}
     if unknown:
         used = ", ".join(f"{name} = {str(value)[:60]}" for name, value in sorted(unknown.items()))
-        raise RigError(f"The drafter in {display_name(folder)} uses {used}, which is not supported; running it without "
-                       "would give other proposals than it was trained for.")
+        raise RigError(f"The drafter in {display_name(folder)} uses {used}; it is not known here what that changes in "
+                       "its proposals, and its tensors do not show that it changes nothing, so it does not run.")

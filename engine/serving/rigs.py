@@ -158,7 +158,8 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
     switch = length_of_switch(target.config)
     ends = switch and (f"A text whose prompt has up to {switch:,} tokens ends at {switch:,} positions: longer ones are "
                        "turned by other angles (longrope), from their beginning on.")
-    notes = tuple(note for note in (style.note, stop.note, origin and origin.note, ends) if note)
+    notes = tuple(note for note in (style.note, stop.note, origin and origin.note, ends,
+                                    *(plan.note for plan in plans.values())) if note)
     return Rig(parts.card, target, tokenizer, drafters, _families(plans), style, notes, precision=chosen,
                stop_ids=stop.ids)
 

@@ -2,7 +2,8 @@
 
 Taps, mask token, block size, sliding layers and rotary embedding all come from the checkpoint; a formula for the taps
 would be wrong for most published ones. An option is looked for in ``dflash_config``, then at the top; the same drafters
-in the format of speculators have other names for some. Options that later checkpoints have added are refused by name.
+in the format of speculators have other names for some. Options that later checkpoints have added are refused by name,
+unless the tensors show that they change nothing (``fields.py``).
 """
 
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from engine.checkpoints.files import display_name, read_config
 from engine.checkpoints.weights import fill_model, load_weights, move_model
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
+from engine.drafters.fields import ignored_fields, neighbours_to_halves, note_of, turns_neighbours
 from engine.drafters.kinds import (
     DrafterPlan,
     Kind,
@@ -28,6 +30,7 @@ from engine.drafters.kinds import (
     must_fit,
     must_know,
     must_tap,
+    off,
     unsteady_rope,
 )
 from engine.errors import RigError
@@ -51,7 +54,8 @@ NOT_DRAFTING = "confidence_head."  # guesses how far a chain is accepted; a tree
 COMPANIONS: Mapping[str, str] = MappingProxyType({
     "swa_window_size": "use_swa", "conv_group_size": "conv_kernel_size", "selector_top_k": "selector_rank",
     "top_k": "selector_rank"})
-NEUTRAL: Mapping[str, float] = MappingProxyType({"partial_rotary_factor": 1.0})
+PROJECTORS: Mapping[str, str] = MappingProxyType({"dflash": "DFlash", "dflash2": "DFlash 2", "dspark": "DSpark"})
+NEUTRAL: Mapping[str, float] = MappingProxyType({"partial_rotary_factor": 1.0, "sample_from_anchor": False})
 # What a config.json may hold besides the fields of a Qwen3 model without changing what is computed.
 SILENT = frozenset({
     "auto_map", "block_size", "dflash_config", "num_target_layers", "torch_dtype", "rope_theta", "rope_scaling",
@@ -88,7 +92,8 @@ def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     # the angles are a formula, so a drafter serves texts as long as its target does
     config.max_position_embeddings = max(
         config.max_position_embeddings, target.config.max_position_embeddings) + config.block_size
-    return DrafterPlan(taps, partial(_load, folder, config), sees_path=False, thinking=False)
+    return DrafterPlan(taps, partial(_load, folder, config), sees_path=False, thinking=False,
+                       note=note_of(folder, options["ignored"]))
 
 
 def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDrafter:
@@ -98,6 +103,8 @@ def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDraft
     matrices = {name: weights.pop(f"{name}.weight", None) for name in ("embed_tokens", "lm_head")}
     if family == "DSpark":
         weights = {name: value for name, value in weights.items() if not name.startswith(NOT_DRAFTING)}
+    if config.dflash_config["turns_neighbours"]:
+        weights = neighbours_to_halves(weights, config.head_dim)
     fill_model(model, weights, folder)
     embedding, head = target.embedding, target.logits
     shape = (config.vocab_size, config.hidden_size)
@@ -121,9 +128,12 @@ def drafter_config(folder: Path) -> Qwen3Config:
     options = _options(folder, values, family)
     of_family = {*NEEDED, *SCALES, *FAMILIES[family][0]}
     known = PreTrainedConfig().to_dict().keys() | Qwen3Config().to_dict().keys() | SILENT | of_family
-    _refuse(folder, {name: value for name, value in values.items() if name not in known})
-    _refuse(folder, {name: value for name, value in options.items()
-                     if name not in of_family | {"num_target_layers", "causal"}})
+    inside = {name: value for name, value in options.items() if name not in of_family | {"num_target_layers", "causal"}}
+    unplaced = {name: value for name, value in values.items() if name not in known} | inside
+    ignored = ignored_fields(folder, {
+        name: value for name, value in unplaced.items()
+        if NEUTRAL.get(name) != value and not (name in COMPANIONS and off(unplaced.get(COMPANIONS[name])))
+        and not (name == "projector_type" and PROJECTORS.get(str(value)) == family)})
     config = Qwen3Config(**{key: value for key, value in values.items() if key not in ("auto_map", "dflash_config")})
     _refuse_model(folder, config, values)
     if values.get("is_causal") is not None:
@@ -133,7 +143,8 @@ def drafter_config(folder: Path) -> Qwen3Config:
     check = {"DFlash 2": _must_divide, "TreeFlash": _read_correction, "DSpark": _read_markov_head}.get(family)
     if check:
         check(folder, config, options)
-    config.block_size, config.dflash_config = options.pop("block_size"), {**options, "family": family}
+    config.block_size, config.dflash_config = options.pop("block_size"), {
+        **options, "family": family, "ignored": ignored, "turns_neighbours": turns_neighbours(unplaced)}
     return config
 
 
@@ -155,6 +166,9 @@ def _plain(folder: Path, values: Mapping[str, Any]) -> Mapping[str, Any]:
     rest = {name: value for name, value in values.items() if name not in (
         "speculators_model_type", "speculators_config", "speculators_version", "transformer_layer_config",
         "aux_hidden_state_layer_ids", "sliding_window_non_causal", "target_hidden_size")}
+    methods = (values.get("speculators_config") or {}).get("proposal_methods") or [{}]
+    if methods[0].get("speculative_tokens") == values.get("block_size", 0) - 1:
+        rest.setdefault("sample_from_anchor", False)  # one slot fewer than the block has: the root's proposes nothing
     options: dict[str, Any] = {"target_layer_ids": [tap - 1 for tap in taps]}
     if values.get("sliding_window_non_causal"):
         options["causal"] = False  # else sliding layers are causal, and full ones are not
@@ -207,14 +221,6 @@ def _read_markov_head(folder: Path, config: Qwen3Config, options: dict[str, Any]
     options.setdefault("sample_from_anchor", True)
     head = options.get("markov_head_type")
     must_know(folder, {"markov_head_type": head if options["markov_rank"] and head not in MARKOV_HEADS else ""})
-
-
-def _refuse(folder: Path, options: Mapping[str, Any]) -> None:
-    """Refuse options that are switched on and not implemented."""
-    must_know(folder, {
-        name: value for name, value in options.items()
-        if NEUTRAL.get(name, None) != value and not (
-            name in COMPANIONS and not options.get(COMPANIONS[name]))})
 
 
 def _refuse_model(folder: Path, config: Qwen3Config, values: Mapping[str, Any]) -> None:

@@ -32,8 +32,8 @@ BlockPositions = tuple[Tensor, Tensor]  # of a block's slots, and of the keys th
 
 
 class Sight(NamedTuple):
-    """What a layer's slots see: the last ``window`` positions, their own included, or all where it is 0; and, if
-    ``causal``, nothing after their own."""
+    """What a layer's slots see: fewer than ``window`` positions away, or all if it is 0; and, if ``causal``, nothing
+    after their own."""
 
     window: int
     causal: bool
@@ -41,7 +41,7 @@ class Sight(NamedTuple):
     def of(self, slots: Tensor, keys: Tensor) -> Tensor:
         """Which keys each slot sees, (…, slots, keys) bool, by their positions (…, slots) and (…, keys)."""
         ahead = keys[..., None, :] - slots[..., :, None]
-        near = ahead > -self.window if self.window else torch.ones_like(ahead, dtype=torch.bool)
+        near = ahead.abs() < self.window if self.window else torch.ones_like(ahead, dtype=torch.bool)
         return near & (ahead <= 0) if self.causal else near
 
 

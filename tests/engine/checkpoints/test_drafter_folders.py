@@ -5,11 +5,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.records import Request
+from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
+from tests.engine.drafters import dflash_reference
+from tests.engine.drafters.dflash_reference import neighbours_turned
+from tests.engine.drafters.test_autoregressive import read
 from tests.engine.material import run, text
 from tests.engine.published import (
     SHORT_DRAFTER,
@@ -91,6 +98,19 @@ DRAFTING: Mapping[str, tuple[dict[str, Any], Shapes, tuple[int, int, int]]] = {
     "speculators dflash2": (speculators("dflash2", "DFlash2DraftModel", **SELECTOR), DFLASH2, (7, 16, 12)),
     "speculators dspark": (speculators("dspark", "DSparkSpeculator", sample_from_anchor=True, **MARKOV),
                            {**MARKOV_HEAD, **CONFIDENCE}, (8, 17, 12))}
+# Fields that change nothing in the drafter before, and the names that the rig's note then says.
+IGNORED: Mapping[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
+    "speculators of 2026": ("speculators dflash", {"max_anchors": 3072}, ("max_anchors",)),
+    "SpecForge": ("DSpark", {"attention_mode": "gqa", "projector_type": "dspark", "confidence_head_alpha": 1.0},
+                  ("attention_mode", "confidence_head_alpha")),
+    "a copied hybrid target": ("DSpark", {
+        "linear_num_key_heads": 16, "linear_conv_kernel_dim": 4, "full_attention_interval": 4, "attn_output_gate": True,
+        "mrope_section": [11, 11, 10], "mrope_interleaved": True}, ("attn_output_gate", "linear_num_key_heads",
+                                                                    "mrope_interleaved", "mrope_section")),
+    "a copied mixture of experts": ("DFlash", {"num_experts": 128, "moe_intermediate_size": 768, "norm_topk_prob": True,
+                                               "router_aux_loss_coef": 0.001}, ("num_experts", "norm_topk_prob")),
+    "a copied reader of pictures": ("DFlash", {"image_token_id": 7, "vision_start_token_id": 8}, ("image_token_id",)),
+    "parts that are switched off": ("DFlash", {"attn_output_gate": False, "use_swa": False, "mtp_loss": False}, ())}
 REFUSED: Mapping[str, tuple[dict[str, Any], Shapes, str]] = {
     "TreeFlash with another correction": (treeflash("linear"), {}, "ar_approximation = linear"),
     "xPress": (config(architectures=["Qwen3XPressModel"]), TABLES, "xPress"),
@@ -107,6 +127,10 @@ REFUSED: Mapping[str, tuple[dict[str, Any], Shapes, str]] = {
                                 "names no selector_rank"),
     "DFlash 2, groups that do not fit": (
         config({**SELECTOR, "conv_group_size": 5}, architectures=["DFlash2DraftModel"]), {}, "conv_group_size 5"),
+    "a part of each head that turns": (dspark(partial_rotary_factor=0.25), {}, "partial_rotary_factor"),
+    "a switch that is off": (config(use_rope=False), {}, "use_rope = false"),
+    "attention of another kind": (config({"attention_mode": "mla"}), {}, "attention_mode = mla"),
+    "the projector of another family": (config({"projector_type": "dspark"}), {}, "projector_type = dspark"),
     "speculators peagle": (speculators("peagle", "PEagleSpeculator"), {}, "P-EAGLE"),
     "speculators, part of the vocabulary": (speculators("dflash", "DFlashSpeculator", draft_vocab_size=512), {},
                                             "draft_vocab_size = 512"),
@@ -145,6 +169,54 @@ def test_a_published_layout_drafts_and_changes_no_text(name: str, written: Writt
         rounds = run(request, rig.target, [drafter][:budget])
         texts.append(text(rounds))
     assert texts[0] == texts[1] == texts[2] and rounds[0].drafts[0].tokens.shape == size
+
+
+def proposals_of(name: str) -> tuple[Any, Rig]:
+    """What the drafter of a rig of this name proposes after a prompt, and the rig."""
+    rig = load_rig(name, "float32")
+    request = Request(tuple(range(40, 52)), method="ddtree", budget=12, max_tokens=4)
+    return run(request, rig.target, [rig.drafters["drafter"]])[0].drafts[0], rig
+
+
+@pytest.mark.parametrize("case", IGNORED)
+def test_fields_that_change_nothing_are_ignored_with_a_note(case: str, written: Written) -> None:
+    name, fields, noted = IGNORED[case]
+    values, shapes, _ = DRAFTING[name]
+    plain, _ = proposals_of(written(values, shapes))
+    same, rig = proposals_of(written({**values, **fields}, shapes))
+    np.testing.assert_array_equal(plain.tokens, same.tokens)
+    np.testing.assert_array_equal(plain.logprobs, same.logprobs)
+    notes = " ".join(rig.notes)
+    assert all(field in notes for field in noted) and ("Ignored" in notes) == bool(noted)
+
+
+@pytest.mark.parametrize(("fields", "slots"), [
+    ({"speculators_config": {"proposal_methods": [{"speculative_tokens": 7}]}}, 7),
+    ({"speculators_config": {"proposal_methods": [{"speculative_tokens": 8}]}}, 8), ({}, 8),
+    ({"speculators_config": {"proposal_methods": [{"speculative_tokens": 8}]}, "sample_from_anchor": False}, 7)])
+def test_the_first_slot_that_proposes_is_the_declared_numbers(
+        fields: dict[str, Any], slots: int, written: Written) -> None:
+    values = {name: value for name, value in DRAFTING["speculators dspark"][0].items() if name != "sample_from_anchor"}
+    lattice, _ = proposals_of(written({**values, **fields}, DRAFTING["speculators dspark"][1]))
+    assert lattice.depth == slots
+
+
+@pytest.mark.parametrize(("fields", "rule"), [
+    ({"rope_is_neox_style": False}, neighbours_turned), ({"rope_interleave": True}, neighbours_turned),
+    ({"rope_is_neox_style": True, "rope_interleave": False}, dflash_reference.turned)])
+def test_neighbours_turn_together_if_the_config_says_so(
+        fields: dict[str, Any], rule: Any, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dflash_reference, "turned", rule)
+    rig = load_rig(written(config(**fields), {}), "float32")
+    features = torch.randn(9, 2 * HIDDEN, generator=torch.Generator().manual_seed(2))
+    lattice = read(rig.drafters["drafter"], range(9), [4, 5], features, 20)
+    with torch.no_grad():
+        block = rig.target.embedding(torch.tensor([7] + [SHORT.mask_id] * (SHORT.block - 1)))
+        speeds = dflash_reference.plain_speeds(1e6, SIZES["head_dim"])
+        hidden = dflash_reference.reference(load_file(tmp_path / "head" / "model.safetensors"), features, block, speeds,
+                                            1e-6, [(0, False)] * SHORT.layers)
+        law = rig.target.head(hidden[1:]).log_softmax(-1)
+    np.testing.assert_allclose(lattice.logprobs[:, 0], law.topk(20).values.numpy(), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -20,15 +20,23 @@ def turned(states: Tensor, positions: Tensor, speeds: Tensor) -> Tensor:
     return torch.cat([first * angles.cos() - second * angles.sin(), second * angles.cos() + first * angles.sin()], -1)
 
 
+def neighbours_turned(states: Tensor, positions: Tensor, speeds: Tensor) -> Tensor:
+    """The same with pairs (2 i, 2 i + 1)."""
+    angles = (positions[:, None].double() * speeds).float()[:, None]
+    first, second = states[..., 0::2], states[..., 1::2]
+    return torch.stack([first * angles.cos() - second * angles.sin(), second * angles.cos() + first * angles.sin()],
+                       -1).flatten(-2)
+
+
 def plain_speeds(theta: float, size: int) -> Tensor:
     """Of the rotary embedding, in radians a position: (size / 2,) float64."""
     return theta ** (-torch.arange(size // 2).double() / (size // 2))
 
 
 def visible(query: int, key: int, sight: Sight) -> bool:
-    """Whether a slot at one position sees what lies at another."""
+    """Whether a slot at one position sees what lies at another, by ``_attention_mask`` of z-lab's dflash 0.1.0."""
     window, causal = sight
-    return window == 0 or (query - window < key and (not causal or key <= query))
+    return window == 0 or query - key < window and (key <= query if causal else key - query < window)
 
 
 def reference(weights: Mapping[str, Tensor], features: Tensor, block: Tensor, speeds: Tensor, epsilon: float,

@@ -8,7 +8,7 @@ from tests.engine.drafters.dflash_reference import plain_speeds, reference
 from tests.engine.drafters.test_autoregressive import read
 from tests.engine.small import MASK_ID, small_drafter, small_target
 
-LAYERS = [(0, None), (1, None), (4, None), (40, None), (4, False), (40, False)]
+LAYERS = [(0, None), (1, None), (4, None), (40, None), (1, False), (2, False), (4, False), (40, False)]
 
 
 @pytest.mark.parametrize(("window", "causal"), LAYERS)

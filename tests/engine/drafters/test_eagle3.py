@@ -69,7 +69,7 @@ def rig(folders: Path) -> Rig:
 
 
 normed = partial(dflash_reference.normed, epsilon=CONFIG["rms_norm_eps"])
-turned = partial(dflash_reference.turned, speeds=dflash_reference.plain_speeds(CONFIG["rope_theta"], SIZES["head_dim"]))
+SPEEDS = dflash_reference.plain_speeds(CONFIG["rope_theta"], SIZES["head_dim"])
 
 
 def layer(weights: dict[str, Tensor], hidden: Tensor, embedded: Tensor) -> Tensor:
@@ -79,7 +79,7 @@ def layer(weights: dict[str, Tensor], hidden: Tensor, embedded: Tensor) -> Tenso
     queries, keys, values = ((both @ part[f"self_attn.{name}_proj"].T).unflatten(-1, (-1, SIZES["head_dim"]))
                              for name in "qkv")
     positions = torch.arange(len(hidden))
-    queries, keys = turned(queries, positions), turned(keys, positions)
+    queries, keys = (dflash_reference.turned(states, positions, SPEEDS) for states in (queries, keys))
     later = torch.full((len(hidden), len(hidden)), -torch.inf).triu(1)
     group = queries.shape[1] // keys.shape[1]
     mixed = torch.cat([
@@ -102,6 +102,23 @@ def reference(folder: Path, rig: Rig, features: Tensor, tokens: list[int], path:
     whole[weights["d2t"] + torch.arange(DRAFT)] = (
         normed(last, weights["norm.weight"]) @ weights["lm_head.weight"].T).log_softmax(-1)
     return whole
+
+
+def test_neighbours_turn_together_if_the_config_says_so(
+        folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dflash_reference, "turned", dflash_reference.neighbours_turned)
+    head = write_eagle3(tmp_path / "head", rope_is_neox_style=False)
+    test_every_row_is_what_the_equations_say_behind_that_path(
+        folders, load_rig(f"{folders / 'target'}::{head}", "float32"), (4, 5))
+
+
+def test_what_modelopt_says_of_the_layer_that_is_run(folders: Path, rig: Rig, tmp_path: Path) -> None:
+    head = write_eagle3(tmp_path / "head", max_anchors=512, norm_before_residual=False, eagle_config={
+        "use_aux_hidden_state": True, "use_input_layernorm_in_first_layer": True, "use_last_layernorm": True,
+        "use_mtp_layernorm": False, "next_layer_regular": True, "parallel_draft_step": 1})
+    opened = load_rig(f"{folders / 'target'}::{head}", "float32")
+    assert any("max_anchors" in note and "layernorm" not in note for note in opened.notes)
+    test_every_row_is_what_the_equations_say_behind_that_path(folders, opened, (4, 5))
 
 
 @pytest.mark.parametrize("steps", [(9,), (4, 5), (1, 1, 1, 6)])
@@ -176,6 +193,8 @@ def test_each_of_two_drafters_sees_its_taps_alone(rig: Rig, both: Rig) -> None:
     ({"vocab_size": 999}, "a vocabulary of 999; the target has 1536"),
     ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 3, 8]}}, "layers 1, 3, 8; the target has layers 0 to 7"),
     ({"eagle_config": {"parallel_draft_step": 3}}, "uses parallel_draft_step = 3"),
+    ({"eagle_config": {"use_last_layernorm": False}}, "uses use_last_layernorm = false"),
+    ({"eagle_config": {"use_input_layernorm_in_first_layer": False}}, "use_input_layernorm_in_first_layer = false"),
     ({"draft_vocab_size": "200"}, "has draft_vocab_size '200'; it has to be a whole number above 0"),
     ({"draft_vocab_size": 100}, "tensor d2t has shape (200,) where (100,) is expected"),
 ])

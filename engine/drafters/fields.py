@@ -1,0 +1,63 @@
+"""Fields of a drafter's config.json that its kind has no place for: which change nothing, and which are followed.
+
+A drafter's tensors have to have exactly the names and shapes that its kind expects. So a field that would bring further
+tensors, or others, changes nothing in a drafter that loads; nor does one that only training reads.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.checkpoints.files import display_name
+from engine.drafters.kinds import must_know, off
+
+# Copied from the target or left by a trainer, whatever their value.
+INERT = re.compile("|".join((
+    "(max|num)_anchors", "confidence_head_alpha", r"\w+_loss_(weight|coef|alpha)", r"loss_\w+",  # of training
+    r"linear_\w+", "full_attention_interval", r"mamba_\w+", r"ssm_\w+", r"conv_L_cache",  # of recurrent layers
+    r"num_experts\w*", r"moe_\w+", r"shared_expert_\w+", r"router_\w+", "norm_topk_prob", "decoder_sparse_step",
+    "mlp_only_layers", "output_router_logits", r"mtp_\w+", "attn_output_gate",  # of parts with tensors of their own
+    r"(use_)?mrope\w*", r"(image|video|audio|vision)_\w+")))  # of pictures: all sections of a text are equal
+# Values with which a field says what the tensors' shapes say.
+SHAPED: Mapping[str, tuple[object, ...]] = MappingProxyType({"attention_mode": ("gqa", "mha", "mqa")})
+# Parts that a false value leaves out; what it means under other names is not known.
+ABSENT = re.compile("bias|gate|gating|sink|conv|swa|slid|cache|dropout|checkpointing|confidence|markov|vision|mtp|lora")
+# Names under which a config says that neighbouring numbers of a head turn together, instead of its two halves.
+NEIGHBOURS: Mapping[str, bool] = MappingProxyType({
+    "rope_is_neox_style": False, "is_neox_style": False, "rope_interleave": True, "rope_interleaved": True,
+    "rope_traditional": True})
+TURNED = re.compile(r"self_attn\.(q|k)_(proj\.(weight|bias)|norm\.weight)$")
+
+
+def ignored_fields(folder: Path, fields: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names among fields without a place that a drafter can do without; RigError names the others."""
+    unknown = {name: value for name, value in fields.items() if name not in NEIGHBOURS and (
+        not (ABSENT.search(name) or INERT.fullmatch(name)) if value is False else not off(value))}
+    inert = {name for name, value in unknown.items() if INERT.fullmatch(name) or value in SHAPED.get(name, ())}
+    must_know(folder, {name: "false" if value is False else value
+                       for name, value in unknown.items() if name not in inert})
+    return tuple(sorted(inert))
+
+
+def note_of(folder: Path, ignored: tuple[str, ...]) -> str:
+    """The sentence about them; empty where there are none."""
+    named = ", ".join(ignored)
+    return named and f"Ignored in config.json of {display_name(folder)}, since its tensors need nothing of it: {named}."
+
+
+def turns_neighbours(fields: Mapping[str, Any]) -> bool:
+    """Whether the rotary embedding turns neighbouring numbers of a head together."""
+    return any(fields[name] is value for name, value in NEIGHBOURS.items() if name in fields)
+
+
+def neighbours_to_halves(weights: Mapping[str, Tensor], head_size: int) -> dict[str, Tensor]:
+    """The weights with each query and key head's numbers in the order in which halves turn. Attention is the same: it
+    depends on products of queries and keys, which have the same order."""
+    order = torch.arange(head_size).view(-1, 2).T.flatten()
+    return {name: value.unflatten(0, (-1, head_size))[:, order].flatten(0, 1) if TURNED.search(name) else value
+            for name, value in weights.items()}
