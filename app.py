@@ -28,6 +28,7 @@ from engine.errors import CanopyError, RigError, TraceError
 from engine.machine.threads import settle
 from engine.requests.limits import shown
 from engine.requests.rig_names import EMBEDDED_RIG, NAMED, from_hub, is_address, server_address
+from engine.texts.process import shared_process
 from explorer.attached import attach
 from explorer.bundle import ASSETS, opening_page
 from explorer.follow import Follow
@@ -127,6 +128,7 @@ class RigsOnDemand:
         if is_address(name):
             return attach(name, tell)
         tell("Importing torch …", None)
+        shared_process().start()  # what it imports takes a second, beside torch
         try:
             opened: Instruments = import_module(INSTRUMENTS).open_beside(beside, name, self.dtype, tell)
             return opened

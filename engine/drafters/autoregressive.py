@@ -14,12 +14,12 @@ from transformers import PreTrainedModel
 
 from engine.checkpoints.files import display_name, has_tokenizer
 from engine.checkpoints.loading import causal_config, load_causal, why_no_drafter
-from engine.checkpoints.tokenizers import load_tokenizer
 from engine.drafters.beam import PUBLISHED, PathDrafter, Reach
 from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, must_fit
 from engine.errors import RigError
 from engine.models.cache import TreeCache
 from engine.models.target import TorchTarget
+from engine.texts.bounded import BoundedTexts
 
 
 class AutoregressiveDrafter(PathDrafter):
@@ -70,7 +70,7 @@ def _load(folder: Path, target: TorchTarget) -> AutoregressiveDrafter:
 
 def _same_tokens(folder: Path, target: Path) -> None:
     """RigError where a token has different ids in the two tokenizers, or an id different tokens."""
-    vocabulary, wanted = load_tokenizer(folder).get_vocab(), load_tokenizer(target).get_vocab()
+    vocabulary, wanted = BoundedTexts(folder).vocabulary(), BoundedTexts(target).vocabulary()
     token_of = {number: token for token, number in wanted.items()}
     for token, number in vocabulary.items():
         if wanted.get(token, number) != number or token_of.get(number, token) != token:

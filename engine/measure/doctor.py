@@ -33,7 +33,6 @@ from engine.lab.findings import (
 from engine.lab.sweeping import Progress
 from engine.models.target import TorchTarget
 from engine.records import Floats, Integers, Lattice, PromptRequest, Sampling
-from engine.serving.chat import template_of
 from engine.serving.rig import Rig
 from engine.trace import committed_ids, gather
 
@@ -171,7 +170,7 @@ def _features(rig: Rig, answer: ReferenceAnswer) -> DoctorFinding:
 
 def _template(rig: Rig) -> DoctorFinding:
     """Whether prompts are laid out as in the target's training."""
-    known = bool(template_of(rig.tokenizer))
+    known = rig.texts.facts().has_template
     return _finding("chat template", "", FINE if known else SUSPICIOUS,
                     "Prompts are laid in the tokenizer's chat template." if known else
                     "The tokenizer has no chat template.",
@@ -180,7 +179,7 @@ def _template(rig: Rig) -> DoctorFinding:
 
 def _thinking(rig: Rig, answers: Sequence[ReferenceAnswer]) -> DoctorFinding:
     """Whether answers begin by thinking, which few drafters were trained on."""
-    texts = [rig.tokenizer.decode(answer.token_ids[answer.start:].tolist()) for answer in answers]
+    texts = [rig.texts.decode(answer.token_ids[answer.start:].tolist()) for answer in answers]
     thinking = sum("<think>" in text and bool(text.split("<think>")[1].split("</think>")[0].strip()) for text in texts)
     return _finding("thinking", "", SUSPICIOUS if thinking else FINE,
                     f"{thinking} of {len(texts)} answers begin by thinking.", "Most published drafters were trained on "
@@ -226,9 +225,9 @@ def _other_taps(rig: Rig) -> Ways:
 
 def _other_masks(rig: Rig, drafter: BlockDrafter) -> Ways:
     """The tokenizer's mask token and its other special tokens."""
-    tokenizer, rows = rig.tokenizer, rig.target.embedding.weight.shape[0]
-    ids = [tokenizer.mask_token_id, *tokenizer.all_special_ids, *tokenizer.added_tokens_decoder]
-    others = [token for token in dict.fromkeys(ids) if token not in (None, drafter.mask_id) and token < rows]
+    known, rows = rig.texts.facts(), rig.target.embedding.weight.shape[0]
+    ids = dict.fromkeys((known.mask_id, *known.special_ids))
+    others = [token for token in ids if token not in (None, drafter.mask_id) and token < rows]
     return {f"token {token}": (rig.target.taps, replace(BlockVariant.of(drafter), mask_id=token))
             for token in others[:MOST_MASKS]}
 
@@ -291,7 +290,8 @@ def _draft(rig: Rig, name: str, drafter: BlockDrafter, answer: ReferenceAnswer) 
 
 def _vocabulary(rig: Rig, name: str, drafter: BlockDrafter) -> DoctorFinding:
     """Whether drafter, tokenizer and target have one vocabulary."""
-    rows, known, configured = rig.target.embedding.weight.shape[0], len(rig.tokenizer), drafter.model.config.vocab_size
+    rows, configured = rig.target.embedding.weight.shape[0], drafter.model.config.vocab_size
+    known = rig.texts.facts().size
     fits = known <= rows == configured and 0 <= drafter.mask_id < rows
     return _finding("vocabulary", name, FINE if fits else WRONG,
                     f"The tokenizer knows {known} tokens, the target has {rows} rows, the drafter's config says "

@@ -25,10 +25,10 @@ from engine.machine.threads import OtherWork
 from engine.measure.doctor import diagnose
 from engine.measure.whatif import text_of_run, what_if
 from engine.records import PromptRequest, Round
-from engine.serving.chat import TokenTexts
 from engine.serving.precision import DTYPES
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
+from engine.texts.texts import TokenTexts
 from engine.trace import Piece, Trace
 
 HELD_TWICE = 256 * 2**20  # bytes: a target up to this size may be loaded a second time
@@ -65,7 +65,7 @@ class LiveLaboratory:
         return self.rig.curve(middle, ask.sampling, requests)
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
-        return TokenTexts(self.rig.tokenizer).of(token_ids)
+        return TokenTexts(self.rig.texts).of(token_ids)
 
 
 def laboratory(name: str, dtype: str) -> LiveLaboratory:

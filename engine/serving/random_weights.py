@@ -17,7 +17,6 @@ from transformers import (
     AutoModelForCausalLM,
     LlamaConfig,
     PreTrainedConfig,
-    PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
     Qwen3Config,
 )
@@ -31,6 +30,7 @@ from engine.drafters.dflash.model import DFlashModel
 from engine.errors import RigError
 from engine.models.target import TorchTarget
 from engine.requests.rig_names import EMBEDDED_RIG, RANDOM, RIGS_FOLDER
+from engine.texts.texts import Texts, TokenizerTexts
 
 MEANINGLESS = ("The weights are random: the text means nothing, hardly a drafted token is accepted (τ is about 1), and "
                "only times mean something.")
@@ -120,10 +120,10 @@ def _filled(model: Module) -> Module:
     return model
 
 
-def random_texts(vocabulary: int) -> PreTrainedTokenizerBase:
+def random_texts(vocabulary: int) -> Texts:
     """The demo rig's tokenizer, in which every further id below ``vocabulary`` reads as its number: ``<1536>``."""
     tokenizer = load_tokenizer(RIGS_FOLDER / EMBEDDED_RIG / "target")
     fast = json.loads(tokenizer.backend_tokenizer.to_str())
     fast["model"]["vocab"] |= {f"<{token}>": token for token in range(len(tokenizer), vocabulary)}
-    return PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(json.dumps(fast)), chat_template=tokenizer.chat_template)
+    return TokenizerTexts(PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(json.dumps(fast)), chat_template=tokenizer.chat_template))

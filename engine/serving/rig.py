@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import PreTrainedTokenizerBase
 
 from engine.budget.auto import UNMEASURED, AutoBudget, DraftHistory, SharedRows
 from engine.budget.cost import CostCurve
@@ -28,11 +27,11 @@ from engine.errors import RequestError
 from engine.models.device import rounds_in_inference_mode
 from engine.models.target import TorchTarget
 from engine.records import Integers, Precision, PromptRequest, Request, Round, Sampling
-from engine.requests.prompts import Turn, familiar, outside
+from engine.requests.prompts import Turn, outside
 from engine.serving.card import RigCard
-from engine.serving.chat import ChatStyle, TokenTexts, prompt_ids
 from engine.serving.cost import CostBook
 from engine.serving.scheduler import RunRound, Scheduler
+from engine.texts.texts import Texts, TokenTexts
 from engine.trace import End, Entry, Header, Line, Trace, committed_ids, gather
 
 KEPT_PROMPTS = 8  # tokenised: a run's prompt is asked for when it queues, when it begins, and to judge its kind
@@ -41,8 +40,8 @@ KEPT_PROMPTS = 8  # tokenised: a run's prompt is asked for when it queues, when 
 class Answer(Iterator[Round]):
     """The rounds of an answer, made as they are read."""
 
-    def __init__(self, lines: Generator[Line, None, None], tokenizer: PreTrainedTokenizerBase) -> None:
-        self._lines, self._tokenizer = lines, tokenizer
+    def __init__(self, lines: Generator[Line, None, None], texts: Texts) -> None:
+        self._lines, self._texts = lines, texts
         self._read: list[Line] = []
 
     def __next__(self) -> Round:
@@ -60,7 +59,7 @@ class Answer(Iterator[Round]):
     @property
     def text(self) -> str:
         """The text so far; a character that spans tokens ends in U+FFFD until it is whole."""
-        return str(self._tokenizer.decode(self.token_ids))
+        return self._texts.decode(self.token_ids)
 
     @property
     def trace(self) -> Trace:
@@ -86,10 +85,9 @@ class Rig:
 
     card: RigCard
     target: TorchTarget
-    tokenizer: PreTrainedTokenizerBase
+    texts: Texts
     drafters: Mapping[str, Drafter]
     families: Mapping[str, str] = field(default_factory=dict)
-    chat: ChatStyle = ChatStyle()
     notes: tuple[str, ...] = ()
     opened_as: str = ""
     precision: Precision = Precision("")
@@ -103,8 +101,8 @@ class Rig:
         self._memory = RunMemory(self.target)
         self._histories: dict[Hashable, DraftHistory] = defaultdict(DraftHistory)  # by method and drafters
         self._reading = Lock()
-        self._texts = TokenTexts(self.tokenizer)
-        self._prompt_ids = lru_cache(KEPT_PROMPTS)(partial(prompt_ids, self.tokenizer, style=self.chat))
+        self._token_texts = TokenTexts(self.texts)
+        self._prompt_ids = lru_cache(KEPT_PROMPTS)(self.texts.prompt_ids)
 
     @property
     def name(self) -> str:
@@ -153,7 +151,7 @@ class Rig:
         ``records.PromptRequest`` and of its ``Sampling``. Method and budget are the card's where they are left out."""
         usual = {"method": self.card.method} | ({} if options.get("pace") == AUTO else {"budget": self.card.budget})
         options = {**usual, **options}
-        return Answer(self.run(prompt_request(prompt, options)), self.tokenizer)
+        return Answer(self.run(prompt_request(prompt, options)), self.texts)
 
     def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
         drafters, request = self.drafters_for(ask.method, ask.drafters), self.request(ask)
@@ -259,7 +257,7 @@ class Rig:
                 told[fresh] = True
                 count += 1
                 shared, most = shared + bool(others), max(most, others.runs if others else 1)
-                yield Entry(last, self._texts.of(set(fresh.tolist())), seconds, others)
+                yield Entry(last, self._token_texts.of(set(fresh.tolist())), seconds, others)
             yield End(_reason(request, last), count, seconds, said=shared_rounds_sentence(shared, count, most - 1))
 
     @contextmanager
@@ -282,9 +280,9 @@ class Rig:
         target, drafters = self.target, tuple(self.drafters_for(ask.method, ask.drafters))
         return Header(
             request=request, prompt=ask.prompt, rig=self.name, drafters=drafters, hardware=target.hardware,
-            dtype=target.dtype, precision=self.precision.reason, 
+            dtype=target.dtype, precision=self.precision.reason,
             context_limit=target.positions_for(len(request.prompt_ids)),
-            pieces=self._texts.of(set(request.prompt_ids) | request.stop_ids),
+            pieces=self._token_texts.of(set(request.prompt_ids) | request.stop_ids),
             revisions={**self.card.revisions, "torch": torch.__version__}, note=self._note(ask.prompt),
             turns=ask.turns, recurrent_layers=target.recurrent_layers)
 
@@ -292,7 +290,7 @@ class Rig:
         """The rig's notes, and a warning where the prompt is unlike its training: matching none of its patterns, and
         more surprising to the target than its training prompts."""
         card = self.card
-        strange = not math.isinf(card.familiar_nats) and not familiar(prompt, card.familiar) and (
+        strange = not math.isinf(card.familiar_nats) and not self.texts.is_familiar(prompt, card.familiar) and (
             self.surprise(prompt) > card.familiar_nats)
         return " ".join([*self.notes, outside(card.title, card.good_at)] if strange else self.notes)
 

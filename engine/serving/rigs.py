@@ -16,8 +16,6 @@ from engine.checkpoints.gguf import origin_of
 from engine.checkpoints.loading import causal_config, load_causal
 from engine.checkpoints.memory import ALONE, Opening, device_map_of
 from engine.checkpoints.sources import fetch_package, fetch_weights, look_up
-from engine.checkpoints.text_files import stop_tokens
-from engine.checkpoints.tokenizers import load_tokenizer
 from engine.decoding.methods import PATH
 from engine.decoding.protocols import Drafter
 from engine.drafters.kinds import DrafterPlan, NarrowedDrafter, TargetFacts, plan_drafter
@@ -40,10 +38,11 @@ from engine.requests.rig_names import (
     rig_names,
 )
 from engine.serving.card import RigCard, has_card, read_card
-from engine.serving.chat import chat_style
 from engine.serving.precision import DTYPES, USUAL, enable_int4, precision, storage_of
 from engine.serving.random_weights import MEANINGLESS, SEED, random_models, random_texts, shape_named
 from engine.serving.rig import Rig
+from engine.texts.bounded import BoundedTexts
+from engine.texts.process import shared_process
 
 log = logging.getLogger("canopy.rigs")
 WRONG_KIND = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RuntimeError, StrictDataclassError)
@@ -129,13 +128,14 @@ def _random_rig(name: str, dtype: str, device: torch.device, opening: Opening) -
 
 def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening) -> Rig:
     """Check configs and file headers, then load target and drafters."""
+    shared_process().start()  # its imports take a second, in which configs and headers are read
     config, facts, plans = _planned(parts.target, parts.drafters)
     with _configured(parts.target):
         chosen = precision(dtype, parts.target, device, opening, parts.card.acceptance_lengths)
         device_map = device_map_of(
             [parts.target, *parts.drafters.values()], config, storage_of(chosen.dtype), device, opening)
     opening.tell(f"Reading the weights of {display_name(parts.target)} …", None)
-    tokenizer = load_tokenizer(parts.target, facts.config.vocab_size)
+    texts = BoundedTexts(parts.target, facts.config.vocab_size, [plan.thinking for plan in plans.values()])
     with _configured(parts.target):
         model = load_causal(parts.target, DTYPES[chosen.dtype], device, device_map)
         taps = tuple(dict.fromkeys(tap for plan in plans.values() for tap in plan.taps))
@@ -151,14 +151,14 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
         with _configured(parts.drafters[name]):
             drafters[name] = _drafter(plan, target)
     drafters[NGRAM] = NGramDrafter(target.config.vocab_size)
-    style, origin = chat_style(tokenizer, [plan.thinking for plan in plans.values()]), origin_of(parts.target)
-    stop = stop_tokens(parts.target, tokenizer, {origin.file: origin.end_ids} if origin else {})
+    origin = origin_of(parts.target)
+    stop = texts.stop_tokens({origin.file: origin.end_ids} if origin else {})
     switch = length_of_switch(target.config)
     ends = switch and (f"A text whose prompt has up to {switch:,} tokens ends at {switch:,} positions: longer ones are "
                        "turned by other angles (longrope), from their beginning on.")
-    notes = tuple(note for note in (style.note, stop.note, origin and origin.note, ends,
+    notes = tuple(note for note in (texts.facts().note, stop.note, origin and origin.note, ends,
                                     *(plan.note for plan in plans.values())) if note)
-    return Rig(parts.card, target, tokenizer, drafters, _families(plans), style, notes, precision=chosen,
+    return Rig(parts.card, target, texts, drafters, _families(plans), notes, precision=chosen,
                stop_ids=stop.ids)
 
 

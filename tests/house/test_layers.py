@@ -13,7 +13,7 @@ import pytest
 
 from tests.house.reading import HOUSE, imports, nodes, offenders, packages, sources
 
-TORCH_ROOMS = ("models", "checkpoints", "drafters", "serving", "measure", "commands")  # all else: torch-free
+TORCH_ROOMS = ("models", "checkpoints", "texts", "drafters", "serving", "measure", "commands")  # all else: torch-free
 PAGE_PACKAGES = {"gradio", "plotly", "pandas", "networkx", "matplotlib", "explorer"}
 SWITCHES = {"trust_remote_code", "allow_pickle", "weights_only"}  # of what may run code that comes with weights
 UNSAFE = {"pickle", "cPickle", "dill", "joblib", "shelve", "marshal", "cloudpickle"}

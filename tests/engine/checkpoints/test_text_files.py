@@ -11,7 +11,7 @@ import pytest
 from engine.checkpoints.text_files import stop_tokens
 from engine.checkpoints.tokenizers import load_tokenizer
 from engine.errors import RigError
-from engine.serving.chat import template_of
+from engine.texts.chat import template_of
 from tests.engine.published import TOKENIZER
 
 CHOSEN = "{{ messages[0].content }}"

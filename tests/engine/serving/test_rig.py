@@ -22,9 +22,9 @@ from engine.models.target import TorchTarget
 from engine.records import PromptRequest, Sampling
 from engine.requests.prompts import OUTSIDE, read_prompts
 from engine.requests.rig_names import DEFAULT_RIG
-from engine.serving.chat import prompt_ids
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
+from engine.texts.bounded import BoundedTexts
 from engine.trace import Header, committed_ids, dump, dumps, gather, load, loads
 from tests.engine.demo import demo_live, demo_rig
 from tests.engine.material import WALKING
@@ -92,7 +92,8 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[list[str], in
         inside.pop()
         return prompt_ids(*given, **named)
 
-    monkeypatch.setattr("engine.serving.rig.prompt_ids", slow)
+    prompt_ids = BoundedTexts.prompt_ids
+    monkeypatch.setattr(BoundedTexts, "prompt_ids", slow)
     return lambda: (prompts, max(most))
 
 
@@ -227,7 +228,7 @@ def test_odd_prompts_are_answered(prompt: str) -> None:
 
 def test_the_context_ends_the_text_cleanly() -> None:
     rig, prompt = demo_rig(), "word " * 200
-    left = rig.target.context_limit - len(prompt_ids(rig.tokenizer, prompt))
+    left = rig.target.context_limit - len(rig.texts.prompt_ids(prompt))
     trace = gather(demo_live().run(PromptRequest(prompt, method="ddtree", budget=16, max_tokens=5000)))
     assert trace.end.reason in ("context", "stop")
     assert len(committed_ids(entry.round for entry in trace.entries)) <= left

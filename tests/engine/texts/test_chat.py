@@ -12,7 +12,8 @@ from engine.checkpoints.tokenizers import load_tokenizer
 from engine.errors import RequestError
 from engine.recorder import BYTE_SYMBOLS
 from engine.requests.prompts import Turn
-from engine.serving.chat import ChatStyle, TokenTexts, chat_style, prompt_ids, special_names
+from engine.texts.chat import ChatStyle, chat_style, prompt_ids, special_names
+from engine.texts.texts import TokenizerTexts, TokenTexts
 from tests.engine.published import THINKING_TEMPLATE, TOKENIZER
 from tests.engine.tokenizer_kinds import CHATML, KINDS, kind
 
@@ -30,7 +31,7 @@ def test_half_a_character_is_its_bytes_and_each_token_is_looked_up_once(
         tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {character: byte for byte, character in bytes_to_unicode().items()} == BYTE_SYMBOLS
     ids = tokenizer.encode("a 🌳 é", add_special_tokens=False)
-    texts = TokenTexts(tokenizer)
+    texts = TokenTexts(TokenizerTexts(tokenizer))
     pieces = [texts.of(ids)[token] for token in ids]
     assert b"".join(bytes(piece) if isinstance(piece, tuple) else piece.encode() for piece in pieces) == (
         "a 🌳 é".encode())
@@ -41,7 +42,7 @@ def test_half_a_character_is_its_bytes_and_each_token_is_looked_up_once(
         return {1: "τ", 2: "\ufffd", 3: "\ufffd", 4: "\ufffd"}[ids[0]]
     monkeypatch.setattr(tokenizer, "decode", decode)
     monkeypatch.setattr(tokenizer, "convert_ids_to_tokens", {2: "Ïa", 3: "<0xCF>", 4: "▁odd"}.get)
-    texts = TokenTexts(tokenizer)
+    texts = TokenTexts(TokenizerTexts(tokenizer))
     assert texts.of([1, 2, 3]) == {1: "τ", 2: (0xCF, 0x61), 3: (0xCF,)}
     assert texts.of({2, 4}) == {2: (0xCF, 0x61), 4: "\ufffd"} and looked_up == [1, 2, 3, 4]
 

@@ -1,4 +1,4 @@
-"""From text to tokens and back: a conversation in the chat template, and the text of single tokens.
+"""A conversation as tokens: what the chat template makes of it.
 
 The template sees the texts themselves, and the tokens are those of ``apply_chat_template``. Only a conversation in
 which somebody typed a special token's name differs: there the name is marked before the template sees it, and encoded
@@ -6,7 +6,7 @@ as the text that it is.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +16,7 @@ from transformers.utils.chat_template_utils import encode_marked_chat, mark_cont
 
 from engine.checkpoints.files import first_line
 from engine.errors import RequestError
-from engine.recorder import token_piece
 from engine.requests.prompts import ROLES, Turn
-from engine.trace import Piece
 
 THINKING = "enable_thinking"  # the option's name in chat templates
 PROBE = "20461"  # a text that no filter of a template changes
@@ -137,20 +135,3 @@ def template_of(tokenizer: PreTrainedTokenizerBase) -> str:
     if isinstance(template, Mapping):
         template = template.get("default") or next(iter(template.values()), "")
     return template if isinstance(template, str) else ""
-
-
-class TokenTexts(dict[int, Piece]):
-    """The text of single tokens, each looked up once: looking up a round's new tokens takes longer than the rest of
-    recording it."""
-
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        self._tokenizer = tokenizer
-
-    def __missing__(self, token: int) -> Piece:
-        text = token_piece(self._tokenizer, token)
-        piece = self[token] = text if isinstance(text, str) else tuple(text)
-        return piece
-
-    def of(self, token_ids: Iterable[int]) -> dict[int, Piece]:
-        """The text of each token, or its bytes where a token alone is not whole characters."""
-        return {token: self[token] for token in sorted(token_ids)}

@@ -1,0 +1,89 @@
+"""The process in which checkpoints' tokenizers and chat templates run, within limits of memory and processor time.
+
+    python -m engine.texts.inside DESCRIPTOR SECONDS
+
+It answers requests from the socket of that number one after another, each within so many seconds of processor time, and
+ends when the socket is closed. Both ways go as JSON, since what answers may have run a stranger's template.
+"""
+
+import importlib.util
+import json
+import resource
+import sys
+from contextlib import suppress
+from functools import lru_cache
+from importlib.machinery import ModuleSpec
+from math import ceil
+from multiprocessing.connection import Connection
+from pathlib import Path
+from time import process_time
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import CanopyError
+
+if TYPE_CHECKING:
+    from engine.texts.texts import TokenizerTexts
+
+MAX_BYTES = 2**31  # of address space: imports take a fifth, the largest tokenizers a third
+MAX_REPLY_BYTES = 2**26
+MAX_OPEN = 8  # tokenizers; one that was dropped is read again when it is asked for
+LOAD_SECONDS = 60  # of processor time, for one tokenizer; those that have to be converted take some ten
+TOO_LARGE = f"needs more than {MAX_BYTES >> 30} GiB of memory"
+
+
+def main(descriptor: int, seconds: int) -> None:
+    """Answer until the other end is closed."""
+    _hide_torch()
+    from engine.texts.texts import TokenizerTexts  # noqa: PLC0415  # after torch is hidden
+
+    @lru_cache(MAX_OPEN)
+    def opened(serial: int, folder: str, vocabulary: int | None, thinking: tuple[bool, ...]) -> "TokenizerTexts":
+        return TokenizerTexts.load(Path(folder), vocabulary, thinking)
+
+    def answer(serial: int, folder: str, vocabulary: int | None, thinking: list[bool], method: str, *given: Any) -> Any:
+        _limit(resource.RLIMIT_CPU, ceil(process_time()) + LOAD_SECONDS)
+        texts = opened(serial, folder, vocabulary, tuple(thinking))
+        _limit(resource.RLIMIT_CPU, ceil(process_time()) + seconds)  # the kernel ends whatever takes longer
+        return getattr(texts, method)(*given)
+
+    for kind, most in ((resource.RLIMIT_AS, MAX_BYTES), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
+        _limit(kind, most)
+    with Connection(descriptor) as connection, suppress(EOFError):
+        while True:
+            request = json.loads(connection.recv_bytes())
+            connection.send_bytes(_reply(answer, request))
+
+
+def _hide_torch() -> None:
+    """Let transformers find no torch: texts need none, and importing it takes three times as long and 300 MiB."""
+    find_spec = importlib.util.find_spec
+
+    def find_no_torch(name: str, package: str | None = None) -> ModuleSpec | None:
+        return None if name == "torch" else find_spec(name, package)
+    importlib.util.find_spec = find_no_torch
+
+
+def _limit(kind: int, most: int) -> None:
+    """Limit what this process may take, within what the system allows it anyway."""
+    _, hard = resource.getrlimit(kind)
+    resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def _reply(answer: Any, request: list[Any]) -> bytes:
+    """The value that was asked for, or why there is none: ``refused`` is a sentence, ``broke`` a part of one."""
+    try:
+        data = json.dumps({"value": answer(*request)}, default=vars).encode()
+        if len(data) <= MAX_REPLY_BYTES:
+            return data
+        broke = f"makes {len(data):,} bytes, of which at most {MAX_REPLY_BYTES:,} are taken,"
+    except CanopyError as error:
+        return json.dumps({"refused": str(error)}).encode()
+    except MemoryError:
+        broke = TOO_LARGE
+    except BaseException as error:  # a panic of the tokenizers library is no Exception
+        broke = f"fails ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
+    return json.dumps({"broke": broke}).encode()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,92 @@
+"""Starts the process in which tokenizers and chat templates run (``inside.py``), and asks it. Imports no torch."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from engine.texts.inside import MAX_REPLY_BYTES, TOO_LARGE
+
+SECONDS = 10  # of processor time for one text; a prompt of a million tokens takes two
+PATIENCE_SECONDS = 300  # of the clock, on a machine with other work
+
+
+class TextProcess:
+    """The process; it answers one request at a time, each within so many ``seconds`` of processor time."""
+
+    def __init__(self, seconds: int = SECONDS) -> None:
+        self._seconds = seconds
+        self._lock = Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection | None = None
+
+    def start(self) -> None:
+        """Start it, unless it runs. The first request does so, too, but then waits for its imports."""
+        with self._lock:
+            self._started()
+
+    def ask(self, request: Sequence[Any]) -> dict[str, Any]:
+        """The reply to a request. If there is none within the limits, ``broke`` says why, as a part of a sentence."""
+        with self._lock:
+            connection = self._started()
+            reason = ""
+            try:
+                connection.send_bytes(json.dumps(request).encode())
+                if connection.poll(PATIENCE_SECONDS):
+                    reply: dict[str, Any] = json.loads(connection.recv_bytes(MAX_REPLY_BYTES))
+                    return reply
+                reason = f"takes more than {PATIENCE_SECONDS} s"
+            except (OSError, EOFError):
+                pass  # it ended
+            except BaseException:  # an interrupt: the next request would be given this one's reply
+                self._end()
+                raise
+            status = self._end()
+            if not reason:
+                reason = (f"takes more than {self._seconds} s of processor time" if status == -signal.SIGXCPU else
+                          f"{TOO_LARGE} or crashes (status {status})")
+            return {"broke": reason}
+
+    def close(self) -> None:
+        """End it. The next request would start it again."""
+        with self._lock:
+            self._end()
+
+    def _started(self) -> Connection:
+        if self._connection is None:
+            self._connection, inside = Pipe()
+            root = str(Path(__file__).resolve().parents[2])
+            path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+            with inside:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "engine.texts.inside", str(inside.fileno()), str(self._seconds)],
+                    pass_fds=[inside.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL, start_new_session=True,
+                    env={**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"})
+        return self._connection
+
+    def _end(self) -> int | None:
+        """Its exit status, once it has ended."""
+        if self._connection is None or self._process is None:
+            return None
+        self._connection.close()
+        self._connection = None
+        try:
+            return self._process.wait(1)  # it may have ended by itself
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+
+
+@cache
+def shared_process() -> TextProcess:
+    """The process that all rigs share."""
+    return TextProcess()
