@@ -85,9 +85,9 @@ class TreePanel extends Panel {
     if (!this.camera.held) this.fitCamera();
   }
 
-  // In the story a rejected guess says its token only when it is pointed at.
+  // In the story, outside of the film's tree, a rejected guess says its token only when it is pointed at.
   get quiet() {
-    return this.stage.mode === "story" && this.stage.scene !== "guess" && !this.host.closest(".is-full");
+    return this.stage.mode === "story" && !["guess", "verify"].includes(this.stage.scene) && !this.host.closest(".is-full");
   }
 
   size() {
