@@ -52,6 +52,7 @@ READ: Mapping[str, frozenset[str]] = MappingProxyType(dict.fromkeys(("qwen35", "
     "attention.head_count", "attention.head_count_kv", "attention.layer_norm_rms_epsilon", "expert_count",
     "expert_used_count", "full_attention_interval", "nextn_predict_layers", "ssm.conv_kernel", "ssm.group_count",
     "ssm.inner_size", "ssm.state_size", "ssm.time_step_rank", "shortconv.l_cache"})))
+MAX_HEAD = 2**14  # numbers of a head; the largest have 512
 FACTORS, LONG_FACTORS, SHORT_FACTORS = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
 UNUSED_TENSORS = ("output.weight", FACTORS, LONG_FACTORS, SHORT_FACTORS)  # read elsewhere
 
@@ -65,7 +66,17 @@ class Rotary(NamedTuple):
 
 def follow_metadata(file: Path, header: GgufHeader, config: PreTrainedConfig) -> Rotary | None:
     """Put what transformers dropped into the config, and return the angles of the model's full attention, None for one
-    without. RigError names the keys that cannot be followed."""
+    without. RigError names the keys that cannot be followed, or says that one has a value that cannot be."""
+    try:
+        return _followed(file, header, config)
+    except RigError:
+        raise
+    except Exception as error:  # whatever values of the wrong kind or size bring about, in configs too
+        raise RigError(f"{file.name} has a value of the wrong kind among its keys {header.architecture}.* "
+                       f"({' '.join(str(error).split())[:200].rstrip('.')}); fetch it again.") from error
+
+
+def _followed(file: Path, header: GgufHeader, config: PreTrainedConfig) -> Rotary | None:
     prefix = f"{header.architecture}."
     keys = {name.removeprefix(prefix): value for name, value in header.fields.items() if name.startswith(prefix)}
     _follow_heads(keys, config)
@@ -149,6 +160,9 @@ def _follow_rotary(file: Path, header: GgufHeader, keys: dict[str, Any], config:
             full["partial_rotary_factor"] = width / size
         else:
             keys["rope.dimension_count"] = width
+    if not 2 <= width <= size <= MAX_HEAD:
+        raise RigError(f"{file.name} says that {width!r:.40} of {size!r:.40} numbers of a head are turned; a head has "
+                       f"up to {MAX_HEAD:,}, of which 2 or more are.")
     base = float(keys.pop("rope.freq_base", 10_000.0))
     plain = base ** (-np.arange(0, width, 2) / width)
     original = keys.pop("rope.scaling.original_context_length", 0) or keys.get("context_length", 0)

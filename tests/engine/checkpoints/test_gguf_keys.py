@@ -143,6 +143,22 @@ def test_a_part_of_a_head_that_is_not_turned() -> None:
         follow_metadata(Path("x.gguf"), header, LlamaConfig(**SIZES))
 
 
+@pytest.mark.parametrize("width", [0, 1, 2**31])
+def test_a_size_of_heads_that_is_none(width: int) -> None:
+    fields = {"llama.rope.dimension_count": width, "llama.attention.key_length": width}
+    with pytest.raises(RigError, match=str(width)):
+        follow_metadata(Path("x.gguf"), GgufHeader("llama", "F32", fields, {}), LlamaConfig(**SIZES))
+
+
+@pytest.mark.parametrize("fields", [
+    {"rope.freq_base": "fast"}, {"rope.scaling.type": "yarn", "rope.scaling.factor": 2.0},
+    {"rope.scaling.factor": (1, 2)}, {"attention.key_length": 0.5}, {"attention.sliding_window_pattern": 0}])
+def test_a_value_of_the_wrong_kind(fields: dict[str, object]) -> None:
+    header = GgufHeader("gemma3", "F32", {f"gemma3.{name}": value for name, value in fields.items()}, {})
+    with pytest.raises(RigError, match=r"x\.gguf .*gemma3|x\.gguf says that"):
+        follow_metadata(Path("x.gguf"), header, Gemma3TextConfig(hidden_size=64, num_attention_heads=4))
+
+
 def test_keys_that_change_nothing(tmp_path: Path) -> None:
     add = with_keys(expert_count=0, attention__causal=True, attention__key_length=16, attention__value_length=16,
                     attention__sliding_window=1024, logit_scale=1.0, rope__scaling__finetuned=False)
