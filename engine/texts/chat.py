@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import transformers
 from jinja2.exceptions import TemplateError
 from transformers import PreTrainedTokenizerBase
-from transformers.utils.chat_template_utils import encode_marked_chat, mark_control_tokens
+from transformers.utils import chat_template_utils
 
 from engine.checkpoints.files import first_line
 from engine.errors import RequestError
@@ -20,7 +21,6 @@ from engine.requests.prompts import ROLES, Turn
 
 THINKING = "enable_thinking"  # the option's name in chat templates
 PROBE = "20461"  # a text that no filter of a template changes
-MARKS = mark_control_tokens("-", re.compile("-")).split("-")  # before and behind a special token's typed name
 NO_TEMPLATE = "The tokenizer has no chat template: prompts go to the model as they are."
 NOTHING_SHOWN = "The chat template shows the model nothing of a prompt's text."
 
@@ -92,7 +92,7 @@ def render_chat(tokenizer: PreTrainedTokenizerBase, turns: Sequence[Turn], style
         {"role": role, "content": [{"type": "text", "text": text}] if style.parts else text} for role, text in turns]
     try:
         return str(tokenizer.apply_chat_template(
-            mark_control_tokens(messages, special) if special else messages,
+            marked_names(messages, special) if special else messages,
             chat_template=template_of(tokenizer), tokenize=False,
             add_generation_prompt=True, **style.options))
     except (TemplateError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
@@ -107,14 +107,25 @@ def encode_chat(tokenizer: PreTrainedTokenizerBase, rendered: str, marked: bool)
     the tokenizer cannot read such a name as text."""
     if not marked:
         return tuple(tokenizer.encode(rendered, add_special_tokens=False))
+    encode = chat_template_utils.encode_marked_chat
     try:
-        return tuple(encode_marked_chat(tokenizer, rendered))
+        return tuple(encode(tokenizer, rendered))
     except ValueError:  # the vocabulary makes the special token of its name, too, so the name is encoded in two parts
-        parted = re.sub(f"{MARKS[0]}(.)(?!{MARKS[1]})", rf"\1{MARKS[0]}", rendered, flags=re.DOTALL)
+        before, behind = marked_names("-", re.compile("-")).split("-")
+        parted = re.sub(f"{before}(.)(?!{behind})", rf"\1{before}", rendered, flags=re.DOTALL)
     try:
-        return tuple(encode_marked_chat(tokenizer, parted))
+        return tuple(encode(tokenizer, parted))
     except ValueError as error:
         raise RequestError(f"The prompt cannot be read as text ({first_line(error)}); leave that token out.") from error
+
+
+def marked_names(value: Any, names: re.Pattern[str]) -> Any:
+    """A text, or the texts in a list or mapping, with these names between marks; RequestError if transformers is too
+    old to encode them as text."""
+    if not hasattr(chat_template_utils, "mark_control_tokens"):
+        raise RequestError(f"The prompt holds a special token's name, which transformers {transformers.__version__} "
+                           "cannot encode as text; leave the name out, or install transformers 5.23.")
+    return chat_template_utils.mark_control_tokens(value, names)
 
 
 def encode_text(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[int, ...]:
