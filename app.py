@@ -25,7 +25,7 @@ from unittest.mock import patch
 from engine.commands.flags import add_flags, name, readable, whole, writable_file
 from engine.commands.program import FAILED, NOT_UNDERSTOOD, CommandLine, UsageError
 from engine.errors import CanopyError, RigError, TraceError
-from engine.machine.threads import settle
+from engine.machine.threads import exit_now, settle
 from engine.requests.limits import shown
 from engine.requests.rig_names import EMBEDDED_RIG, NAMED, from_hub, is_address, server_address
 from engine.texts.process import shared_process
@@ -234,4 +234,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_now(main())

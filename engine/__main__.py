@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import signal
-import sys
 from importlib import import_module
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C during an import ends the process without a traceback
     program = import_module("engine.commands.program")
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.exit(program.main())
+    program.enter()

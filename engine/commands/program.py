@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from engine.commands import VERBS
 from engine.errors import CanopyError
+from engine.machine.threads import exit_now
 
 DONE, FAILED, NOT_UNDERSTOOD, INTERRUPTED = 0, 1, 2, 130
 NAME = "python -m engine"
@@ -95,6 +96,11 @@ def verb_parser(name: str) -> CommandLine:
     verb.add(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     return parser
+
+
+def enter() -> NoReturn:
+    """Run what was typed, and exit."""
+    exit_now(main())
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -5,14 +5,22 @@ machine; where other programs run, a spinning thread holds the very processor th
 takes fifty times as long. Sleeping at once never does that, and costs an idle machine half its speed on a small model.
 So threads spin for half a millisecond at most and then sleep, and ``models/device.py`` lets them sleep at once
 while ``OtherWork`` sees that the processors are wanted. Figures: ``LOG.md``. Torch-free, and without any import of it.
+
+Python ends daemon threads by unwinding them, and a thread that is inside torch then aborts the process. So threads that
+run torch are ``TorchThread``s, and programs end with ``exit_now``, since other threads may be loading a rig.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
-from collections.abc import Iterable, MutableMapping
+import sys
+from collections.abc import Callable, Iterable, MutableMapping
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from time import perf_counter
+from typing import NoReturn
 
 WAITING = {  # GNU's OpenMP, then LLVM's and Intel's (milliseconds)
     "OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "10000", "KMP_BLOCKTIME": "1"}
@@ -69,6 +77,35 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf8").strip()
     except OSError:
         return ""
+
+
+class TorchThread(Thread):
+    """A daemon thread that runs torch: when the process exits, ``stop`` is called and the thread is waited for."""
+
+    def __init__(self, name: str, work: Callable[[], None], stop: Callable[[], None]) -> None:
+        super().__init__(name=name, daemon=True)
+        self._work, self._end = work, stop
+        atexit.register(self._leave)
+
+    def run(self) -> None:
+        """Work until it is done or stopped."""
+        try:
+            self._work()
+        finally:
+            atexit.unregister(self._leave)
+
+    def _leave(self) -> None:
+        self._end()
+        self.join()
+
+
+def exit_now(status: int) -> NoReturn:
+    """Exit with this status; threads that still run are neither waited for nor unwound."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # closed by its reader
+            stream.flush()
+    os._exit(status)
 
 
 class OtherWork:

@@ -14,14 +14,14 @@ import platform
 from collections.abc import Callable, Generator
 from functools import wraps
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from time import perf_counter
 from typing import ParamSpec, TypeVar
 
 import torch
 from transformers import PreTrainedModel
 
-from engine.machine.threads import CROWDED, OtherWork
+from engine.machine.threads import CROWDED, OtherWork, TorchThread
 from engine.records import Round
 
 LOOK_SECONDS = 0.25  # between two looks at the load of other programs
@@ -106,11 +106,11 @@ class WaitingPolicy:
             self._second = OmpSpinSuppressor()
 
 
-class OmpSpinSuppressor(Thread):
+class OmpSpinSuppressor(TorchThread):
     """A thread with an idle team of OpenMP threads. It ends when stopped, or after ``FORSAKEN_SECONDS`` unwanted."""
 
     def __init__(self) -> None:
-        super().__init__(name="second team", daemon=True)
+        super().__init__("second team", self._hold_team, self.stop)
         self.wanted, self._over = Event(), False
         self.start()
 
@@ -119,7 +119,7 @@ class OmpSpinSuppressor(Thread):
         self._over = True
         self.wanted.set()
 
-    def run(self) -> None:
+    def _hold_team(self) -> None:
         """Start the team, then wait for as long as it is wanted."""
         torch.zeros(CALL_UP).add_(1)
         while self.wanted.wait(FORSAKEN_SECONDS) and not self._over:

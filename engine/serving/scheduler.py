@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from queue import Empty, SimpleQueue
-from threading import Condition, Lock, Thread
+from threading import Condition, Lock
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
@@ -31,6 +31,7 @@ from engine.decoding.budget_policy import BudgetAllocator
 from engine.decoding.loop import BatchRequest, RequestBatch
 from engine.decoding.protocols import Target
 from engine.errors import RequestError
+from engine.machine.threads import TorchThread
 from engine.records import WAIT, Round
 from engine.trace import Block, SharedPass
 
@@ -119,7 +120,7 @@ class Scheduler:
         self._runs: list[RunHandle] = []
         self._claims = 0  # how many callers have or want the rig to themselves
         self._claimed = Lock()  # held by the one who has it
-        self._thread: Thread | None = None
+        self._thread: TorchThread | None = None
 
     @contextmanager
     def run(self, begin: Callable[[], BatchRequest], purpose: str) -> Iterator[RunHandle]:
@@ -131,7 +132,7 @@ class Scheduler:
             run = RunHandle(number, begin, purpose, self._inbox)
             self._runs.append(run)
             if self._thread is None:
-                self._thread = Thread(target=self._work, name="scheduler", daemon=True)
+                self._thread = TorchThread("scheduler", self._work, self._end_runs)
                 self._thread.start()
         try:
             yield run
@@ -157,6 +158,10 @@ class Scheduler:
     def concurrency(self) -> int:
         """How many runs there are."""
         return len(self._runs)
+
+    def _end_runs(self) -> None:
+        for run in list(self._runs):
+            run.leave()
 
     def _work(self) -> None:
         with torch.inference_mode():

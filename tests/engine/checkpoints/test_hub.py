@@ -85,6 +85,9 @@ class Answers(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = self.path.split("?")[0]
+        if path.startswith("/api/") and not path.startswith("/api/models/"):
+            self.send_error(404)  # the client's own questions, such as who calls it
+            return
         parts = re.fullmatch(r"(?:/api/models)?/(.+?/.+?)(?:/(\w+)/(.+))?", path)
         assert parts
         model, what, revision = parts.groups()
@@ -149,6 +152,12 @@ def test_cut_off_it_keeps_whole_files_and_begins_the_other_anew(hub: Hub) -> Non
     assert hub.fetched == [("model-2.safetensors", None)]
     assert min(share for share in shares if share) >= 0.5 and max(shares) == 1.0  # what is here already counts
     assert (folder / "model-2.safetensors").read_bytes() == FILES["model-2.safetensors"]
+
+
+def test_what_the_client_asks_for_itself_is_not_counted(hub: Hub) -> None:
+    answer = httpx2.get(f"http://127.0.0.1:{hub.server_port}/api/agent-harnesses")
+    assert answer.status_code == 404
+    assert hub.revisions == [] and hub.fetched == []
 
 
 def test_neither_pickles_nor_code_are_fetched_and_pickles_alone_are_not_called_incomplete(hub: Hub) -> None:

@@ -1,0 +1,84 @@
+"""A process ends with its own exit status, whatever its threads are doing inside torch."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.running import ROOT
+
+pytestmark = pytest.mark.slow  # each program is a process of its own
+ABORTS = """
+from threading import Thread
+import torch
+def work():
+    while True:
+        torch.zeros(2**20).add_(1)
+Thread(target=work, daemon=True).start()
+"""
+TORCH_THREAD = """
+from threading import Event
+import torch
+from engine.machine.threads import TorchThread
+over = Event()
+def work():
+    while not over.is_set():
+        torch.zeros(2**20).add_(1)
+TorchThread("work", work, over.set).start()
+"""
+SECOND_TEAM = """
+import engine.models.device as device
+device.CALL_UP = 2**26  # as long as on a busy machine
+device.OmpSpinSuppressor()
+"""
+LATE_ROUND = """
+import engine
+rig = engine.open_rig("demo", "float32")
+answer = iter(rig.generate("Hello", method="ddtree", budget=16, max_tokens=64))
+next(answer)
+"""
+BUSY = "while True: pass"
+
+
+def exit_status(program: str) -> tuple[int, str]:
+    process = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "result" in process.stdout, process.stderr
+    return process.returncode, process.stderr
+
+
+@pytest.mark.parametrize("program", [TORCH_THREAD, SECOND_TEAM, LATE_ROUND], ids=["thread", "second team", "scheduler"])
+def test_a_program_that_returns_ends_its_torch_threads(program: str) -> None:
+    assert exit_status(program + "print('result')")[0] == 0
+
+
+@pytest.mark.parametrize("status", [0, 1, 130])
+def test_a_program_that_exits_at_once_unwinds_no_other_thread(status: int, tmp_path: Path) -> None:
+    """Not even one that it did not start; what was to be done at the end is done."""
+    file = tmp_path / "done"
+    ended, said = exit_status(
+        f"{ABORTS}import atexit\nfrom pathlib import Path\nfrom engine.machine.threads import exit_now\n"
+        f"atexit.register(Path({str(file)!r}).touch)\nprint('result', end='')\nexit_now({status})")
+    assert ended == status and file.exists() and not said
+
+
+@pytest.fixture
+def busy() -> Iterator[None]:
+    """A process for each processor that computes all the time."""
+    programs = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(os.cpu_count() or 1)]
+    yield
+    for program in programs:
+        program.kill()
+        program.wait()
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("busy")
+def test_fifty_runs_beside_busy_processes_end_with_their_results() -> None:
+    words = ["generate", "--rig", "demo", "--dtype", "float32", "--prompt", "Hello", "--max-tokens", "24", "--json"]
+    for _ in range(50):
+        run = subprocess.run([sys.executable, "-m", "engine", *words], cwd=ROOT, capture_output=True, text=True,
+                             check=False)
+        assert run.returncode == 0 and run.stdout.endswith("}\n"), run.stderr
