@@ -72,3 +72,15 @@ def test_two_recordings_stand_side_by_side_with_their_trees(watched: Watched, ad
     if held["same_prompt"] and held["texts_part"]:
         page.get_by_role("button", name="Go to where the texts differ").click()
         assert page.get_by_label("Place in the text").input_value() == str(held["texts_part"][0])
+
+
+def test_the_rig_that_takes_a_prompt_over_answers_at_its_own_setting(watched: Watched, address: str) -> None:
+    watched.page.add_init_script("sessionStorage.setItem('canopy-reload', JSON.stringify({ again: 'What is rain?' }))")
+    page = watched.open(address)
+    page.wait_for_function("Canopy.parts.ready && Canopy.parts.rigs.state")
+    page.evaluate("""() => {
+        Canopy.parts.rigs.state = { ...Canopy.parts.rigs.state, usual: { method: "joint", budget: 5 } };
+        Canopy.controls.askAgain((asked) => { window.adopted ||= asked; });
+    }""")
+    page.wait_for_function("window.adopted")
+    assert page.evaluate("[adopted.prompt, adopted.method, adopted.budget]") == ["What is rain?", "joint", 5]
