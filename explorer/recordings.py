@@ -137,13 +137,17 @@ class Recordings:
         return 1 / MOST_AT_ONCE
 
     def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
-        """The lines of the recording of the same prompt and method; of several, the one nearest in budget."""
+        """The lines of the recording of the same prompt that is nearest: in method, else in drafting at all, then in
+        budget."""
+        def distance(trace: Trace) -> tuple[bool, bool, int]:
+            request, plain = trace.header.request, not trace.header.drafters
+            return request.method != ask.method, plain, abs(request.budget - ask.budget)
+
         recorded = [lesson.trace for lesson in self._library.lessons.values() if _answers(lesson.trace.header, ask)]
         if not recorded:
-            raise RequestError(
-                f"{self.reason} Only recorded runs can be shown: pick one under Recordings, "
-                f"or run a prompt that was recorded with the method {ask.method}.")
-        nearest = min(recorded, key=lambda trace: abs(trace.header.request.budget - ask.budget))
+            raise RequestError(f"{self.reason} Only recorded runs can be shown: pick one under Recordings, or run the "
+                               "prompt of one.")
+        nearest = min(recorded, key=distance)
         yield nearest.header
         yield from nearest.entries
         yield nearest.end
@@ -152,8 +156,7 @@ class Recordings:
 
 
 def _answers(header: Header, ask: PromptRequest) -> bool:
-    asked = (header.turns, header.prompt.strip(), header.request.method)
-    return asked == (ask.turns, ask.prompt.strip(), ask.method)
+    return (header.turns, header.prompt.strip()) == (ask.turns, ask.prompt.strip())
 
 
 class NoInstruments:

@@ -130,6 +130,10 @@ def test_recordings_answer_what_was_recorded(library: Library) -> None:
     source = Recordings(library, "The rig 'demo' has no weights.")
     lines = list(source.run(PromptRequest(PROMPT, method="ddtree", budget=5)))
     assert lines[0] is library.lessons["c_small"].trace.header
+    joint, plain = (next(source.run(PromptRequest(PROMPT, method=method, budget=20)))
+                    for method in ("joint", "autoregressive"))
+    assert joint is library.lessons["b_tree"].trace.header, "another tree of the same prompt, rather than none"
+    assert plain is library.lessons["a_plain"].trace.header
     for other in (PromptRequest("Something else", method="ddtree", budget=5),
                   PromptRequest(PROMPT, method="ddtree", budget=5, turns=(("user", "Hi"),))):
         with pytest.raises(RequestError, match="The rig 'demo' has no weights. Only recorded runs"):
