@@ -153,12 +153,12 @@ export function routeTo(name) {
   return `${new URL(root || "/", window.location.href).pathname.replace(/\/$/, "")}/gradio_api/${name}`;
 }
 
-// What a proxy needs that serves the page below a path, where the page's calls go past it; empty where they do not.
+// The way out if a proxy serves the page below a path and the page's calls go past it; empty if they do not.
 export function pastTheProxy() {
   const below = new URL(".", window.location.href).pathname;
   if (routeTo("").startsWith(below)) return "";
   const path = below.replace(/\/$/, "");
-  return ` This page lies below ${path}, and what it asks for goes past that: Canopy has to be started with --root-path ${path}.`;
+  return `A proxy serves this page below ${path}, but its requests go to another path; start Canopy with --root-path ${path}.`;
 }
 
 // What answers there: "here" for this program, "not yet" while it starts, "gone" for nobody or another program.

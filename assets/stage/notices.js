@@ -165,7 +165,7 @@ export class Lost {
     if (this.gone) return;
     this.gone = true;
     document.body.classList.add("canopy-lost");
-    const message = GONE + pastTheProxy();
+    const message = pastTheProxy() || GONE;
     this.stage.lose(message);
     this.notices.lose(message, () => this.retry());
   }

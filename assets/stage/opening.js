@@ -64,7 +64,7 @@ class Opening {
       const who = await whoAnswers();
       const free = this.runs || !this.parts.film.running; // the film is seen to its end
       if (who === "here" && free && Date.now() - this.typed > STILL_MS) break;
-      if (who === "gone") write(this.wait, `The server does not answer; trying again.${pastTheProxy()}`);
+      if (who === "gone") write(this.wait, pastTheProxy() || "The server does not answer; trying again.");
       else if (this.lost) this.draw(); // it answers again
       this.lost = who === "gone";
       await pause(BETWEEN_LOOKS_MS);
