@@ -10,8 +10,9 @@ import numpy as np
 from engine.budget.cost import CostCurve
 from engine.errors import RequestError
 from engine.lab.redraft import BUDGETS, BudgetCurve, Figures, Redrafting
+from engine.lab.repetition import repetition_in, rounds_within
 from engine.requests.limits import MAX_NODES, check_int
-from engine.trace import Entry, Trace
+from engine.trace import Entry, Trace, pieces_of
 from explorer.browser_calls import Call, browser_call
 from explorer.latest import Latest
 from explorer.rig import CurrentRig
@@ -59,7 +60,7 @@ class Budgets:
         curve = self._curve(run, trace, bool(wanted.get("live")))
         view: View = {"budgets": list(curve.budgets), "rounds": len(curve.kept), "tau": None, "speed": None,
                       "plain": 0.0, "withheld": ""}
-        if not len(curve.kept):
+        if not len(curve.kept):  # what a text repeats is left out too
             return view
         view["tau"], (cost, view["withheld"]) = _band_view(curve.tau), self._cost(trace)
         measured = self._speed_of(run)
@@ -74,7 +75,10 @@ class Budgets:
         run_budget = trace.header.request.budget
         budgets = sorted({*BUDGETS, *([run_budget] if 0 < run_budget <= MAX_NODES else [])})
         drafts = Redrafting(trace)
-        usable = [number for number, entry in enumerate(trace.entries) if drafts.whole(entry.round)]
+        rounds = [entry.round for entry in trace.entries]
+        start = repetition_in(rounds, pieces_of(trace))
+        fresh = len(rounds) if start is None else rounds_within(rounds, start)
+        usable = [number for number, round_ in enumerate(rounds[:fresh]) if drafts.whole(round_)]
         usable = usable[::-(-len(usable) // MAX_READ) or 1]
         with self._lock:
             read = self._read[run] = self._read.get(run, {})

@@ -27,7 +27,7 @@ from engine.lab.against_plain import (
 )
 from engine.lab.machines import FLOOR, LOOP, PUBLISHED_DEVICE, PUBLISHED_MODEL, caution, machine_curve
 from engine.lab.repetition import repetition_in, rounds_within
-from engine.lab.speed import SpeedRecord, divisor_text, ratio_text
+from engine.lab.speed import SpeedRecord, cost_text, divisor_text, ratio_text
 from engine.records import Precision, Round
 from engine.trace import Header, Piece, Trace, as_bytes, joined, pieces_of, tau
 from explorer.view import View
@@ -66,7 +66,7 @@ class RunComparison:
             record = replace(record, withheld=CUT_SHORT, again=True)
         return {"state": self.state, "text": self._text_view(comparison, text, plain),
                 "lanes": timed._lanes(comparison, record),
-                "speed": speed_view(record, tau(timed.run_rounds), self.in_turns, precision),
+                "speed": speed_view(record, tau(timed.run_rounds), self.in_turns, precision, whole=timed is self),
                 "gpu": gpu_view(fmean(len(round_.tree) for round_ in run_rounds)) if run_rounds else None}
 
     @property
@@ -154,17 +154,19 @@ def lanes_title(comparison: TextComparison, tokens: int) -> str:
     return f"Two texts, on one clock: the first {comparison.same} tokens are the same"
 
 
-def speed_view(record: SpeedRecord, tau_: float, in_turns: bool, precision: Precision = UNKNOWN) -> View:
+def speed_view(record: SpeedRecord, tau_: float, in_turns: bool, precision: Precision = UNKNOWN, *,
+               whole: bool = True) -> View:
     """The fields of ``SpeedRecord``, and if a speed-up may be said {"tau", "cost": as printed, "how": both were
-    measured, "words": a sentence}. As printed, tau ÷ cost = times. If plain decoding alone would be clearly faster in
-    another dtype, the sentence says how the run stands beside that."""
+    measured, "words": a sentence}. As printed, tau ÷ cost = times. ``whole``: they are of the whole text. If plain
+    decoding alone would be clearly faster in another dtype, the sentence says how the run stands beside that."""
     if record.withheld:
         return asdict(record)
     quotient, tau_text = record.times.removesuffix("×"), f"{tau_:.2f}"
-    cost = divisor_text(float(tau_text), quotient)
+    cost = cost_text(float(tau_text), quotient)
     how = "measured in turns with plain decoding" if in_turns else "the two were recorded one after the other"
+    subject = "A pass" if whole else "Before the text repeats itself, a pass"
     return {**asdict(record), "how": how, "tau": tau_text, "cost": cost,
-            "words": f"A pass wrote {tau_text} tokens and took, draft included, as long as {cost} plain ones: "
+            "words": f"{subject} wrote {tau_text} tokens and took, draft included, as long as {cost} plain ones: "
                      f"{tau_text} ÷ {cost} = {quotient} ({record.range}; {how}).{_elsewhere(record.ratio, precision)}"}
 
 

@@ -15,7 +15,7 @@ const SIDES = ["first", "second"];
 /** @type {{name: string, value: (shown: any) => number | null, text: (shown: any) => string}[]} */
 const FIGURES = [
   { name: "tokens per round", value: ({ measured }) => measured.tau, text: ({ measured }) => measured.tau.toFixed(2) },
-  { name: "tokens/s", value: ({ against }) => (against ? Number(against.speed) : null), text: ({ speed }) => speed.text || "–" },
+  { name: "tokens/s", value: ({ against, fair }) => (against && fair ? Number(against.speed) : null), text: ({ speed }) => speed.text || "–" },
   { name: "plain decoding's speed", value: ({ against }) => (against ? against.ratio : null), text: timesOf },
   { name: "rounds", value: ({ rounds }) => -rounds.length, text: ({ rounds }) => String(rounds.length) },
   { name: "tokens", value: () => null, text: ({ figures }) => String(figures.tokens) },
@@ -28,7 +28,9 @@ function timesOf({ against, header, withheld }) {
 }
 
 // Whether one run is what the other was measured beside: plain decoding of the same prompt.
-const isPlainOf = (plain, { against, header }) => Boolean(against) && !plain.header.drafters.length && sameMachine(plain.header, header) && plain.header.prompt === header.prompt;
+const isPlainOf = (plain, { against, header }) => Boolean(against) && !plain.header.drafters.length && comparable(plain.header, header);
+
+const comparable = (first, second) => sameMachine(first, second) && first.prompt === second.prompt;
 
 const sameMachine = (first, second) => ["rig", "hardware", "dtype"].every((name) => first[name] === second[name]);
 
@@ -87,7 +89,8 @@ class Side {
     const { stage } = this;
     const beside = other && isPlainOf(stage, other.stage) ? { speed: other.stage.against.plain_speed, ratio: 1, times: "1×" } : null;
     const { measured, figures, rounds, header, withheld } = stage;
-    const shown = { measured, figures, rounds, header, withheld, against: beside || stage.against, speed: beside ? { text: beside.speed } : stage.speed };
+    const fair = other && comparable(stage.header, other.stage.header);
+    const shown = { measured, figures, rounds, header, withheld, fair, against: beside || stage.against, speed: beside ? { text: beside.speed } : stage.speed };
     return FIGURES.map(({ name, value, text }) => ({ name, value: value(shown), text: text(shown) }));
   }
 
@@ -95,7 +98,8 @@ class Side {
   tell(values, other) {
     this.figures.replaceChildren(...values.map(({ name, value, text }, place) => {
       const item = html("div", "");
-      const better = value !== null && other && other[place].value !== null && value > other[place].value;
+      const known = other && other[place].value !== null && value !== null;
+      const better = known && value > other[place].value;
       html("dd", better ? "is-better" : "", item, better ? `${text} ▲` : text);
       html("dt", "", item, name);
       return item;

@@ -105,6 +105,7 @@ export class Race extends Tool {
     if (record.times) figure(record.times, `Over plain decoding, its tokens/s divided by those. Spread in single repeats: ${range(speedup, 2)}`);
     else if (record.withheld) figure("speed-up not said", record.withheld, "lab-quiet");
     figure(`τ ${tau.median.toFixed(2)}`, WORDS["τ"]);
+    if (row.repeating) figure("repeats itself", "The text repeats itself, which every drafter guesses right; these figures count it.", "lab-tag is-warning");
     figure(difference ? "≠ text differs" : "= same text",
       difference || "The text is the same as plain decoding's, token for token, in every repeat.", difference ? "lab-tag is-warning" : "lab-quiet");
   }

@@ -29,7 +29,12 @@ export function readAt(budgets, values, budget) {
   return values[after - 1] + share * (values[after] - values[after - 1]);
 }
 
-const keptWords = (now, then) => (now === then ? `This round keeps ${now} tokens either way. ` : `This round keeps ${now} tokens instead of ${then}. `);
+// What the budget that is tried out changes in the round that is shown.
+function seenWords({ tried, round, actual }) {
+  if (tried === null || round === actual) return "";
+  const [now, then] = [round.keep.length, actual.keep.length];
+  return `This round keeps ${now} tokens ${now === then ? "either way" : `instead of ${then}`}. `;
+}
 
 function predictedWords(forecast, chosen) {
   const at = (name, digits) => {
@@ -37,8 +42,13 @@ function predictedWords(forecast, chosen) {
     return `${mean} (${low} to ${high})`;
   };
   const speed = forecast.speed ? `, ${at("speed", 0)} tokens/s` : "";
-  return `At ${chosen.toLocaleString("en")} nodes τ ${at("tau", 1)}${speed}: predicted from ${forecast.rounds} rounds${forecast.withheld ? ", its speed is not" : ""}.`;
+  return `At ${counted(chosen)} τ ${at("tau", 1)}${speed}: predicted from ${forecast.rounds} rounds${forecast.withheld ? ", its speed is not" : ""}.`;
 }
+
+const measuredWords = ({ budget, tau, speed, printed }, withheld) =>
+  `At ${counted(budget)} τ ${tau.toFixed(2)}${speed ? `, ${printed} tokens/s` : ""}: measured in this run${withheld ? ", its speed-up is withheld" : ""}.`;
+
+const counted = (budget) => `${budget.toLocaleString("en")} ${budget === 1 ? "node" : "nodes"}`;
 
 class BudgetPanel extends Panel {
   constructor(host, stage) {
@@ -169,7 +179,7 @@ class BudgetPanel extends Panel {
 
   point({ budget, tau, speed, printed, title, pin }, y) {
     const fast = speed ? `${printed} tokens/s` : "its speed-up is withheld";
-    const words = `${title || "this run"}: ${budget} nodes, τ ${tau.toFixed(2)}, ${fast}, measured`;
+    const words = `${title || "this run"}: ${counted(budget)}, τ ${tau.toFixed(2)}, ${fast}, measured`;
     const look = title ? { class: "cp-budget-point", r: 3.5 } : { class: "cp-budget-point is-own", r: 4.5 };
     const dot = ["circle", { ...look, cx: this.x(budget), cy: y }, [["title", {}, words]]];
     return pin ? [dot, text("cp-budget-pin", pin, this.x(budget) + 6, y - 5)] : [dot];
@@ -188,11 +198,13 @@ class BudgetPanel extends Panel {
 
   words() {
     const { chosen, forecast, stage } = this;
-    const { tried, round, actual, tuneError } = stage;
-    const seen = tried !== null && round !== actual ? keptWords(round.keep.length, actual.keep.length) : "";
+    const { tried, tuneError } = stage;
     const error = tuneError || (forecast && forecast.error);
     put(this.said, { title: forecast && forecast.withheld ? forecast.withheld : null });
-    return error || `${seen}${forecast && forecast.tau && chosen >= 1 ? predictedWords(forecast, chosen) : ""}`;
+    if (error) return error;
+    const own = this.own(stage.header);
+    if (chosen === own.budget && tried === null) return measuredWords(own, stage.withheld);
+    return `${seenWords(stage)}${forecast && forecast.tau && chosen >= 1 ? predictedWords(forecast, chosen) : ""}`;
   }
 }
 

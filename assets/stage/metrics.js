@@ -97,7 +97,7 @@ export class Metrics {
     const { stage } = this;
     const { round, header, repetition } = stage;
     const whose = repetition ? "before it repeats" : "";
-    const notes = { round: round && cost(round), gain: against ? against.range : this.uncompared(run), tau: whose, accepted: whose,
+    const notes = { round: round && cost(round), gain: against ? against.range : this.uncompared(run), tau: whose, accepted: whose, rounds: repetition ? `${repetition.round} before it repeats` : "",
       speed: header && header.method === "served" ? "as it arrived here" : against ? "beside plain decoding" : whose || timed(run) };
     return { title: figure.title, text: round ? figure.text(run, against, round, stage) : "–", note: notes[figure.name] || figure.note };
   }
@@ -160,7 +160,7 @@ export class Plainly {
     this.end.hidden = !repetition || recorded || !server;
     this.box.hidden = !said && this.again.hidden;
     write(this.words, said);
-    write(this.end, live ? "Stop here" : "End it there");
+    write(this.end, live || !repetition ? "Stop here" : `End at token ${repetition.token}`);
     this.end.title = live ? "End the run: it only repeats itself" : "Put this run into the bar with as many tokens as do not repeat themselves";
   }
 

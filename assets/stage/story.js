@@ -19,8 +19,8 @@ const SCENES = {
   guess: ({ actual: round }) => ({ headline: [[round.drafterNames.length > 1 ? "Now two drafters guess: " : "Now a drafter guesses: "], ...guesses(round).map((part) => [part, /^\d/.test(part) ? "cs-total" : ""]), ["."]],
     more: `Guessing is far cheaper than a pass of the big model.${isBushy(round) ? " What is not sure goes on in several ways, so it is a tree." : ""}` }),
   race: ({ against }) => ({ headline: [["One token a pass, against a tree a pass."]], more: `Their true relative speed, ${against.how}.` }),
-  same: ({ rounds, comparison: { text }, against }) => ({
-    headline: [["Same words "], ["✓", "is-fast"], [", "], [String(rounds.length), "cs-total is-fast"], [" passes instead of "], [String(text.tokens), "cs-total"], ["."]],
+  same: ({ fresh, comparison: { text, lanes }, against }) => ({
+    headline: [["Same words "], ["✓", "is-fast"], [", "], [String(fresh.length), "cs-total is-fast"], [" passes instead of "], [String(lanes.texts.length), "cs-total"], ["."]],
     more: `${text.words} ${against.words}` }),
 };
 
@@ -88,10 +88,10 @@ export class Story {
   // The outcome of the whole text, and why n tokens a pass are less than n times as fast.
   sum() {
     const { stage } = this;
-    const run = stage.figures;
-    const { against, comparison } = stage;
-    const cut = cutOf(stage);
-    const total = [[cut ? cut.lead : ""], [String(run.tokens), "cs-total"], [" tokens in "], [String(run.rounds), "cs-total"], [" passes"]];
+    const { against, comparison, repetition, measured: run } = stage;
+    const cut = repetition ? null : cutOf(stage);
+    const total = [[cut ? cut.lead : ""], [String(run.tokens), "cs-total"], [" tokens in "], [String(run.rounds), "cs-total"],
+      [repetition ? " passes before it repeats itself" : " passes"]];
     if (!stage.header.drafters.length) {
       this.say([...total, [": one at a time."]], "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up.");
       return;

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import cycle, islice, pairwise
 from time import perf_counter
 
@@ -19,6 +20,7 @@ from engine.decoding.budget_policy import BudgetAllocator
 from engine.decoding.loop import BatchRequest, RequestBatch
 from engine.decoding.protocols import Target
 from engine.errors import RequestError
+from engine.lab.repetition import first_copy
 from engine.records import STAGES, DraftTree, Lattice, Round
 from engine.trace import Trace, mean_length
 
@@ -61,6 +63,11 @@ class Reading:
     def tokens(self) -> int:
         """The length of the text."""
         return len(self.token_ids)
+
+    @cached_property
+    def repeats(self) -> bool:
+        """Whether the text falls into a loop, as far as its token ids tell."""
+        return first_copy(self.token_ids) is not None
 
     @property
     def rounds(self) -> int:

@@ -68,7 +68,7 @@ def _record(row: Row) -> Record:
         **_named(row.setting), "runs": row.runs, "failed": row.failed, "tokens": row.tokens, "rounds": row.rounds,
         "pooled_tau": row.pooled_tau, **_flat("tau", row.tau), **_flat("tokens_per_second", row.tokens_per_second),
         **_flat("total_tokens_per_second", row.total), **_flat("speedup", row.speedup),
-        "speedup_withheld": row.withheld, "same_text": row.same_text,
+        "speedup_withheld": row.withheld, "same_text": row.same_text, "repeating": row.repeating,
         "compared": row.compared, "lossless": METHODS[row.setting.method].lossless}
 
 

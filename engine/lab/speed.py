@@ -38,6 +38,13 @@ def divisor_text(dividend: float, quotient: str) -> str:
     return significant(dividend / float(quotient), len(quotient.replace(".", "").lstrip("0")) + 1)
 
 
+def cost_text(tau: float, quotient: str) -> str:
+    """What τ is divided by to give the printed speed-up, with the quotient's decimals if it is larger than that."""
+    decimals = len(quotient.partition(".")[2])
+    cost = f"{tau / float(quotient):.{decimals}f}"
+    return cost if 0.1 <= float(quotient) < float(cost) else divisor_text(tau, quotient)
+
+
 @dataclass(frozen=True)
 class SpeedRecord:
     """A speed and plain decoding's, in tokens per second, and their ratio with the ``range`` that holds it at 95 %, all

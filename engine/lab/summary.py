@@ -29,7 +29,8 @@ class Row:
     ``runs`` were measured, ``failed`` could not be; of ``compared`` runs, ``same_text`` wrote the baseline's text.
     ``tokens_per_second`` is one request's, ``total`` that of all requests at once. ``speedup`` is the quotient of two
     such medians, this row's and plain decoding's; its interval comes from the ratios of single runs. ``withheld`` says
-    why there is none though there was something to compare with."""
+    why there is none though there was something to compare with. ``repeating`` runs wrote a text that repeats itself,
+    which counts as a whole."""
 
     setting: Setting
     runs: int
@@ -44,6 +45,7 @@ class Row:
     same_text: int
     compared: int
     withheld: str = ""
+    repeating: int = 0
 
     @property
     def record(self) -> SpeedRecord:
@@ -117,7 +119,7 @@ def _row(setting: Setting, runs: Sequence[ComparedRun], failed: int, plain: Mapp
     tokens, rounds = sum(len(run.reading.token_ids) for run in runs), sum(run.reading.rounds for run in runs)
     each = _over_prompts((run.prompt, run.reading.tokens_per_second) for run in runs)
     return Row(setting, len(runs), failed, tokens, rounds, mean_length(tokens, rounds), tau, each, total, speedup,
-               sum(same), len(same), withheld)
+               sum(same), len(same), withheld, sum(run.reading.repeats for run in runs))
 
 
 def _speedup(runs: Sequence[ComparedRun], tau: float, total: Estimate,

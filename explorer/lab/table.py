@@ -48,14 +48,23 @@ def standing(best: Row | None) -> str:
 
 
 def remark(summary: Summary) -> str:
-    """How clear the lead of the fastest setting is, in a sentence, with the settings that come close."""
+    """How clear the lead of the fastest setting is, in sentences, with the settings that come close and what else the
+    figures hold."""
     best = summary.best
     if best is None:
         return ""
     busy = _busy_words(summary)
     withheld = f" {best.withheld}" if best.withheld and not busy else ""
     prompts = best.total.prompts
-    return f"Over {prompts} prompt{'s' if prompts > 1 else ''}{_lead(summary, best)}{withheld}{busy}"
+    return (f"Over {prompts} prompt{'s' if prompts > 1 else ''}{_lead(summary, best)}{withheld}{busy}"
+            f"{_repetition_words(summary)}")
+
+
+def _repetition_words(summary: Summary) -> str:
+    """A sentence that texts repeat themselves, and that this is counted; empty if none does."""
+    repeating, runs = (sum(getattr(row, name) for row in summary.rows) for name in ("repeating", "runs"))
+    return (f" In {repeating} of {runs} runs the text repeats itself, which every drafter guesses right; these figures "
+            "count it.") if repeating else ""
 
 
 def _busy_words(summary: Summary) -> str:

@@ -86,6 +86,13 @@ def test_drift_favours_nobody(plan: SweepPlan, measured: list[CellResult]) -> No
         assert bounds[0] == pytest.approx(bounds[1], rel=0.005)
 
 
+def test_texts_that_repeat_themselves_are_counted(plan: SweepPlan, measured: list[CellResult]) -> None:
+    setting = plan.settings[2]
+    looping = reread_as(measured, lambda result, reading: replace(
+        reading, token_ids=(1, 2, 3) * 8 if result.cell.prompt < 2 else tuple(range(24))))
+    assert row_of(plan, looping, setting).repeating == 4  # two prompts, two repeats
+
+
 def test_other_hardware_is_not_compared_and_what_failed_is_counted_and_not_averaged(
         plan: SweepPlan, measured: list[CellResult]) -> None:
     baseline, setting = plan.settings[:2]

@@ -228,6 +228,12 @@ def test_a_setting_whose_interval_overlaps_or_within_5_percent_is_named() -> Non
     assert "no other setting comes within 5 %" in close_to((94.0,) * 7)
 
 
+def test_the_table_says_that_repeated_text_is_counted() -> None:
+    plain, best = against((1.8,) * 6).rows
+    assert "repeats itself" not in remark(Summary((plain, best)))
+    assert "In 3 of 13 runs" in remark(Summary((plain, replace(best, repeating=3))))
+
+
 @pytest.mark.parametrize("speedups", [(1.8,) * 6, (1.8, 1.9)])
 def test_a_speed_up_that_is_withheld_is_neither_shown_nor_counted(speedups: tuple[float, ...]) -> None:
     plain, best = against(speedups).rows
