@@ -12,6 +12,7 @@ import { Cost, Doctor, Server } from "./tools.js";
 import { Table, Verdict } from "./verdict.js";
 import { html, inTurn, pause, sparing, write } from "../shared/ink.js";
 import { Menu } from "../shared/overlays.js";
+import { counted } from "../shared/round.js";
 import { controls } from "../stage/controls.js";
 import { Teller } from "../stage/stage.js";
 
@@ -298,7 +299,7 @@ class View extends Teller {
   // One click puts a setting into the page's controls.
   apply({ method, budget, split, pace }) {
     this.adopt({ method, budget, split: split || null, pace });
-    const nodes = budget ? `, ${pace === "auto" ? "auto up to " : ""}${budget} nodes` : "";
+    const nodes = budget ? `, ${pace === "auto" ? "auto up to " : ""}${counted(budget, "node")}` : "";
     write(this.applied, `The page's controls now say ${method}${nodes}.`);
   }
 }

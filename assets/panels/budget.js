@@ -2,7 +2,7 @@
 
 import { button, group, html, inTurn, path, put, render, sparing, text, write } from "../shared/ink.js";
 import { Panel, placeIn } from "./panel.js";
-import { usedOf } from "../shared/round.js";
+import { counted, usedOf } from "../shared/round.js";
 import { define } from "../shared/define.js";
 
 const MOST = 1024; // nodes at the right end
@@ -42,13 +42,11 @@ function predictedWords(forecast, chosen) {
     return `${mean} (${low} to ${high})`;
   };
   const speed = forecast.speed ? `, ${at("speed", 0)} tokens/s` : "";
-  return `At ${counted(chosen)} τ ${at("tau", 1)}${speed}: predicted from ${forecast.rounds} rounds${forecast.withheld ? ", its speed is not" : ""}.`;
+  return `At ${counted(chosen, "node")} τ ${at("tau", 1)}${speed}: predicted from ${forecast.rounds} rounds${forecast.withheld ? ", its speed is not" : ""}.`;
 }
 
 const measuredWords = ({ budget, tau, speed, printed }, withheld) =>
-  `At ${counted(budget)} τ ${tau.toFixed(2)}${speed ? `, ${printed} tokens/s` : ""}: measured in this run${withheld ? ", its speed-up is withheld" : ""}.`;
-
-const counted = (budget) => `${budget.toLocaleString("en")} ${budget === 1 ? "node" : "nodes"}`;
+  `At ${counted(budget, "node")} τ ${tau.toFixed(2)}${speed ? `, ${printed} tokens/s` : ""}: measured in this run${withheld ? ", its speed-up is withheld" : ""}.`;
 
 class BudgetPanel extends Panel {
   constructor(host, stage) {
@@ -179,7 +177,7 @@ class BudgetPanel extends Panel {
 
   point({ budget, tau, speed, printed, title, pin }, y) {
     const fast = speed ? `${printed} tokens/s` : "its speed-up is withheld";
-    const words = `${title || "this run"}: ${counted(budget)}, τ ${tau.toFixed(2)}, ${fast}, measured`;
+    const words = `${title || "this run"}: ${counted(budget, "node")}, τ ${tau.toFixed(2)}, ${fast}, measured`;
     const look = title ? { class: "cp-budget-point", r: 3.5 } : { class: "cp-budget-point is-own", r: 4.5 };
     const dot = ["circle", { ...look, cx: this.x(budget), cy: y }, [["title", {}, words]]];
     return pin ? [dot, text("cp-budget-pin", pin, this.x(budget) + 6, y - 5)] : [dot];

@@ -123,8 +123,10 @@ function secondsOf(view, before) {
 
 // What was asked, in a few words; another engine may not have recorded how many nodes.
 export function settingOf(header) {
-  return header.budget === null || header.drafters?.length === 0 ? header.method : `${header.method}, ${header.budget} nodes`;
+  return header.budget === null || header.drafters?.length === 0 ? header.method : `${header.method}, ${counted(header.budget, "node")}`;
 }
+
+export const counted = (count, what) => `${count} ${what}${count === 1 ? "" : "s"}`;
 
 // How many nodes a round verified of its budget; with auto the median of the rounds that drafted.
 export function usedOf(header, rounds) {

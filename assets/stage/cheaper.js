@@ -3,13 +3,14 @@
 
 import { action, html, write } from "../shared/ink.js";
 import { plainly } from "./metrics.js";
+import { counted } from "../shared/round.js";
 
 const NEAR = 0.025; // plain passes: so close to a known cost the slider rests on it
 
 // The setting to use instead of one that was slower: {label, said, setting}. Those that were measured with it are said.
 export function insteadOf({ against, comparison }) {
   const better = (comparison.others || []).filter((other) => other.ratio > against.ratio && !plainly(other));
-  const named = ({ pace, budget, dtype }) => (dtype ? `${dtype} (start with --dtype ${dtype})` : pace === "auto" ? `auto up to ${budget} nodes` : `${budget} nodes`);
+  const named = ({ pace, budget, dtype }) => (dtype ? `${dtype} (start with --dtype ${dtype})` : pace === "auto" ? `auto up to ${budget} nodes` : counted(budget, "node"));
   const said = better.length ? `Measured just now on this prompt, in turns with plain decoding: ${better.map((other) => `${named(other)} ${other.times}`).join("; ")}.`
     : "No other setting that was tried was faster.";
   const usable = better.find(({ dtype, ratio }) => !dtype && ratio > 1);

@@ -2,7 +2,7 @@
 // both took turns, slowed down for the eye; each lane shows the tokens of its own text.
 
 import { button, html, write } from "../shared/ink.js";
-import { TokenReader } from "../shared/round.js";
+import { counted, TokenReader } from "../shared/round.js";
 
 // The first tokens of the run with trees, as {text, origin, pass}.
 function drafted({ rounds, pieces }, count) {
@@ -97,9 +97,9 @@ export class Duel {
     lane.fill.style.width = `${(100 * lane.shown) / Math.max(1, times.length)}%`;
     lane.box.classList.toggle("is-over", over);
     const passes = lane.shown ? tokens[lane.shown - 1].pass : 0;
-    const counted = `${lane.shown} tokens in ${passes} passes`;
+    const wrote = `${counted(lane.shown, "token")} in ${passes} ${passes === 1 ? "pass" : "passes"}`;
     const { printed } = lane;
-    const timed = over && printed ? `✓ ${counted}, ${printed.seconds} s: ${printed.speed} tokens/s` : `${counted}, ${at.toFixed(2)} s`;
+    const timed = over && printed ? `✓ ${wrote}, ${printed.seconds} s: ${printed.speed} tokens/s` : `${wrote}, ${at.toFixed(2)} s`;
     write(lane.flag, printed ? timed : `pass ${passes}`);
     const last = spans[Math.max(0, lane.shown - 1)];
     if (last) lane.text.scrollTop = Math.max(0, last.offsetTop + last.offsetHeight - lane.text.clientHeight + 8);

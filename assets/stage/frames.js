@@ -2,6 +2,7 @@
 
 import { panels } from "../shared/define.js";
 import { button, html, put } from "../shared/ink.js";
+import { counted } from "../shared/round.js";
 import { Legend } from "./legend.js";
 
 const STORE = "canopy-sizes";
@@ -89,7 +90,7 @@ export class Frames {
     const { tried, retuned } = this.stage;
     this.appear();
     this.area.classList.toggle("is-tried", Boolean(retuned));
-    this.area.style.setProperty("--tried", `"predicted: this round at ${tried} nodes"`);
+    this.area.style.setProperty("--tried", `"predicted: this round at ${counted(tried, "node")}"`);
     for (const entry of this.entries.values()) {
       if (!entry.stale || !this.shown(entry)) continue;
       entry.stale = false;

@@ -190,7 +190,8 @@ def table(record: Record) -> str:
                      times, f"{row['same_text']}/{row['compared']}"])
     lines = [aligned(rows), *(f"{failure['label']}: {failure['failure']}" for failure in record["failures"][:5])]
     if best := record["recommended"]:
-        lines += ["", f"Fastest here: {best['label']}, {best['total_tokens_per_second']:.1f} tokens/s. "
+        lead = "Most tokens/s" if best["speedup_withheld"] else "Fastest here"
+        lines += ["", f"{lead}: {best['label']}, {rate_text(best['total_tokens_per_second'])} tokens/s. "
                   f"{best['speedup_withheld']}".rstrip(), best["command"]]
     lines += [record["prediction_error"]] if record.get("prediction_error") else []
     lines += [sentence for words in record["load"].values() for sentence in ("", *words)]

@@ -32,7 +32,7 @@ def label_of(setting: Setting) -> str:
     """The name of a setting, as the page shows it: ``merged each, 64 nodes``, ``ddtree, auto, 8 at once``."""
     parts = [line_of(setting)]
     if drafts(setting):
-        nodes = f"{setting.budget} nodes"
+        nodes = f"{setting.budget} node{'s' if setting.budget != 1 else ''}"
         usual_auto = setting.pace if setting.budget == MAX_AUTO_NODES else f"{setting.pace} up to {nodes}"
         parts.append(nodes if setting.pace == FIXED else usual_auto)
     if setting.concurrency > 1:

@@ -84,3 +84,56 @@ def test_where_nobody_could_measure_it_says_so(watched: Watched, address: str) -
     page.keyboard.press("End")
     words = page.locator(".cs-more").inner_text()
     assert "Somebody runs." in words and "word for word" not in words
+
+
+RECORD = """{ withheld: "", again: false, standing: "faster", ratio: 2.05, times: "2.0×", range: "1.9 to 2.2",
+    tau: "4.00", cost: "2.0", speed: "123", plain_speed: "60.0", words: "", how: "" }"""
+BUSY = '{ withheld: "It was busy.", again: true, speed: "97.1", plain_speed: "", times: "", ratio: 0 }'
+
+
+def test_what_is_withheld_wins_nowhere_until_it_is_measured_again(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    page.evaluate(f"""() => {{
+        const {{ server }} = {STAGE};
+        window.found = {BUSY};
+        server.compare = async () => ({{ job: "made up" }});
+        server.compared = async () => ({{ state: "done", result: {{ state: "ended", text: {{ words: "" }}, lanes: {{}},
+            others: [], gpu: null, speed: window.found }} }});
+    }}""")
+    ask(page, "A question for a busy machine")
+    run(page, "ddtree")
+    again = page.get_by_role("button", name="Measure again")
+    again.wait_for(state="visible")
+    assert "It was busy." in page.locator(".cs-plainly").inner_text()
+    assert page.locator(".cs-metric-gain.is-fast").count() == 0
+    kept = f"[{STAGE}.kept[0].speed, {STAGE}.kept[0].printed]"
+    assert page.evaluate(kept) == [None, "97.1"]
+    speed = page.locator(".cs-metric-speed .cs-number")
+    assert speed.inner_text() == "97.1"
+    page.evaluate(f"window.found = {RECORD}")
+    again.click()
+    page.wait_for_function(f"{STAGE}.against !== null")
+    assert again.is_hidden() and speed.inner_text() == "123" and page.evaluate(kept) == [123, "123"]
+
+
+def test_two_runs_have_an_arrow_only_beside_speeds_that_may_be_said(watched: Watched, address: str) -> None:
+    page = watched.page
+    page.goto(f"{address}#mode=lab&tab=compare")
+    page.wait_for_function("window.Canopy && Canopy.laboratory")
+    page.wait_for_function("Canopy.laboratory.compare.sides.every((side) => side.shown)")
+    arrows = """(records) => {
+        const { compare } = Canopy.laboratory, [first] = compare.sides;
+        compare.sides.forEach(({ stage }, place) => {
+            stage.value = { ...stage.value, header: { ...first.stage.header, drafters: ["one"] } };
+            stage.comparison = { state: "ended", speed: records[place] };
+        });
+        compare.changed();
+        return compare.sides.map(({ figures }) =>
+            Array.from(figures.children).slice(1, 3).map((item) => item.textContent));
+    }"""
+    said, slower = page.evaluate(f"[{RECORD}, {{ ...{RECORD}, speed: '100', ratio: 1.67, times: '1.67×' }}]")
+    withheld = page.evaluate(f"({BUSY})")
+    assert page.evaluate(arrows, [said, slower]) == [
+        ["123 ▲tokens/s", "2.0× ▲plain decoding's speed"], ["100tokens/s", "1.67×plain decoding's speed"]]
+    assert page.evaluate(arrows, [slower, withheld]) == [
+        ["100tokens/s", "1.67×plain decoding's speed"], ["97.1tokens/s", "withheldplain decoding's speed"]]

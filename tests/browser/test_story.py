@@ -130,3 +130,31 @@ def test_a_presenter_needs_neither_mouse_nor_notices(watched: Watched, address: 
     page.evaluate(f"{STAGE}.lose('The server is gone.')")
     page.wait_for_function(f"{STAGE}.recorded && {STAGE}.value.run === '{asked}'")
     assert page.locator(".cs-badge").inner_text().startswith("recorded")
+
+
+def test_a_text_that_repeats_itself_is_shaded_said_and_can_be_ended(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    assert page.locator(".cs-token.is-repeated").count() == 0
+    page.evaluate(f"""() => {{
+        const stage = {STAGE}, {{ value, rounds }} = stage;
+        const token = rounds[0].keep.length + rounds[1].keep.length + 1;
+        stage.value = {{ ...value, run: "before" }};
+        stage.show({{ ...value, run: "looping", state: "done", rounds: value.rounds, repetition: {{ token, round: 2,
+            words: "From here on it repeats itself: τ 2.00 before, 9.00 after." }} }});
+    }}""")
+    tokens, token, rounds, measured = page.evaluate(
+        f"[{STAGE}.figures.tokens, {STAGE}.repetition.token, {STAGE}.rounds.length, {STAGE}.measured]")
+    assert page.locator(".cs-token.is-repeated").count() == tokens - token > 0
+    page.wait_for_function("document.querySelector('.cs-repeated').getAttribute('d')")
+    assert "τ 2.00 before, 9.00 after" in page.locator(".cs-plainly").inner_text()
+    figures = page.locator(".cs-metric-tau").inner_text(), page.locator(".cs-metric-rounds").inner_text()
+    assert f"{measured['tau']:.2f}" in figures[0] and str(rounds) in figures[1] and "2 before" in figures[1]
+    page.evaluate(f"{STAGE}.setMode('story')")
+    page.keyboard.press("End")
+    headline = page.locator(".cs-headline").inner_text()
+    assert headline.startswith(f"{measured['tokens']} tokens in 2 passes before it repeats itself")
+    page.evaluate(f"{STAGE}.say('running', '')")
+    stop = page.get_by_role("button", name="Stop here")
+    page.evaluate(f"{STAGE}.show({{ ...{STAGE}.value, state: 'running' }})")
+    stop.click()
+    assert page.evaluate(f"{STAGE}.value.state") == "stopped"
