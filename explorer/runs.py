@@ -24,7 +24,7 @@ MAX_BYTES = 256 * 2**20  # of remembered runs; the oldest is forgotten first
 SECONDS_BETWEEN_LOOKS = 0.2  # while a run waits for the rig, or for its next round
 SECONDS_BETWEEN_VIEWS = 1 / 30  # a round that is held back waits for the next one, so this has to be short
 MAX_NEW = 256  # rounds of one update
-TOKENS_BETWEEN_LOOKS = 16  # for a text that repeats itself
+MIN_LOOK_TOKENS, LOOK_SHARE = 16, 0.25  # new ones, and of the text, after which it is looked for a loop again
 MAX_VIEWS = 80  # a second, of all runs: each update is the server's work, which rounds have to wait for
 
 log = logging.getLogger("canopy")
@@ -208,9 +208,9 @@ class Window:
             self._header, self._pieces = line, dict(line.pieces)
             self.view = opened_view(self.view, line)
         else:
-            self._looked = -TOKENS_BETWEEN_LOOKS
             self.view = closed_view(self.view, line)
-        if self._header and self._tokens - self._looked >= TOKENS_BETWEEN_LOOKS:
+        due = self._looked + max(MIN_LOOK_TOKENS, LOOK_SHARE * self._looked)
+        if self._header and (self._tokens >= due or isinstance(line, End)):
             self._looked = self._tokens
             self.view["repetition"] = repetition_view(self._header, self._rounds, self._pieces)
 

@@ -16,7 +16,7 @@ from explorer.rig_choice import loading
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream, Window
 from explorer.view import piece_view
-from tests.explorer.scripted import ScriptedSource, scripted_trace
+from tests.explorer.scripted import ScriptedSource, going_on, scripted_trace
 from tests.explorer.scripted_rigs import ASK, answering, put_together, watched
 
 
@@ -203,3 +203,19 @@ def test_updates_send_new_rounds_and_those_before_them_but_never_very_many(monke
     assert ((view := window.value())["from"], len(view["rounds"])) == (8, 4), "browsers ask for what lies between"
     window.add(trace.entries[3])
     assert ((view := window.value())["from"], len(view["rounds"])) == (8, 5)
+
+
+@pytest.mark.parametrize(("tokens", "loops"), [(900, True), (150, False)])
+def test_a_text_that_repeats_itself_is_said_to_while_it_is_written(tokens: int, loops: bool) -> None:
+    window, told, lengths = Window("x"), [], list[int]()
+    for line in ScriptedSource().run(PromptRequest(going_on(tokens), method="ddtree", budget=16, max_tokens=tokens)):
+        if line is not None:
+            window.add(line)
+            lengths += [len(line.round.acceptance.keep)] if isinstance(line, Entry) else []
+            told.append(window.value()["repetition"])
+    assert (told[-1] is not None) == loops and any(told[:-1]) == loops
+    if loops:
+        last = told[-1]
+        before = sum(lengths[:last["round"]])
+        assert before <= last["token"] < before + lengths[last["round"]]
+        assert f"{before / last['round']:.2f} before" in last["words"] and str(last["token"] + 1) in last["words"]
