@@ -53,7 +53,7 @@ SOUND: Mapping[str, tuple[str, ...]] = MappingProxyType({  # by the name of a fl
     "writable_file": ("@new", "@beside", "@file", "/dev/null", "@link", "@pipe"), "folder": ("@folder",),
     "_rig": ("demo", "x::ngram", "assets/demo", "http://127.0.0.1:1", "http://a:b@c", "HTTP://"),
     "_address": ("127.0.0.1", "0.0.0.0", "::1"),
-    "_credentials": ("ada:lovelace", "a:b:c"), "_proxy": ("x.example:80",)})
+    "_credentials": ("ada:lovelace", "a:b:c"), "_proxy": ("x.example:80",), "_root_path": ("/canopy", "a/b", "/")})
 CONTENTS = st.one_of(
     st.binary(max_size=60), st.sampled_from((
         b"", b"{", b"[]", b"{}", b"null", b"[1]", b'{"prompt":3}\n', b'{"prompt":"hi"}\n', b'{"prompt":""}\n',

@@ -220,7 +220,7 @@ class Traces(Area):
 
     def _exported(self, trace: Trace, random: Random) -> None:
         """As a file of some kind, at times of a round that is not there."""
-        kind = random.choices(list(EXPORTS), [4, 4, 2, 4, 1])[0]  # some take longer
+        kind = random.choices(list(EXPORTS), [1 if name == "replay" else 4 for name in EXPORTS])[0]  # it takes longer
         number = random.choice((0, len(trace.entries) - 1, len(trace.entries)))
         export(kind, "run", trace, number, lambda: piece_view("run", trace))
 
