@@ -34,6 +34,7 @@ from engine.records import Lattice
 
 BITS = 21  # of a token in a key of 64, so that three fit
 MAX_CONTEXT = 3  # tokens
+MAX_CELLS = 2**8  # of a context, all of which a look-up reads; made tables have 12
 STEPS_PER_NAT = 16  # of a log probability's code
 ARRAYS: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "keys": (np.uint64,), "ends": (np.uint32,), "tokens": (np.uint16, np.uint32), "codes": (np.uint8,)})
@@ -146,6 +147,8 @@ def _check(order: PhraseOrder, number: int, vocabulary: int) -> None:
     if len(order.codes) != cells or len(order.ends) != len(order.keys) or (
             len(order.ends) and (np.any(np.diff(order.ends.astype(np.int64)) < 0) or order.ends[-1] != cells)):
         raise ValueError(f"ends{number} do not fit its cells")
+    if len(order.ends) and (longest := int(np.diff(order.ends.astype(np.int64), prepend=0).max())) > MAX_CELLS:
+        raise ValueError(f"ends{number} gives a context {longest:,} cells, and at most {MAX_CELLS:,} are read")
     if np.any(order.keys[1:] <= order.keys[:-1]):
         raise ValueError(f"keys{number} do not ascend")
     if cells and int(order.tokens.max()) >= vocabulary:

@@ -22,7 +22,7 @@ PATIENCE_SECONDS = 300  # of the clock, on a machine with other work
 class TextProcess:
     """The process; it answers one request at a time, each within so many ``seconds`` of processor time."""
 
-    def __init__(self, seconds: int = SECONDS) -> None:
+    def __init__(self, seconds: int) -> None:
         self._seconds = seconds
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -89,4 +89,4 @@ class TextProcess:
 @cache
 def shared_process() -> TextProcess:
     """The process that all rigs share."""
-    return TextProcess()
+    return TextProcess(SECONDS)

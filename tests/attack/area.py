@@ -48,6 +48,7 @@ class Bounds(NamedTuple):
 
 AREAS: Mapping[str, Bounds] = MappingProxyType({  # by their modules
     "command_line": Bounds("CommandLines", 50_000, 8), "checkpoints": Bounds("Checkpoints", 4_000, 8),
+    "rigs": Bounds("Rigs", 2_000, 8),
     "traces": Bounds("Traces", 42_000, 3), "http": Bounds("Http", 12_000, 4), "servers": Bounds("Servers", 6_000, 3),
     "browser": Bounds("Browser", 240, 0)})
 

@@ -34,7 +34,7 @@ class Checkpoints(Area):
         folder = Path(self._place.name)
         os.environ["CANOPY_CACHE"] = str(folder / "kept")
         self._sound = write_short(folder / "sound", "Qwen3-8B", num_hidden_layers=1)
-        _make_small(self._sound / "tokenizer.json")
+        make_small(self._sound / "tokenizer.json")
         self._rig = folder / "rig"
         self._bytes = {"model.gguf": write_gguf(folder / "model.gguf", small_llama()).read_bytes(),
                        "model.safetensors": (self._sound / "model.safetensors").read_bytes()}
@@ -83,7 +83,7 @@ class Checkpoints(Area):
         self._place.cleanup()
 
 
-def _make_small(path: Path) -> None:
+def make_small(path: Path) -> None:
     """A vocabulary of 400 tokens, which is read in a moment."""
     tokenizer = json.loads(path.read_text("utf8"))
     vocabulary = {token: number for token, number in tokenizer["model"]["vocab"].items() if number < 400}

@@ -134,6 +134,9 @@ def changed(name: str, change: Callable[[np.ndarray], np.ndarray | None]) -> Cal
     (changed("keys1", lambda keys: keys[::-1]), "keys1 do not ascend; make it again."),
     (changed("tokens1", lambda tokens: tokens + np.uint16(60)),
      "tokens1 holds a token beyond the vocabulary of 9; make it again."),
+    (lambda file: save_file({
+        "keys1": np.array([1], np.uint64), "ends1": np.array([300], np.uint32), "tokens1": np.zeros(300, np.uint16),
+        "codes1": np.zeros(300, np.uint8)}, file), "ends1 gives a context 300 cells, and at most 256"),
     (lambda file: file.write_bytes(file.read_bytes()[:-9]), "cut off or damaged"),
     *[(lambda file, dtype=dtype: save_tensors({"keys1": torch.zeros(3, dtype=dtype)}, file),
        "it holds numbers that numpy does not know; make it again.")
