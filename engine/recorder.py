@@ -31,6 +31,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import takewhile
+from os.path import commonprefix
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -59,6 +61,8 @@ MAX_NAME_LENGTH = 200  # characters: a method, a drafter, a stage, a reason
 MAX_PIECE_LENGTH = 2**10  # characters or bytes of one token
 MAX_INT32 = 2**31 - 1  # of a token id, an index, a count
 MAX_SEED = 2**63 - 1
+
+MAX_CONTEXT_TRIES = 2**13  # tokens that are asked for one of a letter or digit
 
 UNKNOWN_TOKEN = MAX_INT32  # in place of a token that an engine does not say
 
@@ -202,8 +206,7 @@ class Recorder:
             reason = self._ended or self._reason or "unknown"
             rounds = self._rounds if self._ended else self._index
             counts = {"rounds": rounds, "dropped": self.dropped, "refused": self.refused}
-            self._file.write({"end": {"reason": reason, "seconds": time.perf_counter() - self._began, **counts}})
-            self._file.close()
+            self._file.end({"reason": reason, "seconds": time.perf_counter() - self._began, **counts})
         except OSError as error:
             log.warning("Recording ends, because the file cannot be written: %s.", error.strerror)
 
@@ -278,7 +281,10 @@ class _TraceFile:
     """The file as the thread writes it: JSON lines, each token's text with the first line that needs it."""
 
     def __init__(self, path: str | Path, token_text: Any) -> None:
-        self._text = _text_function(token_text)
+        self._texts = Detokenizer(token_text) if hasattr(token_text, "convert_ids_to_tokens") else None
+        self._text = (self._texts.piece if self._texts else token_text if callable(token_text)
+                      else (token_text or {}).__getitem__)
+        self._run: RunTexts | None = None
         self._named: set[int] = set()
         self._fresh = True  # is there something to flush
         self._rounds = self._size = 0
@@ -321,8 +327,8 @@ class _TraceFile:
         """A round that was checked. RecorderError where the file has no room for it."""
         if self._rounds >= MAX_ROUNDS:
             raise RecorderError(f"the file has {MAX_ROUNDS:,} rounds, which is the most that is read")
-        pieces = self._pieces(line)
-        self.write({"round": line, "pieces": pieces, "elapsed_seconds": seconds}, SPARE_BYTES)
+        pieces, texts = self._pieces(line), self._added_texts(line)
+        self.write({"round": line, "pieces": pieces, **texts, "elapsed_seconds": seconds}, SPARE_BYTES)
         self._named.update(pieces)
         self._rounds += 1
 
@@ -355,6 +361,24 @@ class _TraceFile:
         self._file.close()
         self._raw.close()
 
+    def end(self, values: Mapping[str, Any]) -> None:
+        """The last line, with the texts of tokens that waited for others."""
+        texts: dict[int, Any] = {}
+        with suppress(Exception):  # as in ``_pieces``
+            texts = {place: piece(shown) for place, shown in self._run.finish().items()} if self._run else {}
+        self.write({"end": {**values, "texts": texts} if texts else values})
+        self.close()
+
+    def _added_texts(self, line: Mapping[str, Any]) -> dict[str, Any]:
+        """The texts of committed tokens, by position, that are not their pieces, if there are any."""
+        kept, start = line["tree"]["tokens"][line["acceptance"]["keep"]].tolist(), line["start"]
+        texts: dict[int, Any] = {}
+        with suppress(Exception):  # as in ``_pieces``
+            if self._texts is not None and (self._run is None or self._run.end != start):
+                self._run = RunTexts(self._texts, self._text, start, middle=self._run is not None)
+            texts = {place: piece(shown) for place, shown in self._run.add(kept).items()} if self._run else {}
+        return {"texts": texts} if texts else {}
+
     def _swells(self) -> bool:
         return self._size > max(ALWAYS_ALLOWED_BYTES // 2, MAX_COMPRESSION_RATIO * self._raw.tell())
 
@@ -378,25 +402,137 @@ class _TraceFile:
         return fresh
 
 
-def _text_function(given: Any) -> Callable[[int], Any]:
-    if hasattr(given, "convert_ids_to_tokens"):
-        return partial(token_piece, given)
-    return given if callable(given) else (given or {}).__getitem__
+class Detokenizer:
+    """The texts of a tokenizer's tokens as they stand within a text, and of runs of them. The tokenizer is one of
+    transformers, or has its ``decode`` and ``convert_ids_to_tokens``."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._context: list[int] | None = None
+        self._context_text = ""
+
+    def decode(self, tokens: list[int]) -> str:
+        """The text of these tokens alone."""
+        return str(self._tokenizer.decode(tokens, skip_special_tokens=False))
+
+    def piece(self, token: int) -> str | bytes:
+        """What a token adds to a text that it does not begin; its bytes if it alone is no whole characters: those of a
+        byte-level token, or of one like <0xE2>."""
+        both = self.decode([*self.context, token])
+        before = self._context_text
+        added = both[len(before):] if both.startswith(before) else self.decode([token])
+        if "\ufffd" not in added:
+            return added
+        symbols = self._tokenizer.convert_ids_to_tokens(token) or ""
+        if BYTE_TOKEN.fullmatch(symbols):
+            return bytes([int(symbols[3:5], 16)])
+        return bytes(map(BYTE_SYMBOLS.__getitem__, symbols)) if symbols and set(symbols) <= set(BYTE_SYMBOLS) else added
+
+    def is_anchor(self, token: int, shown: str | bytes) -> bool:
+        """Whether decoding may begin at a token of this text: it has a letter or digit, so that what a decoder strips
+        from a beginning does not reach the tokens behind it, and is no byte, which would be read with its neighbours.
+        """
+        return (isinstance(shown, str) and any(map(str.isalnum, shown))
+                and not BYTE_TOKEN.fullmatch(self._tokenizer.convert_ids_to_tokens(token) or ""))
+
+    @property
+    def context(self) -> list[int]:
+        """A token of one letter or digit that stands before another one; empty if the first thousands are none."""
+        if self._context is None:
+            self._context = []
+            for token in range(MAX_CONTEXT_TRIES):
+                alone = self.decode([token])
+                if alone.isascii() and alone.isalnum() and self.is_anchor(token, alone):
+                    self._context, self._context_text = [token], alone
+                    break
+        return self._context
 
 
-def token_piece(tokenizer: Any, token: int) -> str | bytes:
-    """The text of a token of a tokenizer of transformers; its bytes where it alone is no whole characters: those of
-    a byte-level token, or of one like <0xE2>."""
-    decoded = str(tokenizer.decode([token], skip_special_tokens=False, clean_up_tokenization_spaces=False))
-    symbols = tokenizer.convert_ids_to_tokens(token) if "\ufffd" in decoded else ""
-    if symbols and re.fullmatch("<0x[0-9A-F]{2}>", symbols):
-        return bytes([int(symbols[3:5], 16)])
-    return bytes(map(BYTE_SYMBOLS.__getitem__, symbols)) if symbols and set(symbols) <= set(BYTE_SYMBOLS) else decoded
+class RunTexts:
+    """What the tokens of one run add to its text, if that is not their piece: a decoder may read the first token, the
+    last one, or bytes that are no character in its own way. Pieces and these together are ``decode`` of the run.
+
+    ``piece`` gives the piece of a token. ``start`` is the position of the run's first token; a ``middle`` does not
+    begin the text.
+    """
+
+    def __init__(self, texts: Detokenizer, piece: Callable[[int], Any], start: int, middle: bool = False) -> None:
+        self._texts, self._piece = texts, piece
+        self._tokens = list(texts.context) if middle else []
+        self._shown: list[Any] = [texts.decode([token]) for token in self._tokens]
+        self._before = self._checked = len(self._tokens)
+        self._offset = start - self._before
+
+    @property
+    def end(self) -> int:
+        """The position behind the last token."""
+        return self._offset + len(self._tokens)
+
+    def add(self, tokens: list[int]) -> dict[int, Any]:
+        """The texts, by position, that are not what was told before. Bytes wait for the rest of their character."""
+        self._tokens += tokens
+        self._shown += map(self._piece, tokens)
+        return self._told(len(self._shown) - _partial(self._shown))
+
+    def finish(self) -> dict[int, Any]:
+        """The same without waiting."""
+        return self._told(len(self._shown))
+
+    def _told(self, end: int) -> dict[int, Any]:
+        if end <= self._checked:
+            return {}
+        begin = next((place for place in range(self._checked - 1, 0, -1)
+                      if self._texts.is_anchor(self._tokens[place], self._shown[place])), 0)
+        first, self._checked = self._checked, end
+        known, text = self._known(begin, end), self._texts.decode(self._tokens[begin:end])
+        if text == _joined(known):
+            return {}
+        if not text.startswith(_joined(known[:first - begin])):  # what came before reads otherwise with what follows
+            begin, first = 0, self._before
+            known, text = self._known(0, end), self._texts.decode(self._tokens[:end])
+        return self._parted(text, begin, range(first, end), len(_joined(known[:first - begin])))
+
+    def _known(self, begin: int, end: int) -> list[Any]:
+        """What is known of each of these tokens; a decoder that begins there may read the first otherwise."""
+        known = self._shown[begin:end]
+        return [self._texts.decode([self._tokens[begin]]), *known[1:]] if begin else known
+
+    def _parted(self, text: str, begin: int, places: range, done: int) -> dict[int, Any]:
+        """Divide the text behind its first ``done`` characters among tokens: each adds what decoding from ``begin`` up
+        to it has in common with the whole."""
+        changed: dict[int, Any] = {}
+        for place in places:
+            upto = len(text)
+            if place + 1 < places.stop:
+                upto = max(done, len(commonprefix([text, self._texts.decode(self._tokens[begin:place + 1])])))
+            if text[done:upto] != self._shown[place]:
+                self._shown[place] = changed[self._offset + place] = text[done:upto]
+            done = upto
+        return changed
+
+
+def _joined(pieces: list[Any]) -> str:
+    return b"".join(map(_as_bytes, pieces)).decode("utf8", "replace")
+
+
+def _as_bytes(piece: Any) -> bytes:
+    return piece.encode("utf8", "replace") if isinstance(piece, str) else bytes(piece)
+
+
+def _partial(pieces: list[Any]) -> int:
+    """How many tokens at the end are the beginning of a character, with the bytes before them; 0 if it is whole."""
+    last = list(takewhile(lambda shown: not isinstance(shown, str), reversed(pieces)))
+    try:
+        b"".join(map(bytes, reversed(last))).decode()
+    except UnicodeDecodeError as error:
+        return len(last) if error.reason == "unexpected end of data" else 0
+    return 0
 
 
 # The alphabet of byte-level tokens: a printable byte is itself, the others follow from U+0100 on.
 _PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
 BYTE_SYMBOLS = {chr(byte): byte for byte in _PRINTABLE}
+BYTE_TOKEN = re.compile("<0x[0-9A-F]{2}>")
 BYTE_SYMBOLS.update((chr(256 + number), byte) for number, byte in enumerate(sorted({*range(256)} - {*_PRINTABLE})))
 
 

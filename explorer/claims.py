@@ -29,7 +29,7 @@ from engine.lab.machines import FLOOR, LOOP, PUBLISHED_DEVICE, PUBLISHED_MODEL, 
 from engine.lab.repetition import repetition_in, rounds_within
 from engine.lab.speed import SpeedRecord, cost_text, divisor_text, ratio_text
 from engine.records import Precision, Round
-from engine.trace import Header, Piece, Trace, as_bytes, joined, pieces_of, tau
+from engine.trace import Header, Piece, RunText, Trace, as_bytes, joined, pieces_of, tau
 from explorer.view import View
 
 UNKNOWN = Precision("")
@@ -89,7 +89,7 @@ class RunComparison:
         named = {**pieces_of(self.trace), **self.pieces}
         words = text_sentence(comparison, self.trace.header, self.state)
         if difference := comparison.difference:
-            texts = [joined(named, [*side.token_ids, *([side.bonus] if side.bonus >= 0 else [])])
+            texts = ["".join(self._token_texts([*side.token_ids, *([side.bonus] if side.bonus >= 0 else [])]))
                      for side in (text, plain)]
             two = [joined(named, [token]) for token in (difference.token, difference.baseline_token)]
             words = f"{parting(texts, two, difference.position)} {words}"
@@ -101,8 +101,7 @@ class RunComparison:
         """{"title", "texts": what each token of plain decoding adds, "seconds": when the run and plain decoding had
         each token, "ends": in how many seconds all of them, as printed}. The rhythm is that of the rounds, the length
         that of the record's speeds, so tokens ÷ seconds are the tokens per second that stand beside them."""
-        decode, named = getincrementaldecoder("utf8")("replace").decode, {**pieces_of(self.trace), **self.pieces}
-        texts = [decode(as_bytes(named.get(token, f"⟨{token}⟩"))) for token in text_of(self.plain).token_ids]
+        texts = self._token_texts(text_of(self.plain).token_ids)
         lanes: View = {"title": lanes_title(comparison, len(texts)), "texts": texts, "seconds": [], "ends": []}
         if record.withheld:
             return lanes
@@ -111,6 +110,19 @@ class RunComparison:
             lanes["ends"].append(divisor_text(tokens, speed))
             lanes["seconds"].append(_clock(rounds, tokens / float(speed)))
         return lanes
+
+
+    def _token_texts(self, token_ids: Sequence[int]) -> list[str]:
+        """What each token of a text adds to it: as in the run, as far as they are the run's tokens."""
+        named = {**pieces_of(self.trace), **self.pieces}
+        shown = [named.get(token, f"⟨{token}⟩") for token in token_ids]
+        own = zip(token_ids, text_of(self.run_rounds).token_ids, RunText(self.trace.lines).pieces, strict=False)
+        for place, (token, same, piece) in enumerate(own):
+            if token != same:
+                break
+            shown[place] = piece
+        decode = getincrementaldecoder("utf8")("replace").decode
+        return [decode(as_bytes(piece)) for piece in shown]
 
 
 def _clock(rounds: Sequence[Round], end: float) -> list[float]:

@@ -16,7 +16,7 @@ from gradio.events import api
 from engine.errors import CanopyError, RequestError, TraceError
 from engine.records import PromptRequest
 from engine.requests.limits import MAX_TOKENS, check_int
-from engine.trace import UPLOADED, Line, Trace, committed_ids, encode_line, joined, known_tau, loads, pieces_of
+from engine.trace import UPLOADED, RunText, Trace, committed_ids, encode_line, known_tau, loads
 from explorer.browser_calls import Call, browser_call
 from explorer.claims import GOING_ON
 from explorer.export import export
@@ -153,14 +153,13 @@ def summary(view: View, runs: Runs) -> View:
     token_ids = committed_ids(rounds)
     return {"run": view["run"], "state": view["state"], "message": view["message"], "rounds": len(rounds),
             "tau": known_tau(trace.header, rounds) if trace else 0.0, "token_ids": token_ids,
-            "text": joined(pieces_of(trace), token_ids) if trace else ""}
+            "text": str(RunText([trace.header, *trace.entries[:len(rounds)]])) if trace else ""}
 
 
 def trace_lines(trace: Trace, first: int) -> str:
     """The lines of a trace file from that one on, as many as one answer takes."""
     lines, size = list[str](), 0
-    whole_file: tuple[Line, ...] = (trace.header, *trace.entries, trace.end)
-    for line in islice(whole_file, first, None):
+    for line in islice(trace.lines, first, None):
         lines.append(json.dumps(encode_line(line), separators=(",", ":")) + "\n")
         size += len(lines[-1])
         if size > MOST_LINES:

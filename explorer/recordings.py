@@ -192,6 +192,9 @@ class NoInstruments:
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         return {}
 
+    def text_pieces(self, token_ids: Sequence[int]) -> Sequence[Piece]:
+        return ()
+
 
 def recorded_rig(library: Library, reason: str) -> NoInstruments:
     """The recordings in a rig's place; ``reason`` says why there is no model."""

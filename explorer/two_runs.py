@@ -11,7 +11,7 @@ from engine.errors import RequestError
 from engine.lab.against_plain import RULE, how_often, rounding_nats, text_of, verdict, verdict_words, widest_gap
 from engine.records import Round
 from engine.requests.limits import check_int
-from engine.trace import Trace, as_bytes, committed_ids, pieces_of, tau
+from engine.trace import RunText, Trace, as_bytes, tau
 from explorer.browser_calls import Call, browser_call, named_fields
 from explorer.view import View
 
@@ -87,8 +87,7 @@ def texts_part(first: Trace, second: Trace) -> list[int] | None:
 
 def _token_texts(trace: Trace) -> list[bytes]:
     """The bytes that each token adds to the text."""
-    named, token_ids = pieces_of(trace), committed_ids(entry.round for entry in trace.entries)
-    return [as_bytes(named.get(token, "")) for token in token_ids]
+    return list(map(as_bytes, RunText(trace.lines).pieces))
 
 
 def side_view(trace: Trace) -> View:

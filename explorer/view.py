@@ -18,7 +18,7 @@ from engine.lab.repetition import repetition_in, rounds_within
 from engine.records import DraftTree, Lattice, Round
 from engine.requests.prompts import says_outside
 from engine.requests.rig_names import DTYPE_WORDS
-from engine.trace import End, Entry, Header, Piece, SharedPass, Trace, known_tau, pieces_of
+from engine.trace import End, Entry, Header, Piece, SharedPass, Trace, encode_pieces, known_tau, pieces_of
 
 View = dict[str, Any]
 
@@ -40,9 +40,9 @@ def array_view(array: NDArray[Any]) -> View:
     return {"dtype": kind, "shape": list(array.shape), "data": base64.b64encode(packed.tobytes()).decode()}
 
 
-def pieces_view(pieces: Mapping[int, Piece]) -> View:
-    """Token ids, as strings, to text or to a list of byte values."""
-    return {str(token): piece if isinstance(piece, str) else list(piece) for token, piece in pieces.items()}
+def texts_view(texts: Mapping[int, Piece]) -> View:
+    """What committed tokens add to the text if that is not their piece, by position; empty if there are none."""
+    return {"texts": encode_pieces(texts)} if texts else {}
 
 
 def tree_view(tree: DraftTree) -> View:
@@ -74,7 +74,7 @@ def entry_view(entry: Entry) -> View:
     return {
         **shared_pass_view(entry.shared_pass),
         "index": round_.index, "start": round_.start, "elapsed": round(entry.elapsed_seconds, 6),
-        "pieces": pieces_view(entry.pieces), "tree": tree_view(round_.tree),
+        "pieces": encode_pieces(entry.pieces), **texts_view(entry.texts), "tree": tree_view(round_.tree),
         "rejected_trees": rejected_trees_view(round_),
         "scores": [None if isnan(score) else float(score) for score in round_.scores],
         "drafts": [draft_view(draft) for draft in round_.drafts],
@@ -97,7 +97,7 @@ def header_view(header: Header) -> View:
     """What was asked, of which rig, on which machine, and whether it is a recording."""
     request, sampling = header.request, header.request.sampling
     return {
-        "prompt": header.prompt, "pieces": pieces_view(header.pieces), "rig": header.rig,
+        "prompt": header.prompt, "pieces": encode_pieces(header.pieces), "rig": header.rig,
         "drafters": list(header.drafters), "hardware": header.hardware, "dtype": header.dtype,
         "dtype_words": ". ".join(filter(None, [DTYPE_WORDS.get(header.dtype, ""), header.precision])),
         "method": request.method,
@@ -114,7 +114,7 @@ def header_view(header: Header) -> View:
 def end_view(end: End) -> View:
     """Why and when the text ended."""
     return {"reason": end.reason, "rounds": end.rounds, "seconds": end.seconds, "remark": _remark(end),
-            "drafted": end.drafted, "accepted": end.accepted}
+            "drafted": end.drafted, "accepted": end.accepted, **texts_view(end.texts)}
 
 
 def _note(header: Header) -> str:

@@ -26,16 +26,18 @@ export function text(piece, id) {
   return typeof piece === "string" ? piece : new TextDecoder().decode(new Uint8Array(piece));
 }
 
-// Reads tokens one after the other: a character that several of them share stands in the one that completes it.
+// Reads tokens one after the other: a character that several of them share stands in the one that completes it. At some
+// positions a token adds another text than its piece, most often the first one.
 export class TokenReader {
-  constructor(pieces) {
+  constructor({ pieces, texts }) {
     this.pieces = pieces;
+    this.texts = texts;
     this.decoder = new TextDecoder();
     this.encoder = new TextEncoder();
   }
 
-  read(id) {
-    const piece = this.pieces.get(id) || "";
+  read(id, position) {
+    const piece = this.texts.get(position) ?? this.pieces.get(id) ?? "";
     return this.decoder.decode(typeof piece === "string" ? this.encoder.encode(piece) : new Uint8Array(piece), { stream: true });
   }
 

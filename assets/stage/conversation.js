@@ -8,9 +8,9 @@ import { controls, field, type } from "./controls.js";
 const GO_ON = "Continue the conversation: the prompt and this text become turns before your next prompt (c)";
 
 // What was written so far, as one text.
-function answer({ rounds, pieces }) {
-  const reader = new TokenReader(pieces);
-  return rounds.flatMap((round) => round.keep.map((node) => reader.read(round.tokens[node]))).join("") + reader.end();
+function answer(stage) {
+  const reader = new TokenReader(stage);
+  return stage.rounds.flatMap((round) => round.keep.map((node, place) => reader.read(round.tokens[node], round.start + place))).join("") + reader.end();
 }
 
 export class Conversation {

@@ -5,10 +5,11 @@ import { button, html, write } from "../shared/ink.js";
 import { counted, TokenReader } from "../shared/round.js";
 
 // The first tokens of the run with trees, as {text, origin, pass}.
-function drafted({ rounds, pieces }, count) {
-  const reader = new TokenReader(pieces);
-  const tokens = rounds.flatMap((round, place) => round.keep.map((node) => [round.tokens[node], round.origin(node), place + 1]));
-  return tokens.slice(0, count).map(([id, origin, pass]) => ({ text: reader.read(id), origin, pass }));
+function drafted(stage, count) {
+  const reader = new TokenReader(stage);
+  const tokens = stage.rounds.flatMap((round, pass) => round.keep.map((node, place) => ({
+    text: reader.read(round.tokens[node], round.start + place), origin: round.origin(node), pass: pass + 1 })));
+  return tokens.slice(0, count);
 }
 
 // Those of plain decoding: each took a pass.

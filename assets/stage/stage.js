@@ -39,6 +39,8 @@ export class Stage extends Teller {
     this.halted = null; // the run that Stop was pressed for
     this.present = new Present(); // whose nodes are in the run's trees
     this.pieces = new Map();
+    this.texts = new Map();
+    this.rewritten = false;
     this.current = -1;
     this.unselect();
     this.following = true; // a live run shows its newest round until a person chooses another
@@ -216,6 +218,7 @@ export class Stage extends Teller {
     this.views = [];
     this.present = new Present();
     this.pieces = new Map();
+    this.texts = new Map();
     this.current = -1;
     this.unselect();
     this.tried = this.retuned = null;
@@ -232,6 +235,7 @@ export class Stage extends Teller {
     const first = value.from || 0;
     if (first > this.rounds.length) this.mend(value.run);
     else this.add(value.rounds.slice(this.rounds.length - first));
+    if (value.end) this.readTexts(value.end.texts, Infinity);
     if (value.total > this.rounds.length) this.mended = this.mend(value.run);
     if (value.comparison) this.comparison = value.comparison;
     this.repetition = value.repetition || null;
@@ -240,11 +244,18 @@ export class Stage extends Teller {
   add(views) {
     for (const view of views) {
       readPieces(view.pieces, this.pieces);
+      this.readTexts(view.texts, view.start);
       const round = readRound(view, this.value.header, this.pieces, this.rounds.at(-1));
       this.rounds.push(round);
       if (!this.recorded) this.views.push(view);
       this.present.note(round);
     }
+  }
+
+  // What tokens add to the text at some positions; those before `start` may stand on the page already.
+  readTexts(texts = {}, start) {
+    readPieces(texts, this.texts);
+    this.rewritten = this.rewritten || Object.keys(texts).some((position) => Number(position) < start);
   }
 
   // An update carries the latest rounds, a long recording its first ones: the others are asked for, in pieces.

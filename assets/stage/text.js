@@ -86,7 +86,7 @@ export class TextPanel {
     this.tokens = 0;
     this.marked = -1;
     this.body.replaceChildren();
-    this.reader = new TokenReader(this.stage.pieces);
+    this.reader = new TokenReader(this.stage);
     this.turns.replaceChildren();
   }
 
@@ -104,6 +104,10 @@ export class TextPanel {
 
   append() {
     const { stage } = this;
+    if (stage.rewritten) {
+      stage.rewritten = false;
+      this.clear();
+    }
     this.before((stage.header && stage.header.turns) || [], this.turns);
     this.prompt.textContent = stage.header ? stage.header.prompt : "";
     for (let index = this.spans.length; index < stage.rounds.length; index++) {
@@ -132,8 +136,8 @@ export class TextPanel {
     part.dataset.round = index;
     const missing = this.stage.missing(index);
     const cut = missing ? this.reader.end() : ""; // what began before a gap does not go on behind it
-    for (const node of round.keep) {
-      const token = html("span", `cs-token o-${round.origin(node)}`, part, this.text(round, round.tokens[node]));
+    for (const [place, node] of round.keep.entries()) {
+      const token = html("span", `cs-token o-${round.origin(node)}`, part, this.text(round, round.tokens[node], round.start + place));
       token.dataset.node = node;
       token.dataset.place = this.tokens++;
       if (/^\s+$/.test(round.text(round.tokens[node])) && token.textContent.includes("\n")) token.classList.add("is-break");
@@ -148,8 +152,8 @@ export class TextPanel {
     return part;
   }
 
-  text(round, id) {
-    return this.stage.pieces.has(id) ? this.reader.read(id) : round.show(id);
+  text(round, id, position) {
+    return this.stage.pieces.has(id) ? this.reader.read(id, position) : round.show(id);
   }
 
   // Only the parts between the round shown before and the one shown now change.

@@ -26,7 +26,7 @@ from engine.lab.redraft import CHAIN, Counted, RedraftedLength, redraft_kinds
 from engine.lab.replay import drafter_names
 from engine.lab.statistics import Measured, mean_of, share_of
 from engine.records import Round
-from engine.trace import Trace, as_bytes, committed_ids, pieces_of
+from engine.trace import RunText, Trace, as_bytes, committed_ids, pieces_of
 
 POSITION_BINS = (0, 16, 64, 256, 1024, 4096)  # first text position of each
 MIN_SILENT_ROUNDS = 16  # rounds without a draft at the end of a run that are worth a sentence
@@ -252,7 +252,7 @@ def kinds_of(trace: Trace) -> list[str]:
     named, ids = pieces_of(trace), committed_ids(entry.round for entry in trace.entries)
     if any(token not in named for token in ids):
         return []
-    tokens = [as_bytes(named[token]) for token in ids]
+    tokens = list(map(as_bytes, RunText(trace.lines).pieces))
     ends = list(accumulate(map(len, tokens), initial=0))
     kinds, fenced = [], False
     for line in b"".join(tokens).split(b"\n"):

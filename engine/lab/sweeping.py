@@ -78,6 +78,9 @@ class Laboratory(Measurer, Protocol):
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         """The text of tokens by id, as in a trace's entries."""
 
+    def text_pieces(self, token_ids: Sequence[int]) -> Sequence[Piece]:
+        """What each token of a run's text adds to it."""
+
 
 class Workers(Measurer, Protocol):
     """Measures tasks: in this process, or by workers elsewhere (``engine/measure/ray_workers.py``)."""
@@ -201,11 +204,12 @@ class Lane:
     row: Row | None = None
     difference: Difference | None = None
     failure: str = ""
+    text_pieces: tuple[Piece, ...] = ()
 
 
 @dataclass(frozen=True)
 class Race:
-    """The lanes in the order of the plan's settings, and the text of all their tokens."""
+    """The lanes in the order of the plan's settings, and the texts of all their tokens."""
 
     lanes: tuple[Lane, ...]
     pieces: Mapping[int, Piece]
@@ -236,10 +240,12 @@ def lanes(plan: SweepPlan, measured: Sequence[CellResult], laboratory: Laborator
     rows = {row.setting: row for row in summarise(plan.settings, repeats).rows}
     by_setting = {setting: [result for result in measured if result.cell.setting == setting]
                   for setting in plan.settings}
-    raced = tuple(_lane(setting, results, by_setting[setting.baseline], rows.get(setting))
-                  for setting, results in by_setting.items() if results)
+    raced = [_lane(setting, results, by_setting[setting.baseline], rows.get(setting))
+             for setting, results in by_setting.items() if results]
+    raced = [replace(lane, text_pieces=tuple(laboratory.text_pieces(lane.shown.token_ids))) if lane.shown else lane
+             for lane in raced]
     tokens = {token for lane in raced if lane.shown for token in (*lane.shown.token_ids, lane.shown.bonus)}
-    return Race(raced, laboratory.pieces(sorted(token for token in tokens if token >= 0)))
+    return Race(tuple(raced), laboratory.pieces(sorted(token for token in tokens if token >= 0)))
 
 
 def _lane(setting: Setting, measured: Sequence[CellResult], plain: Sequence[CellResult], row: Row | None) -> Lane:

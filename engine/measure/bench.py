@@ -130,7 +130,7 @@ def run_alone(rig: Rig, ask: PromptRequest, recorded: bool) -> Tally:
     """One run; a ``recorded`` one carries text and keeps every line, as the page does, and its statistics are computed
     only when they are shown or written, so not here."""
     if recorded:
-        reading = read(Answer(rig.run(ask), rig.texts))
+        reading = read(Answer(rig.run(ask)))
     else:
         with rig.in_turns([ask]) as (rounds,):
             reading = read(rounds)

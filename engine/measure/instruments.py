@@ -67,6 +67,9 @@ class LiveLaboratory:
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         return TokenTexts(self.rig.texts).of(token_ids)
 
+    def text_pieces(self, token_ids: Sequence[int]) -> Sequence[Piece]:
+        return TokenTexts(self.rig.texts).of_run(token_ids)
+
 
 def laboratory(name: str, dtype: str) -> LiveLaboratory:
     """A laboratory on a newly opened rig; RigError says what is missing or does not fit."""

@@ -32,7 +32,7 @@ from engine.serving.card import RigCard
 from engine.serving.cost import CostBook
 from engine.serving.scheduler import RunRound, Scheduler
 from engine.texts.texts import Texts, TokenTexts
-from engine.trace import End, Entry, Header, Line, Trace, committed_ids, gather
+from engine.trace import End, Entry, Header, Line, RunText, Trace, committed_ids, gather
 
 KEPT_PROMPTS = 8  # tokenised: a run's prompt is asked for when it queues, when it begins, and to judge its kind
 
@@ -40,13 +40,15 @@ KEPT_PROMPTS = 8  # tokenised: a run's prompt is asked for when it queues, when 
 class Answer(Iterator[Round]):
     """The rounds of an answer, made as they are read."""
 
-    def __init__(self, lines: Generator[Line, None, None], texts: Texts) -> None:
-        self._lines, self._texts = lines, texts
+    def __init__(self, lines: Generator[Line, None, None]) -> None:
+        self._lines = lines
         self._read: list[Line] = []
+        self._text = RunText()
 
     def __next__(self) -> Round:
         for line in self._lines:
             self._read.append(line)
+            self._text.add(line)
             if isinstance(line, Entry):
                 return line.round
         raise StopIteration
@@ -59,7 +61,7 @@ class Answer(Iterator[Round]):
     @property
     def text(self) -> str:
         """The text so far; a character that spans tokens ends in U+FFFD until it is whole."""
-        return self._texts.decode(self.token_ids)
+        return str(self._text)
 
     @property
     def trace(self) -> Trace:
@@ -151,7 +153,7 @@ class Rig:
         ``records.PromptRequest`` and of its ``Sampling``. Method and budget are the card's where they are left out."""
         usual = {"method": self.card.method} | ({} if options.get("pace") == AUTO else {"budget": self.card.budget})
         options = {**usual, **options}
-        return Answer(self.run(prompt_request(prompt, options)), self.texts)
+        return Answer(self.run(prompt_request(prompt, options)))
 
     def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
         drafters, request = self.drafters_for(ask.method, ask.drafters), self.request(ask)
@@ -245,6 +247,7 @@ class Rig:
             yield call(lambda: self._header(ask, request))
             seconds, count, shared, most = 0.0, 0, 0, 1
             last: Round | None = None
+            texts = self._token_texts.run(len(request.prompt_ids))
             while True:
                 began = time.perf_counter()
                 answer = next(rounds, None)
@@ -257,8 +260,10 @@ class Rig:
                 told[fresh] = True
                 count += 1
                 shared, most = shared + bool(others), max(most, others.runs if others else 1)
-                yield Entry(last, self._token_texts.of(set(fresh.tolist())), seconds, others)
-            yield End(_reason(request, last), count, seconds, said=shared_rounds_sentence(shared, count, most - 1))
+                yield Entry(last, self._token_texts.of(set(fresh.tolist())), seconds, others,
+                            texts.add(last.committed.tolist()) if texts else {})
+            yield End(_reason(request, last), count, seconds, said=shared_rounds_sentence(shared, count, most - 1),
+                      texts=texts.finish() if texts else {})
 
     @contextmanager
     def _rounds(self, ask: PromptRequest, request: Request) -> Iterator[

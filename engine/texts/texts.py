@@ -6,12 +6,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
+from tokenizers.decoders import ByteLevel
+from tokenizers.models import BPE
 from transformers import PreTrainedTokenizerBase
 
 from engine.checkpoints.text_files import stop_tokens
 from engine.checkpoints.tokenizers import load_tokenizer
 from engine.errors import RequestError
-from engine.recorder import MAX_PIECE_LENGTH, token_piece
+from engine.recorder import MAX_PIECE_LENGTH, Detokenizer, RunTexts
 from engine.requests.prompts import Turn, familiar
 from engine.texts.chat import ChatStyle, chat_style, prompt_ids, template_of
 from engine.trace import Piece
@@ -19,14 +21,15 @@ from engine.trace import Piece
 
 @dataclass(frozen=True)
 class TokenizerFacts:
-    """What depends on no text: the number of tokens, the special ones, whether there is a chat template, and a sentence
-    about how it is used."""
+    """What depends on no text: the number of tokens, the special ones, whether there is a chat template, a sentence
+    about how it is used, and whether each token adds the same to any text."""
 
     size: int
     mask_id: int | None
     special_ids: tuple[int, ...]
     has_template: bool
     note: str
+    adds_alike: bool
 
 
 class Texts(Protocol):
@@ -50,6 +53,7 @@ class TokenizerTexts:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, thinking_drafters: Sequence[bool] = ()) -> None:
         self._tokenizer, self._thinking = tokenizer, tuple(thinking_drafters)
+        self._detokenizer = Detokenizer(tokenizer)
 
     @classmethod
     def load(cls, folder: Path, vocabulary: int | None, thinking_drafters: Sequence[bool]) -> "TokenizerTexts":
@@ -64,7 +68,7 @@ class TokenizerTexts:
         ids = [*self._tokenizer.all_special_ids, *self._tokenizer.added_tokens_decoder]
         return TokenizerFacts(
             len(self._tokenizer), self._tokenizer.mask_token_id, tuple(dict.fromkeys(ids)),
-            bool(template_of(self._tokenizer)), self._style.note)
+            bool(template_of(self._tokenizer)), self._style.note, adds_alike(self._tokenizer))
 
     def prompt_ids(self, prompt: str, turns: Sequence[Turn] = ()) -> tuple[int, ...]:
         return prompt_ids(self._tokenizer, prompt, turns, self._style)
@@ -77,10 +81,10 @@ class TokenizerTexts:
         return str(self._tokenizer.convert_ids_to_tokens(token) or "")
 
     def pieces(self, token_ids: Sequence[int]) -> Sequence[Piece]:
-        """The text of each token, or its bytes if a token alone is no whole characters."""
+        """What each token adds within a text, or its bytes if it alone is no whole characters."""
         pieces: list[Piece] = []
         for token in token_ids:
-            text = token_piece(self._tokenizer, token)
+            text = self._detokenizer.piece(token)
             if len(text) > MAX_PIECE_LENGTH:
                 raise RequestError(f"The token {token} stands for {len(text):,} characters; at most "
                                    f"{MAX_PIECE_LENGTH:,} are shown.")
@@ -100,15 +104,60 @@ class TokenizerTexts:
         return dict(self._tokenizer.get_vocab())
 
 
+def adds_alike(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether each token adds its bytes, whatever stands before and behind it."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    return (backend is not None and isinstance(backend.decoder, ByteLevel) and isinstance(backend.model, BPE)
+            and not getattr(tokenizer, "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output", 0))
+
+
+class _CachedDetokenizer(Detokenizer):
+    """Asks ``Texts`` once for what depends on a single token: it may be another process that answers."""
+
+    def __init__(self, texts: Texts) -> None:
+        super().__init__(texts)
+        self._decode = texts.decode
+        self._alone: dict[int, str] = {}
+        self._anchors: dict[int, bool] = {}
+
+    def decode(self, tokens: list[int]) -> str:
+        if len(tokens) != 1:
+            return self._decode(tokens)
+        if tokens[0] not in self._alone:
+            self._alone[tokens[0]] = self._decode(tokens)
+        return self._alone[tokens[0]]
+
+    def is_anchor(self, token: int, shown: str | bytes) -> bool:
+        if token not in self._anchors:
+            self._anchors[token] = super().is_anchor(token, shown)
+        return self._anchors[token]
+
+
 class TokenTexts(dict[int, Piece]):
     """The text of single tokens, each looked up once: looking up a round's new tokens takes longer than the rest of
     recording it."""
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
+        self._detokenizer = _CachedDetokenizer(texts)
+
+    def __missing__(self, token: int) -> Piece:
+        return self.of([token])[token]
+
+    def run(self, start: int = 0) -> RunTexts | None:
+        """What the tokens of a run from position ``start`` on add instead of their pieces; None if no token does."""
+        if self._texts.facts().adds_alike:
+            return None
+        return RunTexts(self._detokenizer, self.__getitem__, start)
+
+    def of_run(self, token_ids: Sequence[int]) -> list[Piece]:
+        """What each token of a whole run adds to its text."""
+        pieces, run = self.of(set(token_ids)), self.run()
+        changed = {**run.add(list(token_ids)), **run.finish()} if run else {}
+        return [changed.get(place, pieces[token]) for place, token in enumerate(token_ids)]
 
     def of(self, token_ids: Iterable[int]) -> dict[int, Piece]:
-        """The text of each token, or its bytes if a token alone is no whole characters."""
+        """What each token adds within a text, or its bytes if it alone is no whole characters."""
         wanted = sorted(token_ids)
         if missing := [token for token in wanted if token not in self]:
             self.update(zip(missing, self._texts.pieces(missing), strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from engine.errors import TraceError
 from engine.records import WAIT, Integers, Request, Round
@@ -75,13 +75,16 @@ class SharedPass:
 
 @dataclass(frozen=True)
 class Entry:
-    """A round, the texts of tokens that no earlier line has given, and the seconds since the run began. ``shared_pass``
-    is only for the live display; no file keeps it."""
+    """A round, the texts of tokens that no earlier line has given, and the seconds since the run began. ``texts`` holds
+    what committed tokens add to the text if that is not their piece, by position, which for a round's first token is
+    its start: most tokenizers drop the blank before a first word. ``shared_pass`` is only for the live display; no file
+    keeps it."""
 
     round: Round
     pieces: Mapping[int, Piece]
     elapsed_seconds: float
     shared_pass: SharedPass | None = None
+    texts: Mapping[int, Piece] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,8 @@ class End:
     left), ``stopped``, ``cut`` where the file ends early, or ``unknown`` where a recorder was not told. A recorder
     ``dropped`` rounds that it had no time for, and ``refused`` invalid ones; ``said`` holds another engine's own
     figures of the run, how many other runs shared its rounds, or how many of them the reader left out. Of a chunked
-    run ``accepted`` of ``drafted`` tokens were accepted in all; both are 0 where that is not known, too."""
+    run ``accepted`` of ``drafted`` tokens were accepted in all; both are 0 where that is not known, too. ``texts``: as
+    an ``Entry``'s, of bytes at the end that never became a character."""
 
     reason: str
     rounds: int
@@ -100,6 +104,7 @@ class End:
     said: str = ""
     drafted: int = 0
     accepted: int = 0
+    texts: Mapping[int, Piece] = field(default_factory=dict)
 
 
 Line = Header | Entry | End
@@ -112,6 +117,10 @@ class Trace:
     header: Header
     entries: tuple[Entry, ...]
     end: End
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        return self.header, *self.entries, self.end
 
 
 def gather(lines: Iterable[Line | None]) -> Trace:
@@ -171,6 +180,33 @@ def pieces_of(trace: Trace) -> dict[int, Piece]:
     return named
 
 
+class RunText:
+    """The text of a run, read line by line. ``pieces``: what each committed token adds to it, in order."""
+
+    def __init__(self, lines: Iterable[Line] = ()) -> None:
+        self.pieces: list[Piece] = []
+        self._named: dict[int, Piece] = {}
+        self._places: dict[int, int] = {}  # in ``pieces``, by position
+        for line in lines:
+            self.add(line)
+
+    def add(self, line: Line) -> None:
+        """Read the next line."""
+        if not isinstance(line, End):
+            self._named |= line.pieces
+        if isinstance(line, Entry):
+            for position, token in enumerate(line.round.committed.tolist(), line.round.start):
+                self._places[position] = len(self.pieces)
+                self.pieces.append(self._named.get(token, f"⟨{token}⟩"))
+        if not isinstance(line, Header):
+            for position in line.texts.keys() & self._places.keys():
+                self.pieces[self._places[position]] = line.texts[position]
+
+    def __str__(self) -> str:
+        """The text so far; a character that spans tokens ends in U+FFFD until it is whole."""
+        return b"".join(map(as_bytes, self.pieces)).decode("utf8", "replace")
+
+
 def readable(named: Mapping[int, Piece], token: int) -> str:
     """A token's text; bytes that are no whole character by themselves as ⟨e2⟩."""
     piece = named.get(token, f"⟨{token}⟩")
@@ -203,7 +239,7 @@ def held_bytes(line: Line) -> int:
         nodes = sum(map(len, (round_.tree, *round_.candidates)))
         cells = sum(draft.tokens.size for draft in round_.drafts)
         return (ROUND_BYTES + NODE_BYTES * nodes + VERIFIED_BYTES * len(round_.tree) + CELL_BYTES * cells
-                + _pieces_bytes(line.pieces))
+                + _pieces_bytes(line.pieces) + _pieces_bytes(line.texts))
     if isinstance(line, Header):
         characters = len(line.prompt) + sum(len(text) for _, text in line.turns)
         return ROUND_BYTES + 4 * characters + TOKEN_BYTES * len(line.request.prompt_ids) + _pieces_bytes(line.pieces)

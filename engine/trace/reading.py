@@ -50,7 +50,7 @@ from engine.trace.lines import End, Entry, Header, Line, Piece, Trace, gather
 from engine.trace.stream import LIMITS, FileLines, Limits, check_size, open_trace
 
 # Versions: 1 had no ``pace``, which was always fixed; 2 had no ``turns``; since 4 what is not known may be left out;
-# before 5 drafters were called heads. What a file of any version lacks is read as not recorded.
+# before 5 drafters were called heads; some of 5 have ``texts``. What a file of any version lacks is read as not recorded.
 READABLE = (1, 2, 3, 4, 5)
 NOT_RECORDED = -1  # in place of a token id
 ID_ARRAYS = ("<i4", "<i8")  # of token ids, as recorders have written them
@@ -185,11 +185,11 @@ class LineReader:
 
     def _entry(self, value: Mapping[str, Any]) -> Entry | None:
         try:
-            pieces = read_pieces(value["pieces"])
-            self._pieces += len(pieces)
+            pieces, texts = read_pieces(value["pieces"]), read_pieces(value.get("texts", {}), "texts")
+            self._pieces += len(pieces) + len(texts)
             self._carried |= pieces
             round_ = decode_round(named(value["round"], "round"))
-            entry = Entry(round_, self._carried, number(value["elapsed_seconds"], "elapsed_seconds"))
+            entry = Entry(round_, self._carried, number(value["elapsed_seconds"], "elapsed_seconds"), texts=texts)
         except UNREADABLE as error:
             self._wrong += 1
             self._reason = self._reason or f"line {self.count} cannot be read ({reason_of(error)})"
@@ -302,7 +302,7 @@ def packed_array(value: Any, name: str, *dtypes: str) -> Any:
 
 
 def read_pieces(value: Any, name: str = "pieces") -> dict[int, Piece]:
-    """Tokens' texts by their ids."""
+    """Tokens' texts by their ids, or by their positions."""
     given = named(value, name)
     if len(given) > MAX_PIECES:
         raise ValueError(f"the text of {len(given):,} tokens, where {MAX_PIECES:,} are allowed")
@@ -354,4 +354,4 @@ HEADER_FIELDS: Mapping[str, Check] = {
     "in_turns": truth, "recurrent_layers": integer}
 END_FIELDS: Mapping[str, Check] = {
     "reason": text, "rounds": integer, "seconds": number, "dropped": integer, "refused": integer, "said": NOTE,
-    "drafted": integer, "accepted": integer}
+    "drafted": integer, "accepted": integer, "texts": read_pieces}

@@ -15,7 +15,7 @@ import numpy as np
 from engine.errors import FileError, TraceError
 from engine.machine.files import replace_file
 from engine.recorder import VERSION
-from engine.trace.lines import End, Entry, Line, Trace
+from engine.trace.lines import End, Entry, Header, Line, Piece, Trace
 from engine.trace.stream import LIMITS
 
 
@@ -42,21 +42,28 @@ def packed(data: bytes) -> bytes:
 
 def dumps(trace: Trace) -> bytes:
     """The bytes of an uncompressed trace file."""
-    lines: tuple[Line, ...] = (trace.header, *trace.entries, trace.end)
-    return "".join(json.dumps(encode_line(line), separators=(",", ":")) + "\n" for line in lines).encode()
+    return "".join(json.dumps(encode_line(line), separators=(",", ":")) + "\n" for line in trace.lines).encode()
 
 
 def encode_line(line: Line) -> dict[str, Any]:
     """A line as plain JSON values."""
+    texts = {} if isinstance(line, Header) or not line.texts else {"texts": encode_pieces(line.texts)}
     if isinstance(line, End):
-        return {"end": asdict(line)}
-    pieces = {str(token): piece if isinstance(piece, str) else list(piece) for token, piece in line.pieces.items()}
+        values = asdict(line)
+        del values["texts"]
+        return {"end": {**values, **texts}}
+    pieces = encode_pieces(line.pieces)
     if isinstance(line, Entry):
-        return {"round": encode_record(line.round), "pieces": pieces, "elapsed_seconds": line.elapsed_seconds}
+        return {"round": encode_record(line.round), "pieces": pieces, **texts, "elapsed_seconds": line.elapsed_seconds}
     request = {**_plain(line.request), "sampling": asdict(line.request.sampling),
                "prompt_ids": list(line.request.prompt_ids), "stop_ids": sorted(line.request.stop_ids)}
     header = {**_plain(line), "request": request, "pieces": pieces, "revisions": dict(line.revisions)}
     return {"canopy_trace": VERSION, "header": header}
+
+
+def encode_pieces(pieces: Mapping[int, Piece]) -> dict[str, str | list[int]]:
+    """Texts by id or position, as strings, to text or to a list of byte values."""
+    return {str(number): piece if isinstance(piece, str) else list(piece) for number, piece in pieces.items()}
 
 
 def _plain(record: Any) -> dict[str, Any]:

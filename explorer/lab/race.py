@@ -1,18 +1,18 @@
 """A race as the page shows it: lanes with their clocks, their text round by round, and sentences about them."""
 
+from codecs import getincrementaldecoder
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import pairwise
 
 from engine.lab.against_plain import likelier
 from engine.lab.settings import CellResult, SweepPlan
 from engine.lab.speed import divisor_text
 from engine.lab.sweeping import Laboratory, Lane, lanes, run_race
-from engine.trace import Piece, joined
+from engine.trace import Piece, as_bytes, joined
 from explorer.lab.style import label_of
 from explorer.run_queue import Job
 from explorer.view import View
-
-BROKEN = "\ufffd"  # what bytes that are no whole character yet are read as
 
 
 def run(laboratory: Laboratory, plan: SweepPlan, job: Job) -> View:
@@ -34,24 +34,22 @@ def lane_view(lane: Lane, pieces: Mapping[int, Piece]) -> View:
     """A lane; ``parts`` is what each round added to the text, ``row`` its row of the table, None where it failed.
     ``end`` are the seconds of the whole text at the printed speed, to which its rounds are stretched; empty where that
     is withheld: such a lane is not raced."""
-    token_ids = lane.shown.token_ids if lane.shown else ()
     seconds, end = lane.seconds, ""
     if lane.row and not lane.row.withheld:
         end = divisor_text(lane.tokens[-1], lane.row.record.speed)
         seconds = tuple(second * float(end) / lane.seconds[-1] for second in lane.seconds)
     return {
         "label": label_of(lane.setting), "method": lane.setting.method, "seconds": seconds, "tokens": lane.tokens,
-        "end": end, "parts": parts(pieces, token_ids, lane.tokens), "failure": lane.failure,
+        "end": end, "parts": parts(lane.text_pieces, lane.tokens), "failure": lane.failure,
         "row": {**asdict(lane.row), "record": asdict(lane.row.record)} if lane.row else None,
         "difference": difference(lane, pieces)}
 
 
-def parts(pieces: Mapping[int, Piece], token_ids: Sequence[int], ends: Sequence[int]) -> list[str]:
+def parts(shown: Sequence[Piece], ends: Sequence[int]) -> list[str]:
     """The text that each round added; a character whose bytes two rounds share belongs to the later one."""
-    texts = [joined(pieces, token_ids[:end]).rstrip(BROKEN) for end in ends]
-    if texts:
-        texts[-1] = joined(pieces, token_ids[:ends[-1]])
-    return [text[len(before):] for before, text in zip(["", *texts], texts, strict=False)]
+    decode = getincrementaldecoder("utf8")("replace").decode
+    return [decode(b"".join(map(as_bytes, shown[begin:end])), final=end == ends[-1])
+            for begin, end in pairwise([0, *ends])]
 
 
 def difference(lane: Lane, pieces: Mapping[int, Piece]) -> str:

@@ -1,5 +1,6 @@
 """A conversation: Continue, the next turn with those before it, starting afresh; and the drafters that one chooses."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from engine.trace import dumps
 from tests.browser.conftest import Watched
 from tests.browser.doing import RUN, STAGE, STATE, ask, choose, exported, finish, press, start, upload
+from tests.engine.test_detokenizer import recorded
+from tests.engine.tokenizer_kinds import kind
 from tests.explorer.scripted import CODE, ENDLESS, STORY, scripted_trace
 
 pytestmark = pytest.mark.long
@@ -158,3 +161,15 @@ def test_a_page_that_opens_anew_for_another_rig_keeps_the_conversation(watched: 
     assert turns(page) == talk_before != []
     page.reload()
     page.wait_for_selector(".cs-turn", state="hidden")
+
+
+def test_words_of_a_tokenizer_that_drops_the_first_blank_are_shown_and_sent_back_apart(
+        watched: Watched, address: str, tmp_path: Path) -> None:
+    tokenizer = kind("sentencepiece")
+    ids = tokenizer.encode("one two three", add_special_tokens=False)
+    trace = recorded(tmp_path / "words.jsonl", tokenizer, [ids[:1], ids[1:]], prompt="Count.", method="ddtree")
+    page = watched.open(f"{address}#mode=workbench")
+    upload(page, "words.jsonl", dumps(trace))
+    page.wait_for_function("document.querySelector('.cs-output').textContent === 'one two three'")
+    page.get_by_role("button", name="Continue", exact=True).click()
+    assert turns(page)[-1] == ["assistant", "one two three"]

@@ -41,7 +41,7 @@ def _with_bytes(backend: Tokenizer) -> Tokenizer:
     """The tokenizer with a token for each byte, which are no added tokens."""
     values = json.loads(backend.to_str())
     vocabulary = values["model"]["vocab"]
-    vocabulary.update((name, len(vocabulary) + place) for place, name in enumerate(BYTES))
+    vocabulary |= {name: number for number, name in enumerate(BYTES, len(vocabulary))}
     return Tokenizer.from_str(json.dumps(values))
 
 

@@ -63,6 +63,9 @@ class ScriptedLaboratory:
         named = ScriptedSource().script.pieces
         return {token: named[token] for token in token_ids}
 
+    def text_pieces(self, token_ids: Sequence[int]) -> Sequence[Piece]:
+        return list(map(ScriptedSource().script.pieces.__getitem__, token_ids))
+
 
 class ScriptedInstruments:
     """See ``explorer.rig.Instruments``."""

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { array, figuresOf, Present, rateText, readPieces, settingOf, show, text } from "../../assets/shared/round.js";
+import { array, figuresOf, Present, rateText, readPieces, settingOf, show, text, TokenReader } from "../../assets/shared/round.js";
 import { packed, random, round, tree } from "./rounds.js";
 
 test("arrays arrive as they were packed", () => {
@@ -69,4 +69,12 @@ test("what a run's trees contain is noted, and its setting is said in words", ()
 test("rates have three significant digits", () => {
   const said = [163.26, 62.34, 9.999, 1234.5, 0, NaN].map(rateText);
   assert.deepEqual(said, ["163", "62.3", "10.0", "1230", "", ""]);
+});
+
+test("a token adds its piece, or what it adds at its position", () => {
+  const pieces = new Map([[1, " one"], [2, " two"], [3, [0xcf]], [4, [0x84]]]);
+  const texts = new Map();
+  readPieces({ 7: "one" }, texts);
+  const reader = new TokenReader({ pieces, texts });
+  assert.deepEqual([1, 2, 3, 4, 1, 9].map((id, place) => reader.read(id, 7 + place)), ["one", " two", "", "τ", " one", ""]);
 });

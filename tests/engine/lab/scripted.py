@@ -98,6 +98,9 @@ class ScriptedLaboratory:
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         return {token: f"<{token}>" for token in token_ids}
 
+    def text_pieces(self, token_ids: Sequence[int]) -> Sequence[Piece]:
+        return [f"<{token}>" for token in token_ids]
+
 
 def toy_plan(prompts: int = 3, repeats: int = 2, methods: Sequence[str] = ("ddtree", "joint"),
              budgets: Sequence[int] = (4, 16), **choices: Any) -> SweepPlan:

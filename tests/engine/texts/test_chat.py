@@ -35,16 +35,15 @@ def test_half_a_character_is_its_bytes_and_each_token_is_looked_up_once(
     pieces = [texts.of(ids)[token] for token in ids]
     assert b"".join(bytes(piece) if isinstance(piece, tuple) else piece.encode() for piece in pieces) == (
         "a 🌳 é".encode())
-    looked_up: list[int] = []
-
-    def decode(ids: list[int], **_: object) -> str:
-        looked_up.extend(ids)
-        return {1: "τ", 2: "\ufffd", 3: "\ufffd", 4: "\ufffd"}[ids[0]]
-    monkeypatch.setattr(tokenizer, "decode", decode)
-    monkeypatch.setattr(tokenizer, "convert_ids_to_tokens", {2: "Ïa", 3: "<0xCF>", 4: "▁odd"}.get)
+    names = {0: "a", 1: "τ", 2: "Ïa", 3: "<0xCF>", 4: "▁odd", 5: "<0x41>"}
+    shown = {0: "a", 1: "τ", 2: "\ufffd", 3: "\ufffd", 4: "\ufffd", 5: "A"}
+    monkeypatch.setattr(tokenizer, "decode", lambda ids, **_: "".join(map(shown.__getitem__, ids)))
+    monkeypatch.setattr(tokenizer, "convert_ids_to_tokens", names.get)
     texts = TokenTexts(TokenizerTexts(tokenizer))
-    assert texts.of([1, 2, 3]) == {1: "τ", 2: (0xCF, 0x61), 3: (0xCF,)}
-    assert texts.of({2, 4}) == {2: (0xCF, 0x61), 4: "\ufffd"} and looked_up == [1, 2, 3, 4]
+    known = {1: "τ", 2: (0xCF, 0x61), 3: (0xCF,), 4: "\ufffd", 5: "A"}
+    assert texts.of(known) == known
+    monkeypatch.setattr(tokenizer, "decode", None)
+    assert texts.of({2, 4}) == {2: (0xCF, 0x61), 4: "\ufffd"}
 
 
 def test_turns_come_before_the_prompt_in_the_template(tokenizer: PreTrainedTokenizerBase) -> None:

@@ -58,9 +58,10 @@ def test_a_race_has_a_lane_for_each_setting_and_every_lane_the_whole_text() -> N
 
 def test_a_character_over_two_rounds_belongs_to_the_later_one() -> None:
     tree = "🌳".encode()
-    pieces: dict[int, Piece] = {1: "a", 2: tuple(tree[:3]), 3: tuple(tree[3:])}
-    assert parts(pieces, [1, 2, 3, 1], [2, 4]) == ["a", "🌳a"]
-    assert parts(pieces, [1, 2], [1, 2]) == ["a", "\ufffd"]
+    pieces: list[Piece] = ["a", tuple(tree[:3]), tuple(tree[3:]), "a"]
+    assert parts(pieces, [2, 4]) == ["a", "🌳a"]
+    assert parts(pieces[:2], [1, 2]) == ["a", "\ufffd"]
+    assert parts((), ()) == []
 
 
 @pytest.mark.parametrize(("change", "sentence"), [

@@ -1,0 +1,84 @@
+"""The texts of tokens joined are ``decode`` of the run, for every kind of tokenizer and however the run is cut."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import PreTrainedTokenizerBase
+
+from engine.recorder import Detokenizer, Recorder, RunTexts
+from engine.texts.texts import TokenizerTexts, TokenTexts
+from engine.trace import RunText, Trace, as_bytes, dumps, load, loads
+from tests.engine.tokenizer_kinds import KINDS, kind
+
+TEXTS = ("one two three", " one  two", "\n\none", "don't stop, it's 9 o'clock.", "a 🌳 é τ\nx", "日本",
+         "<|im_end|>one <unk> two", "##ing ing", "one<0x41><0xE2>")
+
+
+@st.composite
+def runs(draw: st.DrawFn, name: str) -> list[list[int]]:
+    """A run's tokens round by round: of texts, and any others, among them bytes that are no characters."""
+    tokenizer = kind(name)
+    size = len(tokenizer)
+    texts = st.sampled_from(TEXTS).map(lambda text: tokenizer.encode(text, add_special_tokens=False))
+    some = st.lists(st.integers(0, size - 1), max_size=4)
+    last = st.lists(st.integers(max(0, size - 256), size - 1), max_size=6)  # the bytes of most kinds that have some
+    tokens = [token for part in draw(st.lists(texts | some | last, min_size=1, max_size=6)) for token in part]
+    cuts = sorted(draw(st.lists(st.integers(0, len(tokens)), max_size=5)))
+    return [tokens[begin:end] for begin, end in pairwise([0, *cuts, len(tokens)])]
+
+
+@pytest.mark.parametrize("name", KINDS)
+@settings(max_examples=120, deadline=None)
+@given(data=st.data())
+def test_the_texts_of_a_run_joined_are_its_text(name: str, data: st.DataObject) -> None:
+    tokenizer, texts = kind(name), TokenTexts(TokenizerTexts(kind(name)))
+    rounds, told = data.draw(runs(name)), dict[int, Any]()
+    run = RunTexts(Detokenizer(tokenizer), texts.__getitem__, 100)
+    for tokens in rounds:
+        told |= run.add(tokens)
+    told |= run.finish()
+    ids = [token for tokens in rounds for token in tokens]
+    shown = [told.get(100 + place, texts[token]) for place, token in enumerate(ids)]
+    for pieces in (shown, texts.of_run(ids)):
+        assert b"".join(map(as_bytes, pieces)).decode("utf8", "replace") == tokenizer.decode(ids)
+
+
+def recorded(path: Path, tokenizer: PreTrainedTokenizerBase, rounds: list[list[int]], **options: Any) -> Trace:
+    """The trace of these rounds, each a chain of accepted tokens."""
+    start = 3
+    with Recorder(path, token_text=tokenizer, prompt_ids=[1, 1, 1], strict=True, **options) as recorder:
+        for tokens in rounds:
+            recorder.round(tokens=tokens, parents=[max(0, place - 1) for place in range(len(tokens))],
+                           keep=list(range(len(tokens))), bonus=0, start=start)
+            start += len(tokens)
+    return load(path)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_recorded_and_written_again_reads_as_the_text(name: str, tmp_path: Path) -> None:
+    tokenizer = kind(name)
+    half = tokenizer.encode("one 🌳", add_special_tokens=False)[:-1]
+    for number, ids in enumerate([*(tokenizer.encode(text, add_special_tokens=False) for text in TEXTS), half]):
+        trace = recorded(tmp_path / f"{number}.jsonl", tokenizer, [ids[:1], ids[1:3], ids[3:]][:len(ids) // 2 + 1])
+        written = [token for entry in trace.entries for token in entry.round.committed.tolist()]
+        assert str(RunText(trace.lines)) == tokenizer.decode(written)
+        assert loads(dumps(trace)) is not None and str(RunText(loads(dumps(trace)).lines)) == tokenizer.decode(written)
+
+
+def test_words_after_a_gap_keep_the_blank_before_them(tmp_path: Path) -> None:
+    tokenizer = kind("sentencepiece")
+    rounds = [tokenizer.encode(word, add_special_tokens=False) for word in ("one", "two", "three", "four")]
+    assert str(RunText(recorded(tmp_path / "run.jsonl", tokenizer, rounds, every=2).lines)) == "one three"
+    assert str(RunText(recorded(tmp_path / "all.jsonl", tokenizer, rounds).lines)) == "one two three four"
+
+
+def test_a_tokens_own_text_is_that_of_the_middle_of_a_text() -> None:
+    for name in ("byte-level", "sentencepiece", "metaspace first", "metaspace never", "unigram", "wordpiece"):
+        tokenizer, texts = kind(name), TokenTexts(TokenizerTexts(kind(name)))
+        ids = tokenizer.encode("one two", add_special_tokens=False)
+        middle = b"".join(as_bytes(texts[token]) for token in ids).decode()
+        assert middle.endswith("two") and " two" in middle, name

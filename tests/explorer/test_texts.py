@@ -1,0 +1,51 @@
+"""Texts whose tokens add something else than their pieces, where the page and other programs read them."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from engine.trace import RunText, Trace, committed_ids, loads
+from explorer.claims import recorded_comparison
+from explorer.endpoints import summary, trace_lines
+from explorer.two_runs import texts_part
+from explorer.view import end_view, entry_view
+from tests.engine.test_detokenizer import recorded
+from tests.engine.tokenizer_kinds import kind
+
+WORDS = "one two three"
+
+
+@pytest.fixture(params=["sentencepiece", "unigram", "wordpiece", "byte-level"])
+def trace(request: pytest.FixtureRequest, tmp_path: Path) -> Trace:
+    """A run that wrote the words, each round two tokens."""
+    tokenizer = kind(request.param)
+    ids = tokenizer.encode(WORDS, add_special_tokens=False)
+    rounds = [ids[place:place + 2] for place in range(0, len(ids), 2)]
+    return recorded(tmp_path / "run.jsonl", tokenizer, rounds, method="ddtree", drafters=["one"])
+
+
+def test_programs_and_pages_read_the_text_with_its_spaces(trace: Trace) -> None:
+    runs: Any = SimpleNamespace(trace=lambda run: trace)
+    view = {"run": "x", "state": "done", "message": "", "from": 0, "rounds": trace.entries}
+    assert summary(view, runs)["text"] == WORDS
+    assert str(RunText(loads(trace_lines(trace, 0).encode()).lines)) == WORDS
+    texts = {int(place): text for entry in trace.entries for place, text in entry_view(entry).get("texts", {}).items()}
+    named = {token: text for entry in trace.entries for token, text in entry.pieces.items()}
+    ids = committed_ids(entry.round for entry in trace.entries)
+    assert "".join(texts.get(place, named[token]) for place, token in enumerate(ids, 3)) == WORDS
+    assert "texts" not in end_view(trace.end)
+
+
+def test_texts_beside_each_other_have_their_spaces(trace: Trace) -> None:
+    assert texts_part(trace, trace) is None
+    assert "".join(recorded_comparison(trace, trace)["lanes"]["texts"]) == WORDS
+
+
+def test_bytes_that_never_became_a_character_come_with_the_end(tmp_path: Path) -> None:
+    tokenizer = kind("sentencepiece")
+    ids = tokenizer.encode("one 🌳", add_special_tokens=False)[:-1]
+    trace = recorded(tmp_path / "run.jsonl", tokenizer, [ids[:-2], ids[-2:]])
+    assert set(end_view(trace.end)["texts"].values()) == {"\ufffd"}
+    assert str(RunText(trace.lines)) == tokenizer.decode(ids)
