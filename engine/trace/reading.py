@@ -50,7 +50,8 @@ from engine.trace.lines import End, Entry, Header, Line, Piece, Trace, gather
 from engine.trace.stream import LIMITS, FileLines, Limits, check_size, open_trace
 
 # Versions: 1 had no ``pace``, which was always fixed; 2 had no ``turns``; since 4 what is not known may be left out;
-# before 5 drafters were called heads; some of 5 have ``texts``. What a file of any version lacks is read as not recorded.
+# before 5 drafters were called heads; some files of 5 have ``texts``. What a file of any version lacks is read as not
+# recorded.
 READABLE = (1, 2, 3, 4, 5)
 NOT_RECORDED = -1  # in place of a token id
 ID_ARRAYS = ("<i4", "<i8")  # of token ids, as recorders have written them
