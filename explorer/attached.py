@@ -140,8 +140,8 @@ class ServerRun:
         report = self._report or ServerReport("")
         reason = self._reader.finish if self._reader.finish in ("stop", "length") else "stop"
         known = chunked and report.tried is not None and report.kept is not None and report.kept < len(self._text)
-        totals = {"drafted": report.tried or 0, "accepted": report.kept or 0} if known else {}
-        return End(reason, rounds, self._seconds[-1], said=report.sentence, **totals)
+        drafted, accepted = (report.tried or 0, report.kept or 0) if known else (0, 0)
+        return End(reason, rounds, self._seconds[-1], said=report.sentence, drafted=drafted, accepted=accepted)
 
 
 def server_of(source: Source) -> Server | None:
