@@ -151,7 +151,7 @@ export class Table {
     if (!row.lossless) name.append(" ", html("span", "lab-tag is-warning", null, "biased"));
     const { record, total, speedup, tau } = row;
     for (const [printed, beside, title] of [[record.speed, spread(total, 0), ""],
-      [record.times, record.range || (speedup && spread(speedup, 2)), record.withheld], [rounded(tau.median, 2), spread(tau, 2), ""]]) {
+      [record.times.replace("×", ""), record.range || (speedup && spread(speedup, 2)), record.withheld], [rounded(tau.median, 2), spread(tau, 2), ""]]) {
       const cell = html("td", { title }, line, printed ? undefined : "–");
       if (!printed) continue;
       html("strong", "", cell, printed);

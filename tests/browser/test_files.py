@@ -157,6 +157,10 @@ def test_the_replay_page_opens_from_disk_and_asks_nobody(watched: Watched, addre
                            f"{len(MERGED.entries[2].round.tree)}")
     page.keyboard.press("End")
     assert page.locator(".cs-part").count() == len(MERGED.entries)
+    page.evaluate(f"{STAGE}.value = {{ ...{STAGE}.value, header: {{ ...{STAGE}.header, recorded: '' }} }}")
+    page.evaluate(f"{STAGE}.tell('state')")  # as of a run that was live when it was saved
+    badge = page.locator(".cs-badge").inner_text()
+    assert "done" in badge and "live" not in badge
     go(page, 1)
     name, picture = saved(page, "Draft tree", "SVG")
     assert name == "tree-round-2.svg" and ElementTree.fromstring(picture).tag.endswith("svg")
