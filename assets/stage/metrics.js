@@ -159,7 +159,7 @@ export class Plainly {
     this.again.hidden = !measuresAgain(this.stage);
     this.end.hidden = !repetition || recorded || !server;
     this.box.hidden = !said && this.again.hidden;
-    write(this.words, said);
+    write(this.words, said || "No speed-up is said of this run.");
     write(this.end, live || !repetition ? "Stop here" : `End at token ${repetition.token}`);
     this.end.title = live ? "End the run: it only repeats itself" : "Put this run into the bar with as many tokens as do not repeat themselves";
   }

@@ -16,7 +16,7 @@ const VERDICTS = {
 const SCENES = {
   plain: () => ({ headline: [["A language model writes one token a pass."]],
     more: "Every beat is a pass over all of its weights, for one token: a word, or a piece of one." }),
-  guess: ({ actual: round }) => ({ headline: [[round.drafterNames.length > 1 ? "Now two drafters guess: " : "Now a drafter guesses: "], ...guesses(round).map((part) => [part, /^\d/.test(part) ? "cs-total" : ""]), ["."]],
+  guess: ({ actual: round }) => ({ headline: [[round.drafterNames.length > 1 ? "Now two drafters make " : "Now a drafter makes "], ...guesses(round).map((part) => [part, /^\d/.test(part) ? "cs-total" : ""]), ["."]],
     more: `Guessing is far cheaper than a pass of the big model.${isBushy(round) ? " What is not sure goes on in several ways, so it is a tree." : ""}` }),
   race: ({ against }) => ({ headline: [["One token a pass, against a tree a pass."]], more: `Their true relative speed, ${against.how}.` }),
   same: ({ fresh, comparison: { text, lanes }, against }) => ({
