@@ -22,7 +22,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from engine.checkpoints.files import display_name, first_line, must_have_layers, read_config
-from engine.checkpoints.memory import DeviceMap
+from engine.checkpoints.memory import DeviceMap, layer_configs
 from engine.checkpoints.quantised import DERIVED, REASON, must_be_floats, must_not_be_quantised
 from engine.errors import RigError
 from engine.models.attention import EAGER, FUSED, takes_windows
@@ -88,8 +88,9 @@ def why_not(config: PreTrainedConfig) -> str:
         return "it is a drafter, which reads another model's keys and values"
     if text.model_type in ALIBI or getattr(text, "alibi", False):
         return "its attention counts rows instead of positions (ALiBi), so siblings would see each other's distance"
-    window = getattr(text, "use_sliding_window", True) and getattr(text, "sliding_window", None)
-    if (any("sliding" in kind for kind in kinds) or window and not kinds) and not takes_windows(model):
+    windows = any(getattr(layer, "use_sliding_window", True) and getattr(layer, "sliding_window", None)
+                  for layer in layer_configs(text))
+    if (any("sliding" in kind for kind in kinds) or windows and not kinds) and not takes_windows(model):
         return "its windows are masks of its own, which have no tree in them"
     quantised = quantised_by(config) or quantised_by(text)
     return quantised and REASON.format(quantised)
@@ -147,7 +148,7 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device,
                        f"which {type(model).__name__} does not use; it is another kind of model than its config.json "
                        "says.")
     text = model.config.get_text_config()
-    if getattr(text, "num_key_value_heads", None) is None:
+    if all(getattr(layer, "num_key_value_heads", None) is None for layer in layer_configs(text)):
         text.num_key_value_heads = text.num_attention_heads  # caches ask; older architectures have no separate number
     return (model if device_map else model.to(device)).eval()
 

@@ -99,9 +99,14 @@ def cache_bytes(text: Any, positions: int, dtype: torch.dtype) -> int:
 
 def attention_layers(text: Any) -> list[Any]:
     """The configs of the layers that keep something for every position."""
-    layers = list(getattr(text, "per_layer_config", None) or [text] * int(text.num_hidden_layers))
+    layers = layer_configs(text)
     kinds = getattr(text, "layer_types", None) or ["attention"] * len(layers)
     return [layer for layer, kind in zip(layers, kinds, strict=True) if kind not in WITHOUT_KEYS]
+
+
+def layer_configs(text: Any) -> list[Any]:
+    """Each layer's config. What differs between layers cannot be read from the config of them all."""
+    return list(getattr(text, "per_layer_config", None) or [text] * int(text.num_hidden_layers))
 
 
 def kv_numbers(layer: Any) -> int:

@@ -196,7 +196,7 @@ def is_steady(config: Any) -> bool:
 def fused_pass_serves(model: PreTrainedModel) -> bool:
     """Whether the fused pass computes what this model does."""
     config = model.config.get_text_config()
-    if config.model_type not in KNOWN:
+    if config.model_type not in KNOWN or getattr(config, "per_layer_attributes", None):
         return False
     window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
     biased = any(module.bias is not None for name, module in model.get_decoder().layers.named_modules()

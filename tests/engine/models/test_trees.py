@@ -1,5 +1,6 @@
 """Trees over full, recurrent, windowed and latent layers, against transformers' own decoding token by token."""
 
+import json
 import shutil
 from copy import deepcopy
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 import torch
 from transformers import DynamicCache, PreTrainedModel, Qwen3_5ForConditionalGeneration
 
+from engine.checkpoints.loading import causal_config, load_causal
 from engine.checkpoints.memory import cache_bytes
 from engine.decoding.tree import pack, path_to
 from engine.models import recurrent
@@ -19,13 +21,16 @@ from engine.models.target import TorchTarget
 from engine.records import DraftTree, Request, Sampling
 from engine.serving.rigs import load_rig
 from tests.engine.material import plain_text, text_of
-from tests.engine.models.shrunk import VOCABULARY, cut, shrunk, small_config_of
+from tests.engine.models.shrunk import VOCABULARY, HalfKnowing, cut, shrunk, small_config_of
 from tests.engine.published import TOKENIZER, write_short_dflash
 from tests.engine.small import small_target
 
 PROMPT = tuple(range(5, 17))
 DELTA_AND_FULL = {"num_hidden_layers": 2, "layer_types": ["linear_attention", "full_attention"]}
 LATENT = {"kv_lora_rank": 8, "qk_rope_head_dim": 4, "num_key_value_heads": 4, "head_dim": 4}
+GLOBAL_HEADS = {"per_layer_config": {"1": {"head_dim": 24, "num_key_value_heads": 1},
+                                     "3": {"head_dim": 24, "num_key_value_heads": 1}}}
+FEWER_HEADS = {"per_layer_config": {layer: {"num_attention_heads": 2, "num_key_value_heads": 2} for layer in "13"}}
 
 
 def random_tree(random: np.random.Generator, root: int, nodes: int) -> DraftTree:
@@ -133,8 +138,27 @@ def test_a_multimodal_hybrid_and_its_dflash_drafter_open_as_a_rig(tmp_path: Path
         assert text_of(request, rig.target, [*rig.drafters.values()]) == plain_text(request, rig.target)
 
 
+@pytest.mark.parametrize(("kind", "layers"), [
+    ("gemma4_text", GLOBAL_HEADS), ("gemma4_unified_text", GLOBAL_HEADS), ("dots3_note_text", FEWER_HEADS)])
+def test_a_target_whose_layers_have_sizes_of_their_own_writes_plain_decodings_text(
+        kind: str, layers: dict[str, Any], tmp_path: Path) -> None:
+    shrunk(kind, **layers).save_pretrained(tmp_path)
+    target = TorchTarget(load_causal(tmp_path, torch.float32, torch.device("cpu")), ())
+    assert target.config.per_layer_attributes
+    request = Request(PROMPT, method="ddtree", budget=8, max_tokens=24)
+    plain = plain_text(request, target)
+    assert text_of(request, target, [HalfKnowing(PROMPT, plain)]) == plain
+
+
+def test_a_config_whose_layers_have_windows_of_their_own_is_read(tmp_path: Path) -> None:
+    small_config_of("mistral").save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"per_layer_config": {"1": {"sliding_window": 3}}}))
+    assert causal_config(tmp_path).per_layer_config[1].sliding_window == 3
+
+
 @pytest.mark.parametrize(("kind", "changes"), [
-    ("qwen3_5_text", {}), ("gemma4_text", {"global_head_dim": 24}), ("glm4_moe_lite", LATENT)])
+    ("qwen3_5_text", {}), ("gemma4_text", GLOBAL_HEADS), ("glm4_moe_lite", LATENT)])
 def test_the_bytes_of_a_cache_are_foretold(kind: str, changes: dict[str, Any]) -> None:
     target = TorchTarget(shrunk(kind, **changes), ())
     target.prefill(PROMPT, 8, Sampling())
