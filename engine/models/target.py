@@ -263,7 +263,8 @@ def largest_difference_nats(target: TorchTarget, start: int = 0) -> float:
     for node in (1, SIBLINGS, len(tree) - 1):
         path = torch.tensor([[*prompt, *tokens[path_to(parents, node)].tolist()]], device=target.device)
         positions = torch.arange(start, start + path.shape[1], device=target.device)[None]
-        logits = target.model(input_ids=path, position_ids=positions, use_cache=False).logits
+        elsewhere = {"position_ids": positions} if start else {}  # from 0 on, the model counts by itself
+        logits = target.model(input_ids=path, use_cache=False, **elsewhere).logits
         logprobs = logits[0, -1].float().log_softmax(-1)
         entropy = float(torch.special.entr(logprobs.exp()).sum())
         differences += [abs(float(logprobs.max()) - float(verification.logprobs[node])),
