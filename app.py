@@ -61,12 +61,12 @@ def flags() -> CommandLine:
     parser.add_argument("--auth", type=_credentials, metavar="USER:PASSWORD", help="ask for this name and password")
     add_flags(parser, "--rig", type=_rig, help="a rig's name, a folder with a rig.json, or TARGET::DRAFTER, each a "
               "folder or a model id of the hub; or random:SHAPE, random weights in a published size; or "
-              "http://HOST:PORT, a server that runs already: vLLM, SGLang or llama.cpp, with #MODEL where it has "
+              "http://HOST:PORT, a server that runs already: vLLM, SGLang or llama.cpp, with #MODEL if it has "
               "several; known by name: "
               f"{', '.join(NAMED)}")
     add_flags(parser, "--dtype")
     parser.add_argument("--rig-choice", choices=("on", "off"), help="whether another rig may be chosen in the page, "
-                        "which reads folders of this machine and downloads models (default: on where only this machine "
+                        "which reads folders of this machine and downloads models (default: on if only this machine "
                         "can reach the page, or with --auth)")
     parser.add_argument("--trace", type=readable, metavar="PATH",
                         help="a trace file, or a folder of them, to open first")
@@ -163,7 +163,7 @@ def may_choose(wanted: argparse.Namespace) -> bool:
 
 
 def why_closed(wanted: argparse.Namespace) -> str:
-    """Why people may not choose another rig in the page, in a sentence; empty where they may."""
+    """Why people may not choose another rig in the page, in a sentence; empty if they may."""
     if not may_choose(wanted):
         return "Another rig cannot be chosen here; whoever runs this page can start it with --rig-choice on."
     missing = [name for name in ("torch", "transformers") if find_spec(name) is None]
@@ -179,7 +179,7 @@ def keep_offline(rig: str, may_choose: bool) -> None:
 
 
 def first_page(wanted: argparse.Namespace, recordings: Library) -> str:
-    """What is served until the page is built; it shows no recording where one has to log in first, or follows, and to
+    """What is served until the page is built; it shows no recording if one has to log in first, or follows, and to
     whom did not log in no rig's name, which may be a folder's."""
     first = None if wanted.auth or wanted.follow else recordings.first()
     return opening_page(recordings.view(first.name, first.trace) if first else None, "" if wanted.auth else wanted.rig,

@@ -18,7 +18,7 @@ UNORDERED = "The server reported how often each number of tokens was accepted, a
 
 
 def convert(source: Path, folder: Path) -> list[Path]:
-    """Write a run for each request that has a record; ValueError, in a sentence, where the file is not AIPerf's."""
+    """Write a run for each request that has a record; ValueError, in a sentence, if the file is not AIPerf's."""
     runs = []
     for number, (record, steps) in lines_of(source, "a profile_export.jsonl of AIPerf", _read):
         if steps:

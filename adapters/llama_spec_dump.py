@@ -20,7 +20,7 @@ Step = Mapping[str, Any]
 
 
 def convert(source: Path, folder: Path) -> list[Path]:
-    """Write a run for each sequence; ValueError, in a sentence, where the file is not such a dump."""
+    """Write a run for each sequence; ValueError, in a sentence, if the file is not such a dump."""
     sequences: dict[int, list[Step]] = {}
     for _, step in lines_of(source, "a file of LLAMA_SPEC_DUMP", _checked):
         sequences.setdefault(step["seq"], []).append(step)

@@ -2,7 +2,7 @@
 
 This file needs numpy and the standard library alone (Python 3.9 or later): import it as ``engine.recorder``, or copy
 it alone into another project. A round needs its tree (``tokens``, ``parents``), the rows that were kept and the bonus
-token; all else is optional, and shown where it is given::
+token; all else is optional, and shown if it is given::
 
     with Recorder("run.jsonl.gz", prompt="…", method="ddtree", engine="my loop 0.3") as recorder:
         recorder.round(tokens=tokens, parents=parents, keep=keep, bonus=bonus)   # once a round
@@ -324,7 +324,7 @@ class _TraceFile:
             self.write({"refused": {"field": name, "reason": reason}})
 
     def round(self, line: Mapping[str, Any], seconds: float) -> None:
-        """A round that was checked. RecorderError where the file has no room for it."""
+        """A round that was checked. RecorderError if the file has no room for it."""
         if self._rounds >= MAX_ROUNDS:
             raise RecorderError(f"the file has {MAX_ROUNDS:,} rounds, which is the most that is read")
         pieces, texts = self._pieces(line), self._added_texts(line)
@@ -581,7 +581,7 @@ def _plain(value: Any) -> Any:
 
 
 def _position(start: Any, counted: Any) -> Any:
-    """A round's start as given, where that is one, else as counted. A tensor is not waited for."""
+    """A round's start as given, if that is one, else as counted. A tensor is not waited for."""
     if hasattr(start, "cpu"):
         return start
     with suppress(Exception):
@@ -634,7 +634,7 @@ def _arrays(given: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[str, Any
 def _single(name: str, value: Any) -> int:
     array = _array(name, value, INTEGERS).reshape(-1)
     if array.size != 1:
-        raise RecorderError(f"{name} has {array.size} numbers, where one is allowed")
+        raise RecorderError(f"{name} has {array.size} numbers; one is allowed")
     return int(array[0])
 
 
@@ -647,10 +647,10 @@ def _array(name: str, value: Any, kind: str) -> Any:
     if array.dtype.str == kind:
         return array
     if array.size and array.dtype.kind not in ("iu" if kind == INTEGERS else "iuf"):
-        raise RecorderError(f"{name} is of dtype {array.dtype}, where {'whole ' * (kind == INTEGERS)}numbers are "
+        raise RecorderError(f"{name} is of dtype {array.dtype}; {'whole ' * (kind == INTEGERS)}numbers are "
                             "allowed")
     if kind == INTEGERS and array.size and not -2**31 <= array.min() <= array.max() < 2**31:
-        raise RecorderError(f"{name} reaches from {array.min()} to {array.max()}, where numbers of 32 bits are allowed")
+        raise RecorderError(f"{name} reaches from {array.min()} to {array.max()}; numbers of 32 bits are allowed")
     with np.errstate(over="ignore"):  # what is too large for 32 bits becomes infinite, which is checked later
         return array.astype(kind)
 
@@ -676,9 +676,9 @@ def seen(value: Any) -> str:
 def text(value: Any, name: str, most: int = MAX_NAME_LENGTH) -> str:
     """A text of at most ``most`` whole characters."""
     if not isinstance(value, str):
-        raise RecorderError(f"the {name} is {seen(value)}, where text is allowed")
+        raise RecorderError(f"the {name} is {seen(value)}; text is allowed")
     if len(value) > most:
-        raise RecorderError(f"the {name} has {len(value):,} characters, where {most:,} are allowed")
+        raise RecorderError(f"the {name} has {len(value):,} characters; {most:,} are allowed")
     if not value.isascii():
         try:
             value.encode()
@@ -690,14 +690,14 @@ def text(value: Any, name: str, most: int = MAX_NAME_LENGTH) -> str:
 def integer(value: Any, name: str, least: int = 0, most: int = MAX_INT32) -> int:
     """A whole number in a range."""
     if type(value) is not int or not least <= value <= most:
-        raise RecorderError(f"the {name} is {seen(value)}, where a whole number from {least} to {most} is allowed")
+        raise RecorderError(f"the {name} is {seen(value)}; a whole number from {least} to {most} is allowed")
     return value
 
 
 def number(value: Any, name: str, least: float = 0.0, most: float = 1e12) -> float:
     """A finite number in a range."""
     if type(value) not in (int, float) or not math.isfinite(value) or not least <= value <= most:
-        raise RecorderError(f"the {name} is {seen(value)}, where a number from {least:g} to {most:g} is allowed")
+        raise RecorderError(f"the {name} is {seen(value)}; a number from {least:g} to {most:g} is allowed")
     return float(value)
 
 
@@ -708,7 +708,7 @@ def known(given: Mapping[str, Any], names: Any, what: str) -> None:
 
 
 def piece(value: Any) -> str | list[int]:
-    """A token's text, or its bytes where those are no whole characters."""
+    """A token's text, or its bytes if those are no whole characters."""
     if isinstance(value, bytes):
         try:
             value = value.decode()
@@ -717,7 +717,7 @@ def piece(value: Any) -> str | list[int]:
     if not isinstance(value, list):
         return text(value, "text of a token", MAX_PIECE_LENGTH)
     if len(value) > MAX_PIECE_LENGTH:
-        raise RecorderError(f"the text of a token has {len(value):,} bytes, where {MAX_PIECE_LENGTH:,} are allowed")
+        raise RecorderError(f"the text of a token has {len(value):,} bytes; {MAX_PIECE_LENGTH:,} are allowed")
     return [integer(byte, "byte of a token", 0, 255) for byte in value]
 
 
@@ -725,23 +725,23 @@ def token_ids(value: Any, name: str, most: int = MAX_PROMPT_TOKENS) -> Any:
     """Token ids, (n,) int32; of a set, in order; one number is a list of one."""
     ids = _array(name, sorted(value) if isinstance(value, (set, frozenset)) else value, INTEGERS).reshape(-1)
     if ids.size > most:
-        raise RecorderError(f"the {name} are {ids.size:,} tokens, where {most:,} are allowed")
+        raise RecorderError(f"the {name} are {ids.size:,} tokens; {most:,} are allowed")
     if ids.min(initial=0) < 0:
-        raise RecorderError(f"the {name} have the token {ids.min()}, where 0 to {MAX_INT32} are allowed")
+        raise RecorderError(f"the {name} have the token {ids.min()}; 0 to {MAX_INT32} are allowed")
     return ids
 
 
 def drafters(value: Any, name: str) -> list[str]:
     """The drafters' names."""
     if not isinstance(value, (list, tuple)) or len(value) > MAX_DRAFTERS:
-        raise RecorderError(f"the {name} are {seen(value)}, where a list of at most {MAX_DRAFTERS} is allowed")
+        raise RecorderError(f"the {name} are {seen(value)}; a list of at most {MAX_DRAFTERS} is allowed")
     return [text(drafter, name) for drafter in value]
 
 
 def named(value: Any, name: str) -> dict[str, Any]:
     """A JSON object."""
     if not isinstance(value, dict):
-        raise RecorderError(f"the {name} is {seen(value)}, where an object is allowed")
+        raise RecorderError(f"the {name} is {seen(value)}; an object is allowed")
     return value
 
 
@@ -768,7 +768,7 @@ RUN = (*REQUEST, *HEADER, "drafters", "token_text", "strict", "most_waiting")
 def check_line(row: bytes, most_bytes: int = MAX_LINE_BYTES, most_values: int = MAX_LINE_VALUES) -> None:
     """Whether a line of a file may be read."""
     if len(row) > most_bytes:
-        raise RecorderError(f"its line has {len(row):,} bytes, where {most_bytes:,} are allowed")
+        raise RecorderError(f"its line has {len(row):,} bytes; {most_bytes:,} are allowed")
     if sum(map(row.count, (b",", b"[", b"{"))) > most_values:
         raise RecorderError(f"it has more than {most_values:,} values")
 
@@ -779,7 +779,7 @@ def check_round(line: Mapping[str, Any]) -> None:
     tree, verification, acceptance = line["tree"], line["verification"], line["acceptance"]
     for name in ("drafts", "candidates"):
         if len(line[name]) > MAX_DRAFTERS:
-            raise RecorderError(f"the {name} are {len(line[name])}, where {MAX_DRAFTERS} are allowed")
+            raise RecorderError(f"the {name} are {len(line[name])}; {MAX_DRAFTERS} are allowed")
     for part in (tree, *line["candidates"]):
         _check_tree(part)
     for draft in line["drafts"]:
@@ -797,7 +797,7 @@ def check_round(line: Mapping[str, Any]) -> None:
         if ((trials["nodes"] < 1) | (trials["nodes"] >= size)).any():
             raise RecorderError(f"trials of nodes that a tree of {size} rows does not have")
     if len(line["seconds"]) > MAX_STAGES:
-        raise RecorderError(f"seconds of {len(line['seconds']):,} stages, where {MAX_STAGES} are allowed")
+        raise RecorderError(f"seconds of {len(line['seconds']):,} stages; {MAX_STAGES} are allowed")
     for stage, seconds in line["seconds"].items():
         number(seconds, f"time of {seen(text(stage, 'name of a stage'))}")
 
@@ -815,7 +815,7 @@ def _check_tree(tree: Mapping[str, Any]) -> None:
         raise RecorderError(f"tokens is of shape {tokens.shape}, from {tokens.min(initial=0)} on; it has to be (n,), "
                             "the root first, each 0 or more")
     if tokens.size > MAX_NODES:
-        raise RecorderError(f"a tree of {tokens.size:,} nodes, where {MAX_NODES:,} are allowed")
+        raise RecorderError(f"a tree of {tokens.size:,} nodes; {MAX_NODES:,} are allowed")
     _check_arrays(tree, tokens.shape)
     if (wrong := np.flatnonzero((above[1:] < 0) | (above[1:] >= np.arange(1, len(above))))).size:
         node = int(wrong[0]) + 1
@@ -834,7 +834,7 @@ def _check_lattice(draft: Mapping[str, Any]) -> None:
     if tokens.ndim != 3:
         raise RecorderError(f"a lattice is of shape {tokens.shape}; (depth, k) and (depth, rows, k) are allowed")
     if tokens.size > MAX_CELLS:
-        raise RecorderError(f"a lattice of {tokens.size:,} cells, where {MAX_CELLS:,} are allowed")
+        raise RecorderError(f"a lattice of {tokens.size:,} cells; {MAX_CELLS:,} are allowed")
     _check_arrays(draft, tokens.shape, LATTICE)
     if tokens.min(initial=0) < 0:
         raise RecorderError("a lattice with a token below 0")
@@ -851,4 +851,4 @@ def _check_arrays(arrays: Mapping[str, Any], shape: tuple[int, ...], needed: Any
             raise RecorderError("a log probability above 0")
         infinite = np.isneginf if name == "gap" else np.isinf
         if name in ("entropy", "gap", "chances", "draws") and infinite(array).any():
-            raise RecorderError(f"{name} is infinite, where finite numbers are allowed")
+            raise RecorderError(f"{name} is infinite; finite numbers are allowed")

@@ -85,7 +85,7 @@ class Lattice:
 
     tokens (depth, rows, k) int32, logprobs (depth, rows, k) float32 in descending order along k and normalised
     over the whole vocabulary before the cut to k, follow (depth, rows, k) int32: the row at the next depth that
-    a cell leads to. Block diffusion gives marginals, one row a depth (paper 002, section 3); where a token depends
+    a cell leads to. Block diffusion gives marginals, one row a depth (paper 002, section 3); if a token depends
     on the one before it, transitions, a row per predecessor; a drafter that sees its path gives conditionals, a row
     per path.
     """
@@ -130,7 +130,7 @@ class DraftTree:
 
     @property
     def confidence(self) -> float:
-        """μ: the mean of exp(logprob) over the drafted nodes (paper 001, section 5); 0 where nothing was drafted."""
+        """μ: the mean of exp(logprob) over the drafted nodes (paper 001, section 5); 0 if nothing was drafted."""
         return float(np.exp(self.logprobs[1:]).sum()) / (len(self) - 1) if len(self) > 1 else 0.0
 
 

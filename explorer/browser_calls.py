@@ -27,7 +27,7 @@ log = logging.getLogger("canopy")
 
 
 def named_fields(value: Any) -> Mapping[str, Any]:
-    """What was sent, as named fields; RequestError where it is anything else."""
+    """What was sent, as named fields; RequestError if it is anything else."""
     if not isinstance(value, Mapping):
         raise RequestError(f"What was asked is {str(value)[:40]!r}; it has to be an object with named fields.")
     return value

@@ -50,7 +50,7 @@ class Budgets:
 
     def curve(self, wanted: Mapping[str, Any]) -> View:
         """{"run", "live": whether it goes on}: {"budgets", "rounds": how many were read, "tau", "speed": each null or
-        {"mean", "low", "high"}, "plain": tokens/s, 0.0 where it is not known, "withheld": why there is no speed}.
+        {"mean", "low", "high"}, "plain": tokens/s, 0.0 if it is not known, "withheld": why there is no speed}.
 
         Once the run's speed was measured beside plain decoding's, the curve is what a pass costs beside a plain one,
         times that plain speed: so curve and measured point have one scale. What is withheld of the run is not

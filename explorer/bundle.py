@@ -48,7 +48,7 @@ def replay_page(view: View) -> str:
 
 def opening_page(view: View | None, rig: str, root_path: str = "") -> str:
     """What is served until the page itself is built: the run that the page will open with, if any, and a field for a
-    prompt. ``rig`` is the name of the rig that will answer; where it is empty, none is shown. ``root_path``: see
+    prompt. ``rig`` is the name of the rig that will answer; if it is empty, none is shown. ``root_path``: see
     ``Listening``."""
     name = json.dumps(rig).replace("<", "\\u003c")
     return _document("Canopy", view, f"<style>{style('stage/opening.css')}</style>\n{script(OPENING)}\n"

@@ -42,7 +42,7 @@ CUT_SHORT = "Timing stopped because another run began, before there were enough 
 @dataclass(frozen=True)
 class RunComparison:
     """A run beside plain decoding of the same prompt. ``rounds`` are those that were timed with plain decoding's: the
-    run's own where both are recordings, else a second run of the same ask; ``turns`` may come from further ones.
+    run's own if both are recordings, else a second run of the same ask; ``turns`` may come from further ones.
     ``state`` is one of the constants above."""
 
     trace: Trace
@@ -193,7 +193,7 @@ def gpu_view(rows: float) -> View:
 
 
 def _elsewhere(ratio: float, precision: Precision) -> str:
-    """How the run stands beside plain decoding in the dtype that is fastest for that alone; empty where it is the
+    """How the run stands beside plain decoding in the dtype that is fastest for that alone; empty if it is the
     run's own."""
     if not precision.plain_dtype:
         return ""

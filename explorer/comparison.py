@@ -1,5 +1,5 @@
 """What a run is compared with: plain decoding of the same prompt, run in turns with it again after the run has ended,
-while the queue is empty; and, where the run was slower, a few other settings. All of it ends when another run comes."""
+while the queue is empty; and, if the run was slower, a few other settings. All of it ends when another run comes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -24,7 +24,7 @@ from explorer.view import View
 AGAIN_SECONDS, OTHER_SECONDS = 4.0, 2.0  # at most, for a short text once more, and for one other setting
 MOST_TOKENS = 64  # of another setting
 VIEW_SECONDS = 0.4  # between two updates
-SMALLER = (16, 4)  # node budgets that are tried where a larger one did not pay
+SMALLER = (16, 4)  # node budgets that are tried if a larger one did not pay
 
 
 class Comparison:
@@ -41,10 +41,10 @@ class Comparison:
         return [browser_call("compare", self.compare), browser_call("compared", self._jobs.look)]
 
     def compare(self, wanted: Mapping[str, Any]) -> View:
-        """Begin to compare {"run"} with plain decoding: {"job"}. RequestError where another run waits, or where this
+        """Begin to compare {"run"} with plain decoding: {"job"}. RequestError if another run waits, or where this
         one was made on another rig or machine. The job's result, as far as it is: see ``RunComparison.view``, with
-        "others" where the run was slower: [{method, budget, pace, dtype, rounds, drafted, ratio, times}], the fastest
-        first, dtype empty where it is the run's own, drafted the rounds that verified a draft."""
+        "others" if the run was slower: [{method, budget, pace, dtype, rounds, drafted, ratio, times}], the fastest
+        first, dtype empty if it is the run's own, drafted the rounds that verified a draft."""
         run = str(wanted.get("run"))
         trace = self._trace_of(run)
         self._refuse(run, trace)
@@ -115,7 +115,7 @@ class Comparison:
     @contextmanager
     def _in_turns(self, ask: PromptRequest, interrupt: Callable[[], None], other: Instruments | None = None
                   ) -> Iterator[TurnTaking]:
-        """The ask, on another rig where one is given, in turns with plain decoding on this one."""
+        """The ask, on another rig if one is given, in turns with plain decoding on this one."""
         with ExitStack() as opened:
             asks = [plain_of(ask)] if other else [plain_of(ask), ask]
             plain, *turns = opened.enter_context(self._rig.instruments.in_turns(asks, interrupt))
@@ -174,7 +174,7 @@ def ask_of(trace: Trace) -> PromptRequest:
 
 
 def others(ask: PromptRequest) -> list[PromptRequest]:
-    """Settings of the same method that may be faster than plain decoding where this one was not: auto, and smaller
+    """Settings of the same method that may be faster than plain decoding if this one was not: auto, and smaller
     budgets."""
     smaller = [replace(ask, budget=budget, pace=FIXED) for budget in SMALLER if budget < ask.budget]
     return [replace(ask, pace=AUTO), *smaller] if ask.pace == FIXED else smaller

@@ -29,7 +29,7 @@ from explorer.uploads import Uploads
 from explorer.view import View, packed
 
 FROM_FILE = "file-"  # how the runs are named that were opened from one
-UNDATED = "in a file"  # when such a run was recorded, where the file does not say it
+UNDATED = "in a file"  # when such a run was recorded, if the file does not say it
 MOST_LINES = 2 * 2**20  # bytes of a trace file in one answer
 
 
@@ -98,7 +98,7 @@ class Endpoints:
         self, prompt: str, method: str | None = None, budget: int | None = None, temperature: float = 0.0,
         options: dict[str, Any] | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """Run a prompt, with the rig's own method and node budget where none are named. Yields {run, state, message,
+        """Run a prompt, with the rig's own method and node budget if none are named. Yields {run, state, message,
         text, token_ids, rounds, tau} as rounds are made. ``options`` may hold max_tokens, seed, top_k, top_p, split,
         pace, drafters (names of the rig's) and turns (the conversation before the prompt, each [role, text] or {role,
         content})."""

@@ -69,7 +69,7 @@ class Follow:
         return [{"name": name, "title": name} for name in map(name_in_utf8, self.paths())]
 
     def trace(self, name: str) -> Trace | None:
-        """The listed run of that file name, as far as it has been written; None where there is no such file."""
+        """The listed run of that file name, as far as it has been written; None if there is no such file."""
         if (known := self._runs.trace(name)) is not None:
             return known
         paths = [path for path in self.paths() if name_in_utf8(path) == name]

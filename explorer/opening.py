@@ -47,7 +47,7 @@ def listener(app: ASGIApp, listening: Listening) -> uvicorn.Server:
 
 
 def open_sockets(listening: Listening) -> list[socket.socket]:
-    """The sockets to listen on, after printing the page's address. Raises RequestError where it is taken or not
+    """The sockets to listen on, after printing the page's address. Raises RequestError if it is taken or not
     valid."""
     sockets = sockets_of(listening.host, listening.port)
     host, port = sockets[0].getsockname()[:2]
@@ -148,7 +148,7 @@ def _refusal(sentence: str) -> ASGIApp:
 
 def serve_at_once(page: str, build: Callable[[], Starlette], listening: Listening) -> None:
     """Serve the HTML ``page``, and the app that ``build`` makes as soon as it is ready, until the process is told to
-    end. Raises RequestError where the address is taken or not valid, and whatever ``build`` raises."""
+    end. Raises RequestError if the address is taken or not valid, and whatever ``build`` raises."""
     def leave() -> None:
         server.should_exit = True
 

@@ -62,7 +62,7 @@ LARGEST_STEP = 11  # of the slider: 0, then the powers of two to 1,024; larger b
 def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, results: Path = RESULTS,
           follow: Follow | None = None) -> gr.Blocks:
     """The page over the rig that answers and a library of recordings; ``choice`` changes the rig, ``results`` is the
-    file in which the lab keeps what it measured. Raises PresetError where a preset cannot be run."""
+    file in which the lab keeps what it measured. Raises PresetError if a preset cannot be run."""
     choice, runs = choice or RigChoice(rig, RunQueue()), Runs()
     endpoints = Endpoints(library, runs, stream := Stream(rig, runs, choice.queue), follow)
     trace_of = endpoints.trace_of
@@ -236,7 +236,7 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
                 drafters(wanted, names_of(chosen)), steps, nodes, *others]
 
     def filled(name: str | None) -> list[Any]:
-        """No change where the keyboard only passed through the list and chose nothing."""
+        """No change if the keyboard only passed through the list and chose nothing."""
         preset = next((preset for preset in presets.of(rig) if preset.name == name), None)
         if preset is None:
             return [gr.skip()] * len(controls.asked())
@@ -249,7 +249,7 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
 
     def adopted(event: gr.EventData) -> list[Any]:
         """The bar with the settings of a run: the browser sends its header when a recording is opened. Its drafters are
-        chosen where the rig has them."""
+        chosen if the rig has them."""
         return [*_values(event._data), drafters(event._data["method"], event._data["drafters"])]
 
     asked = [controls.method, controls.budget, controls.prompt]

@@ -1,4 +1,4 @@
-"""Recorded runs: the page lists them and opens with one, and they stand in a rig's place where there is no model."""
+"""Recorded runs: the page lists them and opens with one, and they stand in a rig's place if there is no model."""
 
 import json
 import logging
@@ -161,7 +161,7 @@ def _answers(header: Header, ask: PromptRequest) -> bool:
 
 class NoInstruments:
     """See ``Instruments``, and ``Laboratory``. The source answers, but nothing can be measured with it: the lab shows
-    what was measured before, and says why. ``opened_as`` is the name that the command line opens it by, where that is
+    what was measured before, and says why. ``opened_as`` is the name that the command line opens it by, if that is
     another."""
 
     precision = Precision("")

@@ -18,7 +18,7 @@ from explorer.run_queue import Job
 if TYPE_CHECKING:
     from engine.lab.sweeping import Laboratory, Progress  # imports pydantic, which the first page does without
 
-Tell = Callable[[str, float | None], None]  # what is being done, and the share of it that is done where one is known
+Tell = Callable[[str, float | None], None]  # what is being done, and the share of it that is done if one is known
 
 
 class Source(Protocol):
@@ -38,23 +38,23 @@ class Source(Protocol):
 
     @property
     def good_at(self) -> str:
-        """What prompts it was trained for, in a sentence; empty where that is not known."""
+        """What prompts it was trained for, in a sentence; empty if that is not known."""
 
     @property
     def drafters(self) -> Collection[str]:
         """Its drafters by name, in the order in which the page lists them."""
 
     def usual_drafters(self, method: str) -> Sequence[str]:
-        """The drafters of a method where the ask names none, in order."""
+        """The drafters of a method if the ask names none, in order."""
 
     def share(self, ask: PromptRequest) -> float:
-        """The share of the machine's room that a run takes, of all runs at once: 1 where it has to be alone.
+        """The share of the machine's room that a run takes, of all runs at once: 1 if it has to be alone.
 
-        Raises CanopyError where the ask cannot be served.
+        Raises CanopyError if the ask cannot be served.
         """
 
     def run(self, ask: PromptRequest) -> Generator[Line | None, None, None]:
-        """The run's lines as they happen; None where there is none yet, so that whoever waits can leave. A second
+        """The run's lines as they happen; None if there is none yet, so that whoever waits can leave. A second
         header begins the run anew, where what was told of it turns out wrong. Closing the iterator ends the run and
         frees its cache.
 
@@ -81,7 +81,7 @@ class Instruments(Protocol):
 
     @property
     def reason(self) -> str:
-        """Why nothing can be measured; empty where it can."""
+        """Why nothing can be measured; empty if it can."""
 
     @property
     def precision(self) -> Precision:
@@ -101,7 +101,7 @@ class Instruments(Protocol):
         that is not known."""
 
     def twin(self, interrupt: Callable[[], None]) -> "Instruments | None":
-        """The same rig, loaded in the other precision; None where it is too large to be held twice. ``interrupt`` is
+        """The same rig, loaded in the other precision; None if it is too large to be held twice. ``interrupt`` is
         called between two steps of loading, and ends it by raising."""
 
     def concurrent_cost(self, trace: Trace, requests: int) -> CostCurve:

@@ -1,7 +1,7 @@
 """The page's first rig, and choosing another one while the page runs: it is loaded in the background, takes over when
 the queue is empty, and serves everybody.
 
-Until another rig is ready, and where it cannot be loaded, the present rig goes on answering; before the first one,
+Until another rig is ready, and if it cannot be loaded, the present rig goes on answering; before the first one,
 that is the recordings.
 """
 
@@ -36,7 +36,7 @@ class RigOpener(Protocol):
     def open(self, name: str, beside: Source, tell: Tell) -> Instruments:
         """The rig of that name, while ``beside`` goes on answering. What ``tell`` raises ends it.
 
-        Raises CanopyError, with a sentence for the person, where it cannot be opened.
+        Raises CanopyError, with a sentence for the person, if it cannot be opened.
         """
 
     def collect(self) -> None:
@@ -76,7 +76,7 @@ class ServerRetry:
 
 class RigChoice:
     """The functions about rigs that the browser may call, and the loading of rigs. ``closed`` says why people may not
-    choose one in the page; empty where they may."""
+    choose one in the page; empty if they may."""
 
     def __init__(self, rig: CurrentRig, queue: RunQueue, opener: RigOpener | None = None, closed: str = "") -> None:
         self._rig = rig
@@ -111,7 +111,7 @@ class RigChoice:
             "loading": load and {"name": load.name, "message": load.message, "share": load.share}}
 
     def choose(self, wanted: Mapping[str, Any]) -> View:
-        """Begin to load {"rig": a name, a folder, or TARGET::DRAFTER}; RequestError where that cannot begin now."""
+        """Begin to load {"rig": a name, a folder, or TARGET::DRAFTER}; RequestError if that cannot begin now."""
         if self._closed:
             raise RequestError(self._closed)
         name = str(wanted.get("rig") or "").strip()
@@ -143,7 +143,7 @@ class RigChoice:
         return self.state({})
 
     def load_first(self, fallback: str, without: Callable[[str], Instruments]) -> None:
-        """Load the page's first rig; where it cannot be loaded, ``fallback``; where that cannot be loaded either, the
+        """Load the page's first rig; if it cannot be loaded, ``fallback``; if that cannot be loaded either, the
         stand-in that ``without`` makes answers and gives the reason. A second call does nothing."""
         with self._lock:
             begun, self._begun = self._begun, True

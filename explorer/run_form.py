@@ -135,7 +135,7 @@ class RunForm(BaseModel):
     turns: TurnsField = ()
 
     def ask(self) -> PromptRequest:
-        """What the engine is asked; RequestError where the method has no such split."""
+        """What the engine is asked; RequestError if the method has no such split."""
         if self.method in METHODS:
             split_rule_of(method_named(self.method), self.split)
         sampling = Sampling(self.temperature, self.top_k, self.top_p, self.seed)

@@ -17,7 +17,7 @@ from explorer.view import View
 WAITING_ROOM = 24  # runs in progress and in the line, each with its place shown
 MAX_PLACES = 4  # in the line, of one address
 ALL = 1.0  # of the room: what a measurement takes
-MAX_SHARE_OF_ONE = 0.5  # of the room, for the runs of one address; a single run may take more where it is free
+MAX_SHARE_OF_ONE = 0.5  # of the room, for the runs of one address; a single run may take more if it is free
 ROUNDING = 1e-9  # that parts of the room may add up to more than all of it
 MAX_OPEN = 8  # jobs that wait or run
 LAPSE_SECONDS = 150.0  # without anybody who asks how far a job is; a tab in the background asks once a minute
@@ -146,12 +146,12 @@ class Job:
     message: str = "Waiting for the machine …"
     done: int = 0
     total: int = 0
-    share: float | None = None  # of it that is done, where that is known
+    share: float | None = None  # of it that is done, if that is known
     seconds_left: float | None = None
     result: Any = None
     stop: Event = field(default_factory=Event)  # finish what is in hand, and begin nothing new
     if_stopped: str = "stopped"
-    lapses: bool = True  # in the line, where nobody asks for it any more
+    lapses: bool = True  # in the line, if nobody asks for it any more
     asked: float = field(default_factory=monotonic)  # when its progress was last asked for
 
     @property
@@ -159,7 +159,7 @@ class Job:
         return self.state in ("queued", "running")
 
     def tell(self, message: str, share: float | None = None) -> None:
-        """Take note of a step; CancellationError where the person has cancelled."""
+        """Take note of a step; CancellationError if the person has cancelled."""
         if self.stop.is_set():
             raise CancellationError("It was stopped.")
         self.message, self.share = message, share
@@ -213,7 +213,7 @@ class Jobs:
         return name
 
     def look(self, wanted: Mapping[str, Any]) -> View:
-        """How far a job is: {"job": its id, "stop": True to end it}; RequestError where it is gone."""
+        """How far a job is: {"job": its id, "stop": True to end it}; RequestError if it is gone."""
         job = self._kept.get(str(wanted.get("job")))
         if job is None:
             raise RequestError("That measurement is gone: the server was restarted, or has made many others since; "

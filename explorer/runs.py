@@ -55,7 +55,7 @@ class Runs:
 
     def add(self, run: str, *lines: Line) -> None:
         """Add lines to a run that was begun. The oldest other runs are forgotten where memory for all is short;
-        RequestError where this run alone needs more."""
+        RequestError if this run alone needs more."""
         with self._lock:
             if (kept := self._kept.get(run)) is None:
                 return
@@ -88,7 +88,7 @@ class Runs:
         return Trace(lines[0], entries, end)
 
     def known(self, run: str) -> Trace:
-        """The same; RequestError where the run is gone."""
+        """The same; RequestError if the run is gone."""
         trace = self.trace(run)
         if trace is None:
             raise RequestError(f"There is no run {run[:40]!r} any more; the server keeps the latest, up to "

@@ -37,7 +37,7 @@ def two_runs_call(trace_of: Callable[[str], Trace]) -> Call:
 def two_runs(first: Trace, second: Trace) -> View:
     """{"said": sentences, "rule": of the verdict, "same_prompt", "same_text", "texts_part", "rounds_part", "sides"}.
     ``texts_part`` is the token of each text at which they first differ, from 0; ``rounds_part`` the first round in
-    which they kept different numbers of tokens; both None where there is none. A side: see ``side_view``."""
+    which they kept different numbers of tokens; both None if there is none. A side: see ``side_view``."""
     for side, trace in zip(SIDES, (first, second), strict=True):
         if not trace.entries:
             raise RequestError(f"The {side} run has no round to compare.")

@@ -35,7 +35,7 @@ class Uploads:
 
     def take(self, wanted: Mapping[str, Any]) -> View:
         """One piece, {"upload": empty for the first of a file, "data": base64}, gives {"upload": the file's name}.
-        RequestError where it is damaged, too much, or of a file that was given up."""
+        RequestError if it is damaged, too much, or of a file that was given up."""
         piece = self._decoded(wanted)
         with self._lock:
             name = str(wanted.get("upload") or "") or self._begin()
@@ -50,7 +50,7 @@ class Uploads:
 
     def whole(self, given: Mapping[str, Any]) -> bytes:
         """The bytes of {"upload": a file that has arrived}, which is handed over and forgotten, or of {"data": base64},
-        a file of one piece. RequestError where there is none."""
+        a file of one piece. RequestError if there is none."""
         if "upload" not in given:
             if len(data := self._decoded(given)) > self._most_bytes:
                 raise self._too_large()

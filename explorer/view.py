@@ -52,7 +52,7 @@ def tree_view(tree: DraftTree) -> View:
 
 
 def draft_view(lattice: Lattice) -> View:
-    """What a drafter proposed, the ``MOST_RANKS`` likeliest tokens of each row: tokens, logprobs and, where there are
+    """What a drafter proposed, the ``MOST_RANKS`` likeliest tokens of each row: tokens, logprobs and, if there are
     several rows, follow, (depth, rows, k)."""
     shown = lattice.narrowed(MOST_RANKS)
     view = {"tokens": array_view(shown.tokens), "logprobs": array_view(shown.logprobs)}
@@ -85,7 +85,7 @@ def entry_view(entry: Entry) -> View:
 
 
 def shared_pass_view(shared_pass: SharedPass | None) -> View:
-    """The runs that shared the round, as counts and shapes without any text. Empty where none are known."""
+    """The runs that shared the round, as counts and shapes without any text. Empty if none are known."""
     if shared_pass is None:
         return {}
     return {"shared": {"runs": shared_pass.runs, "own": shared_pass.own, "blocks": [
@@ -124,7 +124,7 @@ def _note(header: Header) -> str:
 
 
 def _remark(end: End) -> str:
-    """What the file lacks, in a sentence; empty where it is complete."""
+    """What the file lacks, in a sentence; empty if it is complete."""
     counts = [f"{count} {'round was' if count == 1 else 'rounds were'} {what}" for count, what in (
         (end.dropped, "dropped, because the loop was faster than its recorder"), (end.refused, "refused as wrong"))
         if count]

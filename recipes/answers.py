@@ -49,7 +49,7 @@ class OwnAnswers:
 @torch.no_grad()
 def answer_greedily(target: Any, tokenizer: PreTrainedTokenizerBase, talks: Sequence[Conversation],
              longest: int) -> list[Conversation | None]:
-    """Each conversation with the target's greedy answer; None where it does not end within ``longest`` tokens."""
+    """Each conversation with the target's greedy answer; None if it does not end within ``longest`` tokens."""
     width = max(len(talk.prompt) for talk in talks)
     prompts = torch.zeros(len(talks), width, dtype=torch.long)
     seen = torch.zeros_like(prompts)

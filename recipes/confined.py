@@ -62,7 +62,7 @@ def runs_to_its_end(code: str, seconds: int = SECONDS_TO_RUN) -> bool:
 
 @cache
 def _without_network() -> tuple[str, ...]:
-    """The command prefix for a process without network interfaces; empty where the kernel does not allow it."""
+    """The command prefix for a process without network interfaces; empty if the kernel does not allow it."""
     words = ("unshare", "--user", "--net", "--")
     if shutil.which(words[0]) is None:
         return ()

@@ -48,7 +48,7 @@ BOTH = (ROUTED, Drafting("merged_total", "merged"), Drafting("merged_each", "mer
 SINGLE: Mapping[str, Drafting] = MappingProxyType({
     f"{method}_{drafter}": Drafting(f"{method}_{drafter}", method, drafters=(drafter,))
     for method in ("ddtree", "dflash") for drafter in DRAFTERS})
-# What each domain is asked: both specialists where one is at home, the ways of using both where domains mix.
+# What each domain is asked: both specialists if one is at home, the ways of using both where domains mix.
 SETTINGS: Mapping[str, tuple[Drafting, ...]] = MappingProxyType({
     "math": (SINGLE["ddtree_math"], SINGLE["ddtree_code"], SINGLE["dflash_math"], ROUTED),
     "code": (SINGLE["ddtree_code"], SINGLE["ddtree_math"], SINGLE["dflash_code"], ROUTED),

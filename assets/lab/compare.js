@@ -10,7 +10,7 @@ import { Stage } from "../stage/stage.js";
 import { TextPanel } from "../stage/text.js";
 
 const SIDES = ["first", "second"];
-// Each as {name, value: what is compared, null where it is not, text}. Of a text that repeats itself, τ and speed are those
+// Each as {name, value: what is compared, null if it is not, text}. Of a text that repeats itself, τ and speed are those
 // of the part before.
 /** @type {{name: string, value: (shown: any) => number | null, text: (shown: any) => string}[]} */
 const FIGURES = [

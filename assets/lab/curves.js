@@ -28,7 +28,7 @@ export class Points {
   }
 
   // A run that ended by itself; a stopped one or a recording says nothing about this machine. Once it was compared with
-  // plain decoding, its speed is the one that was measured then, and none where that is withheld.
+  // plain decoding, its speed is the one that was measured then, and none if that is withheld.
   take() {
     const { value: { run, state }, header, rounds, recorded, measured: { tau }, speed: { value } } = this.stage;
     if (state !== "done" || recorded || !header || !rounds.length) return;
@@ -113,7 +113,7 @@ export class Live {
     this.plot.draw(this.filled(curvesOf(rounds), header));
   }
 
-  // The run in words, with its rig where that is another one than the rig that answers.
+  // The run in words, with its rig if that is another one than the rig that answers.
   words(otherRig) {
     const { rounds, header, recorded, value, measured: { tau }, speed: { text } } = this.stage;
     const name = header.pace === "auto" ? `${header.method}, auto up to ${header.budget} nodes` : settingOf(header);
@@ -204,7 +204,7 @@ export class Curves {
     return live ? header : settings;
   }
 
-  // Where that setting stands on the axis; null where it has no place there.
+  // Where that setting stands on the axis; null if it has no place there.
   get place() {
     const { budget, pace } = this.setting;
     const { zero, auto } = this.lab.curves.figure;

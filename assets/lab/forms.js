@@ -86,7 +86,7 @@ export function offer(field, on) {
   field.parentElement.hidden = !on;
 }
 
-// Fills a select and keeps what is chosen, where it is still offered. What is apart comes last, under a heading.
+// Fills a select and keeps what is chosen, if it is still offered. What is apart comes last, under a heading.
 export function fillSelect(select, entries, chosen = select.value, { heading = "", apart = [] } = {}) {
   const options = (offered) => offered.map((entry) => (Array.isArray(entry) ? new Option(entry[1], entry[0]) : new Option(entry, entry)));
   select.replaceChildren(...options(entries));
@@ -97,7 +97,7 @@ export function fillSelect(select, entries, chosen = select.value, { heading = "
   if (Array.from(select.options).some(({ value }) => value === chosen)) select.value = chosen;
 }
 
-// A line that is hidden where there is nothing to say.
+// A line that is hidden if there is nothing to say.
 export function tell(line, text) {
   write(line, text || "");
   line.hidden = !text;

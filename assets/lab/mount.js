@@ -181,7 +181,7 @@ class View extends Teller {
     return this.runRig !== "" && value.run === this.given.opening && Boolean(header);
   }
 
-  // The rig of the run on the stage, where that is another one than the rig that answers.
+  // The rig of the run on the stage, if that is another one than the rig that answers.
   get runRig() {
     const { header } = this.stage;
     return header && header.rig !== this.given.rig ? header.rig : "";

@@ -94,7 +94,7 @@ export const recordedOn = ({ date, rig, hardware, dtype }) => `Recorded on ${dat
 
 const rounded = (value, digits) => value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
 
-// The 95 % interval, or the range where there are too few prompts for one.
+// The 95 % interval, or the range if there are too few prompts for one.
 export function spread({ low, high, least, most, prompts }, digits) {
   if (prompts < 2) return "1 prompt";
   const [from, to] = low === null ? [least, most] : [low, high];

@@ -1,4 +1,4 @@
-// The forward pass of a round, where several runs share passes: the rows of all runs as blocks of one mask, one colour
+// The forward pass of a round, if several runs share passes: the rows of all runs as blocks of one mask, one colour
 // per run. Of other people's runs only the shapes of their trees and the kept rows arrive here, never their text.
 
 import { box, group, html, joinPaths, path, put, render } from "../shared/ink.js";

@@ -25,7 +25,7 @@ export function rowWords(still, moved, dropped, brief) {
   return (brief ? "" : "rows: ") + where.join(", ");
 }
 
-// What layers do that keep a state and no rows, and nothing where the target has none.
+// What layers do that keep a state and no rows, and nothing if the target has none.
 export function replayWords(header, kept, brief) {
   const layers = (header && header.recurrent_layers) || 0;
   const where = brief ? "" : ` in ${layers} recurrent ${layers > 1 ? "layers" : "layer"}`;

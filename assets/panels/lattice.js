@@ -1,4 +1,4 @@
-// A lattice whose rows depend on what stands before: candidates in columns, joined by ink where one may follow another.
+// A lattice whose rows depend on what stands before: candidates in columns, joined by ink if one may follow another.
 
 import { nats, ORIGIN, probability, short, MONO } from "../shared/ink.js";
 
@@ -88,7 +88,7 @@ export function inkInto(column, shownAbove, path, round) {
 }
 
 // What follows a candidate, the likeliest first, beside what follows on average over all that may stand in its place:
-// {to, own, average, rank, rankAverage}; the averages are null where nothing else leads to any of them.
+// {to, own, average, rank, rankAverage}; the averages are null if nothing else leads to any of them.
 export function changesOf(candidate, column) {
   const shared = column.some(({ before }) => before.length > 1);
   const whole = column.length ? [...new Set(column.flatMap(({ before }) => before.map(({ from }) => from)))]

@@ -33,7 +33,7 @@ function extend(contour, child, shift, isBottom) {
 }
 
 // parents[i] < i. `kept` holds the kept rows; `tail` is the node that carries the bonus, whose row to the
-// right stays free for it. Gives each node's column and row; the row is -1 where a folded ancestor hides it.
+// right stays free for it. Gives each node's column and row; the row is -1 if a folded ancestor hides it.
 export function layoutOf(parents, kept, tail, folded) {
   const size = parents.length;
   const children = ordered(parents, kept, folded);
@@ -77,7 +77,7 @@ function settle(parents, children, shift, tail) {
 
 
 // The node to which a key leads from another one: left to the parent, right to the first child, up and down in its column,
-// Home to the root, End to the last kept one. null where there is none, undefined for every other key.
+// Home to the root, End to the last kept one. null if there is none, undefined for every other key.
 export function neighbour(round, { columns, rows, children }, node, key) {
   const beside = (step) => {
     let best = null;
@@ -145,7 +145,7 @@ export class Camera {
     this.held = false;
   }
 
-  // Zooms by a factor, with the point (x, y) kept in place. Returns false where nothing would change.
+  // Zooms by a factor, with the point (x, y) kept in place. Returns false if nothing would change.
   zoom(factor, x, y) {
     const column = Math.min(320, Math.max(12, this.column * factor));
     const row = Math.min(64, Math.max(ROW.least, this.row * factor));

@@ -56,14 +56,14 @@ const GUTTER = { left: 20, right: 78, gap: 14, head: 26, ranks: 15, foot: 4 };
 const ROW = { least: 11, most: 26 };
 const SANS = "system-ui, sans-serif";
 const NAME_FONT = `600 12px ${SANS}`;
-const TOKEN_FONT = `10.5px ${MONO}`; // of all texts of a drawing where nothing else is said
+const TOKEN_FONT = `10.5px ${MONO}`; // of all texts of a drawing if nothing else is said
 const ORIGINS = ["drafter1", "drafter2"];
 const UNDRAFTED = ["No drafter", "In plain decoding the target writes alone, one token a pass."];
 const UNRECORDED = ["Not recorded by this engine", // and how to record it
   "recorder.round(…, drafts=[{tokens, logprobs}]): the drafter's likeliest tokens by depth, (depth, k)."];
 
 // What each drafter proposes for every depth: a heat map of depth against rank, the tree's own cells outlined; or columns
-// of candidates, joined by ink, where a guess depends on the one before it.
+// of candidates, joined by ink, if a guess depends on the one before it.
 class MarginalsPanel extends Panel {
   constructor(host, stage) {
     super(host, stage, "marginals", "Marginals");

@@ -28,7 +28,7 @@ export function blocksOf(round, order) {
   return pair ? blocks : [];
 }
 
-// A square of cells in a room of so many pixels: of whole device pixels where a cell has three of them, so that all look
+// A square of cells in a room of so many pixels: of whole device pixels if a cell has three of them, so that all look
 // alike; and a cell is drawn with one at least, or a thin column would vanish among a thousand.
 export class Grid {
   constructor(room, count, most) {
@@ -160,7 +160,7 @@ class MaskPanel extends Panel {
     });
   }
 
-  // Row numbers in the verify pass, along the top up to the button and, where there is room, on the right.
+  // Row numbers in the verify pass, along the top up to the button and, if there is room, on the right.
   numbers() {
     const { cell, left, side, top } = this.grid;
     const step = 2 ** Math.max(0, Math.ceil(Math.log2(NUMBER_ROOM / cell)));

@@ -1,4 +1,4 @@
-// What every panel has: its host, a tip at the pointer, and a sentence for where it has nothing to show.
+// What every panel has: its host, a tip at the pointer, and a sentence if it has nothing to show.
 
 import { html, put, render, svg } from "../shared/ink.js";
 import { stillOfSvg } from "../shared/picture.js";
@@ -34,7 +34,7 @@ export class Tip {
   }
 }
 
-// What a panel shows before there is a round, or where a method has nothing to show in it.
+// What a panel shows before there is a round, or if a method has nothing to show in it.
 export class Empty {
   constructor(host) {
     this.box = html("div", { class: "cp-empty", hidden: true }, host);
@@ -78,7 +78,7 @@ export class Panel {
     put(this.canvas, { hidden: there ? null : "" });
   }
 
-  // Whether there is a round to draw; where there is none, the panel says what will be here, or that it is not known.
+  // Whether there is a round to draw; if there is none, the panel says what will be here, or that it is not known.
   begin(round, words) {
     const known = Boolean(round) && !round.chunked;
     this.round = known ? round : null;
@@ -97,7 +97,7 @@ export class Panel {
     on("click", (event) => this.press(event));
   }
 
-  // What lies under the pointer: {node (null where none stands for it), x, y, and more for its words}, or null.
+  // What lies under the pointer: {node (null if none stands for it), x, y, and more for its words}, or null.
   at(event) {
     return null;
   }
@@ -139,7 +139,7 @@ export class Panel {
     this.draw(this.stage.round);
   }
 
-  // The drawing as a picture that stands alone; null where there is nothing to see.
+  // The drawing as a picture that stands alone; null if there is nothing to see.
   svg() {
     return this.canvas.hasAttribute("hidden") ? null : stillOfSvg(this.canvas);
   }

@@ -136,7 +136,7 @@ export class TreeMarks {
       `M${start + size},${camera.top}H${left}M${left},${camera.top}l${size},-${size} ${size},${size} -${size},${size}Z`)];
   }
 
-  // The kept path is always labelled; other nodes only where no node of their column is nearer than a line of text, so that
+  // The kept path is always labelled; other nodes only if no node of their column is nearer than a line of text, so that
   // labels never overlap however many nodes there are.
   labels(shown) {
     const { camera, folded, hidden, layout, quiet } = this.scene;

@@ -36,7 +36,7 @@ function inOrder(one, other) {
   return Number(other.kept) - Number(one.kept) || Number(other.match) - Number(one.match) || other.q - one.q;
 }
 
-// One step per kept row. `outcome` is "match" where the walk goes on, "bonus" where no child is the target's choice,
+// One step per kept row. `outcome` is "match" where the walk goes on, "bonus" if no child is the target's choice,
 // and "end" where the text ended (a stop token or max_tokens) although a child matched.
 export function walkOf(round) {
   const trials = trialsOf(round);

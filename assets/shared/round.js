@@ -78,7 +78,7 @@ function trials(view) {
   return view && { nodes: integers(view.nodes), chances: array(view.chances), draws: array(view.draws) };
 }
 
-// `before` is the previous round, where there is one.
+// `before` is the previous round, if there is one.
 export function readRound(view, header, named, before) {
   const drafted = tree(view.tree);
   const kept = new Set(view.keep);
@@ -109,7 +109,7 @@ export function readRound(view, header, named, before) {
   };
 }
 
-// The runs that shared the round: shapes of trees and what was kept; null where none did, or where it is not known.
+// The runs that shared the round: shapes of trees and what was kept; null if none did, or if it is not known.
 function shared(view) {
   if (!view) return null;
   const blocks = view.blocks.map((block) => ({
@@ -137,17 +137,17 @@ export function usedOf(header, rounds) {
   return sizes[sizes.length >> 1] || 0;
 }
 
-// Said where a recording has gaps.
+// Said if a recording has gaps.
 export function missingWords(count) {
   return count === 1 ? "One round is not in the recording" : `${count} rounds are not in the recording`;
 }
 
-// τ: tokens committed per round, the root of each included; 0 where there was no round.
+// τ: tokens committed per round, the root of each included; 0 if there was no round.
 export function meanLength(tokens, rounds) {
   return rounds ? tokens / rounds : 0;
 }
 
-// Tokens per second with three significant digits, as the server prints them; "" where there are none.
+// Tokens per second with three significant digits, as the server prints them; "" if there are none.
 export function rateText(rate) {
   if (!(rate > 0)) return "";
   const rounded = Number(rate.toPrecision(3));

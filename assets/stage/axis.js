@@ -36,7 +36,7 @@ export class Axis {
     return ((place - this.from) / (this.to - this.from)) * this.width;
   }
 
-  // The round at a pixel, the nearest one where there is none.
+  // The round at a pixel, the nearest one if there is none.
   at(pixel) {
     const place = this.from + (pixel / this.width) * (this.to - this.from);
     const after = this.edges.findIndex((edge) => edge > place);

@@ -1,4 +1,4 @@
-// Under a run that was slower than plain decoding: what its τ would give where a pass costs less, from what was measured
+// Under a run that was slower than plain decoding: what its τ would give if a pass costs less, from what was measured
 // here down to what is predicted of a GPU; the setting to use instead; and a recording that won.
 
 import { action, html, write } from "../shared/ink.js";
@@ -56,7 +56,7 @@ export class Cheaper {
     this.won.title = `A recording with ${header.rig}, faster than plain decoding on ${hardware === header.hardware ? "such a machine" : hardware}`;
   }
 
-  // The speed-up of this run's τ where a pass costs what the slider says.
+  // The speed-up of this run's τ if a pass costs what the slider says.
   weigh() {
     const { against: { tau, cost }, comparison: { gpu } } = this.stage;
     const at = Number(this.slide.value);

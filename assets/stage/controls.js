@@ -4,7 +4,7 @@
 import { pause } from "../shared/ink.js";
 import { Address } from "./address.js";
 
-const STORE = "canopy-reload"; // {prompt, turns, goesOn, run, again}, each where there is one
+const STORE = "canopy-reload"; // {prompt, turns, goesOn, run, again}, each if there is one
 const MOST_SECONDS = 10; // until the bar is as it was asked to be
 const SETTLED_MS = 500;
 const NOT_YET = 503; // while the page is being built
@@ -93,7 +93,7 @@ export const controls = {
     window.location.reload();
   },
 
-  // The call of Run has ended, whatever came of it: where the server refused it, no run will come.
+  // The call of Run has ended, whatever came of it: if the server refused it, no run will come.
   async over() {
     const { stage } = controls.parts;
     const { coming } = stage;
@@ -112,7 +112,7 @@ export const controls = {
     window.location.reload();
   },
 
-  // The prompt of the run that the address brought back, where that was here before the bar.
+  // The prompt of the run that the address brought back, if that was here before the bar.
   restored() {
     const { stage } = controls.parts || {};
     const { trace } = Address.opened;

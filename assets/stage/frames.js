@@ -32,7 +32,7 @@ export class Frames {
     stage.on("select", (selection) => this.select(selection));
   }
 
-  // A frame in a row, with a divider before it where it is not the first.
+  // A frame in a row, with a divider before it if it is not the first.
   frame(row, name, grow, about) {
     const frame = put(html("section", `cs-frame cs-frame-${name}`), { "data-panel": name, "aria-label": about.title });
     const before = row.lastElementChild;

@@ -6,7 +6,7 @@ import { html, write } from "../shared/ink.js";
 const PLACES = { drafter1: 0, drafter2: 1 };
 
 export class Legend {
-  // Entries: {glyph, label, color?, title?, origin? (shown where some node has it), rejectedTree? (where a tree was not chosen), lattice? (where transitions are)}.
+  // Entries: {glyph, label, color?, title?, origin? (shown if some node has it), rejectedTree? (if a tree was not chosen), lattice? (where transitions are)}.
   constructor(stage, frame, entries) {
     this.stage = stage;
     this.list = html("ul", { class: "cs-legend", "aria-label": "Legend" }, frame);

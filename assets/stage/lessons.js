@@ -49,7 +49,7 @@ export class Followed {
 const MIB = 2 ** 20;
 const LARGEST = 32 * MIB; // of a trace file, as on the server
 
-// All of a run: a long one comes in pieces. {error} where one of them is refused.
+// All of a run: a long one comes in pieces. {error} if one of them is refused.
 export async function wholeRun(server, run) {
   const whole = await server.replay({ run, from: 0 });
   while (!whole.error && whole.rounds.length < whole.total) {

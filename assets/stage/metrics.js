@@ -39,7 +39,7 @@ export function sumsOf({ header, value }, run) {
 
 const UNREPORTED = "Not known: this server does not report which of its tokens came in one round.";
 
-// A figure of such a run, as {text, note, title}; undefined where it is the same for every run.
+// A figure of such a run, as {text, note, title}; undefined if it is the same for every run.
 function unreported(name, { drafted, accepted, passes }) {
   if (drafted && name === "accepted") return { text: `${accepted} of ${drafted}`, note: "drafted tokens", title: "Drafted tokens that the target accepted, of all that were drafted for this text, as the server counted them." };
   if (drafted && name === "rounds") return { text: `≈ ${passes}`, note: "", title: "About how many passes of the target wrote this text: its tokens, less the accepted drafted ones." };

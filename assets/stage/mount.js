@@ -131,7 +131,7 @@ function open(element, props, watch, server, tell) {
   const parts = build(stage, header, element.querySelector(".canopy-host"), { lessons: plain(props.lessons) });
   controls.parts = parts;
   parts.lessons.toured = props.toured;
-  // A run that is opened fills the bar, so that Run repeats it live; where an address named it, the setting in that
+  // A run that is opened fills the bar, so that Run repeats it live; if an address named it, the setting in that
   // address takes precedence over the run's own.
   stage.on("opened", ({ push }) => {
     const { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace, drafters } = stage.header;
@@ -164,7 +164,7 @@ function open(element, props, watch, server, tell) {
 }
 
 // Presenter mode, `?present` in the address: larger type, no notices, vetted prompts of the rig on the keys 1 to 3, which
-// a few tokens of each have warmed; where the server is gone, the recording that the page opened with takes over, marked
+// a few tokens of each have warmed; if the server is gone, the recording that the page opened with takes over, marked
 // as one.
 const WARM_TOKENS = 8;
 
@@ -172,7 +172,7 @@ async function present(parts, opening, vetted, ask) {
   const { stage, film, rigs } = parts;
   const prompts = () => vetted(rigs.state.opened);
   parts.ask = (place) => {
-    document.documentElement.requestFullscreen().catch(() => undefined); // refused where the browser wants a click first
+    document.documentElement.requestFullscreen().catch(() => undefined); // refused if the browser wants a click first
     if (rigs.state && prompts()[place]) ask(prompts()[place]);
   };
   stage.on("lost", () => {

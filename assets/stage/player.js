@@ -47,7 +47,7 @@ export class Player {
     this.tick();
   }
 
-  // To the newest round of a live run, and to its end where it has ended.
+  // To the newest round of a live run, and to its end if it has ended.
   skip() {
     const { stage } = this;
     stage.go(stage.rounds.length - 1, { follow: true });

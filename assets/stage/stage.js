@@ -25,7 +25,7 @@ export class Teller {
   }
 }
 
-export const modes = ["story", "workbench"]; // the views; the lab adds its own where there is a server
+export const modes = ["story", "workbench"]; // the views; the lab adds its own if there is a server
 
 export class Stage extends Teller {
   constructor() {
@@ -71,7 +71,7 @@ export class Stage extends Teller {
     return Boolean(this.coming) || this.live;
   }
 
-  // Of the latest run: the one that is waited for, where there is one, else the one that is shown.
+  // Of the latest run: the one that is waited for, if there is one, else the one that is shown.
   get state() {
     return (this.coming || this.value).state;
   }
@@ -141,7 +141,7 @@ export class Stage extends Teller {
   }
 
   // Tokens per second, {text: as every view prints it, value: to draw it}: as measured in turns with plain decoding, where
-  // it was, else by the clock of its own rounds; the value is null where the speed-up is withheld.
+  // it was, else by the clock of its own rounds; the value is null if the speed-up is withheld.
   get speed() {
     const { against, comparison, measured } = this;
     if (against) return { text: against.speed, value: Number(against.speed) };
@@ -149,7 +149,7 @@ export class Stage extends Teller {
     return { text, value: this.withheld ? null : measured.tokensPerSecond };
   }
 
-  // Why no speed-up is said of a run that was compared; "" where one is.
+  // Why no speed-up is said of a run that was compared; "" if one is.
   get withheld() {
     const { comparison } = this;
     return comparison && comparison.state !== "measuring" ? comparison.speed.withheld : "";
@@ -286,7 +286,7 @@ export class Stage extends Teller {
     this.tell("compared");
   }
 
-  // The run's speed beside plain decoding's, as printed; null where it is not known, or withheld.
+  // The run's speed beside plain decoding's, as printed; null if it is not known, or withheld.
   get against() {
     const { comparison } = this;
     return comparison && comparison.state !== "measuring" && !this.withheld ? comparison.speed : null;

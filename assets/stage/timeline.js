@@ -233,7 +233,7 @@ export class Timeline {
     axis.lay(stage.rounds, Math.max(1, width - LEFT - 4), Math.max(0, ...long));
   }
 
-  // What each round kept, divided by the shares of its stages; drawn anew only where it has changed.
+  // What each round kept, divided by the shares of its stages; drawn anew only if it has changed.
   drawBars(unit, high) {
     const { axis, stage: { rounds, value: { run } } } = this;
     const drawn = [run, rounds.length, axis.byTime, axis.from, axis.to, axis.width, unit].join(" ");
@@ -307,7 +307,7 @@ function draw(button, name) {
   button.replaceChildren(picture);
 }
 
-// The parts of a round's time by stage; all of it is the loop's where no stage was timed.
+// The parts of a round's time by stage; all of it is the loop's if no stage was timed.
 function sharesOf({ seconds, spent }) {
   if (!spent) return [{ name: "loop", share: 1 }];
   return STAGES.filter((name) => seconds[name]).map((name) => ({ name, share: seconds[name] / spent }));

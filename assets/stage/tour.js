@@ -96,7 +96,7 @@ export class Tour {
     part?.scrollIntoView({ block: "nearest" });
   }
 
-  // True where there was a tour to leave.
+  // True if there was a tour to leave.
   stop() {
     const open = this.box.matches(":popover-open");
     this.box.hidePopover();

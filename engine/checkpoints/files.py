@@ -40,7 +40,7 @@ def kept_in(folder: Path) -> Path | None:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The values of config.json; RigError where it is not a JSON object, or holds a number that no model has."""
+    """The values of config.json; RigError if it is not a JSON object, or holds a number that no model has."""
     path = require(folder, "config.json")
     try:
         values: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
@@ -76,7 +76,7 @@ def has_tokenizer(folder: Path) -> bool:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The files of the weights; RigError where one is missing, or where there are only pickles."""
+    """The files of the weights; RigError if one is missing, or if there are only pickles."""
     if (folder / INDEX).is_file():
         names = shards(folder)
         gone = [name for name in names if not (folder / name).is_file()]
@@ -110,7 +110,7 @@ def parameters(folder: Path) -> int:
 
 
 def must_have_layers(folder: Path, layers: int) -> None:
-    """RigError where a config counts more layers than there are tensors: what is missing would be made in memory."""
+    """RigError if a config counts more layers than there are tensors: what is missing would be made in memory."""
     tensors = sum(len(_sizes(path)) for path in weight_files(folder))
     if layers > tensors:
         raise RigError(f"config.json in {display_name(folder)} counts {layers:,} layers, and the weights have "
@@ -146,7 +146,7 @@ def _again(folder: Path) -> str:
 
 
 def require(folder: Path, name: str) -> Path:
-    """The file of that name; RigError where it is not there."""
+    """The file of that name; RigError if it is not there."""
     path = folder / name
     if not path.is_file():
         raise RigError(f"{display_name(folder)} has no {name}; the checkpoint is missing or incomplete.")

@@ -84,7 +84,7 @@ def convert_into(folder: Path, file: Path, digest: str, tell: Tell = unheard) ->
 
 @contextmanager
 def kept_alone(folder: Path, tell: Tell) -> Iterator[None]:
-    """Hold the lock for writing a folder among the kept files; RigError where it cannot be had or written."""
+    """Hold the lock for writing a folder among the kept files; RigError if it cannot be had or written."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder.with_name(f"{folder.name}.lock"))
@@ -108,7 +108,7 @@ def kept_alone(folder: Path, tell: Tell) -> Iterator[None]:
 
 
 def must_be_whole(file: Path) -> None:
-    """RigError where this is not a GGUF file, or is one of several parts."""
+    """RigError if this is not a GGUF file, or is one of several parts."""
     if not file.is_file():
         raise RigError(f"There is no file {str(file)!r}; name a GGUF file on this machine.")
     if part := PART.search(file.stem):
@@ -120,7 +120,7 @@ def must_be_whole(file: Path) -> None:
     except OSError as error:
         raise RigError(f"{file.name} cannot be read ({(error.strerror or first_line(error)).lower()}).") from error
     if begin != MAGIC:
-        raise RigError(f"{file.name} is not a GGUF file: it begins with {begin!r} where {MAGIC!r} is expected.")
+        raise RigError(f"{file.name} is not a GGUF file: it begins with {begin!r}; {MAGIC!r} is expected.")
 
 
 def sha256_of(file: Path) -> str:

@@ -69,7 +69,7 @@ def header_of(file: Path) -> GgufHeader:
 
 
 class _HeaderReader:
-    """Walks a file from its beginning; ValueError where that cannot be."""
+    """Walks a file from its beginning; ValueError if that cannot be."""
 
     def __init__(self, data: mmap.mmap) -> None:
         self._data, self._size = data, len(data)

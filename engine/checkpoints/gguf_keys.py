@@ -100,7 +100,7 @@ def _followed(file: Path, header: GgufHeader, config: PreTrainedConfig) -> Rotar
 
 def must_be_the_files(file: Path, header: GgufHeader, model: PreTrainedModel, report: Mapping[str, Any],
                       rotary: Rotary | None) -> None:
-    """RigError where a converted model turns by other angles than the file says, or where one of the file's tensors is
+    """RigError if a converted model turns by other angles than the file says, or if one of the file's tensors is
     in no place of the model, or one of the model's is in no place of the file."""
     if missing := sorted(report["missing_keys"]):
         raise RigError(f"{file.name} has no tensor for {missing[0]} (and {len(missing) - 1} more), which a "
@@ -120,7 +120,7 @@ def must_be_the_files(file: Path, header: GgufHeader, model: PreTrainedModel, re
 
 
 def _follow_heads(keys: dict[str, Any], config: Any) -> None:
-    """Take the sizes of heads, which are hidden size ÷ heads where a file says nothing."""
+    """Take the sizes of heads, which are hidden size ÷ heads if a file says nothing."""
     heads = getattr(config, "num_attention_heads", None)
     if not isinstance(heads, int) or hasattr(config, "global_head_dim"):
         return
@@ -210,7 +210,7 @@ def _scaled(keys: dict[str, Any], plain: NDArray[np.float64], base: float, origi
 
 
 def _numbers(file: Path, header: GgufHeader, name: str) -> NDArray[np.float64] | None:
-    """The values of a small tensor of float32; None where the file has none of that name."""
+    """The values of a small tensor of float32; None if the file has none of that name."""
     place = header.tensors.get(name)
     if place is None:
         return None

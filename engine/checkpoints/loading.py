@@ -54,7 +54,7 @@ def causal_config(folder: Path) -> PreTrainedConfig:
 
 
 def auto_class(config: PreTrainedConfig) -> Any:
-    """The class that loads a model: by its text part alone where the checkpoint is of that, else with what it reads
+    """The class that loads a model: by its text part alone if the checkpoint is of that, else with what it reads
     beside text, which lies unused; None where transformers has no such class."""
     named = (config.architectures or [""])[0]
     whole = AutoModelForImageTextToText._model_mapping.get(type(config), None)
@@ -69,7 +69,7 @@ def model_class(config: PreTrainedConfig) -> Any:
 
 
 def why_not(config: PreTrainedConfig) -> str:
-    """The reason why this architecture cannot verify trees; empty where it can."""
+    """The reason why this architecture cannot verify trees; empty if it can."""
     if getattr(config, "is_encoder_decoder", False):
         return "it has an encoder, and only decoders can be verified as trees"
     text: Any = config.get_text_config()
@@ -97,7 +97,7 @@ def why_not(config: PreTrainedConfig) -> str:
 
 
 def why_no_drafter(config: PreTrainedConfig) -> str:
-    """The reason why this architecture, though a target's, cannot draft; empty where it can."""
+    """The reason why this architecture, though a target's, cannot draft; empty if it can."""
     text: Any = config.get_text_config()
     odd = sorted(set(getattr(text, "layer_types", None) or ()) - {"full_attention", "sliding_attention"})
     if odd or getattr(model_class(config), "_is_stateful", False):
@@ -121,7 +121,7 @@ def quantised_by(config: Any) -> str:
 def load_causal(folder: Path, dtype: torch.dtype, device: torch.device,
                 device_map: DeviceMap = WHOLE) -> PreTrainedModel:
     """The causal language model in a local folder, in evaluation mode and ready for tree masks: on the device, or with
-    its modules on the GPUs that ``device_map`` names. RigError where it cannot be loaded."""
+    its modules on the GPUs that ``device_map`` names. RigError if it cannot be loaded."""
     config = causal_config(folder)
     must_have_layers(folder, int(config.get_text_config().num_hidden_layers))
     must_be_floats(folder)

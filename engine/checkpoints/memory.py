@@ -127,9 +127,9 @@ def free_bytes(device: torch.device) -> int:
 
 def device_map_of(folders: Sequence[Path], config: PreTrainedConfig, storage: Storage, device: torch.device,
                   opening: Opening) -> DeviceMap:
-    """The GPUs of the target's modules, its folder being the first; empty where all folders fit on the device.
+    """The GPUs of the target's modules, its folder being the first; empty if all folders fit on the device.
 
-    RigError where all GPUs together have too little room, or where this machine cannot spread a model.
+    RigError if all GPUs together have too little room, or if this machine cannot spread a model.
     """
     text, counts = config.get_text_config(), [parameters(folder) for folder in folders]
     several = device.type == "cuda" and device.index is None and torch.cuda.device_count() > 1
@@ -145,7 +145,7 @@ def device_map_of(folders: Sequence[Path], config: PreTrainedConfig, storage: St
 
 def spread(model: PreTrainedModel, cache: int, drafter_bytes: int, free: Sequence[int]) -> DeviceMap:
     """The GPUs of a model's modules. ``cache`` is the bytes of all layers' caches, ``drafter_bytes`` those on the first
-    GPU, ``free`` those that each GPU has; RigError where they do not suffice."""
+    GPU, ``free`` those that each GPU has; RigError if they do not suffice."""
     layers = getattr(model.base_model, "layers", None)
     if not isinstance(layers, nn.ModuleList):
         raise RigError(f"The layers of a {model.config.model_type} cannot be told apart, so it cannot be spread over "
@@ -208,7 +208,7 @@ def run_bytes(target: TorchTarget, request: Request, drafter_count: int) -> int:
 
 
 def unused_bytes(device: torch.device) -> int:
-    """How many bytes are free on the device now; on a CPU by the system's own count, where it has one."""
+    """How many bytes are free on the device now; on a CPU by the system's own count, if it has one."""
     if device.type == "cuda":
         return free_bytes(device) + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     sizes = [free_bytes(device)]
@@ -229,7 +229,7 @@ def trim_heap() -> None:
 
 
 def memory_error(error: Exception, wish: str) -> Exception:
-    """The error to raise for the user: a RequestError where the device has no memory for this request, since a later
+    """The error to raise for the user: a RequestError if the device has no memory for this request, since a later
     one may succeed; any other error as it is. ``wish`` says in words what was asked for."""
     if not isinstance(error, torch.OutOfMemoryError):
         return error

@@ -182,7 +182,7 @@ class DownloadProgress:
         self._last = (f"Fetching {self._model}: {here / GIGA:.2f} of {whole / GIGA:.2f} GB", min(1.0, here / whole))
 
     def ask(self, must_raise: bool) -> None:
-        """Report the progress, and end the download where the listener raises.
+        """Report the progress, and end the download if the listener raises.
 
         An exception in a thread of the hub's Xet client is lost, so that client is told to stop. A plain download ends
         by the exception at its next piece, any other at its next file, whose bar calls this with ``must_raise``.

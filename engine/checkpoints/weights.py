@@ -17,7 +17,7 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 def load_weights(folder: Path) -> dict[str, Tensor]:
-    """All tensors of a folder by name, as they are stored; RigError where a file is missing, damaged or quantised."""
+    """All tensors of a folder by name, as they are stored; RigError if a file is missing, damaged or quantised."""
     must_be_floats(folder)
     weights: dict[str, Tensor] = {}
     for path in weight_files(folder):
@@ -44,5 +44,5 @@ def fill_model(model: nn.Module, weights: Mapping[str, Tensor], folder: Path) ->
         odd = sorted(set(expected.items()) ^ set(given.items()))[0][0]
         raise RigError(
             f"The drafter in {display_name(folder)} does not fit its own config: tensor {odd} "
-            f"has shape {given.get(odd, 'nothing')} where {expected.get(odd, 'nothing')} is expected.")
+            f"has shape {given.get(odd, 'nothing')}; {expected.get(odd, 'nothing')} is expected.")
     model.load_state_dict(weights)

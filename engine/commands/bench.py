@@ -186,7 +186,7 @@ def row_of(point: BenchPoint, tallies: Sequence[Tally]) -> Row:
 
 
 def against_plain(rows: Sequence[Row]) -> list[Row]:
-    """The rows, each with its speed over that of plain decoding under the same conditions, where that was measured."""
+    """The rows, each with its speed over that of plain decoding under the same conditions, if that was measured."""
     plain = {(row["recording"], row["beside"]): row["tokens_per_second"] for row in rows if row["method"] == BASELINE}
     return [{**row, "times_plain": round(row["tokens_per_second"] / rate, 3) if rate else None}
             for row in rows for rate in [plain.get((row["recording"], row["beside"]))]]

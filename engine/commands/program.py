@@ -61,7 +61,7 @@ class CommandLine(argparse.ArgumentParser):
         raise UsageError(_on_one_line(sentence, MAX_SENTENCE_LENGTH - len(way_out) - 1) + way_out)
 
     def understand(self, words: Sequence[str]) -> argparse.Namespace:
-        """Parse the words; UsageError where they cannot be. ``--flag=--`` is refused first: argparse would take it for
+        """Parse the words; UsageError if they cannot be. ``--flag=--`` is refused first: argparse would take it for
         a missing value and not check its type."""
         bare = [word for word in words if word.startswith("--") and word.endswith("=--")]
         if bare:

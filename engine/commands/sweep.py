@@ -139,7 +139,7 @@ def sweep(choice: argparse.Namespace) -> Record:
 
 
 def must_differ(choice: argparse.Namespace) -> None:
-    """RequestError where a file to write is one that is read, belongs to the results file, or is to be written too."""
+    """RequestError if a file to write is one that is read, belongs to the results file, or is to be written too."""
     flag_of = dict.fromkeys(files_of(choice.out), "--out")
     for flag, path in (("--prompts", file_of(choice.prompts)), ("--csv", choice.csv), ("--runs-csv", choice.runs_csv),
                        ("--report", choice.report)):
@@ -178,7 +178,7 @@ def write(path: Path | None, text: str) -> None:
 
 
 def table(record: Record) -> str:
-    """The rows as a table to read: medians over prompts, with the 95 % interval where there are enough prompts for one.
+    """The rows as a table to read: medians over prompts, with the 95 % interval if there are enough prompts for one.
     Tokens/s are those of all requests at once, and of one of them."""
     rows: list[list[object]] = [["setting", "tau", "tok/s", "95 %", "each", "speed-up", "same text"]]
     for row in record["rows"]:

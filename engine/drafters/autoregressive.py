@@ -69,7 +69,7 @@ def _load(folder: Path, target: TorchTarget) -> AutoregressiveDrafter:
 
 
 def _same_tokens(folder: Path, target: Path) -> None:
-    """RigError where a token has different ids in the two tokenizers, or an id different tokens."""
+    """RigError if a token has different ids in the two tokenizers, or an id different tokens."""
     vocabulary, wanted = BoundedTexts(folder).vocabulary(), BoundedTexts(target).vocabulary()
     token_of = {number: token for token, number in wanted.items()}
     for token, number in vocabulary.items():

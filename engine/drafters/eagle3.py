@@ -167,7 +167,7 @@ def recognises(values: Mapping[str, Any]) -> bool:
 
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
-    """The plan of an EAGLE-3 drafter; RigError where it cannot run on this target as it was trained."""
+    """The plan of an EAGLE-3 drafter; RigError if it cannot run on this target as it was trained."""
     values = read_config(folder)
     config = _drafter_config(folder, values, target)
     must_fit(folder, "a target of hidden size", config.target_hidden_size, target.config.hidden_size)

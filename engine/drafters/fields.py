@@ -45,7 +45,7 @@ def ignored_fields(folder: Path, fields: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def note_of(folder: Path, ignored: tuple[str, ...]) -> str:
-    """The sentence about them; empty where there are none."""
+    """The sentence about them; empty if there are none."""
     named = ", ".join(ignored)
     return named and f"Ignored in config.json of {display_name(folder)}, since its tensors need nothing of it: {named}."
 

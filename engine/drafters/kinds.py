@@ -43,7 +43,7 @@ class DrafterPlan:
 
 
 class NarrowedDrafter:
-    """A drafter that reads only some of the target's taps, where other drafters of the rig need more: it selects the
+    """A drafter that reads only some of the target's taps, if other drafters of the rig need more: it selects the
     feature columns (n,) int64 that the drafter inside was trained on, in its order."""
 
     def __init__(self, inside: Drafter, columns: Tensor) -> None:
@@ -62,7 +62,7 @@ class NarrowedDrafter:
         return self.inside.weights if isinstance(self.inside, BatchDrafter) else self.inside
 
     def draft_batch(self, forks: Sequence[Self], roots: Sequence[int], widths: Sequence[int]) -> list[Lattice]:
-        """One draft after another where the drafter inside has no drafts in one pass."""
+        """One draft after another if the drafter inside has no drafts in one pass."""
         inside = [fork.inside for fork in forks]
         if isinstance(self.inside, BatchDrafter):
             return self.inside.draft_batch(inside, roots, widths)
@@ -72,7 +72,7 @@ class NarrowedDrafter:
 @dataclass(frozen=True)
 class Kind:
     """A kind of checkpoint. ``recognises`` says whether a config.json describes one; ``plan`` makes its plan, and
-    raises RigError where it cannot run on this target as it was trained."""
+    raises RigError if it cannot run on this target as it was trained."""
 
     recognises: Callable[[Mapping[str, Any]], bool]
     plan: Callable[[Path, TargetFacts], DrafterPlan]
@@ -108,7 +108,7 @@ def plan_drafter(folder: Path, target: TargetFacts) -> DrafterPlan:
 
 
 def _must_run(folder: Path, values: Mapping[str, Any]) -> None:
-    """RigError where a config.json describes a drafter of a family that is known and not run."""
+    """RigError if a config.json describes a drafter of a family that is known and not run."""
     format_ = values.get("speculators_model_type")
     named = architectures(values) if format_ is None else str(format_)
     for part, what in NOT_RUN.items():
@@ -123,14 +123,14 @@ def architectures(values: Mapping[str, Any]) -> str:
 
 
 def must_fit(folder: Path, what: str, value: object, target: object) -> None:
-    """RigError where a drafter's figure differs from the target's."""
+    """RigError if a drafter's figure differs from the target's."""
     if value != target:
         raise RigError(f"The drafter in {display_name(folder)} has {what} {value!r:.60}; the target has {target}; a "
                        "drafter serves only the target it was trained on.")
 
 
 def must_tap(folder: Path, taps: tuple[int, ...], target: PreTrainedConfig) -> None:
-    """RigError where a tap is not a layer of the target."""
+    """RigError if a tap is not a layer of the target."""
     layers = int(target.num_hidden_layers)
     beyond = [tap for tap in taps if not isinstance(tap, int) or not 0 <= tap < layers]
     if beyond or not taps:
@@ -147,7 +147,7 @@ def must_be(folder: Path, values: Mapping[str, Any], kind: type | tuple[type, ..
 
 
 def must_count(folder: Path, values: Mapping[str, Any], name: str) -> None:
-    """RigError where this field of config.json is no whole number above 0."""
+    """RigError if this field of config.json is no whole number above 0."""
     value = values.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise RigError(f"config.json in {display_name(folder)} has {name} {value!r:.60}; it has to be a whole number "

@@ -84,7 +84,7 @@ def first_difference(text: Written, baseline: Written) -> Difference | None:
 
 
 def widest_gap(*chosen: tuple[Written, int]) -> float | None:
-    """The widest gap where the tokens of these texts and positions were chosen; None where none was recorded, as of
+    """The widest gap where the tokens of these texts and positions were chosen; None if none was recorded, as of
     position 0, which the prefill chose."""
     gaps = [text.gaps[position - 1] for text, position in chosen if 0 < position <= len(text.gaps)]
     return max((gap for gap in gaps if not isnan(gap)), default=None)

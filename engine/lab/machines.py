@@ -195,7 +195,7 @@ def machine_curve(model: str, device: str, line: str, context: int = 1024) -> Co
 
 
 def misfit(model: str, device: str) -> str:
-    """Why the model cannot run on that device, in a sentence; empty where its weights fit."""
+    """Why the model cannot run on that device, in a sentence; empty if its weights fit."""
     needed, there = models()[model].weights_gigabytes, devices()[device].gigabytes
     if needed <= there:
         return ""

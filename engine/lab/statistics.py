@@ -162,7 +162,7 @@ class CalibrationBin:
 class Calibration:
     """Whether the drafter is over- or under-confident. ``bins`` are compared with the diagonal; ``excess`` is the mean
     expected over the mean realised number of accepted draft tokens: above 1, the drafter is over-confident. It is None
-    where nothing was accepted."""
+    if nothing was accepted."""
 
     bins: tuple[CalibrationBin, ...]
     expected: float

@@ -63,7 +63,7 @@ class Measurer(Protocol):
 
 class Laboratory(Measurer, Protocol):
     """Measures one run at a time, waiting while another one holds the rig: a live rig
-    (``engine/measure/instruments.py``) or a scripted one. CanopyError, with a sentence for the person, where an ask
+    (``engine/measure/instruments.py``) or a scripted one. CanopyError, with a sentence for the person, if an ask
     cannot be served."""
 
     def measure(self, ask: PromptRequest) -> Reading:

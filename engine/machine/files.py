@@ -55,7 +55,7 @@ def open_file(path: Path) -> BinaryIO:
 
 def replace_file(path: Path, data: bytes) -> None:
     """Replace a file, or create it: it appears complete or not at all. A link is followed, and its target replaced.
-    FileError, whose message begins with the file's name, where that is not an ordinary file."""
+    FileError, whose message begins with the file's name, if that is not an ordinary file."""
     try:
         target = Path(os.path.realpath(path))
         if target.exists() and (kind := kind_of(target.stat().st_mode)):

@@ -1,7 +1,7 @@
 """How many threads a pass on the CPU takes and how they wait for each other, settled before torch is imported.
 
 Threads that meet at a barrier either spin or sleep. Spinning without end, the OpenMP default, costs nothing on an idle
-machine; where other programs run, a spinning thread holds the very processor that the awaited one needs, and a round
+machine; if other programs run, a spinning thread holds the very processor that the awaited one needs, and a round
 takes fifty times as long. Sleeping at once never does that, and costs an idle machine half its speed on a small model.
 So threads spin for half a millisecond at most and then sleep, and ``models/device.py`` lets them sleep at once
 while ``OtherWork`` sees that the processors are wanted. Figures: ``LOG.md``. Torch-free, and without any import of it.

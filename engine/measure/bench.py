@@ -86,7 +86,7 @@ class Tally:
 
 def measure_cells(rig: Rig, plan: BenchPlan) -> Iterator[tuple[BenchPoint, Cell, Tally]]:
     """The tally of every cell, in a sweep's order, after each setting has run once to warm up. Settings that answer
-    several prompts at a time have one cell a repeat, for all prompts. RequestError where a setting cannot be run,
+    several prompts at a time have one cell a repeat, for all prompts. RequestError if a setting cannot be run,
     before anything is measured."""
     shared = any(point.way in CONCURRENT for point in plan.settings)
     cells = measuring_order(replace(plan, prompts=plan.prompts[:1]) if shared else plan)

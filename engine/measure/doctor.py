@@ -47,7 +47,7 @@ DTYPE_LOSS = 0.05
 CHECKS = 5  # how many checks run a drafter in another way than configured
 BASES = (1e4, 5e5, 1e6, 1e7)  # rotary bases of published models
 
-Ways = dict[str, tuple[Sequence[int], BlockVariant | None]]  # taps and a block, the drafter's own where it is None
+Ways = dict[str, tuple[Sequence[int], BlockVariant | None]]  # taps and a block, the drafter's own if it is None
 
 
 @dataclass(frozen=True, eq=False)

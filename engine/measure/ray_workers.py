@@ -57,7 +57,7 @@ class RigWorker:
 
 def connect_workers(open_laboratory: OpenLaboratory, address: str, workers: int | None = None) -> RayWorkers:
     """Connect to a cluster (``local`` starts one here) and open the rig on every worker: on ``workers`` of them, or one
-    per GPU, or one per host. RequestError without Ray or a cluster, RigError where the rig does not open."""
+    per GPU, or one per host. RequestError without Ray or a cluster, RigError if the rig does not open."""
     try:
         ray = import_module("ray")
     except ModuleNotFoundError as error:

@@ -52,7 +52,7 @@ def what_if(rig: Rig, text: RunText, budgets: Sequence[int] = TRIED_BUDGETS, met
     """The forecast of these methods, without any of all that can be replayed, at every budget. With a cost curve the
     speed of each is predicted, and ``auto`` is among the budgets. It waits until no run holds the rig.
 
-    RequestError where the text is empty or not this target's, or where a method cannot be replayed.
+    RequestError if the text is empty or not this target's, or if a method cannot be replayed.
     """
     progress, budgets = progress or Progress(), tidy_budgets(budgets)
     _check_text(rig, text)

@@ -168,7 +168,7 @@ def join_projections(projections: Sequence[nn.Linear]) -> Tensor:
 
 
 def biases(projections: Sequence[nn.Linear]) -> Tensor | None:
-    """The biases of the projections as one vector (all outputs,); None where they have none."""
+    """The biases of the projections as one vector (all outputs,); None if they have none."""
     vectors = [projection.bias.data for projection in projections if projection.bias is not None]
     return torch.cat(vectors) if vectors else None
 
@@ -199,13 +199,13 @@ class PackedInt4:
 
 
 def levels_of(weight: Tensor) -> Levels | None:
-    """The levels of a weight (outputs, inputs) of any float dtype; None where it does not lie on levels, or where no
+    """The levels of a weight (outputs, inputs) of any float dtype; None if it does not lie on levels, or where no
     kernel serves its shape or device."""
     outputs, inputs = weight.shape
     if weight.device.type != "cpu" or inputs % GROUP or outputs % LANES:
         return None
     groups = weight.detach().float().reshape(-1, GROUP)
-    numbers, scales, fits = _spanned(groups, HIGHEST)  # enough where all groups use the lowest and the highest level
+    numbers, scales, fits = _spanned(groups, HIGHEST)  # enough if all groups use the lowest and the highest level
     left, count = torch.nonzero(~fits)[:, 0], HIGHEST
     while len(left):
         count -= 1

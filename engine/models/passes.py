@@ -178,7 +178,7 @@ def concat_taps(tapped: Sequence[Tensor]) -> Tensor:
 
 def length_of_switch(config: Any) -> int | None:
     """How many positions a text may have before a rotary embedding of two lists of factors changes its angles; None for
-    any other embedding, and where both lists are equal."""
+    any other embedding, and if both lists are equal."""
     rope = getattr(config, "rope_parameters", None) or {}
     lengths = [int(part["original_max_position_embeddings"]) for part in (rope, *rope.values())
                if isinstance(part, Mapping) and part.get("rope_type") == "longrope"

@@ -35,7 +35,7 @@ from engine.records import DraftTree, Floats, Integers, PackedTree, Sampling, Ve
 from engine.requests.rig_names import FOUR_BITS
 
 PREFIX, SIBLINGS, DEPTH = 6, 12, 3
-UNLIMITED = 1 << 20  # positions, where a model has no limit of its own
+UNLIMITED = 1 << 20  # positions, if a model has no limit of its own
 TOLERANCES_NATS = {torch.float32: 0.005}
 COARSE_NATS = 0.5  # more than rounding to 16 bits changes in a batch of rows
 

@@ -80,7 +80,7 @@ def _prompt(row: str, where: str) -> Prompt:
 
 
 def check_text(name: str, text: Any) -> str:
-    """The text; RequestError where it is something else, or holds a lone surrogate, which cannot be encoded."""
+    """The text; RequestError if it is something else, or holds a lone surrogate, which cannot be encoded."""
     if not isinstance(text, str):
         raise RequestError(f"{name} is {_seen(text)}; it has to be a text.")
     try:

@@ -24,8 +24,8 @@ JOINT, PIN = "::", "@"
 MODEL = "#"  # before the name of a server's model, at the end of its address
 NGRAM = "ngram"
 RANDOM = "random:"  # before the name of a shape
-EMBEDDED_RIG = "demo"  # needs neither network nor set-up, so it serves where no other rig can
-DEFAULT_RIG = "smollm2"  # where no rig is named; the embedded rig where this one cannot be fetched
+EMBEDDED_RIG = "demo"  # needs neither network nor set-up, so it serves if no other rig can
+DEFAULT_RIG = "smollm2"  # if no rig is named; the embedded rig if this one cannot be fetched
 AUTO_DTYPE = "auto"  # the dtype that is fastest on this processor
 FOUR_BITS = "int4"  # weights that a file stores in 4 bits, read as such
 DTYPE_WORDS: Mapping[str, str] = MappingProxyType({
@@ -111,7 +111,7 @@ def is_address(rig: str) -> bool:
 
 
 def server_address(rig: str) -> str:
-    """The address without a trailing slash or ``/v1``, and #MODEL where one is named; RigError where it is not an
+    """The address without a trailing slash or ``/v1``, and #MODEL if one is named; RigError if it is not an
     address, or contains a secret."""
     try:
         parts = urlsplit(rig.strip())

@@ -1,4 +1,4 @@
-"""Reads the stream of one answer into tokens, with ids and log probabilities where the server sends them, and makes
+"""Reads the stream of one answer into tokens, with ids and log probabilities if the server sends them, and makes
 rounds of what its report and the sizes of its chunks say about its steps.
 
 A step writes the drafted tokens that it accepted and one of the target's own. The first token comes from reading the
@@ -29,7 +29,7 @@ THINKING = ("reasoning_content", "reasoning")  # the names of one text; some ser
 
 @dataclass(frozen=True)
 class Token:
-    """A token's id, its text, and its log probability under the target; NaN where the server does not send one."""
+    """A token's id, its text, and its log probability under the target; NaN if the server does not send one."""
 
     id: int
     piece: Piece
@@ -48,7 +48,7 @@ class AnswerReader:
     _page_ids: dict[str, int] = field(default_factory=dict)
 
     def take(self, event: Mapping[str, Any]) -> list[Token]:
-        """The tokens of an event, none for one without text. ServerError where it is not an event of an answer."""
+        """The tokens of an event, none for one without text. ServerError if it is not an event of an answer."""
         if "error" in event:
             error = event["error"]
             words = error.get("message") if isinstance(error, Mapping) else error
@@ -59,7 +59,7 @@ class AnswerReader:
             choices = []
         if not isinstance(choices, list):
             held = seen(", ".join(event)) if event else "nothing in it"
-            raise ServerError(f"The server sent an event with {held}, where choices are expected.")
+            raise ServerError(f"The server sent an event with {held}; choices are expected.")
         self.prompt_ids = self.prompt_ids or _ids(event.get("prompt_token_ids"), "prompt_token_ids", MAX_PROMPT_IDS)
         if not choices:
             return []
@@ -80,7 +80,7 @@ class AnswerReader:
         listed = _named(choice.get("logprobs") or {}, "logprobs").get("content") or []
         ids = _ids(choice.get("token_ids"), "token_ids", MAX_CHUNK_LENGTH)
         if not isinstance(listed, list) or len(listed) > MAX_CHUNK_LENGTH:
-            raise ServerError(f"The server sent {seen(listed)} as logprobs, where a list of tokens is expected.")
+            raise ServerError(f"The server sent {seen(listed)} as logprobs; a list of tokens is expected.")
         pieces = [_piece(_named(token, "a token")) for token in listed]
         logprobs = [_logprob(token) for token in listed]
         before, after = _not_listed(text, pieces)
@@ -113,7 +113,7 @@ def _cut(text: str) -> list[str]:
 
 def _named(value: Any, what: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise ServerError(f"The server sent {what} that is {seen(value)}, where an object is expected.")
+        raise ServerError(f"The server sent {what} that is {seen(value)}; an object is expected.")
     return value
 
 
@@ -124,7 +124,7 @@ def _text(value: Any) -> str:
 
 
 def _piece(token: Mapping[str, Any]) -> Piece:
-    """A token's text, or its bytes where the token alone is not whole characters."""
+    """A token's text, or its bytes if the token alone is not whole characters."""
     data, text = token.get("bytes"), _text(token.get("token", ""))
     if len(text) > MAX_PIECE_LENGTH:
         raise ServerError(
@@ -147,7 +147,7 @@ def _ids(value: Any, name: str, most: int) -> tuple[int, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or len(value) > most:
-        raise ServerError(f"The server's {name} are {seen(value)}, where a list of at most {most:,} is allowed.")
+        raise ServerError(f"The server's {name} are {seen(value)}; a list of at most {most:,} is allowed.")
     if not all(type(token) is int and 0 <= token < MAX_INT32 for token in value):
         raise ServerError(f"The server's {name} hold something other than token ids.")
     return tuple(value)
@@ -176,7 +176,7 @@ def fits(steps: Sequence[ServerStep], report: ServerReport | None) -> bool:
 
 
 def steps_of_report(sizes: Sequence[int], report: ServerReport) -> list[ServerStep] | None:
-    """The steps that the server reported; None where it reported none, or where they do not fit the tokens: each wrote
+    """The steps that the server reported; None where it reported none, or if they do not fit the tokens: each wrote
     one at least."""
     if not 0 < len(report.accepted) <= sum(sizes):
         return None

@@ -84,7 +84,7 @@ class Client:
     @contextmanager
     def _answer(self, path: str, body: Mapping[str, Any] | None, kind: str = JSON, seconds: float = ANSWER_SECONDS,
                 most_bytes: int = ANSWER_BYTES) -> Iterator[Iterator[bytes]]:
-        """The pieces of an answer of a content type, empty ones where nothing has come for ``LOOK_SECONDS``."""
+        """The pieces of an answer of a content type, empty ones if nothing has come for ``LOOK_SECONDS``."""
         waiting: SimpleQueue[bytes | None] = SimpleQueue()  # None is behind the last
         room = asyncio.Semaphore(MOST_PIECES)
         late = f"{self.address} had not finished its answer after {seconds:g} s, which is the longest wait."
@@ -132,8 +132,8 @@ class Client:
                 raise ServerError(f"{self.address} sends its answer packed as {coded[:20]!r}, which was not asked for.")
             seen = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind not in (TEXT, seen):
-                raise ServerError(f"{self.address} answers {path} as {seen[:40] or 'nothing named'!r}, where {kind} is "
-                                  "expected; name the address of an OpenAI-compatible server.")
+                raise ServerError(f"{self.address} answers {path} as {seen[:40] or 'nothing named'!r}; {kind} is "
+                                  "expected: name the address of an OpenAI-compatible server.")
             yield response
         finally:
             await response.aclose()
@@ -159,7 +159,7 @@ def _authorities() -> ssl.SSLContext | bool:
     try:
         return ssl.create_default_context(cafile=file)
     except (OSError, ValueError) as error:
-        raise ServerError(f"SSL_CERT_FILE names {file[:200]!r}, where no certificates can be read ({cause_of(error)})."
+        raise ServerError(f"No certificates can be read from SSL_CERT_FILE, {file[:200]!r} ({cause_of(error)})."
                           ) from error
 
 
@@ -232,7 +232,7 @@ def _parsed(data: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ServerError(f"The server sent {_seen(data)}, which is not complete JSON.") from error
     if not isinstance(value, Mapping):
-        raise ServerError(f"The server sent {_seen(data)}, where an object is expected.")
+        raise ServerError(f"The server sent {_seen(data)}; an object is expected.")
     return value
 
 
@@ -263,7 +263,7 @@ def _refusal(address: str, path: str, response: httpx.Response, body: bytes) -> 
     status = response.status_code
     if response.is_redirect:
         return ServerError(f"{address} sends on to {_host(response) or 'another path'}, which is not followed; name "
-                           "that address itself where it is the server.")
+                           "that address itself if it is the server.")
     known = {
         401: f"wants a key (401); put it into the environment as {SERVER_KEY} and start the page again.",
         403: f"forbids it (403); look at the key in {SERVER_KEY}.",

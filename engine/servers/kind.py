@@ -16,7 +16,7 @@ MAX_RATE = 1e6  # of a mean, or tokens a second
 
 @dataclass(frozen=True)
 class ServerReport:
-    """``accepted`` and ``drafted`` count tokens, one number per step in order; empty where the server does not report
+    """``accepted`` and ``drafted`` count tokens, one number per step in order; empty if the server does not report
     steps. ``width`` is the most that it drafts in a step, 0 if unknown; ``steps`` is their number, None if unknown;
     of ``tried`` drafted tokens ``kept`` were accepted in all, None if unknown; ``sentence`` holds its own
     figures. ServerError where more were accepted than drafted."""
@@ -36,7 +36,7 @@ class ServerReport:
 
 
 def section(event: Mapping[str, Any], *names: str) -> Mapping[str, Any] | None:
-    """The object at a path of names inside an object; None where there is none."""
+    """The object at a path of names inside an object; None if there is none."""
     value: Any = event
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
@@ -44,7 +44,7 @@ def section(event: Mapping[str, Any], *names: str) -> Mapping[str, Any] | None:
 
 
 def count(given: Mapping[str, Any], name: str, most: int = MAX_INT32) -> int | None:
-    """A whole number from 0 to ``most``; None where it is missing, ServerError where it is anything else."""
+    """A whole number from 0 to ``most``; None if it is missing, ServerError if it is anything else."""
     value = given.get(name)
     return None if value is None else _whole(value, name, most)
 
@@ -69,7 +69,7 @@ def _whole(value: Any, name: str, most: int) -> int:
 
 
 def rate(given: Mapping[str, Any], name: str) -> str:
-    """A figure of the server's, to three digits; a question mark where it is missing or cannot be one."""
+    """A figure of the server's, to three digits; a question mark if it is missing or cannot be one."""
     value: Any = given.get(name)
     return f"{value:.3g}" if type(value) in (int, float) and 0 <= value <= MAX_RATE else "?"
 
@@ -131,7 +131,7 @@ class ServerKind:
 
     ``owner`` is the value of ``owned_by`` in its ``/v1/models``; ``asks`` are request fields besides the usual ones;
     ``version`` is the path of its version, and the field in that answer. ``report`` reads an event of the stream, and
-    returns None where it holds no figures on speculation. ``a_chunk_is_a_step`` says that every chunk of its stream was
+    returns None if it holds no figures on speculation. ``a_chunk_is_a_step`` says that every chunk of its stream was
     written by one step; ``counters`` are its names for ``Counts``. ``more`` tells a person how to make it report more,
     ``counting`` how to make it count.
     """

@@ -39,7 +39,7 @@ LEVEL_SECONDS = 60.0  # after which a level sends no further request
 @dataclass(frozen=True)
 class Server:
     """An open server. ``trial`` is its report of a short trial request, None where it reported nothing; ``width`` is
-    the number of tokens that each step of it drafted, 0 where the server does not report single steps."""
+    the number of tokens that each step of it drafted, 0 if the server does not report single steps."""
 
     client: Client
     kind: ServerKind
@@ -70,7 +70,7 @@ class Server:
         return self.client.stream(CHAT, {**body_of(ask, self.model, self.kind), "logprobs": True}, seconds)
 
     def counts(self) -> Counts:
-        """Its counters over all requests so far; ServerError where it has none of those that are shown."""
+        """Its counters over all requests so far; ServerError if it has none of those that are shown."""
         try:
             counts = counts_of(self.client.text("/metrics"), self.kind.counters)
         except ServerError as error:
@@ -81,7 +81,7 @@ class Server:
 
 
 def open_server(client: Client, look: Callable[[], None] = lambda: None) -> Server:
-    """Open a server: ask for its kind, model and version, and send a short trial request; ServerError where it cannot
+    """Open a server: ask for its kind, model and version, and send a short trial request; ServerError if it cannot
     be used. ``look`` is called now and then, and what it raises ends this."""
     chosen = _chosen(client)
     kind = next((kind for kind in KINDS.values() if kind.owner == chosen.get("owned_by")), UNKNOWN)
@@ -125,7 +125,7 @@ def body_of(ask: PromptRequest, model: str, kind: ServerKind) -> dict[str, Any]:
 
 
 def _version(client: Client, kind: ServerKind) -> str:
-    """The server's version; empty where it does not report one, since nothing depends on it."""
+    """The server's version; empty if it does not report one, since nothing depends on it."""
     path, name = kind.version
     try:
         version = client.ask(path, seconds=5.0).get(name, "") if path else ""
@@ -159,7 +159,7 @@ class TrafficLook:
 @dataclass(frozen=True)
 class Traffic:
     """The traffic between two looks: ``seconds`` at its end, tokens per second, and tokens per round, the root
-    included; None for what the server does not count, or where nothing was drafted."""
+    included; None for what the server does not count, or if nothing was drafted."""
 
     seconds: float
     tokens_per_second: float | None
@@ -190,7 +190,7 @@ def traffic(looks: Sequence[TrafficLook]) -> list[Traffic]:
 
 
 def by_depth(looks: Sequence[TrafficLook]) -> list[float]:
-    """The share of drafts whose token at each depth was accepted, since the first look; where nothing was drafted
+    """The share of drafts whose token at each depth was accepted, since the first look; if nothing was drafted
     since then, since the server started."""
     if not looks:
         return []
@@ -250,7 +250,7 @@ class ConcurrencyLevel:
 
     @property
     def latency(self) -> float | None:
-        """The median latency in seconds; None where no request was answered."""
+        """The median latency in seconds; None if no request was answered."""
         return median(self.latencies) if self.latencies else None
 
 

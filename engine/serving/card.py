@@ -22,7 +22,7 @@ from engine.requests.rig_names import NGRAM
 CARD = "rig.json"
 MAX_CARD_BYTES = 2**18
 OLDER_NAME = "heads"  # of ``drafters``, in cards written before
-TYPICAL_LENGTHS: Mapping[int, float] = {1: 1.4, 3: 1.8, 7: 2.0, 16: 2.2}  # where no card says
+TYPICAL_LENGTHS: Mapping[int, float] = {1: 1.4, 3: 1.8, 7: 2.0, 16: 2.2}  # if no card says
 FOLDER_NAME = re.compile(r"\w[\w .+@-]*")  # so never "..", an option, or a path
 
 

@@ -1,4 +1,4 @@
-"""Chooses the dtype of a rig where none is named, measured once on this processor and remembered.
+"""Chooses the dtype of a rig if none is named, measured once on this processor and remembered.
 
 One dtype serves plain decoding and trees, so that both write one text. It is chosen by expected tokens per second: the
 acceptance lengths of the rig's card over the measured time of a pass, at each dtype's best number of nodes, none
@@ -133,7 +133,7 @@ def in_four_bits(folder: Path) -> bool:
 
 
 def remembered(key: str) -> Mapping[str, PassTimes] | None:
-    """The pass times measured before; None where there are none, where they cannot be read, or where a size is not
+    """The pass times measured before; None if there are none, if they cannot be read, or if a size is not
     among them."""
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
         stored = json.loads(_file().read_text(encoding="utf8"))[key]
@@ -142,7 +142,7 @@ def remembered(key: str) -> Mapping[str, PassTimes] | None:
 
 
 def remember(key: str, times: Mapping[str, PassTimes]) -> None:
-    """Keep pass times for later starts; where the file cannot be written, the next start measures again."""
+    """Keep pass times for later starts; if the file cannot be written, the next start measures again."""
     stored: dict[str, Any] = {}
     with suppress(OSError, ValueError):
         stored = json.loads(_file().read_text(encoding="utf8"))

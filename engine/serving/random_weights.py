@@ -85,7 +85,7 @@ def shape_named(rig: str) -> Shape:
 
 def random_models(shape: Shape, storage: Storage, device: torch.device, opening: Opening
                   ) -> tuple[TorchTarget, DFlashDrafter]:
-    """Target and drafter, the same each time; RigError, before anything is made, where they do not fit into memory."""
+    """Target and drafter, the same each time; RigError, before anything is made, if they do not fit into memory."""
     config, drafter_config = shape.kind(**shape.target, attn_implementation="sdpa"), _drafter_config(shape)
     with torch.device("meta"):
         modules = (AutoModelForCausalLM.from_config(config), DFlashModel(drafter_config))

@@ -128,7 +128,7 @@ class Rig:
             0, *self.card.defaults)]
 
     def drafters_for(self, method: str, names: Sequence[str] = ()) -> Mapping[str, Drafter]:
-        """The drafters of a method by name, in order: ``names``, or the rig's choice. RequestError where they do not
+        """The drafters of a method by name, in order: ``names``, or the rig's choice. RequestError if they do not
         suit the method."""
         row = method_named(method)
         usual = ((self.families[row.family],) if row.family in self.families
@@ -148,7 +148,7 @@ class Rig:
         return tuple(self.drafters_for(method))
 
     def generate(self, prompt: str, **options: Any) -> Answer:
-        """An answer whose rounds are made as they are read; RequestError where it cannot be given. The
+        """An answer whose rounds are made as they are read; RequestError if it cannot be given. The
         options are method, budget (or "auto": as many nodes as pay), max_tokens, temperature and so on: the fields of
         ``records.PromptRequest`` and of its ``Sampling``. Method and budget are the card's where they are left out."""
         usual = {"method": self.card.method} | ({} if options.get("pace") == AUTO else {"budget": self.card.budget})
@@ -165,7 +165,7 @@ class Rig:
         return self._memory.share(self.request(ask), drafting) if self.concurrent else 1.0
 
     def request(self, ask: PromptRequest) -> Request:
-        """The request with its prompt tokenised; RequestError where it cannot be made."""
+        """The request with its prompt tokenised; RequestError if it cannot be made."""
         return Request(
             self._ids(ask.prompt, ask.turns), method=ask.method, budget=ask.budget, max_tokens=ask.max_tokens,
             sampling=ask.sampling, stop_ids=self.stop_ids, split=ask.split, pace=ask.pace)
@@ -187,7 +187,7 @@ class Rig:
 
     @contextmanager
     def exclusive(self, purpose: str) -> Iterator[None]:
-        """Hold the rig for the caller alone. RequestError where the device has no memory for the request; ``purpose``
+        """Hold the rig for the caller alone. RequestError if the device has no memory for the request; ``purpose``
         completes its sentence with what was asked for. A later, smaller request may succeed."""
         with self._scheduler.exclusive():
             try:
@@ -215,7 +215,7 @@ class Rig:
     def _budget_policy(self, request: Request, drafters: Sequence[Drafter],
                        interrupt: Callable[[], None] | None) -> AutoBudget | None:
         """The budget policy of a run at the pace ``auto``. A run that has the rig to itself measures for about a second
-        where no cost curve of such a context length is known yet; among concurrent runs nothing is measured, since they
+        if no cost curve of such a context length is known yet; among concurrent runs nothing is measured, since they
         would wait for it. Where another tree would accept other tokens, the policy learns nothing from other runs, nor
         from the clock, so that the curve alone, once measured, decides what it drafts."""
         if request.pace != AUTO or not drafters:
@@ -235,7 +235,7 @@ class Rig:
 
     def quick_curve(self, context: int, sampling: Sampling,
                     interrupt: Callable[[], None] | None = None) -> CostCurve:
-        """The cost of rounds after about ``context`` tokens; where it is not known, it takes a second to measure.
+        """The cost of rounds after about ``context`` tokens; if it is not known, it takes a second to measure.
         ``interrupt`` is called again and again meanwhile, and ends it by raising."""
         with self.exclusive(f"while the cost of rounds after {context} tokens was measured"):
             return self.costs.ready(context, sampling, interrupt)
@@ -292,7 +292,7 @@ class Rig:
             turns=ask.turns, recurrent_layers=target.recurrent_layers)
 
     def _note(self, prompt: str) -> str:
-        """The rig's notes, and a warning where the prompt is unlike its training: matching none of its patterns, and
+        """The rig's notes, and a warning if the prompt is unlike its training: matching none of its patterns, and
         more surprising to the target than its training prompts."""
         card = self.card
         strange = not math.isinf(card.familiar_nats) and not self.texts.is_familiar(prompt, card.familiar) and (

@@ -78,7 +78,7 @@ def load_rig(name: str, dtype: str = AUTO_DTYPE, device: str = "", opening: Open
 
 
 def rig_parts(name: str, opening: Opening = ALONE) -> RigParts:
-    """The parts of a rig by name; what is not on this machine is fetched. RigError where there is no such rig."""
+    """The parts of a rig by name; what is not on this machine is fetched. RigError if there is no such rig."""
     if name.startswith(RANDOM):
         raise RigError(f"The weights of {name[:200]} are made when the rig is opened, so there is nothing to fetch.")
     if name in NAMED or JOINT in name:
@@ -164,7 +164,7 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
 
 def _planned(target: Path, drafters: Mapping[str, Path]) -> tuple[
         PreTrainedConfig, TargetFacts, dict[str, DrafterPlan]]:
-    """The target's config and the drafters' plans, by small files alone; RigError where they cannot run."""
+    """The target's config and the drafters' plans, by small files alone; RigError if they cannot run."""
     with _configured(target):
         config = causal_config(target)
         facts = TargetFacts(target, config.get_text_config())
@@ -195,7 +195,7 @@ def _families(plans: Mapping[str, DrafterPlan]) -> Mapping[str, str]:
 
 
 def _drafter(plan: DrafterPlan, target: TorchTarget) -> Drafter:
-    """Load a plan's drafter; it is given only its own taps where the target is tapped for others too."""
+    """Load a plan's drafter; it is given only its own taps if the target is tapped for others too."""
     drafter = plan.load(target)
     if not plan.taps or plan.taps == target.taps:
         return drafter

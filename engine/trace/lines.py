@@ -9,7 +9,7 @@ from engine.errors import TraceError
 from engine.records import WAIT, Integers, Request, Round
 from engine.requests.prompts import Turn
 
-Piece = str | tuple[int, ...]  # a token's text, or its bytes where the token alone is not whole characters
+Piece = str | tuple[int, ...]  # a token's text, or its bytes if the token alone is not whole characters
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Header:
 
     @property
     def budget(self) -> int | None:
-        """The node budget; None where another engine did not report it."""
+        """The node budget; None if another engine did not report it."""
         return None if self.engine and not self.request.budget else self.request.budget
 
 
@@ -90,7 +90,7 @@ class Entry:
 @dataclass(frozen=True)
 class End:
     """The end of a run. ``reason`` is ``stop`` (a stop token), ``length`` (max_tokens), ``context`` (no positions
-    left), ``stopped``, ``cut`` where the file ends early, or ``unknown`` where a recorder was not told. A recorder
+    left), ``stopped``, ``cut`` if the file ends early, or ``unknown`` if a recorder was not told. A recorder
     ``dropped`` rounds that it had no time for, and ``refused`` invalid ones; ``said`` holds another engine's own
     figures of the run, how many other runs shared its rounds, or how many of them the reader left out. Of a chunked
     run ``accepted`` of ``drafted`` tokens were accepted in all; both are 0 where that is not known, too. ``texts``: as
@@ -124,7 +124,7 @@ class Trace:
 
 
 def gather(lines: Iterable[Line | None]) -> Trace:
-    """The lines of one finished run as a trace; None where a source had none yet. At its end a run may be sent again,
+    """The lines of one finished run as a trace; None if a source had none yet. At its end a run may be sent again,
     with more that is known of it: what stands from the last header on counts."""
     header: Header | None = None
     end: End | None = None

@@ -136,7 +136,7 @@ class LineReader:
 
     @property
     def left_out(self) -> str:
-        """How many lines were left out, and why the first of them, in a sentence; empty where there is none."""
+        """How many lines were left out, and why the first of them, in a sentence; empty if there is none."""
         if not self._wrong:
             return ""
         many = "1 round is" if self._wrong == 1 else f"{self._wrong:,} rounds are"
@@ -144,7 +144,7 @@ class LineReader:
 
     def line(self, row: bytes) -> Line | None:
         """Decode the next line; None for one that is left out, and for a recorder's report of a refused round.
-        TraceError where the file cannot be read any further."""
+        TraceError if the file cannot be read any further."""
         self.count += 1
         if self.count > self._limits.lines:
             raise TraceError(f"{self._name} has more than {self._limits.lines:,} lines, which is the most that is "
@@ -255,7 +255,7 @@ def _arrays(value: Any, kinds: Mapping[str, str], what: str) -> dict[str, Any]:
 
 
 def _tree(arrays: Mapping[str, Any]) -> DraftTree:
-    """The tree of a line; where it does not say which drafter proposed a node, the first did."""
+    """The tree of a line; if it does not say which drafter proposed a node, the first did."""
     shape = arrays["tokens"].shape
     first, unknown = np.ones(shape, np.int32), np.full(shape, np.nan, np.float32)
     first[0] = unknown[0] = 0
@@ -274,14 +274,14 @@ def _walked(tree: DraftTree, acceptance: Acceptance) -> Integers:
 def listed(value: Any, name: str) -> list[Any]:
     """A JSON list."""
     if not isinstance(value, list):
-        raise ValueError(f"the {name} is {seen(value)}, where a list is allowed")
+        raise ValueError(f"the {name} is {seen(value)}; a list is allowed")
     return value
 
 
 def truth(value: Any, name: str) -> bool:
     """True or false."""
     if type(value) is not bool:
-        raise ValueError(f"{name} is {seen(value)}, where true or false is allowed")
+        raise ValueError(f"{name} is {seen(value)}; true or false is allowed")
     return value
 
 
@@ -290,12 +290,12 @@ def packed_array(value: Any, name: str, *dtypes: str) -> Any:
     value = named(value, name)
     dtype, data = value["dtype"], value["data"]
     if dtype not in dtypes:
-        raise ValueError(f"an array of dtype {seen(dtype)}, where {' or '.join(dtypes)} is allowed")
+        raise ValueError(f"an array of dtype {seen(dtype)}; {' or '.join(dtypes)} is allowed")
     shape = tuple(integer(side, f"{name}'s size") for side in listed(value["shape"], f"{name}'s shape")[:4])
     if len(shape) > 3:
         raise ValueError(f"{name} has more than 3 dimensions")
     if not isinstance(data, str) or not data.isascii():
-        raise ValueError(f"the data of {name} are {seen(data)}, where base64 is allowed")
+        raise ValueError(f"the data of {name} are {seen(data)}; base64 is allowed")
     array = np.frombuffer(base64.b64decode(data, validate=True), np.dtype(dtype))
     if math.prod(shape) != array.size:
         raise ValueError(f"{name} has {array.size} numbers, and its shape is {shape}")
@@ -306,11 +306,11 @@ def read_pieces(value: Any, name: str = "pieces") -> dict[int, Piece]:
     """Tokens' texts by their ids, or by their positions."""
     given = named(value, name)
     if len(given) > MAX_PIECES:
-        raise ValueError(f"the text of {len(given):,} tokens, where {MAX_PIECES:,} are allowed")
+        raise ValueError(f"the text of {len(given):,} tokens; {MAX_PIECES:,} are allowed")
     pieces: dict[int, Piece] = {}
     for token, part in given.items():
         if not (token.isascii() and token.isdigit() and len(token) <= 10):
-            raise ValueError(f"a piece of the token {seen(token)}, where an id is allowed")
+            raise ValueError(f"a piece of the token {seen(token)}; an id is allowed")
         shown = piece(part)
         pieces[integer(int(token), "token of a piece")] = shown if isinstance(shown, str) else tuple(shown)
     return pieces
@@ -334,7 +334,7 @@ def read_revisions(value: Any, name: str) -> dict[str, str]:
     """Versions by the name of what they belong to."""
     given = named(value, name)
     if len(given) > MAX_REVISIONS:
-        raise ValueError(f"{len(given):,} revisions, where {MAX_REVISIONS} are allowed")
+        raise ValueError(f"{len(given):,} revisions; {MAX_REVISIONS} are allowed")
     return {NOTE(part, "name of a revision"): NOTE(version, "revision") for part, version in given.items()}
 
 

@@ -1,4 +1,4 @@
-"""The lines of a file, unpacked where it is gzipped, with no more in memory than one line and what was unpacked with
+"""The lines of a file, unpacked if it is gzipped, with no more in memory than one line and what was unpacked with
 it; and how much an untrusted file may make its reader hold.
 
 What a trace may hold is decided in ``engine/recorder.py``, whose limits these are. The longest shipped recording has
@@ -44,7 +44,7 @@ UPLOADED = Limits(file_bytes=32 * 2**20)
 
 
 def open_trace(path: Path, limits: Limits) -> BinaryIO:
-    """An ordinary file, opened for reading. TraceError where it is not one, cannot be read, or is too large."""
+    """An ordinary file, opened for reading. TraceError if it is not one, cannot be read, or is too large."""
     try:
         file = open_file(path)
     except (OSError, ValueError) as error:
@@ -58,7 +58,7 @@ def open_trace(path: Path, limits: Limits) -> BinaryIO:
 
 
 def check_size(size: int, limits: Limits, name: str) -> None:
-    """TraceError where a file has more bytes than the limits allow."""
+    """TraceError if a file has more bytes than the limits allow."""
     if size > limits.file_bytes:
         raise TraceError(f"{name} has {in_words(size)}, and at most {in_words(limits.file_bytes)} are read.")
 

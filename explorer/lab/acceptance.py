@@ -50,7 +50,7 @@ DEEPEST = 24  # depth of that figure
 
 
 def readings_of_run(trace: Trace) -> Readings:
-    """The readings of a run; none where it drafted nothing, or does not say in rounds what it did."""
+    """The readings of a run; none if it drafted nothing, or does not say in rounds what it did."""
     method = trace.header.request.method
     plain = method in METHODS and not METHODS[method].drafter_count
     if plain or trace.header.chunked or not trace.entries:
@@ -59,7 +59,7 @@ def readings_of_run(trace: Trace) -> Readings:
 
 
 def readings_at(measured: Sequence[CellResult], nodes: str) -> Readings:
-    """The readings of every drafting setting with that budget, a number or ``auto``; RequestError where none is."""
+    """The readings of every drafting setting with that budget, a number or ``auto``; RequestError if none is."""
     readings: dict[tuple[str, str], list[Reading]] = defaultdict(list)
     for result in measured:
         setting = result.cell.setting
@@ -72,7 +72,7 @@ def readings_at(measured: Sequence[CellResult], nodes: str) -> Readings:
 
 def acceptance_view(readings: Readings, line: str) -> View:
     """{"histogram", "map": of the method with that curve, else of the first, "calibration"}, each a figure; empty where
-    nothing was drafted, "calibration" None where the drafter's probabilities are not known."""
+    nothing was drafted, "calibration" None if the drafter's probabilities are not known."""
     if not readings:
         return {}
     by_label = {label: of_label for (_, label), of_label in readings.items()}
@@ -198,7 +198,7 @@ def _bars(bars: Mapping[Any, Measured], name: str, color: str) -> View:
 
 
 def _by_category(traces: Sequence[View], summary: str, x: str, y: str, **more: Any) -> View | None:
-    """A figure over categories; None where there is nothing to draw."""
+    """A figure over categories; None if there is nothing to draw."""
     return figure(traces, summary, xaxis=axis(x, type="category"), yaxis=axis(y, **{"rangemode": "tozero", **more}),
                   barmode="group") if traces else None
 

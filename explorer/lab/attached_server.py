@@ -18,7 +18,7 @@ def _right_axis(title: str) -> View:
 
 def counters_view(watch: Watch) -> View:
     """A server's counters now and before: {"about", "traffic", "places": figures or None, "silence": that it drafts
-    nothing, empty where it does, "flags": to paste, from its counts}."""
+    nothing, empty if it does, "flags": to paste, from its counts}."""
     looks, server = watch.look(), watch.server
     counts, shares = looks[-1].counts, by_depth(looks)
     running = "" if counts.running is None else f" {counts.running:.0f} requests run now."
@@ -58,7 +58,7 @@ def traffic_figure(looks: Sequence[Traffic]) -> View | None:
 
 
 def places_figure(shares: Sequence[float]) -> View | None:
-    """The share accepted by place in the draft; None where the server does not count it."""
+    """The share accepted by place in the draft; None if the server does not count it."""
     if not shares:
         return None
     bars = {"type": "bar", "x": list(range(1, len(shares) + 1)), "y": [100 * share for share in shares],

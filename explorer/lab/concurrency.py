@@ -74,7 +74,7 @@ class GridCell:
 @dataclass(frozen=True)
 class ConcurrencyGrid:
     """One curve: a column for each budget, that of plain decoding the first, a row for each number of requests.
-    ``withheld`` says why no predicted cell is called the best; empty where one may be."""
+    ``withheld`` says why no predicted cell is called the best; empty if one may be."""
 
     curve: Setting
     columns: tuple[Setting, ...]
@@ -83,7 +83,7 @@ class ConcurrencyGrid:
     withheld: str = ""
 
     def cell(self, column: Setting, count: int) -> GridCell | None:
-        """The cell of a column and a number of requests; None where there is none yet."""
+        """The cell of a column and a number of requests; None if there is none yet."""
         return self.cells.get(replace(column, concurrency=count))
 
     def row(self, count: int) -> list[GridCell | None]:
@@ -91,7 +91,7 @@ class ConcurrencyGrid:
         return [self.cell(column, count) for column in self.columns]
 
     def best(self, count: int) -> GridCell | None:
-        """The largest total of a number of requests: of what was measured, where anything was; None where nothing was
+        """The largest total of a number of requests: of what was measured, where anything was; None if nothing was
         and the prediction is withheld."""
         row = [cell for cell in self.row(count) if cell]
         measured = [cell for cell in row if cell.row]
@@ -216,7 +216,7 @@ class RunPrediction:
 
     @property
     def withheld(self) -> str:
-        """Why no best budget is predicted from its cost curves, in a sentence; empty where one is."""
+        """Why no best budget is predicted from its cost curves, in a sentence; empty if one is."""
         return next((costs.disorder for costs in self.costs.values() if costs.disorder), "")
 
     def belongs_to(self, stored: StoredSweep) -> bool:
@@ -244,7 +244,7 @@ def concurrency_view(summary: Summary, asked: Sequence[Setting] = (), predicted:
 
 
 def words(grid: ConcurrencyGrid, summary: Summary) -> list[str]:
-    """The best budgets and where plain decoding wins; from the prediction, where nothing was measured."""
+    """The best budgets and where plain decoding wins; from the prediction, if nothing was measured."""
     sentences = concurrency_words(summary, grid.curve)
     if not any(cell.row is None for cell in grid.cells.values()):
         return sentences

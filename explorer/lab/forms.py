@@ -74,7 +74,7 @@ class PromptSets:
     def add(self, upload: Mapping[str, Any]) -> str:
         """Remember an uploaded file, {"name", "upload" or "data": see ``Uploads.whole``}; the new set's name.
 
-        RequestError where it is not UTF-8, empty, or has a line that is no prompt: it says which.
+        RequestError if it is not UTF-8, empty, or has a line that is no prompt: it says which.
         """
         title, raw = Path(str(upload.get("name") or "")).name[:80] or "prompts.jsonl", self.uploads.whole(upload)
         name = f"upload-{uuid4().hex[:8]}"

@@ -23,8 +23,8 @@ from explorer.view import View
 def predicted_curves(what_if: WhatIf | None, line: str, plain: float = 0.0,
                      withheld: str = "") -> tuple[View, list[CurvePoint]]:
     """{lines, line, withheld}: the curves that a what-if predicts, one for each method and split; the one that is
-    drawn, ``line`` where there is one, else that of the setting which is predicted to be fastest; and why its speed is
-    not drawn, empty where it is. With the points of that one. None of all that without a what-if that has a cost.
+    drawn, ``line`` if there is one, else that of the setting which is predicted to be fastest; and why its speed is
+    not drawn, empty if it is. With the points of that one. None of all that without a what-if that has a cost.
 
     Speeds are predicted as multiples of ``plain``, plain decoding's tokens/s in the figure, if it has any. ``withheld``
     is why no speed-up is said of the run, and so none is predicted from it.
@@ -188,7 +188,7 @@ def _rounded(nodes: NDArray[Any]) -> list[list[int]]:
 
 
 def _above_zero(values: Sequence[float] | Reals) -> list[float | None]:
-    """For a logarithmic axis: a gap where there is nothing."""
+    """For a logarithmic axis: a gap if there is nothing."""
     return [None if value <= 0 else float(value) for value in values]
 
 

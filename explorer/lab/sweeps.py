@@ -35,7 +35,7 @@ NO_SWEEP = {"sweep": None, "other_rig": "", "state": "none", "message": "", "don
 
 @dataclass(frozen=True)
 class ShownSweep:
-    """The sweep that is shown, none where there is nothing to show; what came of its cells so far; and whether it was
+    """The sweep that is shown, none if there is nothing to show; what came of its cells so far; and whether it was
     measured on another rig than the one that answers now."""
 
     stored: StoredSweep | None = None
@@ -146,8 +146,8 @@ class Sweeps:
         return next((number for number, job in self._jobs.items() if job.open), None)
 
     def stored(self) -> list[StoredSweep]:
-        """All sweeps of the results file, the oldest first; none where there is no file yet. The file is read again
-        after some seconds, or where another sweep measures."""
+        """All sweeps of the results file, the oldest first; none if there is no file yet. The file is read again
+        after some seconds, or if another sweep measures."""
         when, active = self._listed_when
         stale = self.active is None and monotonic() - when >= SECONDS_BETWEEN_READS
         if stale or self.active != active:
@@ -159,7 +159,7 @@ class Sweeps:
         return self._listed
 
     def chosen(self, wanted: object) -> StoredSweep | None:
-        """The sweep asked for; without one, or where it is gone, the one being measured, else of the loaded rig the
+        """The sweep asked for; without one, or if it is gone, the one being measured, else of the loaded rig the
         latest, else the first recorded one."""
         known = {stored.number: stored for stored in (*(recorded.stored for recorded in self.recorded), *self.stored())}
         loaded = [number for number, stored in known.items() if not self.of_another_rig(stored)]

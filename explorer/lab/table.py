@@ -33,7 +33,7 @@ def row_view(row: Row, fastest: bool) -> View:
 
 
 def standing(best: Row | None) -> str:
-    """How the fastest setting compares with plain decoding: ``plain`` where it is plain decoding, ``withheld`` where
+    """How the fastest setting compares with plain decoding: ``plain`` if it is plain decoding, ``withheld`` where
     its speed-up may not be said, ``few`` where too few prompts give no interval, ``unclear`` where the interval of the
     speed-up contains 1, else ``faster``; empty without a row."""
     if best is None:

@@ -69,7 +69,7 @@ class Asker:
     since: float = 0.0
 
     def check(self) -> None:
-        """RequestError where the browser or program that asked no longer listens."""
+        """RequestError if the browser or program that asked no longer listens."""
         if self.readers and self.readers.silent_seconds(self.stream, self.since) > LAPSE_SECONDS:
             raise RequestError(f"Nobody has listened for {LAPSE_SECONDS:.0f} s, so the run was given up; ask again.")
 
@@ -87,7 +87,7 @@ def asker() -> Asker:
 
 
 def client_of(scope: Scope) -> str:
-    """The address that a request comes from; empty where it is not known."""
+    """The address that a request comes from; empty if it is not known."""
     return str((scope.get("client") or ("", 0))[0])
 
 

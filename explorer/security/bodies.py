@@ -40,7 +40,7 @@ MAX_DIGITS = 400  # of a whole number; Python takes a second for a thousand of 4
 
 @dataclass
 class Refusal(Exception):  # noqa: N818 - an answer on its way
-    """Raised where a check fails, caught where the answer is sent."""
+    """Raised if a check fails, caught where the answer is sent."""
 
     status: int
     sentence: str

@@ -1,6 +1,6 @@
 """One gate in front of every route: whose request this is, what it asks for, and what it brings.
 
-A browser says with each request where it comes from (Origin, and Sec-Fetch-Site where the address is one that it
+A browser says with each request where it comes from (Origin, and Sec-Fetch-Site if the address is one that it
 trusts). Other programs say neither; they are let in, as no website can make them ask. A website can make a browser ask
 a server on this machine, and can let its own name lead here (DNS rebinding); it can forge neither the Host nor the
 Origin that the browser sends. Starlette's TrustedHostMiddleware looks at names alone: it cannot let in every plain
@@ -40,11 +40,11 @@ EVERYWHERE = ("0.0.0.0", "::", "")
 PORTS = {"http": 80, "https": 443}
 NAME = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[A-Za-z0-9._-]{1,253}))(?::(?P<port>\d{1,5}))?")
 
-Address = tuple[str, int | None]  # a name or an address, in lower case and without brackets; a port where one is said
+Address = tuple[str, int | None]  # a name or an address, in lower case and without brackets; a port if one is said
 
 
 def address_of(text: str) -> Address | None:
-    """``example.org:80`` or ``[::1]:80`` in its two parts; None where it is neither."""
+    """``example.org:80`` or ``[::1]:80`` in its two parts; None if it is neither."""
     match = NAME.fullmatch(text)
     if not match or int(match["port"] or 0) > 65535:
         return None
@@ -74,7 +74,7 @@ def is_ip(name: str) -> bool:
 @dataclass(frozen=True)
 class Hosts:
     """The names that a server answers to: ``names`` are those of the machine; ``addresses``: whether any plain address
-    will do, as it has to where the server listens on all; ``proxies`` are the addresses at which others pass requests
+    will do, as it has to if the server listens on all; ``proxies`` are the addresses at which others pass requests
     on to this server."""
 
     names: frozenset[str]
@@ -108,7 +108,7 @@ def hosts_of(listens_on: str, proxies: Sequence[Address] = ()) -> Hosts:
 
 
 def proxy_address(text: str) -> Address:
-    """What ``--allow-host`` names; RequestError where it is no host."""
+    """What ``--allow-host`` names; RequestError if it is no host."""
     if (address := address_of(text)) is None:
         raise RequestError(f"{text[:60]!r} is no host; name one as canopy.example.org or canopy.example.org:8443.")
     return address
@@ -116,7 +116,7 @@ def proxy_address(text: str) -> Address:
 
 class Gate:
     """An ASGI middleware; see the top of the file. ``check``: see ``Bodies``. ``admits``: whether who asks has logged
-    in, where that is needed; nothing that anybody else sends is read."""
+    in, if that is needed; nothing that anybody else sends is read."""
 
     def __init__(self, app: ASGIApp, hosts: Hosts, check: Callable[[str, bytes], None] | None = None,
                  admits: Callable[[Scope], bool] = lambda _: True) -> None:
@@ -210,7 +210,7 @@ def check_path(scope: Scope) -> None:
 
 
 def _can_be_named(path: str) -> bool:
-    """Whether a disk can hold something of that name; where it cannot, Gradio would look for it and fail."""
+    """Whether a disk can hold something of that name; if it cannot, Gradio would look for it and fail."""
     encoded = path.encode("utf8", "replace")
     steps = encoded.split(b"/")
     return (len(encoded) <= LONGEST_PATH and max(map(len, steps)) <= MAX_STEP_LENGTH
@@ -218,7 +218,7 @@ def _can_be_named(path: str) -> bool:
 
 
 def _without_forwarding(hosts: Hosts, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The headers without what only a proxy may say of where it stands, where there is none."""
+    """The headers without what only a proxy may say of where it stands, if there is none."""
     if hosts.proxies:
         return headers
     return [(name, value) for name, value in headers if not name.startswith((b"x-forwarded-", b"forwarded"))]

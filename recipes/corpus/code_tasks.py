@@ -177,7 +177,7 @@ def request_of(task: FunctionTask, typed: bool, random: random.Random) -> str:
 def response_of(task: FunctionTask, typed: bool, closing: str) -> str:
     """The fenced function with its example call, then the sentence with the value it prints.
 
-    Raises ``AssertionError`` where the function and the separate evaluation disagree on any case.
+    Raises ``AssertionError`` if the function and the separate evaluation disagree on any case.
     """
     source = source_of(task, typed)
     function = compile_function(source, task.name)

@@ -22,7 +22,7 @@ class Item:
 
     ``check`` says how a generated response is judged: for ``math`` the exact final answer (the text after
     ``Answer: ``), for ``code`` Python assertions to run after the function, for ``mixed`` assertions too,
-    and the empty string where only the text itself can be read (``explain``).
+    and the empty string if only the text itself can be read (``explain``).
     """
 
     domain: str

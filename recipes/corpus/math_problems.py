@@ -58,7 +58,7 @@ def add(left: int, right: int) -> Equation:
 
 
 def subtract(left: int, right: int) -> Equation | None:
-    """The difference, the tens taken off before the ones; None where it would be negative."""
+    """The difference, the tens taken off before the ones; None if it would be negative."""
     if right > left:
         return None
     ones = right % 10
@@ -86,14 +86,14 @@ def multiply(left: int, right: int) -> Equation | None:
 
 
 def divide(left: int, right: int) -> Equation | None:
-    """The quotient inside the multiplication tables up to 12; None where it is not exact or outside them."""
+    """The quotient inside the multiplication tables up to 12; None if it is not exact or outside them."""
     if not 0 < right <= 12 or left % right or left // right > 12:
         return None
     return Equation(f"{left} / {right} = {left // right}", left // right)
 
 
 def work_out(left: int, sign: str, right: int) -> Equation | None:
-    """The equation of ``left sign right``, or None where it is not one of the easy ones below ``LARGEST``."""
+    """The equation of ``left sign right``, or None if it is not one of the easy ones below ``LARGEST``."""
     equation = {"+": add, "-": subtract, "*": multiply, "/": divide}[sign](left, right)
     return equation if equation is not None and equation.value < LARGEST else None
 

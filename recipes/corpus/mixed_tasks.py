@@ -70,7 +70,7 @@ def equation(left: int, sign: str, right: int) -> str:
 
 
 def worked_values(problem: Problem, arguments: dict[str, int]) -> dict[str, int]:
-    """The arguments and the result of every step by name; empty where a step is not easy."""
+    """The arguments and the result of every step by name; empty if a step is not easy."""
     values = dict(arguments)
     for step in problem.steps:
         worked = work_out(values[step.left], step.operator, values[step.right])

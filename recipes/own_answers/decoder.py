@@ -1,7 +1,7 @@
 """Answers to many prompts at once on a CPU: a Llama, a cache of fixed room, greedy or sampled.
 
 transformers' own ``generate`` takes three times as long here: it lays every weight out anew in each product, and its
-attention reads keys by the row, where these lie transposed for the product that reads them.
+attention reads keys by the row, if these lie transposed for the product that reads them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python -m recipes.own_answers.writing --rig smollm2 --tokens 3000000
 
-Each round makes a prompt file where none waits, answers one, and keeps what the target says of the answers
+Each round makes a prompt file if none waits, answers one, and keeps what the target says of the answers
 (``features``). Everything is written once and whole, so it can be stopped at any time and goes on.
 """
 
@@ -105,7 +105,7 @@ class Writer:
         raise RequestError(USED_UP)
 
     def new_talks(self, kind: str, number: int, known: set[str], shards: Sequence[Path]) -> list[list[Message]]:
-        """Conversations of a kind that nobody has begun yet, where there are any."""
+        """Conversations of a kind that nobody has begun yet, if there are any."""
         if kind == "self":
             return write_prompts_itself(self.decoder, self.tokenizer, number, known)
         return draw_seeded(number, known, shards, self.talk_of, CODE if kind == "code" else tuple(SEEDS))
@@ -157,7 +157,7 @@ class Writer:
 
 
 def main() -> None:
-    """Write until there is enough; ends with one sentence where there is nothing left to ask."""
+    """Write until there is enough; ends with one sentence if there is nothing left to ask."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rig", default="smollm2")
     parser.add_argument("--tokens", type=int, default=3_000_000, help="tokens of answers in all")
@@ -174,7 +174,7 @@ def main() -> None:
 
 
 def write(writer: Writer, tokens: int) -> None:
-    """Shard after shard, until all answers have so many tokens; RequestError where no more are to be had."""
+    """Shard after shard, until all answers have so many tokens; RequestError if no more are to be had."""
     have, barren = writer.tokens(), 0
     while have < tokens:
         began = time.perf_counter()

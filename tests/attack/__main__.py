@@ -60,7 +60,7 @@ def attacked(outcome: Outcome, until: float) -> Outcome:
 
 
 def main(words: Sequence[str]) -> int:
-    """Attack, print the table; 0 where nothing broke and everything was tried."""
+    """Attack, print the table; 0 if nothing broke and everything was tried."""
     choice = flags().parse_args(words)
     print(f"Seeds: {', '.join(map(str, choice.seeds))}", flush=True)
     until = monotonic() + 60 * choice.minutes

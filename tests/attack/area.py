@@ -58,7 +58,7 @@ class BrokenError(Exception):
 
 
 def check_sentence(reply: object, most: int = 600) -> None:
-    """BrokenError where a refusal is not one sentence."""
+    """BrokenError if a refusal is not one sentence."""
     text = str(reply)
     if not (text.endswith(".") and text.isprintable() and len(text) <= most):
         raise BrokenError(f"No sentence: {text[:300]!r}")

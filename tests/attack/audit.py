@@ -1,6 +1,6 @@
 """Known holes in what is locked: ``python -m tests.attack.audit PIP_AUDIT LOCK``.
 
-Exit status 0 where nothing is known against any package. Where the service cannot be asked, or does not know the
+Exit status 0 if nothing is known against any package. Where the service cannot be asked, or does not know the
 packages, one sentence says so: nothing was checked, which is no success, and the tests go on.
 """
 

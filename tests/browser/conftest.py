@@ -43,7 +43,7 @@ def address(round_times: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Chromium, or a skip where there is none."""
+    """Chromium, or a skip if there is none."""
     if not os.path.exists(CHROMIUM):
         pytest.skip(f"There is no Chromium at {CHROMIUM}; set CHROMIUM to one.")
     with sync_playwright() as playwright:

@@ -155,7 +155,7 @@ def website() -> Iterator[int]:
 
 
 def places(address: str, port: int) -> dict[str, tuple[str, str]]:
-    """From where it is tried: the page that is opened, and the address that it asks."""
+    """Where it is tried from: the page that is opened, and the address that it asks."""
     rebound = f"http://{REBOUND}:{urlsplit(address).port}/"
     return {"another website": (f"http://{EVIL}:{port}/", address),
             "another port of this machine": (f"http://127.0.0.1:{port}/", address),

@@ -92,7 +92,7 @@ def test_axe_finds_nothing_in_the_tabs_of_the_lab(
 def test_axe_finds_nothing_on_the_sheet_of_rigs(watched: Watched, address: str) -> None:
     page = watched.open(address)
     page.wait_for_function("Canopy.parts.rigs.state")
-    # as it looks where another may be chosen, one is being loaded, and the one before could not be
+    # as it looks if another may be chosen, one is being loaded, and the one before could not be
     page.evaluate("""() => {
       const { rigs } = Canopy.parts;
       rigs.look = () => rigs.draw();

@@ -1,4 +1,4 @@
-"""Runs that are kept: two of the tab's over the one that is shown, and by name in the browser, also where the server
+"""Runs that are kept: two of the tab's over the one that is shown, and by name in the browser, also if the server
 has forgotten them."""
 
 from typing import Any

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The lab of the scripted rig, where nothing was measured; what ships was measured on the demo rig."""
+    """The lab of the scripted rig, if nothing was measured; what ships was measured on the demo rig."""
     with lab_page(browser, tmp_path_factory.mktemp("lab"), "0.02") as page:
         yield page
 

@@ -172,7 +172,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "seconds of 65 stages": {"seconds": {str(stage): 1 for stage in range(65)}},
     "or a real number": {"seconds": {"draft": [1]}}, "too large": {"seconds": {"draft": 10**400}},
     "a choice is below -1": {"choice": [0, 0, 0, -2]}, "start is of dtype": {"start": "7"},
-    "bytes, where 16,777,216": {"drafts": [{"tokens": np.zeros((2, 2**19), int), "logprobs": np.zeros((2, 2**19))}]}}
+    "bytes; 16,777,216": {"drafts": [{"tokens": np.zeros((2, 2**19), int), "logprobs": np.zeros((2, 2**19))}]}}
 
 
 @pytest.mark.parametrize("sentence", WRONG)
@@ -199,7 +199,7 @@ def test_rounds_after_a_refused_one_stand_where_the_loop_had_them(wrong: dict[st
 
 
 def test_a_token_named_by_a_refused_round_gets_its_text_later(tmp_path: Path) -> None:
-    too_long = {**RIGHT, **WRONG["bytes, where 16,777,216"]}
+    too_long = {**RIGHT, **WRONG["bytes; 16,777,216"]}
     trace = recorded(tmp_path / "run.jsonl", too_long, RIGHT, token_text=str)
     assert dict(trace.entries[0].pieces) == {token: str(token) for token in (3, 4, 5, 7, 9)}
 
@@ -303,7 +303,7 @@ def test_a_recorder_that_cannot_be_says_so_at_once(about: dict[str, Any], tmp_pa
     for path in ("a\0b", tmp_path / "a\0b", 7.5, None):
         with pytest.raises(RecorderError, match=r"^The trace .* cannot be written: .*\.$"):
             Recorder(path)  # type: ignore[arg-type]
-    with pytest.raises(RecorderError, match=r"^The budget of the run is refused: the budget is 'x', .*\.$"):
+    with pytest.raises(RecorderError, match=r"^The budget of the run is refused: the budget is 'x'; .*\.$"):
         Recorder(tmp_path / "run.jsonl", budget="x", strict=True)
 
 
@@ -391,7 +391,7 @@ def test_a_killed_process_leaves_its_rounds(tmp_path: Path) -> None:
 
 
 def test_a_round_of_64_nodes_costs_the_loop_little(tmp_path: Path) -> None:
-    """30 µs where the machine is quiet; the limit here is for one that is not."""
+    """30 µs if the machine is quiet; the limit here is for one that is not."""
     random = np.random.default_rng(1)
     arrays = {name: random.integers(0, 1000, 64).astype(np.int32) for name in ("tokens", "choice")}
     floats = {name: random.random(64, np.float32) for name in ("logprobs", "entropy", "gap", "offered")}

@@ -1,4 +1,4 @@
-"""Plain decoding beside a run: in turns, where nobody waits, with other settings where the run was slower. What is then
+"""Plain decoding beside a run: in turns, if nobody waits, with other settings if the run was slower. What is then
 said of a run is what the comparison found: forged texts and forged clocks are told apart from true ones."""
 
 import time

@@ -1,4 +1,4 @@
-"""Recordings: found, named, compared with plain decoding, and served where there is no model; files that are opened."""
+"""Recordings: found, named, compared with plain decoding, and served if there is no model; files that are opened."""
 
 import base64
 import gzip

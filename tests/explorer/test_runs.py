@@ -197,7 +197,7 @@ def test_updates_send_new_rounds_and_those_before_them_but_never_very_many(monke
         if entry:
             window.add(entry)
         sent.append((view := window.value())["from"] + 10 * len(view["rounds"]))
-    assert sent == [0, 10, 10, 20, 21]  # where nothing is new, the latest once more
+    assert sent == [0, 10, 10, 20, 21]  # if nothing is new, the latest once more
     for _ in range(9):
         window.add(trace.entries[3])
     assert ((view := window.value())["from"], len(view["rounds"])) == (8, 4), "browsers ask for what lies between"

@@ -81,7 +81,7 @@ def test_what_cannot_be_compared_is_a_sentence(wanted: Any, words: str) -> None:
 
 
 def parted(gap: float, dtype: str = "float32", temperature: float = 0.0) -> dict[str, Any]:
-    """Two runs of one prompt whose second tokens differ, where the first run's gap there was this."""
+    """Two runs of one prompt whose second tokens differ, if the first run's gap there was this."""
     one, other = scripted_trace("ddtree", 8), scripted_trace("ddtree", 8)
     first = one.entries[0]
     blank = np.full(len(first.round.tree), gap, np.float32)

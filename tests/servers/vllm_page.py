@@ -77,7 +77,7 @@ def test_its_texts_are_ours_and_its_rounds_as_reported(vllm: Serving) -> None:
     before, rounds, accepted = source.server.counts(), 0, 0  # type: ignore[attr-defined]
     for prompt in PROMPTS:
         lines = list(source.run(PromptRequest(prompt, method=SERVED, max_tokens=200)))
-        anew = sum(isinstance(line, Header) for line in lines) - 1  # where a chunk held several steps
+        anew = sum(isinstance(line, Header) for line in lines) - 1  # if a chunk held several steps
         theirs = gather(lines)
         expected = gather(ours.run(PromptRequest(
             prompt, method="dflash", budget=15, max_tokens=200, drafters=("math",))))

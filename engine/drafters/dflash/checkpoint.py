@@ -77,7 +77,7 @@ def family_of(values: Mapping[str, Any]) -> str:
 
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
-    """The plan of a block-diffusion drafter; RigError where it cannot run on this target as it was trained."""
+    """The plan of a block-diffusion drafter; RigError if it cannot run on this target as it was trained."""
     config = drafter_config(folder)
     options = config.dflash_config
     taps = tuple(options["target_layer_ids"])
@@ -149,7 +149,7 @@ def drafter_config(folder: Path) -> Qwen3Config:
 
 
 def _plain(folder: Path, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A config.json as the drafters' own authors write one, where it is in the format of speculators.
+    """A config.json as the drafters' own authors write one, if it is in the format of speculators.
 
     Its layer ids count the embedding as 0, so that id i is the output of layer i − 1.
     """
@@ -176,7 +176,7 @@ def _plain(folder: Path, values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _options(folder: Path, values: Mapping[str, Any], family: str) -> dict[str, Any]:
-    """The drafter's own options from both places; RigError where a necessary one is missing or of the wrong kind."""
+    """The drafter's own options from both places; RigError if a necessary one is missing or of the wrong kind."""
     inner = values.get("dflash_config") or {}
     must_be(folder, {"dflash_config": inner}, dict, "an object")
     family_options, needed = FAMILIES[family]

@@ -144,7 +144,7 @@ def test_where_the_curve_is_right_little_is_lost_by_learning(case: str) -> None:
     untold = of_plain(rig, truth, 64, machine=False)
     assert of_plain(rig, truth, 64) <= untold + 0.01
     noisy = [of_plain(rig, truth, 64, machine=random.Random(seed)) for seed in range(3)]
-    assert sum(noisy) / 3 <= untold + 0.03, "nor by much where the machine is busy"
+    assert sum(noisy) / 3 <= untold + 0.03, "nor by much if the machine is busy"
 
 
 @pytest.mark.slow

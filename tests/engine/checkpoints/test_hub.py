@@ -55,7 +55,7 @@ def test_what_would_be_looked_up(tmp_path: Path) -> None:
     assert from_hub("demo") == from_hub("no::") == from_hub(f"{tmp_path}::ngram") == ()
     assert from_hub(f"{tmp_path}::own/head@v2") == ("own/head@v2",)
     assert "demo" in rig_names() and set(NAMED) < set(rig_names())
-    for pair in NAMED.values():  # pinned to commits where one is known
+    for pair in NAMED.values():  # pinned to commits if one is known
         assert all(re.fullmatch(r"[\w-]+/[\w.-]+@([0-9a-f]{40}|main)", name) for name in (pair.target, *pair.drafters))
 
 

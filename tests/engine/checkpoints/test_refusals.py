@@ -83,7 +83,7 @@ MISFITS: list[tuple[Change, str]] = [  # of the drafter's config.json
     ({"num_target_layers": 36}, "layers: 36; the target has 6"),
     ({"num_target_layers": "6"}, "layers: '6'"),
     ({"intermediate_size": 56}, "does not fit its own config"),
-    ({"attention_bias": True}, "k_proj.bias has shape nothing where (32,) is expected"),
+    ({"attention_bias": True}, "k_proj.bias has shape nothing; (32,) is expected"),
     ({"mlp_bias": True}, "mlp_bias = True"),
     ({"layer_types": ["full_attention", "sliding_attention"], "use_sliding_window": False, "sliding_window": 2048},
      "sliding layers without a sliding_window"),

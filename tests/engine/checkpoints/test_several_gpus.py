@@ -1,4 +1,4 @@
-"""A target larger than one GPU: where its layers go, what is said where that cannot be, and a cache in pieces. No test
+"""A target larger than one GPU: where its layers go, what is said if that cannot be, and a cache in pieces. No test
 here runs on several GPUs; ``tests/engine/models/test_trees.py`` holds a target in pieces to plain decoding."""
 
 from pathlib import Path

@@ -54,7 +54,7 @@ def accept(rule: AcceptanceRule, tree: DraftTree, target: FixedLaw = UNSURE, cho
 def test_the_walk_is_the_deepest_node_whose_every_step_was_chosen(tree: DraftTree, data: st.DataObject) -> None:
     choice = data.draw(st.lists(st.integers(0, VOCABULARY - 1), min_size=len(tree), max_size=len(tree)))
     acceptance = accept(walk, tree, CERTAIN, choice)
-    lengths = [0] * len(tree)  # of the path down to each node, −1 where a step was not chosen
+    lengths = [0] * len(tree)  # of the path down to each node, −1 if a step was not chosen
     for node in range(1, len(tree)):
         above = int(tree.parents[node])
         lengths[node] = lengths[above] + 1 if lengths[above] >= 0 and tree.tokens[node] == choice[above] else -1

@@ -55,7 +55,7 @@ def opened(name: str, folder: Path) -> DFlashDrafter:
 
 
 def observed(drafter: DFlashDrafter, context: Context) -> None:
-    """Have it read the context, in two steps where it is long enough."""
+    """Have it read the context, in two steps if it is long enough."""
     middle = len(context.features) // 2
     drafter.begin(len(context.features) + 1)
     for rows in (context.features[:middle], context.features[middle:]):

@@ -40,7 +40,7 @@ checkpoint is refused whatever its type.
 
 
 def answer(kind: str) -> str:
-    """``RUNS``, or the reason of the refusal. AssertionError where a model runs that writes another text."""
+    """``RUNS``, or the reason of the refusal. AssertionError if a model runs that writes another text."""
     if reason := why_not(small_config_of(kind)):
         return reason
     try:

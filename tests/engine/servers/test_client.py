@@ -110,10 +110,10 @@ REFUSALS: list[tuple[Reply, str]] = [
     (says("", status=307, Location="/v2/models"), "sends on to another path, which is not followed"),
     (says("", status=301, Location="http://a]b/"), "sends on to another path, which is not followed"),
     (says("", status=204), "refuses (status 204)"),
-    (says("<html>", "text/html"), "answers /v1/models as 'text/html', where application/json is expected"),
+    (says("<html>", "text/html"), "answers /v1/models as 'text/html'; application/json is expected"),
     (says("{}", Content_Encoding="gzip"), "packed as 'gzip'"),
     (says('{"data": ['), "which is not complete JSON"), (says("[" * 100_000), "which is not complete JSON"),
-    (says("7"), "The server sent '7', where an object is expected"), (says(b"\xff\xfe{}"), "not complete JSON"),
+    (says("7"), "The server sent '7'; an object is expected"), (says(b"\xff\xfe{}"), "not complete JSON"),
     (says(b" " * (limits.ANSWER_BYTES + 1)), "sent more than 4 MiB"),
     (says("{}", Content_Length="900"), "broke its answer off"),
     (greet, "broke its answer off, or does not speak HTTP"),
@@ -150,7 +150,7 @@ def test_an_answer_that_was_finished_needs_no_other_end(end: bytes) -> None:
 
 @pytest.mark.parametrize(("parts", "words"), [
     ((event(a=1),), "breaks off in the middle"), ((event(a=1), b'data: {"choices'), "which is not complete JSON"),
-    ((b"data: 7\n\n", DONE), "where an object is expected"), ((), "breaks off in the middle"),
+    ((b"data: 7\n\n", DONE), "an object is expected"), ((), "breaks off in the middle"),
     ((b"data: " + b"x" * 2**21,), "a line of more than 1 MiB"), ((b"x\n" * 9,), "breaks off in the middle")])
 def test_a_stream_that_is_none_ends_in_a_sentence(parts: tuple[bytes, ...], words: str) -> None:
     with scripted(chat=streams(*parts)) as script, pytest.raises(ServerError, match=re.escape(words)) as refused:

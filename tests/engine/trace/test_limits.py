@@ -79,7 +79,7 @@ MANY = 3 * LIMITS.lines
     *(pytest.param(gzip.compress(LINES[0] + b"\n") + gzip.compress(inside) * MANY, id=f"members {inside.decode()}")
       for inside in (b"", b"\n", b'{"refused":7}\n'))])
 def test_too_many_lines_or_members_are_refused_at_once(data: bytes, tmp_path: Path) -> None:
-    """In seconds of this process, read whole and followed; a second where the machine is quiet."""
+    """In seconds of this process, read whole and followed; a second if the machine is quiet."""
     path = tmp_path / "run.jsonl.gz"
     path.write_bytes(data)
     for read in (partial(loads, data), partial(load, path), partial(follow, path)):
