@@ -93,7 +93,7 @@ class End:
     left), ``stopped``, ``cut`` if the file ends early, or ``unknown`` if a recorder was not told. A recorder
     ``dropped`` rounds that it had no time for, and ``refused`` invalid ones; ``said`` holds another engine's own
     figures of the run, how many other runs shared its rounds, or how many of them the reader left out. Of a chunked
-    run ``accepted`` of ``drafted`` tokens were accepted in all; both are 0 where that is not known, too. ``texts``: as
+    run ``accepted`` of ``drafted`` tokens were accepted in all; both are 0 if that is not known, too. ``texts``: as
     an ``Entry``'s, of bytes at the end that never became a character."""
 
     reason: str
