@@ -1,14 +1,15 @@
 // The film of a run: plain decoding writes its first words, a drafter guesses, one pass keeps a path of the guesses, both
-// race, and a card is left to read. It only leads: text, tree, lanes and sentences are drawn where they always are, from
+// race, and tree, figures and answer are left to read. It only leads: text, tree, lanes and sentences are drawn where they always are, from
 // the rounds and the comparison of the run. Under reduced motion the scenes are still, and one steps through them.
 
 import { action, button, html, write } from "../shared/ink.js";
 import { figuresOf } from "../shared/round.js";
 
-const PLAIN_MS = 8000; // for all passes of plain decoding's scene
+const PLAIN_MS = 3000; // for all passes of plain decoding's scene
 const PASS_MS = 600; // for one of them at most
-const RACE_MS = 10000; // how long the slower lane takes on the screen
-const SCENE_MS = { plain: PLAIN_MS + 1200, guess: 4600, verify: 5600, race: RACE_MS + 1000, same: 5000 };
+const RACE_MS = 5000; // how long the slower lane takes on the screen
+const SCENE_MS = { plain: PLAIN_MS + 600, guess: 3800, verify: 4600, race: RACE_MS + 500, same: 2500 }; // 20 s in all
+const SEEN = "canopy-film"; // set once a run of one's own was shown as a film in this tab
 const BUSHY = 3; // times as good a round to show as one that does not look like a tree
 const MIN_BRANCHES = 3;
 const MIN_REFUSED = 6;
@@ -43,7 +44,6 @@ export class Film {
     this.player = player;
     this.watched = ""; // the live run that is watched
     this.build(html("div", "cs-film", story.box));
-    this.raced = ""; // the run whose race was shown
     this.timer = 0;
     this.hurry = 1; // of the time that a scene is shown
     stage.on("asked begin hand", () => this.stop());
@@ -143,11 +143,12 @@ export class Film {
     return this.player.playing && this.stage.following;
   }
 
-  // All rounds were shown.
+  // All rounds were shown. Later runs of the tab go to the last frame at once.
   end() {
     const { stage } = this;
     this.watched = "";
-    if (stage.mode === "story") this.go(stage.value.state === "done" ? this.scenes.find((scene) => scene !== "plain") : "card");
+    const first = stage.value.state === "done" && !sessionStorage.getItem(SEEN);
+    if (stage.mode === "story") this.go(first ? this.scenes.find((scene) => scene !== "plain") : "card");
     else if (!stage.recorded) stage.rest(this.best);
   }
 
@@ -165,7 +166,7 @@ export class Film {
   // The race of a live run may be measured only after its card was shown.
   compared() {
     const { stage } = this;
-    if (stage.scene === "card" && !stage.reducedMotion && this.scenes.includes("race") && this.raced !== stage.value.run) this.go("race");
+    if (stage.scene === "card" && !stage.reducedMotion && this.scenes.includes("race") && !sessionStorage.getItem(SEEN)) this.go("race");
     this.draw();
   }
 
@@ -173,7 +174,7 @@ export class Film {
     const { stage, paced, scenes } = this;
     const { scene, rounds, current } = stage;
     const still = Boolean(scene) && stage.reducedMotion;
-    if (scene === "race") this.raced = stage.value.run;
+    if (scene === "race" && !stage.recorded) sessionStorage.setItem(SEEN, stage.value.run);
     write(this.clock, paced ? `${figuresOf(rounds.slice(0, current + 1)).seconds.toFixed(2)} s` : "");
     for (const part of [this.back, this.place, this.on]) part.hidden = !still;
     write(this.place, `${scenes.indexOf(scene) + 1} of ${scenes.length}`);

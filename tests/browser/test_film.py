@@ -58,7 +58,7 @@ def test_it_is_left_by_key_and_button_and_played_again(moving: Watched, address:
     page.get_by_role("button", name="Replay").click()
     assert page.evaluate(SCENE) == "plain"
     page.get_by_role("button", name="Skip").click()
-    assert page.evaluate(SCENE) == "card" and page.locator(".cs-frame-tree").is_hidden()
+    assert page.evaluate(SCENE) == "card" and page.locator(".cs-frame-tree").is_visible()
     page.keyboard.press("Home")
     assert page.evaluate(SCENE) == "" and page.locator(".cs-frame-tree").is_visible()
 
@@ -82,7 +82,7 @@ def test_a_live_run_is_shown_round_by_round_and_ends_on_its_card(moving: Watched
     lengths = page.evaluate(f"{STAGE}.rounds.map((made) => made.keep.length)")
     assert lengths[page.evaluate(f"{STAGE}.current")] == max(lengths)
     assert page.locator(".cs-headline").inner_text().startswith(f"{sum(lengths)} tokens in {len(lengths)} passes")
-    assert page.locator(".cs-frame-tree").is_hidden() and page.locator(".cs-frame-text .cs-output").is_visible()
+    assert page.locator(".cs-frame-tree").is_visible() and page.locator(".cs-frame-text .cs-output").is_visible()
     page.emulate_media(reduced_motion="reduce")
     page.get_by_role("button", name="Watch both").click()
     flags = page.locator(".cs-lane-flag").all_inner_texts()

@@ -135,8 +135,8 @@ def test_a_script_reads_rounds_as_they_are_made_and_the_text_is_the_targets(tmp_
 def test_an_answer_that_is_closed_frees_its_caches_and_the_rig_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     rig, forks, fork = demo_live(), list[TorchTarget](), TorchTarget.fork
 
-    def noted(target: TorchTarget) -> TorchTarget:
-        forks.append(fork(target))
+    def noted(target: TorchTarget, *given: Any) -> TorchTarget:
+        forks.append(fork(target, *given))
         return forks[-1]
 
     monkeypatch.setattr(TorchTarget, "fork", noted)

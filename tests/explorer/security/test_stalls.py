@@ -91,7 +91,7 @@ async def traced(server: Server) -> None:
 
 async def exported(server: Server) -> None:
     """As a file of every kind."""
-    for kind in ("trace", "rounds", "columns", "tree", "replay"):
+    for kind in ("trace", "rounds", "tree", "replay"):
         assert (await server.call("export", {"kind": kind, "run": "long", "round": 0}))["data"]
 
 
