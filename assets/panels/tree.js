@@ -85,11 +85,6 @@ class TreePanel extends Panel {
     if (!this.camera.held) this.fitCamera();
   }
 
-  // In the story, outside of the film's tree, a rejected guess says its token only when it is pointed at.
-  get quiet() {
-    return this.stage.mode === "story" && !["guess", "verify"].includes(this.stage.scene) && !this.host.closest(".is-full");
-  }
-
   size() {
     return [this.host.clientWidth || 640, this.host.clientHeight || 360];
   }
@@ -110,7 +105,7 @@ class TreePanel extends Panel {
       round, width, height, limit, lit, layout: this.layout, camera: this.camera, parents: this.parents,
       rank: this.rank, folded: this.folded, focus: this.focus, rejectedTreeOrigin: rejectedTree ? `drafter${rejectedTree.drafter}` : "root",
       tokens: (node) => (node < round.n ? round.tokens[node] : rejectedTree.tokens[node - round.n + 1]),
-      hidden: (node) => this.below(node), quiet: this.quiet,
+      hidden: (node) => this.below(node),
       ink: (node) => (this.earned ? this.earned.share(round, node) : Math.exp(round.logprobs[node])),
     });
     this.select(this.stage.selection);

@@ -35,7 +35,7 @@ export class TreeMarks {
   }
 
   // scene: {round, width, height, layout, camera, parents, rank, limit, lit, folded, focus, rejectedTreeOrigin, tokens(node),
-  // hidden(node), quiet, ink(node)}; `limit` is null, or how many nodes of the best-first order are drawn so far, `lit` how
+  // hidden(node), ink(node)}; `limit` is null, or how many nodes of the best-first order are drawn so far, `lit` how
   // many of the kept path the walk has reached.
   draw(scene) {
     const { camera, parents, round } = scene;
@@ -139,20 +139,20 @@ export class TreeMarks {
   // The kept path is always labelled; other nodes only if no node of their column is nearer than a line of text, so that
   // labels never overlap however many nodes there are.
   labels(shown) {
-    const { camera, folded, hidden, layout, quiet } = this.scene;
+    const { camera, folded, hidden, layout } = this.scene;
     const marks = this.pathLabels();
     for (const node of folded) {
       const [x, y] = this.at(node);
       if (this.shown(node)) marks.push(label(`+${hidden(node)}`, x + this.radius + 5, y + 3.5, "is-fold"));
     }
-    const columns = quiet || camera.row * 24 < LINE ? [] : Array.from({ length: layout.columnCount }, () => []);
+    const columns = camera.row * 24 < LINE ? [] : Array.from({ length: layout.columnCount }, () => []);
     if (columns.length) for (const node of shown) columns[layout.columns[node]].push(node);
     for (const column of columns) {
       column.sort((one, other) => layout.rows[one] - layout.rows[other]);
       const ys = [-Infinity, ...column.map((node) => this.at(node)[1]), Infinity];
       column.forEach((node, place) => {
         const [above, y, below] = ys.slice(place, place + 3);
-        if (Math.min(y - above, below - y) >= LINE - 0.5) marks.push(...this.nodeLabel(node));
+        if (Math.min(y - above, below - y) >= LINE - 0.5) marks.push(...this.nodeLabel(node, columns));
       });
     }
     return marks;
@@ -184,14 +184,23 @@ export class TreeMarks {
     return label(clip(round.show(id), SLANT.room, PATH_FONT), x, y, `is-path is-slanted o-${origin}`, { transform });
   }
 
-  nodeLabel(node) {
+  // Pixels to the right of a node without children that no other node's line needs, three columns at most.
+  free(node, columns) {
+    const { camera, layout } = this.scene;
+    const [, y] = this.at(node);
+    const next = columns.slice(layout.columns[node] + 1, layout.columns[node] + 4);
+    const taken = next.findIndex((column) => column.some((other) => Math.abs(this.at(other)[1] - y) < LINE));
+    return camera.column * (taken < 0 ? 2.8 : taken + 0.8);
+  }
+
+  nodeLabel(node, columns) {
     const { round, camera, layout, folded, tokens, height, width, ink } = this.scene;
     const [left, y] = this.at(node);
     const x = left + this.radius + 3;
     const inside = y > -9 && y < height + 9 && x > -90 && x < width;
     if (!inside || folded.has(node) || this.lit(node)) return [];
     const inner = layout.children[node].length > 0;
-    const room = inner ? this.lead - this.radius - 5 : camera.column * 0.8 - this.radius;
+    const room = inner ? this.lead - this.radius - 5 : this.free(node, columns) - this.radius;
     const words = short(round.show(tokens(node)), room, LABEL_FONT);
     const fade = node >= round.n ? 0.6 : strength(ink(node), 0.66).toFixed(2);
     const above = inner && camera.row >= AIRY; // clear of its own edge where the rows leave room for that
