@@ -129,7 +129,7 @@ def block_rows_of(weight: Tensor) -> int:
     if not has_bfloat16_kernels(weight) or not torch.cpu._is_avx512_supported():
         return 1
     if torch.cpu._is_amx_tile_supported():
-        return 32
+        return 16
     return 8 if torch.cpu._is_avx512_bf16_supported() else 4
 
 
