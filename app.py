@@ -37,7 +37,7 @@ from explorer.recordings import Library, recorded_rig, shipped
 from explorer.rig import CurrentRig, Instruments, Source, Tell
 from explorer.rig_choice import RigChoice, loading
 from explorer.run_queue import RunQueue
-from explorer.security.gate import LONGEST_PATH, Address, proxy_address
+from explorer.security.gate import MAX_PATH_LENGTH, Address, proxy_address
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -95,7 +95,7 @@ def _credentials(text: str) -> tuple[str, str]:
 
 def _root_path(word: str) -> str:
     path = word.strip("/")
-    if not re.fullmatch(r"([\w.~-]+(/[\w.~-]+)*)?", path, re.ASCII) or ".." in path or len(path) > LONGEST_PATH:
+    if not re.fullmatch(r"([\w.~-]+(/[\w.~-]+)*)?", path, re.ASCII) or ".." in path or len(path) > MAX_PATH_LENGTH:
         raise argparse.ArgumentTypeError(f"is {shown(word)}; it has to be a path such as /canopy")
     return f"/{path}" if path else ""
 

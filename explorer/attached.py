@@ -16,7 +16,7 @@ from engine.trace import End, Entry, Header, Line
 from explorer.recordings import NoInstruments
 from explorer.rig import Source, Tell
 
-MOST_AT_ONCE = 8  # runs of this page that a server answers; it has a line of its own
+MAX_AT_ONCE = 8  # runs of this page that a server answers; it has a line of its own
 DRAFTER = "its drafter"
 UNKNOWN_PIECE = "⟨?⟩"
 
@@ -37,7 +37,7 @@ class AttachedServer:
         return self.drafters
 
     def share(self, ask: PromptRequest) -> float:
-        return 1 / MOST_AT_ONCE
+        return 1 / MAX_AT_ONCE
 
     def run(self, ask: PromptRequest) -> Generator[Line | None, None, None]:
         """See ``Source``. Where the steps that the server reports at its end differ from its chunks, a second header

@@ -9,7 +9,7 @@ from itertools import pairwise, zip_longest
 from statistics import fmean
 
 from engine.lab.against_plain import (
-    LEAST_TURNS,
+    MIN_TURNS,
     RULE,
     SAME,
     SETTLING_TURNS,
@@ -62,7 +62,7 @@ class RunComparison:
         comparison = compare_texts(text, plain, self.trace.header.request, self.trace.header.dtype)
         timed = self._before_repetition()
         record = speed_beside_plain(timed.turns, timed.run_rounds, self.busy)
-        if self.state == CUT and len(self.turns) < LEAST_TURNS + SETTLING_TURNS:
+        if self.state == CUT and len(self.turns) < MIN_TURNS + SETTLING_TURNS:
             record = replace(record, withheld=CUT_SHORT, again=True)
         return {"state": self.state, "text": self._text_view(comparison, text, plain),
                 "lanes": timed._lanes(comparison, record),

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.errors import CancellationError, RequestError
-from engine.lab.against_plain import LEAST_TURNS, SETTLING_TURNS, TurnPair, TurnTaking, speed_beside_plain, turn_pairs
+from engine.lab.against_plain import MIN_TURNS, SETTLING_TURNS, TurnPair, TurnTaking, speed_beside_plain, turn_pairs
 from engine.lab.settings import BASELINE
 from engine.machine.threads import CROWDED
 from engine.records import PromptRequest
@@ -22,7 +22,7 @@ from explorer.runs import Runs
 from explorer.view import View
 
 AGAIN_SECONDS, OTHER_SECONDS = 4.0, 2.0  # at most, for a short text once more, and for one other setting
-MOST_TOKENS = 64  # of another setting
+MAX_TOKENS = 64  # of another setting
 VIEW_SECONDS = 0.4  # between two updates
 SMALLER = (16, 4)  # node budgets that are tried if a larger one did not pay
 
@@ -70,7 +70,7 @@ class Comparison:
         comparison = self._beside_plain(run, RunComparison(trace, (), (), (), {}, GOING_ON), ask, job)
         try:
             until = monotonic() + AGAIN_SECONDS
-            while 0 < len(comparison.turns) < LEAST_TURNS + SETTLING_TURNS and monotonic() < until:
+            while 0 < len(comparison.turns) < MIN_TURNS + SETTLING_TURNS and monotonic() < until:
                 # a text of few turns is timed again until they are enough for a range
                 comparison = replace(comparison, turns=(*comparison.turns, *_pairs(self._time(ask, until, job))))
         except CancellationError:
@@ -136,7 +136,7 @@ class Comparison:
 
     def _others(self, trace: Trace, job: Job) -> list[View]:
         """Settings that may be faster than the run was, measured in turns with plain decoding too."""
-        ask = replace(ask_of(trace), max_tokens=MOST_TOKENS)
+        ask = replace(ask_of(trace), max_tokens=MAX_TOKENS)
         tried: list[tuple[PromptRequest, Instruments | None]] = [(other, None) for other in others(ask)]
         if twin := self._rig.instruments.twin(self._interrupt(job)):
             same = ask if ask.pace == FIXED else replace(ask, pace=FIXED, budget=min(ask.budget, SMALLER[0]))

@@ -30,7 +30,7 @@ from explorer.view import View, packed
 
 FROM_FILE = "file-"  # how the runs are named that were opened from one
 UNDATED = "in a file"  # when such a run was recorded, if the file does not say it
-MOST_LINES = 2 * 2**20  # bytes of a trace file in one answer
+MAX_LINES = 2 * 2**20  # bytes of a trace file in one answer
 
 
 class Endpoints:
@@ -162,6 +162,6 @@ def trace_lines(trace: Trace, first: int) -> str:
     for line in islice(trace.lines, first, None):
         lines.append(json.dumps(encode_line(line), separators=(",", ":")) + "\n")
         size += len(lines[-1])
-        if size > MOST_LINES:
+        if size > MAX_LINES:
             return "".join(lines[:-1] or lines)
     return "".join(lines)

@@ -20,9 +20,9 @@ from explorer.security.bodies import Refusal
 from explorer.security.gate import LOOPBACK, Address, Gate, hosts_of
 
 GOODBYE_SECONDS = 2  # for streams to end when the server is told to
-LONGEST_HEADERS = 32 * 2**10  # bytes
+MAX_HEADER_BYTES = 32 * 2**10  # bytes
 LAST_PORT = 2**16 - 1
-MOST_WAITING = 64  # requests for the real page
+MAX_WAITING = 64  # requests for the real page
 PATIENCE_SECONDS = 120.0  # that one of them waits
 
 
@@ -43,7 +43,7 @@ def listener(app: ASGIApp, listening: Listening) -> uvicorn.Server:
     return uvicorn.Server(uvicorn.Config(
         app, log_level="warning", server_header=False, ws="none", http="h11",
         proxy_headers=bool(listening.allowed), timeout_graceful_shutdown=GOODBYE_SECONDS,
-        h11_max_incomplete_event_size=LONGEST_HEADERS))
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES))
 
 
 def open_sockets(listening: Listening) -> list[socket.socket]:
@@ -129,7 +129,7 @@ class FirstSeconds:
 
     async def _page_or_refusal(self) -> ASGIApp:
         """The app for a request that came too early: the real page, or a refusal that says why there is none."""
-        if self._waiting >= MOST_WAITING:
+        if self._waiting >= MAX_WAITING:
             return _refusal("Too many requests wait for this page to be built; ask again in a few seconds.")
         self._waiting += 1
         try:

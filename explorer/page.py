@@ -50,13 +50,13 @@ from explorer.security.gate import Gate, hosts_of
 from explorer.two_runs import two_runs_call
 from explorer.view import blank_view, packed
 
-MOST_SESSIONS = 512  # that Gradio remembers, each with the values of all components
-MOST_BROWSERS = 32  # may follow a growing run at the same time
+MAX_SESSIONS = 512  # that Gradio remembers, each with the values of all components
+MAX_BROWSERS = 32  # may follow a growing run at the same time
 FILLED = tuple(name for name in FIELDS if name not in ("drafters", "turns"))  # set by a preset or a recording
 QUIET: Mapping[str, Any] = MappingProxyType({"queue": False, "show_progress": "hidden", "api_visibility": "private"})
 RESULTS = Path("results.sqlite")  # that of ``python -m engine sweep`` too, so that either can resume the other's sweeps
 HOST = '<div class="canopy-host"></div>'  # constant: a template that changes would wipe out what is drawn in it
-LARGEST_STEP = 11  # of the slider: 0, then the powers of two to 1,024; larger budgets can be typed
+MAX_STEP = 11  # of the slider: 0, then the powers of two to 1,024; larger budgets can be typed
 
 
 def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, results: Path = RESULTS,
@@ -105,7 +105,7 @@ def guarded(page: gr.Blocks, listening: Listening) -> FastAPI:
     gate = Middleware(Gate, hosts_of(listening.host, listening.allowed), Calls(page).check, admits)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, middleware=[gate])
     page.queue(max_size=WAITING_ROOM, api_open=False)
-    page.state_session_capacity = MOST_SESSIONS
+    page.state_session_capacity = MAX_SESSIONS
     mounted: FastAPI = gr.mount_gradio_app(
         app, page, "/", root_path=listening.root_path or None, server_name=listening.host,
         server_port=listening.port, auth=listening.auth,
@@ -151,7 +151,7 @@ class Controls:
             # all methods, until the page has asked which of them the rig can run
             self.method = gr.Dropdown(list(METHODS), value=method, label="Method", elem_id="canopy-method")
             self.steps = gr.Slider(
-                0, LARGEST_STEP, step=1, label="Node budget", elem_id="canopy-steps")
+                0, MAX_STEP, step=1, label="Node budget", elem_id="canopy-steps")
             self.budget = gr.Number(first["budget"], precision=0, label="Nodes", elem_id="canopy-budget")
             self.pace = gr.Dropdown(
                 [("in full", FIXED), ("auto: as many as pay", AUTO)], value=first["pace"], label="Budget use",
@@ -271,7 +271,7 @@ def _show_followed(page: gr.Blocks, stage: gr.HTML, follow: Follow) -> None:
             yield gr.skip() if view is None else packed(view)
 
     page.load(views, None, stage, show_progress="hidden", api_visibility="private", concurrency_id="follow",
-              concurrency_limit=MOST_BROWSERS)
+              concurrency_limit=MAX_BROWSERS)
 
 
 def _setting_values(event: gr.EventData) -> list[Any]:

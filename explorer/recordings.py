@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from engine.lab.sweeping import Laboratory  # imports pydantic, which the first page does without
 
 RECORDINGS = "recordings"  # the name of what stands in for a rig
-MOST_AT_ONCE = 8  # browsers that are shown a recording in place of a run
+MAX_AT_ONCE = 8  # browsers that are shown a recording in place of a run
 TOURED = "welcome"  # the recording that the tour speaks of
 
 log = logging.getLogger("canopy")
@@ -134,7 +134,7 @@ class Recordings:
         return ()
 
     def share(self, ask: PromptRequest) -> float:
-        return 1 / MOST_AT_ONCE
+        return 1 / MAX_AT_ONCE
 
     def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
         """The lines of the recording of the same prompt that is nearest: in method, else in drafting at all, then in

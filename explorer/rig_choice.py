@@ -22,7 +22,7 @@ from explorer.run_queue import Job, RunQueue
 from explorer.view import View
 
 GIVING_WAY_SECONDS = 1.0  # that a brief measurement after a run may take to make room
-LONGEST_NAME = 500  # characters of what is typed
+MAX_NAME_LENGTH = 500  # characters of what is typed
 PAUSES = (2.0, 5.0, 10.0, 30.0, 60.0)  # seconds before a server is asked again; the last for all that follow
 CHOSEN = "The rig of this page was chosen when it was started."
 CANCELLED = "The rig was not loaded; loading was cancelled."
@@ -115,9 +115,9 @@ class RigChoice:
         if self._closed:
             raise RequestError(self._closed)
         name = str(wanted.get("rig") or "").strip()
-        if not 0 < len(name) <= LONGEST_NAME:
+        if not 0 < len(name) <= MAX_NAME_LENGTH:
             raise RequestError("Name a rig: one from the list, a folder with a rig.json, or TARGET::DRAFTER, each a "
-                               f"folder or a model id, in at most {LONGEST_NAME} characters.")
+                               f"folder or a model id, in at most {MAX_NAME_LENGTH} characters.")
         name = server_address(name) if is_address(name) else name  # without a password, which nobody else may see
         with self._lock:
             if self._load:

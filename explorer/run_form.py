@@ -28,10 +28,10 @@ MAX_CONVERSATION_LENGTH = 100_000  # characters of all turns
 MAX_TURNS = 64
 MAX_ANSWER_LENGTH = 4096  # tokens
 MAX_TEMPERATURE = 2.0
-LARGEST_SEED = 2**31 - 1
+MAX_SEED = 2**31 - 1
 MAX_TOP_K = 100_000
-MOST_DRAFTERS = max(row.drafter_count for row in METHODS.values())
-LONGEST_NAME = 200  # characters of a drafter's
+MAX_DRAFTERS = max(row.drafter_count for row in METHODS.values())
+MAX_NAME_LENGTH = 200  # characters of a drafter's
 OLDER_NAME = "heads"  # an earlier name of the field ``drafters``, which programs may still send
 ANY = "any"  # the file for rigs without one of their own: prompts for any model
 SHOWN = 3  # on a presenter's keys
@@ -106,10 +106,10 @@ def _drafters(value: Any) -> tuple[str, ...]:
     names = () if value is None else value
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise RequestError(f"The drafters are {str(value)[:40]!r}; they have to be a list of the names of the rig's.")
-    if len(names) > MOST_DRAFTERS:
-        raise RequestError(f"There are {len(names)} drafters; at most {MOST_DRAFTERS} draft in any method.")
-    if long := [name for name in names if len(name) > LONGEST_NAME]:
-        raise RequestError(f"There is no drafter {long[0][:20]!r}…; a name has at most {LONGEST_NAME} characters.")
+    if len(names) > MAX_DRAFTERS:
+        raise RequestError(f"There are {len(names)} drafters; at most {MAX_DRAFTERS} draft in any method.")
+    if long := [name for name in names if len(name) > MAX_NAME_LENGTH]:
+        raise RequestError(f"There is no drafter {long[0][:20]!r}…; a name has at most {MAX_NAME_LENGTH} characters.")
     return tuple(names)
 
 
@@ -127,7 +127,7 @@ class RunForm(BaseModel):
     temperature: TemperatureField = Sampling.temperature
     top_k: Annotated[int, whole_in("top-k", 0, MAX_TOP_K)] = Sampling.top_k
     top_p: Annotated[float, BeforeValidator(lambda value: top_p("top-p", value))] = Sampling.top_p
-    seed: Annotated[int, whole_in("The seed", 0, LARGEST_SEED)] = Sampling.seed
+    seed: Annotated[int, whole_in("The seed", 0, MAX_SEED)] = Sampling.seed
     max_tokens: MaxTokensField = PromptRequest.max_tokens
     pace: Annotated[str, BeforeValidator(_pace)] = PromptRequest.pace
     drafters: Annotated[tuple[str, ...], BeforeValidator(_drafters), Field(

@@ -16,7 +16,7 @@ from explorer.browser_calls import Call, browser_call, named_fields
 from explorer.view import View
 
 SIDES = ("first", "second")
-MOST_DEPTHS = 64
+MAX_DEPTHS = 64
 
 
 def two_runs_call(trace_of: Callable[[str], Trace]) -> Call:
@@ -103,7 +103,7 @@ def accepted_by_depth(rounds: Sequence[Round]) -> list[float]:
     """For each depth from 1: of the rounds that drafted to that depth, the share that accepted to it."""
     views = list(map(round_view, rounds))
     shares = []
-    for depth in range(1, min(MOST_DEPTHS, max((view["depth"] for view in views), default=0)) + 1):
+    for depth in range(1, min(MAX_DEPTHS, max((view["depth"] for view in views), default=0)) + 1):
         reached = [view["kept"] > depth for view in views if view["depth"] >= depth]
         shares.append(sum(reached) / len(reached))
     return shares

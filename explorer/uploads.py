@@ -11,7 +11,7 @@ from uuid import uuid4
 from engine.errors import RequestError
 from explorer.view import View
 
-MOST_AT_ONCE = 4  # files that are arriving
+MAX_AT_ONCE = 4  # files that are arriving
 LAPSE_SECONDS = 60.0  # without a piece
 DAMAGED = "The file did not arrive whole; open it again."
 
@@ -74,7 +74,7 @@ class Uploads:
     def _begin(self) -> str:
         since = self._clock() - LAPSE_SECONDS
         self._arriving = {name: file for name, file in self._arriving.items() if file.heard > since}
-        if len(self._arriving) >= MOST_AT_ONCE:
+        if len(self._arriving) >= MAX_AT_ONCE:
             raise RequestError("Other files are arriving just now; send yours again in a minute.")
         self._arriving[name := uuid4().hex] = Arriving(self._clock())
         return name

@@ -24,8 +24,8 @@ View = dict[str, Any]
 
 PIECE_ROUNDS = 256  # of a long run, in one answer at most
 PIECE_BYTES = 2**20  # of its rounds as JSON; a single round may be larger
-MOST_RANKS = 16  # of a drafter's guesses per row; the page has no room for more
-LARGEST_SHORT = 2**15
+MAX_RANKS = 16  # of a drafter's guesses per row; the page has no room for more
+MAX_INT16 = 2**15
 MODEL_LIMITS = {"demo rig": "A model of 11 million parameters: often wrong.",
           "SmolLM2-135M-Instruct": "A model of 135 million parameters: often wrong."}  # of the rigs that ship
 
@@ -35,7 +35,7 @@ def array_view(array: NDArray[Any]) -> View:
     if array.dtype.kind == "f":
         kind = "<f4"
     else:
-        kind = "<i2" if array.size == 0 or -LARGEST_SHORT <= array.min() <= array.max() < LARGEST_SHORT else "<i4"
+        kind = "<i2" if array.size == 0 or -MAX_INT16 <= array.min() <= array.max() < MAX_INT16 else "<i4"
     packed = np.ascontiguousarray(array, dtype=np.dtype(kind))
     return {"dtype": kind, "shape": list(array.shape), "data": base64.b64encode(packed.tobytes()).decode()}
 
@@ -52,9 +52,9 @@ def tree_view(tree: DraftTree) -> View:
 
 
 def draft_view(lattice: Lattice) -> View:
-    """What a drafter proposed, the ``MOST_RANKS`` likeliest tokens of each row: tokens, logprobs and, if there are
+    """What a drafter proposed, the ``MAX_RANKS`` likeliest tokens of each row: tokens, logprobs and, if there are
     several rows, follow, (depth, rows, k)."""
-    shown = lattice.narrowed(MOST_RANKS)
+    shown = lattice.narrowed(MAX_RANKS)
     view = {"tokens": array_view(shown.tokens), "logprobs": array_view(shown.logprobs)}
     return {**view, "follow": array_view(shown.follow)} if lattice.tokens.shape[1] > 1 else view
 

@@ -29,7 +29,7 @@ from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 
 BUDGETS = (8, 16, 64)
-CHAIN, LONGEST = "chain", 15  # its tokens: a block without its root
+CHAIN, MAX_DEPTH = "chain", 15  # its tokens: a block without its root
 DRAFTERS: Mapping[str, str] = {"all": "DFlash", "unary": "DFlash 2 by marginals", "all2": "DFlash 2 by transitions"}
 RESAMPLES = 1000  # of the prompts, for the range of a ratio
 
@@ -51,7 +51,7 @@ class Contender:
     def ask(self, prompt: str, max_tokens: int) -> PromptRequest:
         """The prompt under this setting."""
         method = "ddtree" if self.budget else "dflash"
-        return PromptRequest(prompt, method=method, budget=self.budget or LONGEST, max_tokens=max_tokens,
+        return PromptRequest(prompt, method=method, budget=self.budget or MAX_DEPTH, max_tokens=max_tokens,
                    drafters=(self.drafter,))
 
 

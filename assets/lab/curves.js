@@ -8,7 +8,7 @@ import { button, html, sparing, write } from "../shared/ink.js";
 import { meanLength, settingOf } from "../shared/round.js";
 
 const STORE = "canopy-lab-points";
-const MOST = 400;
+const MAX_POINTS = 400;
 
 function stored() {
   try {
@@ -35,7 +35,7 @@ export class Points {
     const { method, budget, split, temperature, pace, rig, hardware } = header;
     const point = { run, method, budget, split, temperature, pace, tau, tokens_per_second: value, rig, hardware };
     const known = this.all.findIndex((one) => one.run === run);
-    if (known < 0) this.keep([...this.all, point].slice(-MOST));
+    if (known < 0) this.keep([...this.all, point].slice(-MAX_POINTS));
     else if (this.all[known].tokens_per_second !== value) this.keep(this.all.with(known, point));
   }
 

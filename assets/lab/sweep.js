@@ -5,7 +5,7 @@ import { WORDS } from "./plots.js";
 import { action, button, html, write } from "../shared/ink.js";
 import { send } from "../stage/save.js";
 
-const LARGEST_FILE = 8 * 2 ** 20; // as on the server
+const MAX_FILE = 8 * 2 ** 20; // as on the server
 export const STATES = {
   none: "", queued: "waiting", running: "measuring", paused: "paused", stopped: "stopped", done: "done", error: "ended by an error",
 };
@@ -97,7 +97,7 @@ export class Sweep {
     const [file] = input.files;
     input.value = "";
     if (!file) return;
-    if (file.size > LARGEST_FILE) {
+    if (file.size > MAX_FILE) {
       this.fail(`${file.name} has ${whole(file.size / 2 ** 20)} MB; at most 8 MB are taken.`);
       return;
     }

@@ -5,18 +5,18 @@ import { Panel, placeIn } from "./panel.js";
 import { counted, usedOf } from "../shared/round.js";
 import { define } from "../shared/define.js";
 
-const MOST = 1024; // nodes at the right end
+const MAX_NODES = 1024; // nodes at the right end
 const EDGE = { left: 36, right: 12, top: 15, bottom: 18, between: 20 };
 const TICKS = [0, 2, 8, 32, 128, 1024];
 const LOOK_MS = 900; // between two looks at a run in progress
 const PLOTS = [["tau", "τ, tokens per round", 1], ["speed", "tokens per second", 0]];
 
 // Where a budget stands on the axis, from 0 to 1: plain decoding, then a step for each power of two.
-export const shareOf = (budget) => (budget < 1 ? 0 : (1 + Math.log2(Math.min(budget, MOST))) / (1 + Math.log2(MOST)));
+export const shareOf = (budget) => (budget < 1 ? 0 : (1 + Math.log2(Math.min(budget, MAX_NODES))) / (1 + Math.log2(MAX_NODES)));
 
 // The budget at a place of the axis.
 export function budgetAt(share) {
-  const power = Math.max(0, Math.min(1, share)) * (1 + Math.log2(MOST)) - 1;
+  const power = Math.max(0, Math.min(1, share)) * (1 + Math.log2(MAX_NODES)) - 1;
   return power < -0.5 ? 0 : Math.round(2 ** Math.max(0, power));
 }
 
@@ -55,7 +55,7 @@ class BudgetPanel extends Panel {
     this.head = html("div", "cp-budget-said", host);
     this.back = button(this.head, "as it was run", "Show the tree as it was run", () => stage.tune(null));
     this.said = html("p", { role: "status" }, this.head);
-    this.sheet({ role: "slider", tabindex: 0, "aria-label": "Node budget to try out", "aria-valuemin": 0, "aria-valuemax": MOST });
+    this.sheet({ role: "slider", tabindex: 0, "aria-label": "Node budget to try out", "aria-valuemin": 0, "aria-valuemax": MAX_NODES });
     this.look = inTurn(() => this.ask());
     const later = sparing(() => this.look(), LOOK_MS);
     stage.on("value compared state", later);
@@ -81,7 +81,7 @@ class BudgetPanel extends Panel {
       const by = { ArrowRight: 2, ArrowUp: 2, ArrowLeft: 0.5, ArrowDown: 0.5 }[event.key];
       if (!by) return;
       event.preventDefault();
-      this.tryOut(this.chosen ? Math.min(MOST, Math.floor(this.chosen * by)) : Number(by > 1));
+      this.tryOut(this.chosen ? Math.min(MAX_NODES, Math.floor(this.chosen * by)) : Number(by > 1));
       stage.tell("budget", this.chosen);
     });
   }
@@ -166,7 +166,7 @@ class BudgetPanel extends Panel {
   }
 
   tick(budget, y) {
-    return text(budget === MOST ? "is-end" : "is-mid", budget ? budget.toLocaleString("en") : "plain", this.x(budget), y);
+    return text(budget === MAX_NODES ? "is-end" : "is-mid", budget ? budget.toLocaleString("en") : "plain", this.x(budget), y);
   }
 
   curve(curve, y) {

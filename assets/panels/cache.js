@@ -5,12 +5,12 @@ import { Panel, placeIn } from "./panel.js";
 import { define } from "../shared/define.js";
 
 const KEPT = { least: 9, share: 0.6 }; // a kept slot's width and what all of them may take, where slots are narrow
-const WIDEST = 40;
+const MAX_WIDTH = 40;
 
 // Where each slot of the pass begins, and where the last ends. A thousand slots leave none wide enough to be seen, so
 // the kept ones are drawn wider then, and the dropped ones share what is left.
 export function edgesOf(round, room) {
-  const even = Math.min(WIDEST, room / round.n);
+  const even = Math.min(MAX_WIDTH, room / round.n);
   const wide = Math.max(even, Math.min(KEPT.least, (KEPT.share * room) / round.keep.length));
   const dropped = round.n - round.keep.length;
   const narrow = dropped ? Math.min(even, (room - wide * round.keep.length) / dropped) : 0;

@@ -3,10 +3,10 @@
 import { nats, ORIGIN, probability, short, MONO } from "../shared/ink.js";
 
 const SLOT = { least: 46, cell: 0.64, tight: 14, row: 28, top: 40, foot: 16 };
-const ALWAYS = 3; // candidates of a column that are shown however improbable; others need LEAST_MASS
-const LEAST_MASS = 0.002;
-const MOST_INK = 26; // lines between two columns that can still be told apart
-const LEAST_FLOW = 0.012; // of the probability that passes between two columns, for a line outside the tree
+const ALWAYS = 3; // candidates of a column that are shown however improbable; others need MIN_MASS
+const MIN_MASS = 0.002;
+const MAX_INK = 26; // lines between two columns that can still be told apart
+const MIN_FLOW = 0.012; // of the probability that passes between two columns, for a line outside the tree
 
 // Columns of candidates by depth, the likeliest first. A candidate is a token and the row of the next depth that it leads
 // to: {token, row, depth, mass, before: [{from, chance}], after: [{to, chance}], node}. Its mass is its probability over
@@ -66,7 +66,7 @@ export function standsFor(round, node, known) {
 
 // The candidates of a column for which there is room: those of the tree before others, then the likeliest.
 export function shownOf(column, room) {
-  const worth = column.filter(({ node, mass }, rank) => rank < ALWAYS || node !== null || mass >= LEAST_MASS);
+  const worth = column.filter(({ node, mass }, rank) => rank < ALWAYS || node !== null || mass >= MIN_MASS);
   const first = worth.sort((one, other) => Number(other.node !== null) - Number(one.node !== null) || other.mass - one.mass);
   return first.slice(0, room).sort((one, other) => other.mass - one.mass);
 }
@@ -80,11 +80,11 @@ export function inkInto(column, shownAbove, path, round) {
       const lit = Boolean(path.get(from) && path.get(from).has(to));
       const kept = lit && round.kept.has(to.node) && round.parents[to.node] === from.node;
       const flow = from.mass * chance;
-      if (lit || flow >= LEAST_FLOW) lines.push({ from, to, chance, flow, lit, kept });
+      if (lit || flow >= MIN_FLOW) lines.push({ from, to, chance, flow, lit, kept });
     }
   }
   const order = (line) => (line.kept ? 2 : line.lit ? 1 : 0);
-  return lines.sort((one, other) => order(other) - order(one) || other.flow - one.flow).slice(0, MOST_INK);
+  return lines.sort((one, other) => order(other) - order(one) || other.flow - one.flow).slice(0, MAX_INK);
 }
 
 // What follows a candidate, the likeliest first, beside what follows on average over all that may stand in its place:

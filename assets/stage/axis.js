@@ -1,7 +1,7 @@
 // The timeline's axis: rounds of one width, or of the time that each took; a part of it can fill the window.
 
-const WIDEST = 64; // pixels of a round, on the axis of rounds
-const LEAST = 3; // rounds that fill the window at most
+const MAX_ROUND_WIDTH = 64; // pixels of a round, on the axis of rounds
+const MIN_ROUNDS = 3; // rounds that fill the window at most
 
 export class Axis {
   constructor() {
@@ -26,7 +26,7 @@ export class Axis {
     this.width = width;
     const end = Math.max(other, this.edges.at(-1)) || 1;
     this.end = end;
-    const [from, to] = this.part || [0, this.byTime ? end : Math.max(end, width / WIDEST)];
+    const [from, to] = this.part || [0, this.byTime ? end : Math.max(end, width / MAX_ROUND_WIDTH)];
     this.from = from;
     this.to = to;
   }
@@ -47,7 +47,7 @@ export class Axis {
   zoom(factor, pixel) {
     const { end } = this;
     const still = this.from + (pixel / this.width) * (this.to - this.from);
-    const least = (LEAST * end) / Math.max(LEAST, this.edges.length - 1);
+    const least = (MIN_ROUNDS * end) / Math.max(MIN_ROUNDS, this.edges.length - 1);
     const long = Math.max(least, (this.to - this.from) * factor);
     const from = Math.max(0, Math.min(still - (pixel / this.width) * long, end - long));
     this.part = long >= end ? null : [from, from + long];

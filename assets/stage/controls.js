@@ -5,7 +5,7 @@ import { pause } from "../shared/ink.js";
 import { Address } from "./address.js";
 
 const STORE = "canopy-reload"; // {prompt, turns, goesOn, run, again}, each if there is one
-const MOST_SECONDS = 10; // until the bar is as it was asked to be
+const MAX_SECONDS = 10; // until the bar is as it was asked to be
 const SETTLED_MS = 500;
 const NOT_YET = 503; // while the page is being built
 const SERVED = "served"; // the method of an attached server
@@ -25,7 +25,7 @@ function hand(over) {
 
 // Whether something came true in time.
 async function until(holds) {
-  const end = performance.now() + 1000 * MOST_SECONDS;
+  const end = performance.now() + 1000 * MAX_SECONDS;
   while (!holds() && performance.now() < end) await pause(100);
   return holds();
 }

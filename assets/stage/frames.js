@@ -6,7 +6,7 @@ import { counted } from "../shared/round.js";
 import { Legend } from "./legend.js";
 
 const STORE = "canopy-sizes";
-const LEAST = 0.12; // of a row, for a panel that a divider squeezes
+const MIN_SHARE = 0.12; // of a row, for a panel that a divider squeezes
 const STEPS = { ArrowLeft: -24, ArrowUp: -24, ArrowRight: 24, ArrowDown: 24 }; // pixels that a key moves a divider
 
 function stored() {
@@ -141,14 +141,14 @@ export class Frames {
   divider(before, after, along) {
     const bar = put(html("div", `cs-divider cs-divider-${along}`), {
       tabindex: 0, role: "separator", "aria-label": "Resize the neighbouring panels",
-      "aria-orientation": along === "row" ? "vertical" : "horizontal", "aria-valuemin": 100 * LEAST, "aria-valuemax": 100 * (1 - LEAST),
+      "aria-orientation": along === "row" ? "vertical" : "horizontal", "aria-valuemin": 100 * MIN_SHARE, "aria-valuemax": 100 * (1 - MIN_SHARE),
     });
     const size = (element) => element.getBoundingClientRect()[along === "row" ? "width" : "height"];
     const say = () => bar.setAttribute("aria-valuenow", String(Math.round((100 * size(before)) / (size(before) + size(after) || 1))));
     const move = (pixels) => {
       const total = size(before) + size(after);
       const grow = Number(getComputedStyle(before).flexGrow) + Number(getComputedStyle(after).flexGrow);
-      const share = Math.max(LEAST, Math.min(1 - LEAST, (size(before) + pixels) / total));
+      const share = Math.max(MIN_SHARE, Math.min(1 - MIN_SHARE, (size(before) + pixels) / total));
       before.style.flexGrow = share * grow;
       after.style.flexGrow = (1 - share) * grow;
       this.keep([before, after]);

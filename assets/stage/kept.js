@@ -5,8 +5,8 @@ import { button, html, write } from "../shared/ink.js";
 import { Sheet } from "../shared/overlays.js";
 import { settingOf, usedOf } from "../shared/round.js";
 
-const MOST = 8;
-const MOST_ROUNDS = 1024; // of a run that is laid over another
+const MAX_RUNS = 8;
+const MAX_ROUNDS = 1024; // of a run that is laid over another
 const STORE = "canopy-runs"; // of the tab; the server has their rounds
 export const PINS = ["A", "B"];
 
@@ -27,7 +27,7 @@ export class KeptRuns {
     if (!["done", "stopped"].includes(state) || stage.recorded || rounds.length < 2) return;
     const point = pointOf(stage);
     const known = stage.kept.some((one) => one.run === run);
-    stage.kept = known ? stage.kept.map((one) => (one.run === run ? point : one)) : [point, ...stage.kept].slice(0, MOST);
+    stage.kept = known ? stage.kept.map((one) => (one.run === run ? point : one)) : [point, ...stage.kept].slice(0, MAX_RUNS);
     for (const pin of PINS) if (stage.pins[pin]?.run === run) stage.pins[pin] = point;
     sessionStorage.setItem(STORE, JSON.stringify(stage.kept));
   }
@@ -74,7 +74,7 @@ export class KeptRuns {
 
 // A run as its figures, and what each round kept and took.
 function pointOf({ value: { run }, header, rounds, measured, speed }) {
-  const some = rounds.slice(0, MOST_ROUNDS);
+  const some = rounds.slice(0, MAX_ROUNDS);
   return {
     run, title: settingOf(header), prompt: header.prompt, budget: usedOf(header, rounds), tau: measured.tau, speed: speed.value, printed: speed.text,
     lengths: some.map(({ keep }) => keep.length), spent: some.map(({ spent }) => Number(spent.toPrecision(4))),
@@ -82,7 +82,7 @@ function pointOf({ value: { run }, header, rounds, measured, speed }) {
 }
 
 const FILES = "canopy-named-runs";
-const LARGEST = 3e6; // characters of all of them; browsers keep 5 million
+const MAX_CHARACTERS = 3e6; // characters of all of them; browsers keep 5 million
 
 // As {name, note, file, data: base64}, the newest first.
 export class NamedRuns {
@@ -95,7 +95,7 @@ export class NamedRuns {
     const all = [one, ...this.all.filter(({ name }) => name !== one.name)];
     const full = "The browser has no room for this run beside those that it keeps; forget one (Recordings), or save this one as a file.";
     const text = JSON.stringify(all);
-    if (text.length > LARGEST) return full;
+    if (text.length > MAX_CHARACTERS) return full;
     try {
       localStorage.setItem(FILES, text);
     } catch {

@@ -47,7 +47,7 @@ export class Followed {
 
 // Recordings: those that ship, files that are opened or dropped, and runs that a link names.
 const MIB = 2 ** 20;
-const LARGEST = 32 * MIB; // of a trace file, as on the server
+const MAX_BYTES = 32 * MIB; // of a trace file, as on the server
 
 // All of a run: a long one comes in pieces. {error} if one of them is refused.
 export async function wholeRun(server, run) {
@@ -154,8 +154,8 @@ export class Lessons {
   }
 
   async give(file) {
-    if (file.size > LARGEST) {
-      this.notices.fail(`${file.name} has ${Math.round(file.size / MIB)} MiB; a trace file may have ${LARGEST / MIB} MiB at most.`);
+    if (file.size > MAX_BYTES) {
+      this.notices.fail(`${file.name} has ${Math.round(file.size / MIB)} MiB; a trace file may have ${MAX_BYTES / MIB} MiB at most.`);
       return;
     }
     const { server } = this.stage;

@@ -14,10 +14,10 @@ from engine.errors import RigError
 
 INDEX = "model.safetensors.index.json"
 MAX_INT64 = 2**63 - 1
-LARGEST = 2**31 - 1  # of a config's whole numbers: a trace holds no more positions
+MAX_INT32 = 2**31 - 1  # of a config's whole numbers: a trace holds no more positions
 MODULES = re.compile(r"(layers?|blocks?|experts|depth)$")  # names of numbers that make so many modules
 REALS = re.compile(r"(theta|base|factor|scale|scaling|eps|multiplier|cap(ping)?)$")  # of numbers that need not be whole
-MOST_MODULES = 2**13
+MAX_MODULES = 2**13
 SHARD = re.compile(r"\w[\w.-]*\.safetensors")  # a file beside the index, never one elsewhere
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 Tell = Callable[[str, float | None], None]  # (the current step, the share of it that is done, if known)
@@ -50,7 +50,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise RigError(f"config.json in {display_name(folder)} holds a {type(values).__name__}; it has to be an "
                        "object.")
     for name, value in _numbers(values):
-        most = MOST_MODULES if MODULES.search(name) else MAX_INT64 if REALS.search(name) else LARGEST
+        most = MAX_MODULES if MODULES.search(name) else MAX_INT64 if REALS.search(name) else MAX_INT32
         if abs(value) > most:
             raise RigError(f"config.json in {display_name(folder)} has {name:.60} {str(value):.40}; at most {most:,} "
                            "is read.")

@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-from engine.checkpoints.files import LARGEST, Tell, first_line, unheard
+from engine.checkpoints.files import MAX_INT32, Tell, first_line, unheard
 from engine.checkpoints.gguf_header import MAGIC, GgufHeader, header_of
 from engine.checkpoints.gguf_keys import follow_metadata, must_be_the_files
 from engine.checkpoints.loading import ONE_AT_A_TIME
@@ -158,7 +158,7 @@ def end_ids(file: Path, header: GgufHeader) -> tuple[int, ...]:
         token = header.fields.get(name)
         if token is None:
             continue
-        if type(token) is not int or not 0 <= token <= LARGEST:
+        if type(token) is not int or not 0 <= token <= MAX_INT32:
             raise RigError(f"{file.name} says {token!r:.40} under {name}, and a token's number is expected; fetch it "
                            "again.")
         ids.append(token)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
-from engine.checkpoints.files import LARGEST, display_name, first_line, read_config
+from engine.checkpoints.files import MAX_INT32, display_name, first_line, read_config
 from engine.errors import RigError
 
 TEMPLATE = "chat_template"
@@ -75,7 +75,7 @@ def stop_tokens(folder: Path, tokenizer: PreTrainedTokenizerBase, more: Mapping[
 def _tokens(folder: Path, file: str, value: Any) -> frozenset[int]:
     ids = value if isinstance(value, list) else [] if value is None else [value]
     for token in ids:
-        if type(token) is not int or not 0 <= token <= LARGEST:
+        if type(token) is not int or not 0 <= token <= MAX_INT32:
             raise RigError(f"{file} in {display_name(folder)} has {STOP} {value!r:.60}; it has to be a token's number, "
                            "or a list of such.")
     return frozenset(ids)

@@ -31,7 +31,7 @@ from engine.errors import RequestError
 from engine.lab.settings import BASELINE, prompt_set
 from engine.measure.bench import (
     LONE,
-    MOST_BUSY,
+    MAX_BUSY,
     OFF,
     ON,
     PLAIN,
@@ -71,7 +71,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_flags(parser, "--repeats")
     parser.add_argument("--recording", nargs="+", type=flags.one_of(OFF, ON), default=[OFF], metavar="OFF|ON",
                         help="whether every round is recorded, as the page does: off, on or both")
-    parser.add_argument("--beside", type=flags.whole(0, MOST_BUSY), default=0, metavar="N",
+    parser.add_argument("--beside", type=flags.whole(0, MAX_BUSY), default=0, metavar="N",
                         help="measure everything beside so many busy processes too")
     concurrent = parser.add_argument_group("several requests at once")
     add_flags(concurrent, "--concurrency")

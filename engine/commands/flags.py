@@ -26,7 +26,7 @@ from engine.requests.limits import MAX_INT64, shown
 from engine.requests.prompts import ROLES, Turn
 from engine.requests.rig_names import AUTO_DTYPE, DEFAULT_RIG, DTYPE_NAMES
 
-LONGEST_NAME = 1024  # characters of a rig, of two model ids or two folders
+MAX_NAME_LENGTH = 1024  # characters of a rig, of two model ids or two folders
 MAX_PROMPTS = 10**6
 SPLITS = tuple(dict.fromkeys(split for row in METHODS.values() for split in row.split_rules))
 
@@ -49,9 +49,9 @@ def text(word: str) -> str:
 def name(word: str) -> str:
     """A rig's, a drafter's or a prompt set's name."""
     word = text(word)
-    if "\0" in word or len(word) > LONGEST_NAME:
+    if "\0" in word or len(word) > MAX_NAME_LENGTH:
         raise ArgumentTypeError(f"is {shown(word)}, {len(word)} characters; it has to be a name of at most "
-                                f"{LONGEST_NAME}, without zero bytes")
+                                f"{MAX_NAME_LENGTH}, without zero bytes")
     return word
 
 

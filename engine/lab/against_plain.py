@@ -209,7 +209,7 @@ def speedup_withheld(tau: float, ratio: float, drafted_rounds: int, rounds: int,
 
 
 TURN_TOKENS = 4  # of the run, at least
-LEAST_TURNS = 6  # that count; fewer give no range
+MIN_TURNS = 6  # that count; fewer give no range
 SETTLING_TURNS = 1  # at the beginning, in which caches and clocks settle: not counted
 UNEVEN = 1.25  # times its median pace, or that much faster: a turn of plain decoding that does not count
 MAX_DELAYED = 0.25  # of the turns; with more the machine was busy
@@ -278,7 +278,7 @@ def speed_beside_plain(turns: Sequence[TurnPair], run: Sequence[Round], busy: bo
     busy = busy or len(timed) - len(steady) > MAX_DELAYED * len(timed)
     tokens = sum(len(round_.acceptance.keep) for round_ in run)
     drafted = sum(len(round_.tree) > 1 for round_ in run)
-    if len(timed) < LEAST_TURNS or not run:
+    if len(timed) < MIN_TURNS or not run:
         withheld = speedup_withheld(inf, 1.0, drafted, len(run)) or TOO_SHORT
         return SpeedRecord(own_rate(run), withheld=withheld)
     figures = np.array([[pair.tokens, pair.seconds, pair.plain_seconds] for pair in steady or timed])

@@ -37,7 +37,7 @@ OFF, ON, PLAIN = "off", "on", "plain"  # ways to run a prompt alone: unrecorded,
 SAME, LONE, SHARED = "same", "auto, each its own", "auto, shared"  # ways to run several prompts at a time
 CONCURRENT = (SAME, LONE, SHARED)
 PLAIN_TREE = "ddtree"  # the method that the published loop runs
-MOST_BUSY = 64
+MAX_BUSY = 64
 # ends by itself when its parent process is gone, however that ended
 BUSY = "import os\nbegan = os.getppid()\nprint(flush=True)\nwhile os.getppid() == began: pass"
 

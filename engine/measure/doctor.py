@@ -39,8 +39,8 @@ from engine.trace import committed_ids, gather
 TOKENS = 96  # of each answer
 ANCHORS = 160  # of all answers together: enough to tell an eighth more from noise
 ROUNDING = 0.05  # of a feature's size
-MOST_ORDERS = 6  # of taps: every order of three; of more taps only the first orders
-MOST_MASKS = 8  # of other special tokens that are tried as the mask token
+MAX_ORDERS = 6  # of taps: every order of three; of more taps only the first orders
+MAX_MASKS = 8  # of other special tokens that are tried as the mask token
 POSITIONS = 8  # positions at which the drafter is called as the loop calls it
 APART = 0.015  # in probability: rounding to bfloat16 gives 0.002, a wrong slot or context 0.04
 DTYPE_LOSS = 0.05
@@ -219,7 +219,7 @@ def _other_taps(rig: Rig) -> Ways:
     orders = list(permutations(taps)) if len(taps) <= 3 else [
         (*taps[:first], taps[first + 1], taps[first], *taps[first + 2:]) for first in range(len(taps) - 1)]
     shifted = [tuple(tap + step for tap in taps) for step in (-1, 1)]
-    ways = [way for way in [*orders[:MOST_ORDERS], *shifted] if all(0 <= tap < layers for tap in way)]
+    ways = [way for way in [*orders[:MAX_ORDERS], *shifted] if all(0 <= tap < layers for tap in way)]
     return {f"layers {', '.join(map(str, way))}": (way, None) for way in ways if way != taps}
 
 
@@ -229,7 +229,7 @@ def _other_masks(rig: Rig, drafter: BlockDrafter) -> Ways:
     ids = dict.fromkeys((known.mask_id, *known.special_ids))
     others = [token for token in ids if token not in (None, drafter.mask_id) and token < rows]
     return {f"token {token}": (rig.target.taps, replace(BlockVariant.of(drafter), mask_id=token))
-            for token in others[:MOST_MASKS]}
+            for token in others[:MAX_MASKS]}
 
 
 def _other_bases(rig: Rig, drafter: BlockDrafter) -> Ways:

@@ -36,7 +36,7 @@ ANSWER_BYTES, STREAM_BYTES, REFUSAL_BYTES = 4 * 2**20, 256 * 2**20, 64 * 2**10
 MAX_LINE_LENGTH = 2**20  # bytes
 MAX_QUOTE_LENGTH = 200  # characters of what a server says itself
 MAX_CONNECTIONS = 20
-MOST_PIECES = 16  # of an answer that are held until they are taken
+MAX_PIECES = 16  # of an answer that are held until they are taken
 LOOK_SECONDS = 0.2
 JSON, EVENTS, TEXT = "application/json", "text/event-stream", "text/plain"
 LAST = b"[DONE]"
@@ -86,7 +86,7 @@ class Client:
                 most_bytes: int = ANSWER_BYTES) -> Iterator[Iterator[bytes]]:
         """The pieces of an answer of a content type, empty ones if nothing has come for ``LOOK_SECONDS``."""
         waiting: SimpleQueue[bytes | None] = SimpleQueue()  # None is behind the last
-        room = asyncio.Semaphore(MOST_PIECES)
+        room = asyncio.Semaphore(MAX_PIECES)
         late = f"{self.address} had not finished its answer after {seconds:g} s, which is the longest wait."
 
         async def fetch() -> None:

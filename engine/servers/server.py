@@ -27,12 +27,12 @@ CHAT = "/v1/chat/completions"
 TRIAL = PromptRequest("Count from one to ten.", max_tokens=16)  # a short request that shows what the server reports
 TRIAL_SECONDS = 120.0
 MAX_NAMED = 12  # of a server's models, in a sentence
-LONGEST_NAME = 200  # characters of a model's name or a version
+MAX_NAME_LENGTH = 200  # characters of a model's name or a version
 MIN_SECONDS = 1.0  # between two looks at the counters, however many browsers ask
 MAX_LOOKS = 900
 SILENT_TOKENS = 64  # that a server writes without a draft before that is said
 ROUNDS_OF_REQUESTS = 2  # how many requests are sent at a level, as a multiple of those at once
-MOST_TOKENS = 64  # of an answer
+MAX_TOKENS = 64  # of an answer
 LEVEL_SECONDS = 60.0  # after which a level sends no further request
 
 
@@ -100,10 +100,10 @@ def _chosen(client: Client) -> Mapping[str, Any]:
     names = [name for model in models if _is_name(name := model.get("id"))]
     if not names:
         raise ServerError(f"{client.address} calls its model {seen(models[0].get('id'))}; it has to have a name of at "
-                          f"most {LONGEST_NAME} printable characters.")
+                          f"most {MAX_NAME_LENGTH} printable characters.")
     several = len({str(model.get("root") or model["id"]) for model in models if model.get("id") in names}) > 1
     if client.model not in names and (client.model or several):
-        wrong = f"has no model {client.model[:LONGEST_NAME]!r}" if client.model else f"serves {len(names)} models"
+        wrong = f"has no model {client.model[:MAX_NAME_LENGTH]!r}" if client.model else f"serves {len(names)} models"
         more = ", …" if len(names) > MAX_NAMED else ""
         raise ServerError(f"{client.address} {wrong}; name one of {', '.join(names[:MAX_NAMED])}{more}, as in "
                           f"{client.address}{MODEL}{names[0]}.")
@@ -111,7 +111,7 @@ def _chosen(client: Client) -> Mapping[str, Any]:
 
 
 def _is_name(value: Any) -> TypeGuard[str]:
-    return isinstance(value, str) and 0 < len(value) <= LONGEST_NAME and value.isprintable()
+    return isinstance(value, str) and 0 < len(value) <= MAX_NAME_LENGTH and value.isprintable()
 
 
 def body_of(ask: PromptRequest, model: str, kind: ServerKind) -> dict[str, Any]:
@@ -289,12 +289,12 @@ def _level(server: Server, prompts: Sequence[str], concurrency: int, stop: Event
 
 def _time_answer(server: Server, prompt: str) -> tuple[int, float]:
     """How many tokens an answer had, and how many seconds it took."""
-    asked = body_of(PromptRequest(prompt, max_tokens=MOST_TOKENS), server.model, server.kind)
+    asked = body_of(PromptRequest(prompt, max_tokens=MAX_TOKENS), server.model, server.kind)
     left_out = {"stream", "stream_options", *server.kind.asks}
     body = {name: value for name, value in asked.items() if name not in left_out}
     began = perf_counter()
     answer = server.client.ask(CHAT, body, seconds=LEVEL_SECONDS)
-    tokens = count(section(answer, "usage") or {}, "completion_tokens", MOST_TOKENS)
+    tokens = count(section(answer, "usage") or {}, "completion_tokens", MAX_TOKENS)
     if tokens is None:
         raise ServerError(f"{server.client.address} does not say how many tokens it wrote (usage.completion_tokens).")
     return tokens, perf_counter() - began

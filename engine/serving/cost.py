@@ -31,7 +31,7 @@ MAX_BATCH_ROWS = 513  # of several requests: beyond, time grows with arithmetic 
 MIN_REPEATS, MAX_REPEATS = 4, 24
 SMALL = 129  # later repeats measure up to so many rows: there a tenth of a millisecond decides between budgets
 PLAIN_ROUNDS = 6
-SMALLEST_CONTEXT = 64
+MIN_CONTEXT = 64
 GROWTH = 4  # a prefix is read anew before mock rounds have lengthened it by a quarter
 NEAR = 2.0  # powers of two: how far off a curve's context length may be for a run at its own pace
 CHAIN = 15  # so many nodes of a mock tree form a chain, as deep as a drafter's block; the others branch off below
@@ -171,7 +171,7 @@ def _octaves(context: int, curve: CostCurve) -> float:
 
 def bucket(context: int, context_limit: int) -> int:
     """The power of two nearest to ``context`` in ratio, or less where the mock rounds would not fit after it."""
-    length = max(SMALLEST_CONTEXT, 1 << round(log2(max(1, context))))
+    length = max(MIN_CONTEXT, 1 << round(log2(max(1, context))))
     return max(1, min(length, context_limit - len(ROWS) - PLAIN_ROUNDS - CHAIN - len(ROWS)))
 
 

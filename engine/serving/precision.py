@@ -43,7 +43,7 @@ SAMPLE = "mlp.gate_proj.weight"  # the weight that shows whether a file has 4-bi
 CONTEXT = 64  # tokens of prefix
 REPEATS = 9  # of each pass; the fastest counts, since other programs can only slow one down
 CLEARLY = 0.9  # of the fastest rate: a more exact dtype that reaches as much is taken
-LARGEST = 10**9  # parameters: reading a larger target twice would take longer than the better dtype could save
+MAX_PARAMETERS = 10**9  # parameters: reading a larger target twice would take longer than the better dtype could save
 
 PassTimes = Mapping[int, float]  # milliseconds of a pass of the target by its rows
 
@@ -57,7 +57,7 @@ def precision(wanted: str, folder: Path, device: torch.device, opening: Opening,
         return Precision(wanted, f"{wanted} was asked for; {EXACTNESS[wanted]}.")
     text = causal_config(folder).get_text_config()
     count = parameters(folder)
-    small = device.type == "cpu" and count <= LARGEST
+    small = device.type == "cpu" and count <= MAX_PARAMETERS
     if not small or not fits(2 * count, text, storage_of("float32"), device, opening):
         why = "on a GPU" if device.type != "cpu" else "for a target too large to try several"
         return Precision(USUAL, f"{USUAL}, as usual {why}; {EXACTNESS[USUAL]}.")

@@ -45,7 +45,7 @@ from explorer.lab.style import (
 from explorer.view import View
 
 Readings = Mapping[tuple[str, str], Sequence[Reading]]  # by method and label, in the order of the legend
-MOST_RANKS = 8  # of the depth and rank figure; the last column gathers all worse ranks
+MAX_RANKS = 8  # of the depth and rank figure; the last column gathers all worse ranks
 DEEPEST = 24  # depth of that figure
 
 
@@ -102,10 +102,10 @@ def depth_rank_figure(label: str, readings: Sequence[Reading]) -> View:
     """How often a proposal of each depth and rank was accepted where verification reached it: a heat map with
     numbers."""
     cells = [cell for cell in acceptance(readings) if cell.depth <= DEEPEST]
-    ranks, depths = range(MOST_RANKS), range(1, max((cell.depth for cell in cells), default=0) + 1)
+    ranks, depths = range(MAX_RANKS), range(1, max((cell.depth for cell in cells), default=0) + 1)
     counts = [[[0, 0] for _ in ranks] for _ in depths]  # accepted, proposed
     for cell in cells:
-        count = counts[cell.depth - 1][min(cell.rank, MOST_RANKS - 1)]
+        count = counts[cell.depth - 1][min(cell.rank, MAX_RANKS - 1)]
         count[0] += cell.accepted
         count[1] += cell.proposed
     shares = [[accepted / proposed if proposed else None for accepted, proposed in row] for row in counts]
@@ -120,7 +120,7 @@ def depth_rank_figure(label: str, readings: Sequence[Reading]) -> View:
     return figure(
         [heat], f"Acceptance by depth and rank of {label}.{spoken}", showlegend=False,
         xaxis=axis("rank of the token in the drafter's list", tickvals=list(ranks), showgrid=False,
-                   ticktext=[*map(str, range(1, MOST_RANKS)), f"{MOST_RANKS}+"]),
+                   ticktext=[*map(str, range(1, MAX_RANKS)), f"{MAX_RANKS}+"]),
         yaxis=axis("depth after the root", autorange="reversed", dtick=1, showgrid=False))
 
 

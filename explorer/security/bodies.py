@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 API, LOGIN = "/gradio_api/", "/login"
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 SHORT = ("/gradio_api/cancel", "/gradio_api/reset")  # these take names alone
-LARGEST_SHORT = 16 * 2**10  # bytes, of a form too
+MAX_SHORT_BYTES = 16 * 2**10  # bytes, of a form too
 COMMON_BODY_BYTES = 64 * 2**10
-LARGEST = 2 * 2**20  # bytes: the longest prompt and conversation, every sign of them escaped; a piece of a file
+MAX_BYTES = 2 * 2**20  # bytes: the longest prompt and conversation, every sign of them escaped; a piece of a file
 MAX_VALUES = 50_000  # of a JSON body: reading them three times takes 0.05 s
 MAX_LARGE = 16  # bodies above the common size that are held at once
 PATIENCE_SECONDS = 60.0  # for a body to arrive
@@ -93,10 +93,10 @@ def _largest(path: str, headers: Headers) -> int:
     if is_login(path):
         if kind not in FORMS:
             raise Refusal(415, f"A login is a form, and this request is {kind[:60] or 'of no type'}.")
-        return LARGEST_SHORT
+        return MAX_SHORT_BYTES
     if kind != "application/json":
         raise Refusal(415, f"The request's content type is {kind[:60] or 'missing'}; only application/json is taken.")
-    return LARGEST_SHORT if path.rstrip("/") in SHORT else LARGEST
+    return MAX_SHORT_BYTES if path.rstrip("/") in SHORT else MAX_BYTES
 
 
 def _length(headers: Headers, most: int) -> int:

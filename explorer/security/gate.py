@@ -33,7 +33,7 @@ ANSWER_HEADERS: Mapping[str, str] = MappingProxyType({
     "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "X-Frame-Options": "SAMEORIGIN",
     "Content-Security-Policy": "frame-ancestors 'self'; form-action 'self'; base-uri 'self'; object-src 'none'",
     "Cross-Origin-Resource-Policy": "same-origin"})
-LONGEST_PATH, MAX_STEP_LENGTH = 1024, 255  # bytes: of a path, and of a name in it, which is as long as a file's may be
+MAX_PATH_LENGTH, MAX_STEP_LENGTH = 1024, 255  # bytes: of a path, and of a name in it, as for files
 GRANTED = ("access-control-allow-origin", "access-control-allow-credentials")  # to pages of others; nobody has any
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 EVERYWHERE = ("0.0.0.0", "::", "")
@@ -213,7 +213,7 @@ def _can_be_named(path: str) -> bool:
     """Whether a disk can hold something of that name; if it cannot, Gradio would look for it and fail."""
     encoded = path.encode("utf8", "replace")
     steps = encoded.split(b"/")
-    return (len(encoded) <= LONGEST_PATH and max(map(len, steps)) <= MAX_STEP_LENGTH
+    return (len(encoded) <= MAX_PATH_LENGTH and max(map(len, steps)) <= MAX_STEP_LENGTH
             and b"\0" not in encoded and b".." not in steps)
 
 

@@ -34,7 +34,7 @@ def with_article(singular: str) -> str:
     return ("an " if singular[0] in "aeiou" else "a ") + singular
 
 
-LARGEST = 400  # results stay below this
+MAX_RESULT = 400  # results stay below this
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,13 @@ def divide(left: int, right: int) -> Equation | None:
 
 
 def work_out(left: int, sign: str, right: int) -> Equation | None:
-    """The equation of ``left sign right``, or None if it is not one of the easy ones below ``LARGEST``."""
+    """The equation of ``left sign right``, or None if it is not one of the easy ones below ``MAX_RESULT``."""
     equation = {"+": add, "-": subtract, "*": multiply, "/": divide}[sign](left, right)
-    return equation if equation is not None and equation.value < LARGEST else None
+    return equation if equation is not None and equation.value < MAX_RESULT else None
 
 
 TRIES = 2000
-LEAST = 2  # a result of 0 or 1 would break the plurals
+MIN_RESULT = 2  # a result of 0 or 1 would break the plurals
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def _run_steps(steps: str, numbers: dict[str, int]) -> dict[str, Equation] | Non
     for step in filter(None, (piece.strip() for piece in steps.split(";"))):
         name, _, left, sign, right = step.split()
         equation = work_out(_value(left, numbers), sign, _value(right, numbers))
-        if equation is None or equation.value < LEAST:
+        if equation is None or equation.value < MIN_RESULT:
             return None
         equations[name] = equation
         numbers[name] = equation.value

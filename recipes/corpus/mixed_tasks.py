@@ -10,7 +10,7 @@ from typing import Any
 
 from recipes.corpus.code_tasks import CLOSINGS, FunctionTask, assertions_of, response_of
 from recipes.corpus.items import Item, lists, rows
-from recipes.corpus.math_problems import LEAST, work_out
+from recipes.corpus.math_problems import MIN_RESULT, work_out
 
 WORDS = lists("mixed_words")
 NAMES, THINGS, BOXES, PLACES = WORDS["names"], WORDS["things"], WORDS["boxes"], WORDS["places"]
@@ -74,7 +74,7 @@ def worked_values(problem: Problem, arguments: dict[str, int]) -> dict[str, int]
     values = dict(arguments)
     for step in problem.steps:
         worked = work_out(values[step.left], step.operator, values[step.right])
-        if worked is None or worked.value < LEAST:
+        if worked is None or worked.value < MIN_RESULT:
             return {}
         values[step.result] = worked.value
     return values

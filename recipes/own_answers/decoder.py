@@ -17,7 +17,7 @@ from torch.nn.functional import embedding, pad, rms_norm, scaled_dot_product_att
 from engine.models.packed_linear import PackedLinear
 
 ROOM_STEP = 64  # positions by which the cache grows
-LONGEST = 2048  # positions
+MAX_POSITIONS = 2048  # positions
 PROMPTS_A_PASS = 32
 LIKELY = 512  # tokens that sampling looks at
 FEWER = 0.8  # once fewer than this share of the rows is still at work, the finished ones are removed
@@ -80,7 +80,7 @@ class BatchDecoder:
         self.table = model.model.embed_tokens.weight.detach()
         self.layers = [_Layer(layer) for layer in model.model.layers]
         self.head = PackedLinear(model.lm_head.weight.detach())
-        cosines, sines = model.model.rotary_emb(self.table, torch.arange(LONGEST)[None])
+        cosines, sines = model.model.rotary_emb(self.table, torch.arange(MAX_POSITIONS)[None])
         self.cosines, self.sines = cosines[0].to(self.table.dtype), sines[0].to(self.table.dtype)
 
     def read(self, tokens: Tensor, lengths: Tensor, cache: Cache, first: int) -> Tensor:

@@ -28,7 +28,7 @@ from recipes.own_answers.shards import FeatureShard, open_shard, target_folder, 
 from recipes.training import FACTS
 
 WRITTEN = 0.5  # the written token's share of the weight; the rest goes by the target's distribution
-LEAST = 0.02  # of the target's distribution: less is not counted
+MIN_PROBABILITY = 0.02  # of the target's distribution: less is not counted
 CELLS = 12  # next tokens of a context
 BACKED_OFF = 32  # next tokens of a shorter context that a longer one backs off to
 MIN_LAW = 1e-4
@@ -92,7 +92,7 @@ def looks(shard: FeatureShard, order: int, wanted: Wanted | None) -> Iterator[Ph
         for back in range(order):
             keys |= tokens[places - start - back] << np.uint64(BITS * back)
         shares = np.exp(shard.logprobs[places].astype(np.float64))
-        row, cell = np.nonzero(shares >= LEAST)
+        row, cell = np.nonzero(shares >= MIN_PROBABILITY)
         yield PhraseCounts(
             np.concatenate([keys, keys[row]]),
             np.concatenate([tokens[places - start + 1], shard.likely[places][row, cell].astype(np.uint64)]),

@@ -51,13 +51,14 @@ from recipes.own_answers.shards import (
 from recipes.training import fast_dtype
 
 ROWS = 192  # answered together: with more, the KV cache no longer fits the processor's cache
-LONGEST = 224  # tokens of an answer, each of which costs more than the one before
+MAX_ANSWER_TOKENS = 224  # tokens of an answer, each of which costs more than the one before
 MAX_HELD_OUT_LENGTH = 320
 SHORTEST = 4
 KINDS: Mapping[str, int] = MappingProxyType({"self": 2, "seed": 1, "code": 1})  # prompt files of each kind, of four
-FEWEST = 16  # new prompts of a file; a kind that has fewer is used up
+MIN_NEW_PROMPTS = 16  # new prompts of a file; a kind that has fewer is used up
 USED_UP = (f"The target writes no new prompts any more and the seeds are used up: no kind of {', '.join(KINDS)} has "
-           f"{FEWEST} prompts that were not answered yet; add lines to the lists of seeds, or ask for fewer tokens.")
+           f"{MIN_NEW_PROMPTS} prompts that were not answered yet; add lines to the lists of seeds, or ask for fewer "
+           "tokens.")
 
 
 class Writer:
@@ -97,7 +98,7 @@ class Writer:
         for kind in sorted(self.left, key=lambda kind: counts[kind] / KINDS[kind]):
             talks = [talk for talk in self.new_talks(kind, counts[kind], known, shards)
                      if not self.held_out.near(talk[-1]["content"])]
-            if sum(len(talk) == 1 for talk in talks) >= FEWEST:  # after earlier talks anything can be said again
+            if sum(len(talk) == 1 for talk in talks) >= MIN_NEW_PROMPTS:  # after other talks anything fits
                 path = self.prompts / f"{kind}-{counts[kind]:05d}.jsonl"
                 write_prompts(path, talks)
                 return path
@@ -127,7 +128,8 @@ class Writer:
         rows_kept: list[AnswerRow] = []
         for first in range(0, len(order), ROWS):
             rows = order[first:first + ROWS]
-            texts = write_answers(self.decoder, [prompts[row] for row in rows], LONGEST, self.tokenizer.eos_token_id)
+            texts = write_answers(
+                self.decoder, [prompts[row] for row in rows], MAX_ANSWER_TOKENS, self.tokenizer.eos_token_id)
             rows_kept += [AnswerRow(Conversation(tuple(prompts[row]), text.tokens), text.ended, row)
                       for row, text in zip(rows, texts, strict=True)
                       if len(text.tokens) >= SHORTEST and not in_circles(text.tokens)]

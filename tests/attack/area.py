@@ -34,7 +34,7 @@ KEPT = Path(__file__).parent / "kept"
 PORTION = 500  # cases that share the values which Hypothesis made
 VALUES = 60
 SECONDS_A_CASE = 240  # on a busy machine, on which a new process takes a minute
-MOST_ALIKE = 3  # of what broke at the same place that are kept
+MAX_ALIKE = 3  # of what broke at the same place that are kept
 
 
 class Bounds(NamedTuple):
@@ -137,7 +137,7 @@ class Outcome:
         self.broke += 1
         origin, report = origin_of(error), f"{type(error).__name__}: {str(error)[:300]}"
         self._alike[origin] += 1
-        if self._alike[origin] <= MOST_ALIKE:
+        if self._alike[origin] <= MAX_ALIKE:
             self.reports.append(f"{origin}: {report}")
             keep(self.area, case, report)
 

@@ -48,10 +48,10 @@ COSTLY = (b'{"data":[' + b",".join([b"7" * 4200] * 480) + b"]}", b'{"data":[' + 
           b'{"data":"' + b"\\u00e9" * 300_000 + b'"}', b'{"data":["welcome",' + b"7" * 2**20 + b"]}",
           b'{"data":[' + b"[" * 900 + b"]" * 900 + b"]}", b'{"data":[' + b"0.5," * 49_000 + b"1e99]}", b" " * 2**21)
 LONG_ROUNDS = 3000
-MOST_SECONDS = 0.3  # of processor time that the thread which answers all may take at once; 0.05 are meant
+MAX_SECONDS = 0.3  # of processor time that the thread which answers all may take at once; 0.05 are meant
 STREAM_SECONDS = 0.4  # that an answer which goes on is listened to
 SENTENCE = re.compile(r"\S[^\n]{3,2000}[.?!]")
-MOST_GROWN_MIB = 600
+MAX_GROWN_MIB = 600
 # What a page sends of each of its functions, near enough for a mutation to reach past the first check.
 SOUND: dict[str, Any] = {
     "replay": {"run": "welcome", "from": 0}, "upload": {"upload": "", "data": "e30K"}, "lab_upload": {"upload": "x"},
@@ -119,7 +119,7 @@ class Http(Area):
         finally:
             sys.stderr = former
         self._quiet()
-        if self._longest > MOST_SECONDS:
+        if self._longest > MAX_SECONDS:
             raise BrokenError(f"All others waited {self._longest:.2f} s for {_place(case)}")
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ class Http(Area):
         reply = self._asked("GET", f"/gradio_api/call/generate/{event}", [["Host", PAGE]], b"", 60)
         if answer.status != 200 or b'"state": "done"' not in reply.body:
             raise BrokenError(f"After all that: {answer.status}, {reply.body[-300:]!r}")
-        if (grown := resident_mib() - self._size) > MOST_GROWN_MIB:
+        if (grown := resident_mib() - self._size) > MAX_GROWN_MIB:
             raise BrokenError(f"The server has grown by {grown:.0f} MiB.")
         print(f"The server has grown by {grown:.0f} MiB.", file=sys.stderr)
 

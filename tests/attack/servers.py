@@ -25,7 +25,7 @@ from tests.attack.mutations import bent, bent_bytes, odd
 from tests.engine.servers.scripted_server import CHAT, Unwired
 
 RECORDED = Path(__file__).parents[1] / "engine" / "servers" / "answers"
-MOST_MIB = 1024  # of this process, imports included
+MAX_MIB = 1024  # of this process, imports included
 OWNERS = ("vllm", "sglang", "llamacpp", "somebody")
 FIGURES = (  # that servers report, each with the section that it stands in
     *(("metrics", "speculative_decoding", name) for name in (
@@ -177,5 +177,5 @@ class Servers(Area):
         """Memory stays within bounds."""
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"{self.attached} servers were attached, {self.shown} runs were shown")
-        if peak > MOST_MIB:
+        if peak > MAX_MIB:
             raise BrokenError(f"The process took {peak:.0f} MiB.")

@@ -30,8 +30,8 @@ from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import answering
 
 LESSONS = Path(__file__).parents[2] / "assets" / "traces"
-MOST_ROUNDS = 3  # of a recording that is bent: more are more of the same, and slower
-MOST_BYTES = 60_000  # of such a recording
+MAX_ROUNDS = 3  # of a recording that is bent: more are more of the same, and slower
+MAX_BYTES = 60_000  # of such a recording
 CALLS = 0.15  # of the cases are calls of the recorder
 LIES = 0.02  # of the files have many lines that say nothing, or many members
 NEEDED = {"tokens", "parents", "keep", "bonus"}  # of a round, by the recorder's signature
@@ -43,8 +43,8 @@ def recordings() -> tuple[list[bytes], ...]:
     shipped = [gzip.decompress(path.read_bytes()).splitlines() for path in sorted(LESSONS.glob("*.gz"))]
     scripted = [dumps(scripted_trace(method, budget)).splitlines() for method, budget in (
         ("joint", 6), ("merged", 5), ("routed", 3), ("autoregressive", 0), ("nanogpt", 3), ("nanogpt_ratio", 3))]
-    cut = [[*lines[:1 + MOST_ROUNDS], lines[-1]] for lines in [*shipped, *scripted]]
-    return tuple(lines for lines in cut if sum(map(len, lines)) < MOST_BYTES)
+    cut = [[*lines[:1 + MAX_ROUNDS], lines[-1]] for lines in [*shipped, *scripted]]
+    return tuple(lines for lines in cut if sum(map(len, lines)) < MAX_BYTES)
 
 
 def hostile(random: Random, values: Sequence[Any] = ()) -> bytes:

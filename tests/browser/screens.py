@@ -24,7 +24,7 @@ PICTURES = {
     "lab-dark": ("dark", LAB),
 }
 # The round that kept most, but for the first two: what came before it is in the text then.
-MOST = """() => {
+BUSIEST_ROUND = """() => {
     const { rounds } = Canopy.parts.stage;
     return rounds.slice(2).reduce((best, made) => (made.keep.length > best.keep.length ? made : best)).index + 1;
 }"""
@@ -37,7 +37,7 @@ def take(browser: Browser, url: str, name: str) -> None:
     page.goto(url + view.format(most=1))
     page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.ready")
     page.wait_for_function("Canopy.parts.rigs.state && !Canopy.parts.rigs.state.coming")
-    page.evaluate(f"Canopy.parts.player.go({page.evaluate(MOST)} - 1, {{}})")
+    page.evaluate(f"Canopy.parts.player.go({page.evaluate(BUSIEST_ROUND)} - 1, {{}})")
     if "routing" in view:
         page.get_by_role("button", name="Show or hide the tree that was not chosen").click()
     if view == LAB:

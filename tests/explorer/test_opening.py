@@ -160,7 +160,7 @@ def test_where_the_page_cannot_be_built_the_server_ends_and_says_why() -> None:
 
 
 def test_no_more_than_so_many_wait_and_none_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "MOST_WAITING", 2)
+    monkeypatch.setattr(opening, "MAX_WAITING", 2)
     monkeypatch.setattr(opening, "PATIENCE_SECONDS", 0.2)
 
     async def act() -> list[httpx.Response]:

@@ -62,7 +62,7 @@ def test_too_much_is_refused_and_forgotten() -> None:
 def test_few_arrive_at_once_and_one_that_stops_makes_room() -> None:
     now = [0.0]
     files = Uploads(9, lambda: now[0])
-    names = [sent(files, b"x") for _ in range(uploads.MOST_AT_ONCE)]
+    names = [sent(files, b"x") for _ in range(uploads.MAX_AT_ONCE)]
     with pytest.raises(RequestError, match="in a minute"):
         sent(files, b"x")
     now[0] = uploads.LAPSE_SECONDS

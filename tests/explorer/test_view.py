@@ -16,8 +16,8 @@ from engine.trace import End, gather, load
 from explorer import view as view_module
 from explorer.run_form import read_presets
 from explorer.view import (
+    MAX_RANKS,
     MODEL_LIMITS,
-    MOST_RANKS,
     array_view,
     blank_view,
     closed_view,
@@ -71,9 +71,9 @@ def test_the_losing_tree_of_routed_is_the_rejected_one() -> None:
 
 def test_drafts_are_cut_to_what_the_page_shows() -> None:
     entry = scripted_trace("ddtree", 64).entries[0]
-    assert entry.round.drafts[0].tokens.shape[2] > MOST_RANKS
+    assert entry.round.drafts[0].tokens.shape[2] > MAX_RANKS
     (draft,) = entry_view(entry)["drafts"]
-    np.testing.assert_array_equal(array_of(draft["tokens"]), entry.round.drafts[0].tokens[..., :MOST_RANKS])
+    np.testing.assert_array_equal(array_of(draft["tokens"]), entry.round.drafts[0].tokens[..., :MAX_RANKS])
 
 
 def test_a_view_opens_and_closes_without_touching_the_earlier_one() -> None:

@@ -13,7 +13,7 @@ from recipes.batches import Conversation
 from recipes.own_answers import prompts, writing
 from recipes.own_answers.prompts import MAX_BARREN, Message, one_turn, write_prompts_itself
 from recipes.own_answers.shards import AnswerRow, read_shard, write_shard
-from recipes.own_answers.writing import FEWEST, Writer
+from recipes.own_answers.writing import MIN_NEW_PROMPTS, Writer
 
 ANSWER = tuple(range(10, 18))
 
@@ -46,7 +46,7 @@ class Supply:
     def __call__(self, kind: str, number: int, known: set[str], shards: Sequence[Path]) -> list[list[Message]]:
         self.asked.append(kind)
         left = self.files[kind] - number
-        return [one_turn(f"What is {kind} {number} {talk}?") for talk in range(20 if left > 0 else FEWEST - 1)]
+        return [one_turn(f"What is {kind} {number} {talk}?") for talk in range(20 if left > 0 else MIN_NEW_PROMPTS - 1)]
 
 
 def test_kinds_that_are_used_up_give_way_and_the_end_is_one_sentence(

@@ -20,7 +20,7 @@ DRAFTERS = {f"drafter{seed}": ToyDrafter(TARGET, depth=6, seed=seed) for seed in
 PLAIN = Point("autoregressive", "total", ())
 REPLAYED = [Point(name, split, tuple(DRAFTERS)[:row.drafter_count]) for name, row in METHODS.items()
             if row.replayable and row.drafter_count for split in row.splits]
-MOST = 64
+MAX_NODES = 64
 SAMPLINGS = pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
 
 
@@ -43,9 +43,9 @@ def known_text(request: Request) -> KnownText:
         drafter.begin(len(text))
         drafter.observe(text[:len(PROMPT)], text[:len(PROMPT)])
         for position, token in enumerate(text[len(PROMPT):]):
-            proposals[name][position] = drafter.draft(int(token), MOST)
+            proposals[name][position] = drafter.draft(int(token), MAX_NODES)
             drafter.observe(np.asarray([token]), np.asarray([token]))
-    return KnownText(text[len(PROMPT):], len(PROMPT), TARGET.context_limit, proposals, MOST)
+    return KnownText(text[len(PROMPT):], len(PROMPT), TARGET.context_limit, proposals, MAX_NODES)
 
 
 ENDS: dict[str, dict[str, object]] = {
@@ -63,7 +63,7 @@ def test_a_replay_is_the_real_run_round_for_round(sampling: Sampling, end: str) 
         known = known_text(request)
         assert len(known.token_ids) <= 12
     for point in REPLAYED:
-        for budget in (0, 1, 7, 16, MOST):
+        for budget in (0, 1, 7, 16, MAX_NODES):
             steps = [(known.token_ids[step.position:step.position + len(step.keep)].tolist(), len(step.tree))
                      for step in Replay(point, known).steps(budget)]
             assert steps == real_rounds(request, point, budget), (point, budget)

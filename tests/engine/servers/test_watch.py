@@ -129,7 +129,7 @@ def test_the_curve_sends_what_it_says_and_no_more() -> None:
     assert [level.concurrency
             for level in levels] == list(TRIED_CONCURRENCY) and busy.most <= TRIED_CONCURRENCY[-1] and busy.most > 4
     assert len(bodies) == busy.count == 1 + ROUNDS_OF_REQUESTS * sum(TRIED_CONCURRENCY)
-    assert {body["max_tokens"] for body in bodies} == {limits.MOST_TOKENS}
+    assert {body["max_tokens"] for body in bodies} == {limits.MAX_TOKENS}
     assert not any("stream" in body for body in bodies)
     assert [level.tokens for level in levels] == [7 * ROUNDS_OF_REQUESTS * level.concurrency for level in levels]
     assert all(0.02 <= level.latency < 5 and level.tokens_per_second > 0 for level in levels if level.latency)

@@ -120,7 +120,7 @@ def test_it_is_measured_once_and_again_where_nothing_can_be_read_or_written(
 def test_nothing_is_measured_for_a_named_dtype_or_a_large_target(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = stand_in(monkeypatch, SLOW_BFLOAT16)
     assert dtype_chosen("float32") == "float32"
-    monkeypatch.setattr(precision, "LARGEST", 1000)
+    monkeypatch.setattr(precision, "MAX_PARAMETERS", 1000)
     assert dtype_chosen() == "bfloat16" and measured.call_count == 0
 
 

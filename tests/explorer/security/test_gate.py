@@ -122,7 +122,7 @@ async def in_pieces() -> AsyncIterator[bytes]:
     ("reset/", lambda: quoted(17 * 2**10), "larger than 16 KiB")])
 def test_bodies_are_bounded_by_bytes_and_by_values(
         path: str, content: Any, refused: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "LARGEST", 3 * 2**20)
+    monkeypatch.setattr(bodies, "MAX_BYTES", 3 * 2**20)
     answer = ask("POST", f"/gradio_api/{path}", content=content(), headers=AS_JSON)
     assert answer.status_code == (413 if refused else 200) and refused in answer.text
 
