@@ -24,7 +24,7 @@ def lines_of(source: Path, kind: str, read: Callable[[Any], Read]) -> Iterator[t
 
 
 def fitting(accepted: int, drafted: int) -> tuple[int, int]:
-    """Both counts of a step; ValueError where it accepted more than it drafted."""
+    """Both counts of a step; ValueError if it accepted more than it drafted."""
     if not 0 <= accepted <= drafted:
         raise ValueError("a step that accepted more than it drafted")
     return drafted, accepted

@@ -9,7 +9,7 @@ token; all else is optional, and shown if it is given::
 
 Arrays may be numpy arrays, lists, or torch tensors on any device (torch is not imported). The loop pays for a copy of
 them; a thread checks, encodes and writes. A round that does not fit is refused in one sentence, which is logged once
-and written into the file, and never ends the loop unless ``strict=True``. Where the thread cannot keep up, rounds are
+and written into the file, and never ends the loop unless ``strict=True``. If the thread cannot keep up, rounds are
 dropped and counted, not held. A file whose process was killed opens up to its last whole round.
 
 What a trace may hold is decided here alone: Canopy's reader uses the limits and the checks at the end of this file, so
@@ -229,7 +229,7 @@ class Recorder:
                 self._file.write({"refused": {"index": index, "reason": reason_of(error)}})
 
     def _cut(self, index: int, parts: dict[str, Any]) -> bool:
-        """Cut a round's ``keep`` at the end of the text; the token behind it becomes its bonus token. False where the
+        """Cut a round's ``keep`` at the end of the text; the token behind it becomes its bonus token. False if the
         text ended before the round."""
         if not (self._stop_ids or self._most_tokens):
             return True
@@ -333,7 +333,7 @@ class _TraceFile:
         self._rounds += 1
 
     def write(self, line: Mapping[str, Any], spare: int = 0) -> None:
-        """A line. RecorderError where it, or the file with it and ``spare`` bytes, is too long to be read."""
+        """A line. RecorderError if it, or the file with it and ``spare`` bytes, is too long to be read."""
         data = _encoded(line)
         most = MAX_UNPACKED_BYTES if self._packs else MAX_FILE_BYTES
         packed = self._raw.tell() if self._packs else 0

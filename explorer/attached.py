@@ -40,7 +40,7 @@ class AttachedServer:
         return 1 / MAX_AT_ONCE
 
     def run(self, ask: PromptRequest) -> Generator[Line | None, None, None]:
-        """See ``Source``. Where the steps that the server reports at its end differ from its chunks, a second header
+        """See ``Source``. If the steps that the server reports at its end differ from its chunks, a second header
         begins the run again, with those steps."""
         if ask.method not in self.methods:
             raise RequestError(f"{self.name} runs what it was started with; choose the method {SERVED}.")
@@ -145,7 +145,7 @@ class ServerRun:
 
 
 def server_of(source: Source) -> Server | None:
-    """The server of a source; None where the source is a rig of this page."""
+    """The server of a source; None if the source is a rig of this page."""
     return source.server if isinstance(source, AttachedServer) else None
 
 

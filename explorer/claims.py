@@ -140,7 +140,7 @@ def recorded_comparison(trace: Trace, plain: Trace) -> View:
 
 
 def text_sentence(comparison: TextComparison, header: Header, state: str) -> str:
-    """What the comparison of the texts came to. Where they part, this follows the sentence that says at which word."""
+    """What the comparison of the texts came to. If they part, this follows the sentence that says at which word."""
     if comparison.verdict == SAME:
         return f"The text is plain decoding's, word for word: all {comparison.tokens} tokens were compared."
     if comparison.verdict == SO_FAR:

@@ -84,7 +84,7 @@ def _socket(host: str, port: int) -> socket.socket:
 
 class FirstSeconds:
     """An ASGI app: ``first`` answers the page's address until ``build``, in a thread, has made the app that answers
-    everything. Where it fails, ``failure`` holds why, and ``give_up`` is called."""
+    everything. If it fails, ``failure`` holds why, and ``give_up`` is called."""
 
     def __init__(self, first: ASGIApp, build: Callable[[], Starlette], give_up: Callable[[], None]) -> None:
         self.failure: Exception | None = None

@@ -56,7 +56,7 @@ class Library:
         self.lessons: Mapping[str, Lesson] = {lesson.name: lesson for path in paths for lesson in _read(path)}
 
     def summaries(self) -> list[View]:
-        """The lessons in the order of the page; "won" is a recording's speed-up where it was faster than plain
+        """The lessons in the order of the page; "won" is a recording's speed-up if it was faster than plain
         decoding, recorded beside it."""
         return [{**lesson.summary(), **self._speed(lesson)} for lesson in self.lessons.values()]
 

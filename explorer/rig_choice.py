@@ -198,7 +198,7 @@ class RigChoice:
 
     def _open(self, load: Job, reason: str = "") -> str:
         """Load a rig and let it answer as soon as no run is in progress or waiting; ``reason`` says why it answers
-        instead of another rig. Returns the sentence why it cannot be loaded, empty where it was."""
+        instead of another rig. Returns the sentence why it cannot be loaded, empty if it was."""
         if self._opener is None:
             return CHOSEN
         try:

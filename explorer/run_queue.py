@@ -57,7 +57,7 @@ class RunQueue:
 
     @contextmanager
     def place(self, address: str = "", share: float = ALL, run: str = "") -> Iterator[Place]:
-        """A place at the end of the queue, given up on leaving the block, served or not. RequestError where that
+        """A place at the end of the queue, given up on leaving the block, served or not. RequestError if that
         address already has as many places as it may have; an empty address is the server itself."""
         place = Place(self, address, share, run)
         with self._change:
@@ -138,7 +138,7 @@ class RunQueue:
 
 @dataclass(eq=False)
 class Job:
-    """Work in the background, and how far it is. ``state`` is queued, running, done, error, or ``if_stopped`` where it
+    """Work in the background, and how far it is. ``state`` is queued, running, done, error, or ``if_stopped`` if it
     was stopped on the way; ``result`` may grow while it runs."""
 
     name: str = ""

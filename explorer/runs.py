@@ -188,7 +188,7 @@ def _waiting_views(run: str, sentences: Iterator[str], who: Asker) -> Iterator[V
 class Window:
     """A growing run as stage values, each with the new rounds alone, so that an update costs the same at the end of a
     long text as at its beginning. The rounds of the previous update are sent again: browsers may skip one when they are
-    busy. Where there are more new rounds than ``MAX_NEW``, browsers ask for those before."""
+    busy. If there are more new rounds than ``MAX_NEW``, browsers ask for those before."""
 
     def __init__(self, run: str) -> None:
         self.view = blank_view(run)

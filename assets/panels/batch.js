@@ -33,7 +33,7 @@ function counted(block) {
   return `${block.rows} ${block.rows === 1 ? "row" : "rows"}, ${block.keep.length} kept`;
 }
 
-// Which runs take their rows from one shared total, in a sentence; empty where fewer than two do.
+// Which runs take their rows from one shared total, in a sentence; empty if fewer than two do.
 export function sharing(blocks) {
   const shared = blocks.filter((block) => block.poolsRows).map(named);
   if (shared.length < 2) return "";

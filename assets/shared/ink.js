@@ -106,7 +106,7 @@ export function textWidth(text, font) {
   return known;
 }
 
-// The longest prefix of `text`, in whole graphemes, that fits into `room` pixels; empty where not even one does.
+// The longest prefix of `text`, in whole graphemes, that fits into `room` pixels; empty if not even one does.
 export function clip(text, room, font) {
   if (textWidth(text, font) <= room) return text;
   const parts = Array.from(graphemes.segment(text), (part) => part.segment);

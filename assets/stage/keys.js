@@ -13,7 +13,7 @@ const TERMS = [
   ["root", "The token that the target chose last: the round begins with it, and the tree grows from it."],
   ["bonus", "The target's own token after the last accepted guess. It is the next round's root."],
   ["node budget", "How many guesses a round may draft; how far ahead they reach is their depth. The target verifies one row more, the root's."],
-  ["auto", "The adaptive budget: each round verifies as many nodes as pay on this machine, and none where plain decoding is faster."],
+  ["auto", "The adaptive budget: each round verifies as many nodes as pay on this machine, and none if plain decoding is faster."],
   ["transitions", "What a drafter such as DFlash 2 expects after each of its own guesses: a row of probabilities for every guess before. A tree over them joins guesses that fit together, where marginals rank each position alone."],
   ["kept rows", "The rows of the pass that stay in the KV cache, root first; all other rows are dropped."],
   ["μ", "Mean path probability of a drafter's nodes: how sure it is. The method routed verifies the surer drafter's tree."],

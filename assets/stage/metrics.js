@@ -117,7 +117,7 @@ function cost(round) {
 const NEARLY = 0.75; // of its rounds: with drafts in more than this share, auto counts as always drafting
 const MOSTLY = 0.25; // of its rounds: with drafts in at most this share, auto counts as decoding plainly
 
-// What a run that was slower than plain decoding teaches; "" where it was faster. The sentence of a withheld speed-up
+// What a run that was slower than plain decoding teaches; "" if it was faster. The sentence of a withheld speed-up
 // belongs to the figures too.
 export function slower({ against, comparison, mode, rounds, figures, withheld }) {
   if (!against) return mode === "story" ? "" : withheld;

@@ -20,7 +20,7 @@ const CUTS = {
   context: { lead: "Cut off after ", words: ({ context_limit }) => `✂ Cut off here: the context of ${context_limit} positions is full.` },
 };
 
-// {lead, words} where the text that is shown did not end by itself; null where it did, or goes on.
+// {lead, words} where the text that is shown did not end by itself; null if it did, or goes on.
 export function cutOf({ value, header, live }) {
   if (live || !header) return null;
   const reason = value.end ? value.end.reason : value.state;

@@ -13,7 +13,7 @@ const STEPS = [
     text: "Guesses share their beginnings, so they form a tree. The accepted path runs straight along the top and ends in the bonus, a diamond: the target's own next token.",
     exercise: "Press / and search for a token that was rejected. How deep was it in the tree?" },
   { mode: "workbench", at: "[data-panel=marginals]", title: "Why this tree",
-    text: "Each drafter gives probabilities for every position ahead. The node budget is spent on the most probable beginnings; the outline shows where it ran out. Where a guess depends on the one before it, ink joins the two; point at one to see what it changes.",
+    text: "Each drafter gives probabilities for every position ahead. The node budget is spent on the most probable beginnings; the outline shows where it ran out. If a guess depends on the one before it, ink joins the two; point at one to see what it changes.",
     exercise: "Set the budget to 8 and press Run, then 256. Where does the outline move?" },
   { mode: "workbench", at: "[data-panel=mask]", title: "One pass over all branches",
     text: "The tree is verified as one sequence. The mask lets each row see its own ancestors and nothing else; with merged, two blocks stand side by side.",

@@ -1,4 +1,4 @@
-"""Loads models from checkpoint folders: safetensors only, no code of the checkpoint's; RigError where one cannot be, or
+"""Loads models from checkpoint folders: safetensors only, no code of the checkpoint's; RigError if one cannot be, or
 where its architecture cannot verify trees. Those that can are causal language models with standard attention."""
 
 from pathlib import Path
@@ -55,7 +55,7 @@ def causal_config(folder: Path) -> PreTrainedConfig:
 
 def auto_class(config: PreTrainedConfig) -> Any:
     """The class that loads a model: by its text part alone if the checkpoint is of that, else with what it reads
-    beside text, which lies unused; None where transformers has no such class."""
+    beside text, which lies unused; None if transformers has no such class."""
     named = (config.architectures or [""])[0]
     whole = AutoModelForImageTextToText._model_mapping.get(type(config), None)
     if type(config) in AutoModelForCausalLM._model_mapping and not (whole and named == whole.__name__):
@@ -108,7 +108,7 @@ def why_no_drafter(config: PreTrainedConfig) -> str:
 
 
 def quantised_by(config: Any) -> str:
-    """The method that the weights are quantised by, as the config names it; empty where they are not quantised."""
+    """The method that the weights are quantised by, as the config names it; empty if they are not quantised."""
     quantisation = getattr(config, "quantization_config", None) or getattr(config, "compression_config", None)
     if not quantisation:
         return ""

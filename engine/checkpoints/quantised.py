@@ -16,7 +16,7 @@ DERIVED = ("rotary_emb.inv_freq", "attn.bias", "attn.masked_bias")  # that old c
 
 
 def must_not_be_quantised(folder: Path) -> None:
-    """RigError where MLX's field of config.json, or a file beside it, says that the weights are quantised."""
+    """RigError if MLX's field of config.json, or a file beside it, says that the weights are quantised."""
     reasons = ["quantization in config.json"] if read_config(folder).get("quantization") else []
     reasons += [name for name in BESIDE if (folder / name).is_file() and _speaks_of_weights(folder / name)]
     if reasons:

@@ -130,7 +130,7 @@ def _refused(model: str, revision: str, error: Exception) -> RigError:
 
 
 def _listed(model: str, revision: str) -> Mapping[str, int]:
-    """The bytes of every file of a model on the hub, as the download noted them; empty where it did not."""
+    """The bytes of every file of a model on the hub, as the download noted them; empty if it did not."""
     with suppress(CachedRepoTreeNotFoundError, OSError, ValueError):
         return {file.path: file.size for file in get_cached_repo_tree(model, revision=revision)}
     return {}

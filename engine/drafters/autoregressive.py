@@ -51,7 +51,7 @@ def recognises(values: Mapping[str, Any]) -> bool:
 
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
-    """The plan of a language model as a drafter; RigError where its tokens are not the target's."""
+    """The plan of a language model as a drafter; RigError if its tokens are not the target's."""
     config = causal_config(folder)
     if reason := why_no_drafter(config):
         raise RigError(f"The drafter in {display_name(folder)} is a {config.model_type}: {reason}.")

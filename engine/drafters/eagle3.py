@@ -5,7 +5,7 @@ A row stands for a position: it holds the target's fused features of that positi
 the embedding of the token *after* it, and predicts what follows that token. At positions that the target has not read,
 the parent row's output stands in for features. Queries, keys and values are computed from both halves together.
 
-Where a checkpoint names layers, their outputs are read, as the trainers that write such ids mean it. Where it names
+Where a checkpoint names layers, their outputs are read, as the trainers that write such ids mean it. If it names
 none, the published code reads the inputs of layers 2, L / 2 and L − 3, which are the outputs of the layers before them.
 """
 

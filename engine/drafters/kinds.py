@@ -118,7 +118,7 @@ def _must_run(folder: Path, values: Mapping[str, Any]) -> None:
 
 
 def architectures(values: Mapping[str, Any]) -> str:
-    """The architectures in a config.json, in lower case; TypeError where they are not names."""
+    """The architectures in a config.json, in lower case; TypeError if they are not names."""
     return " ".join(values.get("architectures") or ()).lower()
 
 

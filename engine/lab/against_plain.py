@@ -164,7 +164,7 @@ def likelier(gap_nats: float) -> str:
 
 
 def how_often(text: Written, rounding: float) -> str:
-    """How many tokens of a text were near-ties, in a sentence; empty where its gaps were not recorded."""
+    """How many tokens of a text were near-ties, in a sentence; empty if its gaps were not recorded."""
     known = [gap for gap in text.gaps if not isnan(gap)]
     near = sum(gap <= rounding for gap in known)
     return f"Of {len(known)} places of this text {near} are as near." if known else ""
@@ -225,7 +225,7 @@ class TurnTaking:
         self._tokens = [0, 0]
 
     def turn(self) -> bool:
-        """One turn of each; False once both have ended. Where one text ends first, the other goes on alone."""
+        """One turn of each; False once both have ended. If one text ends first, the other goes on alone."""
         written, plain = self._tokens
         self._advance(0, self.rounds, written + TURN_TOKENS)
         over = self._tokens[0] == written

@@ -65,7 +65,7 @@ class SpeedRecord:
 
 
 def speed_record(speed: float, plain_speed: float, low: float | None = None, high: float | None = None) -> SpeedRecord:
-    """The record of two speeds; ``low`` and ``high`` bound their ratio, and are None where too little was measured for
+    """The record of two speeds; ``low`` and ``high`` bound their ratio, and are None if too little was measured for
     that. A ratio that rounding moved out of its range widens it."""
     printed, plain = rate_text(speed), rate_text(plain_speed)
     ratio = float(printed) / float(plain)

@@ -128,7 +128,7 @@ class RayWorkers:
 
 
 def common_conditions(conditions: Sequence[Conditions]) -> Conditions:
-    """The conditions of all workers as one; RigError where they differ in more than their hardware."""
+    """The conditions of all workers as one; RigError if they differ in more than their hardware."""
     hardware = " + ".join(sorted({one.hardware for one in conditions}))
     alike = {repr(replace(one, hardware=hardware)) for one in conditions}
     if len(alike) > 1:

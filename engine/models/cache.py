@@ -42,7 +42,7 @@ class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not rea
 
     def kv_slots(self, rows: int, multiple: int = 1) -> Tensor:
         """A view of all committed slots and of ``rows`` slots after them, to write into: (layers, 2, kv heads, length +
-        rows, head size). Where the capacity allows it, spare slots at the end make their number a multiple of
+        rows, head size). If the capacity allows it, spare slots at the end make their number a multiple of
         ``multiple``."""
         return self.slots[:, :, 0, :, :-(-(self.length + rows) // multiple) * multiple]
 

@@ -134,7 +134,7 @@ def block_rows_of(weight: Tensor) -> int:
 
 
 def lay_out(weight: Tensor) -> Tensor | None:
-    """A copy of a weight (outputs, inputs) in the order in which oneDNN's kernels read it; None where torch was built
+    """A copy of a weight (outputs, inputs) in the order in which oneDNN's kernels read it; None if torch was built
     without them."""
     kernels = torch.ops.mkldnn
     if not hasattr(kernels, "_linear_pointwise"):

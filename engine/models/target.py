@@ -217,7 +217,7 @@ def positions_of(config: Any) -> int:
 
 
 def must_verify_trees(target: TorchTarget) -> None:
-    """RigError where the nodes of a small tree predict something else than a plain pass over the same text, tested for
+    """RigError if the nodes of a small tree predict something else than a plain pass over the same text, tested for
     architectures not tried before: a model that counts rows instead of positions, or lets a node see its siblings,
     would write other text than it writes by itself, and nothing else would reveal it."""
     kind = target.config.model_type

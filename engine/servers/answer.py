@@ -176,7 +176,7 @@ def fits(steps: Sequence[ServerStep], report: ServerReport | None) -> bool:
 
 
 def steps_of_report(sizes: Sequence[int], report: ServerReport) -> list[ServerStep] | None:
-    """The steps that the server reported; None where it reported none, or if they do not fit the tokens: each wrote
+    """The steps that the server reported; None if it reported none, or if they do not fit the tokens: each wrote
     one at least."""
     if not 0 < len(report.accepted) <= sum(sizes):
         return None
@@ -212,7 +212,7 @@ def _joined(sizes: Sequence[int], report: ServerReport) -> list[ServerStep] | No
 
 def chain_round(index: int, start: int, tokens: Sequence[Token], step: ServerStep) -> Round:
     """The round of a step. ``tokens`` are the root, the accepted tokens and the bonus token; rejected drafted tokens
-    are unknown. ``start`` is the length of the cache before the round. Where the end of the text cut the step, its last
+    are unknown. ``start`` is the length of the cache before the round. If the end of the text cut the step, its last
     token is a drafted child of the last kept row. Its rows are those of the tokens, and of ``MAX_DRAFTED`` at most."""
     kept = len(tokens) - 1
     known = tokens if step.cut else tokens[:-1]

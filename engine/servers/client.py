@@ -189,7 +189,7 @@ def _next(waiting: SimpleQueue[bytes | None]) -> bytes | None:
 
 
 def events_of(pieces: Iterable[bytes]) -> Events:
-    """The JSON object of every event, and None after every piece. ServerError where the stream breaks off before an
+    """The JSON object of every event, and None after every piece. ServerError if the stream breaks off before an
     answer is finished, or sends anything else. It takes time in proportion to the bytes, however small the pieces."""
     finished = False
     try:
@@ -226,7 +226,7 @@ def _events(pieces: Iterable[bytes]) -> Events:
 
 
 def _parsed(data: bytes) -> Mapping[str, Any]:
-    """The JSON object in these bytes; ServerError where they are anything else."""
+    """The JSON object in these bytes; ServerError if they are anything else."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -276,7 +276,7 @@ def _refusal(address: str, path: str, response: httpx.Response, body: bytes) -> 
 
 
 def _host(response: httpx.Response) -> str:
-    """The host that a redirect names, without a password; empty where it names none."""
+    """The host that a redirect names, without a password; empty if it names none."""
     try:
         return urlsplit(str(response.headers.get("location", ""))).netloc.rpartition("@")[2][:80]
     except ValueError:

@@ -19,7 +19,7 @@ class ServerReport:
     """``accepted`` and ``drafted`` count tokens, one number per step in order; empty if the server does not report
     steps. ``width`` is the most that it drafts in a step, 0 if unknown; ``steps`` is their number, None if unknown;
     of ``tried`` drafted tokens ``kept`` were accepted in all, None if unknown; ``sentence`` holds its own
-    figures. ServerError where more were accepted than drafted."""
+    figures. ServerError if more were accepted than drafted."""
 
     sentence: str
     accepted: tuple[int, ...] = ()
@@ -50,7 +50,7 @@ def count(given: Mapping[str, Any], name: str, most: int = MAX_INT32) -> int | N
 
 
 def counts(given: Mapping[str, Any], name: str) -> tuple[int, ...]:
-    """The tokens of each step, from 0 to ``MAX_DRAFTED``; empty where they are missing, ServerError where they are
+    """The tokens of each step, from 0 to ``MAX_DRAFTED``; empty if they are missing, ServerError if they are
     anything else."""
     values = given.get(name)
     if values is None:

@@ -38,7 +38,7 @@ LEVEL_SECONDS = 60.0  # after which a level sends no further request
 
 @dataclass(frozen=True)
 class Server:
-    """An open server. ``trial`` is its report of a short trial request, None where it reported nothing; ``width`` is
+    """An open server. ``trial`` is its report of a short trial request, None if it reported nothing; ``width`` is
     the number of tokens that each step of it drafted, 0 if the server does not report single steps."""
 
     client: Client
@@ -203,7 +203,7 @@ def by_depth(looks: Sequence[TrafficLook]) -> list[float]:
 
 
 def silence(looks: Sequence[TrafficLook]) -> str:
-    """That the server drafts nothing although it writes, in a sentence; empty where it drafts, and where it wrote
+    """That the server drafts nothing although it writes, in a sentence; empty if it drafts, and where it wrote
     little or does not count that. It looks back to the last draft."""
     if not looks:
         return ""

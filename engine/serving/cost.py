@@ -170,7 +170,7 @@ def _octaves(context: int, curve: CostCurve) -> float:
 
 
 def bucket(context: int, context_limit: int) -> int:
-    """The power of two nearest to ``context`` in ratio, or less where the mock rounds would not fit after it."""
+    """The power of two nearest to ``context`` in ratio, or less if the mock rounds would not fit after it."""
     length = max(MIN_CONTEXT, 1 << round(log2(max(1, context))))
     return max(1, min(length, context_limit - len(ROWS) - PLAIN_ROUNDS - CHAIN - len(ROWS)))
 

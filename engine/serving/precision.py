@@ -114,7 +114,7 @@ def pass_times(folder: Path, names: Sequence[str]) -> Mapping[str, PassTimes]:
 
 
 def enable_int4(target: TorchTarget, name: str, folder: Path) -> None:
-    """Switch the target from this folder to 4-bit products where the dtype's name asks for them; RigError where its
+    """Switch the target from this folder to 4-bit products where the dtype's name asks for them; RigError if its
     weights are not 4-bit."""
     if name == FOUR_BITS and not target.enable_int4():
         others = ", ".join(other for other in (AUTO_DTYPE, *DTYPES) if other != FOUR_BITS)

@@ -150,7 +150,7 @@ class Rig:
     def generate(self, prompt: str, **options: Any) -> Answer:
         """An answer whose rounds are made as they are read; RequestError if it cannot be given. The
         options are method, budget (or "auto": as many nodes as pay), max_tokens, temperature and so on: the fields of
-        ``records.PromptRequest`` and of its ``Sampling``. Method and budget are the card's where they are left out."""
+        ``records.PromptRequest`` and of its ``Sampling``. Method and budget are the card's if they are left out."""
         usual = {"method": self.card.method} | ({} if options.get("pace") == AUTO else {"budget": self.card.budget})
         options = {**usual, **options}
         return Answer(self.run(prompt_request(prompt, options)))

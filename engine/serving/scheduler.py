@@ -7,7 +7,7 @@ down anything that is measured (``models/device.py``).
 
 Fairness is deficit round robin. Each of n runs is owed an n-th of the time. A round takes as long as all its rows need
 together, so a run of few rows would spend most of its time waiting for a run of many. What a run gets from a round is
-counted as the time that the round would have taken it alone. Where that is less than its part, the rig owes it the
+counted as the time that the round would have taken it alone. If that is less than its part, the rig owes it the
 rest; a run that is owed more than a round of its own takes the next one without the others. Where rows cost next to
 nothing, as on a GPU, that never happens, and all runs take part in every round. What a round takes is learnt from the
 rounds themselves (``RoundCost``): runs at fixed budgets have no measured cost curve, and must not wait for one.

@@ -158,7 +158,7 @@ def tau(rounds: Sequence[Round]) -> float:
 
 
 def known_tau(header: Header, rounds: Sequence[Round]) -> float | None:
-    """τ of these rounds of a run; None where its rounds are not known."""
+    """τ of these rounds of a run; None if its rounds are not known."""
     return None if header.chunked else tau(rounds)
 
 

@@ -98,7 +98,7 @@ class TraceTail:
         self._number = 0  # the file's own
 
     def lines(self) -> list[Line]:
-        """The lines completed since the last call, at most one step's worth, so that it returns soon. TraceError where
+        """The lines completed since the last call, at most one step's worth, so that it returns soon. TraceError if
         the file cannot be read, is not a trace, or is too large."""
         if self._rows is None:
             file = open_trace(self.path, LIMITS)

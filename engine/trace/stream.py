@@ -69,7 +69,7 @@ def in_words(size: int) -> str:
 
 
 class FileLines:
-    """Gives a file's complete lines, without line ends, step by step; the file may grow meanwhile. TraceError where it
+    """Gives a file's complete lines, without line ends, step by step; the file may grow meanwhile. TraceError if it
     cannot be read, is damaged, or goes beyond the limits."""
 
     def __init__(self, file: BinaryIO, name: str, limits: Limits) -> None:

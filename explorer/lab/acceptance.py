@@ -71,7 +71,7 @@ def readings_at(measured: Sequence[CellResult], nodes: str) -> Readings:
 
 
 def acceptance_view(readings: Readings, line: str) -> View:
-    """{"histogram", "map": of the method with that curve, else of the first, "calibration"}, each a figure; empty where
+    """{"histogram", "map": of the method with that curve, else of the first, "calibration"}, each a figure; empty if
     nothing was drafted, "calibration" None if the drafter's probabilities are not known."""
     if not readings:
         return {}
@@ -163,7 +163,7 @@ KINDS = {CHAIN: (QUIET, "dot"), WIDE: (INK, "dash"), MARGINALS: ("var(--method-d
 def anatomy_view(trace: Trace, cost: CostCurve | None, model: str, device: str) -> View:
     """{"figures": siblings, rows, nodes, trees, elsewhere (predicted), each a figure or None; "sentences": by figure;
     "flags": [{engine, flags, expected}]; "priced": by whose cost; "misfit": why there is no prediction; "caution",
-    "rounds", "models", "devices", "model", "device"}. ``cost`` is what rounds cost on the rig that answers, None where
+    "rounds", "models", "devices", "model", "device"}. ``cost`` is what rounds cost on the rig that answers, None if
     that was not measured."""
     parts = anatomy([trace])
     model = model if model in models() else next(iter(models()))

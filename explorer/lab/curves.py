@@ -62,7 +62,7 @@ def live_figure() -> View:
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """A setting with its τ and tokens/s, None where its speed-up is withheld. ``of`` says what the estimates are over:
+    """A setting with its τ and tokens/s, None if its speed-up is withheld. ``of`` says what the estimates are over:
     prompts or runs."""
 
     setting: Setting

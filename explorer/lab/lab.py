@@ -126,7 +126,7 @@ class Lab:
         return {}
 
     def delete(self, wanted: Mapping[str, Any]) -> View:
-        """Forget a sweep and its results: {"sweep"}. Where that is gone, no other one takes its place."""
+        """Forget a sweep and its results: {"sweep"}. If that is gone, no other one takes its place."""
         number = wanted.get("sweep")
         if not isinstance(number, int):
             raise RequestError("No measurement was named, so none is deleted.")
@@ -160,7 +160,7 @@ class Lab:
                 "seconds_per_run": None if shown.other_rig or shown.recorded else seconds_per_run(shown.measured)}
 
     def _of_here(self, runs: object) -> list[Any]:
-        """Those of a browser's single runs that are of the loaded rig on this machine; none where it sent something
+        """Those of a browser's single runs that are of the loaded rig on this machine; none if it sent something
         else."""
         here = self._rig.instruments.laboratory.conditions
         return [run for run in (runs if isinstance(runs, list) else []) if isinstance(run, Mapping)
@@ -168,7 +168,7 @@ class Lab:
 
     def concurrency(self, wanted: Mapping[str, Any]) -> View:
         """Several requests at once: {"sweep", "line": of which method, "concurrency": the chosen number of requests,
-        "prediction": a run's id}. Where the recorded sweep is of one request alone, a recorded one of several is
+        "prediction": a run's id}. If the recorded sweep is of one request alone, a recorded one of several is
         shown; beside a sweep of another rig, no prediction; and one that is of another machine than the sweep stands
         alone."""
         shown, concurrency = self._sweeps.shown(wanted.get("sweep"), several=True), wanted.get("concurrency")

@@ -31,8 +31,8 @@ def run(laboratory: Laboratory, plan: SweepPlan, job: Job) -> View:
 
 
 def lane_view(lane: Lane, pieces: Mapping[int, Piece]) -> View:
-    """A lane; ``parts`` is what each round added to the text, ``row`` its row of the table, None where it failed.
-    ``end`` are the seconds of the whole text at the printed speed, to which its rounds are stretched; empty where that
+    """A lane; ``parts`` is what each round added to the text, ``row`` its row of the table, None if it failed.
+    ``end`` are the seconds of the whole text at the printed speed, to which its rounds are stretched; empty if that
     is withheld: such a lane is not raced."""
     seconds, end = lane.seconds, ""
     if lane.row and not lane.row.withheld:

@@ -82,7 +82,7 @@ class Sweeps:
         return number
 
     def resume(self, number: int) -> None:
-        """Go on with one that was paused, stopped, or cut off with the app. RequestError where it was begun on another
+        """Go on with one that was paused, stopped, or cut off with the app. RequestError if it was begun on another
         rig."""
         with self._lock:
             self._refuse_two()

@@ -33,8 +33,8 @@ def row_view(row: Row, fastest: bool) -> View:
 
 
 def standing(best: Row | None) -> str:
-    """How the fastest setting compares with plain decoding: ``plain`` if it is plain decoding, ``withheld`` where
-    its speed-up may not be said, ``few`` where too few prompts give no interval, ``unclear`` where the interval of the
+    """How the fastest setting compares with plain decoding: ``plain`` if it is plain decoding, ``withheld`` if
+    its speed-up may not be said, ``few`` if too few prompts give no interval, ``unclear`` if the interval of the
     speed-up contains 1, else ``faster``; empty without a row."""
     if best is None:
         return ""
@@ -68,7 +68,7 @@ def _repetition_words(summary: Summary) -> str:
 
 
 def _busy_words(summary: Summary) -> str:
-    """A sentence that other programs were using the machine; empty where plain decoding ran steadily."""
+    """A sentence that other programs were using the machine; empty if plain decoding ran steadily."""
     for row in summary.rows:
         plain = row.total
         if row.setting == row.setting.baseline and unsteady(plain.least, plain.median, plain.most):

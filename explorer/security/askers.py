@@ -92,7 +92,7 @@ def client_of(scope: Scope) -> str:
 
 
 def stream_of(scope: Scope) -> str | None:
-    """The name of the stream that a request opens; None where it opens none."""
+    """The name of the stream that a request opens; None if it opens none."""
     path = scope["path"]
     if scope["method"] != "GET" or not path.startswith(STREAMS):
         return None

@@ -156,7 +156,7 @@ class Calls:
                           if getattr(getattr(part, name, None), "_is_server_fn", False)}
 
     def check(self, path: str, body: bytes) -> None:
-        """Refusal where the body of a POST is no JSON object that can be answered."""
+        """Refusal if the body of a POST is no JSON object that can be answered."""
         value = _object(body)
         session = value.get("session_hash")
         if session is not None and not (isinstance(session, str) and SESSION.fullmatch(session)):

@@ -90,7 +90,7 @@ class Writer:
         return self.answers / f"{name}.npz"
 
     def more_prompts(self) -> Path:
-        """A new prompt file, of the kind that there are fewest of among those that have new prompts; RequestError where
+        """A new prompt file, of the kind that there are fewest of among those that have new prompts; RequestError if
         none has."""
         shards = sorted(self.answers.glob("*.npz"))
         known = {self.turns_of(row)[0] for shard in shards for row in read_shard(shard)}

@@ -197,7 +197,7 @@ def _options(folder: Path, values: Mapping[str, Any], family: str) -> dict[str, 
 
 
 def _must_divide(folder: Path, config: Qwen3Config, options: dict[str, Any]) -> None:
-    """RigError where DFlash 2's sizes are none, or do not fit the model's."""
+    """RigError if DFlash 2's sizes are none, or do not fit the model's."""
     for name in DFLASH2:
         must_count(folder, options, name)
     if config.hidden_size % options["conv_group_size"]:
