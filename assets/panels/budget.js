@@ -2,7 +2,7 @@
 
 import { button, group, html, inTurn, path, put, render, sparing, text, write } from "../shared/ink.js";
 import { Panel, placeIn } from "./panel.js";
-import { counted, usedOf } from "../shared/round.js";
+import { counted, rateText, usedOf } from "../shared/round.js";
 import { define } from "../shared/define.js";
 
 const MAX_NODES = 1024; // nodes at the right end
@@ -158,7 +158,7 @@ class BudgetPanel extends Panel {
     const heading = curve || !plain ? label : `${label}, measured`;
     const marks = [across("cp-budget-axis", low), text("", heading, EDGE.left, low - tall - 5)];
     if (!most) return marks; // a loop elsewhere that has no clock yet
-    marks.push(text("is-end", most >= 20 ? String(Math.round(most)) : most.toFixed(1), EDGE.left - 5, y(most) + 4));
+    marks.push(text("is-end", most >= 20 ? rateText(most) : most.toFixed(1), EDGE.left - 5, y(most) + 4));
     if (place) marks.push(...TICKS.map((tick) => this.tick(tick, low + 14)));
     if (plain) marks.push(across("cp-budget-plain", y(plain)));
     if (curve) marks.push(...this.curve(curve, y));
