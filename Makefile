@@ -3,6 +3,7 @@
 # make quick   linters, and what is fast without torch   make test-long  the tests marked long, before a release
 # make bench   the speed table on the demo rig           make test-servers  against a vLLM of its own venv: 4 GB, minutes
 # make attack  100,000 hostile cases, half an hour       make lock   renews the hashes of requirements.lock
+# make types   assets/types.d.ts, from the records
 
 PYTHON ?= python3
 VENV := .venv
@@ -20,7 +21,7 @@ QUICK := $(BIN)/python -m pytest -p no:xdist -p tests.without_torch --no-header 
 
 VLLM := $(HOME)/.cache/canopy/venv-vllm
 
-.PHONY: setup run test test-long test-servers quick quick-engine quick-explorer lint lint-browser test-node bench chromium attack lock audit
+.PHONY: setup run test test-long test-servers quick quick-engine quick-explorer lint lint-browser test-node bench chromium attack lock audit types
 
 setup: $(VENV)/.ready
 
@@ -111,6 +112,10 @@ quick-engine:
 
 quick-explorer:
 	@$(QUICK) tests/explorer
+
+# The types of what the server sends, as the browser's half has them; a test compares the file.
+types: setup
+	$(BIN)/python -m explorer.types
 
 bench: setup
 	$(BIN)/python -m engine bench --rig demo --prompts assets/prompts/bench.jsonl $(ARGS)

@@ -228,4 +228,4 @@ class Window:
 
 def without_others(line: Line) -> Line:
     """The line without anything of other people's runs: what is kept, exported and linked."""
-    return replace(line, shared_pass=None) if isinstance(line, Entry) else line
+    return replace(line, shared=None) if isinstance(line, Entry) else line

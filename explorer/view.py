@@ -72,7 +72,7 @@ def entry_view(entry: Entry) -> View:
     verification = {name: array_view(getattr(round_.verification, name))
                     for name in ("choice", "logprobs", "entropy", "gap", "offered")}
     return {
-        **shared_pass_view(entry.shared_pass),
+        **shared_pass_view(entry.shared),
         "index": round_.index, "start": round_.start, "elapsed": round(entry.elapsed_seconds, 6),
         "pieces": encode_pieces(entry.pieces), **texts_view(entry.texts), "tree": tree_view(round_.tree),
         "rejected_trees": rejected_trees_view(round_),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from engine.errors import TraceError
 from engine.records import WAIT, Integers, Request, Round
 from engine.requests.prompts import Turn
 
+OPTIONAL = MappingProxyType({"optional": True})  # metadata of a field that a line lacks when it is empty
 Piece = str | tuple[int, ...]  # a token's text, or its bytes if the token alone is not whole characters
 
 
@@ -77,14 +79,14 @@ class SharedPass:
 class Entry:
     """A round, the texts of tokens that no earlier line has given, and the seconds since the run began. ``texts`` holds
     what committed tokens add to the text if that is not their piece, by position, which for a round's first token is
-    its start: most tokenizers drop the blank before a first word. ``shared_pass`` is only for the live display; no file
+    its start: most tokenizers drop the blank before a first word. ``shared`` is only for the live display; no file
     keeps it."""
 
     round: Round
     pieces: Mapping[int, Piece]
     elapsed_seconds: float
-    shared_pass: SharedPass | None = None
-    texts: Mapping[int, Piece] = field(default_factory=dict)
+    shared: SharedPass | None = field(default=None, metadata=OPTIONAL)
+    texts: Mapping[int, Piece] = field(default_factory=dict, metadata=OPTIONAL)
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class End:
     said: str = ""
     drafted: int = 0
     accepted: int = 0
-    texts: Mapping[int, Piece] = field(default_factory=dict)
+    texts: Mapping[int, Piece] = field(default_factory=dict, metadata=OPTIONAL)
 
 
 Line = Header | Entry | End

@@ -6,7 +6,7 @@ import base64
 import gzip
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from engine.errors import FileError, TraceError
 from engine.machine.files import replace_file
 from engine.recorder import VERSION
-from engine.trace.lines import End, Entry, Header, Line, Piece, Trace
+from engine.trace.lines import Entry, Header, Line, Piece, Trace
 from engine.trace.stream import LIMITS
 
 
@@ -46,19 +46,12 @@ def dumps(trace: Trace) -> bytes:
 
 
 def encode_line(line: Line) -> dict[str, Any]:
-    """A line as plain JSON values."""
-    texts = {} if isinstance(line, Header) or not line.texts else {"texts": encode_pieces(line.texts)}
-    if isinstance(line, End):
-        values = asdict(line)
-        del values["texts"]
-        return {"end": {**values, **texts}}
-    pieces = encode_pieces(line.pieces)
+    """A line as plain JSON values. The rows of other runs are in no file."""
+    record: dict[str, Any] = encode_record(line)
+    record.pop("shared", None)
     if isinstance(line, Entry):
-        return {"round": encode_record(line.round), "pieces": pieces, **texts, "elapsed_seconds": line.elapsed_seconds}
-    request = {**_plain(line.request), "sampling": asdict(line.request.sampling),
-               "prompt_ids": list(line.request.prompt_ids), "stop_ids": sorted(line.request.stop_ids)}
-    header = {**_plain(line), "request": request, "pieces": pieces, "revisions": dict(line.revisions)}
-    return {"canopy_trace": VERSION, "header": header}
+        return record
+    return {"canopy_trace": VERSION, "header": record} if isinstance(line, Header) else {"end": record}
 
 
 def encode_pieces(pieces: Mapping[int, Piece]) -> dict[str, str | list[int]]:
@@ -66,20 +59,21 @@ def encode_pieces(pieces: Mapping[int, Piece]) -> dict[str, str | list[int]]:
     return {str(number): piece if isinstance(piece, str) else list(piece) for number, piece in pieces.items()}
 
 
-def _plain(record: Any) -> dict[str, Any]:
-    return {field.name: getattr(record, field.name) for field in fields(record)}
-
-
 def encode_record(record: Any) -> Any:
-    """A record of arrays as JSON values: an array becomes {dtype, shape, data}, a tuple a list."""
+    """A record as JSON values: an array becomes {dtype, shape, data}, a tuple a list, a set a list in order; a field
+    that is ``OPTIONAL`` is left out when it is empty."""
     if isinstance(record, np.ndarray):
         little = record.astype(record.dtype.newbyteorder("<"), copy=False)
         data = base64.b64encode(np.ascontiguousarray(little).tobytes()).decode()
         return {"dtype": little.dtype.str, "shape": list(record.shape), "data": data}
     if isinstance(record, tuple | list):
-        return [encode_record(item) for item in record]
+        return list(map(encode_record, record))
+    if isinstance(record, frozenset):
+        return sorted(record)
     if isinstance(record, Mapping):
-        return dict(record)
-    if hasattr(record, "__dataclass_fields__"):
-        return {name: encode_record(value) for name, value in _plain(record).items()}
+        return {str(name): encode_record(value) for name, value in record.items()}
+    if is_dataclass(record):
+        values = {field: getattr(record, field.name) for field in fields(record)}
+        return {field.name: encode_record(value) for field, value in values.items()
+                if "optional" not in field.metadata or value}
     return record

@@ -118,14 +118,14 @@ def test_what_is_kept_of_a_run_has_nothing_of_others() -> None:
     class Accompanied(ScriptedSource):
         def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
             for line in super().run(ask):
-                yield replace(line, shared_pass=shared_pass) if isinstance(line, Entry) else line
+                yield replace(line, shared=shared_pass) if isinstance(line, Entry) else line
     views, runs = watched(answering(Accompanied()))
     trace = runs.known(views[-1]["run"])
     sent = [round_["shared"] for view in views for round_ in view["rounds"]]
     assert sent and all(set(shared) == {"runs", "own", "blocks"} for shared in sent)
     assert {frozenset(block) for shared in sent for block in shared["blocks"]} == {frozenset(
         {"seat", "parents", "keep", "pools_rows"})}
-    assert not [entry for entry in trace.entries if entry.shared_pass]
+    assert not [entry for entry in trace.entries if entry.shared]
     assert b"shared" not in dumps(trace) and "shared" not in str(piece_view("x", trace))
 
 

@@ -65,7 +65,7 @@ def test_texts_are_those_of_lone_runs_and_rows_are_shared_out(measured: list[int
     runs = answers(live, *ASKS)
     assert list(map(text, runs)) == alone
     assert len(measured) == len(ASKS), "nobody measures while others run"
-    shared_passes = [[entry.shared_pass for entry in run if entry.shared_pass] for run in runs]
+    shared_passes = [[entry.shared for entry in run if entry.shared] for run in runs]
     assert {block.seat for shared in shared_passes[0] for block in shared.blocks if block.pools_rows} == {
         shared.own for run in shared_passes[:3] for shared in run}
     assert {len(entry.round.tree) for entry in runs[3] if entry.round.drafts} == {25}, "a fixed budget stays whole"
@@ -79,7 +79,7 @@ def test_a_lone_run_where_runs_may_share_is_as_one_where_they_may_not(
         live = demo_live(concurrent=concurrent)
         entries = [entry for ask in ASKS[:3] for entry in answers(live, ask)[0]]
         rows.append([len(entry.round.tree) for entry in entries])
-        assert not any(block.pools_rows for entry in entries if entry.shared_pass for block in entry.shared_pass.blocks)
+        assert not any(block.pools_rows for entry in entries if entry.shared for block in entry.shared.blocks)
     assert rows[0] == rows[1] and len(set(rows[0])) > 2 and measured
 
 

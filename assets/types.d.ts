@@ -1,0 +1,180 @@
+// Written by `make types` from the records of engine/ and explorer/. Change those.
+
+/** An array: little-endian numbers of that dtype in base64. */
+export interface Packed<Dtype extends "<i4" | "<f4"> {
+  dtype: Dtype;
+  shape: number[];
+  data: string;
+}
+
+export type StreamLine = HeaderLine | Entry | EndLine | StateLine | AboutLine;
+
+/** The first line of a run; ``canopy_trace`` is the version of the format. */
+export interface HeaderLine {
+  canopy_trace: number;
+  header: Header;
+}
+
+/** A round, the texts of tokens that no earlier line has given, and the seconds since the run began. */
+export interface Entry {
+  round: Round;
+  pieces: Record<string, string | number[]>;
+  elapsed_seconds: number;
+  shared?: SharedPass | null;
+  texts?: Record<string, string | number[]>;
+}
+
+/** The last line of a run. */
+export interface EndLine {
+  end: End;
+}
+
+/** How the run stands; ``message`` is a sentence for the reader. */
+export interface StateLine {
+  state: "queued" | "running" | "stopped" | "done" | "error";
+  run: string;
+  message: string;
+}
+
+/** What the server says about a run, or more of it. */
+export interface AboutLine {
+  about: About;
+}
+
+/** What was run, on what, when. */
+export interface Header {
+  request: Request;
+  prompt: string;
+  rig: string;
+  drafters: string[];
+  hardware: string;
+  dtype: string;
+  context_limit: number;
+  pieces: Record<string, string | number[]>;
+  revisions: Record<string, string>;
+  title: string;
+  note: string;
+  recorded: string;
+  turns: [string, string][];
+  engine: string;
+  every: number;
+  precision: string;
+  chunked: boolean;
+  in_turns: boolean;
+  recurrent_layers: number;
+}
+
+/** One draft, one verify, one commit. */
+export interface Round {
+  index: number;
+  start: number;
+  drafts: Lattice[];
+  candidates: DraftTree[];
+  tree: DraftTree;
+  verification: Verification;
+  acceptance: Acceptance;
+  seconds: Record<string, number>;
+}
+
+/** A pass that several runs shared: how many ``runs`` shared the rig at the time, the seat of the run that it is shown to (``own``), and the rows of all runs in the pass. */
+export interface SharedPass {
+  runs: number;
+  own: number;
+  blocks: Block[];
+}
+
+/** The end of a run. */
+export interface End {
+  reason: string;
+  rounds: number;
+  seconds: number;
+  dropped: number;
+  refused: number;
+  said: string;
+  drafted: number;
+  accepted: number;
+  texts?: Record<string, string | number[]>;
+}
+
+/** What the server says about a run. */
+export interface About {
+  dtype_words?: string;
+  model_limit?: string;
+  outside?: boolean;
+  lossless?: boolean | null;
+  repetition?: Repetition | null;
+}
+
+/** A request to the engine; ``stop_ids`` end the text and are not part of it. */
+export interface Request {
+  method: string;
+  budget: number;
+  max_tokens: number;
+  sampling: Sampling;
+  split: string;
+  pace: string;
+  prompt_ids: number[];
+  stop_ids: number[];
+}
+
+/** What one drafter proposes for the positions after the root. */
+export interface Lattice {
+  tokens: Packed<"<i4">;
+  logprobs: Packed<"<f4">;
+  follow: Packed<"<i4">;
+}
+
+/** Tokens to verify: tokens, parents (n,) int32, logprobs (n,) float32 cumulative from the root (whose own is 0), drafters (n,) int32: a bit mask of the drafters that propose the node (1, 2, both 3; 0 for the root). */
+export interface DraftTree {
+  tokens: Packed<"<i4">;
+  parents: Packed<"<i4">;
+  logprobs: Packed<"<f4">;
+  drafters: Packed<"<i4">;
+}
+
+/** The target's choice and statistics at each node, all (n,); nothing of the vocabulary's size leaves the device. */
+export interface Verification {
+  choice: Packed<"<i4">;
+  logprobs: Packed<"<f4">;
+  entropy: Packed<"<f4">;
+  gap: Packed<"<f4">;
+  offered: Packed<"<f4">;
+  processed: Packed<"<f4">;
+}
+
+/** What is accepted of a tree. */
+export interface Acceptance {
+  keep: Packed<"<i4">;
+  bonus: number;
+  trials: Trials | null;
+}
+
+/** The rows of one run in a shared pass: its tree's shape and the rows that were kept, nothing of its text. */
+export interface Block {
+  seat: number;
+  parents: Packed<"<i4">;
+  keep: Packed<"<i4">;
+  pools_rows: boolean;
+}
+
+/** Where a text begins to repeat itself: the token and the round that first wrote of it, both from 0. */
+export interface Repetition {
+  token: number;
+  round: number;
+  words: string;
+}
+
+/** How the target turns its logits into a choice. */
+export interface Sampling {
+  temperature: number;
+  top_k: number;
+  top_p: number;
+  seed: number;
+}
+
+/** The children that an acceptance rule tried, in order: nodes (t,) int32, chances (t,) float32 of acceptance, draws (t,) float32 uniform in [0, 1). */
+export interface Trials {
+  nodes: Packed<"<i4">;
+  chances: Packed<"<f4">;
+  draws: Packed<"<f4">;
+}

@@ -1,0 +1,85 @@
+"""TypeScript types of what the server sends, read off the records' type hints: ``python -m explorer.types`` writes
+``assets/types.d.ts``, which a test compares."""
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+import numpy as np
+
+from explorer.lines import StreamLine
+
+FILE = Path(__file__).resolve().parent.parent / "assets" / "types.d.ts"
+NAMED: Mapping[str, Any] = {"StreamLine": StreamLine}  # all that these are made of follows
+BASIC: Mapping[Any, str] = {
+    str: "string", int: "number", float: "number", bool: "boolean", NoneType: "null", Any: "unknown"}
+BEGINNING = """\
+// Written by `make types` from the records of engine/ and explorer/. Change those.
+
+/** An array: little-endian numbers of that dtype in base64. */
+export interface Packed<Dtype extends "<i4" | "<f4"> {
+  dtype: Dtype;
+  shape: number[];
+  data: string;
+}
+"""
+
+
+class Writer:
+    """Writes each record once, those that it is made of after it."""
+
+    def __init__(self) -> None:
+        self._records: list[type] = []
+
+    def text(self) -> str:
+        """The whole file."""
+        named = [f"export type {name} = {self.type_of(hint)};\n" for name, hint in NAMED.items()]
+        return "\n".join([BEGINNING, *named, *self._interfaces()])
+
+    def type_of(self, hint: Any) -> str:
+        """The type of a value as JSON has it; TypeError for a hint that has none."""
+        origin, args = get_origin(hint), get_args(hint)
+        if hint in BASIC:
+            return BASIC[hint]
+        if origin in (Union, UnionType):
+            return " | ".join(map(self.type_of, args))
+        if origin is Literal:
+            return " | ".join(f'"{word}"' for word in args)
+        if origin is np.ndarray:
+            return f'Packed<"{np.dtype(get_args(args[1])[0]).str}">'
+        if origin is tuple and args[-1] is not ...:
+            return f"[{', '.join(map(self.type_of, args))}]"
+        if origin in (tuple, list, frozenset, Sequence):
+            item = self.type_of(args[0])
+            return f"({item})[]" if " | " in item else f"{item}[]"
+        if origin in (dict, Mapping):
+            return f"Record<string, {self.type_of(args[1])}>"
+        if is_dataclass(hint) or is_typeddict(hint):
+            if hint not in self._records:
+                self._records.append(hint)
+            return str(hint.__name__)
+        raise TypeError(f"{hint} has no TypeScript type.")
+
+    def _interfaces(self) -> Iterator[str]:
+        for record in self._records:  # grows meanwhile
+            about = re.split(r"(?<=\.)\s|\n\n", inspect.getdoc(record) or "", maxsplit=1)[0]
+            yield f"/** {' '.join(about.split())} */\nexport interface {record.__name__} {{\n"\
+                  + "".join(f"  {member};\n" for member in self._members(record)) + "}\n"
+
+    def _members(self, record: Any) -> Iterator[str]:
+        hints = get_type_hints(record)
+        if is_dataclass(record):
+            optional = {field.name for field in fields(record) if "optional" in field.metadata}
+            hints = {field.name: hints[field.name] for field in fields(record)}
+        else:
+            optional = record.__optional_keys__
+        for name, hint in hints.items():
+            yield f"{name}{'?' * (name in optional)}: {self.type_of(hint)}"
+
+
+if __name__ == "__main__":
+    FILE.write_text(Writer().text(), encoding="utf8")

@@ -1,0 +1,44 @@
+"""The TypeScript types of what the server sends are those of the records, and what is sent has them."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.trace import Block, SharedPass, encode_line, encode_record
+from explorer.types import FILE, Writer
+from tests.engine.test_trace import toy_trace
+from tests.house.reading import HOUSE
+
+TSC = HOUSE / "node_modules" / ".bin" / "tsc"
+
+
+def problems(values: list[tuple[str, Any]], folder: Path) -> str:
+    """What TypeScript has against these values, each of the type of that name."""
+    shutil.copy(FILE, folder / "types.d.ts")
+    code = [f"const value{number}: types.{kind} = {json.dumps(value)};" for number, (kind, value) in enumerate(values)]
+    (folder / "values.ts").write_text("\n".join(['import type * as types from "./types.js";', *code]), "utf8")
+    checked = subprocess.run([TSC, "--strict", "--noEmit", "--module", "nodenext", "values.ts"], cwd=folder,
+                             capture_output=True, text=True, check=False, timeout=120)
+    return checked.stdout
+
+
+def test_the_types_are_those_of_the_records() -> None:
+    assert FILE.read_text("utf8") == Writer().text(), "make types writes them"
+
+
+@pytest.mark.skipif(not TSC.exists() or not shutil.which("node"), reason="needs Node.js and `npm ci`")
+def test_every_line_has_its_type(tmp_path: Path) -> None:
+    trace = toy_trace("nanogpt", most=6)
+    tree = trace.entries[0].round.tree
+    shared_pass = SharedPass(2, 0, (Block(0, tree.parents, tree.parents[:1]), Block(1, tree.parents, tree.parents[:1])))
+    shared = {**encode_line(trace.entries[0]), "shared": encode_record(shared_pass)}
+    lines = [("HeaderLine", encode_line(trace.header)), ("EndLine", encode_line(trace.end)), ("Entry", shared),
+             *(("Entry", encode_line(entry)) for entry in trace.entries)]
+    assert problems(lines, tmp_path) == ""
+    renamed = encode_line(trace.entries[0])
+    renamed["round"]["begin"] = renamed["round"].pop("start")
+    assert "begin" in problems([("Entry", renamed)], tmp_path)
