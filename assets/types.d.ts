@@ -103,6 +103,7 @@ export interface About {
   outside?: boolean;
   lossless?: boolean | null;
   repetition?: Repetition | null;
+  comparison?: PlainComparison;
 }
 
 /** A request to the engine; ``stop_ids`` end the text and are not part of it. */
@@ -164,6 +165,16 @@ export interface Repetition {
   words: string;
 }
 
+/** A run beside plain decoding, as the page shows it; ``others`` the fastest first. */
+export interface PlainComparison {
+  state: "measuring" | "ended" | "cut";
+  text: ComparedText;
+  lanes: Lanes;
+  speed: RunSpeed;
+  gpu: GpuCost | null;
+  others: OtherSetting[];
+}
+
 /** How the target turns its logits into a choice. */
 export interface Sampling {
   temperature: number;
@@ -177,4 +188,57 @@ export interface Trials {
   nodes: Packed<"<i4">;
   chances: Packed<"<f4">;
   draws: Packed<"<f4">;
+}
+
+/** What the comparison of the texts came to: how many of the run's ``tokens`` are the ``same``, sentences, and the ``rule`` of the verdict if the texts part. */
+export interface ComparedText {
+  verdict: string;
+  same: number;
+  tokens: number;
+  words: string;
+  rule: string;
+}
+
+/** Both texts on one clock: what each token of plain decoding adds, the ``seconds`` at which the run and plain decoding had each token, and ``ends``, in how many seconds all of them, as printed. */
+export interface Lanes {
+  title: string;
+  texts: string[];
+  seconds: number[][];
+  ends: string[];
+}
+
+/** A speed, and if a speed-up may be said ``tau`` and ``cost`` as printed, tau ÷ cost = times, ``how`` both were measured, and a sentence. */
+export interface RunSpeed {
+  speed: string;
+  plain_speed: string;
+  ratio: number;
+  times: string;
+  range: string;
+  standing: string;
+  withheld: string;
+  again: boolean;
+  how: string;
+  tau: string;
+  cost: string;
+  words: string;
+}
+
+/** What a round costs in plain steps on the GPU of published results, draft included: as the published ``loop``, as bandwidth and operations allow (``floor``), and how good such predictions were. */
+export interface GpuCost {
+  name: string;
+  loop: number;
+  floor: number;
+  caution: string;
+}
+
+/** A setting that was measured because the run was slower: ``dtype`` is empty if it is the run's own, ``drafted`` counts the rounds that verified a draft. */
+export interface OtherSetting {
+  method: string;
+  budget: number;
+  pace: string;
+  dtype: string;
+  rounds: number;
+  drafted: number;
+  ratio: number;
+  times: string;
 }

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise, zip_longest
 from statistics import fmean
+from typing import Final, Literal
 
 from engine.lab.against_plain import (
     MIN_TURNS,
@@ -30,13 +31,88 @@ from engine.lab.repetition import repetition_in, rounds_within
 from engine.lab.speed import SpeedRecord, cost_text, divisor_text, ratio_text
 from engine.records import Precision, Round
 from engine.trace import Header, Piece, RunText, Trace, as_bytes, joined, pieces_of, tau
-from explorer.view import View
 
 UNKNOWN = Precision("")
-GOING_ON, ENDED, CUT = "measuring", "ended", "cut"
+State = Literal["measuring", "ended", "cut"]  # of a comparison
+GOING_ON: Final = "measuring"
+ENDED: Final = "ended"
+CUT: Final = "cut"
 REST = {GOING_ON: "the others are being compared", CUT: "the others were not compared, since another run began",
         ENDED: "plain decoding was recorded no further"}
 CUT_SHORT = "Timing stopped because another run began, before there were enough turns for a range."
+
+
+@dataclass(frozen=True)
+class ComparedText:
+    """What the comparison of the texts came to: how many of the run's ``tokens`` are the ``same``, sentences, and the
+    ``rule`` of the verdict if the texts part."""
+
+    verdict: str
+    same: int
+    tokens: int
+    words: str
+    rule: str
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Both texts on one clock: what each token of plain decoding adds, the ``seconds`` at which the run and plain
+    decoding had each token, and ``ends``, in how many seconds all of them, as printed. The rhythm is that of the
+    rounds, the length that of the record's speeds, so tokens ÷ seconds are the tokens per second beside them."""
+
+    title: str
+    texts: tuple[str, ...]
+    seconds: tuple[tuple[float, ...], ...] = ()
+    ends: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunSpeed(SpeedRecord):
+    """A speed, and if a speed-up may be said ``tau`` and ``cost`` as printed, tau ÷ cost = times, ``how`` both were
+    measured, and a sentence."""
+
+    how: str = ""
+    tau: str = ""
+    cost: str = ""
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class GpuCost:
+    """What a round costs in plain steps on the GPU of published results, draft included: as the published ``loop``, as
+    bandwidth and operations allow (``floor``), and how good such predictions were."""
+
+    name: str
+    loop: float
+    floor: float
+    caution: str
+
+
+@dataclass(frozen=True)
+class OtherSetting:
+    """A setting that was measured because the run was slower: ``dtype`` is empty if it is the run's own, ``drafted``
+    counts the rounds that verified a draft."""
+
+    method: str
+    budget: int
+    pace: str
+    dtype: str
+    rounds: int
+    drafted: int
+    ratio: float
+    times: str
+
+
+@dataclass(frozen=True)
+class PlainComparison:
+    """A run beside plain decoding, as the page shows it; ``others`` the fastest first."""
+
+    state: State
+    text: ComparedText
+    lanes: Lanes
+    speed: RunSpeed
+    gpu: GpuCost | None
+    others: tuple[OtherSetting, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,13 +126,12 @@ class RunComparison:
     plain: Sequence[Round]
     turns: Sequence[TurnPair]
     pieces: Mapping[int, Piece]
-    state: str = ENDED
+    state: State = ENDED
     in_turns: bool = True
     busy: bool = False
 
-    def view(self, precision: Precision = UNKNOWN) -> View:
-        """{"state", "text": see ``_text_view``, "speed": see ``speed_view``, "lanes": see ``_lanes``, "gpu": see
-        ``gpu_view``}. What a text repeats is compared as a text, and is left out of the speeds and the lanes."""
+    def record(self, precision: Precision = UNKNOWN) -> PlainComparison:
+        """What is said of it. What a text repeats is compared as a text, but is left out of speeds and lanes."""
         run_rounds = self.run_rounds
         text, plain = text_of(run_rounds), text_of(self.plain)
         comparison = compare_texts(text, plain, self.trace.header.request, self.trace.header.dtype)
@@ -64,10 +139,10 @@ class RunComparison:
         record = speed_beside_plain(timed.turns, timed.run_rounds, self.busy)
         if self.state == CUT and len(self.turns) < MIN_TURNS + SETTLING_TURNS:
             record = replace(record, withheld=CUT_SHORT, again=True)
-        return {"state": self.state, "text": self._text_view(comparison, text, plain),
-                "lanes": timed._lanes(comparison, record),
-                "speed": speed_view(record, tau(timed.run_rounds), self.in_turns, precision, whole=timed is self),
-                "gpu": gpu_view(fmean(len(round_.tree) for round_ in run_rounds)) if run_rounds else None}
+        return PlainComparison(
+            self.state, self._compared_text(comparison, text, plain), timed._lanes(comparison, record),
+            run_speed(record, tau(timed.run_rounds), self.in_turns, precision, whole=timed is self),
+            gpu_cost(fmean(len(round_.tree) for round_ in run_rounds)) if run_rounds else None)
 
     @property
     def run_rounds(self) -> list[Round]:
@@ -84,8 +159,7 @@ class RunComparison:
         turns = [turn for turn in self.turns if turn.end <= tokens]
         return replace(self, trace=replace(self.trace, entries=entries), rounds=rounds, plain=plain, turns=turns)
 
-    def _text_view(self, comparison: TextComparison, text: Text, plain: Text) -> View:
-        """{"verdict", "same": tokens that are, "tokens": of the run, "words": sentences, "rule": of the verdict}."""
+    def _compared_text(self, comparison: TextComparison, text: Text, plain: Text) -> ComparedText:
         named = {**pieces_of(self.trace), **self.pieces}
         words = text_sentence(comparison, self.trace.header, self.state)
         if difference := comparison.difference:
@@ -94,23 +168,19 @@ class RunComparison:
             two = [joined(named, [token]) for token in (difference.token, difference.baseline_token)]
             words = f"{parting(texts, two, difference.position)} {words}"
             words = f"{words} {how_often(plain, rounding_nats(self.trace.header.dtype))}".rstrip()
-        return {"verdict": comparison.verdict, "same": comparison.same, "tokens": comparison.tokens, "words": words,
-                "rule": RULE if comparison.difference else ""}
+        return ComparedText(
+            comparison.verdict, comparison.same, comparison.tokens, words, RULE if comparison.difference else "")
 
-    def _lanes(self, comparison: TextComparison, record: SpeedRecord) -> View:
-        """{"title", "texts": what each token of plain decoding adds, "seconds": when the run and plain decoding had
-        each token, "ends": in how many seconds all of them, as printed}. The rhythm is that of the rounds, the length
-        that of the record's speeds, so tokens ÷ seconds are the tokens per second that stand beside them."""
+    def _lanes(self, comparison: TextComparison, record: SpeedRecord) -> Lanes:
         texts = self._token_texts(text_of(self.plain).token_ids)
-        lanes: View = {"title": lanes_title(comparison, len(texts)), "texts": texts, "seconds": [], "ends": []}
+        lanes = Lanes(lanes_title(comparison, len(texts)), tuple(texts))
         if record.withheld:
             return lanes
         for rounds, speed in ((self.rounds, record.speed), (self.plain, record.plain_speed)):
             tokens = sum(len(round_.acceptance.keep) for round_ in rounds)
-            lanes["ends"].append(divisor_text(tokens, speed))
-            lanes["seconds"].append(_clock(rounds, tokens / float(speed)))
+            lanes = replace(lanes, ends=(*lanes.ends, divisor_text(tokens, speed)),
+                            seconds=(*lanes.seconds, tuple(_clock(rounds, tokens / float(speed)))))
         return lanes
-
 
     def _token_texts(self, token_ids: Sequence[int]) -> list[str]:
         """What each token of a text adds to it: as in the run, as far as they are the run's tokens."""
@@ -132,11 +202,11 @@ def _clock(rounds: Sequence[Round], end: float) -> list[float]:
             for _ in range(after - before)]
 
 
-def recorded_comparison(trace: Trace, plain: Trace) -> View:
+def recorded_comparison(trace: Trace, plain: Trace) -> PlainComparison:
     """A recording beside that of plain decoding: compared where they lie, since nothing runs."""
     rounds, plain_rounds = ([entry.round for entry in side.entries] for side in (trace, plain))
     return RunComparison(trace, rounds, plain_rounds, turn_pairs(rounds, plain_rounds), pieces_of(plain),
-                         in_turns=trace.header.in_turns and plain.header.in_turns).view()
+                         in_turns=trace.header.in_turns and plain.header.in_turns).record()
 
 
 def text_sentence(comparison: TextComparison, header: Header, state: str) -> str:
@@ -166,30 +236,27 @@ def lanes_title(comparison: TextComparison, tokens: int) -> str:
     return f"Two texts, on one clock: the first {comparison.same} tokens are the same"
 
 
-def speed_view(record: SpeedRecord, tau_: float, in_turns: bool, precision: Precision = UNKNOWN, *,
-               whole: bool = True) -> View:
-    """The fields of ``SpeedRecord``, and if a speed-up may be said {"tau", "cost": as printed, "how": both were
-    measured, "words": a sentence}. As printed, tau ÷ cost = times. ``whole``: they are of the whole text. If plain
-    decoding alone would be clearly faster in another dtype, the sentence says how the run stands beside that."""
+def run_speed(record: SpeedRecord, tau_: float, in_turns: bool, precision: Precision = UNKNOWN, *,
+              whole: bool = True) -> RunSpeed:
+    """The record with what is said of it. ``whole``: it is of the whole text. If plain decoding alone would be clearly
+    faster in another dtype, the sentence says how the run stands beside that."""
     if record.withheld:
-        return asdict(record)
+        return RunSpeed(**asdict(record))
     quotient, tau_text = record.times.removesuffix("×"), f"{tau_:.2f}"
     cost = cost_text(float(tau_text), quotient)
     how = "measured in turns with plain decoding" if in_turns else "the two were recorded one after the other"
     subject = "A pass" if whole else "Before the text repeats itself, a pass"
-    return {**asdict(record), "how": how, "tau": tau_text, "cost": cost,
-            "words": f"{subject} wrote {tau_text} tokens and took, draft included, as long as {cost} plain ones: "
-                     f"{tau_text} ÷ {cost} = {quotient} ({record.range}; {how}).{_elsewhere(record.ratio, precision)}"}
+    words = (f"{subject} wrote {tau_text} tokens and took, draft included, as long as {cost} plain ones: "
+             f"{tau_text} ÷ {cost} = {quotient} ({record.range}; {how}).{_elsewhere(record.ratio, precision)}")
+    return RunSpeed(**asdict(record), how=how, tau=tau_text, cost=cost, words=words)
 
 
-def gpu_view(rows: float) -> View:
-    """What a round over so many rows costs in plain steps on the GPU of published results, draft included: {"name",
-    "loop": as the published loop, "floor": as bandwidth and operations allow, "caution": how good such predictions
-    were}. Predicted."""
+def gpu_cost(rows: float) -> GpuCost:
+    """What a round over so many rows costs on the GPU of published results. Predicted."""
     curves = {line: machine_curve(PUBLISHED_MODEL, PUBLISHED_DEVICE, line) for line in (LOOP, FLOOR)}
     costs = {line: curve.round_ms(round(rows), round(rows) - 1, 1) / curve.plain_ms for line, curve in curves.items()}
-    return {"name": f"{PUBLISHED_MODEL} on an {PUBLISHED_DEVICE}", "loop": round(costs[LOOP], 2),
-            "floor": round(costs[FLOOR], 2), "caution": caution()}
+    return GpuCost(f"{PUBLISHED_MODEL} on an {PUBLISHED_DEVICE}", round(costs[LOOP], 2), round(costs[FLOOR], 2),
+                   caution())
 
 
 def _elsewhere(ratio: float, precision: Precision) -> str:

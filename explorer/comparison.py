@@ -11,11 +11,12 @@ from engine.decoding.budget_policy import AUTO, FIXED
 from engine.errors import CancellationError, RequestError
 from engine.lab.against_plain import MIN_TURNS, SETTLING_TURNS, TurnPair, TurnTaking, speed_beside_plain, turn_pairs
 from engine.lab.settings import BASELINE
+from engine.lab.speed import SLOWER
 from engine.machine.threads import CROWDED
 from engine.records import PromptRequest
-from engine.trace import Trace, committed_ids, shared_rounds
+from engine.trace import Trace, committed_ids, encode_record, shared_rounds
 from explorer.browser_calls import Call, browser_call
-from explorer.claims import CUT, ENDED, GOING_ON, RunComparison
+from explorer.claims import CUT, ENDED, GOING_ON, OtherSetting, RunComparison, State
 from explorer.rig import CurrentRig, Instruments
 from explorer.run_queue import Job, Jobs, RunQueue
 from explorer.runs import Runs
@@ -42,9 +43,7 @@ class Comparison:
 
     def compare(self, wanted: Mapping[str, Any]) -> View:
         """Begin to compare {"run"} with plain decoding: {"job"}. RequestError if another run waits, or where this
-        one was made on another rig or machine. The job's result, as far as it is: see ``RunComparison.view``, with
-        "others" if the run was slower: [{method, budget, pace, dtype, rounds, drafted, ratio, times}], the fastest
-        first, dtype empty if it is the run's own, drafted the rounds that verified a draft."""
+        one was made on another rig or machine. The job's result is a ``PlainComparison``, as far as it is."""
         run = str(wanted.get("run"))
         trace = self._trace_of(run)
         self._refuse(run, trace)
@@ -79,7 +78,7 @@ class Comparison:
         job.result = view = self._note(run, comparison)
         with suppress(CancellationError):
             interrupt()
-            if view["speed"].get("standing") == "slower":
+            if view["speed"]["standing"] == SLOWER:
                 job.result = view = self._note(run, comparison, self._others(trace, job))
             instruments.measure_cost(trace, interrupt)  # for the panel Budget
         return view
@@ -87,7 +86,8 @@ class Comparison:
     def _beside_plain(self, run: str, comparison: RunComparison, ask: PromptRequest, job: Job) -> RunComparison:
         """Time the ask in turns with plain decoding until both texts end, or until it is interrupted."""
         with self._in_turns(ask, self._interrupt(job)) as taking:
-            seen, state = monotonic(), GOING_ON
+            seen = monotonic()
+            state: State = GOING_ON
             while state == GOING_ON:
                 try:
                     state = GOING_ON if taking.turn() else ENDED
@@ -100,8 +100,9 @@ class Comparison:
                     job.result = self._note(run, comparison)
         return comparison
 
-    def _note(self, run: str, comparison: RunComparison, others: Sequence[View] = ()) -> View:
-        view = {**comparison.view(self._rig.instruments.precision), "others": list(others)}
+    def _note(self, run: str, comparison: RunComparison, others: Sequence[OtherSetting] = ()) -> View:
+        record = replace(comparison.record(self._rig.instruments.precision), others=tuple(others))
+        view: View = encode_record(record)
         self._runs.note(run, view)
         return view
 
@@ -134,28 +135,27 @@ class Comparison:
         return replace(comparison, rounds=tuple(taking.rounds), plain=tuple(taking.plain), pieces=pieces,
                        turns=_pairs(taking))
 
-    def _others(self, trace: Trace, job: Job) -> list[View]:
+    def _others(self, trace: Trace, job: Job) -> list[OtherSetting]:
         """Settings that may be faster than the run was, measured in turns with plain decoding too."""
         ask = replace(ask_of(trace), max_tokens=MAX_TOKENS)
         tried: list[tuple[PromptRequest, Instruments | None]] = [(other, None) for other in others(ask)]
         if twin := self._rig.instruments.twin(self._interrupt(job)):
             same = ask if ask.pace == FIXED else replace(ask, pace=FIXED, budget=min(ask.budget, SMALLER[0]))
             tried.append((same, twin))
-        views = [_other_view(other, rig, self._time(other, monotonic() + OTHER_SECONDS, job, rig))
-                 for other, rig in tried]
-        return sorted(views, key=lambda view: -view["ratio"])
+        settings = [_other_setting(other, rig, self._time(other, monotonic() + OTHER_SECONDS, job, rig))
+                    for other, rig in tried]
+        return sorted(settings, key=lambda setting: -setting.ratio)
 
 
 def _pairs(taking: TurnTaking) -> Sequence[TurnPair]:
     return turn_pairs(taking.rounds, taking.plain)
 
 
-def _other_view(ask: PromptRequest, rig: Instruments | None, taking: TurnTaking) -> View:
+def _other_setting(ask: PromptRequest, rig: Instruments | None, taking: TurnTaking) -> OtherSetting:
     speed = speed_beside_plain(_pairs(taking), taking.rounds)
-    return {"method": ask.method, "budget": ask.budget, "pace": ask.pace,
-            "dtype": rig.laboratory.conditions.dtype if rig else "", "rounds": len(taking.rounds),
-            "drafted": sum(len(round_.tree) > 1 for round_ in taking.rounds),
-            "ratio": speed.ratio, "times": speed.times}
+    return OtherSetting(
+        ask.method, ask.budget, ask.pace, rig.laboratory.conditions.dtype if rig else "", len(taking.rounds),
+        sum(len(round_.tree) > 1 for round_ in taking.rounds), speed.ratio, speed.times)
 
 
 def plain_of(ask: PromptRequest) -> PromptRequest:

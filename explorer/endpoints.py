@@ -62,7 +62,7 @@ class Endpoints:
         return {**view, "comparison": compared} if compared and not first else view
 
     def speed_of(self, name: str) -> View:
-        """What was found of the run's speed beside plain decoding's (``claims.speed_view``); empty if nothing was."""
+        """What was found of the run's speed beside plain decoding's (``claims.RunSpeed``); empty if nothing was."""
         compared = self._runs.comparison(name) or self._library.comparison(name) or {"state": GOING_ON}
         return {} if compared["state"] == GOING_ON else compared["speed"]
 

@@ -3,6 +3,7 @@
 from typing import Literal, NotRequired, TypedDict
 
 from engine.trace import End, Entry, Header
+from explorer.claims import PlainComparison
 
 
 class HeaderLine(TypedDict):
@@ -42,6 +43,7 @@ class About(TypedDict):
     outside: NotRequired[bool]
     lossless: NotRequired[bool | None]
     repetition: NotRequired[Repetition | None]
+    comparison: NotRequired[PlainComparison]
 
 
 class AboutLine(TypedDict):

@@ -13,8 +13,8 @@ from engine.lab.settings import Conditions
 from engine.lab.speed import FASTER
 from engine.machine.files import name_in_utf8
 from engine.records import Precision, PromptRequest
-from engine.trace import Header, Line, Piece, Trace, committed_ids, known_tau, load
-from explorer.claims import recorded_comparison
+from engine.trace import Header, Line, Piece, Trace, committed_ids, encode_record, known_tau, load
+from explorer.claims import PlainComparison, recorded_comparison
 from explorer.rig import Source
 from explorer.view import View, piece_view
 
@@ -61,11 +61,11 @@ class Library:
         return [{**lesson.summary(), **self._speed(lesson)} for lesson in self.lessons.values()]
 
     def _speed(self, lesson: Lesson) -> View:
-        speed = (self._comparison(lesson.trace) or {"speed": {"withheld": "It has no pair."}})["speed"]
-        if speed["withheld"]:
+        comparison = self._comparison(lesson.trace)
+        if comparison is None or comparison.speed.withheld:
             return {"won": ""}
-        won = speed["times"] if speed["standing"] == FASTER else ""
-        return {"won": won, "tokens_per_second": float(speed["speed"])}
+        speed = comparison.speed
+        return {"won": speed.times if speed.standing == FASTER else "", "tokens_per_second": float(speed.speed)}
 
     def first(self) -> Lesson | None:
         return next(iter(self.lessons.values()), None)
@@ -75,13 +75,14 @@ class Library:
         the same prompt on the same machine shows (``claims``)."""
         view = piece_view(run, trace, first)
         comparison = None if first else self._comparison(trace)
-        return {**view, "comparison": comparison} if comparison else view
+        return {**view, "comparison": encode_record(comparison)} if comparison else view
 
     def comparison(self, name: str) -> View | None:
         """What a recording of plain decoding shows of that one; None if there is no such pair."""
-        return self._comparison(self.lessons[name].trace) if name in self.lessons else None
+        found = self._comparison(self.lessons[name].trace) if name in self.lessons else None
+        return encode_record(found) if found else None
 
-    def _comparison(self, trace: Trace) -> View | None:
+    def _comparison(self, trace: Trace) -> PlainComparison | None:
         if not trace.header.drafters or not trace.header.recorded:
             return None
         comparable = _comparable(trace.header)

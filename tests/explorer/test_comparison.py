@@ -125,7 +125,7 @@ def test_a_ratio_that_cannot_be_true_is_not_said() -> None:
     busy.missing = 1.0
     for instruments, reason in ((Forged(lambda round_: 0.01), "larger than"), (busy, "Other programs")):
         speed = Compared(instruments).ended()["speed"]
-        assert reason in speed["withheld"] and not speed["times"] and "words" not in speed and speed["again"]
+        assert reason in speed["withheld"] and not speed["times"] and not speed["words"] and speed["again"]
 
 
 def test_what_a_text_repeats_is_left_out_of_its_speeds_and_lanes() -> None:

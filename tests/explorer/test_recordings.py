@@ -121,7 +121,7 @@ def test_recordings_whose_rounds_were_timed_in_turns_say_so() -> None:
     def sentence(*in_turns: bool) -> str:
         traces = [replace(trace, header=replace(trace.header, in_turns=truth)) for trace, truth in zip(
             (scripted_trace("ddtree", 24), scripted_trace("autoregressive", 24)), in_turns, strict=True)]
-        return str(recorded_comparison(*traces)["speed"]["words"])
+        return str(recorded_comparison(*traces).speed.words)
     assert "measured in turns with plain decoding" in sentence(True, True)
     assert "recorded one after the other" in sentence(True, False)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from engine.trace import Block, SharedPass, encode_line, encode_record
+from explorer.claims import recorded_comparison
 from explorer.types import FILE, Writer
 from tests.engine.test_trace import toy_trace
 from tests.house.reading import HOUSE
@@ -36,7 +37,8 @@ def test_every_line_has_its_type(tmp_path: Path) -> None:
     tree = trace.entries[0].round.tree
     shared_pass = SharedPass(2, 0, (Block(0, tree.parents, tree.parents[:1]), Block(1, tree.parents, tree.parents[:1])))
     shared = {**encode_line(trace.entries[0]), "shared": encode_record(shared_pass)}
-    lines = [("HeaderLine", encode_line(trace.header)), ("EndLine", encode_line(trace.end)), ("Entry", shared),
+    lines = [("PlainComparison", encode_record(recorded_comparison(trace, trace))), ("HeaderLine", encode_line(trace.header)),
+             ("EndLine", encode_line(trace.end)), ("Entry", shared),
              *(("Entry", encode_line(entry)) for entry in trace.entries)]
     assert problems(lines, tmp_path) == ""
     renamed = encode_line(trace.entries[0])
