@@ -37,8 +37,8 @@ def test_every_line_has_its_type(tmp_path: Path) -> None:
     tree = trace.entries[0].round.tree
     shared_pass = SharedPass(2, 0, (Block(0, tree.parents, tree.parents[:1]), Block(1, tree.parents, tree.parents[:1])))
     shared = {**encode_line(trace.entries[0]), "shared": encode_record(shared_pass)}
-    lines = [("PlainComparison", encode_record(recorded_comparison(trace, trace))), ("HeaderLine", encode_line(trace.header)),
-             ("EndLine", encode_line(trace.end)), ("Entry", shared),
+    lines = [("HeaderLine", encode_line(trace.header)), ("EndLine", encode_line(trace.end)), ("Entry", shared),
+             ("PlainComparison", encode_record(recorded_comparison(trace, trace))),
              *(("Entry", encode_line(entry)) for entry in trace.entries)]
     assert problems(lines, tmp_path) == ""
     renamed = encode_line(trace.entries[0])
