@@ -143,11 +143,14 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device,
     if missing := sorted(report["missing_keys"]):
         raise RigError(f"The weights in {display_name(folder)} have no {missing[0]} (and {len(missing) - 1} more "
                        "tensors); the checkpoint does not fit its own config.json, so fetch it again.")
-    if unused := sorted(name for name in report["unexpected_keys"] if not name.endswith(DERIVED)):
+    text = model.config.get_text_config()
+    unused = sorted(name for name in report["unexpected_keys"] if not name.endswith(DERIVED))
+    if getattr(text, "num_nextn_predict_layers", None):  # that layer drafts, see ``drafters.mtp``
+        unused = [name for name in unused if f".layers.{text.num_hidden_layers}." not in name]
+    if unused:
         raise RigError(f"The weights in {display_name(folder)} have {unused[0]} (and {len(unused) - 1} more tensors), "
                        f"which {type(model).__name__} does not use; it is another kind of model than its config.json "
                        "says.")
-    text = model.config.get_text_config()
     if all(getattr(layer, "num_key_value_heads", None) is None for layer in layer_configs(text)):
         text.num_key_value_heads = text.num_attention_heads  # caches ask; older architectures have no separate number
     return (model if device_map else model.to(device)).eval()

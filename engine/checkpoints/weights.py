@@ -1,12 +1,12 @@
 """Loads a checkpoint's tensors and fills models with them."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from engine.checkpoints.files import damaged, display_name, weight_files
@@ -16,13 +16,16 @@ from engine.errors import RigError
 Model = TypeVar("Model", bound=nn.Module)
 
 
-def load_weights(folder: Path) -> dict[str, Tensor]:
-    """All tensors of a folder by name, as they are stored; RigError if a file is missing, damaged or quantised."""
+def load_weights(folder: Path, wanted: str = "") -> dict[str, Tensor]:
+    """The tensors of a folder by name, as they are stored, whose names begin with the regular expression ``wanted``;
+    RigError if a file is missing, damaged or quantised."""
     must_be_floats(folder)
     weights: dict[str, Tensor] = {}
     for path in weight_files(folder):
         try:
-            weights.update(load_file(path))
+            with safe_open(path, "pt") as tensors:
+                names = [name for name in tensors.keys() if re.match(wanted, name)]  # noqa: SIM118  # no mapping
+                weights.update({name: tensors.get_tensor(name) for name in names})
         except (SafetensorError, OSError) as error:
             raise damaged(path, error) from error
     return weights

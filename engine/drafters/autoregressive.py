@@ -17,7 +17,6 @@ from engine.checkpoints.loading import causal_config, load_causal, why_no_drafte
 from engine.drafters.beam import PUBLISHED, PathDrafter, Reach
 from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, must_fit
 from engine.errors import RigError
-from engine.models.cache import TreeCache
 from engine.models.target import TorchTarget
 from engine.texts.bounded import BoundedTexts
 
@@ -27,20 +26,13 @@ class AutoregressiveDrafter(PathDrafter):
 
     def __init__(self, model: PreTrainedModel, vocabulary: int, reach: Reach = PUBLISHED) -> None:
         self.model, self.vocabulary = model.eval(), vocabulary
-        self.config = model.config.get_text_config()
-        super().__init__(model.get_input_embeddings().weight, reach, int(self.config.max_position_embeddings))
-
-    def begin(self, rows: int) -> None:
-        super().begin(rows)
-        self._cache = TreeCache(self.config, min(rows, self.limit) + self.reach.rows if rows else 0, self._weight)
+        limit = int(model.config.get_text_config().max_position_embeddings)
+        super().__init__(model.get_input_embeddings().weight, reach, limit)
 
     def _logits(self, tokens: Tensor, positions: Tensor, mask: Tensor, parents: Tensor | None) -> Tensor:
-        if parents is None:
-            self._cache.length = self._length
         output = self.model(
             input_ids=tokens[None].clamp(max=len(self._weight) - 1), position_ids=positions[None], attention_mask=mask,
             past_key_values=self._cache, use_cache=True, logits_to_keep=1 if parents is None else len(tokens))
-        self._cache.length += len(tokens)
         logits: Tensor = output.logits[0, :, :self.vocabulary].float()
         return logits
 

@@ -11,8 +11,9 @@ from typing import NamedTuple, Self
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from engine.models.cache import LayeredCache
 from engine.models.device import in_inference_mode
 from engine.models.layers import additive, causal
 from engine.models.rows import to_host
@@ -58,6 +59,7 @@ class PathDrafter(ABC):
         """See ``protocols.Drafter``: room for ``rows`` committed positions and one draft after them."""
         self._waiting: list[int] = []
         self._length = 0  # rows that are kept
+        self._cache = LayeredCache(min(rows, self.limit) + self.reach.rows if rows else 0)
 
     def observe(self, token_ids: Integers, features: Tensor) -> None:
         """See ``protocols.Drafter``. features (tokens, taps × hidden size)."""
@@ -95,7 +97,9 @@ class PathDrafter(ABC):
     def _after_root(self, root: int) -> Tensor:
         tokens = torch.tensor([*self._waiting[self.first_waiting:], root], device=self._weight.device)
         positions = torch.arange(self._length, self._length + len(tokens), device=tokens.device)
+        self._cache.length = self._length
         logits = self._logits(tokens, positions, causal(len(tokens), self._length, self._weight), None)
+        self._cache.length += len(tokens)
         kept = len(tokens) - 1
         self._waiting, self._length = self._waiting[kept:], self._length + kept
         self._seen = torch.ones(1, 1, dtype=torch.bool, device=tokens.device)  # which row of the draft sees which
@@ -105,14 +109,64 @@ class PathDrafter(ABC):
         itself = torch.eye(len(parents), dtype=torch.bool, device=parents.device)
         self._seen = torch.cat([self._seen[parents], itself], -1)
         mask = additive(self._seen, self._length, self._weight)
-        return self._logits(tokens, torch.full_like(tokens, self._length + depth), mask, parents)
+        logits = self._logits(tokens, torch.full_like(tokens, self._length + depth), mask, parents)
+        self._cache.length += len(tokens)
+        return logits
 
     @abstractmethod
     def _logits(self, tokens: Tensor, positions: Tensor, mask: Tensor, parents: Tensor | None) -> Tensor:
-        """Logits (n, vocabulary) float32 of a pass over tokens (n,) int64 at positions (n,), whose rows lie after those
-        of the pass before; ``mask`` (1, 1, n, all rows so far) is additive. ``parents`` (n,) int64 are their rows in
-        the pass before. Without parents it is the first pass of a draft: its rows lie after the ``_length`` kept ones,
-        and only the last one's logits (1, vocabulary) are returned."""
+        """Logits (n, vocabulary) float32 of a pass over tokens (n,) int64 at positions (n,), which writes its rows
+        after those in ``_cache``; ``mask`` (1, 1, n, all rows so far) is additive. ``parents`` (n,) int64 are their
+        rows in the pass before. Without parents it is the first pass of a draft: its rows lie after the ``_length``
+        kept ones, and only the last one's logits (1, vocabulary) are returned."""
+
+
+class FeatureDrafter(PathDrafter):
+    """A path drafter whose row stands for a position: it joins the target's features of that position and the
+    embedding of the token *after* it, and predicts what follows that token. At positions that the target has not read,
+    the parent row's output stands in for features.
+
+    The last observed position's row needs the root's embedding, so it is run in the draft, and the next draft runs it
+    again.
+    """
+
+    first_waiting = 1  # the first one's embedding stands in a row that is kept already, or in none
+
+    def __init__(self, embedding: nn.Module, weight: Tensor, reach: Reach) -> None:
+        self.embedding = embedding
+        super().__init__(weight, reach)
+
+    def begin(self, rows: int) -> None:
+        super().begin(rows)
+        self._features: list[Tensor] = []
+        self._states = self._weight.new_empty(0)  # of the rows of the pass before
+
+    @in_inference_mode
+    def observe(self, token_ids: Integers, features: Tensor) -> None:
+        super().observe(token_ids, features)
+        self._features.append(features)
+
+    def _logits(self, tokens: Tensor, positions: Tensor, mask: Tensor, parents: Tensor | None) -> Tensor:
+        if parents is None:
+            features = torch.cat(self._features)
+            self._features, states = [features[-1:]], self._fused(features)
+        else:
+            states = self._states[parents]
+        states = self._step(states, self.embedding(tokens), positions, mask)
+        self._states = states[-1:] if parents is None else states
+        return self._predicted(self._states)
+
+    @abstractmethod
+    def _fused(self, features: Tensor) -> Tensor:
+        """The states (rows, hidden size) that stand for the target's features (rows, taps × hidden size)."""
+
+    @abstractmethod
+    def _step(self, states: Tensor, embedded: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
+        """The next states (rows, hidden size) of rows with these states and embedded tokens (rows, hidden size)."""
+
+    @abstractmethod
+    def _predicted(self, states: Tensor) -> Tensor:
+        """Logits (rows, vocabulary) float32 of next states."""
 
 
 class BeamLevel(NamedTuple):

@@ -1,9 +1,8 @@
 """EAGLE-3 drafters: one layer over fused features of three of the target's layers, a token at a time, with the tensor
 names and conventions of published checkpoints.
 
-A row stands for a position: it holds the target's fused features of that position (``fc`` of three tapped layers) and
-the embedding of the token *after* it, and predicts what follows that token. At positions that the target has not read,
-the parent row's output stands in for features. Queries, keys and values are computed from both halves together.
+``fc`` fuses the features (``beam.FeatureDrafter``); queries, keys and values are computed from them and the embedded
+token together.
 
 Where a checkpoint names layers, their outputs are read, as the trainers that write such ids mean it. If it names
 none, the published code reads the inputs of layers 2, L / 2 and L − 3, which are the outputs of the layers before them.
@@ -23,7 +22,7 @@ from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm, Lla
 
 from engine.checkpoints.files import display_name, read_config
 from engine.checkpoints.weights import fill_model, load_weights, move_model
-from engine.drafters.beam import PUBLISHED, PathDrafter, Reach
+from engine.drafters.beam import PUBLISHED, FeatureDrafter, Reach
 from engine.drafters.dflash.model import GroupedProjections, Rotation, rotate
 from engine.drafters.fields import ignored_fields, neighbours_to_halves, note_of, turns_neighbours
 from engine.drafters.kinds import (
@@ -37,9 +36,8 @@ from engine.drafters.kinds import (
     unsteady_rope,
 )
 from engine.errors import RigError
-from engine.models.device import in_inference_mode
+from engine.models.cache import LayeredCache
 from engine.models.target import TorchTarget
-from engine.records import Integers
 
 EMBEDDING = "embed_tokens.weight"
 KNOWN_INSIDE = frozenset({"eagle_aux_hidden_state_layer_ids", "use_aux_hidden_state"})
@@ -59,14 +57,13 @@ class Eagle3Attention(GroupedProjections):
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__(config, 2 * config.hidden_size)
 
-    def forward(self, both: Tensor, rotation: Rotation, mask: Tensor, slots: Tensor) -> Tensor:
-        """Attention of rows (rows, 2 × hidden) over ``slots`` (2, kv heads, committed + rows so far, head size), whose
-        last rows they fill."""
+    def forward(self, both: Tensor, rotation: Rotation, mask: Tensor, cache: LayeredCache) -> Tensor:
+        """Attention of rows (rows, 2 × hidden) over those in the cache and themselves."""
         queries, keys, values = (
-            self.heads(projection(both)) for projection in (self.q_proj, self.k_proj, self.v_proj))
-        slots[0, :, -len(both):], slots[1, :, -len(both):] = rotate(keys, rotation), values
+            self.heads(projection(both))[None] for projection in (self.q_proj, self.k_proj, self.v_proj))
+        keys, values = cache.update(rotate(keys, rotation), values, 0)
         mixed = scaled_dot_product_attention(
-            rotate(queries, rotation)[None], slots[:1], slots[1:], attn_mask=mask, enable_gqa=self.groups > 1)
+            rotate(queries, rotation), keys, values, attn_mask=mask, enable_gqa=self.groups > 1)
         projected: Tensor = self.o_proj(mixed[0].transpose(0, 1).flatten(-2))
         return projected
 
@@ -82,10 +79,11 @@ class Eagle3Layer(nn.Module):
         self.input_layernorm = LlamaRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.post_attention_layernorm = LlamaRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
 
-    def forward(self, hidden: Tensor, embedded: Tensor, rotation: Rotation, mask: Tensor, slots: Tensor) -> Tensor:
+    def forward(self, hidden: Tensor, embedded: Tensor, rotation: Rotation, mask: Tensor,
+                cache: LayeredCache) -> Tensor:
         """The hidden states (rows, hidden) of rows, whose embedded tokens and hidden states are normed separately."""
         both = torch.cat([self.input_layernorm(embedded), self.hidden_norm(hidden)], -1)
-        hidden = hidden + self.self_attn(both, rotation, mask, slots)
+        hidden = hidden + self.self_attn(both, rotation, mask, cache)
         states: Tensor = hidden + self.mlp(self.post_attention_layernorm(hidden))
         return states
 
@@ -123,42 +121,24 @@ class Eagle3Model(nn.Module):
         return logits
 
 
-class Eagle3Drafter(PathDrafter):
-    """The drafter with the keys and values of its rows. The last observed position's row needs the root's embedding, so
-    it is run in the draft, and the next draft runs it again."""
-
-    first_waiting = 1  # the first one's embedding stands in a row that is kept already, or in none
+class Eagle3Drafter(FeatureDrafter):
+    """The drafter with the keys and values of its rows."""
 
     def __init__(self, model: Eagle3Model, embedding: nn.Module, reach: Reach = PUBLISHED) -> None:
-        self.model, self.embedding = model.eval(), embedding
-        super().__init__(model.fc.weight, reach)
+        self.model = model.eval()
+        super().__init__(embedding, model.fc.weight, reach)
 
-    @in_inference_mode
-    def begin(self, rows: int) -> None:
-        super().begin(rows)
-        config = self.model.config
-        room = rows + self.reach.rows if rows else 0
-        self._slots = self._weight.new_empty(2, config.num_key_value_heads, room, config.head_dim)
-        self._features = self._hidden = self._weight.new_empty(0, self._weight.shape[1])
-        self._written = 0
+    def _fused(self, features: Tensor) -> Tensor:
+        states: Tensor = self.model.fc(features)
+        return states
 
-    @in_inference_mode
-    def observe(self, token_ids: Integers, features: Tensor) -> None:
-        super().observe(token_ids, features)
-        self._features = torch.cat([self._features, features])
-
-    def _logits(self, tokens: Tensor, positions: Tensor, mask: Tensor, parents: Tensor | None) -> Tensor:
-        if parents is None:
-            self._written, hidden = self._length, self.model.fc(self._features)
-            self._features = self._features[-1:]
-        else:
-            hidden = self._hidden[parents]
-        self._written += len(tokens)
+    def _step(self, states: Tensor, embedded: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
         cosines, sines = self.model.rotary_emb(self._weight, positions[None])
-        hidden = self.model.midlayer(
-            hidden, self.embedding(tokens), (cosines[0], sines[0]), mask, self._slots[:, :, :self._written])
-        self._hidden = hidden[-1:] if parents is None else hidden
-        return self.model.logits(self._hidden)
+        states = self.model.midlayer(states, embedded, (cosines[0], sines[0]), mask, self._cache)
+        return states
+
+    def _predicted(self, states: Tensor) -> Tensor:
+        return self.model.logits(states)
 
 
 def recognises(values: Mapping[str, Any]) -> bool:

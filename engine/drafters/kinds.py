@@ -79,7 +79,7 @@ class Kind:
 
 
 # Asked in this order; the last takes every other checkpoint for a language model.
-KINDS: Table[Kind] = Table("engine.drafters", "dflash", "eagle3", "phrases", "autoregressive")
+KINDS: Table[Kind] = Table("engine.drafters", "dflash", "eagle3", "mtp", "phrases", "autoregressive")
 
 
 # Published drafters of families that none of the kinds runs, by a part of their architecture's or format's name.
@@ -92,7 +92,7 @@ NOT_RUN: Mapping[str, str] = MappingProxyType({
     "dflashlaguna": "a DFlash drafter of Laguna, whose attention is gated",
     "peagle": "a P-EAGLE drafter, which drafts several positions in one pass",
     "hspec": "an H-Spec drafter",
-    "mtp": "a layer for multi-token prediction of its target"})
+    "mtp": "a layer for multi-token prediction outside of its target's checkpoint (TARGET::mtp is the target's own)"})
 
 COUNTS = ("vocab_size", "draft_vocab_size", "target_hidden_size")  # in config.json, of any kind
 
@@ -114,7 +114,7 @@ def _must_run(folder: Path, values: Mapping[str, Any]) -> None:
     for part, what in NOT_RUN.items():
         if part in named:
             raise RigError(f"The drafter in {display_name(folder)} is {what}; DFlash, DFlash 2, DSpark, TreeFlash, "
-                           "EAGLE-3 and phrase drafters run, and language models.")
+                           "EAGLE-3, MTP and phrase drafters run, and language models.")
 
 
 def architectures(values: Mapping[str, Any]) -> str:

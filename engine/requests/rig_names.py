@@ -2,9 +2,9 @@
 
 A rig is written NAME, FOLDER (one with a rig.json) or TARGET::DRAFTER, with a second ::DRAFTER where two are wanted.
 TARGET and DRAFTER are folders, or model ids such as Qwen/Qwen3-8B, optionally with @REVISION; a TARGET may also be a
-GGUF file, a DRAFTER ``ngram``. random:SHAPE is a rig of random weights in a published size, such as random:qwen3-8b
-(``serving/random_weights.py``). http://HOST:PORT is a server that runs already, and with #MODEL one of
-its models.
+GGUF file, a DRAFTER ``ngram``, or ``mtp``, the layer in the target's own checkpoint. random:SHAPE is a rig of random
+weights in a published size, such as random:qwen3-8b (``serving/random_weights.py``). http://HOST:PORT is a server that
+runs already, and with #MODEL one of its models.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ RIGS_FOLDER = Path(__file__).resolve().parents[2] / "assets"
 JOINT, PIN = "::", "@"
 MODEL = "#"  # before the name of a server's model, at the end of its address
 NGRAM = "ngram"
+MTP = "mtp"  # the target's own layer for multi-token prediction
 RANDOM = "random:"  # before the name of a shape
 EMBEDDED_RIG = "demo"  # needs neither network nor set-up, so it serves if no other rig can
 DEFAULT_RIG = "smollm2"  # if no rig is named; the embedded rig if this one cannot be fetched
@@ -145,4 +146,4 @@ def from_hub(rig: str) -> tuple[str, ...]:
     except RigError:
         return ()
     return tuple(source for source in (pair.target, *pair.drafters)
-                 if source != NGRAM and not source.lower().endswith(GGUF) and not is_folder(source))
+                 if source not in (NGRAM, MTP) and not source.lower().endswith(GGUF) and not is_folder(source))

@@ -30,6 +30,7 @@ from engine.requests.rig_names import (
     EXACTNESS,
     FOUR_BITS,
     JOINT,
+    MTP,
     NAMED,
     NGRAM,
     RANDOM,
@@ -97,10 +98,11 @@ def _pair_parts(name: str, opening: Opening) -> RigParts:
     """A target and one or two drafters; with one, the n-gram drafter is the second drafter."""
     pair = pair_of(name)
     target = look_up(pair.target, opening.tell)
-    drafters = {f"drafter {number}" if len(pair.drafters) > 1 else "drafter": look_up(source, opening.tell)
+    drafters = {f"drafter {number}" if len(pair.drafters) > 1 else "drafter":
+                target if source == MTP else look_up(source, opening.tell)
                 for number, source in enumerate(pair.drafters, 1) if source != NGRAM}
     _planned(target.folder, {name: drafter.folder for name, drafter in drafters.items()})  # before gigabytes come
-    for model in (target, *drafters.values()):
+    for model in {target, *drafters.values()}:
         fetch_weights(model, opening.tell)
     names = (*drafters, NGRAM)[:2]
     card = RigCard(
@@ -132,8 +134,8 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
     config, facts, plans = _planned(parts.target, parts.drafters)
     with _configured(parts.target):
         chosen = precision(dtype, parts.target, device, opening, parts.card.acceptance_lengths)
-        device_map = device_map_of(
-            [parts.target, *parts.drafters.values()], config, storage_of(chosen.dtype), device, opening)
+        folders = list(dict.fromkeys([parts.target, *parts.drafters.values()]))
+        device_map = device_map_of(folders, config, storage_of(chosen.dtype), device, opening)
     opening.tell(f"Reading the weights of {display_name(parts.target)} …", None)
     texts = BoundedTexts(parts.target, facts.config.vocab_size, [plan.thinking for plan in plans.values()])
     with _configured(parts.target):

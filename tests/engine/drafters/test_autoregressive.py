@@ -124,7 +124,7 @@ def test_beyond_its_own_context_it_proposes_nothing_and_the_text_goes_on() -> No
 
 def test_release_frees_the_cache() -> None:
     drafter = path_drafter()
-    drafter.begin(16)
-    assert drafter._cache.slots.numel()
+    read(drafter, list(PROMPT), (20,), torch.empty(20, 0))
+    assert drafter._cache.slots
     drafter.release()
-    assert not drafter._cache.slots.numel()
+    assert not drafter._cache.slots

@@ -1,0 +1,131 @@
+"""MTP drafters: the layer that a target's checkpoint carries to predict the token after next, applied to its own output
+for every further token.
+
+A row joins the normed embedding of a token and the normed state of the position before it, ``eh_proj``([e, h]), and
+runs through one decoder layer of the target's kind and a last norm. The state is the target's, after its final norm;
+at positions that the target has not read it is the output of the row before. Embedding and output head are the
+target's; copies of them in the layer are not read. Row i lies at position i, as in vLLM and SGLang (transformers counts
+from 1, which rotary embeddings do not notice).
+
+Read for this: SGLang 0.5.23 (``deepseek_nextn.py``, ``glm4_moe_nextn.py``, ``glm4_moe_lite_nextn.py``,
+``qwen3_next_mtp.py``, ``qwen3_5_mtp.py``), vLLM (``deepseek_mtp.py``, ``qwen3_next_mtp.py``, ``qwen3_5_mtp.py``), and
+transformers' ``MtpModel``, whose layer is used. They agree on Qwen. vLLM's DeepSeek zeroes the embedding at position 0
+and passes a row's state on before the last norm; here as in SGLang and transformers neither is done.
+"""
+
+import re
+from collections.abc import Mapping
+from copy import deepcopy
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedConfig
+from transformers.modeling_layers import MtpLayer
+
+from engine.checkpoints.files import display_name, read_config
+from engine.checkpoints.weights import fill_model, load_weights, move_model
+from engine.drafters.beam import PUBLISHED, FeatureDrafter, Reach
+from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, must_fit, must_know, unsteady_rope
+from engine.errors import RigError
+from engine.models.target import TorchTarget
+
+FAMILIES = frozenset({"deepseek_v3", "glm4_moe", "glm4_moe_lite", "qwen3_next", "qwen3_5", "qwen3_5_moe"})
+COUNTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers")  # of layers, in config.json
+# What the parts outside the decoder layer are called, in Qwen's layout and in DeepSeek's.
+PARTS: Mapping[str, str] = MappingProxyType({
+    "fc": "eh_proj", "pre_fc_norm_embedding": "enorm", "pre_fc_norm_hidden": "hnorm", "norm": "post_norm",
+    "eh_proj": "eh_proj", "enorm": "enorm", "hnorm": "hnorm", "shared_head.norm": "post_norm"})
+COPIES = frozenset({"embed_tokens", "shared_head.head"})  # of the target's
+EXPERT = re.compile(r"(.*\.experts)\.(\d+)\.(gate|up|down)_proj\.weight")
+# How a decoder layer of the target's kind is made as the first and only one, with experts where the kind has them.
+ALONE: Mapping[str, object] = MappingProxyType({
+    "num_hidden_layers": 1, "layer_types": ["full_attention"], "mlp_layer_types": ["sparse"],
+    "first_k_dense_replace": 0, "mlp_only_layers": [], "decoder_sparse_step": 1})
+
+
+class MtpDrafter(FeatureDrafter):
+    """The layer with the keys and values of its rows; its feature is the output of the target's last layer."""
+
+    def __init__(self, layer: MtpLayer, target: TorchTarget, reach: Reach = PUBLISHED) -> None:
+        self.layer, self.head = layer.eval(), target.logits
+        decoder = target.model.get_decoder()
+        self.norm, self.rotary = decoder.norm, decoder.rotary_emb
+        super().__init__(target.embedding, layer.eh_proj.weight, reach)
+
+    def _fused(self, features: Tensor) -> Tensor:
+        states: Tensor = self.norm(features)
+        return states
+
+    def _step(self, states: Tensor, embedded: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
+        output: Tensor = self.layer(
+            embedded[None], states[None], self.rotary(embedded[None], positions[None]), mask, positions[None],
+            self._cache)
+        return output[0]
+
+    def _predicted(self, states: Tensor) -> Tensor:
+        return self.head(states).float()
+
+
+def recognises(values: Mapping[str, Any]) -> bool:
+    """Whether a config.json is that of a model whose checkpoints carry such a layer. None of them drafts otherwise,
+    but for GLM's large ones."""
+    return str(values.get("model_type")).removesuffix("_text") in FAMILIES
+
+
+def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
+    """The plan of the layer in a folder, commonly the target's; RigError if it cannot run on this target."""
+    values = read_config(folder)
+    text = values.get("text_config") or values
+    must_fit(folder, "a layer of", text.get("model_type"), target.config.model_type)
+    for name in ("hidden_size", "vocab_size"):
+        must_fit(folder, name, text.get(name), getattr(target.config, name))
+    must_know(folder, {
+        **{name: "" if text.get(name) in (None, 1) else f"{text[name]} layers" for name in COUNTS},
+        "mtp_use_dedicated_embeddings": text.get("mtp_use_dedicated_embeddings"), **unsteady_rope(target.config)})
+    layers = int(text.get("num_hidden_layers") or target.config.num_hidden_layers)
+    return DrafterPlan((int(target.config.num_hidden_layers) - 1,), partial(_load, folder, layers))
+
+
+def _load(folder: Path, layers: int, target: TorchTarget) -> MtpDrafter:
+    prefix = rf"mtp\.|model\.(language_model\.)?layers\.{layers}\."
+    stored = load_weights(folder, prefix)
+    if not stored:
+        raise RigError(f"The weights in {display_name(folder)} hold no layer for multi-token prediction: no tensor's "
+                       f"name begins with mtp. or model.layers.{layers}.; name another drafter.")
+    example = target.model.get_decoder().layers[-1]
+    layer = MtpLayer(_config_of_one(target.config), type(example), type(example.post_attention_layernorm), 0)
+    fill_model(layer, _named({re.sub(f"^({prefix})", "", name): value for name, value in stored.items()}), folder)
+    return MtpDrafter(move_model(layer, target.device, target.model.dtype), target)
+
+
+def _config_of_one(config: PreTrainedConfig) -> PreTrainedConfig:
+    changed = deepcopy(config)
+    for name, value in ALONE.items():
+        if hasattr(changed, name):
+            setattr(changed, name, value)
+    return changed
+
+
+def _named(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors by the names of transformers' layer, experts joined."""
+    weights: dict[str, Tensor] = {}
+    for name, value in stored.items():
+        part = name.removesuffix(".weight")
+        if part in PARTS:
+            weights[f"{PARTS[part]}.weight"] = value
+        elif part not in COPIES:
+            weights[f"mtp_block.{name.removeprefix('layers.0.')}"] = value
+    experts = {match.groups(): weights.pop(name) for name in list(weights) if (match := EXPERT.fullmatch(name))}
+    for place in {place for place, _, _ in experts}:
+        numbers = range(len(experts) // 3)
+        gate, up, down = (torch.stack([experts[place, str(number), part] for number in numbers])
+                          for part in ("gate", "up", "down"))
+        weights |= {f"{place}.gate_up_proj": torch.cat([gate, up], 1), f"{place}.down_proj": down}
+    return weights
+
+
+mtp = Kind(recognises, plan)
