@@ -36,15 +36,11 @@ class AttachedServer:
     def usual_drafters(self, method: str) -> Sequence[str]:
         return self.drafters
 
-    def share(self, ask: PromptRequest) -> float:
-        return 1 / MAX_AT_ONCE
-
-    def run(self, ask: PromptRequest) -> Generator[Line | None, None, None]:
-        """See ``Source``. If the steps that the server reports at its end differ from its chunks, a second header
-        begins the run again, with those steps."""
+    def prepare(self, ask: PromptRequest) -> "ServerRun":
+        """See ``Source``."""
         if ask.method not in self.methods:
             raise RequestError(f"{self.name} runs what it was started with; choose the method {SERVED}.")
-        return ServerRun(self, ask).lines()
+        return ServerRun(self, ask)
 
     def close(self) -> None:
         self.server.client.close()
@@ -53,6 +49,8 @@ class AttachedServer:
 class ServerRun:
     """One answer of a server, as it becomes rounds. The text's first token came from reading the prompt and is in no
     step."""
+
+    share = 1 / MAX_AT_ONCE
 
     def __init__(self, source: AttachedServer, ask: PromptRequest) -> None:
         self._source, self._server, self._ask = source, source.server, ask
@@ -68,6 +66,8 @@ class ServerRun:
         self._guessed = not (self._server.kind.a_chunk_is_a_step or trial and trial.accepted)
 
     def lines(self) -> Generator[Line | None, None, None]:
+        """See ``PreparedRun``. If the steps that the server reports at its end differ from its chunks, a second header
+        begins the run again, with those steps."""
         try:
             yield from self._streamed()
         except ServerError:

@@ -120,6 +120,19 @@ def shipped(folder: Path, rig: str = "") -> list[Path]:
     return sorted(paths, key=lambda path: rank.get(name_of(path), len(rank)))
 
 
+@dataclass(frozen=True)
+class RecordedRun:
+    """A recording, shown as a run."""
+
+    trace: Trace
+    share: float = 1 / MAX_AT_ONCE
+
+    def lines(self) -> Generator[Line, None, None]:
+        yield self.trace.header
+        yield from self.trace.entries
+        yield self.trace.end
+
+
 class Recordings:
     """A source without a model: it answers with the recording of the same prompt. ``reason`` says why there is none."""
 
@@ -134,11 +147,8 @@ class Recordings:
     def usual_drafters(self, method: str) -> Sequence[str]:
         return ()
 
-    def share(self, ask: PromptRequest) -> float:
-        return 1 / MAX_AT_ONCE
-
-    def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
-        """The lines of the recording of the same prompt that is nearest: in method, else in drafting at all, then in
+    def prepare(self, ask: PromptRequest) -> RecordedRun:
+        """Choose the recording of the same prompt that is nearest: in method, else in drafting at all, then in
         budget."""
         def distance(trace: Trace) -> tuple[bool, bool, int]:
             request, plain = trace.header.request, not trace.header.drafters
@@ -148,10 +158,7 @@ class Recordings:
         if not recorded:
             raise RequestError(f"{self.reason} Only recorded runs can be shown: pick one under Recordings, or run the "
                                "prompt of one.")
-        nearest = min(recorded, key=distance)
-        yield nearest.header
-        yield from nearest.entries
-        yield nearest.end
+        return RecordedRun(min(recorded, key=distance))
 
     def close(self) -> None: ...
 

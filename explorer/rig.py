@@ -47,22 +47,29 @@ class Source(Protocol):
     def usual_drafters(self, method: str) -> Sequence[str]:
         """The drafters of a method if the ask names none, in order."""
 
-    def share(self, ask: PromptRequest) -> float:
-        """The share of the machine's room that a run takes, of all runs at once: 1 if it has to be alone.
+    def prepare(self, ask: PromptRequest) -> "PreparedRun":
+        """Check a request and return its run, which begins with its first line.
 
-        Raises CanopyError if the ask cannot be served.
-        """
-
-    def run(self, ask: PromptRequest) -> Generator[Line | None, None, None]:
-        """The run's lines as they happen; None if there is none yet, so that whoever waits can leave. A second
-        header begins the run anew, where what was told of it turns out wrong. Closing the iterator ends the run and
-        frees its cache.
-
-        Raises CanopyError, with a sentence for the person, when the ask cannot be served.
+        Raises CanopyError, with a sentence for the person, if it cannot be served.
         """
 
     def close(self) -> None:
         """Free what it holds besides its weights, since another source takes its place. No run may be in progress."""
+
+
+class PreparedRun(Protocol):
+    """A run that was checked and has not begun."""
+
+    @property
+    def share(self) -> float:
+        """The fraction of the machine that it takes, of what all concurrent runs share: 1 if it has to be alone."""
+
+    def lines(self) -> Generator[Line | None, None, None]:
+        """Yield the run's lines as they happen; None if there is none yet, so that whoever waits can leave.
+
+        A second header begins the run anew: what was shown until then turned out wrong. Closing the generator ends the
+        run and frees its caches. Raises CanopyError, with a sentence for the person, if the run fails.
+        """
 
 
 class Instruments(Protocol):

@@ -15,7 +15,7 @@ from engine.errors import CanopyError, RequestError
 from engine.records import PromptRequest, Round
 from engine.requests.rig_names import usual_setting
 from engine.trace import End, Entry, Header, Line, Piece, Trace, held_bytes
-from explorer.rig import CurrentRig
+from explorer.rig import CurrentRig, PreparedRun
 from explorer.run_queue import RunQueue
 from explorer.security.askers import Asker, asker
 from explorer.view import View, blank_view, closed_view, entry_view, opened_view, repetition_view
@@ -117,19 +117,19 @@ class Stream:
         run, who = uuid4().hex[:12], asker()
         try:
             yield from _waiting_views(run, self._coming(), who)
-            share = self._rig.source.share(ask)
-            with self._queue.place(who.address, share, run) as place:
+            prepared = self._rig.source.prepare(ask)
+            with self._queue.place(who.address, prepared.share, run) as place:
                 yield from _waiting_views(run, place.sentences(), who)
-                yield from self._run(run, ask, who)
+                yield from self._run(run, prepared, who)
         except CanopyError as error:
             yield blank_view(run, "error", str(error))
 
-    def _run(self, run: str, ask: PromptRequest, who: Asker) -> Iterator[View]:
+    def _run(self, run: str, prepared: PreparedRun, who: Asker) -> Iterator[View]:
         shown, window, corrected = 0.0, Window(run), False
         waiting = blank_view(run, "running", "Reading the prompt …")
         yield waiting
         try:
-            with closing(self._lines(ask)) as happening:
+            with closing(self._lines(prepared)) as happening:
                 for line in happening:
                     who.check()
                     if line is None:
@@ -160,9 +160,9 @@ class Stream:
         """Seconds between two updates: the more runs, the fewer for each."""
         return max(SECONDS_BETWEEN_VIEWS, self._queue.begun() / MAX_VIEWS)
 
-    def _lines(self, ask: PromptRequest) -> Generator[Line | None, None, None]:
+    def _lines(self, prepared: PreparedRun) -> Generator[Line | None, None, None]:
         looked = perf_counter()
-        for line in self._rig.source.run(ask):
+        for line in prepared.lines():
             if line is None and perf_counter() - looked < SECONDS_BETWEEN_LOOKS:
                 continue
             looked = perf_counter()

@@ -56,7 +56,7 @@ def texts(rig: Rig, asks: Sequence[PromptRequest], concurrency: int) -> list[Tex
     one total of rows."""
     adaptive = any(ask.pace == AUTO for ask in asks)
     curve = rig.costs.ready(PRICED_AT, asks[0].sampling) if adaptive else UNMEASURED
-    requests = [BatchRequest(rig.request(ask), list(rig.drafters_for(ask.method).values()),
+    requests = [BatchRequest(rig.prepare(ask).request, list(rig.drafters_for(ask.method).values()),
                              AutoBudget(curve) if ask.pace == AUTO else None) for ask in asks]
     rounds: list[list[Round]] = [[] for _ in asks]
     for number, round_ in decode_batch(requests, rig.target, concurrency, SharedRows()):
@@ -80,7 +80,7 @@ def differences(rig: Rig, prompts: Sequence[str], choice: argparse.Namespace, co
     plain = dict(zip(prompts, texts(rig, plain_asks, 1), strict=True))
     for ask, text in zip(asks, texts(rig, asks, concurrency), strict=True):
         if text.token_ids != plain[ask.prompt].token_ids:
-            comparison = compare_texts(text, plain[ask.prompt], rig.request(ask), choice.dtype)
+            comparison = compare_texts(text, plain[ask.prompt], rig.prepare(ask).request, choice.dtype)
             yield {"prompt": ask.prompt, "method": ask.method, "split": ask.split,
                    "budget": AUTO if ask.pace == AUTO else ask.budget, "place": comparison.same,
                    "why": comparison.why(choice.temperature, choice.dtype), "concurrency": concurrency}

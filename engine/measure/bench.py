@@ -143,7 +143,7 @@ def plain_loop(rig: Rig, ask: PromptRequest) -> Tally:
     ((name, drafter),) = rig.drafters_for(ask.method, ask.drafters).items()
     if not isinstance(drafter, BlockDrafter):
         raise RequestError(f"The plain loop drafts with a block-diffusion drafter; {name} is not one.")
-    loop = PlainLoop(rig.target, drafter, rig.request(ask))
+    loop = PlainLoop(rig.target, drafter, rig.prepare(ask).request)
     began = perf_counter()
     lengths = [len(tokens) for tokens in loop.rounds()]
     return Tally(sum(lengths), len(lengths), len(lengths), seconds=perf_counter() - began)
@@ -153,7 +153,7 @@ def run_concurrently(rig: Rig, point: BenchPoint, asks: Sequence[PromptRequest])
     """Answer all asks, ``point.concurrency`` of them at a time: with the same budget each, each at its own pace, or
     with one total of rows divided among them."""
     history = DraftHistory()
-    requests = [rig.request(ask) for ask in asks]
+    requests = [rig.prepare(ask).request for ask in asks]
     middle = int(median(len(request.prompt_ids) + request.max_tokens // 2 for request in requests))
     curve = rig.costs.curve(middle, Sampling()) if point.pace == AUTO else None
     drafters = list(rig.drafters_for(point.method, point.drafters).values())

@@ -55,13 +55,13 @@ class LiveLaboratory:
     def measure_concurrent(self, ask: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> Reading:
         """Requests at ``auto`` share one total of rows, whose costs are measured first."""
         with self.rig.exclusive(f"with {concurrency} requests at once"), torch.inference_mode():
-            requests = [self.rig.batch_request(one) for one in (ask, *others)]
+            requests = [self.rig.prepare(one).batch_request() for one in (ask, *others)]
             return read_concurrent(self.rig.target, requests, concurrency, SharedRows())
 
     def concurrent_cost(self, ask: PromptRequest, requests: int) -> CostCurve:
         """The cost of rounds of so many requests like this one, in the middle of its text; a new one takes seconds to
         measure."""
-        middle = len(self.rig.request(ask).prompt_ids) + ask.max_tokens // 2
+        middle = len(self.rig.prepare(ask).request.prompt_ids) + ask.max_tokens // 2
         return self.rig.curve(middle, ask.sampling, requests)
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:

@@ -2,13 +2,14 @@
 command line and the benchmarks measure.
 """
 
+from __future__ import annotations
+
 import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
 from threading import Lock
 from typing import Any
 
@@ -33,8 +34,6 @@ from engine.serving.cost import CostBook
 from engine.serving.scheduler import RunRound, Scheduler
 from engine.texts.texts import Texts, TokenTexts
 from engine.trace import End, Entry, Header, Line, RunText, Trace, committed_ids, gather
-
-KEPT_PROMPTS = 8  # tokenised: a run's prompt is asked for when it queues, when it begins, and to judge its kind
 
 
 class Answer(Iterator[Round]):
@@ -99,12 +98,11 @@ class Rig:
     def __post_init__(self) -> None:
         usual = next((self.drafters.get(name) for name in self.card.defaults.get(1, ())), None)
         self.costs = CostBook(self.name, self.target, usual)  # needs the rig to itself
-        self._scheduler = Scheduler(self.target, SharedRows())
+        self.scheduler = Scheduler(self.target, SharedRows())
         self._memory = RunMemory(self.target)
         self._histories: dict[Hashable, DraftHistory] = defaultdict(DraftHistory)  # by method and drafters
         self._reading = Lock()
-        self._token_texts = TokenTexts(self.texts)
-        self._prompt_ids = lru_cache(KEPT_PROMPTS)(self.texts.prompt_ids)
+        self.token_texts = TokenTexts(self.texts)
 
     @property
     def name(self) -> str:
@@ -155,41 +153,32 @@ class Rig:
         options = {**usual, **options}
         return Answer(self.run(prompt_request(prompt, options)))
 
-    def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
-        drafters, request = self.drafters_for(ask.method, ask.drafters), self.request(ask)
-        check(request, self.target, len(drafters))  # now, not at the first line
-        return self._lines(ask, request)
+    def run(self, options: PromptRequest) -> Generator[Line, None, None]:
+        """The lines of a run that begins with the first of them; RequestError, at once, if it cannot be served."""
+        return self.prepare(options).lines()
 
-    def share(self, ask: PromptRequest) -> float:
-        drafting = len(self.drafters_for(ask.method, ask.drafters))
-        return self._memory.share(self.request(ask), drafting) if self.concurrent else 1.0
+    def prepare(self, options: PromptRequest) -> PreparedRun:
+        """Tokenise the prompt, choose the drafters and check the request; RequestError if it cannot be served."""
+        drafters = self.drafters_for(options.method, options.drafters)
+        request = Request(
+            self.prompt_ids(options.prompt, options.turns), method=options.method, budget=options.budget,
+            max_tokens=options.max_tokens, sampling=options.sampling, stop_ids=self.stop_ids, split=options.split,
+            pace=options.pace)
+        check(request, self.target, len(drafters))
+        share = self._memory.share(request, len(drafters)) if self.concurrent else 1.0
+        return PreparedRun(self, options, request, drafters, share)
 
-    def request(self, ask: PromptRequest) -> Request:
-        """The request with its prompt tokenised; RequestError if it cannot be made."""
-        return Request(
-            self._ids(ask.prompt, ask.turns), method=ask.method, budget=ask.budget, max_tokens=ask.max_tokens,
-            sampling=ask.sampling, stop_ids=self.stop_ids, split=ask.split, pace=ask.pace)
-
-    def batch_request(self, ask: PromptRequest) -> BatchRequest:
-        """The request with its drafters and, at the pace ``auto``, its budget policy. Needs the rig to itself."""
-        return self._with_drafters(ask, self.request(ask))
-
-    def _with_drafters(self, ask: PromptRequest, request: Request,
-                       interrupt: Callable[[], None] | None = None) -> BatchRequest:
-        drafters = list(self.drafters_for(ask.method, ask.drafters).values())
-        return BatchRequest(request, drafters, self._budget_policy(request, drafters, interrupt))
-
-    def _ids(self, prompt: str, turns: tuple[Turn, ...] = ()) -> tuple[int, ...]:
-        """A conversation as token ids. One caller at a time, since reading special tokens as text is a setting of the
+    def prompt_ids(self, prompt: str, turns: Sequence[Turn] = ()) -> tuple[int, ...]:
+        """Tokenise a conversation. One caller at a time: reading special tokens as text is a setting of the
         tokenizer."""
         with self._reading:
-            return self._prompt_ids(prompt, turns)
+            return self.texts.prompt_ids(prompt, turns)
 
     @contextmanager
     def exclusive(self, purpose: str) -> Iterator[None]:
         """Hold the rig for the caller alone. RequestError if the device has no memory for the request; ``purpose``
         completes its sentence with what was asked for. A later, smaller request may succeed."""
-        with self._scheduler.exclusive():
+        with self.scheduler.exclusive():
             try:
                 yield
             except torch.OutOfMemoryError as error:
@@ -201,18 +190,20 @@ class Rig:
         """The rounds of several asks, without text or trace lines, for a caller that takes a few of the one and a few
         of the other; it holds the rig meanwhile. Each has caches of its own. ``interrupt`` is called before every layer
         of every pass, and ends it by raising."""
-        purpose = " beside ".join(request_in_words(self.request(ask)) for ask in asks)
+        prepared = [self.prepare(ask) for ask in asks]
+        purpose = " beside ".join(request_in_words(run.request) for run in prepared)
         with self.exclusive(purpose), ExitStack() as opened:
-            works = [self._with_drafters(ask, self.request(ask), interrupt) for ask in asks]
-            yield [opened.enter_context(closing(self._rounds_of(work, interrupt))) for work in works]
+            works = [run.batch_request(interrupt) for run in prepared]
+            yield [opened.enter_context(closing(self.rounds_of(work, interrupt))) for work in works]
 
-    def _rounds_of(self, work: BatchRequest, interrupt: Callable[[], None] | None) -> Generator[Round, None, None]:
+    def rounds_of(self, work: BatchRequest, interrupt: Callable[[], None] | None = None) -> Generator[
+            Round, None, None]:
         allocator = SharedRows() if work.policy else None
         return rounds_in_inference_mode(decode(
             work.request, self.target.fork(interrupt), [drafter.fork() for drafter in work.drafters], work.policy,
             allocator))
 
-    def _budget_policy(self, request: Request, drafters: Sequence[Drafter],
+    def budget_policy(self, request: Request, drafters: Sequence[Drafter],
                        interrupt: Callable[[], None] | None) -> AutoBudget | None:
         """The budget policy of a run at the pace ``auto``. A run that has the rig to itself measures for about a second
         if no cost curve of such a context length is known yet; among concurrent runs nothing is measured, since they
@@ -221,7 +212,7 @@ class Rig:
         if request.pace != AUTO or not drafters:
             return None
         middle = len(request.prompt_ids) + request.max_tokens // 2
-        curve = (self.costs.ready(middle, request.sampling, interrupt) if self._scheduler.concurrency < 2
+        curve = (self.costs.ready(middle, request.sampling, interrupt) if self.scheduler.concurrency < 2
                  else self.costs.known(middle) or UNMEASURED)
         if not METHODS[request.method].follows_text:
             return AutoBudget(curve, pools_rows=False)
@@ -240,14 +231,40 @@ class Rig:
         with self.exclusive(f"while the cost of rounds after {context} tokens was measured"):
             return self.costs.ready(context, sampling, interrupt)
 
-    def _lines(self, ask: PromptRequest, request: Request) -> Generator[Line, None, None]:
-        with self._rounds(ask, request) as (call, rounds):
-            told = np.zeros(self.target.config.vocab_size, np.bool_)  # the tokens whose text is told already
-            told[list(request.prompt_ids)] = True
-            yield call(lambda: self._header(ask, request))
+    def close(self) -> None:
+        """Free what finished runs left allocated; the weights are freed with the last reference to this object."""
+        with self.scheduler.exclusive():
+            self.target.release()
+
+    @torch.inference_mode()
+    def surprise(self, prompt_ids: Sequence[int]) -> float:
+        """The mean negative log probability of a prompt under the target, in nats per token."""
+        tokens = torch.tensor([prompt_ids], device=self.target.device)
+        logprobs = self.target.model(input_ids=tokens, use_cache=False).logits[0, :-1].float().log_softmax(-1)
+        return -float(logprobs.gather(-1, tokens[0, 1:, None]).mean())
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedRun:
+    """A run of a rig that was checked and has not begun. ``share`` is the fraction of the rig's memory for runs that it
+    takes."""
+
+    rig: Rig
+    options: PromptRequest
+    request: Request
+    drafters: Mapping[str, Drafter]
+    share: float
+
+    def lines(self) -> Generator[Line, None, None]:
+        """Begin, and yield the header, an entry per round, and the end. Closing the generator frees the caches."""
+        rig, request = self.rig, self.request
+        with self._rounds() as (call, rounds):
+            named = np.zeros(rig.target.config.vocab_size, np.bool_)  # the tokens whose text was in an earlier line
+            named[list(request.prompt_ids)] = True
+            yield call(self._header)
             seconds, count, shared, most = 0.0, 0, 0, 1
             last: Round | None = None
-            texts = self._token_texts.run(len(request.prompt_ids))
+            texts = rig.token_texts.run(len(request.prompt_ids))
             while True:
                 began = time.perf_counter()
                 answer = next(rounds, None)
@@ -255,56 +272,52 @@ class Rig:
                 if answer is None:
                     break
                 last, others = answer
-                shown = tokens_of(last)
-                fresh = shown[~told[shown]]
-                told[fresh] = True
+                tokens = tokens_of(last)
+                fresh = tokens[~named[tokens]]
+                named[fresh] = True
                 count += 1
                 shared, most = shared + bool(others), max(most, others.runs if others else 1)
-                yield Entry(last, self._token_texts.of(set(fresh.tolist())), seconds, others,
+                yield Entry(last, rig.token_texts.of(set(fresh.tolist())), seconds, others,
                             texts.add(last.committed.tolist()) if texts else {})
             yield End(_reason(request, last), count, seconds, said=shared_rounds_sentence(shared, count, most - 1),
                       texts=texts.finish() if texts else {})
 
     @contextmanager
-    def _rounds(self, ask: PromptRequest, request: Request) -> Iterator[
-            tuple[Callable[[Callable[[], Any]], Any], Iterator[RunRound]]]:
-        """A run's rounds, and what calls a function in the thread that makes them."""
-        if self.concurrent:
-            with self._scheduler.run(partial(self._with_drafters, ask, request), request_in_words(request)) as run:
+    def _rounds(self) -> Iterator[tuple[Callable[[Callable[[], Any]], Any], Iterator[RunRound]]]:
+        """Yield (call, rounds): ``call(f)`` runs f in the thread that makes the rounds."""
+        rig, purpose = self.rig, request_in_words(self.request)
+        if rig.concurrent:
+            with rig.scheduler.run(self.batch_request, purpose) as run:
                 yield run.call, iter(run.round, None)
         else:
-            with self.in_turns([ask]) as (rounds,):
+            with rig.exclusive(purpose), closing(rig.rounds_of(self.batch_request())) as rounds:
                 yield lambda act: act(), ((latest, None) for latest in rounds)
 
-    def close(self) -> None:
-        """Free what finished runs left allocated; the weights are freed with the last reference to this object."""
-        with self._scheduler.exclusive():
-            self.target.release()
+    def batch_request(self, interrupt: Callable[[], None] | None = None) -> BatchRequest:
+        """The request with its drafters and, at the pace ``auto``, its budget policy. Needs the rig to itself."""
+        drafters = list(self.drafters.values())
+        return BatchRequest(self.request, drafters, self.rig.budget_policy(self.request, drafters, interrupt))
 
-    def _header(self, ask: PromptRequest, request: Request) -> Header:
-        target, drafters = self.target, tuple(self.drafters_for(ask.method, ask.drafters))
+    def _header(self) -> Header:
+        rig, target, request = self.rig, self.rig.target, self.request
         return Header(
-            request=request, prompt=ask.prompt, rig=self.name, drafters=drafters, hardware=target.hardware,
-            dtype=target.dtype, precision=self.precision.reason,
+            request=request, prompt=self.options.prompt, rig=rig.name, drafters=tuple(self.drafters),
+            hardware=target.hardware, dtype=target.dtype, precision=rig.precision.reason,
             context_limit=target.positions_for(len(request.prompt_ids)),
-            pieces=self._token_texts.of(set(request.prompt_ids) | request.stop_ids),
-            revisions={**self.card.revisions, "torch": torch.__version__}, note=self._note(ask.prompt),
-            turns=ask.turns, recurrent_layers=target.recurrent_layers)
+            pieces=rig.token_texts.of(set(request.prompt_ids) | request.stop_ids),
+            revisions={**rig.card.revisions, "torch": torch.__version__}, note=self._note(),
+            turns=self.options.turns, recurrent_layers=target.recurrent_layers)
 
-    def _note(self, prompt: str) -> str:
-        """The rig's notes, and a warning if the prompt is unlike its training: matching none of its patterns, and
-        more surprising to the target than its training prompts."""
-        card = self.card
-        strange = not math.isinf(card.familiar_nats) and not self.texts.is_familiar(prompt, card.familiar) and (
-            self.surprise(prompt) > card.familiar_nats)
-        return " ".join([*self.notes, outside(card.title, card.good_at)] if strange else self.notes)
-
-    @torch.inference_mode()
-    def surprise(self, prompt: str) -> float:
-        """The mean negative log probability of the user's words under the target, in nats per token."""
-        tokens = torch.tensor([self._ids(prompt)], device=self.target.device)
-        logprobs = self.target.model(input_ids=tokens, use_cache=False).logits[0, :-1].float().log_softmax(-1)
-        return -float(logprobs.gather(-1, tokens[0, 1:, None]).mean())
+    def _note(self) -> str:
+        """The rig's notes, and a warning if the prompt is unlike its training: it matches none of its patterns and
+        surprises the target more than its training prompts did."""
+        rig, card, prompt = self.rig, self.rig.card, self.options.prompt
+        if math.isinf(card.familiar_nats) or rig.texts.is_familiar(prompt, card.familiar):
+            return " ".join(rig.notes)
+        # a turn is compared by its own words, as the training prompts were
+        prompt_ids = rig.prompt_ids(prompt) if self.options.turns else self.request.prompt_ids
+        strange = rig.surprise(prompt_ids) > card.familiar_nats
+        return " ".join([*rig.notes, outside(card.title, card.good_at)] if strange else rig.notes)
 
 
 def _reason(request: Request, last: Round | None) -> str:

@@ -199,8 +199,8 @@ class ScriptedSource:
     def usual_drafters(self, method: str) -> Sequence[str]:
         return self.drafters[:METHODS[method].drafter_count]
 
-    def share(self, ask: PromptRequest) -> float:
-        return self.room
+    def prepare(self, ask: PromptRequest) -> "ScriptedRun":
+        return ScriptedRun(self, ask)
 
     def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
         asked = re.fullmatch(r"Go on for (\d+) tokens\.", ask.prompt)
@@ -231,6 +231,21 @@ class ScriptedSource:
 
     def close(self) -> None:
         self.released = True
+
+
+@dataclass
+class ScriptedRun:
+    """A run of the script."""
+
+    source: ScriptedSource
+    ask: PromptRequest
+
+    @property
+    def share(self) -> float:
+        return self.source.room
+
+    def lines(self) -> Generator[Line, None, None]:
+        return self.source.run(self.ask)
 
 
 def steady(round_: Round) -> Round:

@@ -128,16 +128,16 @@ def test_recordings_whose_rounds_were_timed_in_turns_say_so() -> None:
 
 def test_recordings_answer_what_was_recorded(library: Library) -> None:
     source = Recordings(library, "The rig 'demo' has no weights.")
-    lines = list(source.run(PromptRequest(PROMPT, method="ddtree", budget=5)))
+    lines = list(source.prepare(PromptRequest(PROMPT, method="ddtree", budget=5)).lines())
     assert lines[0] is library.lessons["c_small"].trace.header
-    joint, plain = (next(source.run(PromptRequest(PROMPT, method=method, budget=20)))
+    joint, plain = (next(source.prepare(PromptRequest(PROMPT, method=method, budget=20)).lines())
                     for method in ("joint", "autoregressive"))
     assert joint is library.lessons["b_tree"].trace.header, "another tree of the same prompt, rather than none"
     assert plain is library.lessons["a_plain"].trace.header
     for other in (PromptRequest("Something else", method="ddtree", budget=5),
                   PromptRequest(PROMPT, method="ddtree", budget=5, turns=(("user", "Hi"),))):
         with pytest.raises(RequestError, match="The rig 'demo' has no weights. Only recorded runs"):
-            list(source.run(other))
+            list(source.prepare(other).lines())
 
 
 def test_links_and_replay_files_know_what_a_run_was_compared_with(asked: Asked) -> None:

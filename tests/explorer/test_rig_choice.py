@@ -38,12 +38,12 @@ def test_the_old_rig_answers_until_the_new_one_is_there_and_is_let_go_of() -> No
     begun = rigged.choose(" second ", begun=True)
     assert begun["loading"]["name"] == "second" and begun["rig"] == "first rig"
     assert rigged.state()["loading"] == {"name": "second", "message": "Reading the weights …", "share": 0.5}
-    assert gather(rigged.rig.source.run(ASK)).header.rig == "first rig" and not first.released
+    assert gather(rigged.rig.source.prepare(ASK).lines()).header.rig == "first rig" and not first.released
     now = rigged.settled()
     assert {key: now[key] for key in ("rig", "opened", "changes", "failure", "good_at")} == {
         "rig": "second rig", "opened": "second", "changes": 1, "failure": "", "good_at": "It is good at second."}
     assert rigged.rig.source.methods == SOME and rigged.rigs.beside == ["first rig"]
-    assert gather(rigged.rig.source.run(ASK)).header.rig == "second rig"
+    assert gather(rigged.rig.source.prepare(ASK).lines()).header.rig == "second rig"
     assert rigged.rigs.collected == 1 and first.released
 
 

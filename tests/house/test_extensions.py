@@ -76,7 +76,7 @@ def test_a_new_kind_of_server_is_recognised_and_its_report_shown(monkeypatch: py
     with scripted(models=says('{"data": [{"id": "m", "owned_by": "me"}]}'),
                   chat=streams(chunk("a"), tokens, reported, DONE)) as server:
         source = attach(server.address, lambda *_: None).source
-        trace = gather(source.run(PromptRequest("x", method="served")))
+        trace = gather(source.prepare(PromptRequest("x", method="served")).lines())
     assert trace.end and (trace.header.engine, trace.end.said) == ("Mine", "Mine reports.")
     assert [len(entry.round.tree) for entry in trace.entries] == [5]
 

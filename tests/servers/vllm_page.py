@@ -76,7 +76,7 @@ def test_its_texts_are_ours_and_its_rounds_as_reported(vllm: Serving) -> None:
     ours = load_rig("demo", "float32")
     before, rounds, accepted = source.server.counts(), 0, 0  # type: ignore[attr-defined]
     for prompt in PROMPTS:
-        lines = list(source.run(PromptRequest(prompt, method=SERVED, max_tokens=200)))
+        lines = list(source.prepare(PromptRequest(prompt, method=SERVED, max_tokens=200)).lines())
         anew = sum(isinstance(line, Header) for line in lines) - 1  # if a chunk held several steps
         theirs = gather(lines)
         expected = gather(ours.run(PromptRequest(

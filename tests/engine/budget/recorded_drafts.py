@@ -100,7 +100,7 @@ def write_file(rig: str, prompts: str, limit: int, tokens: int = 99) -> None:
     for prompt in asked[::max(1, len(asked) // limit)][:limit]:
         ask = PromptRequest(prompt.text, method="ddtree", budget=NODES, max_tokens=tokens, pace=AUTO)
         drafters, looking = live.drafters_for("ddtree"), Looking()
-        rounds = decode(live.request(ask), live.target, list(drafters.values()), looking)
+        rounds = decode(live.prepare(ask).request, live.target, list(drafters.values()), looking)
         written = [int(round_.tree.tokens[0]) for round_ in rounds_in_inference_mode(rounds)]
         columns += _columns(looking.trees, written)
         ends.append(len(columns))

@@ -30,7 +30,7 @@ ASKS = (
 
 
 def batch_request(live: Rig, ask: PromptRequest) -> BatchRequest:
-    return BatchRequest(live.request(ask), list(demo_rig().drafters_for(ask.method, ask.drafters).values()))
+    return BatchRequest(live.prepare(ask).request, list(demo_rig().drafters_for(ask.method, ask.drafters).values()))
 
 
 def texts_at(concurrency: int, asks: Sequence[PromptRequest]) -> list[list[int]]:

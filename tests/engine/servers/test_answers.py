@@ -64,11 +64,11 @@ def attached(script: Script, then: bytes | None = None) -> Iterator[AttachedServ
 def lines_of(answer: bytes, then: bytes | None = None, **paths: Any) -> list[Line]:
     """The run of a server that gives this answer to its trial request, and then the other one."""
     with scripted(**{"models": MODELS, "chat": streams(answer), **paths}) as script, attached(script, then) as source:
-        return [line for line in source.run(ASK) if line is not None]
+        return [line for line in source.prepare(ASK).lines() if line is not None]
 
 
 def run_of(source: AttachedServer) -> Trace:
-    return gather(filter(None, source.run(ASK)))
+    return gather(filter(None, source.prepare(ASK).lines()))
 
 
 def rounds_of(trace: Trace) -> list[Round]:
@@ -91,7 +91,7 @@ def opened_again(trace: Trace) -> bool:
 
 def test_vllms_steps_are_rounds_with_its_own_tokens() -> None:
     with scripted(**vllm("dflash", "trial")) as script, attached(script, answers("vllm-0.32.0-dflash.txt")) as source:
-        lines = list(source.run(ASK))
+        lines = list(source.prepare(ASK).lines())
         asked = script.asked[-1][2]
     assert sum(isinstance(line, Header) for line in lines) == 1, "chunks were steps, so nothing had to be told anew"
     trace = gather(filter(None, lines))
@@ -120,7 +120,7 @@ def test_steps_that_vllm_leaves_out_are_joined_with_its_chunks() -> None:
     answer = answers("vllm-0.32.0-ngram.txt")
     with scripted(**vllm("ngram", "ngram-trial")) as script, attached(script, answer) as source:
         assert "drafted nothing for this text" in source.good_at
-        lines = list(source.run(ASK))
+        lines = list(source.prepare(ASK).lines())
     headers = [line for line in lines if isinstance(line, Header)]
     assert len(headers) == 2, "which steps drafted is known at the end, and the run is told anew"
     rounds = rounds_of(gather(filter(None, lines)))
@@ -141,7 +141,7 @@ def test_vllms_refusal_is_in_its_own_words() -> None:
     with scripted(**vllm("dflash", "trial")) as script, attached(script) as source:
         script.replies[CHAT] = says(answers("vllm-0.32.0-refused.json"), status=400)
         with pytest.raises(ServerError, match=r"refuses \(status 400\)\. It says: 'temperature must be non-negative"):
-            list(source.run(ASK))
+            list(source.prepare(ASK).lines())
 
 
 def model(owner: str) -> Any:
@@ -288,7 +288,7 @@ def test_another_answer_ends_the_run_in_a_sentence_and_keeps_its_rounds(answer: 
     with scripted(models=MODELS, chat=streams(one("a"), one("b"), DONE)) as script, attached(script, answer) as source:
         lines: list[Any] = []
         with pytest.raises(CanopyError, match=re.escape(words)) as refused:
-            lines += source.run(ASK)
+            lines += source.prepare(ASK).lines()
         assert "\n" not in str(refused.value) and str(refused.value).endswith(".")
     assert sum(isinstance(line, Entry) for line in lines) == kept
 
@@ -320,7 +320,7 @@ def test_a_server_without_a_model_is_refused(models: str, words: str) -> None:
 def test_it_runs_as_it_was_started_and_in_no_other_way() -> None:
     with scripted(**vllm("dflash", "trial")) as script, attached(script) as source:
         with pytest.raises(RequestError, match="choose the method served"):
-            source.run(PromptRequest("x", method="ddtree"))
+            source.prepare(PromptRequest("x", method="ddtree")).lines()
         assert list(source.methods) == [SERVED] and list(source.usual_drafters(SERVED)) == list(source.drafters)
 
 

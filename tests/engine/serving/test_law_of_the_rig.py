@@ -90,7 +90,8 @@ def test_a_rule_with_draws_of_its_own_keeps_the_law_of_a_torch_target() -> None:
     ("autoregressive", 0), ("dflash", 4), ("ddtree", 12), ("routed", 12), ("merged", 12), ("joint", 12),
     ("nanogpt", 14)])
 def test_the_first_three_tokens_follow_the_demo_rigs_law(method: str, budget: int) -> None:
-    request = demo_live().request(PromptRequest("Please explain speedups. Thank you!", method=method, budget=budget,
-                                                max_tokens=LENGTH, sampling=Sampling(0.8, 0, 0.95)))
+    options = PromptRequest("Please explain speedups. Thank you!", method=method, budget=budget, max_tokens=LENGTH,
+                            sampling=Sampling(0.8, 0, 0.95))
     rig = demo_rig()
+    request = demo_live().prepare(options).request
     assert chance_of_draws(request, rig.target, list(rig.drafters_for(method).values()), TEXTS) > ERROR_RATE

@@ -75,7 +75,8 @@ def test_every_id_has_a_text_and_every_run_says_that_the_weights_are_random(capl
     beyond = [piece for token, piece in trace.header.pieces.items() if token >= 1536]
     beyond += [piece for entry in trace.entries for token, piece in entry.pieces.items() if token >= 1536]
     assert beyond and all(str(piece).startswith("<") for piece in beyond)
-    assert live.request(PromptRequest(PROMPT)).prompt_ids == demo_rig().request(PromptRequest(PROMPT)).prompt_ids
+    ask = PromptRequest(PROMPT)
+    assert live.prepare(ask).request.prompt_ids == demo_rig().prepare(ask).request.prompt_ids
     load_rig(TINY, "float32", "cpu")
     assert MEANINGLESS in caplog.text
 

@@ -101,16 +101,16 @@ def test_one_prompt_is_read_at_a_time(reading: Callable[[], tuple[list[str], int
     """What text a tokenizer takes for special tokens is a switch of the tokenizer itself: two readers would mix."""
     live = demo_live()
     with ThreadPoolExecutor(4) as readers:
-        ids = list(readers.map(lambda number: live.request(PromptRequest(f"{MATH} {number}")).prompt_ids, range(6)))
-    assert reading()[1] == 1 and len(set(ids)) == 6
+        runs = list(readers.map(lambda number: live.prepare(PromptRequest(f"{MATH} {number}")), range(6)))
+    assert reading()[1] == 1 and len({run.request.prompt_ids for run in runs}) == 6
 
 
 def test_a_prompt_outside_the_training_is_told_so_and_is_tokenised_once(
         reading: Callable[[], tuple[list[str], int]]) -> None:
     live = demo_live(concurrent=True)
     strange = PromptRequest("Wie spät ist es gerade in Kyoto?", budget=4, max_tokens=4)
-    live.share(strange)
-    assert OUTSIDE in gather(live.run(strange)).header.note and reading()[0] == [strange.prompt]
+    prepared = live.prepare(strange)
+    assert OUTSIDE in gather(prepared.lines()).header.note and reading()[0] == [strange.prompt]
     usual = next(iter(live.run(PromptRequest(MATH))))
     assert isinstance(usual, Header) and usual.note == ""
 
