@@ -54,8 +54,11 @@ export class Chips {
 
 let count = 0;
 
-// A native element under its label, with these attributes; `changed` is called with every change of it.
-function field(parent, label, title, given, changed, tag = "input") {
+/** A native element under its label, with these attributes; `changed` is called with every change of it.
+ *  @template {"input" | "select"} Tag
+ *  @param {HTMLElement} parent @param {string} label @param {string} title @param {Attributes} given
+ *  @param {((event: Event) => unknown) | undefined} changed @param {Tag} tag */
+function field(parent, label, title, given, changed, tag) {
   const box = html("div", { class: "lab-field", title }, parent);
   const element = html(tag, { id: `lab-field-${++count}`, ...given });
   html("label", { htmlFor: element.id }, box, label);
@@ -65,7 +68,7 @@ function field(parent, label, title, given, changed, tag = "input") {
 }
 
 export function numberField(parent, label, { value, least, most, step = 1, title = "" }, changed) {
-  return field(parent, label, title, { type: "number", min: least, max: most, step, value, inputMode: "decimal" }, changed);
+  return field(parent, label, title, { type: "number", min: least, max: most, step, value, inputMode: "decimal" }, changed, "input");
 }
 
 export function selectField(parent, label, title, changed) {
@@ -73,12 +76,12 @@ export function selectField(parent, label, title, changed) {
 }
 
 export function sliderField(parent, label, title, changed) {
-  return field(parent, label, title, { type: "range", min: 0, step: 1 }, changed);
+  return field(parent, label, title, { type: "range", min: 0, step: 1 }, changed, "input");
 }
 
 // `entered` is called with the event of Enter, and of leaving the field.
 export function textField(parent, label, { placeholder, title }, entered) {
-  return field(parent, label, title, { type: "text", placeholder }, entered);
+  return field(parent, label, title, { type: "text", placeholder }, entered, "input");
 }
 
 // Shows a field with its label, or hides both.

@@ -80,7 +80,7 @@ export class Plot {
     this.menu = new Menu(this.tools, "⤓", `Save “${about.title}” as an image`, () => ["svg", "png"].map((format) => (
       { label: format.toUpperCase(), act: () => this.save(format, about.name) })));
     this.body = html("div", "lab-plot-body", this.box);
-    this.canvas = html("div", "lab-canvas", this.body);
+    this.canvas = /** @type {PlotlyElement} */ (html("div", "lab-canvas", this.body));
     this.canvas.setAttribute("role", "figure"); // not an image: it contains plotly's own controls
     this.empty = new Empty(this.body);
     this.canvas.addEventListener("pointerdown", () => this.hold());

@@ -45,7 +45,7 @@ export class Race extends Tool {
     this.range = html("input", { type: "range", min: 0, max: 1000, value: 0, "aria-label": "Wall clock of the race" }, this.bar);
     this.range.addEventListener("input", () => {
       this.pause();
-      this.show((this.race.seconds * this.range.value) / 1000);
+      this.show((this.race.seconds * Number(this.range.value)) / 1000);
     });
     this.clock = html("output", "lab-clock", this.bar);
     this.speed = html("select", { "aria-label": "Speed of the replay" }, this.bar);

@@ -17,7 +17,7 @@ export class Tool {
     this.draw = inTurn(() => this.redraw()); // one question at a time, so that no answer is overtaken by an older one
   }
 
-  redraw() {}
+  async redraw() {}
 
   select(label, title) {
     return selectField(this.bar, label, title, () => this.draw());

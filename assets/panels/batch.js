@@ -1,17 +1,22 @@
 // The forward pass of a round, if several runs share passes: the rows of all runs as blocks of one mask, one colour
 // per run. Of other people's runs only the shapes of their trees and the kept rows arrive here, never their text.
 
+/** @import { Pointed } from "./panel.js" */
+
 import { box, group, html, joinPaths, path, put, render } from "../shared/ink.js";
 import { Grid } from "./mask.js";
-import { Panel, placeIn } from "./panel.js";
+import { DrawnPanel, placeIn } from "./panel.js";
 import { define } from "../shared/define.js";
 
 const MARGIN = { left: 10, top: 10, bottom: 10, gap: 14 };
 const LIST = { least: 112, share: 0.44, most: 300 }; // pixels, and of the panel's width
 const COLOURS = 8;
 
-// Rows of the pass before each block, and of the whole pass.
-function placed(shared) {
+/** A block of the pass: its first row, how many it has, and whether they are of the run that is shown.
+ *  @typedef {PassBlock & { first: number, rows: number, own: boolean }} PlacedBlock */
+
+// The blocks of a pass in their places, and how many rows it has.
+function placed(/** @type {NonNullable<Round["shared"]>} */ shared) {
   let rows = 0;
   const blocks = shared.blocks.map((block) => {
     const placement = { ...block, first: rows, rows: block.parents.length, own: block.seat === shared.own };
@@ -21,20 +26,20 @@ function placed(shared) {
   return { blocks, rows };
 }
 
-function colourOf(block) {
+function colourOf(/** @type {PlacedBlock} */ block) {
   return `var(${block.own ? "--accent" : `--run-${(block.seat % COLOURS) + 1}`})`;
 }
 
-function named(block) {
+function named(/** @type {PlacedBlock} */ block) {
   return block.own ? "yours" : `run ${block.seat + 1}`;
 }
 
-function counted(block) {
+function counted(/** @type {PlacedBlock} */ block) {
   return `${block.rows} ${block.rows === 1 ? "row" : "rows"}, ${block.keep.length} kept`;
 }
 
 // Which runs take their rows from one shared total, in a sentence; empty if fewer than two do.
-export function sharing(blocks) {
+export function sharing(/** @type {PlacedBlock[]} */ blocks) {
   const shared = blocks.filter((block) => block.poolsRows).map(named);
   if (shared.length < 2) return "";
   const words = shared.length === blocks.length ? "all runs"
@@ -42,31 +47,34 @@ export function sharing(blocks) {
   return `${words[0].toUpperCase()}${words.slice(1)} (auto) share one total of rows.`;
 }
 
-class BatchPanel extends Panel {
+class BatchPanel extends DrawnPanel {
+  blocks = /** @type {PlacedBlock[]} */ ([]);
+  rows = 0;
+  grid = new Grid(1, 1, 1);
+
+  /** @param {HTMLElement} host @param {Stage} stage */
   constructor(host, stage) {
-    super(host, stage, "batch");
-    this.sheet({ role: "img" });
+    super(host, stage, "batch", { role: "img" });
     this.list = html("div", {
       class: "cp-scroll cp-batch-list", tabIndex: 0, role: "group", "aria-label": "Runs of this pass (scrollable)",
     }, host);
-    this.listen(this.canvas);
+    this.listen();
   }
 
-  draw(round) {
-    const there = this.begin(round, "Where several runs share the passes, the rows of all of them are shown here.");
-    this.shared = round && round.shared;
-    this.seen(Boolean(this.shared));
-    this.list.hidden = !this.shared;
-    if (there && !this.shared) {
+  draw(/** @type {Round | null} */ round) {
+    const known = this.begin(round, "When several runs share the passes, the rows of all of them are shown here.");
+    const shared = round?.shared ?? null;
+    this.blocks = [];
+    this.setVisible(shared !== null);
+    this.list.hidden = !shared;
+    if (known && !shared) {
       this.empty.say("This round was not shared", "The run had the pass to itself, or it is a recording: only a live run shows who shared it.");
     }
-    if (!this.shared) return;
-    const { blocks, rows } = placed(this.shared);
-    this.blocks = blocks;
-    this.rows = rows;
+    if (!shared) return;
+    Object.assign(this, placed(shared));
     this.measure();
     this.drawBlocks();
-    this.drawList();
+    this.drawList(shared.runs);
     this.select(this.stage.selection);
   }
 
@@ -93,7 +101,7 @@ class BatchPanel extends Panel {
     put(this.canvas, { "aria-label": this.words() });
   }
 
-  cellsOf(block) {
+  cellsOf(/** @type {PlacedBlock} */ block) {
     const cells = [];
     for (let row = 0; row < block.rows; row++) {
       const look = { style: `--o: ${colourOf(block)}`, "fill-opacity": block.keep.includes(row) ? 1 : 0.42 };
@@ -110,8 +118,8 @@ class BatchPanel extends Panel {
     return `Pass of round ${this.round.index + 1}: ${this.rows} rows of ${this.blocks.length} runs. ${each}`;
   }
 
-  drawList() {
-    const table = html("table", "", null);
+  drawList(/** @type {number} */ runs) {
+    const table = html("table");
     const head = html("tr", "", html("thead", "", table));
     for (const words of ["run", "rows", "kept"]) html("th", "", head, words).scope = "col";
     const body = html("tbody", "", table);
@@ -123,28 +131,27 @@ class BatchPanel extends Panel {
       html("td", "", row, String(block.rows));
       html("td", "", row, String(block.keep.length));
     }
-    const said = sharing(this.blocks);
-    const others = this.shared.runs - this.blocks.length;
+    const pooled = sharing(this.blocks);
+    const others = runs - this.blocks.length;
     const elsewhere = others > 0
       ? html("p", "", null, `${others === 1 ? "1 more run was" : `${others} more runs were`} not in this pass.`) : "";
-    this.list.replaceChildren(table, said ? html("p", "", null, said) : "", elsewhere);
+    this.list.replaceChildren(table, pooled ? html("p", "", null, pooled) : "", elsewhere);
   }
 
-  at(event) {
+  at(/** @type {MouseEvent} */ event) {
     const [x, y] = placeIn(this.canvas, event);
-    const cell = this.shared && this.grid.find(x, y);
-    if (!cell || cell.column < 0) return null;
-    const block = this.blocks.find(({ first, rows }) => cell.row < first + rows);
-    return { node: block.own ? cell.row - block.first : null, block, x, y };
+    const cell = this.grid.find(x, y);
+    const block = cell && cell.column >= 0 && this.blocks.find(({ first, rows }) => cell.row < first + rows);
+    return block ? { node: block.own ? cell.row - block.first : null, block, x, y } : null;
   }
 
-  wordsOf({ block }) {
+  wordsOf(/** @type {Pointed & { block: PlacedBlock }} */ { block }) {
     return [named(block), counted(block), ...(block.own ? [] : ["its text is not sent here"])];
   }
 
   // The selected node's row, in the run's own block.
-  marksOf(node) {
-    const own = this.shared && this.blocks.find((block) => block.own);
+  marksOf(/** @type {number} */ node) {
+    const own = this.blocks.find((block) => block.own);
     if (!own || node >= own.rows) return [];
     const { left, top, side, cell } = this.grid;
     return [path("cp-batch-lit", box(left, top + (own.first + node) * cell, side, Math.max(2, cell)))];

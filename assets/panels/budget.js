@@ -1,7 +1,7 @@
 // The node budget, tuned by eye: τ and tokens per second against it, and the tree of the shown round at any of it.
 
 import { button, group, html, inTurn, path, put, render, sparing, text, write } from "../shared/ink.js";
-import { Panel, placeIn } from "./panel.js";
+import { DrawnPanel, placeIn } from "./panel.js";
 import { counted, rateText, usedOf } from "../shared/round.js";
 import { define } from "../shared/define.js";
 
@@ -9,68 +9,81 @@ const MAX_NODES = 1024; // nodes at the right end
 const EDGE = { left: 36, right: 12, top: 15, bottom: 18, between: 20 };
 const TICKS = [0, 2, 8, 32, 128, 1024];
 const LOOK_MS = 900; // between two looks at a run in progress
-const PLOTS = [["tau", "τ, tokens per round", 1], ["speed", "tokens per second", 0]];
+/** The two drawings, one above the other: a figure, its words, and its value for plain decoding (0: measured).
+ *  @typedef {{ name: "tau" | "speed", label: string, plain: number }} Plot */
+/** @type {Plot[]} */
+const PLOTS = [{ name: "tau", label: "τ, tokens per round", plain: 1 }, { name: "speed", label: "tokens per second", plain: 0 }];
 
 // Where a budget stands on the axis, from 0 to 1: plain decoding, then a step for each power of two.
-export const shareOf = (budget) => (budget < 1 ? 0 : (1 + Math.log2(Math.min(budget, MAX_NODES))) / (1 + Math.log2(MAX_NODES)));
+export function shareOf(/** @type {number} */ budget) {
+  return budget < 1 ? 0 : (1 + Math.log2(Math.min(budget, MAX_NODES))) / (1 + Math.log2(MAX_NODES));
+}
 
 // The budget at a place of the axis.
-export function budgetAt(share) {
+export function budgetAt(/** @type {number} */ share) {
   const power = Math.max(0, Math.min(1, share)) * (1 + Math.log2(MAX_NODES)) - 1;
   return power < -0.5 ? 0 : Math.round(2 ** Math.max(0, power));
 }
 
-// The value of a predicted curve at a budget, between its neighbours; beyond its ends the last.
+/** The value of a predicted curve at a budget, between its neighbours; beyond its ends the last.
+ *  @param {number[]} budgets @param {number[]} values @param {number} budget */
 export function readAt(budgets, values, budget) {
   const after = budgets.findIndex((one) => one >= budget);
-  if (after <= 0) return values.at(after);
+  if (after <= 0) return values[after < 0 ? values.length - 1 : 0];
   const [low, high] = [shareOf(budgets[after - 1]), shareOf(budgets[after])];
   const share = (shareOf(budget) - low) / (high - low);
   return values[after - 1] + share * (values[after] - values[after - 1]);
 }
 
 // What the budget that is tried out changes in the round that is shown.
-function seenWords({ tried, round, actual }) {
-  if (tried === null || round === actual) return "";
+function roundWords(/** @type {Stage} */ { tried, round, actual }) {
+  if (tried === null || round === actual || !round || !actual) return "";
   const [now, then] = [round.keep.length, actual.keep.length];
   return `This round keeps ${now} tokens ${now === then ? "either way" : `instead of ${then}`}. `;
 }
 
+/** @param {BudgetForecast} forecast @param {number} chosen */
 function predictedWords(forecast, chosen) {
-  const at = (name, digits) => {
-    const [mean, low, high] = ["mean", "low", "high"].map((side) => readAt(forecast.budgets, forecast[name][side], chosen).toFixed(digits));
+  if (!forecast.tau || chosen < 1) return "";
+  /** @param {Band} band @param {number} digits */
+  const at = (band, digits) => {
+    const [mean, low, high] = [band.mean, band.low, band.high].map((values) => readAt(forecast.budgets, values, chosen).toFixed(digits));
     return `${mean} (${low} to ${high})`;
   };
-  const speed = forecast.speed ? `, ${at("speed", 0)} tokens/s` : "";
-  return `At ${counted(chosen, "node")} τ ${at("tau", 1)}${speed}: predicted from ${forecast.rounds} rounds${forecast.withheld ? ", its speed is not" : ""}.`;
+  const speed = forecast.speed ? `, ${at(forecast.speed, 0)} tokens/s` : "";
+  return `At ${counted(chosen, "node")} τ ${at(forecast.tau, 1)}${speed}: predicted from ${forecast.rounds} rounds${forecast.withheld ? ", its speed is not" : ""}.`;
 }
 
+/** @param {RunPoint} point @param {string} withheld */
 const measuredWords = ({ budget, tau, speed, printed }, withheld) =>
   `At ${counted(budget, "node")} τ ${tau.toFixed(2)}${speed ? `, ${printed} tokens/s` : ""}: measured in this run${withheld ? ", its speed-up is withheld" : ""}.`;
 
-class BudgetPanel extends Panel {
+class BudgetPanel extends DrawnPanel {
+  width = 0;
+  height = 0;
+  // Of a run, and what it was made from.
+  forecast = /** @type {(BudgetForecast & { run: string, from: string }) | null} */ (null);
+
+  /** @param {HTMLElement} host @param {Stage} stage */
   constructor(host, stage) {
-    super(host, stage, "budget");
-    this.forecast = null; // {run, budgets, tau, speed, plain, withheld}
-    this.head = html("div", "cp-budget-said", host);
+    super(host, stage, "budget", { role: "slider", tabindex: 0, "aria-label": "Node budget to try out", "aria-valuemin": 0, "aria-valuemax": MAX_NODES });
+    this.head = html("div", "cp-budget-head");
+    this.canvas.before(this.head);
     this.back = button(this.head, "as it was run", "Show the tree as it was run", () => stage.tune(null));
-    this.said = html("p", { role: "status" }, this.head);
-    this.sheet({ role: "slider", tabindex: 0, "aria-label": "Node budget to try out", "aria-valuemin": 0, "aria-valuemax": MAX_NODES });
+    this.words = html("p", { role: "status" }, this.head);
     this.look = inTurn(() => this.ask());
     const later = sparing(() => this.look(), LOOK_MS);
     stage.on("value compared state", later);
     stage.on("pins", () => this.draw(stage.round));
     stage.on("settings", () => {
-      if (stage.tried !== null && stage.settings.budget !== stage.tried) stage.tune(stage.settings.budget);
+      if (stage.tried !== null && stage.settings.budget !== stage.tried) stage.tune(stage.settings.budget ?? null);
       this.draw(stage.round);
     });
-    this.hands();
-  }
-
-  hands() {
-    const { stage } = this;
-    const at = (event) => budgetAt((placeIn(this.canvas, event)[0] - EDGE.left) / (this.width - EDGE.left - EDGE.right));
-    const drag = (event) => this.canvas.hasPointerCapture(event.pointerId) && this.tryOut(at(event));
+    const drag = (/** @type {PointerEvent} */ event) => {
+      if (!this.canvas.hasPointerCapture(event.pointerId)) return;
+      const [x] = placeIn(this.canvas, event);
+      this.tryOut(budgetAt((x - EDGE.left) / (this.width - EDGE.left - EDGE.right)));
+    };
     this.canvas.addEventListener("pointerdown", (event) => {
       this.canvas.setPointerCapture(event.pointerId);
       drag(event);
@@ -78,7 +91,7 @@ class BudgetPanel extends Panel {
     this.canvas.addEventListener("pointermove", drag);
     this.canvas.addEventListener("pointerup", () => stage.tell("budget", this.chosen));
     this.canvas.addEventListener("keydown", (event) => {
-      const by = { ArrowRight: 2, ArrowUp: 2, ArrowLeft: 0.5, ArrowDown: 0.5 }[event.key];
+      const by = ["ArrowRight", "ArrowUp"].includes(event.key) ? 2 : ["ArrowLeft", "ArrowDown"].includes(event.key) ? 0.5 : 0;
       if (!by) return;
       event.preventDefault();
       this.tryOut(this.chosen ? Math.min(MAX_NODES, Math.floor(this.chosen * by)) : Number(by > 1));
@@ -88,12 +101,12 @@ class BudgetPanel extends Panel {
 
   get chosen() {
     const { tried, settings, header } = this.stage;
-    return tried ?? settings.budget ?? (header ? header.budget : 0);
+    return tried ?? settings.budget ?? header?.budget ?? 0;
   }
 
   // Shows the round as it would have been at a budget.
-  tryOut(budget) {
-    if (!this.round) return;
+  tryOut(/** @type {number} */ budget) {
+    if (!this.round.n) return;
     this.stage.tune(budget);
     this.draw(this.stage.round);
   }
@@ -101,37 +114,40 @@ class BudgetPanel extends Panel {
   async ask() {
     const { stage } = this;
     const { run } = stage.value;
-    if (!stage.server || !this.host.offsetParent || !stage.rounds.length || !stage.header.drafters.length) return;
-    const of = [run, stage.rounds.length, stage.live, stage.against?.plain_speed, stage.withheld].join(" ");
-    if (this.forecast?.of === of) return;
+    if (!stage.server || !this.host.offsetParent || !stage.rounds.length || !stage.header?.drafters.length) return;
+    const from = [run, stage.rounds.length, stage.live, stage.against?.plain_speed, stage.withheld].join(" ");
+    if (this.forecast?.from === from) return;
     const answer = await stage.server.budgets({ run, live: stage.live });
     if (run !== stage.value.run) return;
-    this.forecast = { run, of, ...answer };
+    this.forecast = { run, from, ...answer };
     this.draw(stage.round);
   }
 
-  draw(round) {
+  draw(/** @type {Round | null} */ round) {
     const { stage } = this;
     const { header } = stage;
     this.width = this.host.clientWidth;
     this.height = this.host.clientHeight;
-    const there = this.begin(round, "Here you see what other budgets would bring, while a run goes on.");
-    this.head.hidden = !there;
-    if (!there || !this.width) return;
+    const known = this.begin(round, "Here you see what other budgets would bring, while a run goes on.");
+    this.head.hidden = !known;
+    if (!known || !header || !this.width) return;
     if (this.forecast?.run !== stage.value.run) this.forecast = null;
     if (!this.forecast) this.look();
     const pins = Object.entries(stage.pins).map(([pin, point]) => ({ ...point, pin }));
     const pinned = new Set([stage.value.run, ...pins.map(({ run }) => run)]);
-    const points = [...stage.kept.filter(({ run }) => !pinned.has(run)), this.own(header), ...pins];
+    const own = this.own(header);
+    const points = [...stage.kept.filter(({ run }) => !pinned.has(run)), own, ...pins];
     this.back.hidden = stage.tried === null;
-    write(this.said, this.words()); // first: the drawings begin below it
+    const words = this.wordsFor(own);
+    put(this.words, { title: this.forecast?.withheld || null });
+    write(this.words, words); // first: the drawings begin below it
     this.setSize(this.width, this.height);
-    put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": this.words() });
-    const plots = PLOTS.map(([name, label, plain], place) =>
-      this.plot({ name, label, plain: plain || this.plainSpeed(), place }, points));
+    put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": words });
+    const plots = PLOTS.map(({ name, label, plain }, place) => this.plot({ name, label, plain: plain || this.plainSpeed() }, place, points));
     render(this.drawing, [...plots.map((marks) => group(marks)), group(this.marker())]);
   }
 
+  /** The run that is shown, as a point. @param {Header} header @returns {RunPoint} */
   own(header) {
     const { measured: { tau }, speed } = this.stage;
     const used = usedOf(header, this.stage.rounds);
@@ -140,20 +156,23 @@ class BudgetPanel extends Panel {
 
   plainSpeed() {
     const { against } = this.stage;
-    return against ? Number(against.plain_speed) : (this.forecast && this.forecast.plain) || 0;
+    return against ? Number(against.plain_speed) : this.forecast?.plain ?? 0;
   }
 
-  x(budget) {
+  x(/** @type {number} */ budget) {
     return EDGE.left + shareOf(budget) * (this.width - EDGE.left - EDGE.right);
   }
 
-  // One of the two drawings: what was predicted, plain decoding, and the points that were measured.
-  plot({ name, label, plain, place }, points) {
+  /** One of the two drawings: what was predicted, plain decoding, and the points that were measured.
+   *  @param {Plot} plot @param {number} place @param {(RunPoint & { pin?: string })[]} points @returns {Mark[]} */
+  plot({ name, label, plain }, place, points) {
     const tall = (this.height - this.top - EDGE.bottom - EDGE.between - EDGE.top) / 2;
     const low = this.top + EDGE.top + tall + place * (tall + EDGE.between);
-    const curve = this.forecast && this.forecast[name];
+    const curve = this.forecast?.[name];
+    const budgets = this.forecast?.budgets ?? [];
     const most = Math.max(...points.map((point) => point[name] || 0), plain, ...(curve ? curve.mean : [0]));
-    const y = (value) => low - (tall * Math.min(value / most, 1.1)) / 1.1;
+    const y = (/** @type {number} */ value) => low - (tall * Math.min(value / most, 1.1)) / 1.1;
+    /** @param {string} look @param {number} height */
     const across = (look, height) => path(look, `M${EDGE.left},${height}H${this.width - EDGE.right}`);
     const heading = curve || !plain ? label : `${label}, measured`;
     const marks = [across("cp-budget-axis", low), text("", heading, EDGE.left, low - tall - 5)];
@@ -161,24 +180,25 @@ class BudgetPanel extends Panel {
     marks.push(text("is-end", most >= 20 ? rateText(most) : most.toFixed(1), EDGE.left - 5, y(most) + 4));
     if (place) marks.push(...TICKS.map((tick) => this.tick(tick, low + 14)));
     if (plain) marks.push(across("cp-budget-plain", y(plain)));
-    if (curve) marks.push(...this.curve(curve, y));
-    return [...marks, ...points.filter((point) => point[name] > 0).flatMap((point) => this.point(point, y(point[name])))];
+    if (curve) {
+      const along = (/** @type {number[]} */ values) => values.map((value, at) => `${this.x(budgets[at])},${y(value)}`);
+      marks.push(path("cp-budget-band", `M${along(curve.low).join("L")}L${along(curve.high).reverse().join("L")}Z`),
+        path("cp-budget-curve", `M${along(curve.mean).join("L")}`));
+    }
+    return [...marks, ...points.flatMap((point) => (point[name] ? this.dot(point, y(point[name])) : []))];
   }
 
+  /** @param {number} budget @param {number} y */
   tick(budget, y) {
     return text(budget === MAX_NODES ? "is-end" : "is-mid", budget ? budget.toLocaleString("en") : "plain", this.x(budget), y);
   }
 
-  curve(curve, y) {
-    const along = (side) => this.forecast.budgets.map((budget, at) => `${this.x(budget)},${y(curve[side][at])}`);
-    return [path("cp-budget-band", `M${along("low").join("L")}L${along("high").reverse().join("L")}Z`),
-      path("cp-budget-curve", `M${along("mean").join("L")}`)];
-  }
-
-  point({ budget, tau, speed, printed, title, pin }, y) {
+  /** @param {RunPoint & { pin?: string }} point @param {number} y @returns {Mark[]} */
+  dot({ budget, tau, speed, printed, title, pin }, y) {
     const fast = speed ? `${printed} tokens/s` : "its speed-up is withheld";
     const words = `${title || "this run"}: ${counted(budget, "node")}, τ ${tau.toFixed(2)}, ${fast}, measured`;
     const look = title ? { class: "cp-budget-point", r: 3.5 } : { class: "cp-budget-point is-own", r: 4.5 };
+    /** @type {Mark} */
     const dot = ["circle", { ...look, cx: this.x(budget), cy: y }, [["title", {}, words]]];
     return pin ? [dot, text("cp-budget-pin", pin, this.x(budget) + 6, y - 5)] : [dot];
   }
@@ -187,22 +207,19 @@ class BudgetPanel extends Panel {
     return this.head.offsetHeight;
   }
 
-  // The budget that Run would use.
+  /** The budget that Run would use. @returns {Mark[]} */
   marker() {
     const [x, floor] = [this.x(this.chosen), this.height - EDGE.bottom];
     return [path("cp-budget-chosen", `M${x},${this.top}V${floor}`),
       ["circle", { class: "cp-budget-handle", cx: x, cy: floor, r: 5 }]];
   }
 
-  words() {
+  wordsFor(/** @type {RunPoint} */ own) {
     const { chosen, forecast, stage } = this;
-    const { tried, tuneError } = stage;
-    const error = tuneError || (forecast && forecast.error);
-    put(this.said, { title: forecast && forecast.withheld ? forecast.withheld : null });
+    const error = stage.tuneError || forecast?.error;
     if (error) return error;
-    const own = this.own(stage.header);
-    if (chosen === own.budget && tried === null) return measuredWords(own, stage.withheld);
-    return `${seenWords(stage)}${forecast && forecast.tau && chosen >= 1 ? predictedWords(forecast, chosen) : ""}`;
+    if (chosen === own.budget && stage.tried === null) return measuredWords(own, stage.withheld);
+    return `${roundWords(stage)}${forecast ? predictedWords(forecast, chosen) : ""}`;
   }
 }
 

@@ -1,7 +1,7 @@
 // The cache's rows on a strip: where each is drawn, and their fates in words.
 
 import { box, clip, group, joinPaths, MONO, path, put, render, short, text, textWidth } from "../shared/ink.js";
-import { Panel, placeIn } from "./panel.js";
+import { DrawnPanel, placeIn } from "./panel.js";
 import { define } from "../shared/define.js";
 
 const KEPT = { least: 9, share: 0.6 }; // a kept slot's width and what all of them may take, where slots are narrow
@@ -9,6 +9,7 @@ const MAX_WIDTH = 40;
 
 // Where each slot of the pass begins, and where the last ends. A thousand slots leave none wide enough to be seen, so
 // the kept ones are drawn wider then, and the dropped ones share what is left.
+/** @param {Round} round @param {number} room */
 export function edgesOf(round, room) {
   const even = Math.min(MAX_WIDTH, room / round.n);
   const wide = Math.max(even, Math.min(KEPT.least, (KEPT.share * room) / round.keep.length));
@@ -20,12 +21,14 @@ export function edgesOf(round, room) {
 }
 
 // How many kept rows already lie where they belong, how many are moved there, and how many are dropped.
+/** @param {number} still @param {number} moved @param {number} dropped @param {boolean} brief */
 export function rowWords(still, moved, dropped, brief) {
   const where = [still && `${still} in place`, moved && `${moved} moved`, dropped && `${dropped} dropped`].filter(Boolean);
   return (brief ? "" : "rows: ") + where.join(", ");
 }
 
 // What layers do that keep a state and no rows, and nothing if the target has none.
+/** @param {Header | null} header @param {number} kept @param {boolean} brief */
 export function replayWords(header, kept, brief) {
   const layers = (header && header.recurrent_layers) || 0;
   const where = brief ? "" : ` in ${layers} recurrent ${layers > 1 ? "layers" : "layer"}`;
@@ -40,14 +43,26 @@ const LOW = { height: 23, least: 84, most: 168, foot: 32, footWithBonus: 50 };
 const CELL = { most: 58 };
 const NUMBER_ROOM = 17; // pixels between two row numbers
 
-class CachePanel extends Panel {
+/** @import { Pointed } from "./panel.js" */
+/** @typedef {{ y: number, height: number }} Strip */
+
+class CachePanel extends DrawnPanel {
+  words = /** @type {Mark[]} */ ([]);
+  roomy = false;
+  low = /** @type {Strip} */ ({ y: 0, height: LOW.height });
+  width = 0;
+  x = LEFT + PREFIX + 3;
+  edges = new Float64Array(1); // of the slots, in pixels from x
+  uneven = false;
+  cell = 0;
+
+  /** @param {HTMLElement} host @param {Stage} stage */
   constructor(host, stage) {
-    super(host, stage, "cache", "KV cache");
-    this.sheet({ role: "img" });
-    this.listen(this.canvas);
+    super(host, stage, "cache", { role: "img" }, "KV cache");
+    this.listen();
   }
 
-  draw(round) {
+  draw(/** @type {Round | null} */ round) {
     const fresh = round !== this.round;
     if (!this.begin(round, "Here you see which cache rows stay after a verify pass.")) return;
     this.measure();
@@ -65,21 +80,19 @@ class CachePanel extends Panel {
     const foot = this.roomy ? LOW.footWithBonus : LOW.foot;
     this.low = { y: Math.min(LOW.most, height - LOW.height - foot), height: LOW.height };
     this.width = width;
-    this.x = LEFT + PREFIX + 3;
-    const strip = edgesOf(this.round, width - this.x - LEFT);
-    this.edges = strip.edges;
-    this.uneven = strip.uneven;
+    Object.assign(this, edgesOf(this.round, width - this.x - LEFT));
     this.cell = Math.min(CELL.most, (width - this.x - LEFT) / Math.max(1, this.round.keep.length));
     this.setSize(width, height);
   }
 
+  /** @param {string} words @param {number} x @param {number} y @param {string} look */
   text(words, x, y, look) {
     this.words.push(text(look, words, x, y));
   }
 
   slots() {
     const { round, edges } = this;
-    const slot = (node) => {
+    const slot = (/** @type {number} */ node) => {
       const wide = edges[node + 1] - edges[node];
       const inset = wide >= 4 ? 0.5 : 0;
       return path(`cp-slot ${round.kept.has(node) ? "is-kept" : "is-dropped"} o-${round.origin(node)}`,
@@ -114,8 +127,8 @@ class CachePanel extends Panel {
     return [
       group(kept.map(({ look, still, from, to }) => path(`cp-move ${look} ${still ? "is-still" : ""}`,
         `M${from},${TOP.y + TOP.height + 1}C${from},${bend} ${to},${bend} ${to},${low.y - 2}`))),
-      group(kept.map(({ look, to }) => ["rect", { class: `cp-slot is-kept ${look}`, x: (to - cell / 2 + 1).toFixed(1), y: low.y,
-        width: Math.max(1, cell - 2).toFixed(1), height: LOW.height, rx: 3 }]))];
+      group(kept.map(({ look, to }) => /** @type {Mark} */ (["rect", { class: `cp-slot is-kept ${look}`,
+        x: (to - cell / 2 + 1).toFixed(1), y: low.y, width: Math.max(1, cell - 2).toFixed(1), height: LOW.height, rx: 3 }])))];
   }
 
   drawWords() {
@@ -152,24 +165,25 @@ class CachePanel extends Panel {
       { duration: 160, delay: 240, fill: "backwards", easing: "ease-out" });
   }
 
-  at(event) {
+  at(/** @type {MouseEvent} */ event) {
     const [x, y] = placeIn(this.canvas, event);
-    const within = (strip) => y >= strip.y - 14 && y <= strip.y + strip.height + 16;
+    const within = (/** @type {Strip} */ strip) => y >= strip.y - 14 && y <= strip.y + strip.height + 16;
     const top = within(TOP) ? this.edges.findIndex((edge) => edge > x - this.x) - 1 : -1;
     const low = within(this.low) ? this.round.keep[Math.floor((x - this.x) / this.cell)] : undefined;
     const node = top >= 0 ? top : low;
     return node === undefined ? null : { node, x, y };
   }
 
-  wordsOf({ node }) {
+  wordsOf(/** @type {Pointed & { node: number }} */ { node }) {
     const { round } = this;
     const place = round.keep.indexOf(node);
     const fate = place < 0 ? "dropped" : place === node ? "stays" : `moves to slot ${round.start + place}`;
     return [round.show(round.tokens[node]), `row ${node}, slot ${round.start + node}: ${fate}`];
   }
 
-  marksOf(node) {
+  marksOf(/** @type {number} */ node) {
     const place = this.round.keep.indexOf(node);
+    /** @param {number} x @param {number} width @param {Strip} strip */
     const around = (x, width, strip) => box(x - 1, strip.y - 2, width + 2, strip.height + 4);
     const top = around(this.x + this.edges[node], Math.max(3, this.edges[node + 1] - this.edges[node]), TOP);
     return [path("cp-slot-mark", place < 0 ? top : top + around(this.x + place * this.cell, this.cell, this.low))];

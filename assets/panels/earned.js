@@ -3,18 +3,19 @@
 
 const RANKS = 4; // the last one counts all worse ones too
 
+/** @param {Round} round @param {number} node */
 export function rankOf(round, node) {
   return round.children[round.parents[node]].indexOf(node);
 }
 
 export class Earned {
   constructor() {
-    this.counted = []; // the rounds
-    this.places = new Map();
+    this.counted = /** @type {Round[]} */ ([]);
+    this.places = /** @type {Map<string, { kept: number, seen: number }>} */ (new Map());
   }
 
   // Counts the rounds that are new; those of another run from the first on.
-  count(rounds) {
+  count(/** @type {Round[]} */ rounds) {
     if (rounds[0] !== this.counted[0] || rounds.length < this.counted.length) {
       this.counted = [];
       this.places.clear();
@@ -29,13 +30,15 @@ export class Earned {
     this.counted = rounds.slice();
   }
 
+  /** @param {Round} round @param {number} node */
   at(round, node) {
     const key = `${Math.min(rankOf(round, node), RANKS - 1)} ${round.depths[node]} ${round.drafters[node]}`;
-    if (!this.places.has(key)) this.places.set(key, { kept: 0, seen: 0 });
-    return this.places.get(key);
+    const place = this.places.get(key) ?? { kept: 0, seen: 0 };
+    this.places.set(key, place);
+    return place;
   }
 
-  // The share of rows at the place of a node that were kept; 1 for the root.
+  /** The share of rows at the place of a node that were kept; 1 for the root. @param {Round} round @param {number} node */
   share(round, node) {
     const { kept, seen } = node ? this.at(round, node) : { kept: 1, seen: 1 };
     return seen ? kept / seen : 0;

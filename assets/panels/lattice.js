@@ -1,5 +1,7 @@
 // A lattice whose rows depend on what stands before: candidates in columns, joined by ink if one may follow another.
 
+/** @import { Hit, MarginalsPanel } from "./marginals.js" */
+
 import { nats, ORIGIN, probability, short, MONO } from "../shared/ink.js";
 
 const SLOT = { least: 46, cell: 0.64, tight: 14, row: 28, top: 40, foot: 16 };
@@ -8,29 +10,39 @@ const MIN_MASS = 0.002;
 const MAX_INK = 26; // lines between two columns that can still be told apart
 const MIN_FLOW = 0.012; // of the probability that passes between two columns, for a line outside the tree
 
-// Columns of candidates by depth, the likeliest first. A candidate is a token and the row of the next depth that it leads
-// to: {token, row, depth, mass, before: [{from, chance}], after: [{to, chance}], node}. Its mass is its probability over
-// all beginnings of the lattice, its node the tree's: a kept one before others, then the most probable.
+/** A token at a depth and the row of the next depth that it leads to. `mass` is its probability over all prefixes of the
+ *  lattice, `node` the tree's node that stands for it, if there is one.
+ *  @typedef {{ token: number, row: number, depth: number, mass: number, before: { from: Candidate, chance: number }[],
+ *    after: { to: Candidate, chance: number }[], node: number | null }} Candidate */
+/** What follows a candidate, beside what follows on average (null if nothing else leads to any of them).
+ *  @typedef {{ to: Candidate, own: number, rank: number, average: number | null, rankAverage: number | null }} Change */
+/** @typedef {{ from: Candidate, to: Candidate, chance: number, flow: number, lit: boolean, kept: boolean }} Line */
+/** Which candidates a candidate leads to in the tree. @typedef {Map<Candidate, Set<Candidate>>} TreeLinks */
+
+/** Columns of candidates by depth, the likeliest first.
+ *  @param {Draft} draft @param {number} drafter @param {Round} round */
 export function columnsOf(draft, drafter, round) {
+  /** @type {Candidate} */
   const root = { token: round.tokens[0], row: 0, depth: -1, mass: 1, before: [], after: [], node: 0 };
-  const columns = [];
-  for (let depth = 0, above = [root]; depth < draft.depth; depth++) {
+  const columns = [[root]];
+  for (let depth = 0; depth < draft.depth; depth++) {
+    /** @type {Map<string, Candidate>} */
     const column = new Map();
-    for (const from of above) spreadFrom(draft, depth, from, column);
-    above = [...column.values()].sort((one, other) => other.mass - one.mass);
-    columns.push(above);
+    for (const from of columns[depth]) spreadFrom(draft, depth, from, column);
+    columns.push([...column.values()].sort((one, other) => other.mass - one.mass));
   }
-  const path = markTree(root, drafter, round);
-  return { root, columns, path };
+  return { root, columns: columns.slice(1), path: markTree(root, drafter, round) };
 }
 
+/** @param {Draft} draft @param {number} depth @param {Candidate} from @param {Map<string, Candidate>} column */
 function spreadFrom(draft, depth, from, column) {
   const start = (depth * draft.rows + from.row) * draft.k;
   for (let cell = start; cell < start + draft.k; cell++) {
     const chance = Math.exp(draft.logprobs[cell]);
     if (!(chance > 0)) continue;
-    const [token, row] = [draft.tokens[cell], draft.follow[cell]];
+    const [token, row] = [draft.tokens[cell], draft.follow?.[cell] ?? 0];
     const key = `${token} ${row}`;
+    /** @type {Candidate} */
     const to = column.get(key) || { token, row, depth, mass: 0, before: [], after: [], node: null };
     column.set(key, to);
     to.mass += from.mass * chance;
@@ -39,10 +51,11 @@ function spreadFrom(draft, depth, from, column) {
   }
 }
 
-// Follows the tree through the lattice: a candidate → the set of those that it leads to in the tree.
+/** Follows the tree through the lattice.
+ *  @param {Candidate} root @param {number} drafter @param {Round} round */
 function markTree(root, drafter, round) {
   const places = [root];
-  const joined = new Map();
+  const joined = /** @type {TreeLinks} */ (new Map());
   for (let node = 1; node < round.n; node++) {
     const above = places[round.parents[node]];
     if (!above || !(round.drafters[node] & (1 << drafter))) continue;
@@ -50,55 +63,57 @@ function markTree(root, drafter, round) {
     if (!step) continue;
     const { to } = step;
     places[node] = to;
-    if (!joined.has(above)) joined.set(above, new Set());
-    joined.get(above).add(to);
+    joined.set(above, (joined.get(above) ?? new Set()).add(to));
     to.node = standsFor(round, node, to.node);
   }
   return joined;
 }
 
-// Which of two nodes stands for what both carry: a kept one before others, then the more probable; `known` may be null.
-export function standsFor(round, node, known) {
-  if (known === null) return node;
-  const [here, there] = [node, known].map((one) => Number(round.kept.has(one)));
-  return here > there || (here === there && round.logprobs[node] > round.logprobs[known]) ? node : known;
+/** Which of two nodes stands for what both carry: a kept one before others, then the more probable; `other` may be null.
+ *  @param {Round} round @param {number} node @param {number | null} other */
+export function standsFor(round, node, other) {
+  if (other === null) return node;
+  const [here, there] = [node, other].map((one) => Number(round.kept.has(one)));
+  return here > there || (here === there && round.logprobs[node] > round.logprobs[other]) ? node : other;
 }
 
-// The candidates of a column for which there is room: those of the tree before others, then the likeliest.
+/** The candidates of a column for which there is room: those of the tree before others, then the likeliest.
+ *  @param {Candidate[]} column @param {number} room */
 export function shownOf(column, room) {
   const worth = column.filter(({ node, mass }, rank) => rank < ALWAYS || node !== null || mass >= MIN_MASS);
   const first = worth.sort((one, other) => Number(other.node !== null) - Number(one.node !== null) || other.mass - one.mass);
   return first.slice(0, room).sort((one, other) => other.mass - one.mass);
 }
 
-// The lines into a column, as many as can be read: those of the tree first, then the most probable.
+/** The lines into a column, as many as can be read: those of the tree first, then the most probable.
+ *  @param {Candidate[]} column @param {Candidate[]} shownAbove @param {TreeLinks} path @param {Round} round @returns {Line[]} */
 export function inkInto(column, shownAbove, path, round) {
   const lines = [];
   for (const to of column) {
     for (const { from, chance } of to.before) {
       if (!shownAbove.includes(from)) continue;
-      const lit = Boolean(path.get(from) && path.get(from).has(to));
-      const kept = lit && round.kept.has(to.node) && round.parents[to.node] === from.node;
+      const lit = Boolean(path.get(from)?.has(to));
+      const kept = lit && to.node !== null && round.kept.has(to.node) && round.parents[to.node] === from.node;
       const flow = from.mass * chance;
       if (lit || flow >= MIN_FLOW) lines.push({ from, to, chance, flow, lit, kept });
     }
   }
-  const order = (line) => (line.kept ? 2 : line.lit ? 1 : 0);
+  const order = (/** @type {Line} */ line) => (line.kept ? 2 : line.lit ? 1 : 0);
   return lines.sort((one, other) => order(other) - order(one) || other.flow - one.flow).slice(0, MAX_INK);
 }
 
-// What follows a candidate, the likeliest first, beside what follows on average over all that may stand in its place:
-// {to, own, average, rank, rankAverage}; the averages are null if nothing else leads to any of them.
+/** What follows a candidate, the likeliest first, beside what follows on average over all that may stand in its place.
+ *  @param {Candidate} candidate @param {Candidate[]} column @returns {Change[]} */
 export function changesOf(candidate, column) {
   const shared = column.some(({ before }) => before.length > 1);
-  const whole = column.length ? [...new Set(column.flatMap(({ before }) => before.map(({ from }) => from)))]
+  const total = column.length ? [...new Set(column.flatMap(({ before }) => before.map(({ from }) => from)))]
     .reduce((sum, { mass }) => sum + mass, 0) : 1;
   const after = [...candidate.after].sort((one, other) => other.chance - one.chance);
   return after.map(({ to, chance }, rank) => ({ to, own: chance, rank,
-    average: shared ? to.mass / whole : null, rankAverage: shared ? column.indexOf(to) : null }));
+    average: shared ? to.mass / total : null, rankAverage: shared ? column.indexOf(to) : null }));
 }
 
-// The sentences of a tip.
+/** The sentences of a tip. @param {Candidate} candidate @param {Change[]} changes @param {(id: number) => string} show */
 export function changeWords(candidate, changes, show) {
   const [first] = changes;
   if (!first) return ["nothing was drafted after it"];
@@ -111,10 +126,18 @@ export function changeWords(candidate, changes, show) {
 }
 
 // The least width in which a lattice of that many depths can be read.
-export const leastWidth = (depths) => SLOT.least * (depths + 1);
+export const leastWidth = (/** @type {number} */ depths) => SLOT.least * (depths + 1);
 
 // Draws a lattice on the marginals' sheet, and leaves a hit for each candidate.
 export class LatticeDrawing {
+  /** @param {MarginalsSheet} sheet @param {Draft} draft @param {number} drafter @param {Origin} origin */
+  left = 0;
+  slot = 0; // pixels from one column to the next
+  row = SLOT.row;
+  shown = /** @type {Candidate[][]} */ ([]); // those for which there is room, the root's column first
+  placed = /** @type {Map<Candidate, Hit>} */ (new Map());
+
+  /** @param {MarginalsPanel} sheet @param {Draft} draft @param {number} drafter @param {Origin} origin */
   constructor(sheet, draft, drafter, origin) {
     const { root, columns, path } = columnsOf(draft, drafter, sheet.round);
     this.sheet = sheet;
@@ -125,6 +148,7 @@ export class LatticeDrawing {
     this.path = path;
   }
 
+  /** @param {number} left @param {number} wide @param {number} height */
   paint(left, wide, height) {
     const { sheet, root, columns, path } = this;
     this.left = left;
@@ -145,28 +169,33 @@ export class LatticeDrawing {
     columns.forEach((column, depth) => this.foot(column, depth));
   }
 
+  /** @param {Candidate} candidate @param {number} place @param {number} rank */
   place(candidate, place, rank) {
     const width = this.slot * SLOT.cell;
+    /** @type {Hit} */
     const hit = { x: this.left + place * this.slot, y: SLOT.top + rank * this.row, width, height: this.row,
       node: candidate === this.root ? null : candidate.node, id: candidate.token, drafter: this.drafter,
-      depth: candidate.depth, candidate, drawing: this, lines: () => this.words(candidate) };
+      depth: candidate.depth, transition: { candidate, drawing: this }, lines: () => this.words(candidate) };
     this.placed.set(candidate, hit);
   }
 
-  line({ from, to, chance, lit, kept }) {
+  line(/** @type {Line} */ { from, to, chance, lit, kept }) {
     const [start, end] = [this.placed.get(from), this.placed.get(to)];
+    if (!start || !end) return;
     const colour = kept ? "--ink" : lit ? ORIGIN[this.origin] : "--quiet";
     const alpha = kept ? 1 : lit ? 0.35 + 0.5 * chance : 0.1 + 0.3 * chance;
     const d = `M${start.x + start.width},${start.y + start.height / 2}L${end.x},${end.y + end.height / 2}`;
     this.sheet.line(d, colour, alpha, kept ? 2.4 : 0.7 + (lit ? 1.6 : 1) * chance);
   }
 
+  /** @param {Candidate} candidate @param {Box} box */
   cell(candidate, { x, y, width, height }) {
     const { sheet, root } = this;
     const { round } = sheet;
-    const [origin, alpha] = candidate === root ? ["root", 0.25] : [this.origin, 0.05 + 0.8 * candidate.mass];
+    const origin = candidate === root ? "root" : this.origin;
+    const alpha = candidate === root ? 0.25 : 0.05 + 0.8 * candidate.mass;
     const drafted = candidate.node !== null;
-    const kept = drafted && round.kept.has(candidate.node);
+    const kept = candidate.node !== null && round.kept.has(candidate.node);
     const font = `${Math.max(9, Math.min(12, Math.round(width / 3.4)))}px ${MONO}`;
     sheet.box(x, y + 0.5, width, height - 1, "--panel", 1);
     sheet.box(x, y + 0.5, width, height - 1, ORIGIN[origin], alpha);
@@ -177,13 +206,14 @@ export class LatticeDrawing {
     if (tick) sheet.text("✓", x + width - 2, y + height / 2 + 3.5, tone, "end", `700 10px ${MONO}`);
   }
 
-  // The depth over a column, and under it how much of the probability lies outside.
+  /** The depth over a column, and under it how much of the probability lies outside.
+   *  @param {Candidate[]} column @param {number} depth */
   foot(column, depth) {
     const { sheet, slot } = this;
     const x = this.left + (depth + 1) * slot;
     const y = SLOT.top + this.shown[depth + 1].length * this.row;
     const outside = Math.max(0, 1 - this.shown[depth + 1].reduce((sum, { mass }) => sum + mass, 0));
-    const part = (mass) => (mass > 0 ? -mass * Math.log(mass) : 0);
+    const part = (/** @type {number} */ mass) => (mass > 0 ? -mass * Math.log(mass) : 0);
     const rest = Math.max(0, 1 - column.reduce((sum, { mass }) => sum + mass, 0));
     const entropy = column.reduce((sum, { mass }) => sum + part(mass), part(rest));
     const middle = x + (slot * SLOT.cell) / 2;
@@ -194,7 +224,7 @@ export class LatticeDrawing {
       `entropy H at least ${nats(entropy)} nats (all that was not recorded counted as one token)`] });
   }
 
-  words(candidate) {
+  words(/** @type {Candidate} */ candidate) {
     const { round } = this.sheet;
     const fate = candidate.node === null ? "not in the tree" : `in the tree, ${round.fate[candidate.node]}`;
     const below = this.columns[candidate.depth + 1];
@@ -203,23 +233,24 @@ export class LatticeDrawing {
       ...(below ? changeWords(candidate, changesOf(candidate, below), (id) => round.show(id)) : [])];
   }
 
-  // What a focused candidate changes, of the next column's candidates that are shown: {hit, own, average}.
-  focus(candidate) {
-    const below = this.columns[candidate.depth + 1] || [];
-    return changesOf(candidate, below).filter(({ to }) => this.placed.has(to))
-      .map((change) => ({ ...change, hit: this.placed.get(change.to) }));
+  // What a focused candidate changes, of the next column's candidates that are shown, with their places.
+  focus(/** @type {Candidate} */ candidate) {
+    return changesOf(candidate, this.columns[candidate.depth + 1] ?? []).flatMap((change) => {
+      const hit = this.placed.get(change.to);
+      return hit ? [{ ...change, hit }] : [];
+    });
   }
 
-  // The candidate to which an arrow key leads.
+  /** The candidate to which an arrow key leads. @param {Candidate} candidate @param {string} key */
   neighbour(candidate, key) {
     const column = this.shown[candidate.depth + 1];
     const beside = column[column.indexOf(candidate) + (key === "ArrowDown" ? 1 : -1)];
-    const likeliest = (steps, side) => steps.map((step) => ({ at: step[side], chance: step.chance * (side === "from" ? step.from.mass : 1) }))
+    const likeliest = (/** @type {{ at: Candidate, chance: number }[]} */ steps) => steps
       .filter(({ at }) => at !== this.root && this.placed.has(at)).sort((one, other) => other.chance - one.chance)[0]?.at;
     switch (key) {
       case "ArrowUp": case "ArrowDown": return beside;
-      case "ArrowRight": return likeliest(candidate.after, "to");
-      case "ArrowLeft": return likeliest(candidate.before, "from");
+      case "ArrowRight": return likeliest(candidate.after.map(({ to, chance }) => ({ at: to, chance })));
+      case "ArrowLeft": return likeliest(candidate.before.map(({ from, chance }) => ({ at: from, chance: chance * from.mass })));
       default: return undefined;
     }
   }

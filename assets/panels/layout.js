@@ -5,10 +5,15 @@
 // the order of their parents, which is why curves of one family between two columns cannot cross. The kept path
 // comes first everywhere, so it is a straight line along row 0, and nothing else is on that row.
 
-// Children in drawing order: the kept one first, the rest as the tree has them; none under a folded node.
+/** @typedef {{ columns: Int32Array, rows: Float64Array, children: number[][], columnCount: number, rowCount: number }} Layout */
+/** How the labels of the kept path stand: side by side, in turn on two lines, or aslant.
+ *  @typedef {"flat" | "staggered" | "slanted"} LabelForm */
+
+/** Children in drawing order: the kept one first, the rest as the tree has them; none under a folded node.
+ *  @param {Int32Array} parents @param {Set<number>} kept @param {Set<number>} folded */
 function ordered(parents, kept, folded) {
   const size = parents.length;
-  const children = Array.from({ length: size }, () => []);
+  const children = Array.from({ length: size }, () => /** @type {number[]} */ ([]));
   for (let node = 1; node < size; node++) {
     const parent = parents[node];
     if (folded.has(parent)) continue;
@@ -18,7 +23,8 @@ function ordered(parents, kept, folded) {
   return children;
 }
 
-// How far below its elder siblings a subtree has to start: at every depth under the lowest of theirs.
+/** How far below its elder siblings a subtree has to start: at every depth under the lowest of theirs.
+ *  @param {number[]} bottom @param {number[]} top */
 function clearance(bottom, top) {
   let least = 0;
   const shared = Math.min(bottom.length, top.length);
@@ -26,38 +32,40 @@ function clearance(bottom, top) {
   return least;
 }
 
+/** @param {number[]} contour @param {number[]} child @param {number} shift @param {boolean} isBottom */
 function extend(contour, child, shift, isBottom) {
   for (let level = 0; level < child.length; level++) {
     if (isBottom || level >= contour.length) contour[level] = child[level] + shift;
   }
 }
 
-// parents[i] < i. `kept` holds the kept rows; `tail` is the node that carries the bonus, whose row to the
-// right stays free for it. Gives each node's column and row; the row is -1 if a folded ancestor hides it.
+/** parents[i] < i. `kept` holds the kept rows; `tail` is the node that carries the bonus, whose row to the
+ *  right stays free for it. Gives each node's column and row; the row is -1 if a folded ancestor hides it.
+ *  @param {Int32Array} parents @param {Set<number>} kept @param {number} tail @param {Set<number>} folded */
 export function layoutOf(parents, kept, tail, folded) {
   const size = parents.length;
   const children = ordered(parents, kept, folded);
   const shift = new Float64Array(size);
-  const tops = new Array(size);
-  const bottoms = new Array(size);
+  const tops = /** @type {number[][]} */ (new Array(size));
+  const bottoms = /** @type {number[][]} */ (new Array(size));
   for (let node = size - 1; node >= 0; node--) {
-    const top = [];
+    const top = node === tail ? [0] : [];
     const bottom = node === tail ? [0] : [];
-    if (node === tail) top.push(0);
     for (const child of children[node]) {
       shift[child] = clearance(bottom, tops[child]);
       extend(top, tops[child], shift[child], false);
       extend(bottom, bottoms[child], shift[child], true);
-      tops[child] = bottoms[child] = null;
+      tops[child] = bottoms[child] = [];
     }
     tops[node] = [0, ...top];
     bottoms[node] = [0, ...bottom];
   }
-  return settle(parents, children, shift, tail);
+  return settle(children, shift, tail);
 }
 
-function settle(parents, children, shift, tail) {
-  const size = parents.length;
+/** @param {number[][]} children @param {Float64Array} shift @param {number} tail @returns {Layout} */
+function settle(children, shift, tail) {
+  const size = children.length;
   const columns = new Int32Array(size);
   const rows = new Float64Array(size).fill(-1);
   rows[0] = 0;
@@ -75,12 +83,12 @@ function settle(parents, children, shift, tail) {
   return { columns, rows, children, columnCount: deepest + 1, rowCount: lowest + 1 };
 }
 
-
-// The node to which a key leads from another one: left to the parent, right to the first child, up and down in its column,
-// Home to the root, End to the last kept one. null if there is none, undefined for every other key.
+/** The node to which a key leads from another one: left to the parent, right to the first child, up and down in its column,
+ *  Home to the root, End to the last kept one. null if there is none, undefined for every other key.
+ *  @param {Round} round @param {Layout} layout @param {number} node @param {string} key */
 export function neighbour(round, { columns, rows, children }, node, key) {
-  const beside = (step) => {
-    let best = null;
+  const beside = (/** @type {number} */ step) => {
+    let best = /** @type {number | null} */ (null);
     for (let other = 0; other < round.n; other++) {
       const far = (rows[other] - rows[node]) * step;
       if (columns[other] !== columns[node] || rows[other] < 0 || far <= 0) continue;
@@ -94,7 +102,7 @@ export function neighbour(round, { columns, rows, children }, node, key) {
     case "ArrowUp": return beside(-1);
     case "ArrowDown": return beside(1);
     case "Home": return 0;
-    case "End": return round.keep.at(-1);
+    case "End": return round.keep[round.keep.length - 1];
     default: return undefined;
   }
 }
@@ -110,7 +118,7 @@ const COLUMN = { least: 8, most: 168 };
 const ROW = { least: 0.1, most: 26, story: 44 };
 
 export class Camera {
-  constructor(stage) {
+  constructor(/** @type {Stage} */ stage) {
     this.stage = stage;
     this.column = 80;
     this.row = 16;
@@ -124,17 +132,18 @@ export class Camera {
     return Math.max(BAND, this.row);
   }
 
-  x(column) {
+  x(/** @type {number} */ column) {
     return this.left + column * this.column;
   }
 
-  y(row) {
+  y(/** @type {number} */ row) {
     return row <= 0 ? this.top : this.top + this.band + (row - 1) * this.row;
   }
 
-  // All columns and rows into the panel. `stand` says of a column width how the kept path's labels stand.
+  /** All columns and rows into the panel. `stand` says of a column width how the kept path's labels stand.
+   *  @param {number} width @param {number} height @param {number} columns @param {number} rows @param {(column: number) => LabelForm} stand */
   fit(width, height, columns, rows, stand) {
-    const wide = (form) => (width - LEFT[form] - RIGHT[form]) / Math.max(1, columns - 1);
+    const wide = (/** @type {LabelForm} */ form) => (width - LEFT[form] - RIGHT[form]) / Math.max(1, columns - 1);
     const form = stand(wide("flat"));
     const top = TOP[form];
     const high = (height - top - BAND - BOTTOM) / Math.max(1, rows - 2);
@@ -145,7 +154,8 @@ export class Camera {
     this.held = false;
   }
 
-  // Zooms by a factor, with the point (x, y) kept in place. Returns false if nothing would change.
+  /** Zooms by a factor, with the point (x, y) kept in place. Returns false if nothing would change.
+   *  @param {number} factor @param {number} x @param {number} y */
   zoom(factor, x, y) {
     const column = Math.min(320, Math.max(12, this.column * factor));
     const row = Math.min(64, Math.max(ROW.least, this.row * factor));
@@ -166,7 +176,7 @@ export class Camera {
   }
 
   // Returns whether the text holds such a view; without one, the tree is fitted again.
-  recall(text) {
+  recall(/** @type {string} */ text) {
     const told = (text || "").split(",").map(Number);
     const before = this.held;
     this.held = told.length === 4 && told.every((value) => Math.abs(value) < 1e5) && told[0] > 0 && told[1] > 0;
@@ -174,12 +184,14 @@ export class Camera {
     return this.held || before;
   }
 
+  /** @param {number} right @param {number} down */
   pan(right, down) {
     this.left += right;
     this.top += down;
     this.held = true;
   }
 
+  /** @param {number} column @param {number} row @param {number} width @param {number} height */
   centre(column, row, width, height) {
     this.left += width / 2 - this.x(column);
     this.top += height / 2 - this.y(row);

@@ -1,16 +1,25 @@
 // Reading a drafter's lattice beside the tree it became: which cells are nodes.
 
+/** @import { Candidate, Change } from "./lattice.js" */
+
 import { box, clip, group, joinPaths, MONO, nats, ORIGIN, path, probability, put, render } from "../shared/ink.js";
 import { short, svg, text, textWidth } from "../shared/ink.js";
 import { LatticeDrawing, leastWidth, standsFor } from "./lattice.js";
-import { Panel, placeIn } from "./panel.js";
+import { DrawnPanel, placeIn } from "./panel.js";
 import { onTheme, Shade } from "../shared/pen.js";
 import { define } from "../shared/define.js";
 
-// For every cell of a lattice of marginals the node that stands for it.
+/** A place that reacts to the pointer with the lines of a tip: a guess of a drafter, or what is said beside the guesses.
+ *  @typedef {Box & { node: number | null, lines: () => string[], id?: number, drafter?: number, depth?: number,
+ *    transition?: { candidate: Candidate, drawing: LatticeDrawing } }} Hit */
+/** A guess of a lattice of marginals.
+ *  @typedef {Box & { node: number | null, id: number, drafter: number, depth: number, rank: number, chance: number }} Guess */
+
+/** For every cell of a lattice of marginals the node that stands for it.
+ *  @param {Draft} draft @param {number} drafter @param {Round} round */
 export function nodesOfCells(draft, drafter, round) {
   const bit = 1 << drafter;
-  const cells = new Map();
+  const cells = /** @type {Map<string, number>} */ (new Map());
   for (let node = 1; node < round.n; node++) {
     const depth = round.depths[node] - 1;
     if (!(round.drafters[node] & bit) || depth >= draft.depth) continue;
@@ -20,18 +29,20 @@ export function nodesOfCells(draft, drafter, round) {
   return cells;
 }
 
-// Probabilities of a depth's ranks, the probability outside the first `shown`, and a lower bound of the entropy in nats
-// (all probability after the recorded ranks counted as one token).
+/** Probabilities of a depth's ranks, the probability outside the first `shown`, and a lower bound of the entropy in nats
+ *  (all probability after the recorded ranks counted as one token).
+ *  @param {Draft} draft @param {number} depth @param {number} shown */
 export function spread(draft, depth, shown) {
   const start = depth * draft.k;
   const chances = Array.from({ length: draft.k }, (_, rank) => Math.exp(draft.logprobs[start + rank]));
-  const outside = (ranks) => Math.max(0, 1 - chances.slice(0, ranks).reduce((sum, chance) => sum + chance, 0));
-  const part = (chance) => (chance > 0 ? -chance * Math.log(chance) : 0);
+  const outside = (/** @type {number} */ ranks) => Math.max(0, 1 - chances.slice(0, ranks).reduce((sum, chance) => sum + chance, 0));
+  const part = (/** @type {number} */ chance) => (chance > 0 ? -chance * Math.log(chance) : 0);
   const entropy = chances.reduce((sum, chance) => sum + part(chance), part(outside(draft.k)));
   return { start, chances, rest: outside(shown), entropy };
 }
 
-// How many ranks to show: those that the tree uses and one more, or as many as there is room for text.
+/** How many ranks to show: those that the tree uses and one more, or as many as there is room for text.
+ *  @param {Draft} draft @param {Map<string, number>} cells @param {number} room */
 export function ranksShown(draft, cells, room) {
   let used = 0;
   for (let depth = 0; depth < draft.depth; depth++) {
@@ -43,12 +54,13 @@ export function ranksShown(draft, cells, room) {
   return Math.min(draft.k, Math.max(used + 1, Math.floor(room / 42), 1));
 }
 
-// Earlier ranks are wider: they hold most of the probability, and so most of the text that is worth reading.
+/** Earlier ranks are wider: they hold most of the probability, and so most of the text that is worth reading.
+ *  @param {number} width @param {number} count */
 export function columnEdges(width, count) {
   const shares = Array.from({ length: count }, (_, rank) => Math.max(0.42, 1.6 * 0.8 ** rank));
-  const whole = shares.reduce((sum, share) => sum + share, 0);
+  const total = shares.reduce((sum, share) => sum + share, 0);
   const edges = [0];
-  for (const share of shares) edges.push(edges[edges.length - 1] + (width * share) / whole);
+  for (const share of shares) edges.push(edges[edges.length - 1] + (width * share) / total);
   return edges;
 }
 
@@ -57,38 +69,46 @@ const ROW = { least: 11, most: 26 };
 const SANS = "system-ui, sans-serif";
 const NAME_FONT = `600 12px ${SANS}`;
 const TOKEN_FONT = `10.5px ${MONO}`; // of all texts of a drawing if nothing else is said
-const ORIGINS = ["drafter1", "drafter2"];
-const UNDRAFTED = ["No drafter", "In plain decoding the target writes alone, one token a pass."];
-const UNRECORDED = ["Not recorded by this engine", // and how to record it
-  "recorder.round(…, drafts=[{tokens, logprobs}]): the drafter's likeliest tokens by depth, (depth, k)."];
+const ORIGINS = /** @type {const} */ (["drafter1", "drafter2"]);
 
 // What each drafter proposes for every depth: a heat map of depth against rank, the tree's own cells outlined; or columns
 // of candidates, joined by ink, if a guess depends on the one before it.
-class MarginalsPanel extends Panel {
+export class MarginalsPanel extends DrawnPanel {
+  hits = /** @type {Hit[]} */ ([]);
+  over = /** @type {Hit | null} */ (null); // the one under the pointer or in focus
+  marks = { lines: /** @type {Mark[]} */ ([]), boxes: /** @type {Mark[]} */ ([]), texts: /** @type {Mark[]} */ ([]) };
+  edges = ""; // the outline of the cells that the tree uses
+  width = 0;
+  height = 0;
+  row = ROW.least;
+
+  /** @param {HTMLElement} host @param {Stage} stage */
   constructor(host, stage) {
-    super(host, stage, "marginals", "Marginals");
-    this.hits = []; // the places that react to the pointer
-    this.sheet({ role: "img" });
+    super(host, stage, "marginals", { role: "img" }, "Marginals");
+    this.shade = new Shade(host);
     this.change = svg("g", { class: "cp-change" }, this.canvas); // what a focused candidate changes in the next column
     put(this.tip.box, { role: "status" });
     onTheme(() => this.draw(this.stage.round)); // a text's colour depends on the tint under it
-    this.listen(this.canvas);
+    this.listen();
     this.canvas.addEventListener("focus", () => this.canvas.matches(":focus-visible") && this.light(this.first()));
     this.canvas.addEventListener("blur", () => this.leave());
     this.canvas.addEventListener("keydown", (event) => this.walk(event));
   }
 
-  draw(round) {
-    const there = this.begin(round, "Here you see what the drafters propose for each position.");
-    const bare = !there || !round.drafts.length;
-    this.seen(!bare);
+  draw(/** @type {Round | null} */ round) {
+    const known = this.begin(round, "Here you see what the drafters propose for each position.");
+    const { drafts } = this.round;
+    this.setVisible(drafts.length > 0);
     this.light(null);
-    if (there && bare) this.empty.say(...(round.engine ? UNRECORDED : UNDRAFTED));
-    if (!bare) this.paint(round.drafts);
+    if (drafts.length) this.paint(drafts);
+    else if (known && round.engine) {
+      this.empty.say("Not recorded by this engine", // and how to record it
+        "recorder.round(…, drafts=[{tokens, logprobs}]): the drafter's likeliest tokens by depth, (depth, k).");
+    } else if (known) this.empty.say("No drafter", "In plain decoding the target writes alone, one token a pass.");
     this.select(this.stage.selection);
   }
 
-  paint(drafts) {
+  paint(/** @type {Draft[]} */ drafts) {
     this.measure(drafts);
     this.shade = new Shade(this.host);
     this.hits = [];
@@ -101,7 +121,7 @@ class MarginalsPanel extends Panel {
     this.announce();
   }
 
-  measure(drafts) {
+  measure(/** @type {Draft[]} */ drafts) {
     const deepest = Math.max(...drafts.map((draft) => draft.depth));
     const around = GUTTER.head + GUTTER.ranks + GUTTER.foot;
     const room = (this.host.clientHeight || 300) - around;
@@ -113,22 +133,26 @@ class MarginalsPanel extends Panel {
     this.setSize(this.width, this.height);
   }
 
-  // Looks of their own would make every round's styles be computed anew, so most texts have one of the style sheet's.
+  /** Looks of their own would make every round's styles be computed anew, so most texts have one of the style sheet's.
+   *  @param {string} words @param {number} x @param {number} y @param {string} colour @param {string} anchor */
   text(words, x, y, colour, anchor, font = "") {
     this.marks.texts.push(text(`is-${colour.slice(2)} ${font ? "" : "is-word"}`, words, x, y,
       { "text-anchor": anchor, style: font && font !== TOKEN_FONT ? `font: ${font}` : null }));
   }
 
   // `edge`: the width of its outline.
+  /** @param {number} x @param {number} y @param {number} width @param {number} height @param {string} colour @param {number} alpha */
   box(x, y, width, height, colour, alpha, edge = 0) {
     this.marks.boxes.push(path("cp-box", box(x, y, Math.max(0, width), height),
       { fill: `var(${colour})`, "fill-opacity": alpha.toFixed(2), "stroke-width": edge }));
   }
 
+  /** @param {string} d @param {string} colour @param {number} alpha @param {number} width */
   line(d, colour, alpha, width) {
     this.marks.lines.push(path("", d, { stroke: `var(${colour})`, "stroke-opacity": alpha, "stroke-width": width }));
   }
 
+  /** @param {Draft} draft @param {number} drafter @param {number} left @param {number} wide */
   drawDrafter(draft, drafter, left, wide) {
     this.drawTitle(drafter, left, wide);
     if (draft.follow) {
@@ -139,14 +163,12 @@ class MarginalsPanel extends Panel {
     const room = wide - GUTTER.left - GUTTER.right;
     const shown = ranksShown(draft, cells, room);
     const edges = columnEdges(room, shown).map((edge) => left + GUTTER.left + edge);
-    const used = [];
     this.drawAxis(edges, shown, left + wide);
-    for (let depth = 0; depth < draft.depth; depth++) {
-      used.push(this.drawDepth({ draft, drafter, depth, cells, edges, shown }, left, wide));
-    }
+    const used = Array.from({ length: draft.depth }, (_, depth) => this.drawDepth({ draft, drafter, depth, cells, edges, shown }, left, wide));
     this.drawFrontier(used, edges);
   }
 
+  /** @param {number[]} edges @param {number} shown @param {number} right */
   drawAxis(edges, shown, right) {
     const y = GUTTER.head + 10;
     for (let rank = 0; rank < shown; rank++) {
@@ -157,6 +179,7 @@ class MarginalsPanel extends Panel {
     this.text("H ≥", right, y, "--quiet", "end");
   }
 
+  /** @param {number} drafter @param {number} left @param {number} wide */
   drawTitle(drafter, left, wide) {
     const { round } = this;
     const name = round.drafterNames[drafter] || `drafter ${drafter + 1}`;
@@ -180,8 +203,10 @@ class MarginalsPanel extends Panel {
       "mean path probability of this drafter's nodes: how sure it is"] });
   }
 
-  drawDepth(at, left, wide) {
-    const { draft, drafter, depth, cells, edges, shown } = at;
+  /** One depth of a heat map. Returns which of its ranks the tree uses.
+   *  @param {{ draft: Draft, drafter: number, depth: number, cells: Map<string, number>, edges: number[], shown: number }} row
+   *  @param {number} left @param {number} wide */
+  drawDepth({ draft, drafter, depth, cells, edges, shown }, left, wide) {
     const { start, chances, rest, entropy } = spread(draft, depth, shown);
     const y = GUTTER.head + GUTTER.ranks + depth * this.row;
     const line = y + this.row / 2 + 3.5;
@@ -192,9 +217,9 @@ class MarginalsPanel extends Panel {
       const node = cells.get(`${depth} ${id}`) ?? null;
       used.push(node !== null);
       const place = { x: edges[rank], y, width: edges[rank + 1] - edges[rank], height: this.row };
-      const hit = { ...place, node, id, drafter, depth, rank, chance: chances[rank], lines: () => this.words(hit) };
-      this.cell(hit);
-      this.hits.push(hit);
+      const guess = { ...place, node, id, drafter, depth, rank, chance: chances[rank] };
+      this.cell(guess);
+      this.hits.push({ ...guess, lines: () => this.words(guess) });
     }
     const right = edges[shown];
     this.box(right + 4, y + 1, 36, this.row - 2, "--line", 0.5);
@@ -207,7 +232,7 @@ class MarginalsPanel extends Panel {
     return used;
   }
 
-  cell(hit) {
+  cell(/** @type {Guess} */ hit) {
     const alpha = 0.04 + 0.86 * hit.chance;
     const kept = hit.node !== null && this.round.kept.has(hit.node);
     const inverse = this.shade.inverts(ORIGINS[hit.drafter], alpha);
@@ -222,7 +247,7 @@ class MarginalsPanel extends Panel {
     if (kept) this.text("✓", hit.x + hit.width - 3, line, sign, "end", `700 10.5px ${MONO}`);
   }
 
-  words(hit) {
+  words(/** @type {Guess} */ hit) {
     const chance = probability(hit.chance);
     const fate = hit.node === null ? "not in the tree" : `in the tree, ${this.round.fate[hit.node]}`;
     const place = `drafter ${hit.drafter + 1}, depth ${hit.depth + 1}, rank ${hit.rank + 1}`;
@@ -230,9 +255,10 @@ class MarginalsPanel extends Panel {
   }
 
   // The outline of the used cells: a line wherever a used cell meets one that is not.
+  /** @param {boolean[][]} used @param {number[]} edges */
   drawFrontier(used, edges) {
     const top = GUTTER.head + GUTTER.ranks;
-    const is = (depth, rank) => Boolean(used[depth] && used[depth][rank]);
+    const is = (/** @type {number} */ depth, /** @type {number} */ rank) => Boolean(used[depth] && used[depth][rank]);
     used.forEach((ranks, depth) => ranks.forEach((inside, rank) => {
       if (!inside) return;
       const [x, right, y, low] = [edges[rank], edges[rank + 1], top + depth * this.row, top + (depth + 1) * this.row];
@@ -244,8 +270,7 @@ class MarginalsPanel extends Panel {
   }
 
   announce() {
-    const size = (draft, drafter) => `drafter ${drafter + 1}: ${draft.depth} depths, ${draft.k} ranks`;
-    const sizes = this.round.drafts.map(size);
+    const sizes = this.round.drafts.map((draft, drafter) => `drafter ${drafter + 1}: ${draft.depth} depths, ${draft.k} ranks`);
     const used = this.hits.filter((hit) => hit.node !== null).length;
     const walked = Boolean(this.first());
     put(this.canvas, { role: walked ? "application" : "img", tabindex: walked ? 0 : null,
@@ -254,12 +279,12 @@ class MarginalsPanel extends Panel {
   }
 
   first() {
-    return this.hits.find(({ candidate }) => candidate) || null;
+    return this.hits.find(({ transition }) => transition) ?? null;
   }
 
-  point(event) {
+  point(/** @type {MouseEvent} */ event) {
     const [x, y] = placeIn(this.canvas, event);
-    const within = (one) => x >= one.x && x < one.x + one.width && y >= one.y && y < one.y + one.height;
+    const within = (/** @type {Box} */ one) => x >= one.x && x < one.x + one.width && y >= one.y && y < one.y + one.height;
     const hit = this.hits.find(within) || null;
     if (hit === this.over) return;
     this.light(hit, x);
@@ -267,11 +292,12 @@ class MarginalsPanel extends Panel {
   }
 
   // Shows what is known of a place, and what a candidate changes in the column after it.
-  light(hit, x = hit && hit.x) {
+  light(/** @type {Hit | null} */ hit, x = hit?.x ?? 0) {
     this.over = hit;
-    const changes = hit && hit.candidate ? hit.drawing.focus(hit.candidate) : [];
+    const { candidate, drawing } = hit?.transition ?? {};
+    const changes = candidate && drawing ? drawing.focus(candidate) : [];
     this.drawing.classList.toggle("is-dimmed", changes.length > 0);
-    render(this.change, changes.flatMap((change) => this.changeMarks(hit, change)));
+    render(this.change, hit && drawing ? changes.flatMap((change) => this.changeMarks(hit, change, drawing.origin)) : []);
     if (!hit) {
       this.tip.hide();
       return;
@@ -282,12 +308,13 @@ class MarginalsPanel extends Panel {
     if (changes.length) this.tip.beside(hit.x - scrollLeft, changes[0].hit.x + hit.width - scrollLeft);
   }
 
-  // One candidate of the next column: a bar as long as its probability after the focused one, a mark at its average.
-  changeMarks(from, { hit, own, average, to }) {
-    const [y, colour] = [hit.y + hit.height / 2, `var(${ORIGIN[ORIGINS[hit.drafter]]})`];
-    const bar = (width) => box(hit.x, hit.y + 1, width, hit.height - 2);
-    const at = hit.x + hit.width * Math.min(1, average);
-    const mark = average === null ? [] : [path("cp-change-mark", `M${at},${hit.y}v${hit.height}`)];
+  /** One candidate of the next column: a bar as long as its probability after the focused one, a mark at its average.
+   *  @param {Box} from @param {Change & { hit: Box }} change @param {Origin} origin */
+  changeMarks(from, { hit, own, average, to }, origin) {
+    const [y, colour] = [hit.y + hit.height / 2, `var(${ORIGIN[origin]})`];
+    const bar = (/** @type {number} */ width) => box(hit.x, hit.y + 1, width, hit.height - 2);
+    const mark = average === null ? []
+      : [path("cp-change-mark", `M${hit.x + hit.width * Math.min(1, average)},${hit.y}v${hit.height}`)];
     return [
       path("", `M${from.x + from.width},${from.y + from.height / 2}L${hit.x},${y}`,
         { stroke: colour, "stroke-width": 0.8 + 3 * own, "stroke-opacity": 0.25 + 0.75 * own }),
@@ -296,12 +323,13 @@ class MarginalsPanel extends Panel {
       text("", short(this.round.show(to.token), hit.width - 5, `10px ${MONO}`), hit.x + 3, y + 3.5)];
   }
 
-  walk(event) {
-    const { over } = this;
-    if (event.key === "Enter" && over) this.press();
+  walk(/** @type {KeyboardEvent} */ event) {
+    if (event.key === "Enter") this.press();
     if (!event.key.startsWith("Arrow")) return;
     event.preventDefault();
-    const next = over && over.candidate ? over.drawing.placed.get(over.drawing.neighbour(over.candidate, event.key)) : this.first();
+    const { candidate, drawing } = this.over?.transition ?? {};
+    const neighbour = candidate && drawing?.neighbour(candidate, event.key);
+    const next = candidate ? neighbour && drawing?.placed.get(neighbour) : this.first();
     if (next) this.light(next);
   }
 
@@ -315,11 +343,11 @@ class MarginalsPanel extends Panel {
   }
 
   // Every cell that stands for the selected node: one for each drafter that proposes it.
-  marksOf(node) {
+  marksOf(/** @type {number} */ node) {
     const { round } = this;
-    const same = (hit) => hit.depth === round.depths[node] - 1 && hit.id === round.tokens[node]
-      && round.drafters[node] & (1 << hit.drafter);
-    return this.hits.filter(same).map(({ x, y, width, height }) => path("cp-cell-ring", box(x, y, width, height)));
+    const same = this.hits.filter(({ depth, id, drafter = 0 }) => depth === round.depths[node] - 1 && id === round.tokens[node]
+      && round.drafters[node] & (1 << drafter));
+    return same.map(({ x, y, width, height }) => path("cp-cell-ring", box(x, y, width, height)));
   }
 }
 

@@ -1,23 +1,25 @@
 // The ancestor mask of the verify pass: row = query, column = key, derived from the parents (paper 000, section 4).
 
 import { box, button, group, html, joinPaths, path, put, render, text } from "../shared/ink.js";
-import { Panel, placeIn } from "./panel.js";
+import { DrawnPanel, placeIn } from "./panel.js";
 import { define } from "../shared/define.js";
 
-export function depthFirst(round) {
+export function depthFirst(/** @type {Round} */ round) {
   const order = [];
   const open = [0];
-  while (open.length) {
-    const node = open.pop();
+  for (let node = open.pop(); node !== undefined; node = open.pop()) {
     order.push(node);
-    for (let place = round.children[node].length - 1; place >= 0; place--) open.push(round.children[node][place]);
+    open.push(...round.children[node].toReversed());
   }
   return order;
 }
 
-// Runs of neighbours under the root that come from one drafter alone: the blocks M1 and M2 of a merged tree.
+/** Neighbouring rows of one drafter. @typedef {{ mask: number, start: number, end: number }} Block */
+
+/** Runs of neighbours under the root that come from one drafter alone: the blocks M1 and M2 of a merged tree.
+ *  @param {Round} round @param {number[]} order */
 export function blocksOf(round, order) {
-  const blocks = [];
+  const blocks = /** @type {Block[]} */ ([]);
   for (let place = 1; place < order.length; place++) {
     const mask = round.drafters[order[place]];
     const last = blocks[blocks.length - 1];
@@ -31,6 +33,7 @@ export function blocksOf(round, order) {
 // A square of cells in a room of so many pixels: of whole device pixels if a cell has three of them, so that all look
 // alike; and a cell is drawn with one at least, or a thin column would vanish among a thousand.
 export class Grid {
+  /** @param {number} room @param {number} count @param {number} most */
   constructor(room, count, most) {
     this.ratio = window.devicePixelRatio || 1;
     const cell = (room * this.ratio) / count;
@@ -40,20 +43,21 @@ export class Grid {
     this.left = this.top = 0;
   }
 
+  /** @param {number} left @param {number} top */
   at(left, top) {
     return Object.assign(this, { left, top });
   }
 
-  // Row and column at a place; a column left of the grid is negative. null beside it.
+  /** Row and column at a place; a column left of the grid is negative. null beside it. @param {number} x @param {number} y */
   find(x, y) {
     const [row, column] = [Math.floor((y - this.top) / this.cell), Math.floor((x - this.left) / this.cell)];
     return row >= 0 && row < this.count && column < this.count ? { row, column } : null;
   }
 
-  // The cell of a row and column as a part of a path.
+  /** The cell of a row and column as a part of a path. @param {number} row @param {number} column */
   square(row, column) {
     const { cell, ratio } = this;
-    const snap = (value) => Math.round(value * ratio) / ratio;
+    const snap = (/** @type {number} */ value) => Math.round(value * ratio) / ratio;
     const size = Math.max(1 / ratio, cell - (cell >= 5 ? 1 / ratio : 0));
     return box(snap(this.left + column * cell), snap(this.top + row * cell), size, size);
   }
@@ -65,15 +69,23 @@ const MARGIN = { left: 10, top: 32, right: 10, bottom: 8 };
 const NUMBER_ROOM = 30; // pixels from one row number to the next
 const LENS = { cells: 11, cell: 13, margin: 22 }; // over cells that are smaller than half of its own
 
-class MaskPanel extends Panel {
+/** @typedef {{ node: number, row: number, column: number, x: number, y: number }} Cell */
+
+class MaskPanel extends DrawnPanel {
+  byDepth = false;
+  pointed = /** @type {Cell | null} */ (null);
+  order = [0];
+  place = new Int32Array(1); // of each node in the order
+  blocks = /** @type {Block[]} */ ([]);
+  grid = new Grid(1, 1, 1);
+  width = 0;
+
+  /** @param {HTMLElement} host @param {Stage} stage */
   constructor(host, stage) {
-    super(host, stage, "mask");
-    this.byDepth = false;
-    this.sheet({ role: "img" });
-    this.pointed = null; // what is under the pointer: {row, column, x, y}
+    super(host, stage, "mask", { role: "img" });
     this.bar = html("div", "cp-tools", host);
     this.orderButton = button(this.bar, "depth-first", "Order the rows depth-first instead of as in the pass", () => this.toggle());
-    this.listen(this.canvas);
+    this.listen();
   }
 
   toggle() {
@@ -81,11 +93,11 @@ class MaskPanel extends Panel {
     this.resize();
   }
 
-  draw(round) {
-    const there = this.begin(round, "Here you see which rows each row of the verify pass sees.");
-    this.bar.hidden = !there;
+  draw(/** @type {Round | null} */ round) {
+    const known = this.begin(round, "Here you see which rows each row of the verify pass sees.");
+    this.bar.hidden = !known;
     this.pointed = null;
-    if (!there) return;
+    if (!known) return;
     this.orderButton.setAttribute("aria-pressed", String(this.byDepth));
     this.order = this.byDepth ? depthFirst(round) : Array.from(round.tokens.keys());
     this.place = new Int32Array(round.n);
@@ -114,7 +126,7 @@ class MaskPanel extends Panel {
 
   words() {
     const { round } = this;
-    const rows = (block) => `drafter ${block.mask} rows ${block.start} to ${block.end - 1}`;
+    const rows = (/** @type {Block} */ block) => `drafter ${block.mask} rows ${block.start} to ${block.end - 1}`;
     const blocks = this.blocks.map(rows).join(", ");
     const seen = round.depths.reduce((sum, depth) => sum + depth + 1, 0);
     return `Ancestor mask of round ${round.index + 1}: ${round.n} by ${round.n}, ${seen} cells seen, `
@@ -125,15 +137,16 @@ class MaskPanel extends Panel {
   cells() {
     const { round, grid, place } = this;
     const faint = grid.cell < 2 ? 0.75 : 0.55;
-    const opacity = (node) => ({ "fill-opacity": round.kept.has(node) ? 1 : faint });
+    const opacity = (/** @type {number} */ node) => ({ "fill-opacity": round.kept.has(node) ? 1 : faint });
     const cells = this.order.flatMap((node, row) => round.path(node).map((key) =>
       path(`o-${round.origin(key)}`, grid.square(row, place[key]), opacity(node))));
-    return joinPaths(cells).sort(([, one], [, other]) => one["fill-opacity"] - other["fill-opacity"]);
+    return joinPaths(cells).sort(([, one], [, other]) => Number(one["fill-opacity"]) - Number(other["fill-opacity"]));
   }
 
   frames() {
     const { left, top, cell } = this.grid;
-    const long = ({ start, end }) => (end - start) * cell;
+    const long = (/** @type {Block} */ { start, end }) => (end - start) * cell;
+    /** @param {string} look @param {Block} rows @param {Block} columns */
     const frame = (look, rows, columns) => path(`cp-mask-block ${look}`,
       box(left + columns.start * cell, top + rows.start * cell, long(columns), long(rows)));
     return this.blocks.flatMap((block, number) => [
@@ -165,7 +178,7 @@ class MaskPanel extends Panel {
     const { cell, left, side, top } = this.grid;
     const step = 2 ** Math.max(0, Math.ceil(Math.log2(NUMBER_ROOM / cell)));
     const marks = [text("cp-mask-root", "root", left, top - 6)];
-    const number = (place, x, y) => marks.push(text("", String(this.order[place]), x, y));
+    const number = (/** @type {number} */ place, /** @type {number} */ x, /** @type {number} */ y) => marks.push(text("", String(this.order[place]), x, y));
     for (let place = step; place < this.order.length; place += step) {
       const middle = (place + 0.5) * cell;
       if (middle > NUMBER_ROOM && left + middle + NUMBER_ROOM / 2 < this.bar.offsetLeft) number(place, left + middle - 3, top - 6);
@@ -175,17 +188,19 @@ class MaskPanel extends Panel {
   }
 
   // What is around the pointer, larger, in the corner that a mask leaves empty; or in the other one.
-  lens({ row, column, x, y }) {
+  lens(/** @type {Cell} */ { row, column, x, y }) {
     const { grid, order, round } = this;
     const side = LENS.margin + LENS.cells * LENS.cell;
     if (grid.cell > LENS.cell / 2 || (grid.cell >= 2 && side > 0.6 * grid.side)) return []; // no need, or no room
     const far = x > grid.left + grid.side - side - 20 && y < grid.top + side + 20;
     const [left, top] = [far ? 2 : grid.left + grid.side - side, grid.top];
-    const first = (place) => Math.max(0, Math.min(order.length - LENS.cells, place - (LENS.cells >> 1)));
+    const first = (/** @type {number} */ place) => Math.max(0, Math.min(order.length - LENS.cells, place - (LENS.cells >> 1)));
     const [above, before] = [first(row), first(Math.max(0, column))];
+    /** @param {number} down @param {number} right */
     const square = (down, right) => box(left + LENS.margin + right * LENS.cell, top + LENS.margin + down * LENS.cell, LENS.cell - 1, LENS.cell - 1);
+    /** @param {number} place @param {number} right @param {number} down */
     const number = (place, right, down) => text("", String(order[place]), left + right, top + down);
-    const [numbers, cells] = [[], []];
+    const [numbers, cells] = [/** @type {Mark[]} */ ([]), /** @type {Mark[]} */ ([])];
     for (let down = 0; down < LENS.cells; down++) {
       const seen = new Set(round.path(order[above + down]));
       numbers.push(number(above + down, 2, LENS.margin + down * LENS.cell + 10));
@@ -196,12 +211,13 @@ class MaskPanel extends Panel {
       }
     }
     const here = column < 0 ? [] : [path("is-here", square(row - above, column - before))];
+    /** @type {Mark} */
     const ground = ["rect", { x: left + 0.5, y: top + 0.5, width: side - 1, height: side - 1 }];
     return [group([ground, ...joinPaths(cells), ...here, ...numbers], "cp-lens")];
   }
 
   // The selected node's row (what it sees) and column (what sees it), with the cells of both drawn over.
-  marksOf(node) {
+  marksOf(/** @type {number} */ node) {
     const { round, grid } = this;
     const along = this.place[node] * grid.cell;
     const size = Math.max(1, grid.cell);
@@ -218,22 +234,22 @@ class MaskPanel extends Panel {
   }
 
   // Row and column (-1: the prefix) under the pointer.
-  at(event) {
+  at(/** @type {MouseEvent} */ event) {
     const [x, y] = placeIn(this.canvas, event);
     const cell = this.grid.find(x, y);
     if (!cell || x < this.grid.left - PREFIX - GAP) return null;
     return { node: this.order[cell.row], row: cell.row, column: Math.max(-1, cell.column), x, y };
   }
 
-  point(event) {
+  point(/** @type {MouseEvent} */ event) {
     this.pointed = this.at(event);
     super.point(event);
     this.select(this.stage.selection);
   }
 
-  wordsOf({ node, column }) {
+  wordsOf(/** @type {Cell} */ { node, column }) {
     const { round } = this;
-    const says = (row) => `row ${row} ${round.show(round.tokens[row])}`;
+    const says = (/** @type {number} */ row) => `row ${row} ${round.show(round.tokens[row])}`;
     if (column < 0) return [says(node), `query; sees the whole prefix of ${round.start} tokens`];
     const key = this.order[column];
     const why = key === node ? "sees itself" : round.path(node).includes(key) ? "sees it" : "does not see";

@@ -4,12 +4,12 @@ import { html, put, render, svg } from "../shared/ink.js";
 import { stillOfSvg } from "../shared/picture.js";
 
 export class Tip {
-  constructor(host) {
+  constructor(/** @type {HTMLElement} */ host) {
     this.host = host;
     this.box = html("div", { class: "cp-tip", hidden: true }, host);
   }
 
-  // At a place of the host as it is scrolled.
+  /** At a place of the host as it is scrolled. @param {number} x @param {number} y @param {string[]} lines */
   show(x, y, lines) {
     const rows = lines.map((line, place) => html("div", place ? "cp-tip-more" : "cp-tip-first", null, line));
     this.box.replaceChildren(...rows);
@@ -22,6 +22,7 @@ export class Tip {
   }
 
   // Moves it out of what lies between two places, to the side with more room, and no wider than that.
+  /** @param {number} left @param {number} right */
   beside(left, right) {
     const { clientWidth, scrollLeft } = this.host;
     const after = clientWidth - right > left;
@@ -36,10 +37,11 @@ export class Tip {
 
 // What a panel shows before there is a round, or if a method has nothing to show in it.
 export class Empty {
-  constructor(host) {
+  constructor(/** @type {HTMLElement} */ host) {
     this.box = html("div", { class: "cp-empty", hidden: true }, host);
   }
 
+  /** @param {string} headline @param {string} more */
   say(headline, more) {
     this.box.replaceChildren(html("div", "cp-empty-first", null, headline), html("div", "", null, more));
     this.box.hidden = false;
@@ -50,73 +52,109 @@ export class Empty {
   }
 }
 
-// A panel has draw(round) and select({node, pinned}); at(event) and wordsOf(what is there) where it listens to the pointer.
-// What it draws is an SVG, so that colours follow the theme by themselves, and what is saved is what is seen.
-// `marksOf(node)` are the marks of a selected node over the drawing.
+/** What a panel holds while there is no round to draw: a round without nodes. @type {Round} */
+const NO_ROUND = {
+  n: 0, tokens: new Int32Array(), parents: new Int32Array(), depths: new Int32Array(), children: [], logprobs: new Float32Array(),
+  drafters: new Int32Array(), index: 0, start: 0, elapsed: 0, keep: [], kept: new Set(), fate: [], bonus: 0, trials: null,
+  choice: new Int32Array(), choiceLogprobs: new Float32Array(), entropy: new Float32Array(), gap: new Float32Array(),
+  offered: new Float32Array(), rejectedTrees: [], drafts: [], scores: [], seconds: {}, spent: 0, shared: null, method: "",
+  budget: null, engine: "", chunked: false, drafterNames: [], path: () => [], text: () => "", show: () => "", origin: () => "root",
+};
+
 export class Panel {
-  // `label` names the host where it scrolls: then keys have to reach it.
+  /** `label` names the host if it scrolls: then keys have to reach it.
+   *  @param {HTMLElement} host @param {Stage} stage @param {string} name */
   constructor(host, stage, name, label = "") {
     this.host = host;
     this.stage = stage;
+    this.round = NO_ROUND;
     host.classList.add("cp-host", `cp-${name}`);
     if (label) put(host, { tabindex: 0, role: "group", "aria-label": `${label} (scrollable)` });
     this.empty = new Empty(host);
     this.tip = new Tip(host);
   }
 
-  sheet(attributes) {
-    this.canvas = svg("svg", { class: "cp-svg", ...attributes }, this.host);
-    this.drawing = svg("g", { class: "cp-drawing" }, this.canvas);
-    this.marked = svg("g", { class: "cp-marked" }, this.canvas);
-  }
-
-  setSize(width, height) {
-    put(this.canvas, { width, height, viewBox: `0 0 ${width} ${height}` });
-  }
-
-  seen(there) {
-    put(this.canvas, { hidden: there ? null : "" });
-  }
-
-  // Whether there is a round to draw; if there is none, the panel says what will be here, or that it is not known.
+  /** Whether there is a round to draw; if there is none, the panel says what will be here, or that it is not known.
+   *  @param {Round | null} round @param {string} words @returns {round is Round} */
   begin(round, words) {
-    const known = Boolean(round) && !round.chunked;
-    this.round = known ? round : null;
+    const known = round !== null && !round.chunked;
+    this.round = known ? round : NO_ROUND;
     this.tip.hide();
-    if (this.canvas) this.seen(known);
     if (known) this.empty.hide();
     else if (round) this.empty.say("Not known", "This server does not report which of its tokens came in one round.");
     else this.empty.say("No round yet", words);
     return known;
   }
 
-  listen(drawing) {
-    const on = (name, act) => drawing.addEventListener(name, (event) => this.round && act(event));
-    on("pointermove", (event) => this.point(event));
-    on("pointerleave", () => this.leave());
-    on("click", (event) => this.press(event));
+  draw(/** @type {Round | null} */ round) {}
+
+  resize() {
+    this.draw(this.stage.round);
+  }
+}
+
+/** What lies under the pointer; `node` is null if no node stands for it.
+ *  @typedef {{ node: number | null, x: number, y: number }} Pointed */
+
+// A panel that draws an SVG, so that colours follow the theme by themselves, and what is saved is what is seen.
+export class DrawnPanel extends Panel {
+  /** @param {HTMLElement} host @param {Stage} stage @param {string} name @param {Attributes} attributes of the SVG */
+  constructor(host, stage, name, attributes, label = "") {
+    super(host, stage, name, label);
+    this.canvas = svg("svg", { class: "cp-svg", ...attributes }, host);
+    this.drawing = svg("g", { class: "cp-drawing" }, this.canvas);
+    this.marked = svg("g", { class: "cp-marked" }, this.canvas);
   }
 
-  // What lies under the pointer: {node (null if none stands for it), x, y, and more for its words}, or null.
+  /** @param {number} width @param {number} height */
+  setSize(width, height) {
+    put(this.canvas, { width, height, viewBox: `0 0 ${width} ${height}` });
+  }
+
+  setVisible(/** @type {boolean} */ visible) {
+    put(this.canvas, { hidden: visible ? null : "" });
+  }
+
+  /** @param {Round | null} round @param {string} words @returns {round is Round} */
+  begin(round, words) {
+    const known = super.begin(round, words);
+    this.setVisible(known);
+    return known;
+  }
+
+  /** Calls `act` for an event of the drawing while there is a round.
+   *  @template {keyof SVGElementEventMap} Name @param {Name} name @param {(event: SVGElementEventMap[Name]) => unknown} act
+   *  @param {AddEventListenerOptions} [options] */
+  on(name, act, options) {
+    this.canvas.addEventListener(name, (event) => this.round.n && act(event), options);
+  }
+
+  listen() {
+    this.on("pointermove", (event) => this.point(event));
+    this.on("pointerleave", () => this.leave());
+    this.on("click", (event) => this.press(event));
+  }
+
+  /** @param {MouseEvent} event @returns {Pointed | null} */
   at(event) {
     return null;
   }
 
-  // The lines of the tip there.
+  /** The lines of the tip there. @param {Pointed} at @returns {string[]} */
   wordsOf(at) {
     return [];
   }
 
-  point(event) {
+  point(/** @type {MouseEvent} */ event) {
     const at = this.at(event);
-    this.stage.hover(at ? at.node : null);
+    this.stage.hover(at && at.node);
     if (at) this.tip.show(at.x, at.y, this.wordsOf(at));
     else this.tip.hide();
   }
 
-  press(event) {
+  press(/** @type {MouseEvent} */ event) {
     const at = this.at(event);
-    this.stage.pin(at ? at.node : null);
+    this.stage.pin(at && at.node);
   }
 
   leave() {
@@ -124,19 +162,13 @@ export class Panel {
     this.stage.hover(null);
   }
 
-  draw(round) {}
-
-  select({ node }) {
-    const there = this.round && node !== null && node < this.round.n;
-    render(this.marked, there ? this.marksOf(node) : []);
+  select(/** @type {NodeSelection} */ { node }) {
+    render(this.marked, node !== null && node < this.round.n ? this.marksOf(node) : []);
   }
 
+  /** The marks of a selected node over the drawing. @param {number} node @returns {Mark[]} */
   marksOf(node) {
     return [];
-  }
-
-  resize() {
-    this.draw(this.stage.round);
   }
 
   // The drawing as a picture that stands alone; null if there is nothing to see.
@@ -145,7 +177,7 @@ export class Panel {
   }
 }
 
-// Where an event took place, in pixels of an element.
+/** Where an event took place, in pixels of an element. @param {Element} element @param {MouseEvent} event */
 export function placeIn(element, event) {
   const box = element.getBoundingClientRect();
   return [event.clientX - box.left, event.clientY - box.top];

@@ -1,33 +1,48 @@
 // The draft tree: left to right by depth, the kept path straight along the top.
 
 import { button, clip, html, ORIGIN_NAME, probability, put, sparing, spoken } from "../shared/ink.js";
+/** @import { Layout } from "./layout.js" */
+/** @import { Pointed } from "./panel.js" */
+
 import { Earned, rankOf } from "./earned.js";
 import { Camera, layoutOf, neighbour } from "./layout.js";
-import { Panel, placeIn } from "./panel.js";
+import { DrawnPanel, placeIn } from "./panel.js";
 import { standOf, TreeMarks } from "./tree_marks.js";
 import { define } from "../shared/define.js";
 
 const SWIFT = { grow: 250, walk: 150 }; // milliseconds
+/** @type {Record<string, { grow: number, walk: number }>} */
 const SCENES = { guess: { grow: 2600, walk: 0 }, verify: { grow: 0, walk: 1600 } }; // of the film: one after the other
 const PATH_ROOM = 240; // pixels for the path in a tooltip
 const TIP_FONT = "12px system-ui, sans-serif";
 const NEAR = 14; // pixels within which the pointer means a node
 
-class TreePanel extends Panel {
-  constructor(host, stage) {
-    super(host, stage, "tree");
-    this.sheet({ role: "tree", "aria-label": "Draft tree" });
-    this.marks = new TreeMarks(this.canvas, this.drawing, this.marked);
-    this.camera = new Camera(stage);
-    this.folded = new Set();
-    this.focus = 0;
-    this.rejectedTreeShown = false;
-    this.earned = null; // an Earned, where nodes are inked by what their places earned
-    this.addButtons();
-    this.listen();
-  }
+export class TreePanel extends DrawnPanel {
+  focus = 0;
+  folded = /** @type {Set<number>} */ (new Set());
+  matches = /** @type {number[]} */ ([]); // of the search
+  wanted = "";
+  place = 0; // of the match that was found last
+  rejectedTree = /** @type {Round["rejectedTrees"][number] | null} */ (null);
+  rejectedTreeShown = false;
+  earned = /** @type {Earned | null} */ (null); // if nodes are inked by what their places earned
+  // The tree that is drawn: the rejected tree's nodes follow the round's own as further children of the same root.
+  parents = new Int32Array(1);
+  layout = /** @type {Layout} */ ({ columns: new Int32Array(1), rows: new Float64Array(1), children: [[]], columnCount: 1, rowCount: 1 });
+  width = 640;
+  height = 360;
+  rank = new Int32Array(1); // of each node in the best-first order
+  limit = /** @type {number | null} */ (null); // how many nodes of that order are drawn so far; null: all
+  lit = Infinity; // how many of the kept path the walk has reached
+  frame = 0;
+  grip = /** @type {{ x: number, y: number, moved: boolean, id: number } | null} */ (null); // what the pointer drags
+  later = sparing(() => this.repaint()); // one repaint a frame, however many events arrive in it
 
-  addButtons() {
+  /** @param {HTMLElement} host @param {Stage} stage */
+  constructor(host, stage) {
+    super(host, stage, "tree", { role: "tree", "aria-label": "Draft tree" });
+    this.marks = new TreeMarks(this);
+    this.camera = new Camera(stage);
     const bar = html("div", "cp-tools is-low", this.host); // the frame takes it into its head, off the drawing
     this.bar = bar;
     const about = "Show or hide the tree that was not chosen";
@@ -37,15 +52,16 @@ class TreePanel extends Panel {
     button(bar, "fit", "Fit the tree into the panel", () => this.fit());
     button(bar, "−", "Zoom out", () => this.zoom(1 / 1.35));
     button(bar, "+", "Zoom in", () => this.zoom(1.35));
+    this.listen();
   }
 
-  draw(round) {
+  draw(/** @type {Round | null} */ round) {
     cancelAnimationFrame(this.frame);
     const scene = SCENES[this.stage.scene];
     const fresh = round !== this.round;
-    const there = this.begin(round, "Press Run, or open a recording: the tree of each round grows here.");
-    this.bar.hidden = !there;
-    if (!there) {
+    const known = this.begin(round, "Press Run, or open a recording: the tree of each round grows here.");
+    this.bar.hidden = !known;
+    if (!known) {
       this.marks.clearItems();
       return;
     }
@@ -56,7 +72,7 @@ class TreePanel extends Panel {
     else this.paint(null, scene && !scene.walk ? 1 : Infinity);
   }
 
-  start(round) {
+  start(/** @type {Round} */ round) {
     this.folded.clear();
     this.focus = 0;
     this.matches = [];
@@ -65,60 +81,62 @@ class TreePanel extends Panel {
       + `bonus '${spoken(round, round.bonus)}'` });
   }
 
-  // The rejected tree's nodes follow the tree's own as further children of the same root.
   arrange() {
     const round = this.round;
-    this.rejectedTree = (round.rejectedTrees || [])[0] || null;
+    this.rejectedTree = round.rejectedTrees[0] ?? null;
     this.rejectedTreeButton.hidden = !this.rejectedTree;
     this.rejectedTreeButton.setAttribute("aria-pressed", String(this.rejectedTreeShown));
     this.earnedButton.setAttribute("aria-pressed", String(Boolean(this.earned)));
     this.earnedButton.hidden = this.stage.mode === "story" || round.n < 2;
     if (this.earned) this.earned.count(this.stage.rounds);
-    const extra = this.rejectedTree && this.rejectedTreeShown ? this.rejectedTree.tokens.length - 1 : 0;
-    this.parents = new Int32Array(round.n + extra);
-    this.parents.set(round.parents);
-    for (let node = 1; node <= extra; node++) {
-      const parent = this.rejectedTree.parents[node];
-      this.parents[round.n + node - 1] = parent === 0 ? 0 : round.n + parent - 1;
-    }
+    const rejected = this.rejectedTree && this.rejectedTreeShown ? this.rejectedTree.parents.subarray(1) : [];
+    this.parents = Int32Array.of(...round.parents, ...Array.from(rejected, (parent) => (parent === 0 ? 0 : round.n + parent - 1)));
     this.layout = layoutOf(this.parents, round.kept, round.keep[round.keep.length - 1], this.folded);
     if (!this.camera.held) this.fitCamera();
   }
 
-  size() {
-    return [this.host.clientWidth || 640, this.host.clientHeight || 360];
+  measure() {
+    this.width = this.host.clientWidth || 640;
+    this.height = this.host.clientHeight || 360;
   }
 
   fitCamera() {
-    const [width, height] = this.size();
-    this.camera.fit(width, height, this.layout.columnCount, this.layout.rowCount, (column) => standOf(this.round, column));
+    this.measure();
+    this.camera.fit(this.width, this.height, this.layout.columnCount, this.layout.rowCount, (column) => standOf(this.round, column));
   }
 
+  /** @param {number | null} limit @param {number} lit */
   paint(limit, lit) {
-    const [width, height] = this.size();
-    const round = this.round;
-    const rejectedTree = this.rejectedTree;
-    this.setSize(width, height);
+    this.measure();
+    this.setSize(this.width, this.height);
     this.limit = limit;
     this.lit = lit;
-    this.marks.draw({
-      round, width, height, limit, lit, layout: this.layout, camera: this.camera, parents: this.parents,
-      rank: this.rank, folded: this.folded, focus: this.focus, rejectedTreeOrigin: rejectedTree ? `drafter${rejectedTree.drafter}` : "root",
-      tokens: (node) => (node < round.n ? round.tokens[node] : rejectedTree.tokens[node - round.n + 1]),
-      hidden: (node) => this.below(node),
-      ink: (node) => (this.earned ? this.earned.share(round, node) : Math.exp(round.logprobs[node])),
-    });
+    this.marks.draw();
     this.select(this.stage.selection);
   }
 
+  get rejectedTreeOrigin() {
+    return this.rejectedTree?.drafter === 2 ? "drafter2" : "drafter1";
+  }
+
+  tokenOf(/** @type {number} */ node) {
+    const { round, rejectedTree } = this;
+    return node < round.n || !rejectedTree ? round.tokens[node] : rejectedTree.tokens[node - round.n + 1];
+  }
+
+  // How strongly a node is drawn, from 0 to 1.
+  ink(/** @type {number} */ node) {
+    return this.earned ? this.earned.share(this.round, node) : Math.exp(this.round.logprobs[node]);
+  }
+
   repaint() {
-    if (!this.round) return;
+    if (!this.round.n) return;
     this.paint(this.limit, this.lit);
     this.stage.tell("camera");
   }
 
   // Nodes appear from the most probable on, which is the best-first order; then the walk lights up.
-  grow({ grow, walk }) {
+  grow(/** @type {typeof SWIFT} */ { grow, walk }) {
     const round = this.round;
     const order = Array.from({ length: round.n }, (_, node) => node)
       .sort((one, other) => round.logprobs[other] - round.logprobs[one] || one - other);
@@ -126,21 +144,23 @@ class TreePanel extends Panel {
     order.forEach((node, place) => { this.rank[node] = place; });
     const began = performance.now();
     const steps = round.keep.length + 1;
-    const step = (now) => {
+    const step = (/** @type {number} */ now) => {
       const past = Math.max(0, now - began);
-      if (past >= grow + walk) return this.paint(null, walk ? Infinity : 1);
+      if (past >= grow + walk) {
+        this.paint(null, walk ? Infinity : 1);
+        return;
+      }
       const limit = Math.max(1, Math.ceil((round.n * past) / grow));
       this.paint(past < grow ? limit : null, past < grow ? 1 : 1 + (steps * (past - grow)) / walk);
       this.frame = requestAnimationFrame(step);
-      return undefined;
     };
     this.paint(grow ? 1 : null, 1);
     this.frame = requestAnimationFrame(step);
   }
 
-  select({ node, pinned }) {
+  select(/** @type {NodeSelection} */ { node, pinned }) {
     this.canvas.classList.toggle("is-pinned", pinned);
-    if (this.round) this.marks.select(node, this.matches);
+    if (this.round.n) this.marks.select(node, this.matches);
   }
 
   resize() {
@@ -149,16 +169,15 @@ class TreePanel extends Panel {
   }
 
   fit() {
-    if (!this.round) return;
+    if (!this.round.n) return;
     this.fitCamera();
     this.repaint();
   }
 
   // The buttons zoom around the middle of the kept path, as far as it is in sight: it is never zoomed away.
-  zoom(factor) {
-    if (!this.round) return;
-    const [width, height] = this.size();
-    const { camera, layout, round } = this;
+  zoom(/** @type {number} */ factor) {
+    if (!this.round.n) return;
+    const { camera, layout, round, width, height } = this;
     const end = camera.x(layout.columns[round.keep[round.keep.length - 1]]);
     const [left, right] = [Math.max(0, camera.x(0)), Math.min(width, end)];
     const across = left < right ? (left + right) / 2 : width / 2;
@@ -178,10 +197,12 @@ class TreePanel extends Panel {
     this.repaint();
   }
 
+  /** How many nodes hang below a node. @param {number} node @returns {number} */
   below(node) {
     return this.round.children[node].reduce((sum, child) => sum + 1 + this.below(child), 0);
   }
 
+  /** @param {number} node @param {boolean} folded */
   fold(node, folded) {
     if (!this.round.children[node].length || folded === this.folded.has(node)) return;
     if (folded) this.folded.add(node);
@@ -190,6 +211,7 @@ class TreePanel extends Panel {
     this.repaint();
   }
 
+  /** @param {number} x @param {number} y */
   nearest(x, y) {
     let best = null;
     let least = NEAR * NEAR;
@@ -203,12 +225,12 @@ class TreePanel extends Panel {
   }
 
   // Marks every node whose token contains the text and goes to the first; asked again, to the next.
-  search(text) {
-    const round = this.round;
-    const wanted = String(text || "").toLowerCase();
-    if (!round) return { count: 0, place: 0, node: null };
-    const within = (form) => String(form).toLowerCase().includes(wanted);
-    const has = (id) => within(round.text(id)) || within(round.show(id));
+  search(/** @type {string} */ text) {
+    const { round } = this;
+    const wanted = text.toLowerCase();
+    if (!round.n) return { count: 0, place: 0, node: null };
+    const within = (/** @type {string} */ form) => form.toLowerCase().includes(wanted);
+    const has = (/** @type {number} */ id) => within(round.text(id)) || within(round.show(id));
     this.matches = wanted ? Array.from(round.tokens.keys()).filter((node) => has(round.tokens[node])) : [];
     this.place = wanted === this.wanted ? (this.place + 1) % Math.max(1, this.matches.length) : 0;
     this.wanted = wanted;
@@ -218,11 +240,11 @@ class TreePanel extends Panel {
     return { count: this.matches.length, place: this.place, node };
   }
 
-  reveal(node) {
+  reveal(/** @type {number} */ node) {
     for (const step of this.round.path(node)) if (step !== node) this.folded.delete(step);
     this.arrange();
     const [x, y] = this.marks.at(node);
-    const [width, height] = this.size();
+    const { width, height } = this;
     const seen = x > 10 && x < width - 10 && y > 10 && y < height - 10;
     if (!seen) this.camera.centre(this.layout.columns[node], this.layout.rows[node], width, height);
     this.stage.hover(node);
@@ -231,49 +253,52 @@ class TreePanel extends Panel {
   // A click pins a node but leaves the focus where it was, so the page's own keys go on working; Tab enters the tree, and
   // then the arrows follow its shape.
   listen() {
-    this.grip = null; // what the pointer drags
-    this.later = sparing(() => this.repaint()); // one repaint a frame, however many events arrive in it
-    const on = (name, act, options) => this.canvas.addEventListener(name, (event) => this.round && act(event), options);
-    on("pointerdown", (event) => this.take(event));
-    on("pointermove", (event) => this.move(event));
-    on("pointerup", (event) => this.release(event));
-    on("pointercancel", () => { this.grip = null; });
-    on("pointerleave", () => this.leave());
-    on("mousedown", (event) => event.preventDefault());
-    on("dblclick", (event) => this.flip(this.at(event)));
-    on("wheel", (event) => this.wheel(event), { passive: false });
-    on("keydown", (event) => this.key(event));
-    on("focusin", (event) => this.focused(event));
+    this.on("pointerdown", (event) => this.take(event));
+    this.on("pointermove", (event) => this.move(event));
+    this.on("pointerup", (event) => this.release(event));
+    this.on("pointercancel", () => { this.grip = null; });
+    this.on("pointerleave", () => this.leave());
+    this.on("mousedown", (event) => event.preventDefault());
+    this.on("dblclick", (event) => {
+      const at = this.at(event);
+      if (at) this.fold(at.node, !this.folded.has(at.node));
+    });
+    this.on("wheel", (event) => this.wheel(event), { passive: false });
+    this.on("keydown", (event) => this.key(event));
+    this.on("focusin", (event) => this.focused(event));
   }
 
-  at(event) {
+  at(/** @type {MouseEvent} */ event) {
     const [x, y] = placeIn(this.canvas, event);
     const node = this.nearest(x, y);
     return node === null ? null : { node, x, y };
   }
 
-  wordsOf({ node }) {
+  wordsOf(/** @type {Pointed & { node: number }} */ { node }) {
     return wordsOf(this.round, node, this.earned);
   }
 
-  take(event) {
+  take(/** @type {PointerEvent} */ event) {
     if (event.button !== 0) return;
     this.grip = { x: event.clientX, y: event.clientY, moved: false, id: event.pointerId };
   }
 
-  move(event) {
-    if (!this.grip) return this.point(event);
+  move(/** @type {PointerEvent} */ event) {
+    if (!this.grip) {
+      this.point(event);
+      return;
+    }
     const right = event.clientX - this.grip.x;
     const down = event.clientY - this.grip.y;
-    if (!this.grip.moved && Math.hypot(right, down) < 4) return undefined;
+    if (!this.grip.moved && Math.hypot(right, down) < 4) return;
     if (!this.grip.moved) this.canvas.setPointerCapture(this.grip.id);
     Object.assign(this.grip, { x: event.clientX, y: event.clientY, moved: true });
     this.tip.hide();
     this.camera.pan(right, down);
-    return this.later();
+    this.later();
   }
 
-  release(event) {
+  release(/** @type {PointerEvent} */ event) {
     const dragged = this.grip && this.grip.moved;
     this.grip = null;
     if (dragged || event.button !== 0) return;
@@ -284,11 +309,7 @@ class TreePanel extends Panel {
     if (!this.grip) super.leave();
   }
 
-  flip(at) {
-    if (at) this.fold(at.node, !this.folded.has(at.node));
-  }
-
-  wheel(event) {
+  wheel(/** @type {WheelEvent} */ event) {
     const steps = event.deltaMode === 1 ? event.deltaY * 16 : event.deltaY;
     const [x, y] = placeIn(this.canvas, event);
     if (!this.camera.zoom(Math.exp(-steps * 0.0016), x, y)) return;
@@ -297,7 +318,7 @@ class TreePanel extends Panel {
     this.later();
   }
 
-  key(event) {
+  key(/** @type {KeyboardEvent} */ event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const node = this.focus;
     const next = neighbour(this.round, this.layout, node, event.key);
@@ -310,21 +331,21 @@ class TreePanel extends Panel {
     event.stopPropagation();
   }
 
-  go(node) {
+  go(/** @type {number | null} */ node) {
     if (node === null) return;
     this.focus = node;
     this.marks.focus(node);
   }
 
-  focused(event) {
-    const node = Number(event.target.getAttribute("data-node"));
-    if (!event.target.hasAttribute("data-node")) return;
-    this.focus = node;
-    this.stage.hover(node);
+  focused(/** @type {FocusEvent} */ event) {
+    const name = event.target instanceof Element && event.target.getAttribute("data-node");
+    if (!name) return;
+    this.focus = Number(name);
+    this.stage.hover(this.focus);
   }
 }
 
-// A node in words, for its tooltip.
+/** A node in words, for its tooltip. @param {Round} round @param {number} node @param {Earned | null} earned */
 function wordsOf(round, node, earned) {
   const chance = Math.exp(round.logprobs[node]);
   const depth = round.depths[node];
@@ -342,7 +363,7 @@ function wordsOf(round, node, earned) {
   return lines;
 }
 
-// Kept, or why not.
+/** Kept, or why not. @param {Round} round @param {number} node */
 function whyOf(round, node) {
   const parent = round.parents[node];
   if (round.trials) return round.kept.has(node) ? "accepted in its trial" : "rejected: its trial failed, or was not made";

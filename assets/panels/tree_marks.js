@@ -1,5 +1,8 @@
-// The marks of the draft tree: edges, nodes, the bonus, labels. Given a scene they are drawn; no state is kept but the
-// elements that are used again. Edges of one colour and weight are one path, and so are nodes of one look.
+// The marks of the draft tree: edges, nodes, the bonus, labels. They are drawn from the panel's state; none is kept here but
+// the elements that are used again. Edges of one colour and weight are one path, and so are nodes of one look.
+
+/** @import { LabelForm } from "./layout.js" */
+/** @import { TreePanel } from "./tree.js" */
 
 import { clip, describe, group, joinPaths, MONO, path, render, short, strength, svg, text, textWidth } from "../shared/ink.js";
 
@@ -17,7 +20,7 @@ const NARROW = 33; // pixels of a column under which labels of the kept path do 
 const SLANT = { degrees: -52, room: 88 };
 const AIRY = 18; // pixels between rows from which labels of inner nodes stand above their edge
 
-// How the kept path's labels stand: side by side on one line, in turn on two, or aslant where columns are narrow.
+/** How the kept path's labels stand in columns of a width. @param {Round} round @param {number} column @returns {LabelForm} */
 export function standOf(round, column) {
   if (column < NARROW) return "slanted";
   const ids = [...round.keep.map((node) => round.tokens[node]), round.bonus];
@@ -25,23 +28,23 @@ export function standOf(round, column) {
 }
 
 export class TreeMarks {
-  // `drawing` and `marked` are the layers of `canvas`: the round's, and the selection's over it.
-  constructor(canvas, drawing, marked) {
-    this.lines = svg("g", {}, drawing);
-    this.chosen = svg("g", {}, drawing);
-    this.points = svg("g", {}, drawing);
-    this.marked = marked;
-    this.items = svg("g", { class: "cp-items", role: "presentation" }, canvas);
+  radius = 0; // of a node
+  bold = 1; // scale of the kept path's marks
+  lead = 0; // pixels of an edge before it bends
+  waiting = 0; // a timer
+
+  constructor(/** @type {TreePanel} */ panel) {
+    this.panel = panel;
+    this.lines = svg("g", {}, panel.drawing);
+    this.chosen = svg("g", {}, panel.drawing);
+    this.points = svg("g", {}, panel.drawing);
+    this.items = svg("g", { class: "cp-items", role: "presentation" }, panel.canvas);
   }
 
-  // scene: {round, width, height, layout, camera, parents, rank, limit, lit, folded, focus, rejectedTreeOrigin, tokens(node),
-  // hidden(node), ink(node)}; `limit` is null, or how many nodes of the best-first order are drawn so far, `lit` how
-  // many of the kept path the walk has reached.
-  draw(scene) {
-    const { camera, parents, round } = scene;
-    this.scene = scene;
+  draw() {
+    const { camera, parents, round } = this.panel;
     this.radius = Math.min(5.5, 0.3 * camera.column, Math.max(1.3, camera.row * 0.36));
-    this.bold = Math.min(1, camera.column / 20); // of the kept path's marks, in their full size
+    this.bold = Math.min(1, camera.column / 20);
     this.lead = camera.column * (camera.row >= LINE ? 0.66 : 0.3);
     const shown = Array.from(parents.keys()).filter((node) => this.shown(node));
     const kept = shown.filter((node) => node && this.lit(node));
@@ -51,35 +54,35 @@ export class TreeMarks {
     const ticks = kept.map((node) => path("cp-tick", TICK, { transform: `translate(${this.spot(node)}) ${scale}` }));
     render(this.lines, [group(this.axis()), group(joinPaths(edges)), path("cp-walk", this.curves(kept))]);
     render(this.points, [
-      group(joinPaths(nodes)), group(ticks), group(this.bonus(round.keep.at(-1))), group(this.labels(shown))]);
+      group(joinPaths(nodes)), group(ticks), group(this.bonus(round.keep[round.keep.length - 1])), group(this.labels(shown))]);
     // The items follow once the drawing rests: while rounds are scrubbed past, nobody can read them out, and a thousand
     // named elements a frame would be felt.
     clearTimeout(this.waiting);
     this.waiting = setTimeout(() => this.drawItems(), REST_MS);
   }
 
-  shown(node) {
-    const { layout, rank, limit, round } = this.scene;
+  shown(/** @type {number} */ node) {
+    const { layout, rank, limit, round } = this.panel;
     return layout.rows[node] >= 0 && (limit === null || node >= round.n || rank[node] < limit);
   }
 
-  lit(node) {
-    const { round, lit, layout } = this.scene;
+  lit(/** @type {number} */ node) {
+    const { round, lit, layout } = this.panel;
     return round.kept.has(node) && layout.columns[node] < lit;
   }
 
-  at(node) {
-    const { camera, layout } = this.scene;
+  at(/** @type {number} */ node) {
+    const { camera, layout } = this.panel;
     return [camera.x(layout.columns[node]), camera.y(layout.rows[node])];
   }
 
-  spot(node) {
+  spot(/** @type {number} */ node) {
     return this.at(node).map((place) => place.toFixed(1)).join(",");
   }
 
   // All curves between two columns bend at the same abscissas, so that they keep their order and never cross.
-  curve(node) {
-    const { camera, layout, parents } = this.scene;
+  curve(/** @type {number} */ node) {
+    const { camera, layout, parents } = this.panel;
     const [x, y] = this.at(node);
     const start = camera.x(layout.columns[node] - 1);
     const above = camera.y(layout.rows[parents[node]]);
@@ -90,45 +93,46 @@ export class TreeMarks {
       + `${middle.toFixed(1)},${y.toFixed(1)} ${x.toFixed(1)},${y.toFixed(1)}`;
   }
 
-  curves(nodes) {
+  curves(/** @type {number[]} */ nodes) {
     return nodes.map((node) => this.curve(node)).join("");
   }
 
   axis() {
-    const { camera, layout } = this.scene;
-    const word = (column) => (column || camera.left < 24 ? String(column) : "depth 0"); // or there is no room for it
+    const { camera, layout } = this.panel;
+    const word = (/** @type {number} */ column) => (column || camera.left < 24 ? String(column) : "depth 0"); // or there is no room for it
     return Array.from({ length: layout.columnCount }, (_, column) => text("cp-axis-text", word(column), camera.x(column), 13));
   }
 
-  edge(node) {
-    const { round, rejectedTreeOrigin, ink } = this.scene;
+  edge(/** @type {number} */ node) {
+    const { round, rejectedTreeOrigin } = this.panel;
     const d = this.curve(node);
     if (node >= round.n) return path(`cp-edge o-${rejectedTreeOrigin} is-rejected-tree`, d, { "stroke-width": 1, "stroke-opacity": 0.5 });
-    const { width, opacity } = WEIGHTS.findLast(({ least }) => ink(node) >= least) || WEIGHTS.at(-1); // not recorded: as if sure
+    const ink = this.panel.ink(node);
+    const { width, opacity } = WEIGHTS.findLast(({ least }) => ink >= least) || WEIGHTS[3]; // not recorded: as if sure
     return path(`cp-edge o-${round.origin(node)}`, d, { "stroke-width": width, "stroke-opacity": opacity });
   }
 
-  node(node) {
-    const { round, rejectedTreeOrigin, ink } = this.scene;
+  node(/** @type {number} */ node) {
+    const { round, rejectedTreeOrigin } = this.panel;
     const lit = this.lit(node);
     const radius = lit ? KEPT_RADIUS * this.bold : this.radius;
     const [x, y] = this.at(node);
     const arc = `a${radius},${radius} 0 1 0`;
     const d = `M${(x - radius).toFixed(1)},${y.toFixed(1)}${arc} ${2 * radius},0${arc} ${-2 * radius},0`;
     if (node >= round.n) return path(`cp-node is-rejected-tree o-${rejectedTreeOrigin}`, d, { "stroke-opacity": 0.55 });
-    const fade = lit ? 1 : (Math.round(strength(ink(node), 0.45) * 10) / 10).toFixed(1);
+    const fade = lit ? 1 : (Math.round(strength(this.panel.ink(node), 0.45) * 10) / 10).toFixed(1);
     return path(`cp-node is-${lit ? "accepted" : "rejected"} o-${round.origin(node)}`, d, { "stroke-opacity": fade });
   }
 
   // Whether the walk has reached the bonus, which hangs on the last kept node.
-  reached(tail) {
-    const { layout, lit, folded } = this.scene;
+  reached(/** @type {number} */ tail) {
+    const { layout, lit, folded } = this.panel;
     return this.shown(tail) && lit > layout.columns[tail] + 1 && !folded.has(tail);
   }
 
-  bonus(tail) {
+  bonus(/** @type {number} */ tail) {
     if (!this.reached(tail)) return [];
-    const { camera, layout } = this.scene;
+    const { camera, layout } = this.panel;
     const start = camera.x(layout.columns[tail]);
     const size = Math.round(80 * this.bold) / 10;
     const left = (camera.x(layout.columns[tail] + 1) - size).toFixed(1);
@@ -138,15 +142,15 @@ export class TreeMarks {
 
   // The kept path is always labelled; other nodes only if no node of their column is nearer than a line of text, so that
   // labels never overlap however many nodes there are.
-  labels(shown) {
-    const { camera, folded, hidden, layout } = this.scene;
+  labels(/** @type {number[]} */ shown) {
+    const { camera, folded, layout } = this.panel;
     const marks = this.pathLabels();
     for (const node of folded) {
       const [x, y] = this.at(node);
-      if (this.shown(node)) marks.push(label(`+${hidden(node)}`, x + this.radius + 5, y + 3.5, "is-fold"));
+      if (this.shown(node)) marks.push(label(`+${this.panel.below(node)}`, x + this.radius + 5, y + 3.5, "is-fold"));
     }
-    const columns = camera.row * 24 < LINE ? [] : Array.from({ length: layout.columnCount }, () => []);
-    if (columns.length) for (const node of shown) columns[layout.columns[node]].push(node);
+    const columns = Array.from({ length: layout.columnCount }, () => /** @type {number[]} */ ([]));
+    if (camera.row * 24 >= LINE) for (const node of shown) columns[layout.columns[node]].push(node);
     for (const column of columns) {
       column.sort((one, other) => layout.rows[one] - layout.rows[other]);
       const ys = [-Infinity, ...column.map((node) => this.at(node)[1]), Infinity];
@@ -159,50 +163,55 @@ export class TreeMarks {
   }
 
   pathLabels() {
-    const { round, camera, layout } = this.scene;
+    const { round, camera, layout } = this.panel;
     const form = standOf(round, camera.column);
-    const say = (id, column, origin) => (form === "slanted" ? this.slanted(id, column, origin)
+    /** @param {number} id @param {number} column @param {Origin} origin */
+    const write = (id, column, origin) => (form === "slanted" ? this.slanted(id, column, origin)
       : this.upright(id, column, origin, form === "staggered"));
     const shown = round.keep.filter((node) => this.shown(node));
-    const kept = shown.map((node) => say(round.tokens[node], layout.columns[node], round.origin(node)));
-    const tail = round.keep.at(-1);
-    return this.reached(tail) ? [...kept, say(round.bonus, layout.columns[tail] + 1, "root")] : kept;
+    const kept = shown.map((node) => write(round.tokens[node], layout.columns[node], round.origin(node)));
+    const tail = round.keep[round.keep.length - 1];
+    return this.reached(tail) ? [...kept, write(round.bonus, layout.columns[tail] + 1, "root")] : kept;
   }
 
+  /** @param {number} id @param {number} column @param {Origin} origin @param {boolean} tight */
   upright(id, column, origin, tight) {
-    const { round, camera } = this.scene;
+    const { round, camera } = this.panel;
     const wide = tight ? 2 * camera.column - 12 : camera.column - 7;
     const room = column ? wide : Math.min(wide, 70); // the root's label must not leave the panel on the left
     const raised = tight && column % 2 ? 15 : 0; // two lines of labels give each twice the room
     return label(clip(round.show(id), room, PATH_FONT), camera.x(column), camera.top - 14 - raised, `is-path o-${origin}`);
   }
 
+  /** @param {number} id @param {number} column @param {Origin} origin */
   slanted(id, column, origin) {
-    const { round, camera } = this.scene;
+    const { round, camera } = this.panel;
     const [x, y] = [camera.x(column) + 3, camera.top - 11];
     const transform = `rotate(${SLANT.degrees} ${x.toFixed(1)} ${y.toFixed(1)})`;
     return label(clip(round.show(id), SLANT.room, PATH_FONT), x, y, `is-path is-slanted o-${origin}`, { transform });
   }
 
   // Pixels to the right of a node without children that no other node's line needs, three columns at most.
+  /** @param {number} node @param {number[][]} columns */
   free(node, columns) {
-    const { camera, layout } = this.scene;
+    const { camera, layout } = this.panel;
     const [, y] = this.at(node);
     const next = columns.slice(layout.columns[node] + 1, layout.columns[node] + 4);
     const taken = next.findIndex((column) => column.some((other) => Math.abs(this.at(other)[1] - y) < LINE));
     return camera.column * (taken < 0 ? 2.8 : taken + 0.8);
   }
 
+  /** @param {number} node @param {number[][]} columns */
   nodeLabel(node, columns) {
-    const { round, camera, layout, folded, tokens, height, width, ink } = this.scene;
+    const { round, camera, layout, folded, height, width } = this.panel;
     const [left, y] = this.at(node);
     const x = left + this.radius + 3;
     const inside = y > -9 && y < height + 9 && x > -90 && x < width;
     if (!inside || folded.has(node) || this.lit(node)) return [];
     const inner = layout.children[node].length > 0;
     const room = inner ? this.lead - this.radius - 5 : this.free(node, columns) - this.radius;
-    const words = short(round.show(tokens(node)), room, LABEL_FONT);
-    const fade = node >= round.n ? 0.6 : strength(ink(node), 0.66).toFixed(2);
+    const words = short(round.show(this.panel.tokenOf(node)), room, LABEL_FONT);
+    const fade = node >= round.n ? 0.6 : strength(this.panel.ink(node), 0.66).toFixed(2);
     const above = inner && camera.row >= AIRY; // clear of its own edge where the rows leave room for that
     return words ? [label(words, x, above ? y - 4 : y + 3.5, "", { opacity: fade })] : [];
   }
@@ -210,7 +219,7 @@ export class TreeMarks {
   // For screen readers, focus and pointer: an unpainted circle per node, each a treeitem with a name.
   drawItems() {
     clearTimeout(this.waiting);
-    const { round, layout, folded, focus } = this.scene;
+    const { round, layout, folded, focus } = this.panel;
     render(this.items, Array.from({ length: round.n }, (_, node) => {
       const there = layout.rows[node] >= 0;
       const [x, y] = there ? this.at(node) : [0, 0];
@@ -229,24 +238,25 @@ export class TreeMarks {
     render(this.items, []);
   }
 
-  focus(node) {
-    this.scene.focus = node;
+  focus(/** @type {number} */ node) {
+    this.panel.focus = node;
     this.drawItems();
     this.items.querySelector(`[data-node="${node}"]`).focus({ preventScroll: true });
   }
 
   // The ring round the selected node, the path to it, and its label whatever the room; and what a search has found.
+  /** @param {number | null} selected @param {number[]} matches */
   select(selected, matches) {
-    const { round } = this.scene;
+    const { round } = this.panel;
     const there = selected !== null && selected < round.n && this.shown(selected);
     const radius = Math.max(5, this.radius + 2.5);
     const found = matches.filter((node) => this.shown(node)).map((node) => this.circle("cp-found", node, radius));
     render(this.chosen, there ? [path("cp-chosen", this.curves(round.path(selected).slice(1)))] : []);
-    render(this.marked, [...(there ? this.ring(selected) : []), ...found]);
+    render(this.panel.marked, [...(there ? this.ring(selected) : []), ...found]);
   }
 
-  ring(node) {
-    const { round, width } = this.scene;
+  ring(/** @type {number} */ node) {
+    const { round, width } = this.panel;
     if (this.lit(node)) return [this.circle("cp-ring", node, 10.5)];
     const [x, y] = this.at(node);
     const [side, anchor] = x > width - 90 ? [x - 10, "end"] : [x + 10, "start"];
@@ -254,12 +264,14 @@ export class TreeMarks {
     return [name, this.circle("cp-ring", node, this.radius + 3.5)];
   }
 
+  /** @param {string} look @param {number} node @param {number} r @returns {Mark} */
   circle(look, node, r) {
     const [x, y] = this.at(node);
     return ["circle", { class: look, cx: x.toFixed(1), cy: y.toFixed(1), r }];
   }
 }
 
+/** @param {string} words @param {number} x @param {number} y @param {string} look @param {Attributes} [more] */
 function label(words, x, y, look, more) {
   return text(`cp-label ${look}`, words, x, y, { "aria-hidden": "true", ...more });
 }

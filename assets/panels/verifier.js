@@ -1,12 +1,17 @@
-// The verifier's walk as steps, read from a round; nothing is drawn here.
+// The verifier's walk as steps, read from a round, and the panel that shows them.
 
 import { html, MONO, nats, probability, short } from "../shared/ink.js";
 import { Panel } from "./panel.js";
 import { picture } from "../shared/picture.js";
 import { define } from "../shared/define.js";
 
-function trialsOf(round) {
-  const found = new Map();
+/** A child as it was offered: q is the drafter's probability of this step, p the target's for the same token. `match`: the
+ *  token is the target's choice. @typedef {ReturnType<typeof offer>} Offer */
+/** @typedef {{ turn: number, chance: number, draw: number, passed: boolean }} Trial */
+/** @typedef {ReturnType<typeof walkOf>[number]} Step */
+
+function trialsOf(/** @type {Round} */ round) {
+  const found = /** @type {Map<number, Trial>} */ (new Map());
   if (!round.trials) return found;
   for (let turn = 0; turn < round.trials.nodes.length; turn++) {
     const chance = round.trials.chances[turn];
@@ -16,7 +21,7 @@ function trialsOf(round) {
   return found;
 }
 
-// A child as it was offered: q is the drafter's probability of this step, p the target's for the same token.
+/** @param {Round} round @param {number} node @param {number} child @param {Map<number, Trial>} trials @param {number | null} next */
 function offer(round, node, child, trials, next) {
   return {
     node: child,
@@ -29,21 +34,22 @@ function offer(round, node, child, trials, next) {
   };
 }
 
-// Matching first, then tried in the order of the trials, then the most probable under the drafter.
+/** Matching first, then tried in the order of the trials, then the most probable under the drafter.
+ *  @param {Offer} one @param {Offer} other */
 function inOrder(one, other) {
-  const turn = (child) => (child.trial ? child.trial.turn : Infinity);
+  const turn = (/** @type {Offer} */ child) => (child.trial ? child.trial.turn : Infinity);
   if (turn(one) !== turn(other)) return turn(one) - turn(other);
   return Number(other.kept) - Number(one.kept) || Number(other.match) - Number(one.match) || other.q - one.q;
 }
 
-// One step per kept row. `outcome` is "match" where the walk goes on, "bonus" if no child is the target's choice,
-// and "end" where the text ended (a stop token or max_tokens) although a child matched.
-export function walkOf(round) {
+// One step per kept row. `outcome` is "match" if the walk goes on, "bonus" if no child is the target's choice, and "end"
+// if the text ended (a stop token or max_tokens) although a child matched.
+export function walkOf(/** @type {Round} */ round) {
   const trials = trialsOf(round);
   return round.keep.map((node, place) => {
     const next = round.keep[place + 1] ?? null;
     const offers = round.children[node].map((child) => offer(round, node, child, trials, next)).sort(inOrder);
-    const wanted = (child) => child.token === round.bonus && (!child.trial || child.trial.passed);
+    const wanted = (/** @type {Offer} */ child) => child.token === round.bonus && (!child.trial || child.trial.passed);
     const cut = next === null && offers.some(wanted);
     return {
       place, node, offers, next,
@@ -62,37 +68,38 @@ const TRIAL_WIDTH = 140;
 const STEP_HEIGHT = 58; // pixels of a step at least, but for the last
 const REST_MS = 90;
 
-// A probability where room is short: without the zero before the decimal point.
-function brief(value) {
-  return probability(value).replace("0.", ".");
-}
-
-function offerWords({ node, q, p, match, kept }) {
+function offerWords(/** @type {Offer} */ { node, q, p, match, kept }) {
   const twin = match && !kept ? "; the token that the target chose, but not on the accepted path" : "";
   return `row ${node}: the drafter gives it q ${probability(q)}, the target p ${probability(p)}${twin}`;
 }
 
-function trialWords({ node, q, p, trial: { chance, draw, passed, turn } }) {
+/** @param {Offer} child @param {Trial} trial */
+function trialWords({ node, q, p }, { chance, draw, passed, turn }) {
   const test = `draw ${draw.toFixed(4)} ${passed ? "<" : "≥"} chance ${chance.toFixed(4)}: ${passed ? "accepted" : "rejected"}`;
   return `trial ${turn + 1}, row ${node}: ${test}; q ${probability(q)}, p ${probability(p)}`;
 }
 
 class VerifierPanel extends Panel {
+  room = 2; // how many children of a step fit into its line
+  steps = /** @type {Step[]} */ ([]);
+  rest = /** @type {Step[]} */ ([]); // those that are not in the page yet
+  waiting = 0; // a timer
+
+  /** @param {HTMLElement} host @param {Stage} stage */
   constructor(host, stage) {
     super(host, stage, "verifier");
-    this.rest = [];
     this.scroll = html("div", "cp-scroll", host);
     this.list = html("ol", { class: "cp-steps", "aria-label": "The verifier's walk" }, this.scroll);
-    for (const name of ["mouseover", "focusin"]) this.list.addEventListener(name, (event) => stage.hover(this.at(event)?.node ?? null));
+    for (const name of ["mouseover", "focusin"]) this.list.addEventListener(name, (event) => stage.hover(this.nodeAt(event)));
     this.list.addEventListener("mouseleave", () => stage.hover(null));
-    this.list.addEventListener("click", (event) => this.press(event));
+    this.list.addEventListener("click", (event) => stage.pin(this.nodeAt(event)));
   }
 
-  draw(round) {
-    const there = this.begin(round, "Here you see how the target walks through the tree, choice by choice.");
-    this.scroll.hidden = !there;
+  draw(/** @type {Round | null} */ round) {
+    const known = this.begin(round, "Here you see how the target walks through the tree, choice by choice.");
+    this.scroll.hidden = !known;
     this.rest = []; // of the round before, which may be gone
-    if (!there) return;
+    if (!known) return;
     const width = this.host.clientWidth || 360;
     const free = width * (width < 660 ? 1 : 0.64) - 50;
     this.room = Math.max(2, Math.floor(free / (round.trials ? TRIAL_WIDTH : OFFER_WIDTH)));
@@ -115,22 +122,24 @@ class VerifierPanel extends Panel {
     this.select(this.stage.selection);
   }
 
+  /** @param {number} id @param {Origin} origin @param {Element} parent @param {number | null} node */
   token(id, origin, parent, node) {
     const mark = html("span", `cp-token o-${origin}`, parent, this.round.show(id));
-    if (node !== null) mark.dataset.node = node;
+    if (node !== null) mark.dataset.node = String(node);
     return mark;
   }
 
+  /** @param {Element} parent @param {string} name @param {string} value @param {string} title */
   stat(parent, name, value, title) {
     const stat = html("span", { class: "cp-stat", title }, parent);
     html("span", "cp-stat-name", stat, name);
     html("span", "", stat, value);
   }
 
-  step(step) {
+  step(/** @type {Step} */ step) {
     const { round } = this;
     const row = html("li", { class: `cp-step is-${step.outcome}`, tabIndex: 0 });
-    row.dataset.node = step.node;
+    row.dataset.node = String(step.node);
     const line = html("div", "cp-step-line", row);
     html("span", "cp-step-number", line, String(step.place + 1));
     this.token(round.tokens[step.node], round.origin(step.node), line, step.node);
@@ -149,6 +158,7 @@ class VerifierPanel extends Panel {
     return row;
   }
 
+  /** @param {Step} step @param {Element} line */
   verdict(step, line) {
     const { round } = this;
     const origin = step.next === null ? "root" : round.origin(step.next);
@@ -165,6 +175,7 @@ class VerifierPanel extends Panel {
     html("span", "cp-verdict-words", line, words);
   }
 
+  /** @param {Step} step @param {Element} row */
   offers(step, row) {
     const box = html("div", "cp-offers", row);
     const tried = step.offers.filter((child) => child.trial).length;
@@ -175,11 +186,11 @@ class VerifierPanel extends Panel {
   }
 
   // A child with its probabilities, or with its trial: that passes when its draw, the mark, lies inside the bar.
-  card(child) {
+  card(/** @type {Offer} */ child) {
     const { node, token, kept, match, q, p, trial } = child;
     const look = `${kept ? "is-kept" : match ? "is-twin" : ""} ${trial ? "is-tried" : ""} o-${this.round.origin(node)}`;
-    const card = html("span", { class: `cp-offer ${look}`, title: trial ? trialWords(child) : offerWords(child) });
-    card.dataset.node = node;
+    const card = html("span", { class: `cp-offer ${look}`, title: trial ? trialWords(child, trial) : offerWords(child) });
+    card.dataset.node = String(node);
     html("span", "cp-offer-token", card, short(this.round.show(token), 68, `11px ${MONO}`));
     if (kept) html("span", "cp-offer-tick", card, "✓");
     if (trial && !trial.passed) html("span", "cp-offer-cross", card, "✗");
@@ -193,33 +204,35 @@ class VerifierPanel extends Panel {
     return card;
   }
 
+  /** @param {Element} parent @param {string} name @param {number} value */
   named(parent, name, value) {
     const box = html("span", "", parent);
     const words = html("span", "cp-meter-words", box);
     html("span", "cp-meter-name", words, name);
-    html("span", "", words, brief(value));
+    html("span", "", words, probability(value).replace("0.", ".")); // room is short
     return box;
   }
 
+  /** @param {Element} parent @param {string} name @param {number} value @param {string} look */
   meter(parent, name, value, look) {
     const track = html("span", "cp-track", this.named(parent, name, value));
     html("span", `cp-bar ${look}`, track).style.width = `${Math.min(100, 100 * (value || 0)).toFixed(1)}%`;
     return track;
   }
 
-  at(event) {
-    const mark = event.target.closest("[data-node]");
-    return mark && this.list.contains(mark) ? { node: Number(mark.dataset.node) } : null;
+  nodeAt(/** @type {Event} */ event) {
+    const mark = event.target instanceof Element && event.target.closest("[data-node]");
+    return mark ? Number(mark.getAttribute("data-node")) : null;
   }
 
-  select({ node }) {
+  select(/** @type {NodeSelection} */ { node }) {
     for (const mark of this.list.querySelectorAll("[data-node]")) {
       mark.classList.toggle("is-selected", Number(mark.dataset.node) === node);
     }
   }
 
   svg() {
-    if (!this.round) return null;
+    if (!this.round.n) return null;
     this.finish();
     return picture(this.list, "--panel");
   }

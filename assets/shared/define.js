@@ -1,9 +1,6 @@
-// The panels by name. A panel: {name, title, caption, legend?, place?, when?(stage): whether it is there at all,
-// create(host, stage) -> {draw, select, resize?, svg?, fit?, search?}}. Its place: {row: "upper" (beside the text) or
-// "lower", share: of the row's width, against its neighbours'}; in a row panels stand in the order in which they are
-// defined.
+/** The panels by name; in a row they stand in the order in which they are defined. @type {Map<string, PanelDefinition>} */
 export const panels = new Map();
 
-export function define(panel) {
+export function define(/** @type {PanelDefinition} */ panel) {
   panels.set(panel.name, panel);
 }

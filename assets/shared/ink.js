@@ -7,53 +7,61 @@ export const ORIGIN = { root: "--target", drafter1: "--drafter1", drafter2: "--d
 export const ORIGIN_NAME = { root: "target", drafter1: "drafter 1", drafter2: "drafter 2", both: "both drafters" };
 
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
+/** @type {Map<string, number>} */
 const widths = new Map();
-let ruler = null; // made at first use
 
-const written = new WeakMap(); // what `put` wrote last: reading it back from the document would be slower
+/** The attributes that `put` wrote last: reading them back from the document would be slower.
+ *  @type {WeakMap<Element, Attributes>} */
+const written = new WeakMap();
 
-// Sets attributes, null removes one; an attribute that already has the value is left alone.
+/** Sets attributes, null removes one; an attribute that already has the value is left alone.
+ *  @template {Element} E @param {E} element @param {Attributes} attributes */
 export function put(element, attributes) {
-  let known = written.get(element);
-  if (!known) written.set(element, (known = {}));
+  let last = written.get(element);
+  if (!last) written.set(element, (last = {}));
   for (const name in attributes) {
     const value = attributes[name];
-    if (known[name] === value) continue;
-    known[name] = value;
+    if (last[name] === value) continue;
+    last[name] = value;
     if (value === null) element.removeAttribute(name);
-    else element.setAttribute(name, value);
+    else element.setAttribute(name, String(value));
   }
   return element;
 }
 
+/** @template {keyof SVGElementTagNameMap} Tag @param {Tag} tag @param {Attributes} attributes @param {Element | null} [parent] */
 export function svg(tag, attributes, parent) {
   const element = put(document.createElementNS(SVG, tag), attributes);
   if (parent) parent.append(element);
   return element;
 }
 
-// An element of the page. `look` is its class, or {class, and other attributes and properties}.
-export function html(tag, look, parent, text) {
+/** An element of the page. `look` is its class, or {class, and other attributes and properties}.
+ *  @template {keyof HTMLElementTagNameMap} Tag
+ *  @param {Tag} tag @param {string | Attributes} [look] @param {Element | null} [parent] @param {string} [text] */
+export function html(tag, look = {}, parent, text) {
   const element = document.createElement(tag);
-  const given = typeof look === "string" ? { class: look } : look || {};
+  const given = typeof look === "string" ? { class: look } : look;
   for (const [name, value] of Object.entries(given)) {
-    if (name === "class") element.className = value;
-    else if (name in element) element[name] = value;
-    else element.setAttribute(name, value);
+    if (name === "class") element.className = String(value);
+    else if (name in element) Object.assign(element, { [name]: value });
+    else element.setAttribute(name, String(value));
   }
   if (text !== undefined) element.textContent = text;
   if (parent) parent.append(element);
   return element;
 }
 
+/** @template {Node} N @param {N} element @param {string} text */
 export function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
   return element;
 }
 
-// Makes an element of an SVG hold these marks and nothing else: [tag, attributes, its text or the marks in it] each. An
-// element that is there already is used again, and only what has changed is written; lists whose lengths change stand in a
-// group of their own, so that no other mark moves to another element.
+/** Makes an element of an SVG hold these marks and nothing else. An element that is there already is used again, and only
+ *  what has changed is written; lists whose lengths change stand in a group of their own, so that no other mark moves to
+ *  another element.
+ *  @param {Element} parent @param {Mark[]} marks */
 export function render(parent, marks) {
   let child = parent.firstElementChild;
   for (const [tag, attributes, inside] of marks) {
@@ -71,42 +79,55 @@ export function render(parent, marks) {
   }
 }
 
-// The marks that most drawings consist of.
+/** @param {string} look @param {string} d @param {Attributes} [more] @returns {Mark} */
 export const path = (look, d, more) => ["path", { class: look, d, ...more }];
+/** @param {Mark[]} marks @returns {Mark} */
 export const group = (marks, look = "") => ["g", { class: look }, marks];
+/** @param {string} look @param {string} words @param {number} x @param {number} y @param {Attributes} [more] @returns {Mark} */
+export const text = (look, words, x, y, more) => ["text", { class: look, x: x.toFixed(1), y: y.toFixed(1), ...more }, words];
 
-export function text(look, words, x, y, more) {
-  return ["text", { class: look, x: x.toFixed(1), y: y.toFixed(1), ...more }, words];
-}
-
-// Paths, those that look alike as one: a thousand nodes are then some twenty paths.
+/** Paths, those that look the same as one: a thousand nodes are then some twenty paths.
+ *  @param {Mark[]} marks @returns {Mark[]} */
 export function joinPaths(marks) {
+  /** @type {Map<string, { look: Attributes, d: string }>} */
   const looks = new Map();
-  for (const [tag, { d, ...look }] of marks) {
+  for (const [, { d, ...look }] of marks) {
     const key = Object.values(look).join(" ");
-    if (!looks.has(key)) looks.set(key, [tag, { ...look, d: "" }]);
-    looks.get(key)[1].d += d;
+    const same = looks.get(key) ?? { look, d: "" };
+    same.d += d;
+    looks.set(key, same);
   }
-  return [...looks.values()];
+  return Array.from(looks.values(), ({ look, d }) => ["path", { ...look, d }]);
 }
 
-// A rectangle as a part of a path.
-export const box = (x, y, width, height) => `M${x},${y}h${width}v${height}h${-width}z`;
+/** A rectangle as a part of a path.
+ *  @param {number | string} x @param {number} y @param {number | string} width @param {number} height */
+export const box = (x, y, width, height) => `M${x},${y}h${width}v${height}h-${width}z`;
 
+// The pen of a new canvas; every browser has the 2D kind.
+export function newCanvas() {
+  return /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
+}
+
+/** @type {CanvasRenderingContext2D | undefined} */
+let ruler; // made at first use
+
+/** @param {string} text @param {string} font */
 export function textWidth(text, font) {
   const key = font + "|" + text;
-  let known = widths.get(key);
-  if (known === undefined) {
+  let width = widths.get(key);
+  if (width === undefined) {
     if (widths.size > 20000) widths.clear();
-    ruler = ruler || document.createElement("canvas").getContext("2d");
+    ruler ??= newCanvas();
     ruler.font = font;
-    known = ruler.measureText(text).width;
-    widths.set(key, known);
+    width = ruler.measureText(text).width;
+    widths.set(key, width);
   }
-  return known;
+  return width;
 }
 
-// The longest prefix of `text`, in whole graphemes, that fits into `room` pixels; empty if not even one does.
+/** The longest prefix of `text`, in graphemes, that fits into `room` pixels; empty if not even one does.
+ *  @param {string} text @param {number} room @param {string} font */
 export function clip(text, room, font) {
   if (textWidth(text, font) <= room) return text;
   const parts = Array.from(graphemes.segment(text), (part) => part.segment);
@@ -120,13 +141,14 @@ export function clip(text, room, font) {
   return low > 0 ? parts.slice(0, low).join("") + "…" : "";
 }
 
-// As `clip`, but a leading space mark is dropped first: where room is short, the word matters more than the space.
+/** As `clip`, but a leading space mark is dropped first: if room is short, the word matters more than the space.
+ *  @param {string} text @param {number} room @param {string} font */
 export function short(text, room, font) {
   if (textWidth(text, font) <= room) return text;
   return clip(text.replace(/^␣(?=[^␣])/, ""), room, font);
 }
 
-export function probability(value) {
+export function probability(/** @type {number} */ value) {
   if (!Number.isFinite(value)) return "–";
   if (value > 0 && value < 0.001) return "<0.001";
   if (value > 0.999 && value < 1) return ">0.999";
@@ -134,23 +156,26 @@ export function probability(value) {
   return value.toFixed(near ? 3 : 2);
 }
 
-export function nats(value) {
+export function nats(/** @type {number} */ value) {
   return Number.isFinite(value) ? value.toFixed(2) : "–";
 }
 
-// The opacity of a probability: its square root, because most nodes lie below 0.1; never invisible.
+/** The opacity of a probability: its square root, because most nodes lie below 0.1; never invisible.
+ *  @param {number} value @param {number} least */
 export function strength(value, least) {
   if (Number.isNaN(value)) return 1; // it was not recorded
   return least + (1 - least) * Math.sqrt(Math.min(1, Math.max(0, value)));
 }
 
-// A token as a person reads it aloud: its own text, unless that is only white space or bytes.
+/** A token as a person reads it aloud: its own text, unless that is only white space or bytes.
+ *  @param {Round} round @param {number} id */
 export function spoken(round, id) {
   const raw = round.text(id);
-  const plain = typeof raw === "string" && /\S/.test(raw) && !/[\u0000-\u001f\ufffd]/.test(raw);
+  const plain = /\S/.test(raw) && !/[\u0000-\u001f\ufffd]/.test(raw);
   return plain ? raw : round.show(id);
 }
 
+/** @param {Round} round @param {number} node */
 export function describe(round, node) {
   const chance = probability(Math.exp(round.logprobs[node]));
   const where = `'${spoken(round, round.tokens[node])}', depth ${round.depths[node]}`;
@@ -158,12 +183,14 @@ export function describe(round, node) {
   return `${where}, probability ${chance}, ${round.fate[node]}, from ${ORIGIN_NAME[round.origin(node)]}`;
 }
 
-// A button's visible text is part of its accessible name, so that voice control works with what is on the screen.
+/** A button's visible text is part of its accessible name, so that voice control works with what is on the screen.
+ *  @param {string} label @param {string} title */
 function nameOf(label, title) {
-  const said = /\p{L}/u.test(label) && !title.toLowerCase().includes(label.toLowerCase());
-  return said ? `${label}: ${title}` : title;
+  const isMissing = /\p{L}/u.test(label) && !title.toLowerCase().includes(label.toLowerCase());
+  return isMissing ? `${label}: ${title}` : title;
 }
 
+/** @param {Element | null} parent @param {string} label @param {string} title @param {(button: HTMLButtonElement) => unknown} act */
 export function button(parent, label, title, act, look = "") {
   const item = html("button", { class: `cp-button ${look}`, type: "button", title, "aria-label": nameOf(label, title) }, parent, label);
   item.addEventListener("click", (event) => {
@@ -173,15 +200,16 @@ export function button(parent, label, title, act, look = "") {
   return item;
 }
 
-// A button whose name is what it says.
+/** A button whose name is its text.
+ *  @param {Element | null} parent @param {string} label @param {string} title @param {() => unknown} act */
 export function action(parent, label, title, act, look = "") {
   const item = html("button", { class: look, type: "button", title }, parent, label);
   item.addEventListener("click", () => act());
   return item;
 }
 
-// Calls `act` a while after it is asked for, once, however often it was asked for meanwhile; at the next frame where no
-// milliseconds are given.
+/** Calls `act` once, some milliseconds after the first of several requests; at the next frame if none are given.
+ *  @param {() => unknown} act @param {number} [milliseconds] */
 export function sparing(act, milliseconds) {
   let planned = false;
   const run = () => {
@@ -196,16 +224,15 @@ export function sparing(act, milliseconds) {
   };
 }
 
-export function pause(milliseconds) {
-  return new Promise((done) => setTimeout(done, milliseconds));
-}
+/** @param {number} milliseconds @returns {Promise<void>} */
+export const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
-export function bytesOf(base64) {
+export function bytesOf(/** @type {string} */ base64) {
   return Uint8Array.from(atob(base64), (sign) => sign.charCodeAt(0));
 }
 
-// Runs what is asynchronous one at a time, and once more where it was asked for meanwhile.
-export function inTurn(act) {
+// Runs `act` one at a time, and once more if it was asked for meanwhile.
+export function inTurn(/** @type {() => Promise<void>} */ act) {
   let running = false;
   let again = false;
   return async function run() {

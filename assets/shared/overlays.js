@@ -2,9 +2,12 @@
 
 import { button, html } from "./ink.js";
 
+/** @typedef {{ heading: string } | { label: string, note?: string, act: () => unknown }} MenuEntry */
+
 // A button that opens a list under it, a popover: arrows move, Enter chooses, Esc or a click elsewhere closes.
 export class Menu {
-  // `fill` gives the entries when the list opens: {label, note?, act} or {heading}.
+  /** `fill` gives the entries when the list opens.
+   *  @param {Element} parent @param {string} label @param {string} title @param {() => MenuEntry[]} fill */
   constructor(parent, label, title, fill) {
     const box = html("div", "", parent);
     const opener = button(box, label, title, () => undefined);
@@ -34,9 +37,9 @@ export class Menu {
     return Array.from(this.list.querySelectorAll("button"));
   }
 
-  entry(entry) {
-    if (entry.heading) return html("p", "cs-menu-heading", null, entry.heading);
-    const item = html("button", { class: "cs-menu-entry", type: "button", role: "menuitem" }, null);
+  entry(/** @type {MenuEntry} */ entry) {
+    if ("heading" in entry) return html("p", "cs-menu-heading", null, entry.heading);
+    const item = html("button", { class: "cs-menu-entry", type: "button", role: "menuitem" });
     html("span", "cs-menu-label", item, entry.label);
     if (entry.note) html("span", "cs-menu-note", item, entry.note);
     item.addEventListener("click", () => {
@@ -46,10 +49,12 @@ export class Menu {
     return item;
   }
 
-  key(event) {
+  key(/** @type {KeyboardEvent} */ event) {
     const { items } = this;
-    const at = items.indexOf(document.activeElement);
-    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 }[event.key];
+    const at = items.findIndex((item) => item === document.activeElement);
+    /** @type {Record<string, number>} */
+    const places = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 };
+    const to = places[event.key];
     if (to === undefined && event.key !== "Escape") return;
     event.stopPropagation(); // Esc closes the list, and nothing else
     if (to === undefined) return;
@@ -60,20 +65,20 @@ export class Menu {
 
 // A sheet over the page. Esc and a click beside it close it; then the element that had the focus before gets it back.
 export class Sheet {
-  constructor(label, look = "") {
+  constructor(/** @type {string} */ label, look = "") {
     this.box = html("dialog", { class: `cs-sheet ${look}`, "aria-label": label, closedby: "any" }, document.body);
     this.shut = button(this.box, "×", "Close (Esc)", () => this.box.close(), "cs-close");
     this.box.addEventListener("click", (event) => this.beside(event) && this.box.close()); // not every browser knows closedby
   }
 
   // The sheet's own padding counts as the sheet, though a click there has the same target as one beside it.
-  beside({ target, clientX: x, clientY: y }) {
+  beside(/** @type {MouseEvent} */ { target, clientX: x, clientY: y }) {
     const { left, right, top, bottom } = this.box.getBoundingClientRect();
     return target === this.box && (x < left || x > right || y < top || y > bottom);
   }
 
-  open(first) {
+  open(first = this.shut) {
     this.box.showModal();
-    (first || this.shut).focus();
+    first.focus();
   }
 }

@@ -1,12 +1,14 @@
 // The page's colours as values: read from the CSS variables, so both themes come along.
 
-import { ORIGIN } from "./ink.js";
+import { newCanvas, ORIGIN } from "./ink.js";
 
+/** @param {Element} host @param {string} name */
 export function colourOf(host, name) {
   return getComputedStyle(host).getPropertyValue(name).trim();
 }
 
 // Red, green and blue of any CSS colour: a canvas turns it into #rrggbb.
+/** @param {string} value @param {CanvasRenderingContext2D} pen */
 function channels(value, pen) {
   pen.fillStyle = "#000000";
   pen.fillStyle = value;
@@ -14,7 +16,7 @@ function channels(value, pen) {
   return hex ? hex.slice(1).map((part) => parseInt(part, 16)) : [0, 0, 0];
 }
 
-function luminance(rgb) {
+function luminance(/** @type {number[]} */ rgb) {
   const [red, green, blue] = rgb.map((part) => {
     const share = part / 255;
     return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
@@ -24,24 +26,25 @@ function luminance(rgb) {
 
 // Whether text on a tint of an origin's colour reads better in the panel's colour than in ink.
 export class Shade {
-  constructor(host) {
-    const pen = document.createElement("canvas").getContext("2d");
-    const read = (name) => channels(colourOf(host, name), pen);
-    this.colour = Object.fromEntries(Object.entries(ORIGIN).map(([origin, name]) => [origin, read(name)]));
+  constructor(/** @type {Element} */ host) {
+    const pen = newCanvas();
+    const read = (/** @type {string} */ name) => channels(colourOf(host, name), pen);
+    this.colours = { root: read(ORIGIN.root), drafter1: read(ORIGIN.drafter1), drafter2: read(ORIGIN.drafter2), both: read(ORIGIN.both) };
     this.panel = read("--panel");
     this.ink = luminance(read("--ink"));
   }
 
+  /** @param {Origin} origin @param {number} alpha */
   inverts(origin, alpha) {
-    const mixed = this.colour[origin].map((part, place) => part * alpha + this.panel[place] * (1 - alpha));
-    const contrast = (one, other) => (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+    const mixed = this.colours[origin].map((part, place) => part * alpha + this.panel[place] * (1 - alpha));
+    const contrast = (/** @type {number} */ one, /** @type {number} */ other) => (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
     const ground = luminance(mixed);
     return contrast(luminance(this.panel), ground) > contrast(this.ink, ground);
   }
 }
 
 // Calls back when light turns to dark or back: by the system, or by a class or attribute of the page.
-export function onTheme(callback) {
+export function onTheme(/** @type {() => void} */ callback) {
   const later = () => requestAnimationFrame(callback);
   const watch = new MutationObserver(later);
   for (const element of [document.documentElement, document.body]) {

@@ -10,13 +10,15 @@ const INKED = [
 ];
 const SHAPES = new Set(["circle", "path", "rect", "line", "text", "tspan", "polyline", "polygon", "g"]);
 
-// A drawing to be filled, as large as the part (x, y, width, height) of the page that it shows.
+/** A drawing to be filled, as large as the part (x, y, width, height) of the page that it shows.
+ *  @param {number} x @param {number} y @param {number} width @param {number} height @param {string} ground */
 function paper(x, y, width, height, ground) {
   const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `${x} ${y} ${width} ${height}` });
   svg("rect", { x, y, width, height, fill: ground }, root);
   return root;
 }
 
+/** @param {Element} from @param {Element} to */
 function inline(from, to) {
   if (SHAPES.has(from.tagName)) {
     const style = getComputedStyle(from);
@@ -32,37 +34,40 @@ function inline(from, to) {
 }
 
 // What is drawn in an SVG of the page, with its style written out.
-function marksOf(canvas) {
-  const copy = canvas.cloneNode(true);
+function marksOf(/** @type {SVGElement} */ canvas) {
+  const copy = /** @type {SVGElement} */ (canvas.cloneNode(true));
   inline(canvas, copy);
   for (const gone of copy.querySelectorAll('[display="none"], .cp-items')) gone.remove();
   return copy.childNodes;
 }
 
-export function stillOfSvg(canvas) {
-  const root = paper(0, 0, canvas.getAttribute("width"), canvas.getAttribute("height"), colourOf(canvas, "--panel"));
+export function stillOfSvg(/** @type {SVGElement} */ canvas) {
+  const root = paper(0, 0, Number(canvas.getAttribute("width")), Number(canvas.getAttribute("height")), colourOf(canvas, "--panel"));
   root.append(...marksOf(canvas));
   return new XMLSerializer().serializeToString(root);
 }
 
-const SIDES = ["Top", "Right", "Bottom", "Left"];
+const SIDES = /** @type {const} */ (["Top", "Right", "Bottom", "Left"]);
 const UNSEEN = new Set(["SCRIPT", "STYLE", "TEMPLATE"]);
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 
+/** @param {CSSStyleDeclaration} style @param {typeof SIDES[number]} side */
 function edge(style, side) {
   const wide = style[`border${side}Style`] === "none" ? 0 : parseFloat(style[`border${side}Width`]) || 0;
   return { wide, colour: style[`border${side}Color`], dashed: style[`border${side}Style`] === "dashed" };
 }
 
-function seen(colour) {
+function seen(/** @type {string} */ colour) {
   return Boolean(colour) && colour !== "transparent" && !/^(rgba\(.*,|color\(.*\/) ?0\)$/.test(colour);
 }
 
+/** @param {Element} element @param {CSSStyleDeclaration} style @param {SVGElement} into */
 function ground(element, style, into) {
   // what stands in lines of text has a box in each of them
   for (const box of style.display === "inline" ? element.getClientRects() : [element.getBoundingClientRect()]) filled(box, style, into);
 }
 
+/** @param {DOMRect} box @param {CSSStyleDeclaration} style @param {SVGElement} into */
 function filled(box, style, into) {
   const edges = SIDES.map((side) => edge(style, side));
   const [first] = edges;
@@ -76,24 +81,25 @@ function filled(box, style, into) {
       fill, stroke: line ? first.colour : "none", "stroke-width": line, "stroke-dasharray": first.dashed ? "3 2" : "none",
     }, into);
   }
-  if (!even) edges.forEach((each, place) => rule(each, SIDES[place], box, into));
+  if (even) return;
+  const { left, right, top, bottom } = box;
+  edges.forEach(({ wide, colour, dashed }, place) => {
+    if (!wide || !seen(colour) || right <= left) return;
+    const half = wide / 2;
+    const ends = { Top: [left, top + half, right, top + half], Right: [right - half, top, right - half, bottom],
+      Bottom: [left, bottom - half, right, bottom - half], Left: [left + half, top, left + half, bottom] };
+    const [x1, y1, x2, y2] = ends[SIDES[place]];
+    svg("line", { x1, y1, x2, y2, stroke: colour, "stroke-width": wide, "stroke-dasharray": dashed ? "3 2" : null }, into);
+  });
 }
 
-// One side of a border.
-function rule({ wide, colour, dashed }, side, { left, right, top, bottom }, into) {
-  if (!wide || !seen(colour) || right <= left) return;
-  const half = wide / 2;
-  const [x1, y1, x2, y2] = { Top: [left, top + half, right, top + half], Right: [right - half, top, right - half, bottom],
-    Bottom: [left, bottom - half, right, bottom - half], Left: [left + half, top, left + half, bottom] }[side];
-  svg("line", { x1, y1, x2, y2, stroke: colour, "stroke-width": wide, "stroke-dasharray": dashed ? "3 2" : null }, into);
-}
-
-// A text node as the lines that it takes on the screen: {text, box}.
-function linesOf(node) {
+// A text node as the lines that it takes on the screen.
+function linesOf(/** @type {Text} */ node) {
   const range = document.createRange();
   range.selectNodeContents(node);
   const boxes = range.getClientRects();
   if (boxes.length < 2) return boxes.length ? [{ text: node.data, box: boxes[0] }] : [];
+  /** @type {{ text: string, box: DOMRect }[]} */
   const found = [];
   for (const { segment, index } of graphemes.segment(node.data)) {
     range.setStart(node, index);
@@ -107,6 +113,7 @@ function linesOf(node) {
   return found;
 }
 
+/** @param {Text} node @param {CSSStyleDeclaration} style @param {SVGElement} into */
 function words(node, style, into) {
   for (const { text, box } of linesOf(node)) {
     if (!text.trim()) continue;
@@ -117,6 +124,7 @@ function words(node, style, into) {
   }
 }
 
+/** @param {SVGElement} element @param {SVGElement} into */
 function drawing(element, into) {
   const { left: x, top: y, width, height } = element.getBoundingClientRect();
   const viewBox = element.getAttribute("viewBox") || `0 0 ${width} ${height}`;
@@ -124,37 +132,39 @@ function drawing(element, into) {
   part.append(...marksOf(element));
 }
 
-// What hides its overflow is a window of its own, in the coordinates of the screen.
+/** What hides its overflow is clipped by a drawing inside the drawing, in the coordinates of the screen.
+ *  @param {Element} element @param {CSSStyleDeclaration} style @param {SVGElement} into */
 function windowOf(element, style, into) {
   if (style.overflowX === "visible" && style.overflowY === "visible") return into;
   const { left: x, top: y, width, height } = element.getBoundingClientRect();
   return svg("svg", { x, y, width, height, viewBox: `${x} ${y} ${width} ${height}`, overflow: "hidden" }, into);
 }
 
+/** @param {Element} element @param {CSSStyleDeclaration} style @param {boolean} whole */
 function isLeftOut(element, style, whole) {
   if (UNSEEN.has(element.tagName) || style.display === "none" || style.opacity === "0") return true;
   const { width, height } = element.getBoundingClientRect();
   return style.overflowX !== "visible" && !whole && (width <= 1 || height <= 1); // for screen readers alone
 }
 
+/** @param {Element} element @param {SVGElement} into @param {boolean} whole */
 function add(element, into, whole) {
   const style = getComputedStyle(element);
   if (isLeftOut(element, style, whole)) return;
   if (style.visibility === "visible") ground(element, style, into);
-  if (element.tagName === "svg") drawing(element, into);
-  else addChildren(element, style, whole ? into : windowOf(element, style, into));
-}
-
-function addChildren(element, style, inside) {
-  for (const child of element.childNodes) {
-    if (child.nodeType === Node.ELEMENT_NODE) add(child, inside, false);
-    else if (child.nodeType === Node.TEXT_NODE && style.visibility === "visible") words(child, style, inside);
+  if (element instanceof SVGElement) drawing(element, into);
+  else {
+    const inside = whole ? into : windowOf(element, style, into);
+    for (const child of element.childNodes) {
+      if (child instanceof Element) add(child, inside, false);
+      else if (child instanceof Text && style.visibility === "visible") words(child, style, inside);
+    }
   }
 }
 
 // A part of the page as it is on the screen: boxes, lines of text, drawings. What it scrolls is shown whole, what its parts
 // scroll only as far as it is in view.
-export function picture(element, ground = "--surface") {
+export function picture(/** @type {Element} */ element, ground = "--surface") {
   const { left, top } = element.getBoundingClientRect();
   const [width, height] = [Math.ceil(element.scrollWidth), Math.ceil(element.scrollHeight)];
   const root = paper(left - element.scrollLeft, top - element.scrollTop, width, height, colourOf(element, ground));

@@ -1,6 +1,6 @@
 // Light and dark: the system's, until the switch says otherwise; the choice is remembered.
 
-import { button, html, svg, write } from "../shared/ink.js";
+import { button, html, render, svg, write } from "../shared/ink.js";
 import { Menu } from "../shared/overlays.js";
 import { settingOf } from "../shared/round.js";
 import { modes } from "./stage.js";
@@ -34,6 +34,7 @@ function flipTheme() {
 }
 
 // The head of the page: the run that is shown, recorded or live, the views, and the menus.
+/** @type {Mark[]} */
 const MARK = [
   ["path", { d: "M5 16 14 7h13M14 7l13 9M5 16l9 9h13", fill: "none", stroke: "currentColor", "stroke-width": 1.6, opacity: 0.55 }],
   ["circle", { cx: 5, cy: 16, r: 3.6, fill: "var(--target)" }],
@@ -53,7 +54,7 @@ export class Bar {
     this.box = html("div", "cs-bar", parent);
     const brand = html("h1", "cs-brand", this.box);
     const mark = svg("svg", { viewBox: "0 0 32 32", width: 26, height: 26, "aria-hidden": "true" }, brand);
-    for (const [tag, attributes] of MARK) svg(tag, attributes, mark);
+    render(mark, MARK);
     brand.append("Canopy");
     this.badge = html("span", "cs-badge", this.box);
     this.shared = html("span", "cs-shared", this.box);
@@ -78,9 +79,9 @@ export class Bar {
     const group = html("div", { class: "cs-modes", role: "group", "aria-label": "View" }, this.box);
     const choices = [["story", "Story", "What happens, in plain words"], ["workbench", "Workbench", "All panels and all settings"],
       ["lab", "Lab", "Which method and budget are fastest here"]];
-    const items = choices.filter(([mode]) => modes.includes(mode)).map(([mode, label, title]) =>
-      [mode, button(group, label, title, () => this.stage.setMode(mode, { push: true }))]);
-    const mark = () => items.forEach(([mode, item]) => item.setAttribute("aria-pressed", String(mode === this.stage.mode)));
+    const items = choices.filter(([mode]) => modes.includes(mode)).map(([mode, label, title]) => (
+      { mode, item: button(group, label, title, () => this.stage.setMode(mode, { push: true })) }));
+    const mark = () => items.forEach(({ mode, item }) => item.setAttribute("aria-pressed", String(mode === this.stage.mode)));
     this.stage.on("mode", mark);
     mark();
   }

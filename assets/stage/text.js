@@ -133,16 +133,16 @@ export class TextPanel {
   round(index) {
     const round = this.stage.rounds[index];
     const part = html("span", "cs-part");
-    part.dataset.round = index;
+    part.dataset.round = String(index);
     const missing = this.stage.missing(index);
     const cut = missing ? this.reader.end() : ""; // what began before a gap does not go on behind it
     for (const [place, node] of round.keep.entries()) {
       const token = html("span", `cs-token o-${round.origin(node)}`, part, this.text(round, round.tokens[node], round.start + place));
-      token.dataset.node = node;
-      token.dataset.place = this.tokens++;
+      token.dataset.node = String(node);
+      token.dataset.place = String(this.tokens++);
       if (/^\s+$/.test(round.text(round.tokens[node])) && token.textContent.includes("\n")) token.classList.add("is-break");
     }
-    part.firstChild.classList.add("is-first");
+    part.firstElementChild?.classList.add("is-first");
     if (missing) {
       const gap = html("span", "cs-missing", null, `${cut}[…]`);
       gap.title = missingWords(missing);

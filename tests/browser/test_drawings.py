@@ -203,7 +203,7 @@ def test_transitions_are_ink_and_a_guess_says_what_it_changes(onlooker: Watched)
                for entry in trace.entries]
     page = opened(onlooker, replace(trace, entries=tuple(entries)))
     tree = entries[0].round.tree
-    guesses = f"{MARGINALS}.hits.filter(({{ candidate }}) => candidate)"
+    guesses = f"{MARGINALS}.hits.filter(({{ transition }}) => transition)"
     outlined = page.evaluate(f"{guesses}.filter(({{ node }}) => node !== null).map(({{ id }}) => id)")
     assert set(outlined) == set(tree.tokens[1:].tolist())
     ink = page.evaluate(f"{MARGINALS}.svg()").count("<path")

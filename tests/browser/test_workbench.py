@@ -23,7 +23,7 @@ def opened(watched: Watched, address: str) -> Any:
 def test_a_tree_is_inked_by_what_its_places_earned(watched: Watched, address: str) -> None:
     page = opened(watched, address)
     page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length > 1")
-    ink = f"{TREE}.marks.scene.round.parents.reduce((all, _, node) => [...all, {TREE}.marks.scene.ink(node)], [])"
+    ink = f"Array.from({TREE}.parents.keys(), (node) => {TREE}.ink(node))"
     probable = page.evaluate(ink)
     toggle = page.locator("[data-panel=tree] button", has_text="earned")
     toggle.click()
