@@ -20,10 +20,11 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import LlamaConfig, PreTrainedConfig
 from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm, LlamaRotaryEmbedding
 
-from engine.checkpoints.files import display_name, read_config
+from engine.checkpoints.files import read_config
 from engine.checkpoints.weights import fill_model, load_weights, move_model
 from engine.drafters.beam import PUBLISHED, FeatureDrafter, Reach
 from engine.drafters.dflash.model import GroupedProjections, Rotation, rotate
+from engine.drafters.draft_vocabulary import draft_token_ids, over_vocabulary
 from engine.drafters.fields import ignored_fields, neighbours_to_halves, note_of, turns_neighbours
 from engine.drafters.kinds import (
     DrafterPlan,
@@ -35,7 +36,6 @@ from engine.drafters.kinds import (
     must_tap,
     unsteady_rope,
 )
-from engine.errors import RigError
 from engine.models.cache import LayeredCache
 from engine.models.target import TorchTarget
 
@@ -90,13 +90,11 @@ class Eagle3Layer(nn.Module):
 
 class Eagle3Model(nn.Module):
     """The trained module: ``fc`` fuses the taps, ``midlayer`` drafts, ``norm`` and ``lm_head`` give logits of the draft
-    vocabulary. ``d2t`` (draft vocabulary,) is added to a draft id to get the target's, ``t2d`` (vocabulary,) says which
-    of the target's tokens have a draft id."""
+    vocabulary."""
 
-    d2t: Tensor
-    t2d: Tensor
+    token_ids: Tensor | None
 
-    def __init__(self, config: LlamaConfig) -> None:
+    def __init__(self, config: LlamaConfig, token_ids: Tensor | None) -> None:
         super().__init__()
         self.config = config
         hidden, draft = config.hidden_size, config.draft_vocab_size
@@ -104,21 +102,13 @@ class Eagle3Model(nn.Module):
         self.midlayer = Eagle3Layer(config)
         self.norm = LlamaRMSNorm(hidden, eps=config.rms_norm_eps)
         self.lm_head = nn.Linear(hidden, draft, bias=False)
-        self.register_buffer("d2t", torch.zeros(draft, dtype=torch.long))
-        self.register_buffer("t2d", torch.zeros(config.vocab_size, dtype=torch.bool))
+        self.register_buffer("token_ids", token_ids, persistent=False)
         self.rotary_emb = LlamaRotaryEmbedding(config)
 
-    @property
-    def token_ids(self) -> Tensor:
-        """The target's id of every draft id, (draft vocabulary,) int64."""
-        return self.d2t + torch.arange(len(self.d2t), device=self.d2t.device)
-
     def logits(self, hidden: Tensor) -> Tensor:
-        """Logits over the target's vocabulary, (rows, vocabulary) float32, −inf for tokens without a draft id."""
-        drafted = self.lm_head(self.norm(hidden)).float()
-        whole = drafted.new_full((len(hidden), self.config.vocab_size), -torch.inf)
-        logits: Tensor = whole.index_copy_(1, self.token_ids, drafted)
-        return logits
+        """Logits over the target's vocabulary, (rows, vocabulary) float32."""
+        logits: Tensor = self.lm_head(self.norm(hidden)).float()
+        return logits if self.token_ids is None else over_vocabulary(logits, self.token_ids, self.config.vocab_size)
 
 
 class Eagle3Drafter(FeatureDrafter):
@@ -183,17 +173,10 @@ def _drafter_config(folder: Path, values: dict[str, Any], target: TargetFacts) -
 def _load(folder: Path, config: LlamaConfig, target: TorchTarget) -> Eagle3Drafter:
     weights = load_weights(folder)
     embedded = weights.pop(EMBEDDING, None)
-    model = Eagle3Model(config)
-    if config.draft_vocab_size == config.vocab_size:  # then every token has its own id, mapped or not
-        weights.setdefault("d2t", model.d2t)
-        weights.setdefault("t2d", ~model.t2d)
+    model = Eagle3Model(config, draft_token_ids(folder, weights, config.draft_vocab_size, config.vocab_size))
     if config.turns_neighbours:
         weights = neighbours_to_halves(weights, config.head_dim)
     fill_model(model, weights, folder)
-    least, most = map(int, model.token_ids.aminmax())
-    if least < 0 or most >= config.vocab_size:
-        raise RigError(f"The vocabulary map d2t in {display_name(folder)} leads to token {most}; the target has "
-                       f"{config.vocab_size} tokens.")
     model = move_model(model, target.device, target.model.dtype)
     embedding = target.embedding if embedded is None else nn.Embedding.from_pretrained(
         embedded.to(device=target.device, dtype=target.model.dtype))

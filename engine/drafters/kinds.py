@@ -23,10 +23,12 @@ from engine.registry import Table
 
 @dataclass(frozen=True)
 class TargetFacts:
-    """The target before it is loaded: its folder, for the tokenizer, and the config of its text model."""
+    """The target before it is loaded: its folder, for the tokenizer, and the config of its text model; and the block
+    size that the rig's name gives a block-diffusion drafter for it."""
 
     folder: Path
     config: PreTrainedConfig
+    block_size: int | None = None
 
 
 @dataclass(frozen=True)

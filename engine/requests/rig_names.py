@@ -2,7 +2,8 @@
 
 A rig is written NAME, FOLDER (one with a rig.json) or TARGET::DRAFTER, with a second ::DRAFTER where two are wanted.
 TARGET and DRAFTER are folders, or model ids such as Qwen/Qwen3-8B, optionally with @REVISION; a TARGET may also be a
-GGUF file, a DRAFTER ``ngram``, or ``mtp``, the layer in the target's own checkpoint. random:SHAPE is a rig of random
+GGUF file, a DRAFTER ``ngram``, or ``mtp``, the layer in the target's own checkpoint; DRAFTER?block_size=7 gives
+a block-diffusion drafter its block size. random:SHAPE is a rig of random
 weights in a published size, such as random:qwen3-8b (``serving/random_weights.py``). http://HOST:PORT is a server that
 runs already, and with #MODEL one of its models.
 """
@@ -21,6 +22,7 @@ from engine.errors import RigError
 
 RIGS_FOLDER = Path(__file__).resolve().parents[2] / "assets"
 JOINT, PIN = "::", "@"
+BLOCK_SIZE = "?block_size="  # behind a drafter
 MODEL = "#"  # before the name of a server's model, at the end of its address
 NGRAM = "ngram"
 MTP = "mtp"  # the target's own layer for multi-token prediction
@@ -145,5 +147,5 @@ def from_hub(rig: str) -> tuple[str, ...]:
         pair = pair_of(rig)  # refuses a server's address, too
     except RigError:
         return ()
-    return tuple(source for source in (pair.target, *pair.drafters)
+    return tuple(source for source in (pair.target, *(drafter.partition(BLOCK_SIZE)[0] for drafter in pair.drafters))
                  if source not in (NGRAM, MTP) and not source.lower().endswith(GGUF) and not is_folder(source))

@@ -4,7 +4,7 @@ card in a folder, or by a name, or as TARGET::DRAFTER."""
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -15,7 +15,7 @@ from engine.checkpoints.files import display_name, first_line
 from engine.checkpoints.gguf import origin_of
 from engine.checkpoints.loading import causal_config, load_causal
 from engine.checkpoints.memory import ALONE, Opening, device_map_of
-from engine.checkpoints.sources import fetch_package, fetch_weights, look_up
+from engine.checkpoints.sources import LocalModel, fetch_package, fetch_weights, look_up
 from engine.decoding.methods import PATH
 from engine.decoding.protocols import Drafter
 from engine.drafters.kinds import DrafterPlan, NarrowedDrafter, TargetFacts, plan_drafter
@@ -26,6 +26,7 @@ from engine.models.target import TorchTarget, must_verify_trees
 from engine.records import Precision
 from engine.requests.rig_names import (
     AUTO_DTYPE,
+    BLOCK_SIZE,
     DTYPE_NAMES,
     EXACTNESS,
     FOUR_BITS,
@@ -51,11 +52,13 @@ WRONG_KIND = (TypeError, ValueError, LookupError, AttributeError, ArithmeticErro
 
 @dataclass(frozen=True)
 class RigParts:
-    """A rig before anything is loaded: its card, and the folders of its target and of its drafters by name."""
+    """A rig before anything is loaded: its card, the folders of its target and of its drafters by name, and the block
+    sizes of drafters that the rig's name gives."""
 
     card: RigCard
     target: Path
     drafters: Mapping[str, Path]
+    block_sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 def load_rig(name: str, dtype: str = AUTO_DTYPE, device: str = "", opening: Opening = ALONE,
@@ -98,10 +101,19 @@ def _pair_parts(name: str, opening: Opening) -> RigParts:
     """A target and one or two drafters; with one, the n-gram drafter is the second drafter."""
     pair = pair_of(name)
     target = look_up(pair.target, opening.tell)
-    drafters = {f"drafter {number}" if len(pair.drafters) > 1 else "drafter":
-                target if source == MTP else look_up(source, opening.tell)
-                for number, source in enumerate(pair.drafters, 1) if source != NGRAM}
-    _planned(target.folder, {name: drafter.folder for name, drafter in drafters.items()})  # before gigabytes come
+    drafters: dict[str, LocalModel] = {}
+    block_sizes: dict[str, int] = {}
+    for number, named in enumerate(pair.drafters, 1):
+        source, _, size = named.partition(BLOCK_SIZE)
+        name_ = f"drafter {number}" if len(pair.drafters) > 1 else "drafter"
+        if source != NGRAM:
+            drafters[name_] = target if source == MTP else look_up(source, opening.tell)
+        if size:
+            if not size.isdecimal():
+                raise RigError(f"The block size {size[:40]!r} of {source[:200]} has to be a number, such as 7.")
+            block_sizes[name_] = int(size)
+    folders = {name: drafter.folder for name, drafter in drafters.items()}
+    _planned(target.folder, folders, block_sizes)  # before gigabytes come
     for model in {target, *drafters.values()}:
         fetch_weights(model, opening.tell)
     names = (*drafters, NGRAM)[:2]
@@ -109,7 +121,7 @@ def _pair_parts(name: str, opening: Opening) -> RigParts:
         title=name if name in NAMED else target.label, drafters=tuple(drafters),
         defaults={count: names[:count] for count in range(1, len(names) + 1)},
         revisions={"target": target.label, **{name: drafter.label for name, drafter in drafters.items()}})
-    return RigParts(card, target.folder, {name: drafter.folder for name, drafter in drafters.items()})
+    return RigParts(card, target.folder, folders, block_sizes)
 
 
 def _random_rig(name: str, dtype: str, device: torch.device, opening: Opening) -> Rig:
@@ -131,7 +143,7 @@ def _random_rig(name: str, dtype: str, device: torch.device, opening: Opening) -
 def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening) -> Rig:
     """Check configs and file headers, then load target and drafters."""
     shared_process().start()  # its imports take a second, in which configs and headers are read
-    config, facts, plans = _planned(parts.target, parts.drafters)
+    config, facts, plans = _planned(parts.target, parts.drafters, parts.block_sizes)
     with _configured(parts.target):
         chosen = precision(dtype, parts.target, device, opening, parts.card.acceptance_lengths)
         folders = list(dict.fromkeys([parts.target, *parts.drafters.values()]))
@@ -164,7 +176,7 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
                stop_ids=stop.ids)
 
 
-def _planned(target: Path, drafters: Mapping[str, Path]) -> tuple[
+def _planned(target: Path, drafters: Mapping[str, Path], block_sizes: Mapping[str, int]) -> tuple[
         PreTrainedConfig, TargetFacts, dict[str, DrafterPlan]]:
     """The target's config and the drafters' plans, by small files alone; RigError if they cannot run."""
     with _configured(target):
@@ -173,7 +185,7 @@ def _planned(target: Path, drafters: Mapping[str, Path]) -> tuple[
     plans: dict[str, DrafterPlan] = {}
     for name, folder in drafters.items():
         with _configured(folder):
-            plans[name] = plan_drafter(folder, facts)
+            plans[name] = plan_drafter(folder, replace(facts, block_size=block_sizes.get(name)))
     return config, facts, plans
 
 

@@ -19,6 +19,7 @@ from engine.checkpoints.files import display_name, read_config
 from engine.checkpoints.weights import fill_model, load_weights, move_model
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
+from engine.drafters.draft_vocabulary import draft_token_ids, over_vocabulary
 from engine.drafters.fields import ignored_fields, neighbours_to_halves, note_of, turns_neighbours
 from engine.drafters.kinds import (
     DrafterPlan,
@@ -49,6 +50,7 @@ FAMILIES: Mapping[str, tuple[tuple[str, ...], int]] = MappingProxyType({
                 "confidence_head_with_markov"), 1)})
 MARKOV_HEADS = ("vanilla", "gated")
 SPECULATORS = frozenset({"dflash", "dflash2", "dspark"})  # of the algorithms in the format of speculators
+BIAS = "markov_head.markov_w2.weight"  # by tokens of the draft vocabulary
 NOT_DRAFTING = "confidence_head."  # guesses how far a chain is accepted; a tree has the probability of every node
 # Sizes that mean nothing where the option that they belong to is switched off.
 COMPANIONS: Mapping[str, str] = MappingProxyType({
@@ -78,7 +80,7 @@ def family_of(values: Mapping[str, Any]) -> str:
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     """The plan of a block-diffusion drafter; RigError if it cannot run on this target as it was trained."""
-    config = drafter_config(folder)
+    config = drafter_config(folder, target.block_size)
     options = config.dflash_config
     taps = tuple(options["target_layer_ids"])
     must_fit(folder, "hidden size", config.hidden_size, target.config.hidden_size)
@@ -101,31 +103,35 @@ def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDraft
     if family == "TreeFlash":
         weights = {name.removeprefix("model."): value for name, value in weights.items()}
     matrices = {name: weights.pop(f"{name}.weight", None) for name in ("embed_tokens", "lm_head")}
+    token_ids = draft_token_ids(folder, weights, config.draft_vocab_size, config.vocab_size)
+    if token_ids is not None and BIAS in weights:  # what biases a token that is never proposed is never read
+        weights[BIAS] = over_vocabulary(weights[BIAS].T, token_ids, config.vocab_size, 0.0).T.contiguous()
     if family == "DSpark":
         weights = {name: value for name, value in weights.items() if not name.startswith(NOT_DRAFTING)}
     if config.dflash_config["turns_neighbours"]:
         weights = neighbours_to_halves(weights, config.head_dim)
     fill_model(model, weights, folder)
     embedding, head = target.embedding, target.logits
-    shape = (config.vocab_size, config.hidden_size)
-    for name, value in matrices.items():
-        must_fit(folder, f"{name} of shape", shape if value is None else tuple(value.shape), shape)
+    for name, rows in (("embed_tokens", config.vocab_size), ("lm_head", config.draft_vocab_size)):
+        value, shape = matrices[name], (rows, config.hidden_size)
+        if value is not None or rows != config.vocab_size:
+            must_fit(folder, f"{name} of shape", value if value is None else tuple(value.shape), shape)
     to_target = partial(move_model, device=target.device, dtype=target.model.dtype)
     if matrices["embed_tokens"] is not None:
         embedding = to_target(nn.Embedding.from_pretrained(matrices["embed_tokens"]))
     if matrices["lm_head"] is not None:
-        linear = nn.Linear(config.hidden_size, config.vocab_size, bias=False, device="meta")
+        linear = nn.Linear(config.hidden_size, config.draft_vocab_size, bias=False, device="meta")
         linear.weight = nn.Parameter(matrices["lm_head"], requires_grad=False)
         head = PackedHead(to_target(linear))
-    return DFlashDrafter(to_target(model), embedding, head)
+    return DFlashDrafter(to_target(model), embedding, head, token_ids)
 
 
-def drafter_config(folder: Path) -> Qwen3Config:
+def drafter_config(folder: Path, block_size: int | None = None) -> Qwen3Config:
     """The drafter's config with its family and all of its own options in ``dflash_config``, wherever the checkpoint
-    keeps them."""
+    keeps them. A given ``block_size`` counts instead of the checkpoint's."""
     values = _plain(folder, read_config(folder))
     family = family_of(values)
-    options = _options(folder, values, family)
+    options = _options(folder, values, family, block_size)
     of_family = {*NEEDED, *SCALES, *FAMILIES[family][0]}
     known = PreTrainedConfig().to_dict().keys() | Qwen3Config().to_dict().keys() | SILENT | of_family
     inside = {name: value for name, value in options.items() if name not in of_family | {"num_target_layers", "causal"}}
@@ -143,6 +149,7 @@ def drafter_config(folder: Path) -> Qwen3Config:
     check = {"DFlash 2": _must_divide, "TreeFlash": _read_correction, "DSpark": _read_markov_head}.get(family)
     if check:
         check(folder, config, options)
+    config.draft_vocab_size = values.get("draft_vocab_size") or config.vocab_size
     config.block_size, config.dflash_config = options.pop("block_size"), {
         **options, "family": family, "ignored": ignored, "turns_neighbours": turns_neighbours(unplaced)}
     return config
@@ -175,17 +182,19 @@ def _plain(folder: Path, values: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**layer, **rest, "dflash_config": options}
 
 
-def _options(folder: Path, values: Mapping[str, Any], family: str) -> dict[str, Any]:
+def _options(folder: Path, values: Mapping[str, Any], family: str, block_size: int | None) -> dict[str, Any]:
     """The drafter's own options from both places; RigError if a necessary one is missing or of the wrong kind."""
     inner = values.get("dflash_config") or {}
     must_be(folder, {"dflash_config": inner}, dict, "an object")
     family_options, needed = FAMILIES[family]
     outer = (*NEEDED, *SCALES, *family_options, "num_target_layers")
     options: dict[str, Any] = {name: values[name] for name in outer if name in values} | inner
+    options["block_size"] = block_size or options.get("block_size")
     for name in (*NEEDED, *family_options[:needed]):
         if options.get(name) is None:
+            way = "; name it behind the drafter, such as DRAFTER?block_size=7" if name == "block_size" else ""
             raise RigError(f"config.json in {display_name(folder)} names no {name}, without which no {family} drafter "
-                           "runs.")
+                           f"runs{way}.")
     must_be(folder, {"target_layer_ids": options["target_layer_ids"]}, list, "a list of layers")
     must_be(folder, {name: options[name] for name in ("mask_token_id", "block_size")}, int, "a whole number")
     options = {name: value for name, value in options.items() if name not in SCALES or value is not None}
@@ -227,11 +236,9 @@ def _refuse_model(folder: Path, config: Qwen3Config, values: Mapping[str, Any]) 
     """Refuse fields of the model itself that the drafter's code does not follow."""
     kinds = set(config.layer_types or ["full_attention"])
     slides, turned = "sliding_attention" in kinds, (config.rope_parameters or {}).get("partial_rotary_factor", 1.0)
-    vocabulary = values.get("draft_vocab_size")
     must_know(folder, {
         "layer_types": ", ".join(sorted(kinds - {"full_attention", "sliding_attention"})),
         "sliding layers without a sliding_window": slides and not config.sliding_window,
-        "draft_vocab_size": "" if vocabulary == config.vocab_size else vocabulary,
         "quantization_config": "quantised weights" if values.get("quantization_config") else "",
         "partial_rotary_factor": "" if turned == 1.0 else turned,
         **unsteady_rope(config),

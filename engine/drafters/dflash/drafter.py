@@ -12,6 +12,7 @@ from torch.nn.functional import embedding as rows_of
 from engine.drafters.abilities import BlockVariant, ReadText
 from engine.drafters.dflash.lattices import marginals, transitions
 from engine.drafters.dflash.model import EVERYTHING, DFlashLayer, DFlashModel, Sight, convolve
+from engine.drafters.draft_vocabulary import over_vocabulary
 from engine.models.device import in_inference_mode
 from engine.models.layers import KeysValues, Layer, Rotation, Rotations, View, apply_rotary, norm_of
 from engine.models.packed_linear import PackedHead, PackedLinear, join_projections
@@ -38,13 +39,15 @@ class BlockLayer(Layer):
 class DFlashDrafter:
     """The drafter with its KV cache, whose keys and values come from features of committed tokens only."""
 
-    def __init__(self, model: DFlashModel, embedding: nn.Embedding, head: PackedHead) -> None:
+    def __init__(self, model: DFlashModel, embedding: nn.Embedding, head: PackedHead,
+                 token_ids: Tensor | None = None) -> None:
         self.model = model.eval()
         self.embedding, self.head = embedding, head
         config, options = model.config, model.config.dflash_config
         self.block: int = config.block_size
         self.mask_id: int = options["mask_token_id"]
         self.device: torch.device = model.fc.weight.device
+        self._token_ids = None if token_ids is None else token_ids.to(self.device)  # of the head's rows
         kind = Layer if model.layers[0].attention_conv is None else BlockLayer
         self.layers = [kind(layer, config.head_dim) for layer in model.layers]
         self.norm, self._fused_norm = norm_of(model.norm), norm_of(model.hidden_norm)
@@ -134,7 +137,9 @@ class DFlashDrafter:
     def logits(self, hidden: Tensor) -> Tensor:
         """What each slot predicts by itself, (…, vocabulary), by normed hidden states (…, hidden size)."""
         logits = self.head(hidden) * self._multiplier if self._multiplier != 1.0 else self.head(hidden)
-        return (logits / self._cap).tanh() * self._cap if self._cap else logits
+        logits = (logits / self._cap).tanh() * self._cap if self._cap else logits
+        return logits if self._token_ids is None else over_vocabulary(
+            logits, self._token_ids, self.model.config.vocab_size)
 
     def lattices(self, hidden: Tensor, roots: Tensor, width: int) -> list[Lattice]:
         """A lattice for each block, by hidden states (blocks, depth, hidden size) before the last norm and roots

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.records import Request
@@ -133,7 +133,7 @@ REFUSED: Mapping[str, tuple[dict[str, Any], Shapes, str]] = {
     "the projector of another family": (config({"projector_type": "dspark"}), {}, "projector_type = dspark"),
     "speculators peagle": (speculators("peagle", "PEagleSpeculator"), {}, "P-EAGLE"),
     "speculators, part of the vocabulary": (speculators("dflash", "DFlashSpeculator", draft_vocab_size=512), {},
-                                            "draft_vocab_size = 512"),
+                                            "proposes 512 tokens of 1536: its tensor d2t"),
     "a tensor too many": (config(), {"embed_norm.weight": (HIDDEN,)}, "embed_norm.weight has shape (32,)")}
 
 
@@ -199,6 +199,39 @@ def test_the_first_slot_that_proposes_is_the_declared_numbers(
     values = {name: value for name, value in DRAFTING["speculators dspark"][0].items() if name != "sample_from_anchor"}
     lattice, _ = proposals_of(written({**values, **fields}, DRAFTING["speculators dspark"][1]))
     assert lattice.depth == slots
+
+
+def test_a_drafter_of_part_of_the_vocabulary_is_the_whole_one_without_the_other_tokens(
+        written: Written, tmp_path: Path) -> None:
+    values = speculators("dspark", "DSparkSpeculator", sample_from_anchor=True, **MARKOV)
+    name = written(values, {**MARKOV_HEAD, **TABLES})
+    whole, _ = proposals_of(name)
+    file = tmp_path / "head" / "model.safetensors"
+    weights, ids = load_file(file), torch.from_numpy(np.unique([*whole.tokens[0, 0], *range(5, 1500, 9)])).long()
+    for table in ("lm_head.weight", "markov_head.markov_w2.weight"):
+        weights[table] = weights[table][ids]
+    weights |= {"d2t": ids - torch.arange(len(ids)), "t2d": torch.zeros(VOCABULARY, dtype=torch.bool)}
+    write_config(tmp_path / "head", {**values, "draft_vocab_size": len(ids)})
+    save_file(weights, file)
+    pruned, _ = proposals_of(name)
+    np.testing.assert_array_equal(pruned.tokens[0, 0], whole.tokens[0, 0])
+    # within the part, a token's probability is the whole one's, divided by what the part has in all
+    more = pruned.logprobs[0, 0] - whole.logprobs[0, 0]
+    np.testing.assert_allclose(more, more[0], atol=1e-5)
+    assert more[0] > 0.1 and set(pruned.tokens[np.isfinite(pruned.logprobs)]) <= set(ids.tolist())
+    before, after = (dict(zip(lattice.tokens[0, 0], lattice.follow[0, 0], strict=True)) for lattice in (whole, pruned))
+    for token in before.keys() & after.keys():  # the second slot, after the same token
+        row, same = whole.tokens[1, before[token]], pruned.tokens[1, after[token]]
+        assert [one for one in row if one in ids] == [one for one in same if one in row]
+
+
+@pytest.mark.parametrize("size", [7, 5])
+def test_a_block_size_is_named_behind_a_drafter_whose_config_names_none(size: int, written: Written) -> None:
+    values = {name: value for name, value in dspark().items() if name != "block_size"}
+    name = written(values, {**TABLES, **MARKOV_HEAD})
+    assert "names no block_size" in refused(name) and "?block_size=7" in refused(name)
+    assert proposals_of(f"{name}?block_size={size}")[0].depth == size
+    assert "block size 'seven'" in refused(f"{name}?block_size=seven")
 
 
 @pytest.mark.parametrize(("fields", "rule"), [

@@ -196,7 +196,7 @@ def test_each_of_two_drafters_sees_its_taps_alone(rig: Rig, both: Rig) -> None:
     ({"eagle_config": {"use_last_layernorm": False}}, "uses use_last_layernorm = false"),
     ({"eagle_config": {"use_input_layernorm_in_first_layer": False}}, "use_input_layernorm_in_first_layer = false"),
     ({"draft_vocab_size": "200"}, "has draft_vocab_size '200'; it has to be a whole number above 0"),
-    ({"draft_vocab_size": 100}, "tensor d2t has shape (200,); (100,) is expected"),
+    ({"draft_vocab_size": 100}, "has shape (200,); (100,) is expected"),
 ])
 def test_drafters_that_cannot_run_as_they_were_trained(folders: Path, tmp_path: Path, changes: dict[str, Any],
                                                        sentence: str) -> None:
