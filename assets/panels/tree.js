@@ -5,6 +5,7 @@ import { button, clip, html, ORIGIN_NAME, probability, put, sparing, spoken } fr
 /** @import { Pointed } from "./panel.js" */
 
 import { Earned, rankOf } from "./earned.js";
+import { Icicle } from "./icicle.js";
 import { Camera, layoutOf, neighbour } from "./layout.js";
 import { DrawnPanel, placeIn } from "./panel.js";
 import { standOf, TreeMarks } from "./tree_marks.js";
@@ -15,7 +16,7 @@ const SWIFT = { grow: 250, walk: 150 }; // milliseconds
 const SCENES = { guess: { grow: 2600, walk: 0 }, verify: { grow: 0, walk: 1600 } }; // of the film: one after the other
 const PATH_ROOM = 240; // pixels for the path in a tooltip
 const TIP_FONT = "12px system-ui, sans-serif";
-const NEAR = 14; // pixels within which the pointer means a node
+const ICICLE_NODES = 256; // drafted nodes from which the tree is an icicle, until a person chooses
 
 export class TreePanel extends DrawnPanel {
   focus = 0;
@@ -35,13 +36,14 @@ export class TreePanel extends DrawnPanel {
   limit = /** @type {number | null} */ (null); // how many nodes of that order are drawn so far; null: all
   lit = Infinity; // how many of the kept path the walk has reached
   frame = 0;
+  asIcicle = /** @type {boolean | null} */ (null); // what a person chose
   grip = /** @type {{ x: number, y: number, moved: boolean, id: number } | null} */ (null); // what the pointer drags
   later = sparing(() => this.repaint()); // one repaint a frame, however many events arrive in it
 
   /** @param {HTMLElement} host @param {Stage} stage */
   constructor(host, stage) {
     super(host, stage, "tree", { role: "tree", "aria-label": "Draft tree" });
-    this.marks = new TreeMarks(this);
+    this.marks = /** @type {TreeMarks} */ (new TreeMarks(this));
     this.camera = new Camera(stage);
     const bar = html("div", "cp-tools is-low", this.host); // the frame takes it into its head, off the drawing
     this.bar = bar;
@@ -49,9 +51,12 @@ export class TreePanel extends DrawnPanel {
     this.rejectedTreeButton = button(bar, "other tree", about, () => this.toggleRejectedTree());
     this.earnedButton = button(bar, "earned", "Ink by how often rows of the same rank, depth and drafter were kept in this run, instead of by probability",
       () => this.toggleEarned());
-    button(bar, "fit", "Fit the tree into the panel", () => this.fit());
-    button(bar, "−", "Zoom out", () => this.zoom(1 / 1.35));
-    button(bar, "+", "Zoom in", () => this.zoom(1.35));
+    this.icicleButton = button(bar, "icicle", "Draw each node as wide as its path is probable, depth downwards", () => {
+      this.asIcicle = !this.isIcicle;
+      this.draw(this.round);
+    });
+    this.zoomButtons = [button(bar, "fit", "Fit the tree into the panel", () => this.fit()),
+      button(bar, "−", "Zoom out", () => this.zoom(1 / 1.35)), button(bar, "+", "Zoom in", () => this.zoom(1.35))];
     this.listen();
   }
 
@@ -66,10 +71,26 @@ export class TreePanel extends DrawnPanel {
       return;
     }
     if (fresh) this.start(round);
+    this.chooseMarks();
     this.arrange();
     const moves = (fresh || scene) && this.stage.animate && !this.stage.reducedMotion && round.n > 1;
     if (moves) this.grow(scene || SWIFT);
     else this.paint(null, scene && !scene.walk ? 1 : Infinity);
+  }
+
+  get isIcicle() {
+    return this.asIcicle ?? this.round.n > ICICLE_NODES;
+  }
+
+  // Draws the tree in the way that the person or its size asks for.
+  chooseMarks() {
+    const icicle = this.isIcicle;
+    this.icicleButton.hidden = this.round.n < 2;
+    this.icicleButton.setAttribute("aria-pressed", String(icicle));
+    for (const item of this.zoomButtons) item.hidden = icicle;
+    if (this.marks instanceof Icicle === icicle) return;
+    this.marks.remove();
+    this.marks = icicle ? new Icicle(this) : new TreeMarks(this);
   }
 
   start(/** @type {Round} */ round) {
@@ -211,19 +232,6 @@ export class TreePanel extends DrawnPanel {
     this.repaint();
   }
 
-  /** @param {number} x @param {number} y */
-  nearest(x, y) {
-    let best = null;
-    let least = NEAR * NEAR;
-    for (let node = 0; node < this.round.n; node++) {
-      if (this.layout.rows[node] < 0) continue;
-      const [right, down] = this.marks.at(node);
-      const far = (right - x) ** 2 + (down - y) ** 2;
-      if (far < least) [best, least] = [node, far];
-    }
-    return best;
-  }
-
   // Marks every node whose token contains the text and goes to the first; asked again, to the next.
   search(/** @type {string} */ text) {
     const { round } = this;
@@ -270,7 +278,7 @@ export class TreePanel extends DrawnPanel {
 
   at(/** @type {MouseEvent} */ event) {
     const [x, y] = placeIn(this.canvas, event);
-    const node = this.nearest(x, y);
+    const node = this.marks.nearest(x, y);
     return node === null ? null : { node, x, y };
   }
 
@@ -294,7 +302,7 @@ export class TreePanel extends DrawnPanel {
     if (!this.grip.moved) this.canvas.setPointerCapture(this.grip.id);
     Object.assign(this.grip, { x: event.clientX, y: event.clientY, moved: true });
     this.tip.hide();
-    this.camera.pan(right, down);
+    if (!this.isIcicle) this.camera.pan(right, down);
     this.later();
   }
 
@@ -310,6 +318,7 @@ export class TreePanel extends DrawnPanel {
   }
 
   wheel(/** @type {WheelEvent} */ event) {
+    if (this.isIcicle) return;
     const steps = event.deltaMode === 1 ? event.deltaY * 16 : event.deltaY;
     const [x, y] = placeIn(this.canvas, event);
     if (!this.camera.zoom(Math.exp(-steps * 0.0016), x, y)) return;
@@ -378,7 +387,7 @@ define({
   name: "tree",
   title: "Draft tree",
   place: { row: "upper", share: 1.5 },
-  caption: "Guesses after the root, depth by depth; the accepted path runs along the top.",
+  caption: "Guesses after the root, depth by depth; the accepted path comes first.",
   legend: [
     { glyph: "●✓", label: "accepted" }, { glyph: "○", label: "rejected" },
     { glyph: "◆", label: "bonus", color: "--target", title: "The target's own next token, after the last accepted node" },

@@ -18,6 +18,7 @@ const LABEL_FONT = `10.5px ${MONO}`;
 const LINE = 12; // pixels that a line of labels needs
 const NARROW = 33; // pixels of a column under which labels of the kept path do not fit even in turn
 const SLANT = { degrees: -52, room: 88 };
+const NEAR = 14; // pixels within which the pointer means a node
 const AIRY = 18; // pixels between rows from which labels of inner nodes stand above their edge
 
 /** How the kept path's labels stand in columns of a width. @param {Round} round @param {number} column @returns {LabelForm} */
@@ -55,10 +56,35 @@ export class TreeMarks {
     render(this.lines, [group(this.axis()), group(joinPaths(edges)), path("cp-walk", this.curves(kept))]);
     render(this.points, [
       group(joinPaths(nodes)), group(ticks), group(this.bonus(round.keep[round.keep.length - 1])), group(this.labels(shown))]);
-    // The items follow once the drawing rests: while rounds are scrubbed past, nobody can read them out, and a thousand
-    // named elements a frame would be felt.
+    this.drawItemsLater();
+  }
+
+  // The items follow once the drawing rests: while rounds are scrubbed past, nobody can read them out, and a thousand named
+  // elements a frame would be felt.
+  drawItemsLater() {
     clearTimeout(this.waiting);
     this.waiting = setTimeout(() => this.drawItems(), REST_MS);
+  }
+
+  // The node that the pointer means at a place of the panel.
+  /** @param {number} x @param {number} y @returns {number | null} */
+  nearest(x, y) {
+    const { round, layout } = this.panel;
+    let best = null;
+    let least = NEAR * NEAR;
+    for (let node = 0; node < round.n; node++) {
+      if (layout.rows[node] < 0) continue;
+      const [right, down] = this.at(node);
+      const far = (right - x) ** 2 + (down - y) ** 2;
+      if (far < least) [best, least] = [node, far];
+    }
+    return best;
+  }
+
+  // Takes everything off the panel, for another drawing of the tree.
+  remove() {
+    clearTimeout(this.waiting);
+    for (const part of [this.lines, this.chosen, this.points, this.items]) part.remove();
   }
 
   shown(/** @type {number} */ node) {

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Camera, layoutOf } from "../../assets/panels/layout.js";
+import { cellsOf } from "../../assets/panels/icicle.js";
 import { random, tree } from "./rounds.js";
 
 function depthsOf(parents) {
@@ -53,4 +54,17 @@ test("a camera fits, keeps the point it zooms at, and comes back from an address
   const other = new Camera({ on() {} });
   assert.ok(other.recall(camera.told()) && other.told() === camera.told());
   for (const wrong of ["", "1,2,3", "1,2,3,x", "0,1,2,3", "1,1,1,1e9"]) assert.equal(new Camera({ on() {} }).recall(wrong), false);
+});
+
+test("icicle: children lie side by side within their parent, in proportion to their probability", () => {
+  const parents = [0, 0, 0, 1, 1];
+  const children = [[1, 2], [3, 4], [], [], []];
+  for (const logprobs of [[0, -1, -1.2, -1.5, -3], [0, -0.1, -0.2, -0.3, -0.4], [0, NaN, NaN, NaN, NaN]]) {
+    const { left, width } = cellsOf(logprobs, children);
+    for (const [node, parent] of parents.entries()) {
+      assert.ok(left[node] >= left[parent] - 1e-12 && left[node] + width[node] <= left[parent] + width[parent] + 1e-12);
+    }
+    assert.ok(left[2] >= left[1] + width[1] - 1e-12);
+  }
+  assert.ok(Math.abs(cellsOf([0, -1, -1.2, -1.5, -3], children).width[3] - Math.exp(-1.5)) < 1e-12);
 });

@@ -1,0 +1,131 @@
+// The draft tree as an icicle: a cell for each node under its parent's, as wide as the path is probable. What stays free under
+// a cell is probability that no node was spent on.
+
+/** @import { Layout } from "./layout.js" */
+
+import { box, clip, group, joinPaths, MONO, path, render, strength, text } from "../shared/ink.js";
+import { TreeMarks } from "./tree_marks.js";
+
+const MARGIN = { left: 34, top: 6, right: 10, bottom: 6 };
+const ROW = { least: 2, most: 44 }; // pixels
+const MIN_KEPT_WIDTH = 3; // pixels: the accepted path is seen however improbable it was
+const LABEL = { row: 13, room: 16 }; // pixels of a cell from which it is labelled
+const FONT = `10.5px ${MONO}`;
+
+/**
+ * Where each node's cell begins and how wide it is, of a root of width 1. Two drafters' children of one node may have more
+ * than all of its probability together; they are narrowed alike.
+ * @param {ArrayLike<number>} logprobs cumulative, by node @param {Layout["children"]} children
+ */
+export function cellsOf(logprobs, children) {
+  const size = logprobs.length;
+  const [left, width] = [new Float64Array(size), new Float64Array(size)];
+  width[0] = 1;
+  for (let node = 0; node < size; node++) {
+    const below = children[node].filter((child) => child < size);
+    const shares = below.map((child) => Math.exp(logprobs[child] - logprobs[node]));
+    const known = shares.every(Number.isFinite); // another engine may not have recorded them
+    const total = known ? Math.max(1, shares.reduce((sum, share) => sum + share, 0)) : below.length;
+    let start = left[node];
+    below.forEach((child, place) => {
+      left[child] = start;
+      width[child] = (width[node] * (known ? shares[place] : 1)) / total;
+      start += width[child];
+    });
+  }
+  return { left, width };
+}
+
+export class Icicle extends TreeMarks {
+  cells = cellsOf([0], [[]]);
+  row = ROW.most;
+
+  draw() {
+    const { round, layout, height } = this.panel;
+    this.cells = cellsOf(round.logprobs, layout.children);
+    this.row = Math.max(ROW.least, Math.min(ROW.most, (height - MARGIN.top - MARGIN.bottom) / layout.columnCount));
+    this.radius = Math.max(1.5, Math.min(6, this.row / 3));
+    const shown = Array.from({ length: round.n }, (_, node) => node).filter((node) => this.shown(node));
+    const [rejected, accepted] = [shown.filter((node) => !this.lit(node)), shown.filter((node) => this.lit(node))];
+    render(this.lines, [group(this.axis()), group(joinPaths(rejected.map((node) => this.node(node)))),
+      group(joinPaths(accepted.map((node) => this.node(node))))]); // the accepted ones over their neighbours
+    render(this.points, [group(this.bonus(round.keep[round.keep.length - 1])), group(this.cellLabels(shown))]);
+    this.drawItemsLater();
+  }
+
+  frame(/** @type {number} */ node) {
+    const { layout, round, width } = this.panel;
+    const room = width - MARGIN.left - MARGIN.right;
+    const full = this.cells.width[node] * room;
+    const least = round.kept.has(node) ? MIN_KEPT_WIDTH : 0;
+    return { x: MARGIN.left + this.cells.left[node] * room, y: MARGIN.top + layout.columns[node] * this.row,
+      wide: Math.max(least, full > 4 ? full - 1 : full), high: this.row > 6 ? this.row - 1 : this.row };
+  }
+
+  at(/** @type {number} */ node) {
+    const { x, y, wide, high } = this.frame(node);
+    return [x + wide / 2, y + high / 2];
+  }
+
+  /** @param {number} x @param {number} y */
+  nearest(x, y) {
+    const { round } = this.panel;
+    const within = (/** @type {number} */ node) => {
+      const { x: left, y: top, wide } = this.frame(node);
+      return this.shown(node) && y >= top && y < top + this.row && x >= left && x < left + wide;
+    };
+    const found = round.keep.find(within) ?? Array.from({ length: round.n }, (_, node) => node).find(within);
+    return found ?? null;
+  }
+
+  node(/** @type {number} */ node) {
+    const { x, y, wide, high } = this.frame(node);
+    const lit = this.lit(node);
+    const fade = lit ? 1 : (Math.round(strength(this.panel.ink(node), 0.4) * 10) / 10).toFixed(1);
+    const d = box(...rounded(x, y, wide, high));
+    return path(`cp-node is-cell is-${lit ? "accepted" : "rejected"} o-${this.panel.round.origin(node)}`, d, { "stroke-opacity": fade });
+  }
+
+  axis() {
+    if (this.row < LABEL.row) return [];
+    return Array.from({ length: this.panel.layout.columnCount }, (_, column) =>
+      text("cp-axis-text", String(column), MARGIN.left / 2, MARGIN.top + (column + 0.5) * this.row + 3.5));
+  }
+
+  bonus(/** @type {number} */ tail) {
+    if (!this.reached(tail)) return [];
+    const { x, y, wide } = this.frame(tail);
+    const size = Math.max(2, Math.min(7, this.row / 2 - 2));
+    const d = `M${(x + wide / 2).toFixed(1)},${(y + this.row).toFixed(1)}l${size},${size} -${size},${size} -${size},-${size}Z`;
+    return [path("cp-bonus", d)];
+  }
+
+  cellLabels(/** @type {number[]} */ shown) {
+    const { round } = this.panel;
+    if (this.row < LABEL.row) return [];
+    return shown.flatMap((node) => {
+      const { x, y, wide, high } = this.frame(node);
+      const words = wide < LABEL.room ? "" : clip(round.show(round.tokens[node]), wide - 6, FONT);
+      const look = `cp-cell-text${this.lit(node) ? " is-accepted" : ""}`;
+      return words ? [text(look, words, x + 3, y + high / 2 + 3.5, { "aria-hidden": "true" })] : [];
+    });
+  }
+
+  /** @param {number | null} selected @param {number[]} matches */
+  select(selected, matches) {
+    const there = selected !== null && selected < this.panel.round.n && this.shown(selected);
+    const outline = (/** @type {string} */ look) => (/** @type {number} */ node) => {
+      const { x, y, wide, high } = this.frame(node);
+      return path(look, box(...rounded(x - 1, y - 1, wide + 2, high + 2)));
+    };
+    render(this.chosen, there ? this.panel.round.path(selected).slice(1).map(outline("cp-chosen")) : []);
+    render(this.panel.marked, [...(there ? [selected] : []).map(outline("cp-ring")),
+      ...matches.filter((node) => this.shown(node)).map(outline("cp-found"))]);
+  }
+}
+
+/** @param {[number, number, number, number]} sizes @returns {[number, number, number, number]} */
+function rounded(...sizes) {
+  const [x, y, wide, high] = sizes.map((size) => Number(size.toFixed(1)));
+  return [x, y, wide, high];
+}
