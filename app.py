@@ -42,6 +42,7 @@ from explorer.security.gate import MAX_PATH_LENGTH, Address, proxy_address
 if TYPE_CHECKING:
     import gradio as gr
     from starlette.applications import Starlette
+    from starlette.routing import Route
 
 LOADING = "The rig is still being loaded."
 Read = TypeVar("Read")
@@ -192,21 +193,21 @@ def serve_page(wanted: argparse.Namespace, recordings: Library, listening: Liste
     processor time). It leaves out a component that has no file, so no class has one meanwhile."""
     with patch.object(inspect, "getfile", side_effect=OSError("Gradio is being imported.")):
         import_module("gradio")
-    app: Starlette = import_module("explorer.page").guarded(build_page(wanted, recordings), listening)
+    app: Starlette = import_module("explorer.page").guarded(*build_page(wanted, recordings), listening)
     return app
 
 
-def build_page(wanted: argparse.Namespace, recordings: Library) -> gr.Blocks:
+def build_page(wanted: argparse.Namespace, recordings: Library) -> tuple[gr.Blocks, list[Route]]:
     """The page as the command line wants it. Recordings answer at first; once it is served, the rig is loaded."""
     rig = CurrentRig(recorded_rig(recordings, LOADING), coming=loading(wanted.rig))
     choice = RigChoice(rig, RunQueue(), RigsOnDemand(wanted.dtype), why_closed(wanted))
-    page: gr.Blocks = import_module("explorer.page").build(rig, recordings, choice, wanted.results, follow_of(wanted))
+    page, routes = import_module("explorer.page").build(rig, recordings, choice, wanted.results, follow_of(wanted))
 
     async def load() -> None:
         choice.load_first(EMBEDDED_RIG, partial(recorded_rig, recordings))
 
     page.extra_startup_events.append(load)
-    return page
+    return page, routes
 
 
 def main() -> int:

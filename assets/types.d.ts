@@ -36,7 +36,7 @@ export interface StateLine {
   message: string;
 }
 
-/** What the server says about a run, or more of it. */
+/** What the server says about a run: all of it, each time. */
 export interface AboutLine {
   about: About;
 }
@@ -102,6 +102,7 @@ export interface About {
   model_limit?: string;
   outside?: boolean;
   lossless?: boolean | null;
+  remark?: string;
   repetition?: Repetition | null;
   comparison?: PlainComparison;
 }

@@ -16,7 +16,7 @@ from gradio.events import api
 from engine.errors import CanopyError, RequestError, TraceError
 from engine.records import PromptRequest
 from engine.requests.limits import MAX_TOKENS, check_int
-from engine.trace import UPLOADED, RunText, Trace, committed_ids, encode_line, known_tau, loads
+from engine.trace import UPLOADED, RunText, Trace, committed_ids, encode_line, encode_record, known_tau, loads
 from explorer.browser_calls import Call, browser_call
 from explorer.claims import GOING_ON
 from explorer.export import export
@@ -24,7 +24,7 @@ from explorer.follow import Follow
 from explorer.recordings import Library
 from explorer.run_form import FIELDS, OLDER_NAME, RunForm
 from explorer.run_queue import WAITING_ROOM
-from explorer.runs import Runs, Stream
+from explorer.runs import Run, Runs, Stream
 from explorer.uploads import Uploads
 from explorer.view import View, packed
 
@@ -45,6 +45,14 @@ class Endpoints:
         return [browser_call("replay", self._piece), browser_call("upload", self._uploads.take),
                 browser_call("open_trace", self._open_file), browser_call("export", self._export)]
 
+    def run_of(self, name: str) -> Run:
+        """A recording, a followed file as far as it has been written, or a remembered run; RequestError if there is
+        none of that name."""
+        if name in self._library.lessons:
+            return Run.recorded(name, self._library.lessons[name].trace, self._library.comparison(name))
+        followed = self._follow.trace(name) if self._follow else None
+        return Run.recorded(name, followed) if followed else self._runs.find(name)
+
     def trace_of(self, name: str) -> Trace:
         if name in self._library.lessons:
             return self._library.lessons[name].trace
@@ -63,7 +71,7 @@ class Endpoints:
 
     def speed_of(self, name: str) -> View:
         """What was found of the run's speed beside plain decoding's (``claims.RunSpeed``); empty if nothing was."""
-        compared = self._runs.comparison(name) or self._library.comparison(name) or {"state": GOING_ON}
+        compared = self._runs.comparison(name) or encode_record(self._library.comparison(name)) or {"state": GOING_ON}
         return {} if compared["state"] == GOING_ON else compared["speed"]
 
     def _piece(self, wanted: Mapping[str, Any]) -> bytes:
@@ -77,8 +85,8 @@ class Endpoints:
         trace, run = loads(file, name, UPLOADED), FROM_FILE + uuid4().hex[:12]
         if not trace.entries:
             raise TraceError(f"{name} has an end and no round; nothing of it can be shown.")
-        self._runs.begin(run)
-        self._runs.add(run, trace.header, *trace.entries, trace.end)
+        self._runs.add(kept := self._runs.begin(Run(run)), *trace.lines)
+        kept.end()
         gc.freeze()  # see ``guarded``: the trace stays, and whoever looks through its millions of parts holds up all
         return self.view_of(run)
 

@@ -10,7 +10,7 @@ from engine.errors import CanopyError
 from engine.machine.files import name_in_utf8
 from engine.trace import End, Line, Trace, load
 from engine.trace.reading import TraceTail
-from explorer.runs import Runs, Window
+from explorer.runs import Run, Runs, Window
 from explorer.view import View, blank_view
 
 SECONDS_BETWEEN_LOOKS = 0.05  # at the file
@@ -26,6 +26,7 @@ class GrowingRun:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.run = name_in_utf8(path)
+        self.kept = Run(self.run)
         self.lines: list[Line] = []
         self.failure = ""
         self._tail = TraceTail(path)
@@ -38,7 +39,7 @@ class GrowingRun:
             return
         try:
             fresh = self._tail.lines()
-            runs.add(self.run, *fresh)
+            runs.add(self.kept, *fresh)
             self.lines.extend(fresh)
         except CanopyError as error:
             self.failure = str(error)
@@ -108,7 +109,7 @@ class Follow:
                 paths = self.paths()
                 if paths and (growing is None or growing.path != paths[0] or growing.replaced()):
                     growing = self._growing = GrowingRun(paths[0])
-                    self._runs.begin(growing.run)
+                    self._runs.begin(growing.kept)
             if growing is not None:
                 growing.grow(self._runs)
             return growing

@@ -1,9 +1,20 @@
 """What the page is sent of a run: the lines of its trace, and two kinds of lines that no file keeps."""
 
-from typing import Literal, NotRequired, TypedDict
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Literal, NotRequired, TypedDict
 
-from engine.trace import End, Entry, Header
+from engine.decoding.methods import METHODS
+from engine.lab.repetition import repetition_in, rounds_within
+from engine.requests.prompts import says_outside
+from engine.requests.rig_names import DTYPE_WORDS
+from engine.trace import End, Entry, Header, Line, Trace, encode_line, encode_record, known_tau, pieces_of
 from explorer.claims import PlainComparison
+
+MAX_RANKS = 16  # of a drafter's guesses per row; the page has no room for more
+MODEL_LIMITS = {"demo rig": "A model of 11 million parameters: often wrong.",
+                "SmolLM2-135M-Instruct": "A model of 135 million parameters: often wrong."}  # of the rigs that ship
 
 
 class HeaderLine(TypedDict):
@@ -19,10 +30,13 @@ class EndLine(TypedDict):
     end: End
 
 
-class StateLine(TypedDict):
-    """How the run stands; ``message`` is a sentence for the reader."""
+State = Literal["queued", "running", "stopped", "done", "error"]
 
-    state: Literal["queued", "running", "stopped", "done", "error"]
+
+class StateLine(TypedDict):
+    """How the run stands; ``message`` is a sentence for the reader. An answer begins and ends with one."""
+
+    state: State
     run: str
     message: str
 
@@ -36,20 +50,75 @@ class Repetition(TypedDict):
 
 
 class About(TypedDict):
-    """What the server says about a run. ``lossless`` is null if the method is not known."""
+    """What the server says about a run. ``lossless`` is null if the method is not known; ``remark`` says what a file
+    lacks; ``comparison`` is what was found beside plain decoding (``claims``)."""
 
     dtype_words: NotRequired[str]
     model_limit: NotRequired[str]
     outside: NotRequired[bool]
     lossless: NotRequired[bool | None]
+    remark: NotRequired[str]
     repetition: NotRequired[Repetition | None]
     comparison: NotRequired[PlainComparison]
 
 
 class AboutLine(TypedDict):
-    """What the server says about a run, or more of it."""
+    """What the server says about a run: all of it, each time."""
 
     about: About
 
 
 StreamLine = HeaderLine | Entry | EndLine | StateLine | AboutLine
+
+
+def about(header: Header) -> About:
+    """What is said of a run from its beginning."""
+    method = METHODS.get(header.request.method)
+    return {"dtype_words": ". ".join(filter(None, [DTYPE_WORDS.get(header.dtype, ""), header.precision])),
+            "model_limit": "" if header.engine else MODEL_LIMITS.get(header.rig, ""),
+            "outside": says_outside(header.note), "lossless": method.lossless if method else None}
+
+
+def remark(end: End) -> str:
+    """What the file lacks, in a sentence; empty if it is complete."""
+    counts = [f"{count} {'round was' if count == 1 else 'rounds were'} {what}" for count, what in (
+        (end.dropped, "dropped, because the loop was faster than its recorder"), (end.refused, "refused as wrong"))
+        if count]
+    cut = ["the file is cut off there"] if end.reason == "cut" else []
+    return " ".join([*(f"{words[0].upper()}{words[1:]}." for words in counts + cut), *filter(None, [end.said])])
+
+
+def repetition(trace: Trace) -> Repetition | None:
+    """Where the text begins to repeat itself; None if it does not."""
+    rounds = [entry.round for entry in trace.entries]
+    start = repetition_in(rounds, pieces_of(trace))
+    if start is None:
+        return None
+    begin = rounds_within(rounds, start)
+    before, after = known_tau(trace.header, rounds[:begin]), known_tau(trace.header, rounds[begin:])
+    lengths = f": τ {before:.2f} before, {after:.2f} after" if trace.header.drafters and before and after else ""
+    return {"token": start, "round": begin, "words": f"From token {start + 1} on the text repeats itself{lengths}."}
+
+
+def encoded(line: Line | Mapping[str, Any]) -> bytes:
+    """One line as it is sent. A lattice is as wide as the page draws it, which makes lines a quarter as long."""
+    if isinstance(line, Entry):
+        drafts = tuple(draft.narrowed(MAX_RANKS) for draft in line.round.drafts)
+        value = encode_line(replace(line, round=replace(line.round, drafts=drafts)))
+        if line.shared:
+            value["shared"] = encode_record(line.shared)
+    else:
+        value = encode_record(line) if isinstance(line, Mapping) else encode_line(line)
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+def encoded_within(lines: Iterable[Line], most_bytes: int) -> tuple[bytes, int]:
+    """The first of these lines as they are sent, at least one, until they have so many bytes; and how many they are."""
+    sent = list[bytes]()
+    size = 0
+    for line in lines:
+        sent.append(encoded(line))
+        size += len(sent[-1])
+        if size >= most_bytes:
+            break
+    return b"".join(sent), len(sent)

@@ -13,7 +13,7 @@ import gradio as gr
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection
-from starlette.routing import Mount
+from starlette.routing import Mount, Route
 from starlette.types import Scope
 
 from engine.decoding.budget_policy import AUTO, FIXED
@@ -44,7 +44,8 @@ from explorer.run_form import (
     titles,
 )
 from explorer.run_queue import WAITING_ROOM, RunQueue
-from explorer.runs import Runs, Stream
+from explorer.run_routes import RunRoutes
+from explorer.runs import Runner, Runs, Stream
 from explorer.security.bodies import Calls
 from explorer.security.gate import Gate, hosts_of
 from explorer.two_runs import two_runs_call
@@ -60,9 +61,10 @@ MAX_STEP = 11  # of the slider: 0, then the powers of two to 1,024; larger budge
 
 
 def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, results: Path = RESULTS,
-          follow: Follow | None = None) -> gr.Blocks:
-    """The page over the rig that answers and a library of recordings; ``choice`` changes the rig, ``results`` is the
-    file in which the lab keeps what it measured. Raises PresetError if a preset cannot be run."""
+          follow: Follow | None = None) -> tuple[gr.Blocks, list[Route]]:
+    """The page over the rig that answers and a library of recordings, and the routes of its runs; ``choice`` changes
+    the rig, ``results`` is the file in which the lab keeps what it measured. Raises PresetError if a preset cannot be
+    run."""
     choice, runs = choice or RigChoice(rig, RunQueue()), Runs()
     endpoints = Endpoints(library, runs, stream := Stream(rig, runs, choice.queue), follow)
     trace_of = endpoints.trace_of
@@ -91,11 +93,11 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
             _show_followed(page, stage, follow)
         endpoints.publish()
         page.unload(_farewell)
-    return page
+    return page, RunRoutes(Runner(rig, runs, choice.queue), endpoints.run_of).routes()
 
 
-def guarded(page: gr.Blocks, listening: Listening) -> FastAPI:
-    """The page as an ASGI app that can be reached only through the gate."""
+def guarded(page: gr.Blocks, routes: Sequence[Route], listening: Listening) -> FastAPI:
+    """The page and its routes as an ASGI app that can be reached only through the gate."""
     def admits(scope: Scope) -> bool:
         """Whether a request brings a cookie that Gradio gave at a login (gradio 6.31, ``get_current_user``)."""
         cookies = HTTPConnection(scope).cookies
@@ -103,7 +105,7 @@ def guarded(page: gr.Blocks, listening: Listening) -> FastAPI:
         return listening.auth is None or any(cookies.get(name) in gradio_app.tokens for name in names)
 
     gate = Middleware(Gate, hosts_of(listening.host, listening.allowed), Calls(page).check, admits)
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, middleware=[gate])
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, middleware=[gate], routes=list(routes))
     page.queue(max_size=WAITING_ROOM, api_open=False)
     page.state_session_capacity = MAX_SESSIONS
     mounted: FastAPI = gr.mount_gradio_app(

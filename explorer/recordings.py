@@ -77,10 +77,9 @@ class Library:
         comparison = None if first else self._comparison(trace)
         return {**view, "comparison": encode_record(comparison)} if comparison else view
 
-    def comparison(self, name: str) -> View | None:
+    def comparison(self, name: str) -> PlainComparison | None:
         """What a recording of plain decoding shows of that one; None if there is no such pair."""
-        found = self._comparison(self.lessons[name].trace) if name in self.lessons else None
-        return encode_record(found) if found else None
+        return self._comparison(self.lessons[name].trace) if name in self.lessons else None
 
     def _comparison(self, trace: Trace) -> PlainComparison | None:
         if not trace.header.drafters or not trace.header.recorded:

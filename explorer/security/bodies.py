@@ -24,7 +24,7 @@ from starlette.types import Message, Receive, Scope
 if TYPE_CHECKING:
     import gradio as gr
 
-API, LOGIN = "/gradio_api/", "/login"
+API, LOGIN, RUNS = "/gradio_api/", "/login", "/canopy/runs"
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 SHORT = ("/gradio_api/cancel", "/gradio_api/reset")  # these take names alone
 MAX_SHORT_BYTES = 16 * 2**10  # bytes, of a form too

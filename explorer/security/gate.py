@@ -10,7 +10,7 @@ address, which nobody can rebind, nor say in a sentence what is allowed.
 import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from types import MappingProxyType
@@ -21,12 +21,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.errors import RequestError
 from explorer.security.askers import KEY, Logins, Readers, client_of, impatient, stream_of
-from explorer.security.bodies import API, LOGIN, Bodies, Refusal, is_login
+from explorer.security.bodies import API, LOGIN, RUNS, Bodies, Refusal, is_login
 
 HTTP_METHODS = ("GET", "HEAD", "POST")
 PAGES = ("/", "/login_check", "/logout", "/config", "/theme.css", "/favicon.ico", "/robots.txt", "/manifest.json",
-         "/pwa_icon", "/openapi.json", LOGIN)
-FOLDERS = ("/assets/", "/static/", "/svelte/")
+         "/pwa_icon", "/openapi.json", LOGIN, RUNS)
+FOLDERS = ("/assets/", "/static/", "/svelte/", f"{RUNS}/")
 ASKED = ("info", "openapi.json", "app_id", "user", "login_check", "startup-events", "theme.css", "queue/", "call/",
          "run/", "cancel", "reset", "component_server", "heartbeat/")  # below API; what ends in / and what lies below
 ANSWER_HEADERS: Mapping[str, str] = MappingProxyType({
@@ -131,7 +131,7 @@ class Gate:
             try:
                 await self._admit(scope, receive, _with_headers(send))
             except Refusal as refusal:
-                await refusal.response(scope["path"].startswith(API))(scope, receive, _with_headers(send))
+                await refusal.response(scope["path"].startswith((API, RUNS)))(scope, receive, _with_headers(send))
         else:
             await send({"type": "websocket.close", "code": 1008})
 
@@ -145,14 +145,14 @@ class Gate:
             with self._readers.reading(stream), suppress(TimeoutError, RuntimeError):
                 await self.app(scope, receive, impatient(send))  # a RuntimeError: what was said in the stream already
             return
-        if scope["method"] != "POST":
-            await self.app(scope, receive, send)
-            return
+        of_runs, posts = scope["path"].startswith(RUNS), scope["method"] == "POST"
         logs_in = is_login(scope["path"])
-        if not logs_in and not self._admits(scope):
+        if (of_runs or posts and not logs_in) and not self._admits(scope):  # of all else that is read, Gradio asks
             raise Refusal(401, "Log in first: this Canopy asks for a name and a password.")
-        async with self._bodies.read(scope, receive) as body:
-            await self.app(scope, body, self._count_login(scope, send) if logs_in else send)
+        with suppress(*([TimeoutError] if of_runs else [])):
+            send = impatient(send) if of_runs else self._count_login(scope, send) if posts and logs_in else send
+            async with self._bodies.read(scope, receive) if posts else nullcontext(receive) as body:
+                await self.app(scope, body, send)
 
     def _count_login(self, scope: Scope, send: Send) -> Send:
         """A login is one attempt of its address, until it turns out to be right."""
@@ -197,9 +197,10 @@ def check_origin(hosts: Hosts, scope: Scope, headers: Headers) -> None:
 def check_path(scope: Scope) -> None:
     """Only what the page and the API for programs use is open: whatever else Gradio can do stays shut."""
     path = scope["path"]
-    if scope["method"] not in HTTP_METHODS:
-        raise Refusal(405, f"The method {scope['method'][:20]} is not answered; {', '.join(HTTP_METHODS)} are.",
-                      {"Allow": ", ".join(HTTP_METHODS)})
+    methods = (*HTTP_METHODS, "DELETE") if path.startswith(RUNS) else HTTP_METHODS
+    if scope["method"] not in methods:
+        raise Refusal(405, f"The method {scope['method'][:20]} is not answered; {', '.join(methods)} are.",
+                      {"Allow": ", ".join(methods)})
     if path.startswith(API):
         below = path.removeprefix(API).rstrip("/")
         is_open = any(below == start or (start.endswith("/") and below.startswith(start)) for start in ASKED)

@@ -78,9 +78,9 @@ class Http(Area):
         dump(sound, place / "welcome.jsonl")
         dump(sound, place / os.fsdecode(b"caf\xe9\xff.jsonl"))
         dump(replace(sound, entries=entries), place / "long.jsonl")
-        page = build(answering(ScriptedSource(), ScriptedInstruments()), Library(shipped(place)),
+        page, routes = build(answering(ScriptedSource(), ScriptedInstruments()), Library(shipped(place)),
                      results=place / "results.sqlite")
-        self._app = guarded(page, Listening())
+        self._app = guarded(page, routes, Listening())
         self._complaints, self._stderr = Complaints(), StringIO()
         logging.getLogger().addHandler(self._complaints)
         self._loop = asyncio.new_event_loop()

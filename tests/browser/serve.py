@@ -83,7 +83,7 @@ def main() -> None:
             source = Timed(asked.seconds, log=asked.log)
             follow, results = Follow(asked.follow) if asked.follow else None, asked.results or page.RESULTS
             built = page.build(answering(source, instruments), recordings, None, results, follow)
-            return page.guarded(built, listening)
+            return page.guarded(*built, listening)
 
         if asked.until:
             first = recordings.first()

@@ -139,7 +139,7 @@ def test_what_the_server_decides_cannot_be_set_and_a_preset_fills_in_the_rest() 
         RunForm(prompt="x", method="serve", budget=4)
     assert fitting("ddtree", [SERVED]) == SERVED
     with attached(models=model("vllm"), chat=SHORT) as (rig, _):
-        built = page.build(rig, Library([]))
+        built, _ = page.build(rig, Library([]))
     assert read_presets(ASSETS / "prompts").of(rig)[0].name == "any-code", "what any model can be asked"
     named = {getattr(function.fn, "__name__", ""): function.fn for function in built.fns.values()}
     method, _, drafters, *drafting = named["offered"]("ddtree", 16, "own")

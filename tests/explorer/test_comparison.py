@@ -20,7 +20,7 @@ from explorer.claims import text_sentence
 from explorer.comparison import Comparison, ask_of, others
 from explorer.rig import CurrentRig
 from explorer.run_queue import RunQueue
-from explorer.runs import Runs, Stream
+from explorer.runs import Run, Runs, Stream
 from explorer.security.askers import asker
 from tests.explorer.scripted import STORY, ScriptedSource, going_on
 from tests.explorer.scripted_instruments import ScriptedInstruments
@@ -51,8 +51,7 @@ class Compared:
         self.queue, self.runs = RunQueue(), Runs()
         request = PromptRequest(prompt, method="ddtree", budget=64, max_tokens=max_tokens)
         self.trace = change(gather(ScriptedSource().run(request)))
-        self.runs.begin("mine")
-        self.runs.add("mine", self.trace.header, *self.trace.entries, self.trace.end)
+        self.runs.add(self.runs.begin(Run("mine")), *self.trace.lines)
         rig = CurrentRig(instruments or Forged())
         self.comparison = Comparison(rig, lambda run: self.trace, self.queue, self.runs)
 

@@ -40,7 +40,7 @@ sys.modules.update(torch=None, transformers=None)  # from here on nobody can imp
 import explorer.page
 from explorer.rig import CurrentRig
 nothing = app.Library([])
-built = explorer.page.build(CurrentRig(app.recorded_rig(nothing, "No model.")), nothing)
+built, _ = explorer.page.build(CurrentRig(app.recorded_rig(nothing, "No model.")), nothing)
 print(*sorted(built.get_api_info()["named_endpoints"]))
 """
 

@@ -13,7 +13,7 @@ import pytest
 import app
 from engine.errors import RequestError
 from engine.records import PromptRequest, Sampling
-from engine.trace import dump, dumps, recorded
+from engine.trace import dump, dumps, encode_record, recorded
 from explorer.claims import recorded_comparison
 from explorer.endpoints import Endpoints
 from explorer.page import build
@@ -21,7 +21,7 @@ from explorer.recordings import Library, Recordings, recorded_rig, shipped
 from explorer.rig import CurrentRig
 from explorer.rig_choice import loading
 from explorer.run_queue import RunQueue
-from explorer.runs import Runs, Stream
+from explorer.runs import Run, Runs, Stream
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import answering, called
 
@@ -69,7 +69,7 @@ def test_the_page_opens_on_what_the_command_line_names(tmp_path: Path) -> None:
 def test_the_page_opens_with_the_prompt_of_the_recording_that_it_shows() -> None:
     for rig, shown in (("smollm2", "palindrome"), ("qwen3-8b", "")):
         library = app.library(None, rig)
-        page = build(CurrentRig(recorded_rig(library, "Loading."), coming=loading(rig)), library)
+        page, _ = build(CurrentRig(recorded_rig(library, "Loading."), coming=loading(rig)), library)
         (prompt,) = [block["props"].get("value") for block in page.config["components"]
                      if block["props"].get("elem_id") == "canopy-prompt"]
         first = library.first()
@@ -98,7 +98,7 @@ def test_a_name_that_is_no_utf8_is_shown_escaped_and_opens(tmp_path: Path) -> No
         r"\xff\xfe", r"caf\xe9"]
     asked = Asked(library)
     assert all(asked("replay", run=name)["state"] == "done" for name in library.lessons)
-    json.dumps(build(answering(), library).config, ensure_ascii=False).encode()
+    json.dumps(build(answering(), library)[0].config, ensure_ascii=False).encode()
 
 
 def test_a_broken_recording_is_left_out(library: Library) -> None:
@@ -142,15 +142,14 @@ def test_recordings_answer_what_was_recorded(library: Library) -> None:
 
 def test_links_and_replay_files_know_what_a_run_was_compared_with(asked: Asked) -> None:
     runs, trace = asked.runs, scripted_trace("ddtree")
-    runs.begin("mine")
-    runs.add("mine", trace.header, *trace.entries, trace.end)
+    runs.add(runs.begin(Run("mine")), *trace.lines)
     assert "comparison" not in asked("replay", run="mine")
-    runs.note("mine", comparison := {"state": "ended", "text": {"words": "The text parts at word 7."}})
+    runs.note("mine", comparison := recorded_comparison(trace, scripted_trace("autoregressive", 0)))
     runs.note("forgotten", comparison)
-    assert asked("replay", run="mine")["comparison"] == comparison and runs.comparison("forgotten") is None
+    assert asked("replay", run="mine")["comparison"] == encode_record(comparison) and runs.comparison("forgotten") is None
     page, table = (base64.b64decode(asked("export", kind=kind, run="mine")["data"]).decode()
                    for kind in ("replay", "rounds"))
-    assert "The text parts at word 7." in page and "word 7" not in table
+    assert comparison.text.words in page and comparison.text.words not in table
 
 
 def test_a_file_is_opened_as_far_as_it_goes_and_kept(asked: Asked) -> None:

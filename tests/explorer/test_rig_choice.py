@@ -125,7 +125,7 @@ def test_the_lab_measures_the_rig_that_answers_and_no_sweep_goes_on_with_another
 
 
 def test_a_page_asks_for_what_the_rig_can_do_now() -> None:
-    built = page.build(CurrentRig(scripted_rig("first")), Library([]))
+    built, _ = page.build(CurrentRig(scripted_rig("first")), Library([]))
     offered = next(function.fn for function in built.fns.values() if getattr(function.fn, "__name__", "") == "offered")
     method, preset, drafters, *drafting = offered("no such method", 64, "own")
     assert method.value == "ddtree" and len(method.choices) == len(ScriptedSource().methods)
@@ -136,7 +136,7 @@ def test_a_page_asks_for_what_the_rig_can_do_now() -> None:
 
 def test_a_page_starts_with_what_its_rig_does_and_follows_it_until_somebody_chooses() -> None:
     rig = CurrentRig(scripted_rig("demo"))
-    built = page.build(rig, Library([]))
+    built, _ = page.build(rig, Library([]))
     offered = next(function.fn for function in built.fns.values() if getattr(function.fn, "__name__", "") == "offered")
     assert next(block.value for block in built.blocks.values() if block.elem_id == "canopy-budget") == 16
     assert offered("ddtree", 16, "own")[4]["value"] == 16
@@ -238,7 +238,7 @@ def test_the_app_loads_its_rig_once_it_is_served(monkeypatch: pytest.MonkeyPatch
     rigs = ScriptedRigs()
     rigs.go.set()
     monkeypatch.setattr(app, "RigsOnDemand", lambda *_: rigs)
-    built = app.build_page(app.flags().parse_args(["--rig", "second"]), Library([]))
+    built, _ = app.build_page(app.flags().parse_args(["--rig", "second"]), Library([]))
     stage: Any = next(block for block in built.blocks.values() if block.elem_id == "canopy-stage")
 
     def state() -> Any:

@@ -14,7 +14,7 @@ from engine.trace import Block, Entry, Line, SharedPass, dumps, held_bytes, load
 from explorer import runs as runs_module
 from explorer.rig_choice import loading
 from explorer.run_queue import RunQueue
-from explorer.runs import Runs, Stream, Window
+from explorer.runs import Run, Runs, Stream, Window
 from explorer.view import piece_view
 from tests.explorer.scripted import ScriptedSource, going_on, scripted_trace
 from tests.explorer.scripted_rigs import ASK, answering, put_together, watched
@@ -147,21 +147,18 @@ def test_what_is_remembered_is_bounded_by_bytes() -> None:
     size = sum(map(held_bytes, lines))
     runs = Runs(most_bytes=3 * size)
     for name in "abcd":
-        runs.begin(name)
-        runs.add(name, *lines)
+        runs.add(runs.begin(Run(name)), *lines)
     with pytest.raises(RequestError, match="which is the most that is remembered"):
-        runs.add("d", *lines, *lines, *lines)  # refused for its size, and so takes no room of others
+        runs.add(runs.find("d"), *lines, *lines, *lines)  # refused for its size, and so takes no room of others
     assert [name for name in "abcd" if runs.trace(name)] == ["b", "c", "d"]
     with pytest.raises(RequestError, match="There is no run 'a' any more"):
         runs.known("a")
     small = Runs(most_bytes=size - 1)
-    small.begin("run")
+    run = small.begin(Run("run"))
     with pytest.raises(RequestError, match="which is the most that is remembered"):
         for line in lines:
-            small.add("run", line)
+            small.add(run, line)
     assert small.known("run").end.reason == "stopped", "what was made is kept"
-    small.add("gone", trace.header)
-    assert small.trace("gone") is None
 
 
 def test_who_left_while_the_first_rig_is_loaded_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

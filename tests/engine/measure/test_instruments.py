@@ -168,7 +168,7 @@ def test_a_switch_in_the_app_frees_the_former_rig(names: tuple[str, str], monkey
         return rig
 
     monkeypatch.setattr(instruments, "load_rig", load)
-    page = app.build_page(app.flags().parse_args(["--rig", names[0]]), app.library(None, "demo"))
+    page, _ = app.build_page(app.flags().parse_args(["--rig", names[0]]), app.library(None, "demo"))
     stage: Any = next(block for block in page.blocks.values() if block.elem_id == "canopy-stage")
     completed(page.run_extra_startup_events())
 

@@ -136,7 +136,7 @@ def test_runs_that_come_through_the_gate_know_who_asked(monkeypatch: pytest.Monk
     monkeypatch.setattr("explorer.runs.asker", noted)
 
     async def act() -> str:
-        app = guarded(build(answering(ScriptedSource()), Library([])), Listening())
+        app = guarded(*build(answering(ScriptedSource()), Library([])), Listening())
         transport = httpx.ASGITransport(app, client=("10.0.0.1", 1))
         async with app.router.lifespan_context(app), httpx.AsyncClient(
                 transport=transport, base_url="http://127.0.0.1:7860", timeout=60) as client:

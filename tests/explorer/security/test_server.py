@@ -10,6 +10,7 @@ from engine.errors import RequestError
 from explorer.opening import Listening, sockets_of
 from explorer.page import build, guarded
 from explorer.recordings import Library
+from explorer.security.bodies import RUNS
 from explorer.security.gate import FOLDERS
 from tests.explorer.scripted import ScriptedSource
 from tests.explorer.scripted_rigs import answering
@@ -20,7 +21,7 @@ NAME, PASSWORD = "someone", "correct horse"
 
 def client(auth: tuple[str, str] | None = None) -> TestClient:
     """A program on another machine, asking the page."""
-    app = guarded(build(answering(ScriptedSource()), Library([])), Listening(auth=auth))
+    app = guarded(*build(answering(ScriptedSource()), Library([])), Listening(auth=auth))
     return TestClient(app, base_url=HERE, client=("10.0.0.1", 1), follow_redirects=False)
 
 
@@ -46,8 +47,11 @@ def test_nothing_is_read_of_whom_has_not_logged_in() -> None:
     page, as_json = client((NAME, PASSWORD)), {"Content-Type": "application/json"}
     for path in ("component_server", "queue/join", "call/generate", "run/predict", "cancel", "reset", "call/v2/replay"):
         assert page.post(f"/gradio_api/{path}", content=digits(), headers=as_json).status_code == 401
+    assert page.post(RUNS, content=digits(), headers=as_json).status_code == 401
     assert read == []
+    assert page.get(f"{RUNS}/welcome").status_code == page.delete(f"{RUNS}/welcome").status_code == 401
     page.post("/login", data={"username": NAME, "password": PASSWORD})
+    assert page.get(f"{RUNS}/welcome").status_code == 422
     asked = {"data": {}, "session_hash": "x"}
     assert page.post("/gradio_api/component_server", json=asked).status_code == 404
     page.cookies.clear()

@@ -154,8 +154,8 @@ def test_no_request_takes_long_where_all_are_answered(
     async def asked() -> None:
         library = Library([])
         library.lessons = {"long": Lesson("long", long_trace())}
-        page = build(answering(), library, results=tmp_path / "results.sqlite")
-        app = guarded(page, Listening())
+        page, routes = build(answering(), library, results=tmp_path / "results.sqlite")
+        app = guarded(page, routes, Listening())
         alive = await started(app)
         await hostile(Server(app, page))  # the first time imports what is needed
         monkeypatch.setattr(asyncio.Handle, "_run", timed)

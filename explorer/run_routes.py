@@ -1,0 +1,76 @@
+"""Runs as lines of JSON, for the page and for programs: POST begins one, GET follows one, DELETE stops one."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Send
+
+from engine.errors import CanopyError, RequestError
+from engine.requests.limits import MAX_TOKENS, check_int
+from explorer.browser_calls import named_fields
+from explorer.run_form import FIELDS, RunForm
+from explorer.runs import MAX_READERS, Run, Runner
+from explorer.security.askers import client_of, neighbourhood
+from explorer.security.bodies import RUNS
+
+LINES = "application/x-ndjson"
+
+
+class LinesResponse(StreamingResponse):
+    """An answer of lines. The reader has left when it ends, however it ends."""
+
+    body_iterator: AsyncIterator[bytes]
+
+    async def stream_response(self, send: Send) -> None:
+        async with aclosing(self.body_iterator):  # type: ignore[type-var]
+            await super().stream_response(send)
+
+
+class RunRoutes:
+    """``find`` gives a run, a recording or a followed file by its name; RequestError if there is none."""
+
+    def __init__(self, runner: Runner, find: Callable[[str], Run]) -> None:
+        self._runner = runner
+        self._find = find
+
+    def routes(self) -> list[Route]:
+        return [Route(RUNS, _answering(self._begin), methods=["POST"]),
+                Route(RUNS + "/{name:path}", _answering(self._follow), methods=["GET"]),
+                Route(RUNS + "/{name:path}", _answering(self._stop), methods=["DELETE"])]
+
+    async def _begin(self, request: Request) -> Response:
+        """A run of the options in the body; its lines follow."""
+        options = named_fields(await request.json())
+        if unknown := set(options) - set(FIELDS):
+            raise RequestError(f"There is no option {min(unknown)[:40]!r}; choose from {', '.join(FIELDS)}.")
+        ask = RunForm(**options).ask()
+        return self._lines(self._runner.start(ask, neighbourhood(client_of(request.scope))), 0)
+
+    async def _follow(self, request: Request) -> Response:
+        """The lines of a run ``from`` a line on, counted from 0 without those on its state."""
+        first = check_int("The first line", request.query_params.get("from", "0"), 0, MAX_TOKENS)
+        return self._lines(self._find(request.path_params["name"]), first)
+
+    async def _stop(self, request: Request) -> Response:
+        self._find(request.path_params["name"]).stop()
+        return Response(status_code=204)
+
+    def _lines(self, run: Run, first: int) -> Response:
+        if run.readers >= MAX_READERS:
+            raise RequestError(f"{MAX_READERS} readers follow this run already; try again when one has left.")
+        return LinesResponse(run.follow(first, self._runner.pause), media_type=LINES, headers={
+            "Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+
+
+def _answering(act: Callable[[Request], Any]) -> Callable[[Request], Any]:
+    async def answer(request: Request) -> Response:
+        try:
+            answered: Response = await act(request)
+            return answered
+        except CanopyError as error:
+            return JSONResponse({"detail": str(error).encode("utf8", "backslashreplace").decode()}, 422)
+    return answer

@@ -1,0 +1,226 @@
+"""Runs over HTTP: their lines as they are made, from any line on, stopped, given up, and refused to strangers."""
+
+import json
+import threading
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from starlette.applications import Starlette
+
+from engine.errors import RequestError
+from engine.records import PromptRequest
+from engine.trace import Block, Entry, Line, SharedPass, encode_line, loads
+from explorer import runs as runs_module
+from explorer.lines import MAX_RANKS
+from explorer.opening import Listening, listener, sockets_of
+from explorer.run_queue import MAX_PLACES, WAITING_ROOM, RunQueue
+from explorer.run_routes import RunRoutes
+from explorer.runs import Run, Runner, Runs
+from explorer.security.gate import Gate, hosts_of
+from tests.explorer.scripted import ENDLESS, ScriptedSource, scripted_trace
+from tests.explorer.scripted_rigs import answering
+from tests.running import until
+
+ASK = {"prompt": "How many books?", "method": "ddtree", "budget": 64}
+RUNS = "/canopy/runs"
+Answer = list[dict[str, Any]]
+
+
+@dataclass
+class Served:
+    """A server of these runs, and what asks it."""
+
+    client: httpx.Client
+    runs: Runs
+    queue: RunQueue
+
+    @contextmanager
+    def begun(self, **options: Any) -> Iterator[Iterator[dict[str, Any]]]:
+        """The lines of a new run; leaving the block closes the connection."""
+        with self.client.stream("POST", RUNS, json={**ASK, **options}) as answer:
+            yield map(json.loads, answer.iter_lines())
+
+    def ran(self, **options: Any) -> Answer:
+        with self.begun(**options) as lines:
+            return list(lines)
+
+    def lines(self, run: str, first: int = 0) -> Answer:
+        return [json.loads(line) for line in self.client.get(f"{RUNS}/{run}?from={first}").text.splitlines()]
+
+
+@contextmanager
+def serving(source: Any) -> Iterator[Served]:
+    runs, queue = Runs(), RunQueue()
+    routes = RunRoutes(Runner(answering(source), runs, queue), runs.find).routes()
+    (bound,) = sockets_of("127.0.0.1", 0)[:1]
+    server = listener(Gate(Starlette(routes=routes), hosts_of("127.0.0.1")), Listening())
+    thread = threading.Thread(target=server.run, args=([bound],))
+    thread.start()
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{bound.getsockname()[1]}", timeout=30) as client:
+            yield Served(client, runs, queue)
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def numbered(answer: Answer) -> Answer:
+    """The lines that are counted: those of the trace."""
+    return [line for line in answer if not {"state", "about"} & set(line)]
+
+
+def states(answer: Answer) -> list[str]:
+    return [line["state"] for line in answer if "state" in line]
+
+
+def test_a_run_is_answered_with_the_lines_of_its_trace_between_two_of_its_state() -> None:
+    with serving(ScriptedSource(pause_seconds=0.005)) as served:
+        answer = served.ran()
+        trace = served.runs.known(answer[0]["run"])
+        assert [answer[0]["state"], answer[-1]["state"]] == ["running", "done"]
+    sent = numbered(answer)
+    assert trace.entries[0].round.drafts[0].tokens.shape[2] > MAX_RANKS, "wider than the page draws"
+    narrowed = [replace(line, round=replace(line.round, drafts=tuple(
+        draft.narrowed(MAX_RANKS) for draft in line.round.drafts))) if isinstance(line, Entry) else line
+        for line in trace.lines]
+    assert sent == json.loads(json.dumps([encode_line(line) for line in narrowed]))
+    read = loads("".join(json.dumps(line) + "\n" for line in sent).encode())
+    np.testing.assert_array_equal(read.entries[3].round.tree.tokens, trace.entries[3].round.tree.tokens)
+
+
+def test_who_lost_the_connection_goes_on_at_the_line_where_it_broke() -> None:
+    with serving(ScriptedSource(pause_seconds=0.02)) as served:
+        had = []
+        with served.begun() as lines:
+            for line in lines:
+                had.append(line)
+                if len(numbered(had)) > 3:
+                    break
+        run = had[0]["run"]
+        rest = served.lines(run, len(numbered(had)))
+        assert states(rest)[-1] == "done" and len(states(rest)) > 1
+        assert numbered(had) + numbered(rest) == numbered(served.lines(run))
+        assert numbered(served.lines(run, 10**6)) == []
+
+
+def test_stop_ends_a_run_at_once_and_keeps_what_was_made() -> None:
+    source = ScriptedSource(pause_seconds=0.02)
+    with serving(source) as served, served.begun(prompt=ENDLESS) as lines:
+        first = next(lines)
+        had = list(islice(lines, 4))
+        assert served.client.delete(f"{RUNS}/{first['run']}").status_code == 204
+        rest = list(lines)
+        assert rest[-1]["state"] == "stopped" and source.closed == 1 and served.queue.waiting() == 0
+        assert [line["end"]["reason"] for line in rest if "end" in line] == ["stopped"]
+        assert numbered(had + rest) == numbered(served.lines(first["run"]))
+
+
+def test_a_run_that_nobody_reads_ends_after_a_while_and_one_that_waits_gives_its_place(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs_module, "LAPSE_SECONDS", 0.3)
+    source = ScriptedSource(pause_seconds=0.02)
+    with serving(source) as served:
+        with served.begun(prompt=ENDLESS) as running:
+            first = next(running)["run"]
+            until(lambda: served.queue.begun() == 1)
+            with served.begun(prompt=ENDLESS) as waiting:
+                second = next(line["run"] for line in waiting if line["state"] == "queued")
+            until(lambda: served.queue.waiting() == 1)
+            time.sleep(0.5)
+            assert not served.runs.find(first).over, "it is read"
+        until(lambda: served.queue.waiting() == 0)
+        assert states(served.lines(first))[-1] == states(served.lines(second))[-1] == "stopped"
+        assert source.closed == 1
+
+
+def test_rounds_that_come_fast_are_gathered() -> None:
+    with serving(ScriptedSource()) as served:
+        began = time.monotonic()
+        with served.client.stream("POST", RUNS, json={**ASK, "method": "autoregressive"}) as answer:
+            chunks = list(answer.iter_raw())
+        assert len(chunks) < 30 * (time.monotonic() - began) + 6 < b"".join(chunks).count(b"\n")
+
+
+@pytest.mark.parametrize(("options", "says"), [
+    ({"prompt": "  "}, "The prompt is empty"), ({"budget": -1}, "The node budget is -1"),
+    ({"colour": 1}, "There is no option 'colour'"), ({"method": "guess"}, "guess")])
+def test_what_cannot_be_run_is_refused_in_a_sentence(options: dict[str, Any], says: str) -> None:
+    with serving(ScriptedSource()) as served:
+        answer = served.client.post(RUNS, json={**ASK, **options})
+        assert answer.status_code == 422 and says in answer.json()["detail"]
+        assert served.client.post(RUNS, content="[1]", headers={"Content-Type": "application/json"}).status_code == 422
+        for method, path in (("GET", "/gone"), ("DELETE", "/gone"), ("GET", "/gone?from=-1")):
+            assert served.client.request(method, RUNS + path).status_code == 422
+
+
+def test_a_failure_is_the_last_line_and_the_rounds_before_it_stay() -> None:
+    class Failing(ScriptedSource):
+        def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
+            for count, line in enumerate(super().run(ask)):
+                if count == 3:
+                    raise ZeroDivisionError("hidden detail")
+                yield line
+    with serving(Failing()) as served:
+        answer = served.ran()
+        assert answer[-1]["state"] == "error" and "ZeroDivisionError" in answer[-1]["message"]
+        assert "hidden" not in str(answer) and len(numbered(answer)) == 4
+        assert served.queue.waiting() == 0
+
+
+def test_others_in_the_pass_are_shown_while_it_runs_and_not_kept() -> None:
+    shared = SharedPass(2, 0, (Block(0, np.zeros(1, np.int32), np.zeros(1, np.int32)),
+                               Block(1, np.zeros(6, np.int32), np.zeros(1, np.int32))))
+
+    class Accompanied(ScriptedSource):
+        def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
+            for line in super().run(ask):
+                yield replace(line, shared=shared) if isinstance(line, Entry) else line
+    with serving(Accompanied(pause_seconds=0.02)) as served:
+        answer = served.ran()
+        seen = [line["shared"] for line in answer if "shared" in line]
+        assert len(seen) > 3 and all(set(one) == {"runs", "own", "blocks"} for one in seen)
+        assert {frozenset(block) for one in seen for block in one["blocks"]} == {
+            frozenset(("seat", "parents", "keep", "pools_rows"))}
+        assert not any("shared" in line for line in served.lines(answer[0]["run"]))
+
+
+def test_one_address_has_a_few_runs() -> None:
+    with serving(ScriptedSource(pause_seconds=0.02)) as served:
+        streams = [served.begun(prompt=ENDLESS) for _ in range(MAX_PLACES)]
+        runs = [next(stream.__enter__())["run"] for stream in streams]
+        until(lambda: served.queue.waiting() == MAX_PLACES)
+        assert f"You already have {MAX_PLACES} runs" in served.ran()[-1]["message"]
+        for run in runs:
+            served.client.delete(f"{RUNS}/{run}")
+        for stream in streams:
+            stream.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_other_websites_reach_no_run(method: str) -> None:
+    with serving(ScriptedSource(pause_seconds=0.02)) as served:
+        run = served.ran()[0]["run"]
+        path = RUNS if method == "POST" else f"{RUNS}/{run}"
+        for headers in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Host": "evil.example"}):
+            answer = served.client.request(method, path, headers=headers, json=ASK if method == "POST" else None)
+            assert answer.status_code == 403 and "detail" in answer.json()
+        form = {"Content-Type": "text/plain"}
+        assert served.client.post(RUNS, content=json.dumps(ASK), headers=form).status_code == 415
+
+
+def test_so_many_runs_are_in_progress_and_the_oldest_are_forgotten() -> None:
+    trace = scripted_trace("ddtree")
+    runs = Runs()
+    for number in range(WAITING_ROOM):
+        runs.begin(Run(str(number)))
+    with pytest.raises(RequestError, match="which is the most"):
+        runs.begin(Run("more"))
+    runs.find("3").end()
+    runs.add(runs.begin(Run("more")), *trace.lines)
