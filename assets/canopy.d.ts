@@ -164,27 +164,85 @@ interface PanelDefinition {
   create(host: HTMLElement, stage: Stage): PanelView;
 }
 
-// ---- The stage, as panels see it
+// ---- A run as the server sends it
 
-/** What was asked of which rig, and how it was sent. */
-interface Header {
-  method: string;
-  budget: number | null;
-  pace: string;
-  drafters: string[];
+/** A conversation before a prompt: who said what. */
+type Turns = [role: string, text: string][];
+
+/** What Run asks for: the bar's values, as far as they are given. */
+interface Setting {
+  prompt?: string;
+  method?: string;
+  budget?: number;
+  pace?: string;
+  split?: string;
+  max_tokens?: number;
+  temperature?: number;
+  top_k?: number;
+  top_p?: number;
+  seed?: number;
+  drafters?: string[];
+}
+
+/** What was asked of which rig, on which machine. */
+interface Header extends Required<Setting> {
+  turns: Turns;
+  pieces: Record<string, Piece>;
+  rig: string;
+  hardware: string;
+  dtype: string;
+  dtype_words: string;
   engine: string;
+  context_limit: number;
+  prompt_tokens: number;
+  title: string;
+  note: string;
+  recorded: string;
+  model: string;
+  outside: boolean;
+  lossless: boolean | null;
   chunked: boolean;
   recurrent_layers?: number;
+}
+
+interface RunEnd {
+  reason: string;
+  rounds: number;
+  seconds: number;
+  remark: string;
+  drafted: number;
+  accepted: number;
+  texts?: Record<string, Piece>;
+}
+
+/** A run, or as many of its rounds as one update carries: those from `from` on, of `total`. */
+interface RunView {
+  run: string;
+  state: "empty" | "queued" | "running" | "starting" | "stopped" | "done" | "error" | "lost";
+  message: string;
+  header: Header | null;
+  from: number;
+  total?: number;
+  rounds: RoundView[];
+  end: RunEnd | null;
+  repetition?: import("./types.d.ts").Repetition | null;
+  comparison?: import("./types.d.ts").PlainComparison;
+  followed?: boolean;
+  listed?: unknown[];
 }
 
 /** A run's figures at its budget; `speed` is null if it is withheld, `printed` how every view prints it. */
 interface RunPoint {
   run: string;
   title?: string;
+  prompt?: string;
   budget: number;
   tau: number;
   speed: number | null;
   printed: string;
+  /** Tokens and seconds of its rounds, if it is kept. */
+  lengths?: number[];
+  spent?: number[];
 }
 
 type Band = { mean: number[]; low: number[]; high: number[] };
@@ -200,42 +258,59 @@ interface BudgetForecast {
   withheld: string;
 }
 
-interface StageEvents {
-  select: NodeSelection;
-  round: { moved: boolean; push: boolean };
-  begin: unknown;
-  settings: unknown;
-  pins: unknown;
+// ---- The server's functions, which Gradio puts on the component: each takes one object
+
+type Failed = { error: string };
+
+interface Server {
+  budgets(asked: { run: string; live: boolean }): Promise<BudgetForecast>;
+  round_at(asked: { run: string; round: number; budget: number }): Promise<RoundView | Failed>;
+  replay(asked: { run: string; from: number }): Promise<RunView | Failed>;
 }
 
-interface Stage {
-  value: { run: string; end: { reason: string } | null };
-  header: Header | null;
-  rounds: Round[];
-  round: Round | null;
-  /** The round that is shown as it was run, whatever budget is tried out on it. */
-  actual: Round | null;
-  selection: NodeSelection;
-  mode: string;
-  scene: string;
-  live: boolean;
-  animate: boolean;
-  reducedMotion: boolean;
-  present: { shared: boolean };
-  settings: { method?: string; budget?: number };
-  tried: number | null;
-  tuneError: string;
-  kept: RunPoint[];
-  pins: Record<string, RunPoint>;
-  measured: { tau: number };
-  speed: { text: string; value: number | null };
-  against: { plain_speed: string } | null;
-  withheld: string;
-  server: { budgets(asked: { run: string; live: boolean }): Promise<BudgetForecast> } | null;
-  on<Event extends keyof StageEvents>(event: Event, listener: (detail: StageEvents[Event]) => void): void;
-  on(events: string, listener: () => void): void;
-  tell(event: string, detail?: unknown): void;
-  hover(node: number | null): void;
-  pin(node: number | null): void;
-  tune(budget: number | null): void;
+// ---- The stage
+
+type Stage = import("./stage/stage.js").Stage;
+
+/** The detail of an event, or of any of several, with spaces between. */
+type DetailOf<Events, Names> = Names extends keyof Events ? Events[Names]
+  : Names extends `${infer First} ${infer Rest}` ? DetailOf<Events, First> | DetailOf<Events, Rest> : never;
+
+/** What is told over the stage, and the detail of each event. */
+interface StageEvents {
+  // A run is asked for, refused, withdrawn before its first round; the server is gone, or says what rig answers.
+  asked: void;
+  refused: string;
+  withdrawn: void;
+  lost: void;
+  rig: void;
+  rigs: void;
+  // Another run is shown, or one was opened; it has more rounds; its state has changed; the followed run has more.
+  begin: RunView;
+  opened: { push?: boolean };
+  value: { other: boolean };
+  state: void;
+  followed: RunView;
+  // The speed of the run is to be measured; more is known of it beside plain decoding.
+  measure: void;
+  compared: void;
+  // Another round is shown; a round came that is to be shown at reading speed; all were shown.
+  round: { moved: boolean; push: boolean };
+  arrived: void;
+  finale: void;
+  play: import("./stage/player.js").Player;
+  // Another node, view, tab of the lab, panel over the whole window, part of the tree, scene of the film.
+  select: NodeSelection;
+  pin: number | null;
+  mode: { moved?: boolean; push: boolean };
+  tab: string;
+  full: string | null;
+  camera: void;
+  scene: void;
+  // The person takes over from the film; chooses a budget in its panel, a setting for the bar, runs to lay over this one.
+  hand: void;
+  budget: number;
+  adopt: Setting;
+  pins: void;
+  settings: void;
 }

@@ -97,7 +97,7 @@ export class Metrics {
     const { stage } = this;
     const { round, header, repetition } = stage;
     const whose = repetition ? "before it repeats" : "";
-    const notes = { round: round && cost(round), gain: against ? against.range : this.uncompared(run), tau: whose, accepted: whose, rounds: repetition ? `${repetition.round} before it repeats` : "",
+    const notes = { round: round && cost(round, round === stage.retuned), gain: against ? against.range : this.uncompared(run), tau: whose, accepted: whose, rounds: repetition ? `${repetition.round} before it repeats` : "",
       speed: header && header.method === "served" ? "as it arrived here" : against ? "beside plain decoding" : whose || timed(run) };
     return { title: figure.title, text: round ? figure.text(run, against, round, stage) : "–", note: notes[figure.name] || figure.note };
   }
@@ -107,9 +107,8 @@ function timed(run) {
   return run.shared ? `shared ${run.shared} of ${run.rounds} rounds` : "engine time";
 }
 
-function cost(round) {
-  if (round.tried) return `of ${round.n} rows, predicted`;
-  return `of ${round.n} rows, ${(1000 * round.spent).toFixed(1)} ms`;
+function cost(round, predicted) {
+  return `of ${round.n} rows, ${predicted ? "predicted" : `${(1000 * round.spent).toFixed(1)} ms`}`;
 }
 
 // A sentence under the figures, in every view, where plain decoding is faster: what would have had to be different. And

@@ -7,10 +7,13 @@ const SEEN_MS = 200; // a round that is shown for less does not grow
 const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16];
 
 export class Player {
-  constructor(stage) {
+  playing = false;
+  speed = 1;
+  rush = READ_MS; // of a live run's rounds, for now
+  timer = 0;
+
+  constructor(/** @type {Stage} */ stage) {
     this.stage = stage;
-    this.playing = false;
-    this.speed = 1;
     stage.on("asked begin", () => this.pause());
     stage.on("arrived", () => this.follow());
     stage.on("mode", ({ moved }) => moved && this.playing && stage.following && this.skip());
@@ -79,17 +82,18 @@ export class Player {
   }
 
   // A step by hand ends playback.
-  step(by) {
+  step(/** @type {number} */ by) {
     this.go(this.stage.current + by, { animate: true });
   }
 
+  /** @param {number} index @param {Parameters<Stage["go"]>[1]} how */
   go(index, how) {
     this.pause();
     this.stage.tell("hand");
     this.stage.go(index, how);
   }
 
-  faster(by) {
+  faster(/** @type {number} */ by) {
     const place = SPEEDS.indexOf(this.speed) + by;
     this.speed = SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, place))];
     this.stage.tell("play", this);
