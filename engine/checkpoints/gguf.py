@@ -1,4 +1,5 @@
-"""GGUF files as targets: converted once, by transformers, into a folder that later starts read in seconds.
+"""GGUF files: converted once into a folder that later starts read in seconds, targets by transformers, drafters by the
+layouts of ``gguf_drafters.py``.
 
 The folder lies among the kept files under the GGUF file's hash. One process at a time writes it under another name and
 renames it once it is complete; the next conversion deletes what an interrupted one left.
@@ -21,6 +22,7 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
 from engine.checkpoints.files import MAX_INT32, Tell, first_line, unheard
+from engine.checkpoints.gguf_drafters import LAYOUTS, write_drafter
 from engine.checkpoints.gguf_header import MAGIC, GgufHeader, header_of
 from engine.checkpoints.gguf_keys import follow_metadata, must_be_the_files
 from engine.checkpoints.loading import ONE_AT_A_TIME
@@ -130,9 +132,13 @@ def sha256_of(file: Path) -> str:
 
 
 def _convert(file: Path, folder: Path, header: GgufHeader) -> None:
-    """Write the file's model and tokenizer, as transformers reads them; no code in the file is run."""
+    """Write the file's model and tokenizer, as transformers reads them, or its drafter; no code in the file is run."""
+    dtype = DTYPES.get(header.quantisation, torch.bfloat16)
     given: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True, "trust_remote_code": False}
     try:
+        if header.architecture in LAYOUTS:
+            write_drafter(file, folder, header, dtype)
+            return
         config = AutoConfig.from_pretrained(file.parent, **given)
         tokenizer = AutoTokenizer.from_pretrained(file.parent, **given)
         rotary = follow_metadata(file, header, config)
@@ -144,9 +150,9 @@ def _convert(file: Path, folder: Path, header: GgufHeader) -> None:
     except RigError:
         raise
     except Exception as error:  # whatever a file brings about in transformers, tokenizers and torch
-        raise RigError(f"{file.name} holds a model of the architecture {header.architecture!r:.60}, which transformers "
-                       f"cannot convert ({first_line(error)}).") from error
-    model.to(DTYPES.get(header.quantisation, torch.bfloat16)).save_pretrained(folder)
+        raise RigError(f"{file.name} holds a model of the architecture {header.architecture!r:.60}, which cannot be "
+                       f"converted ({first_line(error)}).") from error
+    model.to(dtype).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 

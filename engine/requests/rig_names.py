@@ -1,11 +1,10 @@
 """The names of rigs. Torch-free: the page's command line reads names before anything heavy is imported.
 
 A rig is written NAME, FOLDER (one with a rig.json) or TARGET::DRAFTER, with a second ::DRAFTER where two are wanted.
-TARGET and DRAFTER are folders, or model ids such as Qwen/Qwen3-8B, optionally with @REVISION; a TARGET may also be a
-GGUF file, a DRAFTER ``ngram``, or ``mtp``, the layer in the target's own checkpoint; DRAFTER?block_size=7 gives
-a block-diffusion drafter its block size. random:SHAPE is a rig of random
-weights in a published size, such as random:qwen3-8b (``serving/random_weights.py``). http://HOST:PORT is a server that
-runs already, and with #MODEL one of its models.
+TARGET and DRAFTER are folders, GGUF files, or model ids such as Qwen/Qwen3-8B, optionally with @REVISION. A DRAFTER may
+also be ``ngram``, or ``mtp``, the layer in the target's own checkpoint; DRAFTER?block_size=7 gives a block-diffusion
+drafter its block size. random:SHAPE is a rig of random weights in a published size, such as random:qwen3-8b
+(``serving/random_weights.py``). http://HOST:PORT is a server that runs already, and with #MODEL one of its models.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ def test_what_is_no_whole_gguf_file(file: Path, kept: Path, tmp_path: Path) -> N
 
 def test_an_architecture_that_nobody_knows(kept: Path, tmp_path: Path) -> None:
     odd = write_gguf(tmp_path / "odd.gguf", small_llama(), architecture="perceptron")
-    with pytest.raises(RigError, match="architecture 'perceptron', which transformers cannot convert"):
+    with pytest.raises(RigError, match="architecture 'perceptron', which cannot be converted"):
         convert_gguf(str(odd))
     assert served(kept) == []
 
@@ -181,7 +181,7 @@ def test_figures_that_do_not_fit_each_other(file: Path, kept: Path, tmp_path: Pa
     whole, odd = file.read_bytes(), tmp_path / "odd.gguf"
     start = whole.index(key.encode() + struct.pack("<I", gguf.GGUFValueType.UINT32)) + len(key) + 4
     odd.write_bytes(whole[:start] + struct.pack("<I", value) + whole[start + 4:])
-    with pytest.raises(RigError, match=r"'llama', which transformers cannot convert \(.*\)"):
+    with pytest.raises(RigError, match=r"'llama', which cannot be converted \(.*\)"):
         convert_gguf(str(odd))
 
 
