@@ -29,7 +29,6 @@ from engine.machine.threads import exit_now, settle
 from engine.requests.limits import shown
 from engine.requests.rig_names import EMBEDDED_RIG, NAMED, from_hub, is_address, server_address
 from engine.texts.process import shared_process
-from explorer.attached import attach
 from explorer.bundle import ASSETS, opening_page
 from explorer.follow import Follow
 from explorer.opening import Listening, serve_at_once
@@ -127,7 +126,8 @@ class RigsOnDemand:
     def open(self, name: str, beside: Source, tell: Tell) -> Instruments:
         """See ``RigOpener``; RigError names the package that is not installed. A server needs none of them."""
         if is_address(name):
-            return attach(name, tell)
+            attached: Instruments = import_module("explorer.attached").attach(name, tell)  # imports httpx and pydantic
+            return attached
         tell("Importing torch …", None)
         shared_process().start()  # what it imports takes a second, beside torch
         try:

@@ -8,10 +8,7 @@ that is the recordings.
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from itertools import chain, repeat
-from threading import Event, Lock, Thread
-from time import monotonic
+from threading import Lock, Thread
 from typing import Any, Protocol
 
 from engine.errors import CancellationError, CanopyError, RequestError
@@ -23,7 +20,6 @@ from explorer.view import View
 
 GIVING_WAY_SECONDS = 1.0  # that a brief measurement after a run may take to make room
 MAX_NAME_LENGTH = 500  # characters of what is typed
-PAUSES = (2.0, 5.0, 10.0, 30.0, 60.0)  # seconds before a server is asked again; the last for all that follow
 CHOSEN = "The rig of this page was chosen when it was started."
 CANCELLED = "The rig was not loaded; loading was cancelled."
 
@@ -48,32 +44,6 @@ def loading(name: str) -> Job:
     return Job(name, message="Looking at its files …")
 
 
-@dataclass(eq=False)
-class ServerRetry:
-    """The server that was to be the first rig and did not answer: it is asked again until it does."""
-
-    load: Job
-    wake: Event = field(default_factory=Event)
-    tries: int = 1
-    last: float = field(default_factory=monotonic)
-    trying: bool = False
-
-    def view(self) -> View:
-        """For the browser: its address, and a sentence on what has been tried."""
-        if self.trying:
-            sentence = f"{self.load.name} is being asked again now."
-        else:
-            times = "once" if self.tries == 1 else f"{self.tries} times"
-            sentence = (f"{self.load.name} has been asked {times}, the last time {monotonic() - self.last:.0f} s ago; "
-                        "this page goes on asking, and takes it when it answers.")
-        return {"name": self.load.name, "said": sentence}
-
-    def end(self) -> None:
-        """Ask no more; an attempt in progress ends at its next step."""
-        self.load.stop.set()
-        self.wake.set()
-
-
 class RigChoice:
     """The functions about rigs that the browser may call, and the loading of rigs. ``closed`` says why people may not
     choose one in the page; empty if they may."""
@@ -87,7 +57,7 @@ class RigChoice:
         self._load = rig.coming
         self._begun = False  # with the page's first rig
         self._failure = ""
-        self._retry: ServerRetry | None = None
+        self._silent = ""  # the address of the server that was to be the first rig and could not be attached
 
     def functions(self) -> list[Callable[[Any], View]]:
         """What the browser calls by name; each takes one value and gives the state, or {"error": a sentence}."""
@@ -98,16 +68,15 @@ class RigChoice:
     def state(self, _: Mapping[str, Any]) -> View:
         """The rig that answers, those that can be chosen, and the one that is being loaded. ``coming`` is the name of
         the first rig until it is loaded or refused. ``changes`` counts how often the rig was changed: a page that has
-        seen another number still offers what a former rig could do. ``usual``: see ``usual_setting``; ``retry``: see
-        ``ServerRetry``."""
+        seen another number still offers what a former rig could do. ``usual``: see ``usual_setting``; ``retry``
+        is the address of the server that was to be the first rig, if it could not be attached."""
         source, instruments, load, coming = self._rig.source, self._rig.instruments, self._load, self._rig.coming
-        retry = self._retry
         return {
             "rig": source.name, "hardware": source.hardware, "opened": instruments.opened_as, "good_at": source.good_at,
             "usual": usual_setting(instruments.opened_as),
             "reason": instruments.reason, "changes": self._rig.changes, "closed": self._closed,
             "named": [{"name": name, "note": note_of(name)} for name in rig_names()],
-            "coming": coming.name if coming else "", "failure": self._failure, "retry": retry and retry.view(),
+            "coming": coming.name if coming else "", "failure": self._failure, "retry": self._silent,
             "loading": load and {"name": load.name, "message": load.message, "share": load.share}}
 
     def choose(self, wanted: Mapping[str, Any]) -> View:
@@ -137,9 +106,10 @@ class RigChoice:
         return self.state({})
 
     def retry(self, _: Mapping[str, Any]) -> View:
-        """Ask the server that did not answer again, now."""
-        if retry := self._retry:
-            retry.wake.set()
+        """Ask the server that was to be the first rig again."""
+        with self._lock:
+            if self._silent and not self._load:
+                self._begin(self._silent)
         return self.state({})
 
     def load_first(self, fallback: str, without: Callable[[str], Instruments]) -> None:
@@ -161,28 +131,11 @@ class RigChoice:
             self._rig.take(without(reason))
         self._collect()
         self._failure = self._rig.note or reason
-        if reason and is_address(first.name) and not first.stop.is_set():
-            self._retry = ServerRetry(loading(first.name))
-            Thread(target=self._ask_again, args=(self._retry,), name="server retry", daemon=True).start()
+        self._silent = first.name if reason and is_address(first.name) else ""
         self._load = self._rig.coming = None
 
-    def _ask_again(self, retry: ServerRetry) -> None:
-        for pause in chain(PAUSES, repeat(PAUSES[-1])):
-            retry.wake.wait(pause)
-            retry.wake.clear()
-            if retry.load.stop.is_set():
-                return
-            retry.trying = True
-            failure = self._open(retry.load)
-            retry.tries, retry.last, retry.trying = retry.tries + 1, monotonic(), False
-            if not failure:
-                self._failure, self._retry = "", None
-                return
-
     def _begin(self, name: str) -> None:
-        if self._retry:
-            self._retry.end()
-        self._load, self._failure, self._retry = loading(name), "", None
+        self._load, self._failure = loading(name), ""
         Thread(target=self._replace, args=(self._load,), name="rig", daemon=True).start()
 
     def _replace(self, load: Job) -> None:
@@ -190,6 +143,8 @@ class RigChoice:
         self._collect()
         if failure and not load.stop.is_set():
             self._failure = f"{failure} The {self._rig.source.name} goes on answering."
+        elif not failure:
+            self._silent = ""
         self._load = None
 
     def _collect(self) -> None:

@@ -5,7 +5,6 @@ import { Sheet } from "../shared/overlays.js";
 import { controls } from "./controls.js";
 
 const BETWEEN_LOOKS_MS = 500;
-const BETWEEN_TRIES_MS = 2000;
 const AWAY = "The server does not answer; trying again.";
 const FORMS = "TARGET::DRAFTER, each a folder or a Hugging Face model id (with @revision if needed); the target may be "
   + "a GGUF file, the drafter ngram. Or a folder with a rig.json. Weights are read from safetensors and GGUF alone. "
@@ -37,9 +36,7 @@ export class Rigs {
     html("h2", "", sheet, "The rig that answers");
     this.now = html("p", "cs-rig-now", sheet);
     this.good = html("p", "cs-rig-note", sheet);
-    this.again = html("p", "cs-rig-note", sheet);
-    this.againSaid = html("span", "", this.again);
-    action(this.again, "Ask again now", "Ask the server that did not answer once more", () => this.ask("rig_retry", {}));
+    this.again = action(sheet, "Retry", "Ask the server that did not answer once more", () => this.retry());
     html("p", "cs-rig-note", sheet, "A rig is a target model with its drafters. One rig answers everybody who has this page open.");
     html("h2", "", sheet, "Load another rig");
     this.closed = html("p", "cs-rig-note", sheet);
@@ -106,9 +103,7 @@ export class Rigs {
     }
     this.draw();
     clearTimeout(this.timer);
-    const waiting = this.refusal === AWAY || (this.state && this.state.loading);
-    const retrying = this.state && this.state.retry;
-    if (waiting || retrying) this.timer = setTimeout(() => this.look(), waiting ? BETWEEN_LOOKS_MS : BETWEEN_TRIES_MS);
+    if (this.refusal === AWAY || (this.state && this.state.loading)) this.timer = setTimeout(() => this.look(), BETWEEN_LOOKS_MS);
   }
 
   take(state) {
@@ -118,13 +113,13 @@ export class Rigs {
     if (this.refusal === AWAY) this.refusal = "";
     if (!before) {
       this.first = state.changes;
-      this.tellOfRetry();
+      this.offerRetry();
       return;
     }
     const ended = before.loading && !state.loading;
     if (before.coming && !state.coming) this.arrived();
     else if (state.changes !== this.first) this.changed();
-    else if (ended && state.failure && this.mine && !this.sheet.box.open) this.notices.fail(state.failure);
+    else if (ended && state.failure && this.mine && !this.sheet.box.open) this.fail();
     if (ended) this.ended(state.failure);
   }
 
@@ -137,13 +132,24 @@ export class Rigs {
   arrived() {
     this.first = this.state.changes;
     this.stage.tell("rig");
-    if (this.state.failure && !this.state.retry) this.notices.fail(this.state.failure);
-    this.tellOfRetry();
+    if (this.state.failure) this.fail();
   }
 
-  tellOfRetry() {
+  fail() {
+    if (this.state.retry) this.offerRetry();
+    else this.notices.fail(this.state.failure);
+  }
+
+  offerRetry() {
     const { failure, retry } = this.state;
-    if (retry) this.notices.news.say(`${failure} This page goes on asking it.`, "Ask again now", () => this.ask("rig_retry", {}));
+    if (retry && failure) this.notices.news.say(failure, "Retry", () => this.retry());
+  }
+
+  // Asks the server that was to be the first rig once more.
+  retry() {
+    this.mine = true;
+    this.notices.news.say("");
+    this.ask("rig_retry", {});
   }
 
   // Another rig answers: the page that asked for it reloads, other pages get a notice. The first rig counts as loading
@@ -172,8 +178,7 @@ export class Rigs {
   }
 
   drawLoading({ loading, coming, rig, retry }) {
-    this.again.hidden = !retry;
-    write(this.againSaid, retry ? `${retry.said} ` : "");
+    this.again.hidden = !retry || Boolean(loading);
     this.load.disabled = Boolean(loading);
     this.cancel.hidden = this.bar.hidden = !loading;
     if (loading && loading.share !== null) this.bar.value = loading.share;

@@ -20,7 +20,8 @@ from engine.lab.report import run_command
 from engine.lab.settings import BASELINE
 from engine.lab.sweeping import Progress
 from engine.requests.limits import TRIED_CONCURRENCY
-from engine.servers.server import Server, Watch
+from engine.servers.counters import Watch
+from engine.servers.server import Server
 from engine.trace import Trace
 from explorer.attached import server_of
 from explorer.browser_calls import browser_call, served

@@ -12,7 +12,7 @@ from typing import Any
 from engine.decoding.methods import SERVED
 from engine.errors import CanopyError
 from engine.records import PromptRequest
-from engine.servers.server import Watch
+from engine.servers.counters import Watch
 from engine.trace import UPLOADED, Trace, dumps, loads
 from explorer.attached import attach, server_of
 from explorer.lab.attached_server import counters_view
@@ -22,7 +22,7 @@ from explorer.runs import Runs, Stream
 from explorer.view import packed
 from tests.attack.area import Area, BrokenError, Case, check_sentence
 from tests.attack.mutations import bent, bent_bytes, odd
-from tests.engine.servers.scripted_server import CHAT, Unwired
+from tests.engine.servers.scripted_server import CHAT, unwired
 
 RECORDED = Path(__file__).parents[1] / "engine" / "servers" / "answers"
 MAX_MIB = 1024  # of this process, imports included
@@ -116,7 +116,8 @@ def metrics(random: Random, values: Sequence[Any]) -> str:
 
 class Servers(Area):
     def __init__(self) -> None:
-        self._client = Unwired({})
+        self._replies: dict[str, bytes] = {}
+        self._client = unwired(self._replies)
         self.attached = self.shown = 0
 
     def case(self, random: Random, values: Sequence[Any]) -> Case:
@@ -135,14 +136,14 @@ class Servers(Area):
     def trial(self, case: Case) -> None:
         """Attach it, ask it, and show what comes of that in every way."""
         replies = {path: base64.b64decode(data) for path, data in case["said"].items()}
-        self._client.replies = {**replies, CHAT: replies["trial"]}
+        self._replies.update(replies, **{CHAT: replies["trial"]})
         try:
             rig = attach(self._client.address, lambda *_: None, self._client)
         except CanopyError as error:
             check_sentence(error)
             return
         self.attached += 1
-        self._client.replies = {**replies, CHAT: replies["chat"]}
+        self._replies[CHAT] = replies["chat"]
         self._asked(rig, case["max_tokens"])
         try:
             server = server_of(rig.source)

@@ -8,11 +8,10 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser.conftest import PATIENCE_MS, PORT, free_port, served, visit
-from tests.engine.servers.scripted_server import DONE, chunk, event, says, scripted, streams
-from tests.engine.servers.test_answers import model, one
+from tests.engine.servers.scripted_server import DONE, chunk, event, models, one, says, scripted, streams
 
 LLAMA: dict[str, Any] = {
-    "models": model("llamacpp"), "props": says('{"build_info": "b9"}'), "metrics": says(
+    "models": says(models("llamacpp", max_model_len=4096)), "props": says('{"build_info": "b9"}'), "metrics": says(
         "llamacpp:spec_decode_num_drafts_total 3\n", "text/plain"),
     "chat": streams(*map(one, "abcdefghi"), chunk("", finish_reason="stop"), event(
         choices=[], timings={"predicted_n": 9, "draft_n": 8, "draft_n_accepted": 7}), DONE)}
@@ -29,14 +28,11 @@ def attached(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iter
             browser, url) as watched:
         page = watched.open(f"{url}#mode=workbench")
         page.wait_for_function(SETTLED, timeout=3 * PATIENCE_MS)
-        page.wait_for_function(f"document.querySelector('.is-news').innerText.includes('Nobody answers at {address}')")
-        page.locator(".cs-rig").click()
-        page.wait_for_function("/has been asked (once|\\d+ times), the last time \\d+ s ago/"
-                               ".test(document.querySelector('.cs-rigs').innerText)")
+        page.wait_for_function(f"document.querySelector('.is-news').innerText.includes('{address} does not answer')")
         with scripted(port, **LLAMA):
-            page.locator(".cs-rigs").get_by_role("button", name="Ask again now").click()
-            page.wait_for_function(f"document.querySelector('.is-news').innerText.includes('{address} answers now')")
-            watched.open(f"{url}?anew#mode=workbench").wait_for_function(SETTLED)
+            page.evaluate("window.before = true")
+            page.locator(".is-news").get_by_role("button", name="Retry").click()
+            page.wait_for_function(f"!window.before && {SETTLED}")  # it opens anew
             yield page
 
 

@@ -5,14 +5,15 @@ import pytest
 from engine.decoding.acceptance import ratio
 from engine.decoding.methods import METHODS, even_split, full_budget, method_named, split_rule_of
 from engine.errors import RequestError
-from engine.servers import KINDS
+from engine.registry import Table
 
 
 def test_a_table_has_the_names_it_was_given_and_no_others() -> None:
-    assert set(KINDS) == {"vllm", "sglang", "llama_cpp"} and len(KINDS) == 3
-    with pytest.raises(KeyError, match=r"engine.servers has no 'vlm'; it has vllm, sglang, llama_cpp"):
-        KINDS["vlm"]
-    assert KINDS.get("vlm") is None and "__init__" not in KINDS
+    kinds = Table[object]("engine.drafters", "dflash", "eagle3")
+    assert set(kinds) == {"dflash", "eagle3"} and len(kinds) == 2
+    with pytest.raises(KeyError, match=r"'eagle'.*dflash, eagle3"):
+        kinds["eagle"]
+    assert kinds.get("eagle") is None and "__init__" not in kinds
 
 
 def test_methods_and_splits_are_looked_up_with_a_sentence() -> None:

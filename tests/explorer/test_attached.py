@@ -15,7 +15,7 @@ from engine.decoding.methods import METHODS, SERVED
 from engine.errors import RequestError, RigError, ServerError
 from engine.records import PromptRequest
 from engine.trace import Header, dumps, loads
-from explorer import page, rig_choice
+from explorer import page
 from explorer.attached import attach
 from explorer.bundle import ASSETS
 from explorer.comparison import Comparison
@@ -25,21 +25,34 @@ from explorer.rig import CurrentRig
 from explorer.run_form import RunForm, fitting, read_presets
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
-from tests.engine.servers.scripted_server import CHAT, DONE, MODELS, answers, chunk, says, scripted, streams
-from tests.engine.servers.test_answers import DFLASH, model, one, vllm
-from tests.engine.servers.test_client import PLAIN, drips
+from tests.engine.servers.scripted_server import (
+    CHAT,
+    DONE,
+    MODELS,
+    answers,
+    chunk,
+    drips,
+    models,
+    one,
+    says,
+    scripted,
+    streams,
+    vllm,
+)
+from tests.engine.servers.test_answers import DFLASH
+from tests.engine.servers.test_client import PLAIN
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import Rigged, ScriptedRigs, called, put_together, scripted_rig, watched
 from tests.running import until
 
 ASK = PromptRequest("How many?", method=SERVED, budget=64, max_tokens=200)
-DFLASH_ANSWER, SHORT = answers("vllm-0.32.0-dflash.txt"), streams(chunk("a"), DONE)
+DFLASH_ANSWER, SHORT = answers("dflash.txt"), streams(chunk("a"), DONE)
 
 
 @contextmanager
 def attached(answer: bytes = b"", **script: Any) -> Iterator[tuple[CurrentRig, Any]]:
     """A scripted server in a rig's place, which answers with that once it was tried, and its script."""
-    with scripted(**script or vllm("dflash", "trial")) as server:
+    with scripted(**script or vllm()) as server:
         rig = CurrentRig(attach(server.address, lambda *_: None))
         if answer:
             server.replies[CHAT] = streams(answer)
@@ -53,7 +66,7 @@ def test_a_run_of_chunks_that_were_steps_is_one_run() -> None:
     assert last["state"] == "done" and len({view["run"] for view in views}) == 1
     assert [len(round_["keep"]) for round_ in put_together(views)] == DFLASH
     assert last["header"]["engine"] == "vLLM 0.32.0" and last["header"]["method"] == SERVED
-    assert last["end"]["remark"].startswith("vLLM's own figures: mean acceptance length 10.1")
+    assert last["end"]["remark"].startswith("vLLM's own figures")
     trace = runs.known(last["run"])
     assert isinstance(trace.header, Header) and loads(dumps(trace), "run").end.said == trace.end.said
     lab = Lab(CurrentRig(scripted_rig("first")), lambda run: trace, RunQueue(), Path("nowhere"))
@@ -62,7 +75,7 @@ def test_a_run_of_chunks_that_were_steps_is_one_run() -> None:
 
 
 def test_a_run_that_is_told_anew_is_another_run_that_goes_on() -> None:
-    with attached(answers("vllm-0.32.0-ngram.txt"), **vllm("ngram", "ngram-trial")) as (rig, _):
+    with attached(answers("ngram.txt"), **vllm("ngram-trial.txt")) as (rig, _):
         views, runs = watched(rig, ASK)
     named = list(dict.fromkeys(view["run"] for view in views))
     assert len(named) == 2 and views[-1]["run"] == named[1]
@@ -73,7 +86,8 @@ def test_a_run_that_is_told_anew_is_another_run_that_goes_on() -> None:
 
 
 def test_a_server_that_breaks_off_leaves_its_rounds_and_a_sentence() -> None:
-    with attached(one("a") + one(" b") + one(" c"), models=model("vllm"), chat=streams(one("a"), DONE)) as (rig, _):
+    script: dict[str, Any] = {"models": says(models("vllm")), "chat": SHORT}
+    with attached(one("a") + one(" b") + one(" c"), **script) as (rig, _):
         views, runs = watched(rig, ASK)
     assert views[-1]["state"] == "error" and "breaks off in the middle" in views[-1]["message"]
     assert len(runs.known(views[-1]["run"]).entries) == 2, "nothing that was made is lost"
@@ -82,7 +96,7 @@ def test_a_server_that_breaks_off_leaves_its_rounds_and_a_sentence() -> None:
 @pytest.mark.slow
 def test_a_server_is_chosen_as_a_rig_and_only_by_whoever_may_choose_one() -> None:
     rigs = app.RigsOnDemand("auto")
-    with scripted(**vllm("dflash", "trial")) as script:
+    with scripted(**vllm()) as script:
         rigged = Rigged(rigs=rigs)
         rigged.choose(f" {script.address}/v1/ ")
         now = rigged.settled()
@@ -96,8 +110,7 @@ def test_a_server_is_chosen_as_a_rig_and_only_by_whoever_may_choose_one() -> Non
     rigged = Rigged(rigs=rigs)
     rigged.choose("http://127.0.0.1:1")
     now = rigged.settled()
-    assert now["failure"] == ("Nobody answers at http://127.0.0.1:1; start the server, or name another address. The "
-                              "first rig goes on answering.")
+    assert "http://127.0.0.1:1 does not answer" in now["failure"] and "The first rig goes on" in now["failure"]
     assert now["rig"] == "first rig" and rigged.last_view()["state"] == "done"
 
 
@@ -138,7 +151,7 @@ def test_what_the_server_decides_cannot_be_set_and_a_preset_fills_in_the_rest() 
     with pytest.raises(RequestError, match="There is no method 'serve'"):
         RunForm(prompt="x", method="serve", budget=4)
     assert fitting("ddtree", [SERVED]) == SERVED
-    with attached(models=model("vllm"), chat=SHORT) as (rig, _):
+    with attached(models=says(models("vllm")), chat=SHORT) as (rig, _):
         built, _ = page.build(rig, Library([]))
     assert read_presets(ASSETS / "prompts").of(rig)[0].name == "any-code", "what any model can be asked"
     named = {getattr(function.fn, "__name__", ""): function.fn for function in built.fns.values()}
@@ -173,64 +186,31 @@ class Rigs(ScriptedRigs):
             self.asked += 1
             tell("Asking …", None)
             if not self.up.is_set():
-                raise ServerError(f"{name} said nothing for 60 s; it may be too busy, or stuck.")
+                raise ServerError(f"{name} took too long.")
         return scripted_rig(name)
 
 
-def silent(pause: float, monkeypatch: pytest.MonkeyPatch) -> tuple[Rigged, Rigs]:
-    """A page that was started with the server as its rig, and settled for another."""
-    monkeypatch.setattr(rig_choice, "PAUSES", (pause,))
-    rigged = Rigged(ADDRESS, rigs=(rigs := Rigs()))
-    rigged.settled()
-    return rigged, rigs
-
-
-def test_a_silent_server_is_asked_again_and_taken_when_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    rigged, rigs = silent(0.05, monkeypatch)
-    now = rigged.state()
-    assert now["rig"] == "demo rig" and "said nothing for 60 s" in now["failure"]
-    assert now["retry"]["name"] == ADDRESS
-    until(lambda: rigs.asked > 3)
-    assert "s ago" in rigged.state()["retry"]["said"] or "again now" in rigged.state()["retry"]["said"]
-    rigs.up.set()
-    until(lambda: rigged.state()["rig"] == f"{ADDRESS} rig" and rigged.state()["retry"] is None)
-    assert rigged.state()["failure"] == "" and rigged.state()["changes"] == 2
-    asked = rigs.asked
-    time.sleep(0.3)
-    assert rigs.asked == asked, "it is asked no more"
-
-
-def test_it_is_asked_again_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    rigged, rigs = silent(600.0, monkeypatch)
-    assert rigs.asked == 1 and "has been asked once" in rigged.state()["retry"]["said"]
+def test_a_silent_server_is_a_sentence_and_asked_again_by_hand() -> None:
+    rigged = Rigged(ADDRESS, closed="Closed.", rigs=(rigs := Rigs()))
+    now = rigged.settled()
+    assert now["rig"] == "demo rig" and "took too long" in now["failure"] and now["retry"] == ADDRESS
     rigged.choice.retry({})
-    until(lambda: "2 times" in rigged.state()["retry"]["said"])
+    now = rigged.settled()
+    assert rigs.asked == 2 and "took too long" in now["failure"] and now["retry"] == ADDRESS
     rigs.up.set()
     rigged.choice.retry({})
-    until(lambda: rigged.state()["rig"] == f"{ADDRESS} rig")
-
-
-def test_whoever_chooses_another_rig_waits_for_the_server_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    rigged, rigs = silent(0.2, monkeypatch)
-    rigged.choose("second")
-    until(lambda: rigged.state()["rig"] == "second rig")
-    assert rigged.state()["retry"] is None
-    rigs.up.set()
-    asked = rigs.asked
-    time.sleep(0.6)
-    assert rigs.asked <= asked + 1 and rigged.state()["rig"] == "second rig"
+    now = rigged.settled()
+    assert (now["rig"], now["failure"], now["retry"]) == (f"{ADDRESS} rig", "", "")
+    rigged.choice.retry({})
+    assert rigs.asked == 3, "it is asked no more"
 
 
 @pytest.mark.parametrize("first", [b"", chunk("a") + chunk("b")], ids=["before the first token", "in the middle"])
 def test_a_run_that_waits_for_a_server_ends_at_once_when_it_is_stopped(first: bytes) -> None:
     gone, queue = Event(), RunQueue()
 
-    def say(handler: Any) -> None:
-        drips(PLAIN + first, b": still here\n", 0.05)(handler)
-        gone.set()
-
     with attached(models=MODELS, chat=SHORT) as (rig, script):
-        script.replies[CHAT] = say
+        script.replies[CHAT] = drips(PLAIN + first, b": still here\n", 0.05, gone.set)
         views = Stream(rig, Runs(), queue).watch(ASK)
         seen = [next(views) for _ in range(8)]  # it goes on giving views, so that it can be closed
         assert all(view["state"] == "running" for view in seen) and queue.begun() == 1

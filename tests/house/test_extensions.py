@@ -15,8 +15,7 @@ from engine.decoding.acceptance import walk
 from engine.decoding.methods import METHODS, Method
 from engine.decoding.tree import from_nodes
 from engine.records import DraftTree, Lattice, PromptRequest
-from engine.servers import KINDS
-from engine.servers.kind import ServerKind, ServerReport, counts, section
+from engine.servers.kinds import KINDS, ServerKind
 from engine.trace import committed_ids, gather
 from explorer.attached import attach
 from tests.engine.servers.scripted_server import DONE, chunk, event, says, scripted, streams
@@ -63,21 +62,15 @@ def test_a_method_of_new_rules_decodes_and_is_measured_in_the_lab(
     assert STYLES.read_text("utf8").count(f"{variable}:") == 2, "a colour in light and one in dark"
 
 
-def report(event: Any) -> ServerReport | None:
-    given = section(event, "mine")
-    return ServerReport("Mine reports.", counts(given, "kept"), counts(given, "tried"), 4) if given else None
-
-
 def test_a_new_kind_of_server_is_recognised_and_its_report_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = ServerKind(title="Mine", owner="me", report=report)
+    mine = ServerKind("Mine", "me", reports={("mine",): {"accepted": "kept", "drafted": "tried", "tried": "sum"}})
     monkeypatch.setattr("engine.servers.server.KINDS", {**KINDS, "mine": mine})
-    reported = event(choices=[], mine={"kept": [1], "tried": [4]})
-    tokens = chunk("b", logprobs={"content": [{"token": "b"}, {"token": "c"}]})
+    reported = event(choices=[], mine={"kept": [1], "tried": [4], "sum": 4})
     with scripted(models=says('{"data": [{"id": "m", "owned_by": "me"}]}'),
-                  chat=streams(chunk("a"), tokens, reported, DONE)) as server:
+                  chat=streams(chunk("a"), chunk("b", "b", "c"), reported, DONE)) as server:
         source = attach(server.address, lambda *_: None).source
         trace = gather(source.prepare(PromptRequest("x", method="served")).lines())
-    assert trace.end and (trace.header.engine, trace.end.said) == ("Mine", "Mine reports.")
+    assert trace.header.engine == "Mine" and "of 4 drafted" in trace.end.said
     assert [len(entry.round.tree) for entry in trace.entries] == [5]
 
 

@@ -1,28 +1,22 @@
-"""An HTTP server that says what a test wrote: what servers do wrong. What they do right is recorded from real ones."""
+"""Servers that say what a test wrote: over HTTP, or to a client without a network."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import httpx
+
 from engine.servers.client import Client
 
 ANSWERS = Path(__file__).parent / "answers"
 CHAT = "/v1/chat/completions"
 Reply = Callable[[BaseHTTPRequestHandler], None]
-
-
-@dataclass
-class Script:
-    """The reply at each path, and what was asked: (path, headers, body)."""
-
-    replies: dict[str, Reply]
-    address: str = ""
-    asked: list[tuple[str, Mapping[str, str], Any]] = field(default_factory=list)
 
 
 def says(body: bytes | str, kind: str = "application/json", status: int = 200, **headers: str) -> Reply:
@@ -38,11 +32,11 @@ def says(body: bytes | str, kind: str = "application/json", status: int = 200, *
     return say
 
 
-def streams(*parts: bytes | Callable[[], Any]) -> Reply:
+def streams(*parts: bytes | Callable[[], Any], kind: str = "text/event-stream; charset=utf-8") -> Reply:
     """Parts of a stream, one after the other, a function called between them; then the connection is closed."""
     def say(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
-        handler.send_header("Content-Type", "text/event-stream; charset=utf-8")
+        handler.send_header("Content-Type", kind)
         handler.end_headers()
         for part in parts:
             if callable(part):
@@ -53,35 +47,74 @@ def streams(*parts: bytes | Callable[[], Any]) -> Reply:
     return say
 
 
+def drips(beginning: bytes, piece: bytes, seconds: float = 0.1, gone: Callable[[], object] = bool) -> Reply:
+    """Raw bytes, and then a piece every so often, until nobody listens any more."""
+    def say(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(beginning)
+        with suppress(OSError):
+            while True:
+                handler.wfile.write(piece)
+                time.sleep(seconds)
+        gone()
+    return say
+
+
 def event(**values: Any) -> bytes:
     """An event of a stream."""
     return b"data: " + json.dumps(values).encode() + b"\n\n"
 
 
-def chunk(text: str, **choice: Any) -> bytes:
-    """An event with text."""
-    return event(choices=[{"index": 0, "delta": {"content": text}, **choice}])
+def chunk(text: str, *listed: str, **choice: Any) -> bytes:
+    """An event with text, and the tokens that are listed for it."""
+    tokens = [{"token": token, "logprob": -0.5, "bytes": list(token.encode())} for token in listed]
+    logprobs = {"logprobs": {"content": tokens}} if tokens else {}
+    return event(choices=[{"index": 0, "delta": {"content": text}, **logprobs, **choice}])
+
+
+def one(token: str, **choice: Any) -> bytes:
+    """An event with one token."""
+    return chunk(token, token, **choice)
+
+
+def models(owner: str = "somebody", **more: Any) -> str:
+    """A list of one model."""
+    return json.dumps({"data": [{"id": "m", "owned_by": owner, **more}]})
 
 
 DONE = b"data: [DONE]\n\n"
-MODELS = says('{"data": [{"id": "m", "owned_by": "somebody"}]}')
+MODELS = says(models())
 
 
 def answers(name: str) -> bytes:
-    """What a real server said, or what its documents say that it does."""
-    return (ANSWERS / name).read_bytes()
+    """What a real server said: vLLM 0.32.0 on the demo target."""
+    return (ANSWERS / f"vllm-0.32.0-{name}").read_bytes()
 
 
-class Unwired(Client):
+def vllm(chat: str = "trial.txt") -> dict[str, Any]:
+    """VLLM as it was recorded."""
+    return {"models": says(answers("models.json")), "version": says(answers("version.json")),
+            "metrics": says(answers("metrics.txt"), "text/plain"), "chat": streams(answers(chat))}
+
+
+def unwired(replies: Mapping[str, bytes]) -> Client:
     """A client whose server is what ``replies`` holds by path: thousands of answers without a network."""
+    async def pieces(data: bytes) -> AsyncIterator[bytes]:
+        yield data
 
-    def __init__(self, replies: Mapping[str, bytes]) -> None:
-        super().__init__("http://127.0.0.1:9")
-        self.replies = replies
+    def say(request: httpx.Request) -> httpx.Response:
+        kind = "text/event-stream" if request.url.path == CHAT else "application/json"
+        return httpx.Response(200, headers={"Content-Type": kind}, content=pieces(replies.get(request.url.path, b"{}")))
 
-    @contextmanager
-    def _answer(self, path: str, *_: Any, **__: Any) -> Iterator[Iterator[bytes]]:
-        yield iter([self.replies.get(path, b"{}")])
+    return Client("http://127.0.0.1:9", httpx.MockTransport(say))
+
+
+@dataclass
+class Script:
+    """The reply at each path, and what was asked: (path, headers, body)."""
+
+    replies: dict[str, Reply]
+    address: str = ""
+    asked: list[tuple[str, Mapping[str, str], Any]] = field(default_factory=list)
 
 
 class Server(ThreadingHTTPServer):
@@ -98,14 +131,11 @@ def scripted(port: int = 0, **replies: Reply) -> Iterator[Script]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.answer(None)
-
-        def do_POST(self) -> None:
-            self.answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-
-        def answer(self, body: Any) -> None:
-            script.asked.append((self.path, dict(self.headers), body))
+            size = int(self.headers["Content-Length"] or 0)
+            script.asked.append((self.path, dict(self.headers), json.loads(self.rfile.read(size) or "null")))
             script.replies.get(self.path, says("{}", status=404))(self)
+
+        do_POST = do_GET  # noqa: N815
 
         def log_message(self, *_: Any) -> None:
             pass
