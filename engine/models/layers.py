@@ -1,7 +1,7 @@
 """Decoder layers with as few dispatches as possible.
 
 A layer of a small model waits for the interpreter, not for the arithmetic: transformers' own code takes some sixty
-dispatches, this some twenty. Target and drafters share this code; ``tests/engine/models/test_passes.py`` holds
+kernels on a GPU, this fifteen. Target and drafters share this code; ``tests/engine/models/test_passes.py`` holds
 it to transformers' results. How weights lie in memory: ``packed_linear.py``.
 """
 
@@ -39,7 +39,7 @@ class Norm:
                 states, gain.shape, gain, self.epsilon)
         whole = states.float()
         length = torch.linalg.vector_norm(whole, 2, -1, True).hypot_(self._least)
-        return whole.div(length).mul_(self._scale).to(states.dtype)
+        return (whole.div(length) * self._scale).to(states.dtype)
 
 
 class Rotations:
@@ -72,10 +72,17 @@ class Rotations:
         self._sines = torch.cat([-sines[:, :half], sines[:, half:]], -1)[:, None]
 
 
-def apply_rotary(states: Tensor, rotation: Rotation) -> Tensor:
-    """States (…, rows, heads, head size) with rotary position embedding applied, in their shape."""
+def repeated(states: Tensor) -> Tensor:
+    """States (…, size) followed by their first half, (…, size + size ÷ 2)."""
+    return torch.cat([states, states[..., :states.shape[-1] // 2]], -1)
+
+
+def apply_rotary(states: Tensor, rotation: Rotation, out: Tensor | None = None) -> Tensor:
+    """States (…, rows, heads, head size) with rotary position embedding applied. They are given ``repeated``, or twice,
+    so that the states with their halves swapped are a view."""
     cosines, sines = rotation
-    return torch.addcmul(states * cosines, states.roll(states.shape[-1] // 2, -1), sines)
+    size = cosines.shape[-1]
+    return torch.addcmul(states[..., :size] * cosines, states[..., size // 2:size // 2 + size], sines, out=out)
 
 
 class GatedMlp:
@@ -85,10 +92,10 @@ class GatedMlp:
         self.gate_up = PackedLinear(join_projections([mlp.gate_proj, mlp.up_proj]))
         self.down = PackedLinear(join_projections([mlp.down_proj]))
 
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """The MLP's output for inputs (rows, hidden size), in their shape."""
+    def __call__(self, inputs: Tensor, residual: Tensor | None = None) -> Tensor:
+        """The MLP's output for inputs (rows, hidden size), in their shape, added to ``residual``."""
         gate, up = self.gate_up(inputs).chunk(2, -1)
-        return self.down(silu(gate).mul_(up))
+        return self.down(silu(gate).mul_(up), residual)
 
     def linears(self) -> list[PackedLinear]:
         """Its products with weights."""
@@ -101,10 +108,10 @@ class Experts:
     def __init__(self, module: Any) -> None:
         self.module = module
 
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """The experts' output for inputs (rows, hidden size), in their shape."""
+    def __call__(self, inputs: Tensor, residual: Tensor | None = None) -> Tensor:
+        """The experts' output for inputs (rows, hidden size), in their shape, added to ``residual``."""
         output: Tensor = self.module(inputs[None])[0]
-        return output
+        return output if residual is None else output.add_(residual)
 
     def linears(self) -> list[PackedLinear]:
         """None of ours: transformers multiplies with its weights."""
@@ -114,7 +121,7 @@ class Experts:
 class View(NamedTuple):
     """What one text's ``rows`` of a pass see in a layer. ``slots`` (2, kv heads, keys, head size) holds the keys and
     values of all earlier positions, and attention is computed in its dtype; those of these rows are written into its
-    last slots before the ``spare`` ones, which the mask hides. ``mask`` is (1, 1, groups × rows, keys), see
+    last slots before the ``spare`` ones, which the mask hides. ``mask`` is (1, 1, folded groups × rows, keys), see
     ``additive``."""
 
     rows: int
@@ -143,52 +150,45 @@ class Layer:
         return [self.inputs, self.out, *self.mlp.linears()]
 
     def _head_norm(self, attention: Any) -> Norm | None:
-        """The norm of each query and key head, with gains (query + kv heads, head size); None without one."""
+        """The norm of each query and key head, with gains (query + kv heads, 2, head size): it gives each head twice,
+        as ``apply_rotary`` takes it. None without one."""
         if not hasattr(attention, "q_norm"):
             return None
         gains = [attention.q_norm.weight.data.expand(self.query_heads, -1),
                  attention.k_norm.weight.data.expand(self.kv_heads, -1)]
-        return Norm(torch.cat(gains), attention.q_norm.variance_epsilon)
+        return Norm(torch.cat(gains)[:, None].repeat(1, 2, 1), attention.q_norm.variance_epsilon)
 
     def run(self, hidden: Tensor, rotation: Rotation, views: Sequence[View]) -> Tensor:
         """Hidden states (rows, hidden size) after this layer: the rows of all texts, one text after another. Each text
         attends through its own view; everything else is one product for all rows."""
-        hidden = self.attention(self.first_norm(hidden), rotation, views).add_(hidden)
-        return self.mlp(self.second_norm(hidden)).add_(hidden)
+        hidden = self.attention(self.first_norm(hidden), rotation, views, hidden)
+        return self.mlp(self.second_norm(hidden), hidden)
 
-    def attention(self, inputs: Tensor, rotation: Rotation, views: Sequence[View]) -> Tensor:
-        """The attention output of normed inputs (rows, hidden size), in their shape."""
-        heads, values = self.projected(inputs, rotation)
-        if len(views) == 1:
-            return self.out(self._attended(heads, values, views[0]))
-        rows = [view.rows for view in views]
-        mixed = [self._attended(*part) for part in zip(heads.split(rows), values.split(rows), views, strict=True)]
-        return self.out(torch.cat(mixed))
-
-    def projected(self, inputs: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
-        """Query and key heads with rotary embedding, (rows, query + kv heads, head size), and values (rows, kv heads,
-        head size)."""
+    def attention(self, inputs: Tensor, rotation: Rotation, views: Sequence[View],
+                  residual: Tensor | None = None) -> Tensor:
+        """The attention output of normed inputs (rows, hidden size), in their shape, added to ``residual``."""
         states = self.inputs(inputs).view(len(inputs), -1, self.size)
-        both = states[:, :self.query_heads + self.kv_heads]
-        if self.head_norm is not None:
-            both = self.head_norm(both)
-        return apply_rotary(both, rotation), states[:, self.query_heads + self.kv_heads:]
+        heads = states[:, :self.query_heads + self.kv_heads]
+        turned = repeated(heads) if self.head_norm is None else self.head_norm(heads[:, :, None]).flatten(2)
+        apply_rotary(turned, rotation, out=heads)  # beside the values, so that one copy takes keys and values
+        texts = states.split([view.rows for view in views])
+        mixed = [self._attended(*text) for text in zip(texts, views, strict=True)]
+        return self.out(mixed[0] if len(mixed) == 1 else torch.cat(mixed), residual)
 
-    def _attended(self, heads: Tensor, values: Tensor, view: View) -> Tensor:
-        """The attention output of one text's rows, (rows, query heads × head size)."""
-        slots = view.slots
+    def _attended(self, states: Tensor, view: View) -> Tensor:
+        """The attention output (rows, query heads × head size) of one text's queries, keys and values (rows, heads,
+        head size)."""
+        slots, rows = view.slots, view.rows
         end = slots.shape[2] - view.spare
-        slots[0, :, end - view.rows:end] = heads[:, self.query_heads:].transpose(0, 1)
-        slots[1, :, end - view.rows:end] = values.transpose(0, 1)
-        return self.attended(heads, slots[:1], slots[1:], view.mask)
-
-    def attended(self, heads: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        """The attention output (rows, query heads × head size) of query heads, the first of ``heads``, over keys and
-        values (1, kv heads, keys, head size)."""
-        rows = len(heads)
-        query = heads[:, :self.query_heads].unflatten(1, (self.kv_heads, -1)).permute(1, 2, 0, 3).flatten(1, 2)
-        mixed = scaled_dot_product_attention(query[None].to(keys.dtype), keys, values, attn_mask=mask)
-        return mixed.view(self.kv_heads, -1, rows, self.size).permute(2, 0, 1, 3).reshape(rows, -1).to(heads.dtype)
+        query, new = states.split([self.query_heads, 2 * self.kv_heads], 1)
+        slots[:, :, end - rows:end] = new.unflatten(1, (2, -1)).permute(1, 2, 0, 3)
+        query = query.unflatten(1, (self.kv_heads, -1)).permute(1, 2, 0, 3)
+        if query.device.type == "cpu":
+            query, keys_values = query.flatten(1, 2)[None].to(slots.dtype), slots[:, None]
+        else:
+            keys_values = slots[:, :, None].expand(-1, -1, query.shape[1], -1, -1)
+        mixed = scaled_dot_product_attention(query, *keys_values, attn_mask=view.mask)
+        return mixed.view(self.kv_heads, -1, rows, self.size).permute(2, 0, 1, 3).reshape(rows, -1).to(states.dtype)
 
 
 class KeysValues:
@@ -202,7 +202,7 @@ class KeysValues:
         self.product = PackedLinear(join_weights([layer.inputs.weight[outputs:] for layer in layers]),
                                     torch.cat(biases_) if biases_ else None)
         norms = [layer.head_norm for layer in layers if layer.head_norm is not None]
-        self.key_norm = Norm(torch.stack([norm.gain[first.query_heads:] for norm in norms])[:, None],
+        self.key_norm = Norm(torch.stack([norm.gain[first.query_heads:, 0] for norm in norms])[:, None],
                              norms[0].epsilon) if norms else None
 
     def of(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -217,12 +217,18 @@ def norm_of(module: Any) -> Norm:
     return Norm(module.weight.data, module.variance_epsilon)
 
 
+def folded_groups(config: Any, like: Tensor) -> int:
+    """How many heads of a query group attend as rows of one head: on a CPU all, so that each key is read once; on a GPU
+    one, because the queries would have to be copied for it."""
+    return config.num_attention_heads // config.num_key_value_heads if like.device.type == "cpu" else 1
+
+
 def additive(seen: Tensor, committed: int, like: Tensor, groups: int = 1, spare: int = 0) -> Tensor:
     """The additive mask of new rows after ``committed`` positions, which all of them see, and before ``spare`` slots,
     which none sees: (1, 1, groups × rows, committed + drafted + spare), 0 or −inf, in the dtype of ``like``. ``seen``
     is (rows, drafted) bool.
 
-    Query groups are folded into rows, so that the keys need not be repeated for every query head.
+    ``groups`` are those of ``folded_groups``.
     """
     rows, drafted = seen.shape
     mask = like.new_zeros(groups, rows, committed + drafted + spare)

@@ -71,9 +71,13 @@ class PackedLinear:
         if self._laid_out is None and has_bfloat16_kernels(self.weight):
             self._laid_out = lay_out(self.weight)
 
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """The product with inputs (…, inputs): (…, outputs)."""
-        return self._multiplied(inputs) if self._block_rows is None else self._in_blocks(inputs, self._block_rows)
+    def __call__(self, inputs: Tensor, residual: Tensor | None = None) -> Tensor:
+        """The product with inputs (…, inputs): (…, outputs). A ``residual`` (rows, outputs) is added to that of inputs
+        (rows, inputs)."""
+        if residual is not None and self.bias is None and not residual.is_cpu:
+            return torch.addmm(residual, inputs, self.weight.t())
+        product = self._multiplied(inputs) if self._block_rows is None else self._in_blocks(inputs, self._block_rows)
+        return product if residual is None else product.add_(residual)
 
     def _in_blocks(self, inputs: Tensor, block_rows: int) -> Tensor:
         rows = inputs.reshape(-1, inputs.shape[-1])
@@ -104,11 +108,10 @@ class PackedHead(PackedLinear):
         self._laid_out = lay_out(self.weight) if faster and self.weight.nbytes <= VOCABULARY_BYTES else None
         self._four_bits = self._block_rows = None
 
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """The product with inputs (…, inputs): (…, outputs)."""
+    def _multiplied(self, inputs: Tensor) -> Tensor:
         if self._alone and inputs.shape[:-1].numel() == 1:  # for a single row the original layout is faster
             return linear(inputs, self.weight, self.bias)
-        return super().__call__(inputs)
+        return super()._multiplied(inputs)
 
 
 def is_cpu_float32(weight: Tensor) -> bool:

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from engine.models.attention import takes_tree_masks
 from engine.models.cache import LayeredCache, TreeCache
 from engine.models.device import gpus_of
-from engine.models.layers import Experts, Layer, Rotations, View, additive, norm_of
+from engine.models.layers import Experts, Layer, Rotations, View, additive, folded_groups, norm_of
 from engine.models.packed_linear import PackedHead
 from engine.models.rows import PassRows
 
@@ -112,7 +112,7 @@ class FusedPass(nn.Module):
         self.base, self.head = model.get_decoder(), PackedHead(model.get_output_embeddings())
         self.norm = norm_of(self.base.norm)
         self.layers = [Layer(layer, size) for layer in self.base.layers]
-        self.groups = config.num_attention_heads // config.num_key_value_heads
+        self.groups = folded_groups(config, self.base.embed_tokens.weight)
         self.rotations = Rotations(
             self.base.rotary_emb, self.base.embed_tokens.weight, config.max_position_embeddings)
         self.taps = tuple(taps)

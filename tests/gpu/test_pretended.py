@@ -149,7 +149,7 @@ def test_no_target_synchronises_to_learn_the_trees_shape(kind: str, gpu: Counts)
     assert sum(engines.values()) <= 1, engines
 
 
-def test_the_fused_pass_takes_at_most_twenty_kernels_a_layer(gpu: Counts, on_gpu: Rig) -> None:
+def test_the_fused_pass_takes_at_most_fifteen_kernels_a_layer(gpu: Counts, on_gpu: Rig) -> None:
     """Counted as the difference between all layers and half of them, so that what every pass has is left out."""
     model = on_gpu.target.model
     counted = []
@@ -164,7 +164,7 @@ def test_the_fused_pass_takes_at_most_twenty_kernels_a_layer(gpu: Counts, on_gpu
         gpu.clear()
         made = len(list(rounds))
         counted.append(gpu.calls["kernel"] / made)
-    assert (counted[1] - counted[0]) / 4 <= 20, counted
+    assert (counted[1] - counted[0]) / 4 <= 15, counted
 
 
 def test_what_a_gpu_refuses_is_refused(gpu: Counts, on_gpu: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

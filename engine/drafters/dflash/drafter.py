@@ -14,7 +14,17 @@ from engine.drafters.dflash.lattices import marginals, transitions
 from engine.drafters.dflash.model import EVERYTHING, DFlashLayer, DFlashModel, Sight, convolve
 from engine.drafters.draft_vocabulary import over_vocabulary
 from engine.models.device import in_inference_mode
-from engine.models.layers import KeysValues, Layer, Rotation, Rotations, View, apply_rotary, norm_of
+from engine.models.layers import (
+    KeysValues,
+    Layer,
+    Rotation,
+    Rotations,
+    View,
+    apply_rotary,
+    folded_groups,
+    norm_of,
+    repeated,
+)
 from engine.models.packed_linear import PackedHead, PackedLinear, join_projections
 from engine.models.passes import concat_texts
 from engine.records import Integers, Lattice, Proposals
@@ -58,7 +68,7 @@ class DFlashDrafter:
         self._block = torch.full((self.block,), self.mask_id, device=self.device)
         self.rotations = Rotations(model.rotary_emb, model.norm.weight, config.max_position_embeddings)
         self._partial = set(model.sights) - {EVERYTHING}
-        self._groups = config.num_attention_heads // config.num_key_value_heads
+        self._groups = folded_groups(config, model.norm.weight)
         self.release()
 
     @in_inference_mode
@@ -87,7 +97,7 @@ class DFlashDrafter:
         """See ``protocols.Drafter``. features (tokens, taps × hidden size) become keys and values of each layer."""
         end = self._length + len(token_ids)
         keys, values = self._keys_values.of(self._fused_norm(self._fuse(features)))
-        keys = apply_rotary(keys, self.rotations.span(self._length, end))
+        keys = apply_rotary(repeated(keys), self.rotations.span(self._length, end))
         self._context[:, 0, :, self._length:end] = keys.transpose(1, 2)
         self._context[:, 1, :, self._length:end] = values.transpose(1, 2)
         self._length = end
