@@ -7,8 +7,10 @@ is written as 0. What can be derived (depths, the mask, paths) is not stored.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +22,38 @@ STAGES = ("draft", "build", "pack", "verify", "accept", "keep", "other")
 WAIT = "wait"  # a further stage in a round that several runs share: the time that the run waited for the others
 
 
+MAX_NODES = 4096  # a pass over more rows than this is a prefill, not a draft tree
+MAX_TOKENS = 1_000_000  # of one text: more than any model's context
+MAX_INT64 = 2**63 - 1  # what a trace file and a tensor can hold
+
+
+@dataclass(frozen=True)
+class Option:
+    """What the type of an option of a run does not say: its name in a sentence, a line of help, and its bounds.
+
+    A number lies between ``low`` and ``high``: above ``low`` if that is not ``inclusive``, and 0 if ``or_zero``. Of a
+    text or a list, ``high`` is the most characters or items. ``page_high`` holds for whoever asks over the network.
+    ``decoding/options.py`` checks values; flags, the page's form and the browser's types are made of this too.
+    """
+
+    name: str
+    help: str
+    low: float = 0
+    high: float = math.inf
+    page_high: float = math.inf
+    inclusive: bool = True
+    or_zero: bool = False
+
+
 @dataclass(frozen=True)
 class Sampling:
-    """How the target turns its logits into a choice. Temperature 0 is greedy; top_k 0 and top_p 1 cut nothing off."""
+    """How the target turns its logits into a choice."""
 
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    seed: int = 0
+    temperature: Annotated[float, Option(  # beyond these bounds, logits overflow float32 or are all equal
+        "The temperature", "0 is greedy", 0.01, 100.0, page_high=2.0, or_zero=True)] = 0.0
+    top_k: Annotated[int, Option("top-k", "0 cuts nothing", 0, MAX_INT64, page_high=100_000)] = 0
+    top_p: Annotated[float, Option("top-p", "1 cuts nothing", 0, 1, inclusive=False)] = 1.0
+    seed: Annotated[int, Option("The seed", "of the draws", 0, MAX_INT64, page_high=2**31 - 1)] = 0
 
 
 @dataclass(frozen=True)
@@ -45,17 +71,18 @@ class Precision:
 class RunOptions:
     """How a text is to be written, whatever its prompt.
 
-    ``budget`` counts *drafted* nodes: the target verifies budget + 1 rows. ``split`` says what the budget means for
-    ``merged``: ``total`` divides it between the drafters, ``each`` gives the whole of it to each. ``pace`` is
-    ``fixed``, or ``auto``, where each round verifies as many nodes as pay and ``budget`` is the maximum.
+    ``budget`` counts *drafted* nodes: the target verifies budget + 1 rows. With the split ``total`` the drafters of
+    ``merged`` share it, with ``each`` every one has the whole of it. At the pace ``auto`` each round verifies as many
+    nodes as pay, and ``budget`` is the maximum.
     """
 
-    method: str = "ddtree"
-    budget: int = 64
-    max_tokens: int = 256
+    method: Annotated[str, Option("The method", "how trees are drafted, combined and accepted")] = "ddtree"
+    budget: Annotated[int, Option("The node budget", "drafted nodes per round", 0, MAX_NODES)] = 64
+    max_tokens: Annotated[int, Option(
+        "Max tokens", "where a text ends at the latest", 1, MAX_TOKENS, page_high=4096)] = 256
     sampling: Sampling = Sampling()
-    split: str = "total"
-    pace: str = "fixed"
+    split: Annotated[str, Option("The split", "what the budget means for merged")] = "total"
+    pace: Annotated[str, Option("The pace", "whether a round verifies the whole budget or what pays")] = "fixed"
 
 
 @dataclass(frozen=True)
@@ -73,10 +100,12 @@ class PromptRequest(RunOptions):
     the rig chooses for the method. ``turns`` are the conversation before the prompt, each a role (system, user,
     assistant) and a text."""
 
-    prompt: str
+    prompt: Annotated[str, Option("The prompt", "what is asked", page_high=20_000)]
     _: KW_ONLY
-    drafters: tuple[str, ...] = ()
-    turns: tuple[tuple[str, str], ...] = ()
+    drafters: Annotated[tuple[str, ...], Option(
+        "The drafters", "drafters by name, in order, for the methods that take so many")] = ()
+    turns: Annotated[tuple[tuple[str, str], ...], Option(
+        "The turns", "the conversation before the prompt", page_high=64)] = ()
 
 
 @dataclass(frozen=True, eq=False)

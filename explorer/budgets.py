@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from engine.budget.cost import CostCurve
+from engine.decoding.options import check_option
 from engine.errors import RequestError
 from engine.lab.redraft import BUDGETS, BudgetCurve, Figures, Redrafting
 from engine.lab.repetition import repetition_in, rounds_within
-from engine.requests.limits import MAX_NODES, check_int
+from engine.records import MAX_NODES
+from engine.requests.limits import check_int
 from engine.trace import Entry, Trace, pieces_of
 from explorer.browser_calls import Call, browser_call
 from explorer.latest import Latest
@@ -41,7 +43,7 @@ class Budgets:
         """A round of a run as it would have been: {"run", "round": from 0, "budget"}."""
         drafts = Redrafting(trace := self._trace_of(str(wanted.get("run"))))
         number = check_int("The round", wanted.get("round"), 0, len(trace.entries) - 1)
-        budget = check_int("The node budget", wanted.get("budget"), 0, MAX_NODES)
+        budget = check_option("budget", wanted.get("budget"))
         entry = trace.entries[number]
         if not entry.round.drafts:
             raise RequestError("This round drafted nothing, so there is nothing to build another tree from.")

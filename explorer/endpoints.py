@@ -13,16 +13,16 @@ from uuid import uuid4
 import gradio as gr
 from gradio.events import api
 
+from engine.decoding.options import prompt_request
 from engine.errors import CanopyError, RequestError, TraceError
-from engine.records import PromptRequest
-from engine.requests.limits import MAX_TOKENS, check_int
+from engine.records import MAX_TOKENS
+from engine.requests.limits import check_int
 from engine.trace import UPLOADED, RunText, Trace, committed_ids, encode_line, encode_record, known_tau, loads
-from explorer.browser_calls import Call, browser_call
+from explorer.browser_calls import Call, browser_call, named_fields
 from explorer.claims import GOING_ON
 from explorer.export import export
 from explorer.follow import Follow
 from explorer.recordings import Library
-from explorer.run_form import FIELDS, OLDER_NAME, RunForm
 from explorer.run_queue import WAITING_ROOM
 from explorer.runs import Run, Runs, Stream
 from explorer.uploads import Uploads
@@ -107,14 +107,15 @@ class Endpoints:
         options: dict[str, Any] | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Run a prompt, with the rig's own method and node budget if none are named. Yields {run, state, message,
-        text, token_ids, rounds, tau} as rounds are made. ``options`` may hold max_tokens, seed, top_k, top_p, split,
-        pace, drafters (names of the rig's) and turns (the conversation before the prompt, each [role, text] or {role,
-        content})."""
+        text, token_ids, rounds, tau} as rounds are made. ``options`` may hold any other option of a run
+        (``records.PromptRequest``): drafters are names of the rig's, turns the conversation before the prompt, each
+        [role, text] or {role, content}."""
         with _refusal():
-            usual = {"method": PromptRequest.method, "budget": PromptRequest.budget, **self._stream.usual_setting()}
-            named = {"prompt": prompt, "temperature": temperature,
-                     "method": method or usual["method"], "budget": usual["budget"] if budget is None else budget}
-            for view in self._stream.watch(_ask(named, options or {})):
+            named = {"method": method or None, "budget": budget, "temperature": temperature}
+            given = {**self._stream.usual_setting(),
+                     **{name: value for name, value in named.items() if value is not None},
+                     **named_fields(options or {}), "prompt": prompt}
+            for view in self._stream.watch(prompt_request(given, page=True)):
                 if view["state"] == "error":
                     raise RequestError(view["message"])
                 yield summary(view, self._runs)
@@ -144,14 +145,6 @@ def _refusal() -> Iterator[None]:
         yield
     except CanopyError as error:
         raise gr.Error(str(error), print_exception=False) from error
-
-
-def _ask(named: dict[str, Any], options: dict[str, Any]) -> PromptRequest:
-    """What another program asks: ``named`` are the fields that its call names, ``options`` holds any others."""
-    known = set(FIELDS) - set(named)
-    if unknown := set(options) - known - {OLDER_NAME}:
-        raise RequestError(f"There is no option {min(unknown)!r}; choose from {', '.join(sorted(known))}.")
-    return RunForm(**named, **options).ask()
 
 
 def summary(view: View, runs: Runs) -> View:

@@ -3,7 +3,6 @@ in the browser (``assets/``)."""
 
 import gc
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +17,7 @@ from starlette.types import Scope
 
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.decoding.methods import METHODS, SERVED
+from engine.decoding.options import DEFAULTS, OPTIONS, options_of, prompt_request
 from engine.errors import CanopyError
 from engine.requests.rig_names import usual_setting
 from explorer.browser_calls import bar_call, served
@@ -31,18 +31,7 @@ from explorer.opening import Listening
 from explorer.recordings import TOURED, Lesson, Library
 from explorer.rig import CurrentRig
 from explorer.rig_choice import RigChoice
-from explorer.run_form import (
-    FIELDS,
-    USUAL,
-    Preset,
-    Presets,
-    RunForm,
-    choosing_drafters,
-    fitting,
-    names_of,
-    read_presets,
-    titles,
-)
+from explorer.run_form import Preset, Presets, choosing_drafters, fitting, names_of, read_presets, titles
 from explorer.run_queue import WAITING_ROOM, RunQueue
 from explorer.run_routes import RunRoutes
 from explorer.runs import Runner, Runs, Stream
@@ -53,7 +42,7 @@ from explorer.view import blank_view, packed
 
 MAX_SESSIONS = 512  # that Gradio remembers, each with the values of all components
 MAX_BROWSERS = 32  # may follow a growing run at the same time
-FILLED = tuple(name for name in FIELDS if name not in ("drafters", "turns"))  # set by a preset or a recording
+FILLED = tuple(name for name in OPTIONS if name not in ("drafters", "turns"))  # set by a preset or a recording
 QUIET: Mapping[str, Any] = MappingProxyType({"queue": False, "show_progress": "hidden", "api_visibility": "private"})
 RESULTS = Path("results.sqlite")  # that of ``python -m engine sweep`` too, so that either can resume the other's sweeps
 HOST = '<div class="canopy-host"></div>'  # constant: a template that changes would wipe out what is drawn in it
@@ -125,12 +114,10 @@ def guarded(page: gr.Blocks, routes: Sequence[Route], listening: Listening) -> F
 
 
 def opening_form(lesson: Lesson | None, offered: Sequence[Preset]) -> Mapping[str, Any]:
-    """What the bar opens with: the recording's prompt, or the first preset."""
+    """What the bar opens with: the recording's options, or those of the first preset, and its name."""
     if lesson is None:
-        return offered[0].model_dump()
-    request = lesson.trace.header.request
-    return {"prompt": lesson.trace.header.prompt, "method": request.method, "budget": request.budget,
-            "split": request.split, "max_tokens": request.max_tokens, **asdict(request.sampling)}
+        return {"name": offered[0].name, **options_of(offered[0].ask)}
+    return {"prompt": lesson.trace.header.prompt, **options_of(lesson.trace.header.request)}
 
 
 class Controls:
@@ -138,7 +125,7 @@ class Controls:
 
     def __init__(self, rig: CurrentRig, offered: Sequence[Preset], lesson: Lesson | None) -> None:
         name = rig.coming.name if rig.coming else rig.instruments.opened_as
-        first = {**USUAL, **opening_form(lesson, offered), **usual_setting(name)}
+        first = {**DEFAULTS, **opening_form(lesson, offered), **usual_setting(name)}
         method = fitting(first["method"], rig.source.methods)
         self.opened_with = method, first["budget"]
         with gr.Row(elem_id="canopy-ask"):
@@ -179,8 +166,8 @@ class Controls:
         return [self.method, self.budget, self.split, self.pace]
 
     def inputs(self) -> list[Any]:
-        """The components whose values make a ``RunForm``: one for each field, in the order of the fields."""
-        return [getattr(self, name) for name in FIELDS]
+        """The components whose values make a request: one for each option, in their order."""
+        return [getattr(self, name) for name in OPTIONS]
 
     def drafting(self) -> list[Any]:
         """The components that say how this page drafts."""
@@ -193,9 +180,9 @@ class Controls:
 
 def _wire(page: gr.Blocks, controls: Controls, stage: gr.HTML, stream: Stream) -> None:
     def run(*values: Any) -> Iterator[str]:
-        filled = dict(zip(FIELDS, values, strict=True))
+        filled = dict(zip(OPTIONS, values, strict=True))
         try:
-            ask = RunForm(**{**filled, "drafters": names_of(filled["drafters"])}).ask()
+            ask = prompt_request({**filled, "drafters": names_of(filled["drafters"])}, page=True)
         except CanopyError as error:
             yield packed(blank_view(f"refused-{uuid4().hex[:6]}", "error", str(error)))
             return
@@ -242,8 +229,8 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
         preset = next((preset for preset in presets.of(rig) if preset.name == name), None)
         if preset is None:
             return [gr.skip()] * len(controls.asked())
-        method = fitting(preset.method, rig.source.methods)
-        return [*_values({**preset.model_dump(), "method": method}),
+        method = fitting(preset.ask.method, rig.source.methods)
+        return [*_values({**options_of(preset.ask), "method": method}),
                 gr.Dropdown(**choosing_drafters(rig.source, method))]
 
     def fitted(method: str, chosen: Any) -> Any:
@@ -283,7 +270,7 @@ def _setting_values(event: gr.EventData) -> list[Any]:
 
 
 def _values(run: dict[str, Any]) -> list[Any]:
-    run = {**USUAL, **run}
+    run = {**DEFAULTS, **run}
     return [run[name] for name in FILLED]
 
 

@@ -9,10 +9,11 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Send
 
+from engine.decoding.options import prompt_request
 from engine.errors import CanopyError, RequestError
-from engine.requests.limits import MAX_TOKENS, check_int
+from engine.records import MAX_TOKENS
+from engine.requests.limits import check_int
 from explorer.browser_calls import named_fields
-from explorer.run_form import FIELDS, RunForm
 from explorer.runs import MAX_READERS, Run, Runner
 from explorer.security.askers import client_of, neighbourhood
 from explorer.security.bodies import RUNS
@@ -45,9 +46,7 @@ class RunRoutes:
     async def _begin(self, request: Request) -> Response:
         """A run of the options in the body; its lines follow."""
         options = named_fields(await request.json())
-        if unknown := set(options) - set(FIELDS):
-            raise RequestError(f"There is no option {min(unknown)[:40]!r}; choose from {', '.join(FIELDS)}.")
-        ask = RunForm(**options).ask()
+        ask = prompt_request(options, page=True)
         return self._lines(self._runner.start(ask, neighbourhood(client_of(request.scope))), 0)
 
     async def _follow(self, request: Request) -> Response:

@@ -51,7 +51,7 @@ def test_turns_and_drafters_over_the_api(address: str) -> None:
 
 @pytest.mark.parametrize(("options", "sentence"), [
     ({"heads": ["nobody"]}, "of the drafters math, code, all, all2, small, ngram; asked for were nobody"),
-    ({"heads": ["math", "code"]}, "takes 1 of the drafters"), ({"heads": "math"}, "drafters are 'math'"),
+    ({"heads": ["math", "code"]}, "takes 1 of the drafters"), ({"heads": 7}, "drafters are 7"),
     ({"turns": [["owner", "Hi"]]}, "one of system, user, assistant"), ({"turns": "Hi"}, "have to be a list"),
     ({"turns": [["user", "Hi"]] * 65}, "at most 64"), ({"turns": [["user", "a" * 100_001]]}, "at most 100,000")])
 def test_turns_and_drafters_that_do_not_fit_are_said(address: str, options: dict[str, Any], sentence: str) -> None:

@@ -11,6 +11,7 @@ import os
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGroup
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -18,17 +19,16 @@ from typing import Any
 
 from engine.decoding.budget_policy import AUTO, FIXED, MAX_AUTO_NODES
 from engine.decoding.methods import METHODS
+from engine.decoding.options import CHOICES, DEFAULTS, OPTIONS, check_option
 from engine.errors import RequestError
 from engine.machine.files import kind_of
 from engine.records import Sampling
-from engine.requests import limits
-from engine.requests.limits import MAX_INT64, shown
+from engine.requests.limits import MAX_CONCURRENCY, MAX_REPEATS, check_int, shown
 from engine.requests.prompts import ROLES, Turn
 from engine.requests.rig_names import AUTO_DTYPE, DEFAULT_RIG, DTYPE_NAMES
 
 MAX_NAME_LENGTH = 1024  # characters of a rig, of two model ids or two folders
 MAX_PROMPTS = 10**6
-SPLITS = tuple(dict.fromkeys(split for row in METHODS.values() for split in row.split_rules))
 
 
 def text(word: str) -> str:
@@ -72,18 +72,27 @@ def one_of(*words: str) -> Callable[[str], str]:
     return read
 
 
-def number(check: Callable[..., Any], *bounds: float) -> Callable[[str], Any]:
-    """A number as one of the checks of ``requests/limits.py`` allows it."""
+def number(name: str, check: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A number as this check allows it, whose sentences begin with ``name``."""
     def read(word: str) -> Any:
         try:
-            return check("it", word, *bounds)
+            return check(word)
         except RequestError as error:
-            raise ArgumentTypeError(str(error).removeprefix("it ").rstrip(".")) from error
+            raise ArgumentTypeError(str(error).removeprefix(f"{name} ").rstrip(".")) from error
     return read
 
 
-whole = partial(number, limits.check_int)
-budget = whole(0, limits.MAX_NODES)
+def whole(low: int, high: int) -> Callable[[str], Any]:
+    """A whole number in this range."""
+    return number("it", partial(check_int, "it", least=low, most=high))
+
+
+def option(name: str) -> Callable[[str], Any]:
+    """A value of an option of a run: a number, or a word."""
+    return one_of(*CHOICES[name]) if name in CHOICES else number(OPTIONS[name].name, partial(check_option, name))
+
+
+budget = option("budget")
 
 
 def budget_or_auto(word: str) -> int | str:
@@ -152,36 +161,27 @@ def _kind(word: str) -> str | None:
                                 "another") from error
 
 
-SAMPLING = ("--temperature", "--top-k", "--top-p", "--seed")
+SAMPLING = tuple(f"--{field.name.replace('_', '-')}" for field in fields(Sampling))
 FLAGS: Mapping[str, Mapping[str, Any]] = MappingProxyType({  # of argparse's ``add_argument``
+    **{f"--{name.replace('_', '-')}": {
+        "type": option(name), "default": DEFAULTS[name],
+        "help": f"{OPTIONS[name].help}: {', '.join(CHOICES[name])}" if name in CHOICES else OPTIONS[name].help}
+       for name in DEFAULTS if name not in ("drafters", "turns")},
+    "--budget": {"type": budget_or_auto, "metavar": "NODES",
+                 "help": f"{OPTIONS['budget'].help}, or {AUTO} (default: the rig's own)"},
+    "--drafters": {"type": name, "nargs": "*", "default": [], "metavar": "NAME", "help": OPTIONS["drafters"].help},
     "--rig": {"type": name, "default": DEFAULT_RIG, "metavar": "NAME", "help": "a rig's name, a folder with a "
               "rig.json, TARGET::DRAFTER, or random:SHAPE, weights made at random in a published size, such as "
               "random:qwen3-8b"},
     "--dtype": {"type": one_of(*DTYPE_NAMES), "default": AUTO_DTYPE, "metavar": "DTYPE",
                 "help": f"{', '.join(DTYPE_NAMES)}; {AUTO_DTYPE} is what is fastest on this processor"},
-    "--method": {"type": one_of(*METHODS), "default": "ddtree", "metavar": "METHOD",
-                 "help": f"one of {', '.join(METHODS)}"},
     "--methods": {"type": one_of(*METHODS), "nargs": "+", "metavar": "METHOD", "help": f"of {', '.join(METHODS)}"},
-    "--budget": {"type": budget_or_auto, "metavar": "NODES",
-                 "help": f"drafted nodes per round, or {AUTO} (default: the rig's own)"},
-    "--budgets": {"type": budget, "nargs": "+", "metavar": "NODES", "help": "drafted nodes per round"},
-    "--split": {"type": one_of(*SPLITS), "default": "total", "metavar": "SPLIT",
-                "help": f"what the budget means for merged: {' or '.join(SPLITS)}"},
-    "--drafters": {"type": name, "nargs": "*", "default": [], "metavar": "NAME",
-                   "help": "drafters by name, in order, for the methods that take so many"},
-    "--concurrency": {"type": whole(1, limits.MAX_CONCURRENCY), "nargs": "+", "metavar": "N",
+    "--budgets": {"type": budget, "nargs": "+", "metavar": "NODES", "help": OPTIONS["budget"].help},
+    "--concurrency": {"type": whole(1, MAX_CONCURRENCY), "nargs": "+", "metavar": "N",
                       "help": "requests at once, in shared passes; several numbers are measured one after another"},
     "--prompts": {"type": name, "metavar": "SET", "help": "a shipped set by name, or a file of JSON lines"},
     "--limit": {"type": whole(1, MAX_PROMPTS), "metavar": "N", "help": "use only the first so many prompts"},
-    "--temperature": {"type": number(limits.check_number, limits.MIN_TEMPERATURE, limits.MAX_TEMPERATURE, True),
-                      "default": 0.0, "metavar": "T", "help": "0 is greedy"},
-    "--top-k": {"type": whole(0, MAX_INT64), "default": 0, "metavar": "K", "help": "0 cuts nothing"},
-    "--top-p": {"type": number(limits.top_p), "default": 1.0, "metavar": "P", "help": "1 cuts nothing"},
-    "--seed": {"type": whole(0, MAX_INT64), "default": 0, "metavar": "N", "help": "of the draws"},
-    "--max-tokens": {"type": whole(1, limits.MAX_TOKENS), "default": 256, "metavar": "N",
-                     "help": "where a text ends at the latest"},
-    "--repeats": {"type": whole(1, limits.MAX_REPEATS), "default": 3, "metavar": "N",
-                  "help": "how often each is measured"},
+    "--repeats": {"type": whole(1, MAX_REPEATS), "default": 3, "metavar": "N", "help": "how often each is measured"},
 })
 OLDER = MappingProxyType({"--drafters": "--heads", "--concurrency": "--together"})  # names that are read, not offered
 
@@ -197,7 +197,7 @@ def add_flags(parser: ArgumentParser | _ArgumentGroup, *names: str, **changes: A
 
 def sampling_of(choice: Namespace) -> Sampling:
     """The sampling that the flags of ``SAMPLING`` ask for."""
-    return Sampling(choice.temperature, choice.top_k, choice.top_p, choice.seed)
+    return Sampling(**{field.name: getattr(choice, field.name) for field in fields(Sampling)})
 
 
 def nodes_and_pace(budget: int | str) -> tuple[int, str]:

@@ -9,8 +9,8 @@ import argparse
 
 from engine import open_rig
 from engine.commands import Outcome, flags
-from engine.commands.flags import SAMPLING, add_flags
-from engine.decoding.methods import METHODS
+from engine.commands.flags import FLAGS, SAMPLING, add_flags
+from engine.decoding.options import OPTIONS
 from engine.requests.prompts import ROLES
 from engine.serving.rig import Answer, Rig
 from engine.trace import dump, tau
@@ -21,10 +21,10 @@ PARTIAL = "\ufffd"  # stands for a character whose tokens are not all there yet
 def add(parser: argparse.ArgumentParser) -> None:
     """The flags."""
     add_flags(parser, "--rig", "--dtype")
-    add_flags(parser, "--method", default=None, help=f"one of {', '.join(METHODS)} (default: the rig's own)")
+    add_flags(parser, "--method", default=None, help=f"{FLAGS['--method']['help']} (default: the rig's own)")
     add_flags(parser, "--budget", "--split", "--drafters", *SAMPLING, "--max-tokens")
     parser.add_argument("--prompt", type=flags.text, required=True, metavar="TEXT")
-    parser.add_argument("--turn", type=flags.turn, action="append", default=[], metavar="ROLE:TEXT",
+    parser.add_argument("--turn", type=flags.turn, action="append", dest="turns", metavar="ROLE:TEXT",
                         help=f"an earlier turn of the conversation ({', '.join(ROLES)}); as often as there were")
     parser.add_argument("--trace", type=flags.writable_file, metavar="FILE",
                         help="write the run to this file (.jsonl or .jsonl.gz)")
@@ -32,12 +32,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def answer_of(rig: Rig, choice: argparse.Namespace) -> Answer:
     """The answer that the flags describe."""
-    method = choice.method or rig.card.method
-    nodes, pace = flags.nodes_and_pace(rig.card.budget if choice.budget is None else choice.budget)
-    return rig.generate(
-        choice.prompt, method=method, budget=nodes, pace=pace, max_tokens=choice.max_tokens,
-        sampling=flags.sampling_of(choice), split=choice.split, drafters=tuple(choice.drafters),
-        turns=tuple(choice.turn))
+    given = {name: value for name, value in vars(choice).items() if name in OPTIONS and value is not None}
+    return rig.generate(**given)
 
 
 def run(choice: argparse.Namespace) -> Outcome:

@@ -32,7 +32,7 @@ from engine.lab.machines import (
     models,
 )
 from engine.measure.processor import measure_processor, shape_of
-from engine.requests.limits import MAX_TOKENS
+from engine.records import MAX_TOKENS
 from engine.trace import load
 
 NODES = (0, *(2**power for power in range(2, 11)))  # drafted in a round

@@ -14,6 +14,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import cached_property
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -22,10 +23,11 @@ from tqdm import tqdm
 from engine import open_rig
 from engine.commands import Outcome, aligned, flags
 from engine.decoding.methods import METHODS
+from engine.decoding.options import prompt_request
 from engine.errors import RequestError
 from engine.lab.against_plain import TurnTaking, moments
 from engine.machine.files import open_file
-from engine.records import PromptRequest, Round, Sampling
+from engine.records import PromptRequest, Round
 from engine.requests.rig_names import RIGS_FOLDER
 from engine.serving.rig import Rig
 from engine.trace import Trace, dump, gather, recorded, tau
@@ -35,32 +37,21 @@ MIN_BRANCHES, MIN_REFUSED = 3, 6  # of a film's round, as in assets/stage/film.j
 
 
 class LessonPlan(BaseModel):
-    """A run to record; ``name`` is the name of its file, and the rest as in ``PromptRequest`` and ``Sampling``.
-    ``film_round``, from 1, is the round that the page's film shows: it has to look like a tree."""
+    """A run to record; ``name`` is the name of its file, and what is not here is an option of the run. ``film_round``,
+    from 1, is the round that the page's film shows: it has to look like a tree."""
 
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, extra="allow")
 
     name: str = Field(pattern=r"^[\w-]{1,100}$")
     title: str
     note: str
     prompt: str
-    method: str = PromptRequest.method
-    budget: int = PromptRequest.budget
-    max_tokens: int = PromptRequest.max_tokens
-    split: str = PromptRequest.split
-    drafters: tuple[str, ...] = ()
-    temperature: float = Sampling.temperature
-    top_k: int = Sampling.top_k
-    top_p: float = Sampling.top_p
-    seed: int = Sampling.seed
     film_round: int = 0
 
-    @property
+    @cached_property
     def ask(self) -> PromptRequest:
-        """What it asks of the rig."""
-        return PromptRequest(
-            self.prompt, method=self.method, budget=self.budget, max_tokens=self.max_tokens, split=self.split,
-            drafters=self.drafters, sampling=Sampling(self.temperature, self.top_k, self.top_p, self.seed))
+        """What it asks of the rig; RequestError if it cannot."""
+        return prompt_request({**(self.model_extra or {}), "prompt": self.prompt})
 
 
 def read_lessons(path: Path) -> list[LessonPlan]:
@@ -78,6 +69,11 @@ def read_lessons(path: Path) -> list[LessonPlan]:
                            f"{first['msg'][:1].lower()}{first['msg'][1:200]}.") from error
     if not lessons:
         raise RequestError(f"{path.name} is not a file of lessons: it holds none.")
+    for number, lesson in enumerate(lessons, start=1):
+        try:
+            lesson.ask  # noqa: B018 - checked here
+        except RequestError as error:
+            raise RequestError(f"{path.name}, lesson {number}: {error}") from error
     return lessons
 
 
@@ -122,9 +118,9 @@ def pairs(lessons: Sequence[LessonPlan]) -> Iterator[tuple[LessonPlan, LessonPla
     """Each lesson of plain decoding behind the first that drafts for the same prompt."""
     for plain in lessons:
         same = replace(plain.ask, method="", budget=0)
-        drafting = (lesson for lesson in lessons if METHODS[lesson.method].drafter_count != 0
+        drafting = (lesson for lesson in lessons if METHODS[lesson.ask.method].drafter_count != 0
                     and replace(lesson.ask, method="", budget=0, drafters=()) == same)
-        if METHODS[plain.method].drafter_count == 0 and (first := next(drafting, None)):
+        if METHODS[plain.ask.method].drafter_count == 0 and (first := next(drafting, None)):
             yield first, plain
 
 
@@ -153,7 +149,7 @@ def run(choice: argparse.Namespace) -> Outcome:
     lessons = read_lessons(choice.lessons or lessons_of(choice.rig))
     rig, today = open_rig(choice.rig, choice.dtype), date.today().isoformat()
     for lesson in lessons:
-        rig.drafters_for(lesson.method, lesson.drafters)  # refused before anything is recorded
+        rig.drafters_for(lesson.ask.method, lesson.ask.drafters)  # refused before anything is recorded
     traces = {lesson.name: record(rig, lesson, today) for lesson in tqdm(lessons, unit="lesson")}
     for pair in pairs(lessons):
         names = [lesson.name for lesson in pair]

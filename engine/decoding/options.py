@@ -1,51 +1,117 @@
-"""What a program asks for in keyword arguments, as ``rig.generate`` takes them, checked value by value."""
+"""The options of a run as a person or program gives them: loose values by name, each checked against its declaration in
+``records.py``. ``rig.generate``, the command line, the page, its presets and other programs all come through here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields, replace
-from typing import Any
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, asdict, fields
+from types import MappingProxyType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from engine.decoding.budget_policy import AUTO, MAX_AUTO_NODES
+from engine.decoding.budget_policy import AUTO, MAX_AUTO_NODES, PACES
+from engine.decoding.methods import METHODS, SERVED
 from engine.errors import RequestError
-from engine.records import PromptRequest, Sampling
-from engine.requests.limits import MAX_NODES, MAX_TOKENS, check_int, check_sampling, shown
-from engine.requests.prompts import check_text, turns_from
+from engine.records import Option, PromptRequest, RunOptions, Sampling
+from engine.requests.limits import check_choice, check_int, check_number, shown
+from engine.requests.prompts import Turn, check_text, turns_from
 
-SAMPLING = tuple(field.name for field in fields(Sampling))
-OPTIONS = (*(field.name for field in fields(PromptRequest) if field.name != "prompt"), *SAMPLING)
-WORDS = ("method", "split", "pace")
+HINTS = {name: get_args(hint) for record in (RunOptions, Sampling, PromptRequest)  # (int, Option(…)) by name
+         for name, hint in get_type_hints(record, include_extras=True).items() if get_origin(hint) is Annotated}
+OPTIONS: Mapping[str, Option] = MappingProxyType({"prompt": HINTS["prompt"][1], **{
+    name: option for name, (_, option) in HINTS.items()}})  # the prompt first
+DEFAULTS: Mapping[str, Any] = MappingProxyType({
+    field.name: field.default for field in (*fields(Sampling), *fields(PromptRequest))
+    if field.name in OPTIONS and field.default is not MISSING})
+CHOICES: Mapping[str, Collection[str]] = MappingProxyType({
+    "method": METHODS, "pace": PACES,
+    "split": tuple(dict.fromkeys(split for row in METHODS.values() for split in row.split_rules))})
+OLDER = MappingProxyType({"heads": "drafters"})  # a name that programs may still use
+
+MAX_CONVERSATION_LENGTH = 100_000  # characters of all turns, over the network
+MAX_DRAFTERS = max(row.drafter_count for row in METHODS.values())
+MAX_NAME_LENGTH = 200  # characters of a drafter's
 
 
-def prompt_request(prompt: Any, options: Mapping[str, Any]) -> PromptRequest:
-    """The request for a prompt; RequestError names the first value that is not valid. The options are the fields of
-    ``PromptRequest``, and those of ``Sampling`` by themselves; a budget of "auto" sets the pace, too."""
-    if unknown := options.keys() - set(OPTIONS):
+def high(name: str, page: bool) -> float:
+    """The upper bound of an option, on the page or for the engine alone."""
+    option = OPTIONS[name]
+    return min(option.high, option.page_high) if page else option.high
+
+
+def check_option(name: str, value: Any, page: bool = False) -> Any:
+    """The value of an option as the engine takes it; RequestError says what was seen and what is allowed. ``page``: it
+    came over the network."""
+    option, kind = OPTIONS[name], HINTS[name][0]
+    if kind is int:
+        return check_int(option.name, value, int(option.low), int(high(name, page)))
+    if kind is float:
+        return check_number(option.name, value, option.low, high(name, page), inclusive=option.inclusive,
+                            or_zero=option.or_zero)
+    if name in CHOICES:
+        served = page and (name, value) == ("method", SERVED)
+        return value if served else check_choice(option.name, value, CHOICES[name])
+    return {"prompt": _prompt, "drafters": _drafters, "turns": _turns}[name](value, page)
+
+
+def check_options(options: RunOptions) -> None:
+    """RequestError for the first option that the engine does not take."""
+    for name, value in options_of(options).items():
+        check_option(name, value)
+
+
+def options_of(options: RunOptions) -> dict[str, Any]:
+    """The options of a request by name."""
+    given = {field.name: getattr(options, field.name) for field in fields(options)} | asdict(options.sampling)
+    return {name: given[name] for name in OPTIONS if name in given}
+
+
+def prompt_request(options: Mapping[str, Any], page: bool = False) -> PromptRequest:
+    """The request of these options; RequestError names the first value that is not valid. A budget of "auto" sets the
+    pace too, and ``sampling`` may be given whole."""
+    given = {OLDER.get(name, name): value for name, value in options.items()}
+    if unknown := given.keys() - {*OPTIONS, "sampling"}:
         raise RequestError(f"There is no option {shown(min(unknown))}; choose from {', '.join(OPTIONS)}.")
-    given = dict(options)
-    chosen = {name: given.pop(name) for name in SAMPLING if name in given}
     sampling = given.pop("sampling", Sampling())
     if not isinstance(sampling, Sampling):
         raise RequestError(f"The sampling is {shown(sampling)}; it has to be a Sampling, or give "
-                           f"{', '.join(SAMPLING)} as options of their own.")
+                           f"{', '.join(asdict(Sampling()))} as options of their own.")
     if given.get("budget") == AUTO:
         given |= {"budget": MAX_AUTO_NODES, "pace": AUTO}
-    for name in WORDS:
-        if not isinstance(given.get(name, ""), str):
-            raise RequestError(f"The {name} is {shown(given[name])}; it has to be a text.")
-    ask = PromptRequest(check_text("The prompt", prompt), **given)
-    turns = turns_from(ask.turns)
+    checked = {name: check_option(name, value, page)
+               for name, value in {"prompt": None, **asdict(sampling), **given}.items()}
+    return PromptRequest(sampling=Sampling(**{name: checked.pop(name) for name in asdict(sampling)}), **checked)
+
+
+def _prompt(value: Any, page: bool) -> str:
+    text, most = check_text("The prompt", value), high("prompt", page)
+    if not text.strip():
+        raise RequestError("The prompt is empty; write at least one character.")
+    if len(text) > most:
+        raise RequestError(f"The prompt has {len(text):,} characters; at most {most:,} are taken, so shorten it.")
+    return text
+
+
+def _drafters(value: Any, page: bool) -> tuple[str, ...]:
+    """Names, given as one or as several; which exist, and how many a method takes, the rig checks."""
+    names = (value,) if isinstance(value, str) else () if value is None else value
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise RequestError(f"The drafters are {shown(value)}; they have to be a list of names.")
+    if len(names) > MAX_DRAFTERS:
+        raise RequestError(f"There are {len(names)} drafters; at most {MAX_DRAFTERS} draft in any method.")
+    if long := [name for name in names if len(name) > MAX_NAME_LENGTH]:
+        raise RequestError(f"There is no drafter {shown(long[0])}; a name has at most {MAX_NAME_LENGTH} characters.")
+    return tuple(names)
+
+
+def _turns(value: Any, page: bool) -> tuple[Turn, ...]:
+    turns, most = turns_from(value), high("turns", page)
+    if len(turns) > most:
+        raise RequestError(f"There are {len(turns)} turns; at most {most} are taken, so leave the first out.")
+    length, longest = sum(len(text) for _, text in turns), MAX_CONVERSATION_LENGTH if page else math.inf
+    if length > longest:
+        raise RequestError(f"The turns have {length:,} characters; at most {longest:,} are taken, so leave the first "
+                           "out.")
     for number, (_, text) in enumerate(turns, start=1):
         check_text(f"Turn {number}", text)
-    return replace(
-        ask, turns=turns, drafters=_names(ask.drafters), sampling=check_sampling(replace(sampling, **chosen)),
-        budget=check_int("The node budget", ask.budget, 0, MAX_NODES),
-        max_tokens=check_int("max_tokens", ask.max_tokens, 1, MAX_TOKENS))
-
-
-def _names(drafters: Any) -> tuple[str, ...]:
-    """The names of drafters, given as one or as several."""
-    names = (drafters,) if isinstance(drafters, str) else () if drafters is None else drafters
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise RequestError(f"The drafters are {shown(drafters)}; they have to be names.")
-    return tuple(names)
+    return turns

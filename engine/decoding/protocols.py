@@ -9,11 +9,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.decoding.budget_policy import PACES
-from engine.decoding.methods import Method, method_named, split_rule_of
+from engine.decoding.methods import Method, method_named
+from engine.decoding.options import check_options
 from engine.errors import RequestError
 from engine.records import Floats, Integers, Lattice, PackedTree, Request, Sampling, Verification
-from engine.requests.limits import MAX_NODES, MAX_TOKENS, check_int, check_sampling
 
 Features = Any  # the target's tapped hidden states, on its device; the loop only hands them to the drafters
 
@@ -104,20 +103,15 @@ def trial_draws(seed: int) -> np.random.Generator:
 
 def check(request: Request, target: Target, drafter_count: int) -> Method:
     """The request's method; RequestError if its names are unknown or its numbers do not fit target and drafters."""
+    check_options(request)
     method = method_named(request.method)
-    split_rule_of(method, request.split)
     if drafter_count < method.drafter_count:
         raise RequestError(
             f"The method {request.method} needs {method.drafter_count} drafters; this rig has {drafter_count}.")
-    check_int("The node budget", request.budget, 0, MAX_NODES)
-    if request.pace not in PACES:
-        raise RequestError(f"There is no pace {request.pace!r}; choose one of {', '.join(PACES)}.")
-    check_int("max_tokens", request.max_tokens, 1, MAX_TOKENS)
     if not request.prompt_ids:
         raise RequestError("The prompt is empty; write at least one character.")
     size = len(request.prompt_ids)
     if size >= (limit := target.positions_for(size)):
         raise RequestError(
             f"The prompt has {size} tokens; the target knows {limit} positions, so shorten it to at most {limit - 1}.")
-    check_sampling(request.sampling)
     return method

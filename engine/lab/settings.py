@@ -10,25 +10,17 @@ All records are frozen, made of plain values and torch-free: the page, the store
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from random import Random
 
 from engine.decoding.budget_policy import AUTO, FIXED, MAX_AUTO_NODES
 from engine.decoding.methods import METHODS, method_named, split_rule_of
+from engine.decoding.options import check_option
 from engine.errors import RequestError
 from engine.lab.reading import Reading
 from engine.records import PromptRequest, Sampling
-from engine.requests.limits import (
-    MAX_CONCURRENCY,
-    MAX_INT64,
-    MAX_NODES,
-    MAX_REPEATS,
-    MAX_TOKENS,
-    TRIED_BUDGETS,
-    check_int,
-    check_sampling,
-)
+from engine.requests.limits import MAX_CONCURRENCY, MAX_REPEATS, TRIED_BUDGETS, check_int
 from engine.requests.prompts import Prompt, read_prompts
 from engine.requests.rig_names import AUTO_DTYPE
 
@@ -232,7 +224,7 @@ def choose_budgets(text: str) -> tuple[tuple[int, ...], int]:
 
 def tidy_budgets(budgets: Iterable[int | str]) -> tuple[int, ...]:
     """Budgets in ascending order without repeats; RequestError for none, or for one outside the engine's bounds."""
-    tidy = {check_int("The node budget", budget, 0, MAX_NODES) for budget in budgets}
+    tidy = {check_option("budget", budget) for budget in budgets}
     if not tidy:
         raise RequestError("No node budget was given; write at least one, as in: 16, 32, 64.")
     return tuple(sorted(tidy))
@@ -245,7 +237,8 @@ def settings(choice: Choice) -> tuple[Setting, ...]:
     A method without a drafter has no budget; ``split`` applies only to methods that have a choice of it. Raises
     RequestError for an unknown method or split, or for numbers that the engine does not take.
     """
-    check_sampling(choice.sampling)
+    for name, value in asdict(choice.sampling).items():
+        check_option(name, value)
     counts = {check_int("The number of requests at once", count, 1, MAX_CONCURRENCY) for count in choice.concurrency}
     if not counts:
         raise RequestError("No number of requests at once was given; write at least one, as in: 1, 2, 4, 8.")
@@ -282,8 +275,8 @@ def check(plan: SweepPlan, methods: Sequence[str], drafters: Sequence[str]) -> N
     if not plan.prompts:
         raise RequestError("The sweep has no prompt; choose a prompt set or upload a file.")
     check_int("The number of repeats", plan.repeats, 1, MAX_REPEATS)
-    check_int("max_tokens", plan.max_tokens, 1, MAX_TOKENS)
-    check_int("The seed", plan.seed, 0, MAX_INT64)
+    check_option("max_tokens", plan.max_tokens)
+    check_option("seed", plan.seed)
     if len(plan) > MAX_CELLS:
         raise RequestError(
             f"The sweep has {len(plan)} runs ({len(plan.prompts)} prompts × {len(plan.settings)} settings × "

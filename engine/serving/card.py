@@ -14,8 +14,7 @@ from engine.checkpoints.sources import Package
 from engine.decoding.methods import METHODS
 from engine.errors import RigError
 from engine.machine.files import cause_of, open_file
-from engine.records import RunOptions
-from engine.requests.limits import MAX_NODES
+from engine.records import MAX_NODES, RunOptions
 from engine.requests.prompts import compiled
 from engine.requests.rig_names import NGRAM
 

@@ -151,7 +151,7 @@ class Rig:
         ``records.PromptRequest`` and of its ``Sampling``. Method and budget are the card's if they are left out."""
         usual = {"method": self.card.method} | ({} if options.get("pace") == AUTO else {"budget": self.card.budget})
         options = {**usual, **options}
-        return Answer(self.run(prompt_request(prompt, options)))
+        return Answer(self.run(prompt_request({**options, "prompt": prompt})))
 
     def run(self, options: PromptRequest) -> Generator[Line, None, None]:
         """The lines of a run that begins with the first of them; RequestError, at once, if it cannot be served."""

@@ -7,29 +7,19 @@ from types import MappingProxyType
 from typing import Annotated, Any
 from uuid import uuid4
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from engine.decoding.budget_policy import AUTO, FIXED, MAX_AUTO_NODES
 from engine.decoding.methods import METHODS
+from engine.decoding.options import check_option, high
 from engine.errors import RequestError
 from engine.lab.settings import BASELINE, Choice, SweepPlan, check, prompt_set, settings, shipped_sets
 from engine.lab.sweeping import race_plan
 from engine.records import Sampling
-from engine.requests.limits import MAX_NODES, TRIED_BUDGETS
-from engine.requests.prompts import Prompt, prompts_from
+from engine.requests.limits import TRIED_BUDGETS, check_int
+from engine.requests.prompts import Prompt, Turn, prompts_from
 from explorer.latest import Latest
 from explorer.rig import Instruments
-from explorer.run_form import (
-    MAX_ANSWER_LENGTH,
-    MAX_TEMPERATURE,
-    BudgetField,
-    MaxTokensField,
-    PromptField,
-    TemperatureField,
-    TurnsField,
-    asked_for,
-    whole_in,
-)
 from explorer.uploads import Uploads
 from explorer.view import View
 
@@ -92,6 +82,21 @@ MAX_ITEMS = 64  # of a list in a form
 OFFERED = (AUTO, *TRIED_BUDGETS)  # as chips of the form; any other number can be typed
 
 
+def whole_in(name: str, least: int, most: int) -> BeforeValidator:
+    """A field that is a whole number in a range."""
+    return BeforeValidator(lambda value: check_int(name, value, least, most))
+
+
+def option(name: str) -> BeforeValidator:
+    """A field that is an option of a run."""
+    return BeforeValidator(lambda value: check_option(name, value, page=True))
+
+
+def asked_for() -> Any:
+    """The default of a field that has to be filled in: None, which its checker refuses by the field's name."""
+    return Field(default=None, validate_default=True)
+
+
 def list_of(name: str, kind: Callable[[Any], Any] = lambda item: item) -> BeforeValidator:
     """A field that is a list; what may stand in it, ``settings`` checks."""
     def items(value: Any) -> tuple[Any, ...]:
@@ -104,7 +109,9 @@ def list_of(name: str, kind: Callable[[Any], Any] = lambda item: item) -> Before
 
 
 MethodsField = Annotated[tuple[str, ...], list_of("methods", str)]
-SplitField = Annotated[str, BeforeValidator(lambda value: str(value or "total"))]
+SplitField = Annotated[str, option("split")]
+TemperatureField = Annotated[float, option("temperature")]
+MaxTokensField = Annotated[int, option("max_tokens")]
 
 
 def _refuse_plain(methods: Sequence[str]) -> None:
@@ -136,8 +143,8 @@ OPENING = SweepForm(
 
 def limits() -> View:
     """The most that each number of the form may be, for the browser's fields."""
-    return {"prompts": MAX_PROMPTS, "repeats": MAX_SWEEP_REPEATS, "max_tokens": MAX_ANSWER_LENGTH,
-            "temperature": MAX_TEMPERATURE, "budget": MAX_NODES}
+    return {"prompts": MAX_PROMPTS, "repeats": MAX_SWEEP_REPEATS, **{
+        name: high(name, page=True) for name in ("max_tokens", "temperature", "budget")}}
 
 
 def sweep_plan_from(form: Mapping[str, Any], sets: PromptSets, instruments: Instruments) -> SweepPlan:
@@ -165,11 +172,11 @@ class RaceForm(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    prompt: PromptField = asked_for()
-    turns: TurnsField = ()
+    prompt: Annotated[str, option("prompt")] = asked_for()
+    turns: Annotated[tuple[Turn, ...], option("turns")] = ()
     methods: MethodsField = ()
     auto: MethodsField = ()
-    budget: BudgetField = asked_for()
+    budget: Annotated[int, option("budget")] = asked_for()
     split: SplitField = "total"
     temperature: TemperatureField = asked_for()
     repeats: Annotated[int, whole_in("Repeats", 1, MAX_RACE_REPEATS)] = asked_for()

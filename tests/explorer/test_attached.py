@@ -12,6 +12,7 @@ import pytest
 import app
 from engine.commands.program import UsageError
 from engine.decoding.methods import METHODS, SERVED
+from engine.decoding.options import prompt_request
 from engine.errors import RequestError, RigError, ServerError
 from engine.records import PromptRequest
 from engine.trace import Header, dumps, loads
@@ -22,7 +23,7 @@ from explorer.comparison import Comparison
 from explorer.lab.lab import Lab
 from explorer.recordings import Library
 from explorer.rig import CurrentRig
-from explorer.run_form import RunForm, fitting, read_presets
+from explorer.run_form import fitting, read_presets
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
 from tests.engine.servers.scripted_server import (
@@ -147,9 +148,9 @@ def test_the_lab_offers_the_servers_tab_alone(tmp_path: Path) -> None:
 
 
 def test_what_the_server_decides_cannot_be_set_and_a_preset_fills_in_the_rest() -> None:
-    assert RunForm(prompt="x", method=SERVED, budget=4).ask().method == SERVED and SERVED not in METHODS
-    with pytest.raises(RequestError, match="There is no method 'serve'"):
-        RunForm(prompt="x", method="serve", budget=4)
+    assert prompt_request({"prompt": "x", "method": SERVED}, page=True).method == SERVED and SERVED not in METHODS
+    with pytest.raises(RequestError, match=SERVED):
+        prompt_request({"prompt": "x", "method": SERVED})
     assert fitting("ddtree", [SERVED]) == SERVED
     with attached(models=says(models("vllm")), chat=SHORT) as (rig, _):
         built, _ = page.build(rig, Library([]))

@@ -119,8 +119,8 @@ def test_a_damaged_card_of_a_rig(
 @pytest.mark.parametrize(("rows", "sentence"), [
     ("{", "invalid JSON"), ("{}", "a valid array"), ("[]", "it holds none"), ("[3]", "3, and input should be"),
     ('[{"name": 3}]', "under 'name' 3"), ('[{"name": "../x", "title": "", "note": "", "prompt": ""}]', "'../x', and"),
-    ('[{"name": "x", "title": "", "note": "", "prompt": "", "budget": "x"}]', "under 'budget' 'x', and input should"),
-    ('[{"name": "x", "title": "", "note": "", "prompt": "", "drafters": "math"}]', "under 'drafters' 'math'")])
+    ('[{"name": "x", "title": "", "note": "", "prompt": "Hi", "budget": "x"}]', "lesson 1: The node budget is 'x'"),
+    ('[{"name": "x", "title": "", "note": "", "prompt": "Hi", "drafters": 3}]', "lesson 1: The drafters are 3")])
 def test_a_damaged_file_of_lessons(
         rows: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "lessons.json"

@@ -82,7 +82,7 @@ def test_settings_that_cannot_be_get_a_sentence(choice: Choice, sentence: str) -
 @pytest.mark.parametrize(("changes", "sentence"), [
     ({"settings": (Setting("ddtree", 8, drafters=("math",)),)}, "no drafter 'math'"),
     ({"prompts": ()}, "no prompt"), ({"repeats": 0}, "repeats is 0; .* from 1 to 1000"),
-    ({"repeats": 10**9}, "repeats is 1000000000"), ({"max_tokens": 0}, "max_tokens is 0"), ({"seed": -1}, "seed is -1"),
+    ({"repeats": 10**9}, "repeats is 1000000000"), ({"max_tokens": 0}, "Max tokens is 0"), ({"seed": -1}, "seed is -1"),
     ({"prompts": toy_plan().prompts * 1000, "repeats": 1000}, "15000000 runs"),
 ])
 def test_plans_that_cannot_be_measured_get_a_sentence(changes: dict[str, Any], sentence: str) -> None:

@@ -162,7 +162,7 @@ def test_header_names_every_token_that_is_shown_and_the_file_is_the_run() -> Non
     (PromptRequest(" \n\t "), "The prompt is empty"),
     (PromptRequest("word " * 20_000), "shorten it to at most 1023"),
     (PromptRequest(MATH, method="magic"), "no method 'magic'"),
-    (PromptRequest(MATH, method="ddtree", pace="fast"), "There is no pace 'fast'"),
+    (PromptRequest(MATH, method="ddtree", pace="fast"), "pace is 'fast'"),
     (PromptRequest(MATH, drafters=("math", "math2"), method="routed"), "asked for were math, math2"),
 ])
 def test_a_bad_ask_gets_one_sentence_and_the_next_one_is_served(ask: PromptRequest, sentence: str) -> None:

@@ -108,7 +108,7 @@ def test_who_asks_while_the_results_are_read_again_sees_them(tmp_path: Path, mon
     ({"budgets": ["many"]}, "The node budget is 'many'"), ({"set": "nowhere"}, "no prompt set 'nowhere'"),
     ({"prompts": 0}, "How many prompts is 0"), ({"repeats": ""}, "Repeats is empty"),
     ({"temperature": 9}, "The temperature is 9"), ({"max_tokens": 0}, "Max tokens is 0"),
-    ({"methods": ["routed"]}, "cannot run routed"), ({"split": "thirds"}, "no split 'thirds'"),
+    ({"methods": ["routed"]}, "cannot run routed"), ({"split": "thirds"}, "split is 'thirds'"),
     ({"concurrency": [0]}, "at once is 0"), ({"concurrency": [65]}, "at once is 65"),
     ({"concurrency": ["many"]}, "at once is 'many'"), ({"concurrency": [1.5]}, "whole number"),
     ({"concurrency": []}, "No number of requests"), ({"concurrency": "4"}, "have to be a list")])

@@ -1,0 +1,150 @@
+"""Every option of a run, by its declaration: what each of the ways to choose it takes, and what it refuses by name."""
+
+from argparse import ArgumentError, ArgumentParser
+from collections.abc import Callable
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from engine.commands.flags import FLAGS, add_flags
+from engine.decoding.options import CHOICES, DEFAULTS, HINTS, OPTIONS, high, options_of, prompt_request
+from engine.errors import RequestError
+from engine.records import PromptRequest
+from explorer.endpoints import Endpoints
+from explorer.recordings import Library
+from explorer.rig import CurrentRig
+from explorer.run_queue import RunQueue
+from explorer.runs import Runs, Stream
+from tests.explorer.scripted_rigs import scripted_rig
+
+NUMBERS = [name for name in OPTIONS if HINTS[name][0] in (int, float)]
+WORDS = ("many", "", "0x10", "½", "1_0", "nan", "inf", "1e400", "9" * 400)
+HOSTILE = "</script>${7*6} שלום\x00🌳<|im_end|>"
+
+
+def by_program(name: str, value: Any) -> Any:
+    """As ``rig.generate`` takes it."""
+    return options_of(prompt_request({"prompt": "Hi", name: value}))[name]
+
+
+def by_flag(name: str, value: Any) -> Any:
+    """As it is typed."""
+    flag, parser = f"--{name.replace('_', '-')}", ArgumentParser(exit_on_error=False)
+    add_flags(parser, flag)
+    try:
+        return getattr(parser.parse_args([f"{flag}={value}"]), name)
+    except ArgumentError as error:
+        raise RequestError(f"{OPTIONS[name].name} {error.message}.") from error
+
+
+def by_page(name: str, value: Any) -> Any:
+    """As the bar and a POST give it."""
+    return options_of(prompt_request({"prompt": "Hi", name: value}, page=True))[name]
+
+
+def by_endpoint(name: str, value: Any) -> Any:
+    """As another program sends it to a page."""
+    runs = Runs()
+    endpoints = Endpoints(Library([]), runs, Stream(CurrentRig(scripted_rig("x")), runs, RunQueue()))
+    given = {"prompt": "Hi", name: value}
+    try:
+        *_, last = endpoints._generate(given.pop("prompt"), options=given)
+    except gr.Error as error:
+        raise RequestError(str(error.message)) from error
+    header = runs.known(last["run"]).header
+    return {"prompt": header.prompt, "turns": header.turns, **options_of(header.request)}.get(name, value)
+
+
+WAYS = {"program": by_program, "flag": by_flag, "page": by_page, "endpoint": by_endpoint}
+Way = Callable[[str, Any], Any]
+
+
+def refused(way: Way, name: str, value: Any) -> str:
+    with pytest.raises(RequestError) as caught:
+        way(name, value)
+    sentence = str(caught.value)
+    assert sentence.endswith(".") and "\n" not in sentence and len(sentence) < 300
+    return sentence
+
+
+def limit(way: str, name: str) -> float:
+    return high(name, way in ("page", "endpoint"))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_is_taken_within_its_bounds_and_refused_with_them(name: str, way: str) -> None:
+    option, act, most = OPTIONS[name], WAYS[way], limit(way, name)
+    assert act(name, DEFAULTS[name]) == DEFAULTS[name] and act(name, str(DEFAULTS[name])) == DEFAULTS[name]
+    assert (act(name, most) == most) if way != "endpoint" else act(name, DEFAULTS[name]) is not None
+    beyond = [-1, most + 1, *([option.low] if not option.inclusive else []), *([2.5] if HINTS[name][0] is int else [])]
+    value: Any
+    for value in (*beyond, *WORDS, *([None, True, [1], {}] if way != "flag" else [])):
+        sentence = refused(act, name, value)
+        assert sentence.startswith(option.name), "it says what is wrong"
+        assert f"{most:g}" in sentence or str(most) in sentence, "and what is allowed"
+        assert str(value)[:20] in sentence or "is empty" in sentence, "and what was seen"
+    if option.or_zero:
+        assert act(name, 0) == 0 and refused(act, name, option.low / 2)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_word_is_one_of_its_choices(name: str, way: str) -> None:
+    for word in CHOICES[name] if way != "endpoint" else (DEFAULTS[name],):
+        assert WAYS[way](name, word) == word
+    for value in ("magic", "", *([None, 7, ["total"]] if way != "flag" else [])):
+        sentence = refused(WAYS[way], name, value)
+        assert all(word in sentence for word in CHOICES[name]) and str(value) in sentence
+
+
+TURNS = "[role, text]"
+
+
+@pytest.mark.parametrize("way", ["program", "page", "endpoint"])
+@pytest.mark.parametrize(("name", "value", "words"), [
+    ("prompt", "", "prompt is empty"), ("prompt", " \n\t", "prompt is empty"), ("prompt", None, "prompt is None"),
+    ("prompt", "a\ud800", "half of a character"), ("drafters", 7, "drafters are 7"),
+    ("drafters", [1], "drafters are '[1]'"), ("heads", {"a": 1}, "list"), ("heads", ["a", "b", "c"], "at most 2"),
+    ("drafters", ["a" * 10**6], "at most 200 characters"), ("turns", "Hi", "turns are 'Hi'"),
+    ("turns", {"role": "user"}, "have to be a list"), ("turns", 7, "turns are 7"), ("turns", ["Hi"], "Turn 1 is 'Hi'"),
+    ("turns", [["user"]], "Turn 1 is ['user']"), ("turns", [None], TURNS), ("turns", [{"role": "user"}], "role"),
+    ("turns", [["user", "Hi"], ["assistant", 7]], "Turn 2 is ['assistant', 7]"), ("turns", [[["user"], "Hi"]], TURNS),
+    ("turns", [["<script>" * 10**5, ""]], "one of system, user, assistant"), ("turns", [["user", "\udfff"]], "Turn 1"),
+    ("turns", [["user", "a\n" * 10**6, "b"]], "Turn 1 is"), ("max_new_tokens", 3, "max_tokens")])
+def test_texts_and_lists_are_refused_by_name(name: str, value: Any, words: str, way: str) -> None:
+    assert words in refused(WAYS[way], name, value)
+
+
+@pytest.mark.parametrize("way", ["page", "endpoint"])
+@pytest.mark.parametrize(("name", "value", "words"), [
+    ("prompt", "a" * 100_000, "100,000 characters; at most 20,000"),
+    ("turns", [["user", ""]] * 65, "65 turns; at most 64"),
+    ("turns", [["user", "a" * 60_000]] * 2, "120,000 characters; at most 100,000")])
+def test_what_comes_over_the_network_has_a_length(name: str, value: Any, words: str, way: str) -> None:
+    assert words in refused(WAYS[way], name, value)
+    assert by_program(name, value)
+
+
+@pytest.mark.parametrize("way", ["program", "page"])
+@pytest.mark.parametrize("prompt", ["🌳", "\x00\x1b[31m", "<|im_start|>", "${7*6}", "a" * 20_000, "שלום", HOSTILE])
+def test_any_text_is_a_prompt(prompt: str, way: str) -> None:
+    assert WAYS[way]("prompt", prompt) == prompt
+
+
+def test_drafters_and_turns_in_every_form() -> None:
+    turns = [["system", HOSTILE], {"role": "user", "content": "a" * 50_000}, ("assistant", "")]
+    ask = prompt_request({"prompt": "Hi", "heads": ["math", HOSTILE], "turns": turns}, page=True)
+    assert ask.drafters == ("math", HOSTILE)
+    assert ask.turns == (("system", HOSTILE), ("user", "a" * 50_000), ("assistant", ""))
+    assert prompt_request({"prompt": "Hi", "drafters": None, "turns": None}) == PromptRequest("Hi")
+    assert prompt_request({"prompt": "Hi", "drafters": "math"}).drafters == ("math",)
+    assert prompt_request({"prompt": "Hi", "budget": "auto"}).pace == "auto"
+
+
+def test_every_option_has_a_flag_with_its_help_and_default() -> None:
+    for name in OPTIONS.keys() - {"prompt", "turns"}:
+        flag = FLAGS[f"--{name.replace('_', '-')}"]
+        assert OPTIONS[name].help in flag["help"]
+        assert name in ("budget", "drafters") or flag["default"] == DEFAULTS[name], "the rig decides on the two"
