@@ -187,7 +187,8 @@ class Layer:
             query, keys_values = query.flatten(1, 2)[None].to(slots.dtype), slots[:, None]
         else:
             keys_values = slots[:, :, None].expand(-1, -1, query.shape[1], -1, -1)
-        mixed = scaled_dot_product_attention(query, *keys_values, attn_mask=view.mask)
+        keys, values = keys_values
+        mixed = scaled_dot_product_attention(query, keys, values, attn_mask=view.mask)
         return mixed.view(self.kv_heads, -1, rows, self.size).permute(2, 0, 1, 3).reshape(rows, -1).to(states.dtype)
 
 
