@@ -233,6 +233,7 @@ interface RunView {
 
 /** A run's figures at its budget; `speed` is null if it is withheld, `printed` how every view prints it. */
 interface RunPoint {
+  method: string;
   run: string;
   title?: string;
   prompt?: string;

@@ -6,8 +6,19 @@ import { counted, rateText, usedOf } from "../shared/round.js";
 import { define } from "../shared/define.js";
 
 const MAX_NODES = 1024; // nodes at the right end
-const EDGE = { left: 36, right: 12, top: 15, bottom: 18, between: 20 };
-const TICKS = [0, 2, 8, 32, 128, 1024];
+const EDGE = { left: 38, right: 14, top: 16, bottom: 31, between: 23 };
+const TICKS = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+const TICK_ROOM = 27; // pixels between two numbers of the axis
+const TRAIL = 40; // marks of how the run's own figure came about, at most
+const EIGHT_IN_TEN = 1.28; // standard deviations
+// A mark for each method, around the origin; its colour is --method-NAME.
+const CIRCLE = "M-4,0a4,4 0 1 0 8,0a4,4 0 1 0 -8,0Z";
+/** @type {Record<string, string>} */
+const MARKS = {
+  autoregressive: "M-3.5,-3.5L3.5,3.5M-3.5,3.5L3.5,-3.5", dflash: "M-3.6,-3.6h7.2v7.2h-7.2Z", ddtree: CIRCLE,
+  routed: "M0,-4.6L4.4,3.4H-4.4Z", merged: "M0,-5L5,0L0,5L-5,0Z", joint: "M0,-5.4L1.4,-1.6L5.2,-1.6L2.2,0.8L3.2,4.6L0,2.3L-3.2,4.6L-2.2,0.8L-5.2,-1.6L-1.4,-1.6Z",
+  expand: "M-2.3,-4h4.6L4.6,0L2.3,4h-4.6L-4.6,0Z", nanogpt: "M0,4.6L4.4,-3.4H-4.4Z",
+};
 const LOOK_MS = 900; // between two looks at a run in progress
 /** The two drawings, one above the other: a figure, its words, and its value for plain decoding (0: measured).
  *  @typedef {{ name: "tau" | "speed", label: string, plain: number }} Plot */
@@ -33,6 +44,36 @@ export function readAt(budgets, values, budget) {
   const [low, high] = [shareOf(budgets[after - 1]), shareOf(budgets[after])];
   const share = (shareOf(budget) - low) / (high - low);
   return values[after - 1] + share * (values[after] - values[after - 1]);
+}
+
+// About three round numbers from 0 to a figure.
+export function ticksTo(/** @type {number} */ most) {
+  const power = 10 ** Math.floor(Math.log10(most / 3));
+  const step = power * ([1, 2, 5].find((one) => (most / power) / one <= 4) ?? 10);
+  return Array.from({ length: Math.floor(most / step) + 1 }, (_, number) => number * step);
+}
+
+/** The budget with the highest predicted speed; null if no speed is predicted. @param {BudgetForecast} forecast */
+export function fastestOf({ budgets, speed, plain }) {
+  if (!speed || !budgets.length) return null;
+  const at = speed.mean.indexOf(Math.max(...speed.mean));
+  return { budget: budgets[at], mean: speed.mean[at], low: speed.low[at], high: speed.high[at], pays: speed.mean[at] > plain };
+}
+
+/** How a run's τ and speed came about, round by round: running values, and the range of τ.
+ *  @param {Round[]} rounds */
+function historyOf(rounds) {
+  let [tokens, seconds] = [0, 0];
+  const running = rounds.map(({ keep, spent }, place) => {
+    tokens += keep.length;
+    seconds += spent;
+    return { tau: tokens / (place + 1), speed: seconds ? tokens / seconds : 0 };
+  });
+  const tau = tokens / Math.max(1, rounds.length);
+  const spread = rounds.reduce((sum, { keep }) => sum + (keep.length - tau) ** 2, 0);
+  const off = rounds.length > 1 ? EIGHT_IN_TEN * Math.sqrt(spread / rounds.length / (rounds.length - 1)) : 0;
+  const step = Math.ceil(running.length / TRAIL) || 1;
+  return { running: running.filter((_, place) => place % step === 0), low: Math.max(1, tau - off), high: tau + off };
 }
 
 // What the budget that is tried out changes in the round that is shown.
@@ -62,6 +103,7 @@ class BudgetPanel extends DrawnPanel {
   width = 0;
   height = 0;
   // Of a run, and what it was made from.
+  history = historyOf([]);
   forecast = /** @type {(BudgetForecast & { run: string, from: string }) | null} */ (null);
 
   /** @param {HTMLElement} host @param {Stage} stage */
@@ -71,6 +113,12 @@ class BudgetPanel extends DrawnPanel {
     this.canvas.before(this.head);
     this.back = button(this.head, "as it was run", "Show the tree as it was run", () => stage.tune(null));
     this.words = html("p", { role: "status" }, this.head);
+    this.best = html("p", "cp-budget-best", this.head);
+    this.bestWords = html("span", "", this.best);
+    this.use = button(this.best, "Use", "Put this node budget into the bar", () => {
+      const best = this.forecast && fastestOf(this.forecast);
+      if (best) stage.tell("budget", best.budget);
+    });
     this.look = inTurn(() => this.ask());
     const later = sparing(() => this.look(), LOOK_MS);
     stage.on("value compared state", later);
@@ -141,6 +189,8 @@ class BudgetPanel extends DrawnPanel {
     const words = this.wordsFor(own);
     put(this.words, { title: this.forecast?.withheld || null });
     write(this.words, words); // first: the drawings begin below it
+    this.flag();
+    this.history = historyOf(stage.fresh);
     this.setSize(this.width, this.height);
     put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": words });
     const plots = PLOTS.map(({ name, label, plain }, place) => this.plot({ name, label, plain: plain || this.plainSpeed() }, place, points));
@@ -151,7 +201,18 @@ class BudgetPanel extends DrawnPanel {
   own(header) {
     const { measured: { tau }, speed } = this.stage;
     const used = usedOf(header, this.stage.rounds);
-    return { run: this.stage.value.run, budget: header.drafters.length ? used : 0, tau, speed: speed.value, printed: speed.text };
+    return { run: this.stage.value.run, method: header.method, budget: header.drafters.length ? used : 0, tau, speed: speed.value, printed: speed.text };
+  }
+
+  // The fastest budget in words, with a button that takes it.
+  flag() {
+    const best = this.forecast && fastestOf(this.forecast);
+    this.best.hidden = !best;
+    if (!best) return;
+    const [mean, low, high] = [best.mean, best.low, best.high].map(rateText);
+    write(this.bestWords, best.pays ? `Fastest: about ${counted(best.budget, "node")}, ${mean} tokens/s (${low} to ${high}), predicted.`
+      : `No budget is predicted to be faster than plain decoding, ${rateText(this.plainSpeed())} tokens/s.`);
+    this.use.hidden = !best.pays || best.budget === this.chosen;
   }
 
   plainSpeed() {
@@ -163,44 +224,61 @@ class BudgetPanel extends DrawnPanel {
     return EDGE.left + shareOf(budget) * (this.width - EDGE.left - EDGE.right);
   }
 
-  /** One of the two drawings: what was predicted, plain decoding, and the points that were measured.
+  /** One of the two drawings: what was predicted, plain decoding, and what was measured.
    *  @param {Plot} plot @param {number} place @param {(RunPoint & { pin?: string })[]} points @returns {Mark[]} */
   plot({ name, label, plain }, place, points) {
     const tall = (this.height - this.top - EDGE.bottom - EDGE.between - EDGE.top) / 2;
     const low = this.top + EDGE.top + tall + place * (tall + EDGE.between);
     const curve = this.forecast?.[name];
     const budgets = this.forecast?.budgets ?? [];
-    const most = Math.max(...points.map((point) => point[name] || 0), plain, ...(curve ? curve.mean : [0]));
-    const y = (/** @type {number} */ value) => low - (tall * Math.min(value / most, 1.1)) / 1.1;
+    const most = 1.06 * Math.max(...points.map((point) => point[name] || 0), plain, ...(curve ? curve.mean : [0]));
+    const marks = [text("", label, 4, low - tall - 6), ...this.budgetAxis(low, place === 1)];
+    if (!most) return [...marks, text("is-mid", this.stage.withheld ? "withheld" : "not known yet", (EDGE.left + this.width) / 2, low - tall / 2)];
+    const y = (/** @type {number} */ value) => low - tall * Math.min(value / most, 1);
     /** @param {string} look @param {number} height */
     const across = (look, height) => path(look, `M${EDGE.left},${height}H${this.width - EDGE.right}`);
-    const heading = curve || !plain ? label : `${label}, measured`;
-    const marks = [across("cp-budget-axis", low), text("", heading, EDGE.left, low - tall - 5)];
-    if (!most) return marks; // a loop elsewhere that has no clock yet
-    marks.push(text("is-end", most >= 20 ? rateText(most) : most.toFixed(1), EDGE.left - 5, y(most) + 4));
-    if (place) marks.push(...TICKS.map((tick) => this.tick(tick, low + 14)));
+    for (const tick of ticksTo(most)) {
+      marks.push(across(tick ? "cp-budget-grid" : "cp-budget-axis", y(tick)), text("is-end", tick.toLocaleString("en"), EDGE.left - 5, y(tick) + 3.5));
+    }
     if (plain) marks.push(across("cp-budget-plain", y(plain)));
     if (curve) {
       const along = (/** @type {number[]} */ values) => values.map((value, at) => `${this.x(budgets[at])},${y(value)}`);
       marks.push(path("cp-budget-band", `M${along(curve.low).join("L")}L${along(curve.high).reverse().join("L")}Z`),
         path("cp-budget-curve", `M${along(curve.mean).join("L")}`));
     }
-    return [...marks, ...points.flatMap((point) => (point[name] ? this.dot(point, y(point[name])) : []))];
+    return [...marks, ...points.flatMap((point) => (point[name] ? this.measured(point, name, y) : []))];
   }
 
-  /** @param {number} budget @param {number} y */
-  tick(budget, y) {
-    return text(budget === MAX_NODES ? "is-end" : "is-mid", budget ? budget.toLocaleString("en") : "plain", this.x(budget), y);
+  /** @param {number} y @param {boolean} numbered @returns {Mark[]} */
+  budgetAxis(y, numbered) {
+    const marks = TICKS.map((tick) => path("cp-budget-axis", `M${this.x(tick)},${y}v3`));
+    if (!numbered) return marks;
+    let free = -Infinity;
+    for (const tick of TICKS) {
+      const x = this.x(tick);
+      if (x - free < TICK_ROOM) continue;
+      free = tick ? x : x + 8; // "plain" is wider than a number
+      marks.push(text("is-mid", tick ? tick.toLocaleString("en") : "plain", x, y + 14));
+    }
+    return [...marks, text("is-end", "node budget", this.width - EDGE.right, y + 27)];
   }
 
-  /** @param {RunPoint & { pin?: string }} point @param {number} y @returns {Mark[]} */
-  dot({ budget, tau, speed, printed, title, pin }, y) {
+  /** A measured run; of the one that is shown, also how its figure came about.
+   *  @param {RunPoint & { pin?: string }} point @param {Plot["name"]} name @param {(value: number) => number} y @returns {Mark[]} */
+  measured({ run, method, budget, tau, speed, printed, title, pin }, name, y) {
     const fast = speed ? `${printed} tokens/s` : "its speed-up is withheld";
     const words = `${title || "this run"}: ${counted(budget, "node")}, τ ${tau.toFixed(2)}, ${fast}, measured`;
-    const look = title ? { class: "cp-budget-point", r: 3.5 } : { class: "cp-budget-point is-own", r: 4.5 };
-    /** @type {Mark} */
-    const dot = ["circle", { ...look, cx: this.x(budget), cy: y }, [["title", {}, words]]];
-    return pin ? [dot, text("cp-budget-pin", pin, this.x(budget) + 6, y - 5)] : [dot];
+    const [x, down] = [this.x(budget), y((name === "tau" ? tau : speed) ?? 0)];
+    const style = `--o: var(--method-${method === "autoregressive" ? "plain" : method.replace("_ratio", "")}, var(--method-other))`;
+    /** @type {Mark[]} */
+    const marks = [["path", { class: `cp-budget-point ${title ? "" : "is-own"}`, d: MARKS[method] ?? CIRCLE, style, transform: `translate(${x.toFixed(1)} ${down.toFixed(1)})` },
+      [["title", {}, words]]]];
+    if (pin) marks.push(text("cp-budget-pin", pin, x + 6, down - 5));
+    if (run !== this.stage.value.run) return marks;
+    const { running, low, high } = this.history;
+    const trail = running.map((one) => `M${(x - 5).toFixed(1)},${y(one[name]).toFixed(1)}h10`).join("");
+    const range = name === "tau" ? `M${x.toFixed(1)},${y(low).toFixed(1)}V${y(high).toFixed(1)}` : "";
+    return [path("cp-budget-trail", trail, { style }), path("cp-budget-range", range, { style }), ...marks];
   }
 
   get top() {
@@ -229,10 +307,11 @@ define({
   place: { row: "upper", share: 0.6 },
   caption: "Click or drag to try one.",
   legend: [
-    { glyph: "●", label: "this run", title: "Measured: the run that is shown" }, { glyph: "○", label: "earlier", title: "Measured: your earlier runs" },
+    { glyph: "●", label: "this run", title: "Measured: the run that is shown, its τ with the range that holds eight times in ten. The dashes beside it are its figures after each round" },
+    { glyph: "○", label: "earlier", title: "Measured: your earlier runs, a mark and a colour for each method" },
     { glyph: "╌", label: "predicted", title: "What the drafts of this run would have kept at every budget, with the range that holds eight times in ten. Speed follows from what a pass costs here" },
     { glyph: "─", label: "plain", title: "Plain decoding" },
   ],
-  when: (stage) => Boolean(stage.server) && stage.mode === "workbench" && stage.header !== null && stage.header.drafters.length > 0,
+  when: (stage) => stage.header !== null && stage.header.drafters.length > 0,
   create: (host, stage) => new BudgetPanel(host, stage),
 });

@@ -76,7 +76,7 @@ export class KeptRuns {
 function pointOf({ value: { run }, header, rounds, measured, speed }) {
   const some = rounds.slice(0, MAX_ROUNDS);
   return {
-    run, title: settingOf(header), prompt: header.prompt, budget: usedOf(header, rounds), tau: measured.tau, speed: speed.value, printed: speed.text,
+    run, title: settingOf(header), method: header.method, prompt: header.prompt, budget: usedOf(header, rounds), tau: measured.tau, speed: speed.value, printed: speed.text,
     lengths: some.map(({ keep }) => keep.length), spent: some.map(({ spent }) => Number(spent.toPrecision(4))),
   };
 }

@@ -118,6 +118,10 @@ def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: 
     prediction = predicted(page, "speed")
     assert prediction["tau"]["mean"] == sorted(prediction["tau"]["mean"]) and prediction["plain"] > 0
     assert page.locator(".cp-budget-curve").count() == 2 and page.locator(".cp-budget-point.is-own").count() == 2
+    speeds = prediction["speed"]["mean"]
+    fastest = prediction["budgets"][speeds.index(max(speeds))]
+    page.locator(".cp-budget").get_by_role("button", name="Use").click()
+    page.wait_for_function(f"document.querySelector('#canopy-budget input').value === '{fastest}'")
 
     page.evaluate(f"{STAGE}.go(1, {{}})")
     page.wait_for_function(f"{DRAWN} === {STAGE}.round.n")
@@ -141,6 +145,12 @@ def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: 
     finish(page)
     assert page.evaluate(f"[{STAGE}.header.budget, {STAGE}.header.pace]") == [tried // 2, "fixed"]
     assert page.locator(".cp-budget-point:not(.is-own)").count() == 2  # the first run
+    page.get_by_role("button", name="Story").click()
+    page.keyboard.press("Escape")  # the film of the run
+    own = page.locator(".cp-budget-point.is-own")
+    own.first.wait_for()
+    assert own.count() == 2
+    page.get_by_role("button", name="Workbench").click()
     page.get_by_role("button", name="Recordings").click()
     earlier = page.get_by_role("menuitem").filter(has_text="ddtree, 4 nodes, τ")
     earlier.click()

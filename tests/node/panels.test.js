@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { budgetAt, readAt, shareOf } from "../../assets/panels/budget.js";
+import { budgetAt, fastestOf, readAt, shareOf, ticksTo } from "../../assets/panels/budget.js";
 import { edgesOf, replayWords, rowWords } from "../../assets/panels/cache.js";
 import { describe, nats, probability, spoken, strength } from "../../assets/shared/ink.js";
 import { changesOf, changeWords, columnsOf, inkInto, shownOf } from "../../assets/panels/lattice.js";
@@ -136,4 +136,20 @@ test("a node is described as a person would read it aloud", () => {
   assert.equal(describe(made, 0), "'⏎', depth 0, root, the target's own token");
   assert.equal(describe(made, 1), "' and', depth 1, probability 0.25, accepted, from drafter 1");
   assert.equal(spoken(made, 1), "⏎");
+});
+
+test("the fastest budget is flagged only if it is predicted to beat plain decoding", () => {
+  const band = (mean) => ({ mean, low: mean.map((value) => value - 5), high: mean.map((value) => value + 5) });
+  const forecast = { budgets: [1, 4, 16], tau: null, speed: band([60, 75, 40]), plain: 62, rounds: 9, withheld: "" };
+  assert.deepEqual(fastestOf(forecast), { budget: 4, mean: 75, low: 70, high: 80, pays: true });
+  assert.equal(fastestOf({ ...forecast, plain: 80 }).pays, false);
+  assert.equal(fastestOf({ ...forecast, speed: null }), null);
+});
+
+test("an axis has two to five round numbers, the last within its figure", () => {
+  for (const most of [0.7, 1, 2.9, 4, 10, 16.2, 75, 99, 640, 1834]) {
+    const ticks = ticksTo(most);
+    assert.ok(ticks.length >= 2 && ticks.length <= 6 && ticks.at(-1) <= most, `${most}: ${ticks}`);
+    for (const tick of ticks) assert.ok(Number(tick.toPrecision(2)) === Number(tick.toPrecision(6)), `${tick}`);
+  }
 });
