@@ -9,6 +9,22 @@ export interface Packed<Dtype extends "<i4" | "<f4"> {
 
 export type StreamLine = HeaderLine | Entry | EndLine | StateLine | AboutLine;
 
+/** The options of a run, as a program names them; what is left out has its default. */
+export interface Options {
+  method?: string;
+  budget?: number;
+  max_tokens?: number;
+  split?: string;
+  pace?: string;
+  temperature?: number;
+  top_k?: number;
+  top_p?: number;
+  seed?: number;
+  prompt?: string;
+  drafters?: string[];
+  turns?: [string, string][];
+}
+
 /** The first line of a run; ``canopy_trace`` is the version of the format. */
 export interface HeaderLine {
   canopy_trace: number;

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Annotated
+from dataclasses import KW_ONLY, dataclass, field, fields
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +83,10 @@ class RunOptions:
     sampling: Sampling = Sampling()
     split: Annotated[str, Option("The split", "what the budget means for merged")] = "total"
     pace: Annotated[str, Option("The pace", "whether a round verifies the whole budget or what pays")] = "fixed"
+
+    def shared(self) -> dict[str, Any]:
+        """Return what requests of both kinds have, so that one can be made of the other."""
+        return {field.name: getattr(self, field.name) for field in fields(RunOptions)}
 
 
 @dataclass(frozen=True)

@@ -166,11 +166,8 @@ def plain_of(ask: PromptRequest) -> PromptRequest:
 def ask_of(trace: Trace) -> PromptRequest:
     """The run's own ask; of a run that was cut off, for as many tokens as it has."""
     header, written = trace.header, len(committed_ids(entry.round for entry in trace.entries))
-    request = header.request
-    return PromptRequest(
-        header.prompt, method=request.method, budget=request.budget,
-        max_tokens=request.max_tokens if trace.end.reason in ("stop", "context") else written,
-        sampling=request.sampling, split=request.split, drafters=header.drafters, pace=request.pace, turns=header.turns)
+    ask = PromptRequest(header.prompt, drafters=header.drafters, turns=header.turns, **header.request.shared())
+    return ask if trace.end.reason in ("stop", "context") else replace(ask, max_tokens=written)
 
 
 def others(ask: PromptRequest) -> list[PromptRequest]:

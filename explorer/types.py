@@ -7,14 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import numpy as np
 
+from engine.decoding.options import HINTS
 from explorer.lines import StreamLine
 
 FILE = Path(__file__).resolve().parent.parent / "assets" / "types.d.ts"
-NAMED: Mapping[str, Any] = {"StreamLine": StreamLine}  # all that these are made of follows
+Options = TypedDict("Options", {name: hint for name, (hint, _) in HINTS.items()}, total=False)  # type: ignore[misc]
+Options.__doc__ = "The options of a run, as a program names them; what is left out has its default."
+UNIONS: Mapping[str, Any] = {"StreamLine": StreamLine}
+RECORDS: Sequence[Any] = (Options,)  # and all that these and the unions are made of
 BASIC: Mapping[Any, str] = {
     str: "string", int: "number", float: "number", bool: "boolean", NoneType: "null", Any: "unknown"}
 BEGINNING = """\
@@ -33,12 +37,12 @@ class Writer:
     """Writes each record once, those that it is made of after it."""
 
     def __init__(self) -> None:
-        self._records: list[type] = []
+        self._records: list[Any] = list(RECORDS)
 
     def text(self) -> str:
         """The whole file."""
-        named = [f"export type {name} = {self.type_of(hint)};\n" for name, hint in NAMED.items()]
-        return "\n".join([BEGINNING, *named, *self._interfaces()])
+        unions = [f"export type {name} = {self.type_of(hint)};\n" for name, hint in UNIONS.items()]
+        return "\n".join([BEGINNING, *unions, *self._interfaces()])
 
     def type_of(self, hint: Any) -> str:
         """The type of a value as JSON has it; TypeError for a hint that has none."""

@@ -16,7 +16,7 @@ from random import Random
 
 from engine.decoding.budget_policy import AUTO, FIXED, MAX_AUTO_NODES
 from engine.decoding.methods import METHODS, method_named, split_rule_of
-from engine.decoding.options import check_option
+from engine.decoding.options import check_option, prompt_request
 from engine.errors import RequestError
 from engine.lab.reading import Reading
 from engine.records import PromptRequest, Sampling
@@ -119,11 +119,10 @@ class SweepPlan:
 
     def ask(self, cell: Cell) -> PromptRequest:
         """What a cell asks of the rig."""
-        setting, prompt = cell.setting, self.prompts[cell.prompt]
-        sampling = Sampling(setting.temperature, setting.top_k, setting.top_p, self.seed + cell.repeat)
-        return PromptRequest(
-            prompt.text, method=setting.method, budget=setting.budget, max_tokens=self.max_tokens, sampling=sampling,
-            split=setting.split, drafters=setting.drafters, pace=setting.pace, turns=prompt.turns)
+        prompt, setting = self.prompts[cell.prompt], asdict(cell.setting)
+        del setting["concurrency"]
+        return prompt_request({"prompt": prompt.text, "turns": prompt.turns, "max_tokens": self.max_tokens,
+                               "seed": self.seed + cell.repeat, **setting})
 
     def task(self, cell: Cell) -> Task:
         """A cell's task. Concurrent with it are the prompts that follow it in the set, cyclically, under the same

@@ -161,9 +161,7 @@ class Rig:
         """Tokenise the prompt, choose the drafters and check the request; RequestError if it cannot be served."""
         drafters = self.drafters_for(options.method, options.drafters)
         request = Request(
-            self.prompt_ids(options.prompt, options.turns), method=options.method, budget=options.budget,
-            max_tokens=options.max_tokens, sampling=options.sampling, stop_ids=self.stop_ids, split=options.split,
-            pace=options.pace)
+            self.prompt_ids(options.prompt, options.turns), stop_ids=self.stop_ids, **options.shared())
         check(request, self.target, len(drafters))
         share = self._memory.share(request, len(drafters)) if self.concurrent else 1.0
         return PreparedRun(self, options, request, drafters, share)

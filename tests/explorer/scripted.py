@@ -210,10 +210,9 @@ class ScriptedSource:
             raise RequestError(f"The drafters are {', '.join(self.drafters)}; asked for were {', '.join(names)}.")
         drafters = [ScriptedDrafter(self.script, target, DRAFTERS[name]) for name in names]
         prompt = dict(enumerate(ask.prompt[:200], start=1000))
-        request = Request(
-            tuple(prompt), method=ask.method, budget=ask.budget,
-            max_tokens=int(asked.group(1)) if asked else ask.max_tokens, sampling=ask.sampling,
-            stop_ids=frozenset([0]), split=ask.split, pace=ask.pace)
+        request = Request(tuple(prompt), stop_ids=frozenset([0]), **ask.shared())
+        if asked:
+            request = replace(request, max_tokens=int(asked.group(1)))
         rounds = decode(request, target, drafters, AutoBudget(CURVE) if ask.pace == AUTO and drafters else None)
         yield Header(request, ask.prompt, self.name, names, self.hardware, self.dtype, target.context_limit,
                      {**prompt, **self.script.pieces}, {}, turns=ask.turns)

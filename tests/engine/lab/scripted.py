@@ -40,9 +40,7 @@ def batch_request(ask: PromptRequest, target: ToyTarget) -> BatchRequest:
     if not ask.prompt.strip("!"):
         raise RequestError("The prompt is empty; write at least one character.")
     prompt = [1 + ord(sign) % (VOCABULARY - 1) for sign in ask.prompt]
-    request = Request(
-        tuple(prompt), method=ask.method, budget=ask.budget, max_tokens=ask.max_tokens, sampling=ask.sampling,
-        split=ask.split, pace=ask.pace)
+    request = Request(tuple(prompt), **ask.shared())
     policy = AutoBudget(CURVE) if ask.pace == AUTO else None
     return BatchRequest(request, drafters_of(ask.method, target), policy)
 
