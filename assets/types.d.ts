@@ -25,6 +25,42 @@ export interface Options {
   turns?: [string, string][];
 }
 
+/** The rig that answers, those that can be chosen, and the one that is being loaded. */
+export interface RigState {
+  rig: string;
+  hardware: string;
+  opened: string;
+  good_at: string;
+  usual: UsualSetting;
+  reason: string;
+  changes: number;
+  closed: string;
+  named: NamedRig[];
+  coming: string;
+  failure: string;
+  retry: string;
+  loading: Loading | null;
+}
+
+/** How far a job is; see ``Job``. */
+export interface JobView {
+  state: string;
+  message: string;
+  done: number;
+  total: number;
+  share: number | null;
+  result: unknown;
+}
+
+/** A preset on a button, with the label of that. */
+export interface VettedPrompt {
+  label: string;
+  prompt: string;
+  method: string;
+  budget: number;
+  temperature: number;
+}
+
 /** The first line of a run; ``canopy_trace`` is the version of the format. */
 export interface HeaderLine {
   canopy_trace: number;
@@ -55,6 +91,25 @@ export interface StateLine {
 /** What the server says about a run: all of it, each time. */
 export interface AboutLine {
   about: About;
+}
+
+/** The options that a run has on a rig if it names none. */
+export interface UsualSetting {
+  method?: string;
+  budget?: number;
+}
+
+/** A rig that can be chosen by its name. */
+export interface NamedRig {
+  name: string;
+  note: string;
+}
+
+/** A rig that is being loaded, and the share of it that is done, if that is known. */
+export interface Loading {
+  name: string;
+  message: string;
+  share: number | null;
 }
 
 /** What was run, on what, when. */

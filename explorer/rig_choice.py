@@ -9,14 +9,22 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from threading import Lock, Thread
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 from engine.errors import CancellationError, CanopyError, RequestError
-from engine.requests.rig_names import NAMED, PIN, RIGS_FOLDER, is_address, rig_names, server_address, usual_setting
+from engine.requests.rig_names import (
+    NAMED,
+    PIN,
+    RIGS_FOLDER,
+    UsualSetting,
+    is_address,
+    rig_names,
+    server_address,
+    usual_setting,
+)
 from explorer.browser_calls import browser_call
 from explorer.rig import CurrentRig, Instruments, Source, Tell
 from explorer.run_queue import Job, RunQueue
-from explorer.view import View
 
 GIVING_WAY_SECONDS = 1.0  # that a brief measurement after a run may take to make room
 MAX_NAME_LENGTH = 500  # characters of what is typed
@@ -39,6 +47,42 @@ class RigOpener(Protocol):
         """Free the memory of rigs that are no longer referenced."""
 
 
+class NamedRig(TypedDict):
+    """A rig that can be chosen by its name."""
+
+    name: str
+    note: str
+
+
+class Loading(TypedDict):
+    """A rig that is being loaded, and the share of it that is done, if that is known."""
+
+    name: str
+    message: str
+    share: float | None
+
+
+class RigState(TypedDict):
+    """The rig that answers, those that can be chosen, and the one that is being loaded. ``coming`` is the name of the
+    first rig until it is loaded or refused. ``changes`` counts how often the rig was changed: a page that has seen
+    another number still offers what a former rig could do. ``retry`` is the address of the server that was to be the
+    first rig, if it could not be attached."""
+
+    rig: str
+    hardware: str
+    opened: str
+    good_at: str
+    usual: UsualSetting
+    reason: str
+    changes: int
+    closed: str
+    named: list[NamedRig]
+    coming: str
+    failure: str
+    retry: str
+    loading: Loading | None
+
+
 def loading(name: str) -> Job:
     """The rig of that name, about to be loaded."""
     return Job(name, message="Looking at its files …")
@@ -59,17 +103,13 @@ class RigChoice:
         self._failure = ""
         self._silent = ""  # the address of the server that was to be the first rig and could not be attached
 
-    def functions(self) -> list[Callable[[Any], View]]:
+    def functions(self) -> list[Callable[[Any], Any]]:
         """What the browser calls by name; each takes one value and gives the state, or {"error": a sentence}."""
         answers = {"rig_state": self.state, "rig_choose": self.choose, "rig_cancel": self.cancel,
                    "rig_retry": self.retry}
         return [browser_call(name, answer) for name, answer in answers.items()]
 
-    def state(self, _: Mapping[str, Any]) -> View:
-        """The rig that answers, those that can be chosen, and the one that is being loaded. ``coming`` is the name of
-        the first rig until it is loaded or refused. ``changes`` counts how often the rig was changed: a page that has
-        seen another number still offers what a former rig could do. ``usual``: see ``usual_setting``; ``retry``
-        is the address of the server that was to be the first rig, if it could not be attached."""
+    def state(self, _: Mapping[str, Any]) -> RigState:
         source, instruments, load, coming = self._rig.source, self._rig.instruments, self._load, self._rig.coming
         return {
             "rig": source.name, "hardware": source.hardware, "opened": instruments.opened_as, "good_at": source.good_at,
@@ -77,9 +117,9 @@ class RigChoice:
             "reason": instruments.reason, "changes": self._rig.changes, "closed": self._closed,
             "named": [{"name": name, "note": note_of(name)} for name in rig_names()],
             "coming": coming.name if coming else "", "failure": self._failure, "retry": self._silent,
-            "loading": load and {"name": load.name, "message": load.message, "share": load.share}}
+            "loading": {"name": load.name, "message": load.message, "share": load.share} if load else None}
 
-    def choose(self, wanted: Mapping[str, Any]) -> View:
+    def choose(self, wanted: Mapping[str, Any]) -> RigState:
         """Begin to load {"rig": a name, a folder, or TARGET::DRAFTER}; RequestError if that cannot begin now."""
         if self._closed:
             raise RequestError(self._closed)
@@ -98,14 +138,14 @@ class RigChoice:
                                    "choose the rig when it has ended, or stop it.")
         return self.state({})
 
-    def cancel(self, _: Mapping[str, Any]) -> View:
+    def cancel(self, _: Mapping[str, Any]) -> RigState:
         """Give up what is being loaded, at the next step or piece of the download."""
         if load := self._load:
             load.stop.set()
             load.message, load.share = "Cancelling after the current step …", None
         return self.state({})
 
-    def retry(self, _: Mapping[str, Any]) -> View:
+    def retry(self, _: Mapping[str, Any]) -> RigState:
         """Ask the server that was to be the first rig again."""
         with self._lock:
             if self._silent and not self._load:

@@ -7,17 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from engine.decoding.methods import METHODS
-from engine.decoding.options import options_of, prompt_request
+from engine.decoding.options import prompt_request
 from engine.errors import PresetError, RequestError
 from engine.records import PromptRequest
 from engine.requests.prompts import check_text
 from engine.requests.rig_names import EMBEDDED_RIG
 from explorer.recordings import RECORDINGS
 from explorer.rig import CurrentRig, Source
-from explorer.view import View
 
 USUAL_DRAFTERS = "own"  # the rig's own choice, among the values of the list
 ANY = "any"  # the file for rigs without one of their own: prompts for any model
@@ -68,11 +67,15 @@ class Preset:
     title: str
     ask: PromptRequest
 
-    @property
-    def setting(self) -> dict[str, Any]:
-        """The options that it varies."""
-        options = options_of(self.ask)
-        return {name: options[name] for name in VARIED}
+
+class VettedPrompt(TypedDict):
+    """A preset on a button, with the label of that."""
+
+    label: str
+    prompt: str
+    method: str
+    budget: int
+    temperature: float
 
 
 @dataclass(frozen=True)
@@ -88,14 +91,15 @@ class Presets:
         name = rig.coming.name if rig.coming else EMBEDDED_RIG if recorded else rig.instruments.opened_as
         return self.by_rig.get(name, self.by_rig[ANY])
 
-    def vetted(self) -> View:
-        """By rig, for the browser, what is worth to be shown: a label and the setting each. Where none are named, those
-        are the first that draft."""
-        def of(rig: str, presets: Sequence[Preset]) -> list[View]:
+    def vetted(self) -> dict[str, list[VettedPrompt]]:
+        """By rig, for the browser, what is worth to be shown. Where none are named, those are the first that draft."""
+        def of(rig: str, presets: Sequence[Preset]) -> list[VettedPrompt]:
             named = {preset.name: preset for preset in presets}
             first = {preset.name: preset.title for preset in presets if preset.ask.budget}
             labels = VETTED.get(rig) or dict(islice(first.items(), SHOWN))
-            return [{"label": label, **named[name].setting} for name, label in labels.items()]
+            asks = {label: named[name].ask for name, label in labels.items()}
+            return [{"label": label, "prompt": ask.prompt, "method": ask.method, "budget": ask.budget,
+                     "temperature": ask.sampling.temperature} for label, ask in asks.items()]
         return {rig: of(rig, presets) for rig, presets in self.by_rig.items()}
 
 

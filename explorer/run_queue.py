@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Condition, Event, Thread
 from time import monotonic
-from typing import Any
+from typing import Any, TypedDict
 from uuid import uuid4
 
 from engine.errors import CancellationError, CanopyError, RequestError
-from explorer.view import View
 
 WAITING_ROOM = 24  # runs in progress and in the line, each with its place shown
 MAX_PLACES = 4  # in the line, of one address
@@ -164,7 +163,7 @@ class Job:
             raise CancellationError("It was stopped.")
         self.message, self.share = message, share
 
-    def view(self) -> View:
+    def view(self) -> "JobView":
         return {"state": self.state, "message": self.message, "done": self.done, "total": self.total,
                 "share": self.share, "result": self.result}
 
@@ -194,6 +193,17 @@ class Job:
                 "details.")
 
 
+class JobView(TypedDict):
+    """How far a job is; see ``Job``."""
+
+    state: str
+    message: str
+    done: int
+    total: int
+    share: float | None
+    result: Any
+
+
 class Jobs:
     """Jobs by their ids."""
 
@@ -212,7 +222,7 @@ class Jobs:
             self._kept.popitem(last=False)[1].stop.set()
         return name
 
-    def look(self, wanted: Mapping[str, Any]) -> View:
+    def look(self, wanted: Mapping[str, Any]) -> JobView:
         """How far a job is: {"job": its id, "stop": True to end it}; RequestError if it is gone."""
         job = self._kept.get(str(wanted.get("job")))
         if job is None:

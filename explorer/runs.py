@@ -11,12 +11,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Event, Lock, Thread
 from time import monotonic, perf_counter, sleep
-from typing import Any
 from uuid import uuid4
 
 from engine.errors import CancellationError, CanopyError, RequestError
 from engine.records import PromptRequest, Round
-from engine.requests.rig_names import usual_setting
+from engine.requests.rig_names import UsualSetting, usual_setting
 from engine.trace import End, Entry, Header, Line, Piece, Trace, encode_record, held_bytes
 from explorer.claims import PlainComparison
 from explorer.lines import About, State, StateLine, about, encoded, encoded_within, remark, repetition
@@ -260,7 +259,7 @@ class Runner:
         self._runs = runs
         self._queue = queue
 
-    def usual_setting(self) -> dict[str, Any]:
+    def usual_setting(self) -> UsualSetting:
         """What a run takes that names no method or budget, as far as the rig that answers says it."""
         return usual_setting(self._rig.instruments.opened_as)
 
@@ -321,7 +320,7 @@ class Stream:
         self._runs = runs
         self._queue = queue
 
-    def usual_setting(self) -> dict[str, Any]:
+    def usual_setting(self) -> UsualSetting:
         """What a run takes that names no method or budget, as far as the rig that answers says it."""
         return usual_setting(self._rig.instruments.opened_as)
 

@@ -13,12 +13,15 @@ import numpy as np
 
 from engine.decoding.options import HINTS
 from explorer.lines import StreamLine
+from explorer.rig_choice import RigState
+from explorer.run_form import VettedPrompt
+from explorer.run_queue import JobView
 
 FILE = Path(__file__).resolve().parent.parent / "assets" / "types.d.ts"
 Options = TypedDict("Options", {name: hint for name, (hint, _) in HINTS.items()}, total=False)  # type: ignore[misc]
 Options.__doc__ = "The options of a run, as a program names them; what is left out has its default."
 UNIONS: Mapping[str, Any] = {"StreamLine": StreamLine}
-RECORDS: Sequence[Any] = (Options,)  # and all that these and the unions are made of
+RECORDS: Sequence[Any] = (Options, RigState, JobView, VettedPrompt)  # and all that these and the unions are made of
 BASIC: Mapping[Any, str] = {
     str: "string", int: "number", float: "number", bool: "boolean", NoneType: "null", Any: "unknown"}
 BEGINNING = """\

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TypedDict
 from urllib.parse import urlsplit
 
 from engine.errors import RigError
@@ -85,12 +85,19 @@ def rig_names() -> list[str]:
     return sorted(path.parent.name for path in RIGS_FOLDER.glob("*/rig.json")) + list(NAMED)
 
 
-def usual_setting(rig: str) -> dict[str, Any]:
-    """{"method", "budget"} that the card of a shipped rig names for a run that names none; empty for other rigs."""
+class UsualSetting(TypedDict, total=False):
+    """The options that a run has on a rig if it names none."""
+
+    method: str
+    budget: int
+
+
+def usual_setting(rig: str) -> UsualSetting:
+    """What the card of a shipped rig names; empty for other rigs."""
     if rig not in {path.parent.name for path in RIGS_FOLDER.glob("*/rig.json")}:
         return {}
     card = json.loads((RIGS_FOLDER / rig / "rig.json").read_text("utf8"))
-    return {name: card[name] for name in ("method", "budget") if name in card}
+    return {"method": card["method"], "budget": card["budget"]}
 
 
 def pair_of(rig: str) -> RigPair:

@@ -8,7 +8,7 @@ from engine.errors import RigError
 from engine.records import PromptRequest
 from explorer.recordings import Library, NoInstruments, recorded_rig
 from explorer.rig import CurrentRig, Instruments, Source, Tell
-from explorer.rig_choice import RigChoice, loading
+from explorer.rig_choice import RigChoice, RigState, loading
 from explorer.run_queue import RunQueue
 from explorer.runs import Runs, Stream
 from explorer.view import View
@@ -96,10 +96,10 @@ class Rigged:
         self.stream = Stream(self.rig, Runs(), self.queue)
         self.choice.load_first("demo", recordings)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> RigState:
         return self.choice.state({})
 
-    def choose(self, name: str, begun: bool = False) -> dict[str, Any]:
+    def choose(self, name: str, begun: bool = False) -> RigState:
         """Choose a rig; where ``begun``, after its first step."""
         state = self.choice.choose({"rig": name})
         assert not begun or self.rigs.told.wait(20)
@@ -109,7 +109,7 @@ class Rigged:
         """What is shown of a run at its end."""
         return list(self.stream.watch(ask))[-1]
 
-    def settled(self) -> dict[str, Any]:
+    def settled(self) -> RigState:
         """The state once whatever is being loaded may be there, and is, or was refused."""
         if isinstance(self.rigs, ScriptedRigs):
             self.rigs.go.set()

@@ -36,7 +36,7 @@ def test_the_old_rig_answers_until_the_new_one_is_there_and_is_let_go_of() -> No
     first = rigged.rig.source
     assert isinstance(first, ScriptedSource)
     begun = rigged.choose(" second ", begun=True)
-    assert begun["loading"]["name"] == "second" and begun["rig"] == "first rig"
+    assert begun["loading"] and begun["loading"]["name"] == "second" and begun["rig"] == "first rig"
     assert rigged.state()["loading"] == {"name": "second", "message": "Reading the weights …", "share": 0.5}
     assert gather(rigged.rig.source.prepare(ASK).lines()).header.rig == "first rig" and not first.released
     now = rigged.settled()
@@ -70,7 +70,8 @@ def test_cancelled_nothing_changes_and_nothing_is_complained_of(loaded: bool) ->
         if loaded:
             rigged.rigs.go.set()
             until(lambda: loaded_and_waiting(rigged))
-        assert "Cancelling" in rigged.choice.cancel({})["loading"]["message"]
+        loading = rigged.choice.cancel({})["loading"]
+        assert loading and "Cancelling" in loading["message"]
         now = rigged.settled()
     assert (now["rig"], now["failure"], now["changes"]) == ("first rig", "", 0)
     assert rigged.choice.cancel({})["loading"] is None
@@ -175,7 +176,8 @@ def test_strangers_do_not_choose(flags: list[str], may: bool) -> None:
 def test_a_run_waits_for_the_first_rig_and_is_told_how_far_it_is() -> None:
     rigged = Rigged("second")
     assert rigged.rigs.told.wait(20)
-    assert rigged.state()["coming"] == rigged.state()["loading"]["name"] == "second"
+    state = rigged.state()
+    assert state["loading"] and state["coming"] == state["loading"]["name"] == "second"
     views = rigged.stream.watch(ASK)
     waiting = next(views)
     assert (waiting["state"], waiting["message"]) == (
