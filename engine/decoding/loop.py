@@ -17,7 +17,16 @@ import numpy as np
 
 from engine.decoding.budget_policy import BudgetAllocator, BudgetPolicy, FixedBudget
 from engine.decoding.methods import Method, split_rule_of
-from engine.decoding.protocols import BatchDrafter, BatchTarget, Drafter, Features, Target, check, trial_draws
+from engine.decoding.protocols import (
+    BatchDrafter,
+    BatchTarget,
+    Drafter,
+    Features,
+    SelfDrafter,
+    Target,
+    check,
+    trial_draws,
+)
 from engine.decoding.tree import pack, root_only
 from engine.records import STAGES, Acceptance, DraftTree, Lattice, PackedTree, Request, Round, Verification
 
@@ -101,6 +110,8 @@ class RequestRun:
         rows = min(len(prompt_ids) + request.max_tokens, self.limit)
         for drafter in drafters:
             drafter.begin(rows)
+            if isinstance(drafter, SelfDrafter):
+                drafter.use_target(self.target)
         most = 1 + sum(self._split_budget(request.budget, len(drafters)))
         self.root, features = self.target.prefill(
             request.prompt_ids, rows - len(prompt_ids) + most, request.sampling)

@@ -91,6 +91,14 @@ class BatchDrafter(Protocol):
         """What ``draft`` of each fork would return."""
 
 
+@runtime_checkable
+class SelfDrafter(Protocol):
+    """A drafter that drafts with the target's own weights and cache."""
+
+    def use_target(self, target: Any) -> None:
+        """Draft for the text of this fork of the target, which reads and commits it as for any drafter."""
+
+
 def position_draws(seed: int, count: int) -> NDArray[np.float64]:
     """Uniform draws in [0, 1) of positions 0 … count − 1, (count,) float64; those of fewer positions are a prefix."""
     return np.random.Generator(np.random.Philox(seed)).random(count)

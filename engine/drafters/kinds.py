@@ -81,7 +81,7 @@ class Kind:
 
 
 # Asked in this order; the last takes every other checkpoint for a language model.
-KINDS: Table[Kind] = Table("engine.drafters", "dflash", "eagle3", "mtp", "phrases", "autoregressive")
+KINDS: Table[Kind] = Table("engine.drafters", "dflash", "eagle3", "mtp", "uno", "phrases", "autoregressive")
 
 
 # Published drafters of families that none of the kinds runs, by a part of their architecture's or format's name.
@@ -116,7 +116,7 @@ def _must_run(folder: Path, values: Mapping[str, Any]) -> None:
     for part, what in NOT_RUN.items():
         if part in named:
             raise RigError(f"The drafter in {display_name(folder)} is {what}; DFlash, DFlash 2, DSpark, TreeFlash, "
-                           "EAGLE-3, MTP and phrase drafters run, and language models.")
+                           "EAGLE-3, MTP, UNO and phrase drafters run, and language models.")
 
 
 def architectures(values: Mapping[str, Any]) -> str:

@@ -161,6 +161,19 @@ class TorchTarget:
         outputs = self.fastest(parts)
         return [fork._recorded(part.rows, output) for fork, part, output in zip(forks, parts, outputs, strict=True)]
 
+    @in_inference_mode
+    def look_ahead(self, block: Sequence[int], forward: FusedPass) -> tuple[int, Tensor]:
+        """The choice after the first token of a block, and the logits (rows, vocabulary) of a causal pass over the
+        block behind the committed rows, none of which is kept. A block is cut to the rows that the cache has left."""
+        cache = self._open_cache
+        assert isinstance(cache, TreeCache)
+        tokens = torch.tensor(block[:cache.slots.shape[-2] - cache.length], device=self.device)
+        rows = PassRows(tokens, torch.arange(cache.length, cache.length + len(tokens), device=self.device),
+                        torch.ones(len(tokens), len(tokens), dtype=torch.bool, device=self.device).tril())
+        logits = forward([PassPart(rows, cache, self._interrupt)])[0].logits
+        draw = torch.from_numpy(self._draws[[cache.length + 1]]).to(self.device)
+        return int(choices(logits[:1], self._sampling, draw)[0][0]), logits
+
     def fork(self, interrupt: Callable[[], None] | None = None) -> Self:
         """See ``protocols.Target``: the same weights and passes, with its own cache. ``interrupt`` is called before
         each layer of its passes and of its forks' passes, and ends a pass by raising."""

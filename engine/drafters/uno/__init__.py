@@ -1,0 +1,3 @@
+"""UNO: the target drafts for itself, by a low-rank adapter on rows of noise."""
+
+from engine.drafters.uno.drafter import uno as uno

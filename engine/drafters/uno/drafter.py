@@ -1,0 +1,163 @@
+"""UNO drafters: one more pass of the target over its own cache, in which an adapter (LoRA) changes the rows of noise.
+
+A block is [root, noise, …, noise], each row seeing those before it. The root's row is the target's own: its choice is
+the token that comes next, and the target will choose it again. The row of the i-th noise token, a random one, predicts
+the token i + 1 places after the root by itself, so that the others are marginals. Nothing of the block is kept; a round
+takes two passes of the target. SGLang begins its tree below the root's choice (``uno_worker_v2.py``); here that token
+is the lattice's first depth, with probability 1, so the trees are the same.
+
+Read for this: SGLang 0.5.23 (``uno_utils.py``, ``uno_worker_v2.py``, ``uno_lora.py``, ``uno_tree.py``), whose noise is
+uniform over the vocabulary, and the card of ``ifm-ai/uno``. vLLM's open request has a fixed token and seed instead.
+"""
+
+from collections.abc import Callable, Mapping
+from copy import copy
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from engine.checkpoints.files import display_name, read_config
+from engine.checkpoints.weights import load_weights
+from engine.drafters.dflash.lattices import marginals
+from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, must_be, must_fit, must_know
+from engine.errors import RigError
+from engine.models.device import in_inference_mode
+from engine.models.layers import GatedMlp, Layer
+from engine.models.packed_linear import PackedLinear
+from engine.models.passes import FusedPass
+from engine.models.target import TorchTarget
+from engine.records import Integers, Lattice
+
+WIDTH = 8  # rows of a block if the rig's name gives no other size
+KNOWN = frozenset({
+    "peft_type", "r", "lora_alpha", "target_modules", "use_rslora", "base_model_name_or_path", "revision", "task_type",
+    "peft_version", "inference_mode", "lora_dropout", "init_lora_weights", "auto_mapping", "exclude_modules"})
+Adapter = tuple[Tensor, Tensor]  # (rank, inputs) and, scaled, (outputs, rank)
+
+
+class AdaptedLinear(PackedLinear):
+    """A product of several projections, with the adapters of those that have one on all rows but the first."""
+
+    def __init__(self, product: PackedLinear, adapters: list[Adapter | int]) -> None:
+        self.product, self.adapters = product, adapters  # a number of outputs stands for no adapter
+
+    def __call__(self, inputs: Tensor, residual: Tensor | None = None) -> Tensor:
+        """See ``PackedLinear``; inputs (rows, inputs)."""
+        outputs, noise = self.product(inputs, residual), inputs[1:]
+        outputs[1:] += torch.cat([
+            noise.new_zeros(len(noise), adapter) if isinstance(adapter, int)
+            else linear(linear(noise, adapter[0]), adapter[1]) for adapter in self.adapters], -1)
+        return outputs
+
+
+class UnoDrafter:
+    """The target's pass with adapters, over the cache of the run's own target, which ``use_target`` gives it."""
+
+    def __init__(self, adapted: FusedPass, vocabulary: int, width: int = WIDTH) -> None:
+        self.adapted, self.vocabulary, self.width = adapted, vocabulary, width
+        self.release()
+
+    def use_target(self, target: TorchTarget) -> None:
+        """See ``protocols.SelfDrafter``."""
+        self._target: TorchTarget | None = target
+
+    def begin(self, rows: int) -> None:
+        """See ``protocols.Drafter``: the target has the only cache."""
+        self._length = 0
+
+    def observe(self, token_ids: Integers, features: Tensor) -> None:
+        """See ``protocols.Drafter``: the target has read them."""
+        self._length += len(token_ids)
+
+    def release(self) -> None:
+        self._target, self._length = None, 0
+
+    def fork(self) -> Self:
+        other = copy(self)
+        other.release()
+        return other
+
+    @in_inference_mode
+    def draft(self, root: int, width: int) -> Lattice:
+        """A lattice of one row a depth, the first of the target's choice alone."""
+        assert self._target is not None
+        block = [root, *noise_tokens(self._length, self.width - 1, self.vocabulary).tolist()]
+        choice, logits = self._target.look_ahead(block, self.adapted)
+        lattice = marginals(logits, width)
+        lattice.tokens[0], lattice.logprobs[0] = choice, -np.inf
+        lattice.logprobs[0, :, 0] = 0
+        return lattice
+
+
+def noise_tokens(start: int, count: int, vocabulary: int) -> Integers:
+    """Uniform tokens (count,) int32, the same ones for every draft at this position."""
+    return np.random.default_rng(start).integers(0, vocabulary, count, np.int32)
+
+
+def recognises(values: Mapping[str, Any]) -> bool:
+    """Whether a config is that of a low-rank adapter."""
+    return values.get("peft_type") == "LORA"
+
+
+def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
+    """The plan of an adapter; RigError if it has options that are not followed."""
+    values = read_config(folder)
+    must_be(folder, {"r": values.get("r")}, int, "a whole number")
+    must_be(folder, {"lora_alpha": values.get("lora_alpha")}, (int, float), "a number")
+    must_know(folder, {name: "" if value == "none" and name == "bias" else value
+                       for name, value in values.items() if name not in KNOWN})
+    scale = values["lora_alpha"] / (values["r"] ** 0.5 if values.get("use_rslora") else values["r"])
+    return DrafterPlan((), partial(_load, folder, scale, target.block_size or WIDTH), sees_path=False)
+
+
+def _load(folder: Path, scale: float, width: int, target: TorchTarget) -> UnoDrafter:
+    if not isinstance(target.fastest, FusedPass):
+        raise RigError(f"The adapter in {display_name(folder)} needs a target with Qwen's, Llama's or Mistral's layers "
+                       f"on one device; a {target.config.model_type} is run by transformers' own code.")
+    weights = {name.removeprefix("base_model.model."): value.to(target.device, target.model.dtype)
+               for name, value in load_weights(folder).items()}
+    adapted = copy(target.fastest)
+    adapted.layers = [_adapted(layer, partial(_take, folder, weights, scale, number))
+                      for number, layer in enumerate(target.fastest.layers)]
+    if weights:
+        raise RigError(f"The adapter in {display_name(folder)} has {min(weights)} (and {len(weights) - 1} more "
+                       "tensors), which has no place in its target.")
+    return UnoDrafter(adapted, int(target.config.vocab_size), width)
+
+
+def _adapted(layer: Layer, take: Callable[[str, int, int], Adapter | int]) -> Layer:
+    """A layer with its adapters. ``take`` gives that of a projection by name, outputs and inputs."""
+    heads, keys = layer.query_heads * layer.size, layer.kv_heads * layer.size
+    inputs, hidden = layer.inputs.weight.shape[1], len(layer.out.weight)
+    other = copy(layer)
+    other.inputs = AdaptedLinear(layer.inputs, [
+        take("self_attn.q_proj", heads, inputs), take("self_attn.k_proj", keys, inputs),
+        take("self_attn.v_proj", keys, inputs)])
+    other.out = AdaptedLinear(layer.out, [take("self_attn.o_proj", hidden, heads)])
+    if isinstance(layer.mlp, GatedMlp):
+        other.mlp = copy(layer.mlp)
+        inner = layer.mlp.down.weight.shape[1]
+        other.mlp.gate_up = AdaptedLinear(layer.mlp.gate_up, [
+            take("mlp.gate_proj", inner, hidden), take("mlp.up_proj", inner, hidden)])
+        other.mlp.down = AdaptedLinear(layer.mlp.down, [take("mlp.down_proj", hidden, inner)])
+    return other
+
+
+def _take(folder: Path, weights: dict[str, Tensor], scale: float, layer: int, name: str, outputs: int,
+          inputs: int) -> Adapter | int:
+    """Take a projection's adapter out of the weights; without one, its number of outputs."""
+    place = f"model.layers.{layer}.{name}.lora_"
+    down, up = (weights.pop(f"{place}{part}.weight", None) for part in "AB")
+    if down is None or up is None:
+        return outputs
+    for part, width, fits in (("inputs", down.shape[1], inputs), ("outputs", len(up), outputs)):
+        must_fit(folder, f"{part} of {place}", width, fits)
+    return down, up * scale
+
+
+uno = Kind(recognises, plan)

@@ -1,0 +1,197 @@
+"""UNO drafters, loaded from adapters as PEFT writes them, against SGLang's formulas and its tree, written out."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from engine.decoding.builders import best_first
+from engine.decoding.loop import decode
+from engine.decoding.methods import METHODS
+from engine.drafters.uno.drafter import WIDTH, noise_tokens
+from engine.records import Lattice, Request, Sampling
+from engine.serving.rig import Rig
+from engine.serving.rigs import load_rig
+from tests.engine.material import plain_text, prefixes, text_of
+from tests.engine.published import SIZES, refused, write_short
+
+RANK, ALPHA, VOCABULARY, LAYERS = 3, 6, 1536, 6
+PROMPT = tuple(range(40, 60))
+SHAPES = {name: (outputs, inputs) for name, outputs, inputs in (
+    ("self_attn.q_proj", 64, 32), ("self_attn.k_proj", 32, 32), ("self_attn.v_proj", 32, 32),
+    ("self_attn.o_proj", 32, 64), ("mlp.gate_proj", 48, 32), ("mlp.up_proj", 48, 32), ("mlp.down_proj", 32, 48))}
+
+
+def write_adapter(folder: Path, names: tuple[str, ...] = tuple(SHAPES), **changes: Any) -> Path:
+    """A random adapter, with the tensor names of PEFT."""
+    generator = torch.Generator().manual_seed(8)
+    weights = {}
+    for layer in range(LAYERS):
+        for name in names:
+            outputs, inputs = SHAPES[name]
+            for part, shape in (("A", (RANK, inputs)), ("B", (outputs, RANK))):
+                weights[f"base_model.model.model.layers.{layer}.{name}.lora_{part}.weight"] = torch.randn(
+                    shape, generator=generator) * 0.2
+    folder.mkdir(parents=True)
+    save_file(weights, folder / "adapter_model.safetensors")
+    (folder / "adapter_config.json").write_text(json.dumps({
+        "peft_type": "LORA", "r": RANK, "lora_alpha": ALPHA, "target_modules": ["q_proj"], "bias": "none",
+        "task_type": "CAUSAL_LM", "use_rslora": False, "use_dora": False, "lora_dropout": 0.0, "fan_in_fan_out": False,
+        "inference_mode": True, "modules_to_save": None, "base_model_name_or_path": "Qwen/Qwen3-8B", **changes}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    assert (SIZES["hidden_size"], SIZES["intermediate_size"], SIZES["head_dim"]) == (32, 48, 16)
+    return write_short(tmp_path_factory.mktemp("uno") / "target", "Qwen3-8B")
+
+
+def opened(target: Path, adapter: Path, more: str = "") -> Rig:
+    return load_rig(f"{target}::{adapter}{more}", "float32")
+
+
+class NoisyLinear(nn.Module):
+    """y = W x for all rows, + (α / r) · B A x for those of the noise: the ``None`` and ``uno`` segments of SGLang."""
+
+    def __init__(self, linear: nn.Linear, down: Tensor, up: Tensor, scale: float, first: int) -> None:
+        super().__init__()
+        self.linear, self.down, self.up, self.scale, self.first = linear, down, up, scale, first
+
+    def forward(self, rows: Tensor) -> Tensor:
+        noise = (torch.arange(rows.shape[-2]) >= self.first)[:, None]
+        output: Tensor = self.linear(rows) + noise * self.scale * (rows @ self.down.T @ self.up.T)
+        return output
+
+
+def reference(rig: Rig, adapter: Path, text: list[int], root: int, noise: list[int], scale: float) -> Tensor:
+    """Logits of [root, noise, …] behind the text, by one causal pass of transformers without a cache."""
+    weights = load_file(adapter / "adapter_model.safetensors")
+    model: Any = rig.target.model
+    plain = dict(model.named_modules())
+    replaced = []
+    for name, module in plain.items():
+        down = weights.get(f"base_model.model.{name}.lora_A.weight")
+        if down is not None:
+            up = weights[f"base_model.model.{name}.lora_B.weight"]
+            parent, _, child = name.rpartition(".")
+            setattr(plain[parent], child, NoisyLinear(module, down, up, scale, len(text) + 1))
+            replaced.append((plain[parent], child, module))
+    try:
+        with torch.no_grad():
+            logits: Tensor = model(torch.tensor([[*text, root, *noise]]), use_cache=False).logits[0, len(text):]
+    finally:
+        for parent, child, module in replaced:
+            setattr(parent, child, module)
+    return logits
+
+
+@pytest.mark.parametrize(("changes", "scale"), [({}, ALPHA / RANK), ({"use_rslora": True}, ALPHA / RANK**0.5)])
+@pytest.mark.parametrize("names", [tuple(SHAPES), ("self_attn.q_proj", "mlp.down_proj")])
+def test_the_noise_rows_have_the_adapter_and_the_roots_has_not(
+        changes: dict[str, Any], scale: float, names: tuple[str, ...], target: Path, tmp_path: Path) -> None:
+    adapter = write_adapter(tmp_path / "uno" / "adapter", names, **changes).parent  # as one of them is published
+    rig = opened(target, adapter)
+    request = Request(PROMPT, method="dflash", budget=20, max_tokens=12)
+    text = list(PROMPT)
+    for round_ in decode(request, rig.target, [rig.drafters["drafter"]]):
+        root = int(round_.tree.tokens[0])
+        noise = noise_tokens(round_.start, WIDTH - 1, VOCABULARY).tolist()
+        logits = reference(rig, adapter / "adapter", text, root, noise, scale)
+        lattice = round_.drafts[0]
+        assert lattice.tokens[0, 0, 0] == logits[0].argmax() and lattice.logprobs[0, 0, 0] == 0
+        assert round_.acceptance.keep.tolist()[:2] == [0, 1] or len(round_.acceptance.keep) == 1  # one that is left
+        best = logits.log_softmax(-1).topk(20)
+        depth = lattice.depth
+        np.testing.assert_allclose(lattice.logprobs[1:, 0], best.values[1:depth].numpy(), atol=1e-5, rtol=1e-5)
+        np.testing.assert_array_equal(lattice.tokens[1:, 0], best.indices[1:depth].numpy())
+        text += round_.committed.tolist()
+    assert len(text) == len(PROMPT) + 12
+
+
+def tree_of_sglang(lattice: Lattice, nodes: int, top_k: int) -> set[tuple[int, ...]]:
+    """``uno_tree.py``: below the clean root, the most massive edge of any node to any of its ``top_k`` candidates, then
+    the shallower, the lower rank, the lower token and the lower parent, until there are so many nodes."""
+    paths: list[tuple[int, ...]] = [()]
+    masses, used = [0.0], set()
+    while len(paths) < nodes:
+        edges = []
+        for parent, path in enumerate(paths):
+            for rank in range(top_k if len(path) < lattice.depth - 1 else 0):
+                if (parent, rank) not in used:
+                    depth = len(path) + 1
+                    token = int(lattice.tokens[depth, 0, rank])
+                    mass = np.float32(masses[parent]) + lattice.logprobs[depth, 0, rank]
+                    edges.append((-mass, depth, rank, token, parent))
+        mass, _, rank, token, parent = min(edges)
+        used.add((parent, rank))
+        paths.append((*paths[parent], token))
+        masses.append(-mass)
+    return set(paths)
+
+
+@pytest.mark.parametrize("nodes", [2, 12, 40])
+def test_the_tree_is_sglangs(nodes: int, target: Path, tmp_path: Path) -> None:
+    rig = opened(target, write_adapter(tmp_path / "uno"))
+    request = Request(PROMPT, method="ddtree", budget=40, max_tokens=1)
+    lattice = next(decode(request, rig.target, [rig.drafters["drafter"]])).drafts[0]
+    drafted = [path for _, path in prefixes(best_first(lattice, 7, nodes))]
+    first = int(lattice.tokens[0, 0, 0])
+    assert all(path[0] == first for path in drafted)
+    assert {path[1:] for path in drafted} == tree_of_sglang(lattice, nodes, 40)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0, 0, 0.95, 3)])
+def test_every_method_writes_plain_decodings_text_to_the_end_of_the_context(
+        sampling: Sampling, target: Path, tmp_path: Path) -> None:
+    rig = opened(target, write_adapter(tmp_path / "uno"), "?block_size=12")
+    prompt = (*PROMPT, *range(200, 400))
+    request = Request(prompt, budget=6, max_tokens=40, sampling=sampling)
+    wanted = plain_text(request, rig.target)
+    assert len(prompt) + len(wanted) == rig.target.context_limit
+    for method, row in METHODS.items():
+        if row.follows_text and row.drafter_count:
+            drafters = list(rig.drafters_for(method).values())
+            assert text_of(replace(request, method=method), rig.target, drafters) == wanted, method
+    rounds = list(decode(replace(request, method="dflash", budget=12), rig.target, [rig.drafters["drafter"]]))
+    assert rounds[0].drafts[0].depth == 12
+    # the target chooses what it chose in the draft, under any temperature
+    assert all(len(round_.acceptance.keep) > 1 for round_ in rounds[:-1])
+
+
+def test_a_draft_costs_a_pass_of_the_target(target: Path, tmp_path: Path) -> None:
+    rig = opened(target, write_adapter(tmp_path / "uno"))
+    request = Request(PROMPT, method="ddtree", budget=8, max_tokens=8)
+    passes = 0
+
+    def count() -> None:
+        nonlocal passes
+        passes += 1
+    rounds = list(decode(request, rig.target.fork(count), [rig.drafters["drafter"]]))
+    assert passes == LAYERS * (1 + 2 * len(rounds))
+
+
+@pytest.mark.parametrize(("changes", "sentence"), [
+    ({"use_dora": True}, "use_dora = True"), ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
+    ({"bias": "all"}, "bias = all"), ({"rank_pattern": {"q_proj": 4}}, "rank_pattern"),
+    ({"r": "3"}, "has r '3'"), ({"lora_alpha": None}, "lora_alpha")])
+def test_adapters_with_options_that_are_not_followed(
+        changes: dict[str, Any], sentence: str, target: Path, tmp_path: Path) -> None:
+    assert sentence in refused(f"{target}::{write_adapter(tmp_path / 'uno', **changes)}")
+
+
+def test_adapters_of_another_target(target: Path, tmp_path: Path) -> None:
+    adapter = write_adapter(tmp_path / "uno")
+    weights = load_file(adapter / "adapter_model.safetensors")
+    moved = {name.replace("layers.5", "layers.6"): value for name, value in weights.items()}
+    save_file(moved, adapter / "adapter_model.safetensors")
+    assert "layers.6" in refused(f"{target}::{adapter}")
+    narrow = {name: value[:, :-1].contiguous() for name, value in weights.items() if name.endswith("A.weight")}
+    save_file(weights | narrow, adapter / "adapter_model.safetensors")
+    assert "inputs of model.layers.0.self_attn.q_proj" in refused(f"{target}::{adapter}")
