@@ -61,6 +61,44 @@ export interface VettedPrompt {
   temperature: number;
 }
 
+/** How the page lists a recording. */
+export interface LessonSummary {
+  name: string;
+  title: string;
+  note: string;
+  rounds: number;
+  method: string;
+  budget: number | null;
+  drafters: string[];
+  rig: string;
+  hardware: string;
+  recorded: string;
+  tau: number | null;
+  tokens_per_second: number;
+  won: string;
+}
+
+/** What a run would have come to at other budgets, from so many of its rounds. */
+export interface BudgetForecast {
+  budgets: number[];
+  rounds: number;
+  tau: Band | null;
+  speed: Band | null;
+  plain: number;
+  withheld: string;
+}
+
+/** Two runs compared: what is ``said`` of them and the ``rule`` of the verdict. */
+export interface TwoRuns {
+  said: string;
+  rule: string;
+  same_prompt: boolean;
+  same_text: boolean;
+  texts_part: number[] | null;
+  rounds_part: number | null;
+  sides: Side[];
+}
+
 /** The first line of a run; ``canopy_trace`` is the version of the format. */
 export interface HeaderLine {
   canopy_trace: number;
@@ -110,6 +148,24 @@ export interface Loading {
   name: string;
   message: string;
   share: number | null;
+}
+
+/** A value at each budget, and the range that holds eight times in ten. */
+export interface Band {
+  mean: number[];
+  low: number[];
+  high: number[];
+}
+
+/** One of two runs: ``rows`` verified in a round on average, ``lengths``, the tokens kept by each round, ``depths``: see ``accepted_by_depth``. */
+export interface Side {
+  tau: number;
+  rounds: number;
+  tokens: number;
+  rows: number;
+  lengths: number[];
+  depths: number[];
+  round?: SideRound;
 }
 
 /** What was run, on what, when. */
@@ -176,6 +232,14 @@ export interface About {
   remark?: string;
   repetition?: Repetition | null;
   comparison?: PlainComparison;
+}
+
+/** One round of a run: the rows that were verified, the tokens kept, and the depth of its tree. */
+export interface SideRound {
+  index: number;
+  rows: number;
+  kept: number;
+  depth: number;
 }
 
 /** A request to the engine; ``stop_ids`` end the text and are not part of it. */

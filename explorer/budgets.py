@@ -3,7 +3,7 @@ predicted (``engine/lab/redraft.py``)."""
 
 from collections.abc import Callable, Mapping
 from threading import Lock
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -23,6 +23,26 @@ from explorer.view import View, entry_view
 MAX_READ = 128  # rounds of a run, evenly chosen
 READ_AT_ONCE = 6  # of a run in progress, whose own times reading disturbs
 MAX_RUNS = 16  # whose rounds stay read
+
+
+class Band(TypedDict):
+    """A value at each budget, and the range that holds eight times in ten."""
+
+    mean: list[float]
+    low: list[float]
+    high: list[float]
+
+
+class BudgetForecast(TypedDict):
+    """What a run would have come to at other budgets, from so many of its rounds. ``plain`` is plain decoding's
+    tokens/s, 0 if it is not known; ``withheld`` says why there is no speed."""
+
+    budgets: list[int]
+    rounds: int
+    tau: Band | None
+    speed: Band | None
+    plain: float
+    withheld: str
 
 
 class Budgets:
@@ -50,9 +70,8 @@ class Budgets:
         round_ = drafts.round_at(entry.round, budget)
         return {**entry_view(Entry(round_, {}, entry.elapsed_seconds)), "scores": [], "rejected_trees": []}
 
-    def curve(self, wanted: Mapping[str, Any]) -> View:
-        """{"run", "live": whether it goes on}: {"budgets", "rounds": how many were read, "tau", "speed": each null or
-        {"mean", "low", "high"}, "plain": tokens/s, 0.0 if it is not known, "withheld": why there is no speed}.
+    def curve(self, wanted: Mapping[str, Any]) -> BudgetForecast:
+        """The curve of {"run", "live": whether it goes on}.
 
         Once the run's speed was measured beside plain decoding's, the curve is what a pass costs beside a plain one,
         times that plain speed: so curve and measured point have one scale. What is withheld of the run is not
@@ -60,17 +79,18 @@ class Budgets:
         run = str(wanted.get("run"))
         trace = self._trace_of(run)
         curve = self._curve(run, trace, bool(wanted.get("live")))
-        view: View = {"budgets": list(curve.budgets), "rounds": len(curve.kept), "tau": None, "speed": None,
-                      "plain": 0.0, "withheld": ""}
+        view: BudgetForecast = {
+            "budgets": list(curve.budgets), "rounds": len(curve.kept), "tau": None, "speed": None, "plain": 0.0,
+            "withheld": ""}
         if not len(curve.kept):  # what a text repeats is left out too
             return view
-        view["tau"], (cost, view["withheld"]) = _band_view(curve.tau), self._cost(trace)
+        view["tau"], (cost, view["withheld"]) = _band(curve.tau), self._cost(trace)
         measured = self._speed_of(run)
         if measured.get("withheld"):
             view["withheld"] = measured["withheld"]
         elif cost:
             view["plain"] = float(measured["plain_speed"]) if measured else 1e3 / cost.plain_ms
-            view["speed"] = _band_view(curve.speed(cost), view["plain"] * cost.plain_ms / 1e3)
+            view["speed"] = _band(curve.speed(cost), view["plain"] * cost.plain_ms / 1e3)
         return view
 
     def _curve(self, run: str, trace: Trace, live: bool) -> BudgetCurve:
@@ -102,5 +122,6 @@ class Budgets:
         return (None, cost.disorder) if cost.disorder else (cost, "")
 
 
-def _band_view(curves: tuple[Figures, Figures, Figures], factor: float = 1.0) -> View:
-    return dict(zip(("mean", "low", "high"), (np.round(curve * factor, 3).tolist() for curve in curves), strict=True))
+def _band(curves: tuple[Figures, Figures, Figures], factor: float = 1.0) -> Band:
+    mean, low, high = (np.round(curve * factor, 3).tolist() for curve in curves)
+    return {"mean": mean, "low": low, "high": high}

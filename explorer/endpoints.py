@@ -22,7 +22,7 @@ from explorer.browser_calls import Call, browser_call, named_fields
 from explorer.claims import GOING_ON
 from explorer.export import export
 from explorer.follow import Follow
-from explorer.recordings import Library
+from explorer.recordings import LessonSummary, Library
 from explorer.run_queue import WAITING_ROOM
 from explorer.runs import Run, Runs, Stream
 from explorer.uploads import Uploads
@@ -120,7 +120,7 @@ class Endpoints:
                     raise RequestError(view["message"])
                 yield summary(view, self._runs)
 
-    def _lessons(self) -> list[dict[str, Any]]:
+    def _lessons(self) -> list[LessonSummary]:
         """The recordings: name, title, note, method, budget, rounds, tau, tokens_per_second, recorded."""
         return self._library.summaries()
 

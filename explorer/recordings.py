@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError, RigError, TraceError
@@ -28,6 +28,26 @@ TOURED = "welcome"  # the recording that the tour speaks of
 log = logging.getLogger("canopy")
 
 
+class LessonSummary(TypedDict):
+    """How the page lists a recording. Its speed is that of the turns with plain decoding, if that was recorded too,
+    else committed tokens over engine time: all stages of all rounds, in shared rounds with the waiting. ``won`` is its
+    speed-up if it was faster than plain decoding."""
+
+    name: str
+    title: str
+    note: str
+    rounds: int
+    method: str
+    budget: int | None
+    drafters: list[str]
+    rig: str
+    hardware: str
+    recorded: str
+    tau: float | None
+    tokens_per_second: float
+    won: str
+
+
 @dataclass(frozen=True)
 class Lesson:
     """A recorded run under the name of its file."""
@@ -35,17 +55,19 @@ class Lesson:
     name: str
     trace: Trace
 
-    def summary(self) -> View:
-        """How the page lists it. Its speed is committed tokens over engine time: the sum of all stages of all rounds,
-        without the page; in shared rounds with the waiting. Beside a recording of plain decoding, that of the turns."""
+    def summary(self, beside: PlainComparison | None) -> LessonSummary:
+        """How the page lists it, beside a recording of plain decoding if there is one."""
         header, rounds = self.trace.header, [entry.round for entry in self.trace.entries]
         known, seconds = known_tau(header, rounds), sum(sum(round_.seconds.values()) for round_ in rounds)
+        rate = round(len(committed_ids(rounds)) / seconds, 1) if seconds > 0 else 0.0
+        speed = beside.speed if beside and not beside.speed.withheld else None
         return {
             "name": self.name, "title": header.title or self.name, "note": header.note, "rounds": len(rounds),
             "method": header.request.method, "budget": header.budget, "drafters": list(header.drafters),
             "rig": header.rig, "hardware": header.hardware, "recorded": header.recorded,
             "tau": None if known is None else round(known, 2),
-            "tokens_per_second": round(len(committed_ids(rounds)) / seconds, 1) if seconds > 0 else 0.0}
+            "tokens_per_second": float(speed.speed) if speed else rate,
+            "won": speed.times if speed and speed.standing == FASTER else ""}
 
 
 class Library:
@@ -55,17 +77,9 @@ class Library:
     def __init__(self, paths: Iterable[Path]) -> None:
         self.lessons: Mapping[str, Lesson] = {lesson.name: lesson for path in paths for lesson in _read(path)}
 
-    def summaries(self) -> list[View]:
-        """The lessons in the order of the page; "won" is a recording's speed-up if it was faster than plain
-        decoding, recorded beside it."""
-        return [{**lesson.summary(), **self._speed(lesson)} for lesson in self.lessons.values()]
-
-    def _speed(self, lesson: Lesson) -> View:
-        comparison = self._comparison(lesson.trace)
-        if comparison is None or comparison.speed.withheld:
-            return {"won": ""}
-        speed = comparison.speed
-        return {"won": speed.times if speed.standing == FASTER else "", "tokens_per_second": float(speed.speed)}
+    def summaries(self) -> list[LessonSummary]:
+        """The lessons in the order of the page."""
+        return [lesson.summary(self._comparison(lesson.trace)) for lesson in self.lessons.values()]
 
     def first(self) -> Lesson | None:
         return next(iter(self.lessons.values()), None)

@@ -4,7 +4,7 @@ Texts are compared as texts, since two engines may number their tokens different
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from os.path import commonprefix
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from engine.decoding.tree import depths
 from engine.errors import RequestError
@@ -13,15 +13,50 @@ from engine.records import Round
 from engine.requests.limits import check_int
 from engine.trace import RunText, Trace, as_bytes, tau
 from explorer.browser_calls import Call, browser_call, named_fields
-from explorer.view import View
 
 SIDES = ("first", "second")
 MAX_DEPTHS = 64
 
 
+class SideRound(TypedDict):
+    """One round of a run: the rows that were verified, the tokens kept, and the depth of its tree."""
+
+    index: int
+    rows: int
+    kept: int
+    depth: int
+
+
+class Side(TypedDict):
+    """One of two runs: ``rows`` verified in a round on average, ``lengths``, the tokens kept by each round, ``depths``:
+    see ``accepted_by_depth``."""
+
+    tau: float
+    rounds: int
+    tokens: int
+    rows: float
+    lengths: list[int]
+    depths: list[float]
+    round: NotRequired[SideRound]
+
+
+class TwoRuns(TypedDict):
+    """Two runs compared: what is ``said`` of them and the ``rule`` of the verdict. ``texts_part`` is the token of each
+    text at which they first differ, from 0; ``rounds_part`` the first round in which they kept different numbers of
+    tokens; both null if there is none."""
+
+    said: str
+    rule: str
+    same_prompt: bool
+    same_text: bool
+    texts_part: list[int] | None
+    rounds_part: int | None
+    sides: list[Side]
+
+
 def two_runs_call(trace_of: Callable[[str], Trace]) -> Call:
     """The function of the browser that compares two runs that the page knows."""
-    def compared(wanted: Mapping[str, Any]) -> View:
+    def compared(wanted: Mapping[str, Any]) -> TwoRuns:
         """{"first", "second"}: each {"run", "round": from 0, where two rounds are meant}. See ``two_runs``."""
         sides = [named_fields(wanted.get(side)) for side in SIDES]
         traces = [trace_of(str(side.get("run"))) for side in sides]
@@ -34,10 +69,8 @@ def two_runs_call(trace_of: Callable[[str], Trace]) -> Call:
     return browser_call("two_runs", compared)
 
 
-def two_runs(first: Trace, second: Trace) -> View:
-    """{"said": sentences, "rule": of the verdict, "same_prompt", "same_text", "texts_part", "rounds_part", "sides"}.
-    ``texts_part`` is the token of each text at which they first differ, from 0; ``rounds_part`` the first round in
-    which they kept different numbers of tokens; both None if there is none. A side: see ``side_view``."""
+def two_runs(first: Trace, second: Trace) -> TwoRuns:
+    """Compare two runs; RequestError if one has no rounds, or none that are known."""
     for side, trace in zip(SIDES, (first, second), strict=True):
         if not trace.entries:
             raise RequestError(f"The {side} run has no round to compare.")
@@ -90,9 +123,8 @@ def _token_texts(trace: Trace) -> list[bytes]:
     return list(map(as_bytes, RunText(trace.lines).pieces))
 
 
-def side_view(trace: Trace) -> View:
-    """{"tau", "rounds", "tokens", "rows": verified in a round on average, "lengths": tokens kept by each round,
-    "depths": see ``accepted_by_depth``}."""
+def side_view(trace: Trace) -> Side:
+    """Sum up one of the runs."""
     rounds = [entry.round for entry in trace.entries]
     lengths = [len(round_.acceptance.keep) for round_ in rounds]
     return {"tau": tau(rounds), "rounds": len(rounds), "tokens": sum(lengths), "lengths": lengths,
@@ -109,7 +141,7 @@ def accepted_by_depth(rounds: Sequence[Round]) -> list[float]:
     return shares
 
 
-def round_view(round_: Round) -> View:
-    """One round of a side: {"index", "rows", "kept", "depth"}."""
+def round_view(round_: Round) -> SideRound:
+    """Sum up one round."""
     return {"index": round_.index, "rows": len(round_.tree), "kept": len(round_.acceptance.keep),
             "depth": int(depths(round_.tree.parents).max())}

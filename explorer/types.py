@@ -12,16 +12,20 @@ from typing import Any, Literal, TypedDict, Union, get_args, get_origin, get_typ
 import numpy as np
 
 from engine.decoding.options import HINTS
+from explorer.budgets import BudgetForecast
 from explorer.lines import StreamLine
+from explorer.recordings import LessonSummary
 from explorer.rig_choice import RigState
 from explorer.run_form import VettedPrompt
 from explorer.run_queue import JobView
+from explorer.two_runs import TwoRuns
 
 FILE = Path(__file__).resolve().parent.parent / "assets" / "types.d.ts"
 Options = TypedDict("Options", {name: hint for name, (hint, _) in HINTS.items()}, total=False)  # type: ignore[misc]
 Options.__doc__ = "The options of a run, as a program names them; what is left out has its default."
 UNIONS: Mapping[str, Any] = {"StreamLine": StreamLine}
-RECORDS: Sequence[Any] = (Options, RigState, JobView, VettedPrompt)  # and all that these and the unions are made of
+RECORDS: Sequence[Any] = (  # and all that these and the unions are made of
+    Options, RigState, JobView, VettedPrompt, LessonSummary, BudgetForecast, TwoRuns)
 BASIC: Mapping[Any, str] = {
     str: "string", int: "number", float: "number", bool: "boolean", NoneType: "null", Any: "unknown"}
 BEGINNING = """\

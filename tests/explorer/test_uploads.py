@@ -94,7 +94,7 @@ def strict(text: str) -> Any:
 def use(trace: Trace) -> None:
     """Everything that is done with a trace that somebody opened."""
     strict(packed(piece_view("run", trace)))
-    strict(json.dumps(Lesson("run", trace).summary()))
+    strict(json.dumps(Lesson("run", trace).summary(None)))
     opening_form(Lesson("run", trace), ())
     for kind in EXPORTS:
         if trace.entries or kind != "tree":
