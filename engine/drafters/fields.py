@@ -58,6 +58,14 @@ def turns_neighbours(fields: Mapping[str, Any]) -> bool:
 def neighbours_to_halves(weights: Mapping[str, Tensor], head_size: int) -> dict[str, Tensor]:
     """The weights with each query and key head's numbers in the order in which halves turn. Attention is the same: it
     depends on products of queries and keys, which have the same order."""
-    order = torch.arange(head_size).view(-1, 2).T.flatten()
-    return {name: value.unflatten(0, (-1, head_size))[:, order].flatten(0, 1) if TURNED.search(name) else value
+    return _ordered(weights, torch.arange(head_size).view(-1, 2).T.flatten())
+
+
+def halves_to_neighbours(weights: Mapping[str, Tensor], head_size: int) -> dict[str, Tensor]:
+    """The same the other way round."""
+    return _ordered(weights, torch.arange(head_size).view(2, -1).T.flatten())
+
+
+def _ordered(weights: Mapping[str, Tensor], order: Tensor) -> dict[str, Tensor]:
+    return {name: value.unflatten(0, (-1, len(order)))[:, order].flatten(0, 1) if TURNED.search(name) else value
             for name, value in weights.items()}

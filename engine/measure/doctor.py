@@ -7,7 +7,7 @@ accepts; the texts carry the outputs of all the target's layers, so that a draft
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from itertools import permutations
 
@@ -18,6 +18,7 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
 
 from engine.decoding.builders import best_cells
 from engine.drafters.abilities import BlockDrafter, BlockVariant, ReadText
+from engine.drafters.fields import halves_to_neighbours, neighbours_to_halves
 from engine.lab.findings import (
     FINE,
     SUSPICIOUS,
@@ -201,11 +202,14 @@ def _other_ways(rig: Rig, name: str, drafter: BlockDrafter, answers: Sequence[Re
          "This drafter's slots propose the tokens beside those that are read off them (draft_shift, "
          "sample_from_anchor); check its own code."),
         ("rope", _other_bases(rig, drafter),
-         "Use the rotary base of the checkpoint's config; here {best} fares better."))
+         "Use the rotary base and style (rope_is_neox_style) of the checkpoint's config; here {best} fares better."))
     findings = []
     for check, ways, advice in tries:
         progress.begin(f"The drafter {name}: {check}.")
         others = {way: chain_marks(drafter, answers, *taps_and_variant) for way, taps_and_variant in ways.items()}
+        if check == "rope":
+            way, other = _turned_otherwise(drafter)
+            others[way] = chain_marks(other, answers, taps)
         findings.append(ways_finding((check, name), configured, others, advice))
     options = drafter.model.config.dflash_config
     findings[0] = against_config(findings[0], tuple(taps), tuple(options["target_layer_ids"]))
@@ -247,6 +251,15 @@ def _other_bases(rig: Rig, drafter: BlockDrafter) -> Ways:
     configured = _base(drafter.model.config)
     bases = [base for base in dict.fromkeys((_base(rig.target.config), *BASES)) if base and base != configured]
     return {f"base {base:g}": (rig.target.taps, with_base(base)) for base in bases}
+
+
+def _turned_otherwise(drafter: BlockDrafter) -> tuple[str, BlockDrafter]:
+    """The drafter with rotary embeddings that turn the other pairs of a head's numbers, and what is turned then."""
+    neighbours = drafter.model.config.dflash_config.get("turns_neighbours")
+    other, reorder = copy(drafter), halves_to_neighbours if neighbours else neighbours_to_halves
+    other.model = deepcopy(drafter.model)
+    other.model.load_state_dict(reorder(other.model.state_dict(), drafter.model.config.head_dim))
+    return f"turning {'halves' if neighbours else 'neighbours'}", other
 
 
 def _base(config: object) -> float:

@@ -12,6 +12,7 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
 
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
+from engine.drafters.fields import halves_to_neighbours
 from engine.lab.findings import FINE, WRONG, DoctorFinding
 from engine.measure import doctor
 from engine.measure.doctor import ReferenceAnswer, answer_of, diagnose, examine
@@ -84,6 +85,11 @@ def rotate_by_another_base(model: DFlashModel) -> None:
     model.rotary_emb = Qwen3RotaryEmbedding(model.config)
 
 
+def turn_the_wrong_pairs(model: DFlashModel) -> None:
+    """As if its config had left out that neighbours turn together."""
+    model.load_state_dict(halves_to_neighbours(model.state_dict(), model.config.head_dim))
+
+
 def claim_another_vocabulary(model: DFlashModel) -> None:
     model.config.vocab_size = 99
 
@@ -106,6 +112,7 @@ class Forgetful(DFlashDrafter):
     (reverse_taps, DFlashDrafter, "taps", "layers "),
     (take_a_word_for_the_mask, DFlashDrafter, "mask token", "Lay the block"),
     (rotate_by_another_base, DFlashDrafter, "rope", "base 10000 fares better"),
+    (turn_the_wrong_pairs, DFlashDrafter, "rope", "turning neighbours fares better"),
     (claim_another_vocabulary, DFlashDrafter, "vocabulary", "fetch the three that belong together"),
     (None, MaskedRoot, "slot 0", "not the mask token"), (None, Forgetful, "draft", "its model differ")])
 def test_what_is_broken_is_named_and_nothing_else(
