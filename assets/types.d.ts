@@ -317,6 +317,11 @@ export interface Sampling {
   top_k: number;
   top_p: number;
   seed: number;
+  min_p: number;
+  repetition_penalty: number;
+  presence_penalty: number;
+  frequency_penalty: number;
+  logit_bias: [number, number][];
 }
 
 /** The children that an acceptance rule tried, in order: nodes (t,) int32, chances (t,) float32 of acceptance, draws (t,) float32 uniform in [0, 1). */

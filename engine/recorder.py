@@ -54,7 +54,7 @@ MAX_PIECES_BYTES = 2**21  # of one line's pieces, so that there is room for the 
 MAX_NODES = 2**14  # of a tree
 MAX_CELLS = 2**20  # of a lattice: depth × rows × k
 MAX_DRAFTERS, MAX_STAGES = 16, 64
-MAX_PROMPT_TOKENS, MAX_STOP_TOKENS = 2**20, 4096
+MAX_PROMPT_TOKENS, MAX_STOP_TOKENS, MAX_BIASES = 2**20, 4096, 300
 MAX_TEXT_LENGTH = 2**20  # characters: a prompt
 MAX_NOTE_LENGTH = 2**13  # characters: a title, a sentence for the reader, what the hardware is
 MAX_NAME_LENGTH = 200  # characters: a method, a drafter, a stage, a reason
@@ -751,9 +751,21 @@ def sampling(value: Any, name: str = "sampling") -> dict[str, float]:
     return {part: SAMPLING[part](given, part) for part, given in value.items()}
 
 
+def biases(value: Any, name: str) -> tuple[tuple[int, float], ...]:
+    """Pairs of a token and what is added to its logit."""
+    pairs = value if isinstance(value, (list, tuple)) and len(value) <= MAX_BIASES else None
+    if pairs is None or not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
+        raise RecorderError(f"the {name} is {seen(value)}; at most {MAX_BIASES} pairs of token and bias are allowed")
+    return tuple((integer(token, "token of a bias"), number(bias, "bias", least=-1e6, most=1e6))
+                 for token, bias in pairs)
+
+
 SAMPLING: dict[str, Callable[[Any, str], Any]] = {
     "temperature": partial(number, most=1e6), "top_k": partial(integer, most=MAX_SEED),
-    "top_p": partial(number, most=1), "seed": partial(integer, least=-MAX_SEED, most=MAX_SEED)}
+    "top_p": partial(number, most=1), "seed": partial(integer, least=-MAX_SEED, most=MAX_SEED),
+    "min_p": partial(number, most=1), "repetition_penalty": partial(number, most=1e6),
+    "presence_penalty": partial(number, least=-1e6, most=1e6),
+    "frequency_penalty": partial(number, least=-1e6, most=1e6), "logit_bias": biases}
 REQUEST: dict[str, Callable[[Any, str], Any]] = {
     "method": text, "prompt_ids": token_ids, "budget": integer, "max_tokens": integer, "sampling": sampling,
     "stop_ids": partial(token_ids, most=MAX_STOP_TOKENS)}

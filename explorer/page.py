@@ -2,7 +2,7 @@
 in the browser (``assets/``)."""
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -157,6 +157,12 @@ class Controls:
     def _fine(self, first: Mapping[str, Any], drafters: dict[str, Any]) -> None:
         self.top_k = gr.Number(first["top_k"], precision=0, label="top-k (0: all)")
         self.top_p = gr.Number(first["top_p"], step=0.05, label="top-p")
+        self.min_p = gr.Number(first["min_p"], step=0.01, label="min-p (0: off)")
+        self.repetition_penalty = gr.Number(first["repetition_penalty"], step=0.05, label="Repetition penalty (1: off)")
+        self.presence_penalty = gr.Number(first["presence_penalty"], step=0.1, label="Presence penalty")
+        self.frequency_penalty = gr.Number(first["frequency_penalty"], step=0.1, label="Frequency penalty")
+        self.logit_bias = gr.Textbox(
+            _bias_text(first["logit_bias"]), label="Logit bias", placeholder="token id:bias, …", max_lines=1)
         self.seed = gr.Number(first["seed"], precision=0, label="Seed")
         self.max_tokens = gr.Number(first["max_tokens"], precision=0, label="Max tokens", elem_id="canopy-max-tokens")
         self.drafters = gr.Dropdown(label="Drafters", elem_id="canopy-drafters", **drafters)
@@ -271,7 +277,12 @@ def _setting_values(event: gr.EventData) -> list[Any]:
 
 def _values(run: dict[str, Any]) -> list[Any]:
     run = {**DEFAULTS, **run}
-    return [run[name] for name in FILLED]
+    return [_bias_text(run[name]) if name == "logit_bias" else run[name] for name in FILLED]
+
+
+def _bias_text(biases: Iterable[tuple[int, float]]) -> str:
+    """Biases as they are typed."""
+    return ", ".join(f"{token}:{bias:g}" for token, bias in biases)
 
 
 def _farewell() -> None:

@@ -31,6 +31,8 @@ OLDER = MappingProxyType({"heads": "drafters"})  # a name that programs may stil
 MAX_CONVERSATION_LENGTH = 100_000  # characters of all turns, over the network
 MAX_DRAFTERS = max(row.drafter_count for row in METHODS.values())
 MAX_NAME_LENGTH = 200  # characters of a drafter's
+MAX_BIASES = 300  # tokens, as in the OpenAI API
+MAX_INT32 = 2**31 - 1
 
 
 def high(name: str, page: bool) -> float:
@@ -51,7 +53,7 @@ def check_option(name: str, value: Any, page: bool = False) -> Any:
     if name in CHOICES:
         served = page and (name, value) == ("method", SERVED)
         return value if served else check_choice(option.name, value, CHOICES[name])
-    return {"prompt": _prompt, "drafters": _drafters, "turns": _turns}[name](value, page)
+    return {"prompt": _prompt, "drafters": _drafters, "turns": _turns, "logit_bias": _logit_bias}[name](value, page)
 
 
 def check_options(options: RunOptions) -> None:
@@ -102,6 +104,22 @@ def _drafters(value: Any, page: bool) -> tuple[str, ...]:
     if long := [name for name in names if len(name) > MAX_NAME_LENGTH]:
         raise RequestError(f"There is no drafter {shown(long[0])}; a name has at most {MAX_NAME_LENGTH} characters.")
     return tuple(names)
+
+
+def _logit_bias(value: Any, page: bool) -> tuple[tuple[int, float], ...]:
+    """Biases by token id: a mapping, pairs, or as typed on a command line."""
+    if isinstance(value, str):
+        value = [pair.split(":") for pair in value.replace(",", " ").split()]
+    pairs = list(value.items()) if isinstance(value, Mapping) else value or ()
+    if not isinstance(pairs, list | tuple) or not all(
+            isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
+        raise RequestError(f"The logit bias is {shown(value)}; it has to be token ids with a bias each, as in 42:-5.")
+    if len(pairs) > MAX_BIASES:
+        raise RequestError(f"The logit bias has {len(pairs)} tokens; at most {MAX_BIASES} are taken.")
+    option = OPTIONS["logit_bias"]
+    biases = {check_int("A token id of the logit bias", token, 0, MAX_INT32):
+              check_number(option.name, bias, option.low, option.high) for token, bias in pairs}
+    return tuple(sorted(biases.items()))
 
 
 def _turns(value: Any, page: bool) -> tuple[Turn, ...]:

@@ -5,6 +5,7 @@ prefixes choose alike (independent draws at duplicate siblings would be biased),
 seed gives the same text whatever the method, the budget or the device.
 """
 
+import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -33,12 +34,14 @@ def likeliest(logits: Tensor) -> Tensor:
 
 
 def processed_logprobs(logits: Tensor, sampling: Sampling) -> Tensor:
-    """The log probabilities of logits (rows, vocabulary) after temperature, top-k and top-p: (rows, vocabulary)
-    float32, −inf where cut. At temperature 0 the argmax has all the mass.
+    """The log probabilities of logits (rows, vocabulary) after temperature, min-p, top-k and top-p, in vLLM's order:
+    (rows, vocabulary) float32, −inf if cut. At temperature 0 the argmax has all the mass.
     """
     if sampling.temperature == 0:
         return torch.full_like(logits, -torch.inf).scatter_(-1, likeliest(logits)[:, None], 0.0)
     logits = logits / sampling.temperature
+    if sampling.min_p > 0:
+        logits = logits.masked_fill(logits < logits.amax(-1, keepdim=True) + math.log(sampling.min_p), -torch.inf)
     if 0 < sampling.top_k < logits.shape[-1]:
         least = logits.topk(sampling.top_k, -1).values[..., -1:]
         logits = logits.masked_fill(logits < least, -torch.inf)
@@ -84,18 +87,21 @@ def _largest_on_cpu(row: Tensor) -> float:
     return float((upper_halves << 16).view(np.float32).max())
 
 
-def verification(logits: Tensor, sampling: Sampling, rows: PassRows) -> Verification:
-    """The target's choices and statistics at each node as host arrays, from the model's logits (rows, vocabulary).
+def verification(logits: Tensor, sampling: Sampling, rows: PassRows, adjusted: Tensor | None = None) -> Verification:
+    """The target's choices and statistics at each node as host arrays, from the model's logits (rows, vocabulary), and
+    those that it chooses by if they are others.
 
     Up to ``WAITING`` logits, statistics are computed when they are read: a round needs only the choices along its path,
     and a benchmark reads nothing else.
     """
-    if sampling.temperature == 0 and logits.device.type == "cpu":
+    if sampling.temperature == 0 and logits.device.type == "cpu" and adjusted is None:
         must_be_numbers(_largest_on_cpu(logits[0]))
         greedy = GreedyChoices(logits, rows.tokens.numpy(), rows.parents.numpy())
         lazily = LazyVerification(greedy.at, greedy.choice, greedy.described)
     else:
-        choice, left = choices(logits, sampling, rows.draws)
+        choice, left = choices(logits if adjusted is None else adjusted, sampling, rows.draws)
+        if adjusted is not None and left is None:
+            left = processed_logprobs(adjusted, sampling)
         on_host, largest = to_host(choice.int(), logits[:1].amax(-1).float())
         must_be_numbers(float(largest[0]))
         lazily = LazyVerification(lambda node: int(on_host[node]), lambda: on_host,

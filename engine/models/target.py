@@ -28,6 +28,7 @@ from engine.models.passes import (
     is_steady,
     length_of_switch,
 )
+from engine.models.penalties import LogitsAdjustment
 from engine.models.recurrent import TreeMixer, take_trees
 from engine.models.rows import PassRows, tree_rows
 from engine.models.sampling import choices, draw_tokens, must_be_numbers, processed_logprobs, verification
@@ -40,6 +41,7 @@ TOLERANCES_NATS = {torch.float32: 0.005}
 COARSE_NATS = 0.5  # more than rounding to 16 bits changes in a batch of rows
 
 NO_DRAWS = position_draws(0, 0)
+NO_TOKENS = np.zeros(0, np.int32)
 NOTHING = PassOutput(torch.empty(0), torch.empty(0))
 
 
@@ -66,6 +68,8 @@ class TorchTarget:
         self._sampling = Sampling()
         self._draws = NO_DRAWS
         self._output = NOTHING
+        self._adjustment: LogitsAdjustment | None = None
+        self._drafted = NO_TOKENS  # of the last pass
         self._interrupt: Callable[[], None] | None = None
 
     @property
@@ -137,6 +141,7 @@ class TorchTarget:
                 f"A cache of {size + rows} positions does not fit into memory; lower max tokens or the node budget."
             ) from error
         self._sampling = sampling
+        self._adjustment = LogitsAdjustment(sampling, prompt_ids, self.config.vocab_size) if sampling.adjusts else None
         self._draws = position_draws(sampling.seed, size + rows + 1)
         prompt = torch.tensor(prompt_ids, device=self.device)
         positions = torch.arange(start, start + size, device=self.device)
@@ -144,7 +149,8 @@ class TorchTarget:
             PassPart(PassRows(prompt, positions), self._cache, self._interrupt))
         self._cache.length = size
         must_be_numbers(float(self._output.logits.max()))
-        choice, _ = choices(self._output.logits, sampling, torch.from_numpy(self._draws[[size]]).to(self.device))
+        logits = self._output.logits if self._adjustment is None else self._adjustment.adjust(self._output.logits)
+        choice, _ = choices(logits, sampling, torch.from_numpy(self._draws[[size]]).to(self.device))
         return int(choice[0]), self._output.tapped
 
     def verify(self, packed: PackedTree) -> Verification:
@@ -159,7 +165,8 @@ class TorchTarget:
         parts = [PassPart(fork._rows(tree), fork._open_cache, fork._interrupt)
                  for fork, tree in zip(forks, packed, strict=True)]
         outputs = self.fastest(parts)
-        return [fork._recorded(part.rows, output) for fork, part, output in zip(forks, parts, outputs, strict=True)]
+        return [fork._recorded(part.rows, output, tree)
+                for fork, part, output, tree in zip(forks, parts, outputs, packed, strict=True)]
 
     @in_inference_mode
     def look_ahead(self, block: Sequence[int], forward: FusedPass) -> tuple[int, Tensor]:
@@ -186,16 +193,23 @@ class TorchTarget:
         draws = self._draws.take(packed.positions + 1) if self._sampling.temperature else NO_DRAWS
         return tree_rows(packed, draws, self.device, levels=self.recurrent_layers > 0)
 
-    def _recorded(self, rows: PassRows, output: PassOutput) -> Verification:
+    def _recorded(self, rows: PassRows, output: PassOutput, tree: PackedTree) -> Verification:
         """The record of a pass over a tree, whose output is kept for ``commit``."""
         self._output = output
-        return verification(output.logits, self._sampling, rows)
+        if self._adjustment is None:
+            return verification(output.logits, self._sampling, rows)
+        adjusted = self._adjustment.adjust(output.logits, tree)
+        record = verification(output.logits, self._sampling, rows, adjusted)
+        self._output, self._drafted = output._replace(logits=adjusted), tree.tokens
+        return record
 
     @in_inference_mode
     def commit(self, keep: Integers) -> Tensor:
         """See ``protocols.Target``. Features are (kept rows, taps × hidden size)."""
         on_device = torch.from_numpy(keep).to(self.device)
         self._open_cache.keep(keep, on_device)
+        if self._adjustment:
+            self._adjustment.commit(self._drafted.take(keep))
         return self._output.tapped.index_select(0, on_device) if self.taps else self._output.tapped
 
     @in_inference_mode

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, AliasChoices, Field
 
 from engine.errors import ServerError
 from engine.recorder import MAX_INT32
-from engine.records import PromptRequest
+from engine.records import PromptRequest, Sampling
 from engine.requests.rig_names import MODEL
 from engine.servers.answer import MAX_CHUNK_LENGTH, Answer, Message, ServerReport, parse
 from engine.servers.client import JSON, STREAM_SECONDS, Client, Events
@@ -21,6 +21,8 @@ TRIAL = PromptRequest("Count from one to ten.", max_tokens=16)  # a short reques
 TRIAL_SECONDS = 120.0
 MAX_NAMED = 12  # of a server's models, in a sentence
 MAX_NAME_LENGTH = 200  # characters of a model's name or a version
+# Sent only if they are asked for: not every server knows them.
+RARE = ("top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
 MAX_TIMED_TOKENS, MAX_TIMED_SECONDS = 64, 60.0  # of an answer whose time is measured
 
 
@@ -101,7 +103,9 @@ class Server:
         body = {"model": self.model, "messages": [{"role": role, "content": text} for role, text in turns],
                 "max_tokens": ask.max_tokens, "temperature": sampling.temperature, "top_p": sampling.top_p,
                 "seed": sampling.seed}
-        return {**body, "top_k": sampling.top_k} if sampling.top_k else body
+        usual = Sampling()
+        body |= {name: getattr(sampling, name) for name in RARE if getattr(sampling, name) != getattr(usual, name)}
+        return {**body, "logit_bias": dict(sampling.logit_bias)} if sampling.logit_bias else body
 
     def time_answer(self, prompt: str) -> tuple[int, float]:
         """Measure one answer: how many tokens it had, and how many seconds it took."""

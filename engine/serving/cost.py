@@ -80,8 +80,8 @@ class CostCase:
         """A key that cases of equal cost share: computing a distribution takes time, and so does cutting it, but the
         temperature makes no difference. So there are few kinds, whatever people ask for."""
         sampling = self.sampling
-        work = (True, sampling.top_k > 0, sampling.top_p < 1) if sampling.temperature > 0 else ()
-        return self.context, self.requests, work
+        work = (sampling.top_k > 0, sampling.top_p < 1, sampling.min_p > 0) if sampling.temperature > 0 else ()
+        return self.context, self.requests, work, sampling.adjusts
 
 
 class CostBook:

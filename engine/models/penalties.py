@@ -1,0 +1,54 @@
+"""Penalties on tokens that a text holds already, and biases, as vLLM and the OpenAI API define them.
+
+A node of a tree counts the text so far and its own path, so it has the logits that plain decoding would have there.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.errors import RequestError
+from engine.records import Integers, PackedTree, Sampling
+
+
+class LogitsAdjustment:
+    """What a sampling changes in the logits of one text, which it counts the tokens of."""
+
+    def __init__(self, sampling: Sampling, prompt_ids: Sequence[int], vocabulary: int) -> None:
+        unknown = [token for token, _ in sampling.logit_bias if token >= vocabulary]
+        if unknown:
+            raise RequestError(
+                f"The logit bias names the token {unknown[0]}; the target's last one is {vocabulary - 1}.")
+        self._sampling = sampling
+        self._in_prompt = np.zeros(vocabulary, np.bool_)
+        self._in_prompt[list(prompt_ids)] = True
+        self._written = np.zeros(vocabulary, np.int32)  # how often, by token
+
+    def commit(self, tokens: Integers) -> None:
+        """Count tokens (n,) that were written."""
+        np.add.at(self._written, tokens, 1)
+
+    def adjust(self, logits: Tensor, tree: PackedTree | None = None) -> Tensor:
+        """Return the logits (rows, vocabulary) of a tree's rows, without a tree of the prompt's last position, with
+        biases and penalties: (rows, vocabulary) float32."""
+        sampling, device = self._sampling, logits.device
+        logits = logits.float()
+        if sampling.logit_bias:
+            biased, biases = (torch.tensor(column, device=device) for column in zip(*sampling.logit_bias, strict=True))
+            logits = logits.index_add(-1, biased, biases.float().expand(len(logits), -1))
+        if not sampling.penalises:
+            return logits
+        drafted = tree.tokens if tree else np.zeros(0, np.int32)
+        tokens = np.union1d(np.flatnonzero(self._in_prompt | (self._written > 0)), drafted)  # no others are penalised
+        counts = np.tile(self._written[tokens], (len(logits), 1))
+        if tree:
+            counts += tree.seen.astype(np.int32) @ (drafted[:, None] == tokens)
+        columns, times = torch.from_numpy(tokens).long().to(device), torch.from_numpy(counts).to(device)
+        in_text = (times > 0) | torch.from_numpy(self._in_prompt[tokens]).to(device)
+        values = logits.index_select(-1, columns)
+        repeated = torch.where(values > 0, values / sampling.repetition_penalty, values * sampling.repetition_penalty)
+        values = torch.where(in_text, repeated, values)
+        values = values - sampling.frequency_penalty * times - sampling.presence_penalty * (times > 0)
+        return logits.index_copy(-1, columns, values)
