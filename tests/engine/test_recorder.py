@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +19,25 @@ import pytest
 
 import engine.recorder
 from engine.errors import TraceError
-from engine.recorder import MAX_LINE_VALUES, Recorder, RecorderError
-from engine.records import Request, Round
-from engine.trace import Trace, load, loads
-from engine.trace.reading import TraceTail
+from engine.recorder import LATTICE, MAX_LINE_VALUES, SAMPLING, TREE, TRIALS, VERIFICATION, Recorder, RecorderError
+from engine.records import DraftTree, Lattice, Request, Round, Sampling, Trials, Verification
+from engine.trace import End, Header, Trace, load, loads
+from engine.trace.reading import END_FIELDS, HEADER_FIELDS, REQUEST_FIELDS, TraceTail
 from tests.attack.area import at_most
 from tests.engine.material import WARM, drafters_of, run
 from tests.engine.test_trace import same
 from tests.engine.toy import ToyTarget
 
 HOUSE = Path(__file__).parents[2]
-TREE = {"tokens": [7, 3, 4, 5], "parents": [0, 0, 1, 0]}
-RIGHT = {**TREE, "keep": [0], "bonus": 9}
+SMALL = {"tokens": [7, 3, 4, 5], "parents": [0, 0, 1, 0]}
+RIGHT = {**SMALL, "keep": [0], "bonus": 9}
+
+
+@pytest.mark.parametrize(("names", "record"), [
+    (TREE, DraftTree), (LATTICE, Lattice), (TRIALS, Trials), (SAMPLING, Sampling), (VERIFICATION, Verification),
+    (REQUEST_FIELDS, Request), (HEADER_FIELDS, Header), (END_FIELDS, End)])
+def test_what_a_file_may_hold_is_named_as_in_the_records(names: Iterable[str], record: Any) -> None:
+    assert set(names) == {field.name for field in fields(record)}
 
 
 def rounds_of(method: str, budget: int = 9) -> list[Round]:
@@ -71,7 +80,7 @@ def test_all_of_a_round_comes_back_bit_for_bit(method: str, name: str, tmp_path:
 
 def test_four_parts_are_a_round(tmp_path: Path) -> None:
     trace = recorded(
-        tmp_path / "run.jsonl.gz", {**TREE, "keep": [0, 1, 2], "bonus": 9}, {**TREE, "keep": [0], "bonus": 1},
+        tmp_path / "run.jsonl.gz", {**SMALL, "keep": [0, 1, 2], "bonus": 9}, {**SMALL, "keep": [0], "bonus": 1},
         prompt="Hi", method="a new one", engine="my loop 0.3")
     first, second = (entry.round for entry in trace.entries)
     assert first.committed.tolist() == [7, 3, 4]
@@ -118,7 +127,7 @@ def test_tokens_get_their_text_once_and_what_has_none_none(text: Any, tmp_path: 
 @pytest.mark.slow  # imports torch
 def test_torch_tensors_are_taken_as_they_are(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    tensors = {name: torch.tensor(value) for name, value in TREE.items()}
+    tensors = {name: torch.tensor(value) for name, value in SMALL.items()}
     logprobs = torch.tensor([0, -1, -2, -3], dtype=torch.bfloat16)
     trace = recorded(
         tmp_path / "run.jsonl.gz", {**tensors, "keep": torch.tensor([0, 1]), "bonus": torch.tensor(9)},
@@ -193,7 +202,7 @@ def test_a_wrong_round_is_refused_in_a_sentence_and_ends_nothing(
 
 @pytest.mark.parametrize("wrong", [{"bonus": -1}, {"start": 2**40}, {"start": -1}, {"start": 1.5}, {"entropy": [7]}])
 def test_rounds_after_a_refused_one_stand_where_the_loop_had_them(wrong: dict[str, Any], tmp_path: Path) -> None:
-    right = {**TREE, "keep": [0, 1], "bonus": 9}
+    right = {**SMALL, "keep": [0, 1], "bonus": 9}
     trace = recorded(tmp_path / "run.jsonl", right, {**right, **wrong}, right, prompt_ids=[1, 2, 3])
     assert [(entry.round.index, entry.round.start) for entry in trace.entries] == [(0, 3), (2, 7)]
 
@@ -282,7 +291,7 @@ def test_there_are_no_more_texts_than_are_read(tmp_path: Path, monkeypatch: pyte
 
 
 def test_every_tenth_round_is_recorded_at_its_place(tmp_path: Path) -> None:
-    trace = recorded(tmp_path / "run.jsonl.gz", *25 * [{**TREE, "keep": [0, 1], "bonus": 9}], every=10)
+    trace = recorded(tmp_path / "run.jsonl.gz", *25 * [{**SMALL, "keep": [0, 1], "bonus": 9}], every=10)
     assert [(entry.round.index, entry.round.start) for entry in trace.entries] == [(0, 0), (10, 20), (20, 40)]
     assert (trace.header.every, trace.end.rounds) == (10, 25)
 
