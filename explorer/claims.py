@@ -28,7 +28,7 @@ from engine.lab.against_plain import (
 )
 from engine.lab.machines import FLOOR, LOOP, PUBLISHED_DEVICE, PUBLISHED_MODEL, caution, machine_curve
 from engine.lab.repetition import repetition_in, rounds_within
-from engine.lab.speed import SpeedRecord, cost_text, divisor_text, ratio_text
+from engine.lab.speed import SpeedRecord, ratio_text, seconds_text
 from engine.records import Precision, Round
 from engine.trace import Header, Piece, RunText, Trace, as_bytes, joined, pieces_of, tau
 
@@ -178,7 +178,7 @@ class RunComparison:
             return lanes
         for rounds, speed in ((self.rounds, record.speed), (self.plain, record.plain_speed)):
             tokens = sum(len(round_.acceptance.keep) for round_ in rounds)
-            lanes = replace(lanes, ends=(*lanes.ends, divisor_text(tokens, speed)),
+            lanes = replace(lanes, ends=(*lanes.ends, seconds_text(tokens, speed)),
                             seconds=(*lanes.seconds, tuple(_clock(rounds, tokens / float(speed)))))
         return lanes
 
@@ -243,7 +243,7 @@ def run_speed(record: SpeedRecord, tau_: float, in_turns: bool, precision: Preci
     if record.withheld:
         return RunSpeed(**asdict(record))
     quotient, tau_text = record.times.removesuffix("×"), f"{tau_:.2f}"
-    cost = cost_text(float(tau_text), quotient)
+    cost = f"{tau_ / float(quotient):.2f}"
     how = "measured in turns with plain decoding" if in_turns else "the two were recorded one after the other"
     subject = "A pass" if whole else "Before the text repeats itself, a pass"
     words = (f"{subject} wrote {tau_text} tokens and took, draft included, as long as {cost} plain ones: "

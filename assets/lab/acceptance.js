@@ -1,36 +1,45 @@
-// Figures of rounds: what is accepted of them, and where a tree pays, with flags to paste and other machines, predicted.
+// What is accepted: how long rounds are, which proposals are taken, how well the drafter knows it. Of a run also what its
+// rows earned and what other trees of its drafts would have kept.
 
-import { fillSelect, Flags, offer, selectField } from "./forms.js";
+import { fillSelect, offer, tell } from "./forms.js";
 import { drawAll } from "./plots.js";
 import { Tool } from "./tools.js";
-import { html, write } from "../shared/ink.js";
+import { html } from "../shared/ink.js";
 
-// How long rounds are, which proposals are accepted, and how well the drafter is calibrated.
-export class Shapes extends Tool {
+const CHOOSE_A_RUN = "Choose the current run to see where its tree pays: what rows earned, how many nodes do, other trees.";
+const OF_A_RUN = { rows: ["drafters"], nodes: ["nodes"], trees: ["branching", "lacking"] }; // by figure, the sentences under it
+
+export class Acceptance extends Tool {
   constructor(lab, pane) {
     super(lab, pane);
-    this.stage = lab.stage;
     this.source = this.select("Rounds of", "The measurement or run whose rounds are drawn");
-    this.budget = this.select("Node budget", "The budget at which methods are compared");
-    this.method = this.select("Method of the map", "The method whose proposals the plot in the middle shows");
+    this.budget = this.select("Node budget", "The budget whose rounds are drawn");
+    this.method = this.select("Method", "The method whose rounds are drawn");
+    this.status = this.note("status");
     this.plots = this.plotsIn("lab-three", {
-      histogram: ["Acceptance lengths", "The share of rounds that added so many tokens; the mean of each line is its {τ}."],
+      lengths: ["Acceptance lengths", "The share of rounds that added so many tokens, with {95 %} intervals; the mean is {τ}."],
       map: ["Depth and rank", "Of the proposals that verification reached, the percentage that was accepted, by {depth} and {rank}."],
       calibration: ["Calibration", "Expected tokens per round, 1 + {Σq}, against the tokens that were added; below the diagonal the drafter is over-confident."],
     });
-    this.grid = pane.querySelector(".lab-grid");
+    this.misses = html("ul", { class: "lab-card lab-words", "aria-label": "Where walks ended" }, pane);
+    this.parts = this.plotsIn("lab-three", {
+      rows: ["What a row earned", "Tokens that a verified row added to the text, by its place among its siblings."],
+      nodes: ["The next node, and the last", "Drafted tokens that a {round} would have kept with the first nodes of its tree alone."],
+      trees: ["Other trees of the same drafts", "Chain, wider chain and trees, replayed at the same places of the known text."],
+    });
+    this.lists = Object.fromEntries(Object.entries(this.parts).map(([name, plot]) => [name, html("ul", "lab-words", plot.box)]));
+    const [whole, parts] = pane.querySelectorAll(".lab-grid");
+    this.grids = { whole, parts };
   }
 
   choices() {
-    const { table, progress, runRig, unasked } = this.lab;
+    const { table, progress, runRig, unasked, stage } = this.lab;
     const whence = progress.other_rig || (progress.recorded ? "recorded measurement" : `measurement ${progress.sweep}`);
-    const run = this.stage.header && this.stage.rounds.length && !unasked ? [["run", runRig ? `current run, of ${runRig}` : "current run"]] : [];
-    const rows = table ? table.rows : [];
+    const run = stage.header && stage.rounds.length && !unasked ? [["run", runRig ? `current run, of ${runRig}` : "current run"]] : [];
+    const rows = table ? table.rows.filter((row) => row.budget > 0) : [];
     fillSelect(this.source, [...(rows.length ? [["sweep", whence]] : []), ...run]);
-    const swept = this.source.value === "sweep";
-    this.cells(swept ? rows.filter((row) => row.budget > 0) : [], (table && table.best) || { nodes: "", line: "" });
-    offer(this.budget, swept);
-    offer(this.method, swept);
+    this.cells(rows, (table && table.best) || { nodes: "", line: "" });
+    for (const field of [this.budget, this.method]) offer(field, this.source.value === "sweep");
   }
 
   // The budgets of a measurement's rows, and the lines of the chosen one.
@@ -44,91 +53,28 @@ export class Shapes extends Tool {
 
   async redraw() {
     this.choices();
-    const { progress, runRig } = this.lab;
+    const { progress, runRig, stage } = this.lab;
     const source = this.source.value;
-    this.grid.classList.toggle("is-other-rig", Boolean(source === "run" ? runRig : source && progress.other_rig));
-    if (!source) {
-      drawAll(this.plots, {}, () => ["No rounds yet", "Press Run, or Measure."]);
-      return;
-    }
-    const answer = await this.lab.ask("lab_shapes", source === "run" ? { run: this.stage.value.run }
-      : { sweep: progress.sweep, nodes: this.budget.value, line: this.method.value });
+    for (const grid of Object.values(this.grids)) grid.classList.toggle("is-other-rig", Boolean(source === "run" ? runRig : source && progress.other_rig));
+    const wanted = source === "run" ? { run: stage.value.run } : { sweep: progress.sweep, nodes: this.budget.value, line: this.method.value };
+    const answer = source ? await this.lab.ask("lab_acceptance", wanted) : {};
     drawAll(this.plots, answer, () => {
+      if (!source) return ["No rounds yet", "Press Run, or Measure."];
       if (answer.error) return ["Nothing to draw", answer.error];
-      if (answer.histogram) return ["Not recorded by this engine", "recorder.round(…, logprobs): what the drafter believed of each node."];
+      if (answer.lengths) return ["Not recorded by this engine", "recorder.round(…, logprobs): what the drafter believed of each node."];
       return ["Nothing was drafted", "Plain decoding has one token a round and no drafter to judge."];
     });
-  }
-}
-
-// By figure, the sentences under it.
-const WORDS_OF = { siblings: ["misses", "siblings"], rows: ["rows"], nodes: ["nodes", "text"], trees: ["trees", "lacking"] };
-
-export class Anatomy extends Tool {
-  constructor(lab, pane) {
-    super(lab, pane);
-    this.status = this.note("status");
-    this.plots = this.plotsIn("lab-two", {
-      siblings: ["On the greedy path and after a sibling", "How often the drafter's first proposal was the target's token: by {depth} while all before it were first proposals, and after an accepted other one."],
-      rows: ["What a row earned", "Tokens that a verified row added to the text, by its place among its siblings."],
-      nodes: ["The next node, and the last", "Drafted tokens that a {round} would have kept with the first nodes of its tree alone."],
-      trees: ["Other trees of the same drafts", "Chain, wider chain and trees, replayed at the same places of the known text."],
-      elsewhere: ["On another machine, predicted", "This run's measured {τ} over the predicted cost of a round there: speed is {predicted}, from published figures alone."],
-    });
-    this.words = Object.fromEntries(Object.entries(this.plots).map(([name, plot]) => [name, this.sentences(plot)]));
-    this.flags = new Flags("Flags to paste");
-    this.words.elsewhere.parentElement.before(this.flags.box);
-    this.priced = html("p", "lab-caption", null);
-    this.flags.list.before(this.priced);
-    const machine = html("div", "lab-toolbar");
-    this.words.elsewhere.before(machine);
-    this.model = selectField(machine, "Model", "A target by its published configuration", () => this.draw());
-    this.device = selectField(machine, "Device", "Bandwidth and operations as published", () => this.draw());
+    const words = answer.words || {};
+    this.grids.parts.hidden = !answer.words;
+    tell(this.status, source === "sweep" && this.source.options.length > 1 ? CHOOSE_A_RUN : "");
+    this.list(this.misses, words.misses);
+    if (!answer.words) return;
+    drawAll(this.parts, answer, () => ["Not in this run", "Nothing was drafted, or its engine does not record it."]);
+    for (const [name, list] of Object.entries(this.lists)) this.list(list, OF_A_RUN[name].flatMap((topic) => words[topic] || []));
   }
 
-  // What its answer depends on.
-  get about() {
-    const { stage, prediction } = this.lab;
-    return JSON.stringify([stage.value.run, stage.rounds.length, this.model.value, this.device.value, prediction]);
-  }
-
-  // A list under a plot, for the sentences that it supports.
-  sentences(plot) {
-    const figure = html("div", "lab-figure");
-    plot.box.replaceWith(figure);
-    figure.append(plot.box);
-    return html("ul", { class: "lab-words", tabIndex: 0, "aria-label": `${plot.title.textContent}: in words` }, figure);
-  }
-
-  async redraw() {
-    const { stage, unasked } = this.lab;
-    if (!stage.header || !stage.rounds.length) {
-      write(this.status, "Open a recording or press Run: this takes the rounds of the run on the page apart.");
-      return;
-    }
-    const { about } = this;
-    if (about === this.asked) return;
-    this.asked = about;
-    const choice = () => [stage.value.run, this.model.value, this.device.value].join(" ");
-    const asked = choice();
-    write(this.status, "Taking the rounds apart …");
-    const answer = await this.lab.ask("lab_anatomy", { run: stage.value.run, model: this.model.value, device: this.device.value });
-    if (asked !== choice()) return; // another one was chosen meanwhile
-    write(this.status, answer.error || `${answer.rounds} rounds of ${unasked ? "the recording" : "the run"} that drafted; lines at the bars are 95 % intervals.`);
-    if (!answer.error) this.show(answer);
-  }
-
-  show(answer) {
-    drawAll(this.plots, answer.figures, (name) => (name === "elsewhere" ? ["Nothing to predict", answer.misfit || "Nothing was drafted."]
-      : ["Not in this run", "Nothing was drafted, or its engine does not record it."]));
-    for (const [name, list] of Object.entries(this.words)) {
-      const lines = name === "elsewhere" ? [answer.caution] : WORDS_OF[name].flatMap((word) => answer.sentences[word] || []);
-      list.replaceChildren(...lines.map((line) => html("li", "", null, line)));
-    }
-    fillSelect(this.model, answer.models, answer.model);
-    fillSelect(this.device, answer.devices, answer.device);
-    write(this.priced, answer.flags.length ? `Best for this run by the cost on ${answer.priced}. Measure the cost (tab Cost) for the rig that answers.`
-      : "None: other trees of this run are not known, or no cost is.");
-    this.flags.show(answer.flags);
+  list(list, lines = []) {
+    list.hidden = !lines.length;
+    list.replaceChildren(...lines.map((line) => html("li", "", null, line)));
   }
 }

@@ -1,4 +1,4 @@
-// Two runs side by side: their figures, their texts, and the trees that wrote the chosen token of each text.
+// Two to four runs side by side: their figures, their texts, and the trees that wrote the chosen token of each text.
 
 import { fillSelect, selectField } from "./forms.js";
 import { action, html, write } from "../shared/ink.js";
@@ -9,7 +9,7 @@ import { settingOf } from "../shared/round.js";
 import { Stage } from "../stage/stage.js";
 import { TextPanel } from "../stage/text.js";
 
-const SIDES = ["first", "second"];
+const SIDES = ["first", "second", "third", "fourth"];
 // Each as {name, value: what is compared, null if it is not, text}. Of a text that repeats itself, τ and speed are those
 // of the part before.
 /** @type {{name: string, value: (shown: any) => number | null, text: (shown: any) => string}[]} */
@@ -34,7 +34,7 @@ const comparable = (first, second) => sameMachine(first, second) && first.prompt
 
 const sameMachine = (first, second) => ["rig", "hardware", "dtype"].every((name) => first[name] === second[name]);
 
-// One of the two: a stage of its own, with the page's own text and tree on it.
+// One of the runs: a stage of its own, with the page's own text and tree on it.
 class Side {
   constructor(lab, parent, place, changed) {
     this.lab = lab;
@@ -83,23 +83,24 @@ class Side {
     return this.stage.rounds.length > 0;
   }
 
-  // Its figures beside the other run's. Beside a run that was measured in turns with plain decoding, that is printed with
+  // Its figures beside the other runs'. Beside a run that was measured in turns with plain decoding, that is printed with
   // the speed that it had then.
-  values(other) {
+  values(others) {
     const { stage } = this;
-    const beside = other && isPlainOf(stage, other.stage) ? { speed: other.stage.against.plain_speed, ratio: 1, times: "1×" } : null;
+    const drafted = others.find((other) => isPlainOf(stage, other.stage));
+    const beside = drafted ? { speed: drafted.stage.against.plain_speed, ratio: 1, times: "1×" } : null;
     const { measured, figures, rounds, header, withheld } = stage;
-    const fair = other && comparable(stage.header, other.stage.header);
+    const fair = others.every((other) => comparable(stage.header, other.stage.header));
     const shown = { measured, figures, rounds, header, withheld, fair, against: beside || stage.against, speed: beside ? { text: beside.speed } : stage.speed };
     return FIGURES.map(({ name, value, text }) => ({ name, value: value(shown), text: text(shown) }));
   }
 
-  // The figures, the better of the two marked.
-  tell(values, other) {
+  // The figures, the best of all runs marked.
+  tell(values, others) {
     this.figures.replaceChildren(...values.map(({ name, value, text }, place) => {
       const item = html("div", "");
-      const known = other && other[place].value !== null && value !== null;
-      const better = known && value > other[place].value;
+      const known = others.length > 0 && [value, ...others.map((other) => other[place].value)].every((one) => one !== null);
+      const better = known && others.every((other) => value > other[place].value);
       html("dd", better ? "is-better" : "", item, better ? `${text} ▲` : text);
       html("dt", "", item, name);
       return item;
@@ -118,17 +119,34 @@ export class Compare {
     this.lab = lab;
     const bar = html("div", "lab-race-bar lab-pair-bar", parent);
     this.status = html("p", "lab-note", bar);
-    this.part = action(bar, "Go to where the texts differ", "", () => {
-      this.slider.value = String(this.held.texts_part[0]);
-      this.go(Number(this.slider.value));
-    });
+    this.part = action(bar, "Go to where the texts differ", "", () => this.go(this.parted));
     this.part.hidden = true;
     this.slider = html("input", { type: "range", min: 0, max: 0, step: 1, value: 0, "aria-label": "Place in the text" }, bar);
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
     this.place = html("span", "lab-clock", bar);
-    const grid = html("div", "lab-grid lab-two", parent);
-    this.sides = SIDES.map((_, place) => new Side(lab, grid, place, () => this.changed()));
+    this.more = action(bar, "Add a run", "Compare one run more", () => this.add());
+    this.less = action(bar, "Remove the last", "Compare one run fewer", () => this.remove());
+    this.grid = html("div", "lab-grid lab-runs", parent);
+    this.sides = [];
     this.depths = html("div", { class: "lab-pair-depths", role: "img" }, parent);
+    for (let place = 0; place < 2; place++) this.add(false);
+  }
+
+  add(open = true) {
+    this.sides.push(new Side(this.lab, this.grid, this.sides.length, () => this.changed()));
+    if (open) this.draw();
+    this.count();
+  }
+
+  remove() {
+    this.sides.pop().box.remove();
+    this.count();
+    this.changed();
+  }
+
+  count() {
+    this.more.hidden = this.sides.length === SIDES.length;
+    this.less.hidden = this.sides.length < 3;
   }
 
   // Everything that can be compared: the current run, your earlier ones, then the recordings.
@@ -143,10 +161,9 @@ export class Compare {
     const pins = Object.values(stage.pins).map((pin) => named(current && pin.run === run ? { ...pin, run: "stage" } : pin));
     entries.push(...pins.filter(([name]) => !entries.some(([other]) => other === name)));
     const recording = listed.find(([name]) => name === run);
-    const [first] = pins[0] || recording || entries[0] || [""];
-    const [second] = pins[1] || entries.find(([name]) => name !== first) || [first];
+    const usual = new Set([...pins, ...(recording ? [recording] : []), ...entries].map(([name]) => name));
     this.sides.forEach((side, place) => {
-      const value = [first, second][place];
+      const value = [...usual][place] || [...usual][0] || "";
       side.offer(entries, value);
       if (!side.shown && value) side.open(() => this.changed());
     });
@@ -154,28 +171,30 @@ export class Compare {
 
   changed() {
     const shown = this.sides.filter((side) => side.shown);
-    const values = this.sides.map((side, place) => (side.shown ? side.values(this.sides[1 - place].shown ? this.sides[1 - place] : null) : null));
-    this.sides.forEach((side, place) => side.shown && side.tell(values[place], values[1 - place]));
+    const values = new Map(shown.map((side) => [side, side.values(shown.filter((other) => other !== side))]));
+    for (const [side, own] of values) side.tell(own, shown.filter((other) => other !== side).map((other) => values.get(other)));
     this.slider.max = String(Math.max(0, ...shown.map((side) => side.ends.at(-1) - 1)));
-    write(this.status, shown.length === 2 ? this.relation(...shown) : "Choose two runs.");
+    write(this.status, shown.length > 1 ? this.relation(shown) : "Choose two runs.");
     this.go(Math.min(Number(this.slider.value), Number(this.slider.max)));
     this.hold(shown);
   }
 
-  // Where texts and rounds differ, and how deep each run accepted: the server compares the two.
+  // Where texts and rounds differ, and how deep each run accepted: the server compares the first with each other run.
   async hold(shown) {
     const runs = shown.map((side) => side.run);
+    const [first, ...others] = runs;
     const { server } = this.lab.stage;
-    const answer = shown.length === 2 ? await server.two_runs({ first: { run: runs[0] }, second: { run: runs[1] } }) : { sides: [] };
-    if (this.sides.some((side, place) => shown.length === 2 && side.run !== runs[place])) return;
-    this.held = answer;
-    this.part.hidden = !(answer.same_prompt && answer.texts_part);
-    const { error, said = error, rule = "", sides = [] } = answer;
-    if (said) write(this.status, [said, rule, this.relation(...shown)].join(" "));
-    this.drawDepths(sides);
+    const answers = await Promise.all(others.map((run) => server.two_runs({ first: { run: first }, second: { run } })));
+    if (shown.some((side, place) => side.run !== runs[place])) return;
+    const parted = answers.flatMap((answer) => (answer.same_prompt && answer.texts_part ? [answer.texts_part[0]] : []));
+    this.parted = Math.min(...parted);
+    this.part.hidden = !parted.length;
+    const said = answers.map(({ error, said: sentence = error, rule = "" }, place) => `${others.length > 1 ? `Beside the ${SIDES[place + 1]}: ` : ""}${sentence} ${rule}`.trim());
+    if (said.length) write(this.status, [...said, this.relation(shown)].join(" "));
+    this.drawDepths(answers.every(({ sides }) => sides) && answers.length ? [answers[0].sides[0], ...answers.map(({ sides }) => sides[1])] : []);
   }
 
-  // For each depth a bar of either run: of its rounds that drafted to that depth, the share that accepted to it.
+  // For each depth a bar of each run: of its rounds that drafted to that depth, the share that accepted to it.
   drawDepths(sides) {
     const deepest = Math.max(0, ...sides.map(({ depths }) => depths.length));
     this.depths.hidden = deepest === 0;
@@ -192,7 +211,7 @@ export class Compare {
       return column;
     });
     const title = html("p", "lab-caption", null, "Accepted by depth: of the rounds that drafted to that depth, the share that accepted to it");
-    for (const side of SIDES) {
+    for (const side of SIDES.slice(0, sides.length)) {
       html("i", `lab-pair-key is-${side}`, title);
       title.append(side);
     }
@@ -201,24 +220,26 @@ export class Compare {
     this.depths.replaceChildren(title, row);
   }
 
-  // Which figures of the two may be compared, in a sentence.
-  relation({ stage: one }, { stage: other }) {
-    const [first, second] = [one.header, other.header];
-    const prompt = first.prompt === second.prompt;
-    const machine = sameMachine(first, second);
-    const told = [one, other].map(({ repetition }, place) => (repetition ? `The ${SIDES[place]} text repeats itself from token ${repetition.token + 1} on; its τ and speed are those of the part before.` : ""));
-    return [this.comparable(one, other, prompt, machine), ...told].filter(Boolean).join(" ");
+  // Which figures may be compared, in sentences.
+  relation(shown) {
+    const stages = shown.map((side) => side.stage);
+    const told = stages.map(({ repetition }, place) => (repetition ? `The ${SIDES[place]} text repeats itself from token ${repetition.token + 1} on; its τ and speed are those of the part before.` : ""));
+    return [this.comparable(stages), ...told].filter(Boolean).join(" ");
   }
 
-  comparable(one, other, prompt, machine) {
-    const known = (run, beside) => Boolean(run.against) || isPlainOf(run, beside);
-    if (prompt && machine && known(one, other) && known(other, one)) return "The same prompt on the same machine: speeds can be compared.";
-    if (prompt && machine) return "The same prompt on the same machine, but not both speeds were measured beside plain decoding: they are not compared.";
+  comparable(stages) {
+    const [first, ...others] = stages.map(({ header }) => header);
+    const prompt = others.every((other) => other.prompt === first.prompt);
+    const machine = others.every((other) => sameMachine(first, other));
+    const known = stages.every((run) => Boolean(run.against) || stages.some((other) => isPlainOf(run, other)));
+    if (prompt && machine && known) return "The same prompt on the same machine: speeds can be compared.";
+    if (prompt && machine) return "The same prompt on the same machine, but not all speeds were measured beside plain decoding: they are not compared.";
     if (machine) return "Different prompts on the same machine: τ depends on the text.";
     return `${prompt ? "The same prompt" : "Different prompts"} on different machines or precisions: do not compare tokens/s.`;
   }
 
   go(token) {
+    this.slider.value = String(token);
     for (const side of this.sides) if (side.shown) side.go(token);
     write(this.place, `token ${token + 1} of ${Number(this.slider.max) + 1}`);
   }

@@ -1,10 +1,9 @@
 // Finished runs of this browser, a point each. They stay until they are cleared, also when the page is opened again.
 
-import { ConcurrencySlider } from "./concurrency.js";
-import { fillSelect, offer, selectField, tell } from "./forms.js";
+import { tell } from "./forms.js";
 import { Plot } from "./plots.js";
 import { recordedOn } from "./verdict.js";
-import { button, html, sparing, write } from "../shared/ink.js";
+import { html, sparing, write } from "../shared/ink.js";
 import { meanLength, settingOf } from "../shared/round.js";
 
 const STORE = "canopy-lab-points";
@@ -143,26 +142,14 @@ export class Curves {
     this.stage = lab.stage;
     this.plot = new Plot(lab.library, parent, {
       name: "curves", title: "By node budget",
-      caption: "{τ} and {tokens/s}: medians; point at a curve for its {95 %} intervals. The faint horizontal lines are {auto}.",
+      caption: "{τ} and {tokens/s}: medians with their {95 %} intervals. The faint horizontal lines are {auto}.",
     });
     this.origin = html("p", "lab-recorded");
     this.doubt = html("p", { class: "lab-notice", hidden: true });
     this.plot.body.before(this.origin, this.doubt);
-    const tools = html("div", "lab-tools");
-    this.plot.tools.prepend(tools);
-    this.clear = button(tools, "Clear runs", "Remove the single runs of this browser from the plot; measurements stay", () => lab.points.clear());
-    this.ask = button(tools, "Predict all budgets", "Replays the current run's text with every budget: τ is exact, tokens/s are predicted from the cost of a pass", () => lab.cost.predict());
-    this.slider = new ConcurrencySlider(lab, tools);
-    this.line = selectField(tools, "Predicted", "The method whose prediction is drawn", () => lab.load());
-    offer(this.line, false);
     this.plot.onPoint = (point) => this.chosen(point);
     const plan = sparing(() => lab.shown && this.draw(), 250);
     for (const event of ["value", "settings", "begin"]) this.stage.on(event, plan);
-  }
-
-  predicting(busy) {
-    this.ask.disabled = busy;
-    this.ask.textContent = busy ? "Predicting …" : "Predict all budgets";
   }
 
   chosen({ customdata }) {
@@ -172,14 +159,9 @@ export class Curves {
   }
 
   draw() {
-    const { curves, points, progress, given } = this.lab;
-    this.clear.hidden = !points.all.length;
-    this.ask.hidden = !this.lab.can("what_if") || Boolean(progress.other_rig); // it would have no place there
+    const { curves, progress, given } = this.lab;
     if (!curves) return;
-    const { lines, line, withheld } = curves.predicted;
-    offer(this.line, lines.length > 0);
-    if (document.activeElement !== this.line) fillSelect(this.line, lines, line);
-    tell(this.doubt, withheld);
+    tell(this.doubt, curves.predicted.withheld);
     tell(this.origin, this.whence);
     if (!curves.count) {
       this.plot.say(`Nothing measured with ${given.rig} yet`, "Press Measure to measure every setting, or Run to add a point for one.");

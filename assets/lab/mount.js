@@ -1,15 +1,16 @@
 // Tabs, and the list of earlier measurements.
 
-import { Anatomy, Shapes } from "./acceptance.js";
+import { Acceptance } from "./acceptance.js";
+import { Check } from "./check.js";
 import { Compare } from "./compare.js";
-import { Concurrency } from "./concurrency.js";
-import { Curves, Live, Points } from "./curves.js";
+import { Points } from "./curves.js";
 import { fillSelect, selectField } from "./forms.js";
+import { Load, ServerLoad } from "./load.js";
 import { Library } from "./plots.js";
 import { Race } from "./race.js";
+import { Speed } from "./speed.js";
 import { STATES, Sweep } from "./sweep.js";
-import { Cost, Doctor, Server } from "./tools.js";
-import { Table, Verdict } from "./verdict.js";
+import { Verdict } from "./verdict.js";
 import { html, inTurn, pause, sparing, write } from "../shared/ink.js";
 import { Menu } from "../shared/overlays.js";
 import { counted } from "../shared/round.js";
@@ -123,10 +124,12 @@ export class History {
 // The lab as one view: what to measure at the left, what came of it at the right, in tabs.
 const BUSY_MS = 500;
 const IDLE_MS = 4000;
-const OF_THE_RUN = ["shapes", "anatomy"]; // tabs that are drawn from the rounds of the run on the stage, as they come
+const OF_THE_RUN = ["speed", "acceptance"]; // tabs that are drawn from the rounds of the run on the stage, as they come
 const BETWEEN_DRAWS_MS = 600;
 const LOST = "The server does not answer; the lab keeps trying.";
-const FORMER = { load: "concurrency" }; // what tabs are called in older addresses
+const FORMER = { // tabs of older addresses, and which of today's has what they showed
+  curves: "speed", table: "speed", cost: "speed", shapes: "acceptance", anatomy: "acceptance", concurrency: "load", server: "load", race: "compare", doctor: "check",
+};
 const NOTHING = { sweep: null, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, recorded: null, other_rig: "", sweeps: [], command: "" };
 
 // Asks the server for the answer of one of its functions; {error} says why there is none.
@@ -152,10 +155,10 @@ class View extends Teller {
     this.live = given.live;
     this.reason = given.reason;
     this.library = new Library(server);
-    this.load = inTurn(() => this.loadCurves());
-    this.points = new Points(stage, () => this.load());
+    this.reload = inTurn(() => this.loadCurves());
+    this.points = new Points(stage, () => this.reload());
     this.progress = NOTHING;
-    this.table = this.curves = this.prediction = this.applied = null;
+    this.table = this.curves = this.cost = this.prediction = this.applied = null;
     this.counts = [1]; // the measured numbers of requests at once; below, the one shown and the one asked for
     this.concurrency = 1;
     this.asked = null;
@@ -169,10 +172,6 @@ class View extends Teller {
 
   look(method) {
     return this.given.looks[method] || this.given.looks[""];
-  }
-
-  can(what) {
-    return this.given.tools.includes(what);
   }
 
   // Whether the run on the stage is one of another rig that nobody asked for: the recording that the page opens with.
@@ -205,24 +204,18 @@ class View extends Teller {
     this.history = new History(this, side);
     this.tabs = new Tabs(this, this.main);
     const tab = (name, label, title, Part) => this.tabs.add(name, label, title, (pane) => new Part(this, pane));
-    this.tabs.add("curves", "Curves", "The fastest setting, and the current run", (pane) => {
-      const pair = html("div", "lab-grid lab-pair", pane);
-      this.budget = new Curves(this, pair);
-      const live = new Live(this, pair);
-      return { draw: () => [this.budget, live].forEach((part) => part.draw()) };
+    this.speed = tab("speed", "Speed", "Which method and budget are fastest: curves, table, cost of a pass, other machines", Speed);
+    this.acceptance = tab("acceptance", "Acceptance", "How many tokens rounds add, which guesses are accepted, where a tree pays", Acceptance);
+    this.load = tab("load", "Load", "Several requests at once: which budget is fastest, and where drafting stops paying", this.given.server ? ServerLoad : Load);
+    this.tabs.add("compare", "Compare", "Methods in a race on one prompt, and runs side by side", (pane) => {
+      this.race = new Race(this, pane);
+      this.compare = new Compare(this, pane);
+      return this.compare;
     });
-    this.concurrent = tab("concurrency", "Concurrency", "Several requests at once: which budget is fastest, and where drafting stops paying", Concurrency);
-    tab("table", "Table", "Every setting with its figures", Table);
-    this.shapes = tab("shapes", "Acceptance", "How many tokens rounds add, and which guesses are accepted", Shapes);
-    tab("anatomy", "Anatomy", "Where a tree pays: what each guess and row earned, other trees, flags to paste, other machines", Anatomy);
-    if (this.can("cost")) this.cost = tab("cost", "Cost", "What a forward pass costs, and what one more node gains", Cost);
-    if (this.can("race")) this.race = tab("race", "Race", "Several methods answer one prompt, side by side", Race);
-    if (this.can("doctor")) tab("doctor", "Doctor", "Why is τ low? Checks every drafter's configuration", Doctor);
-    this.compare = tab("compare", "Compare", "Two runs side by side", Compare);
-    if (this.can("server")) tab("server", "Server", "The attached server: counters of all its requests, and its speed with several at once", Server);
+    tab("check", "Check", "Why is τ low? Checks every drafter's configuration", Check);
     const { stage, tabs } = this;
     const known = (name) => (tabs.panes.has(FORMER[name] || name) ? FORMER[name] || name : "");
-    tabs.go(known(stage.tab) || "curves");
+    tabs.go(known(stage.tab) || "speed");
     stage.on("tab", (name) => known(name) && known(name) !== tabs.current && tabs.go(known(name)));
   }
 
@@ -267,19 +260,20 @@ class View extends Teller {
     this.progress = answer;
     this.root.classList.toggle("is-other-rig", Boolean(answer.other_rig));
     this.tell("progress");
-    if (moved) this.load();
+    if (moved) this.reload();
   }
 
   // Curves and table anew: something was measured, a run has ended, or another sweep was chosen.
   async loadCurves() {
     const answer = await this.ask("lab_curves", {
-      sweep: this.progress.sweep, points: this.points.all, what_if: this.prediction || null, line: this.budget.line.value, concurrency: this.asked }, LOST);
+      sweep: this.progress.sweep, points: this.points.all, what_if: this.prediction || null, line: this.speed.line.value, concurrency: this.asked }, LOST);
     if (answer.error) {
       this.lost = answer.error === LOST;
       this.sweep.fail(answer.error);
       return;
     }
     this.curves = answer.curves;
+    this.cost = answer.cost;
     this.counts = answer.counts.length ? answer.counts : [1];
     this.concurrency = answer.concurrency;
     this.command = answer.command;
@@ -293,7 +287,7 @@ class View extends Teller {
   // From now on, curves, table and recommendation are for this many requests at once.
   lookAt(concurrency) {
     this.asked = concurrency;
-    return this.load();
+    return this.reload();
   }
 
   // One click puts a setting into the page's controls.

@@ -141,15 +141,6 @@ export class Plot {
     this.canvas.on("plotly_click", ({ points }) => {
       if (this.onPoint && points[0]) this.onPoint(points[0]);
     });
-    this.canvas.on("plotly_hover", ({ points }) => this.point(points[0].fullData.uid));
-    this.canvas.on("plotly_unhover", () => this.point(null));
-  }
-
-  // Intervals of a curve are drawn while it is pointed at (lab.css): those of five at once are a thicket.
-  point(uid) {
-    for (const trace of this.canvas.querySelectorAll(".scatterlayer .trace")) {
-      trace.classList.toggle("is-pointed", uid !== null && trace.classList.contains(`trace${uid}`));
-    }
   }
 
   resize() {
@@ -162,12 +153,6 @@ export class Plot {
     const { width, height } = this.canvas.getBoundingClientRect();
     this.library.plotly.downloadImage(this.canvas, { format, width, height, scale: 2, filename: `canopy-${name}` });
   }
-}
-
-// A grid of plots, by name: `about` has a title and a caption for each.
-export function plotsIn(lab, parent, look, about) {
-  const grid = html("div", `lab-grid ${look}`, parent);
-  return Object.fromEntries(Object.entries(about).map(([name, [title, caption]]) => [name, new Plot(lab.library, grid, { name, title, caption })]));
 }
 
 // Draws the figures that there are; the others say why not: `why` gives a headline and more for a plot's name.

@@ -14,15 +14,14 @@ export class Race extends Tool {
   constructor(lab, pane) {
     super(lab, pane);
     this.at = 0;
-    this.begin = new Begin(this, "▶ Race", "Measure the methods one at a time on the prompt in the bar above, then replay them together",
-      () => this.start(), ["■ Stop", "End the race after the current run"]);
+    this.begin = new Begin(this, { label: "▶ Race", title: "Measure the methods one at a time on the prompt in the bar above, then replay them together",
+      act: () => this.start(), ending: "■ Stop", endingTitle: "End the race after the current run" });
     this.form(html("details", "lab-form lab-race-form", pane));
-    this.box = html("section", { class: "lab-plot lab-race", "aria-label": "Race" }, pane);
+    this.box = html("section", { class: "lab-plot lab-race", "aria-label": "Race", hidden: true }, pane);
     this.caption = prose(html("p", "lab-caption lab-race-caption", this.box),
       "Measured one after the other, each with the machine to itself, then replayed on one clock; medians with their {spread}, speed-up over {plain decoding}.");
     this.transport();
     this.scroll = html("div", { class: "lab-scroll", tabIndex: 0 }, this.box);
-    this.empty = html("p", "lab-note", this.scroll, "Press Race: every method answers the prompt in the bar above, at the node budget set there or at auto.");
     this.lanes = html("div", "lab-lanes", this.scroll);
   }
 
@@ -40,17 +39,16 @@ export class Race extends Tool {
   }
 
   transport() {
-    this.bar = html("div", "lab-race-bar", this.box);
-    this.play = button(this.bar, "▶", "Play or pause the race", () => (this.playing ? this.pause() : this.run()));
-    this.range = html("input", { type: "range", min: 0, max: 1000, value: 0, "aria-label": "Wall clock of the race" }, this.bar);
+    const bar = html("div", "lab-race-bar", this.box);
+    this.play = button(bar, "▶", "Play or pause the race", () => (this.playing ? this.pause() : this.run()));
+    this.range = html("input", { type: "range", min: 0, max: 1000, value: 0, "aria-label": "Wall clock of the race" }, bar);
     this.range.addEventListener("input", () => {
       this.pause();
       this.show((this.race.seconds * Number(this.range.value)) / 1000);
     });
-    this.clock = html("output", "lab-clock", this.bar);
-    this.speed = html("select", { "aria-label": "Speed of the replay" }, this.bar);
+    this.clock = html("output", "lab-clock", bar);
+    this.speed = html("select", { "aria-label": "Speed of the replay" }, bar);
     for (const [value, text] of SPEEDS) this.speed.append(new Option(text, value));
-    this.bar.hidden = true;
   }
 
   async start() {
@@ -65,8 +63,7 @@ export class Race extends Tool {
 
   open(race) {
     this.race = race;
-    this.empty.hidden = true;
-    this.bar.hidden = false;
+    this.box.hidden = false;
     const best = Math.max(...race.lanes.map(({ row }) => (row && !row.record.withheld ? row.total.median : 0)));
     this.drawn = race.lanes.map((lane) => this.lane(lane, best));
     this.lanes.replaceChildren(...this.drawn.map(({ box }) => box));

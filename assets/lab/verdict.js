@@ -1,8 +1,9 @@
 // The result of the measurement: the fastest setting, how certain it is, one click to use it, the figures behind it.
 
 import { Command } from "./forms.js";
-import { prose, WORDS } from "./plots.js";
-import { action, button, html, write } from "../shared/ink.js";
+import { WORDS } from "./plots.js";
+import { spread } from "./table.js";
+import { action, html, write } from "../shared/ink.js";
 import { Menu } from "../shared/overlays.js";
 import { download } from "../stage/save.js";
 
@@ -91,75 +92,3 @@ export class Verdict {
 
 // Where and when the recorded measurement was made, in a sentence.
 export const recordedOn = ({ date, rig, hardware, dtype }) => `Recorded on ${date}: ${rig}, ${hardware}, ${dtype}.`;
-
-const rounded = (value, digits) => value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
-
-// The 95 % interval, or the range if there are too few prompts for one.
-export function spread({ low, high, least, most, prompts }, digits) {
-  if (prompts < 2) return "1 prompt";
-  const [from, to] = low === null ? [least, most] : [low, high];
-  return `${rounded(from, digits)} – ${rounded(to, digits)}`;
-}
-
-// A table whose columns are named, with titles by name, and whose rows are replaced as a whole.
-export function tableIn(parent, caption = "") {
-  const element = html("table", "lab-table", parent);
-  if (caption) html("caption", "", element, caption);
-  const row = html("tr", "", html("thead", "", element));
-  const body = html("tbody", "", element);
-  return {
-    element,
-    head: (names, titles = {}) => row.replaceChildren(...names.map((name) => html("th", { scope: "col", title: titles[name] || "" }, null, name))),
-    fill: (rows) => body.replaceChildren(...rows),
-  };
-}
-
-const COLUMNS = {
-  setting: "", "tokens/s": WORDS["tokens/s"], "× plain": WORDS["plain decoding"], "τ": WORDS["τ"],
-  runs: "Measured runs; failed ones in brackets",
-  "same text": "How many of the compared runs wrote exactly what plain decoding wrote; in bfloat16, near-ties may differ",
-  use: "Set the controls of the page to this setting",
-};
-
-// The table behind the plots: a row for each setting, the fastest first.
-export class Table {
-  constructor(lab, parent) {
-    this.lab = lab;
-    const box = html("section", { class: "lab-plot lab-table-box", "aria-label": "Table of settings" }, parent);
-    const head = html("header", "lab-plot-head", box);
-    html("h3", "", head, "All settings");
-    prose(html("p", "lab-caption", head), "Medians over prompts with their {95 %} intervals, the fastest setting first.");
-    const scroll = html("div", { class: "lab-scroll", tabIndex: 0 }, box);
-    this.empty = html("p", "lab-note", scroll, "Nothing measured yet: press Measure.");
-    this.table = tableIn(scroll);
-    this.table.head(Object.keys(COLUMNS), COLUMNS);
-  }
-
-  draw() {
-    const rows = this.lab.table ? this.lab.table.rows : [];
-    this.empty.hidden = rows.length > 0;
-    this.table.element.hidden = !rows.length;
-    this.table.fill(rows.map((row) => this.row(row)));
-  }
-
-  row(row) {
-    const line = html("tr", row.fastest ? "is-best" : "");
-    const name = html("th", { scope: "row" }, line);
-    html("span", "lab-swatch", name).style.background = this.lab.look(row.method).color;
-    name.append(row.label);
-    if (row.fastest) name.append(" ", html("span", "lab-tag", null, "fastest"));
-    if (!row.lossless) name.append(" ", html("span", "lab-tag is-warning", null, "biased"));
-    const { record, total, speedup, tau } = row;
-    for (const [printed, beside, title] of [[record.speed, spread(total, 0), ""],
-      [record.times.replace("×", ""), record.range || (speedup && spread(speedup, 2)), record.withheld], [rounded(tau.median, 2), spread(tau, 2), ""]]) {
-      const cell = html("td", { title }, line, printed ? undefined : "–");
-      if (!printed) continue;
-      html("strong", "", cell, printed);
-      html("small", "", cell, beside);
-    }
-    html("td", "", line, row.failed ? `${row.runs} (${row.failed})` : String(row.runs));
-    html("td", "", line, row.compared ? `${row.same_text} of ${row.compared}` : "–");
-    if (!this.lab.progress.other_rig) button(html("td", "", line), "Use", `Use ${row.label}`, () => this.lab.apply(row));
-    return line;
-  }
-}

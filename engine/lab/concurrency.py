@@ -16,7 +16,6 @@ from typing import Any
 from engine.budget.cost import CostByConcurrency
 from engine.decoding.budget_policy import FIXED
 from engine.decoding.methods import METHODS
-from engine.lab.replay import Forecast
 from engine.lab.settings import CellResult, Setting
 from engine.lab.summary import Row, Summary
 
@@ -40,25 +39,39 @@ def concurrency_words(summary: Summary, curve: Setting) -> list[str]:
     measured = {row.setting.concurrency for row in rows}
     plain = [row for row in summary.rows
              if row.setting.curve == curve.baseline and row.setting.concurrency in measured]
-    budgets = [f"{row.setting.nodes if METHODS[row.setting.method].drafter_count else 'none (plain decoding)'} for "
-               f"{concurrency}" for concurrency, row in ridge([*plain, *rows]).items()]
+    budgets = [f"{_budget(row)} for {concurrency}" for concurrency, row in ridge([*plain, *rows]).items()]
     best = [f"The best budget of {curve.label}, by requests at once: {', '.join(budgets)}."] if budgets else []
     return [*best, *plain_words(rows)]
 
 
+def _budget(best: Row) -> str:
+    if best.withheld:
+        return "not said"
+    return best.setting.nodes if METHODS[best.setting.method].drafter_count else "none (plain decoding)"
+
+
 def plain_words(rows: Sequence[Row]) -> list[str]:
-    """Sentences on where plain decoding is faster, from few requests at once to many; neighbouring numbers with the
-    same result share one."""
+    """Sentences on where plain decoding is faster, one for each number of requests at once, ascending; neighbouring
+    numbers with the same result share one."""
     by_count: dict[int, str] = {}
     for count in sorted({row.setting.concurrency for row in rows}):
-        fixed = sorted((row.setting.budget, row.speedup.median) for row in rows
-                       if row.speedup and row.setting.pace == FIXED and row.setting.concurrency == count)
+        fixed = sorted((row for row in rows if row.setting.pace == FIXED and row.setting.concurrency == count
+                        and (row.speedup or row.withheld)), key=lambda row: row.setting.budget)
         if fixed:
-            by_count[count] = _where([budget for budget, _ in fixed],
-                                     [budget for budget, faster in fixed if faster < 1])
+            by_count[count] = _verdict(fixed)
     groups = [(words, [count for count, _ in members])
               for words, members in groupby(by_count.items(), key=lambda item: item[1])]
     return [f"{_span(counts, len(groups) > 1 and counts[-1] == max(by_count))} {words}." for words, counts in groups]
+
+
+def _verdict(rows: Sequence[Row]) -> str:
+    """What the rows of one number of requests show, by ascending budget."""
+    said = {row.setting.budget: row.speedup.median for row in rows if row.speedup}
+    withheld = [str(row.setting.budget) for row in rows if not row.speedup]
+    if not said:
+        return f"speeds are not compared. {rows[0].withheld.rstrip('.')}"
+    losing = [budget for budget, faster in said.items() if faster < 1]
+    return _where(list(said), losing) + (f"; not said at {', '.join(withheld)}" if withheld else "")
 
 
 def _where(budgets: Sequence[int], losing: Sequence[int]) -> str:
@@ -116,14 +129,6 @@ def texts_measured(measured: Iterable[CellResult]) -> Texts:
             by_setting[setting.alone].setdefault(
                 result.cell.prompt, KnownRounds(reading.lengths, reading.rows, build_ms))
     return {setting: list(rounds.values()) for setting, rounds in by_setting.items()}
-
-
-def texts_forecast(forecasts: Iterable[Forecast]) -> Texts:
-    """The rounds that a what-if predicts for one text, without those of a drafter that drafts nothing."""
-    return {Setting(forecast.method, forecast.budget, forecast.split): [
-                KnownRounds(forecast.lengths, forecast.rows, forecast.build_ms)]
-            for forecast in forecasts if forecast.pace == FIXED and forecast.lengths and (
-                forecast.budget or not METHODS[forecast.method].drafter_count)}
 
 
 def predict(texts: Texts, counts: Iterable[int], costs: CostByConcurrency) -> dict[Setting, float]:

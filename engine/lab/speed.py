@@ -1,7 +1,6 @@
 """A measured speed beside plain decoding's, as it is printed: every view, table and file takes its figures from here.
 
-A quotient is computed from the figures as they are printed, and a divisor has one significant digit more than the
-quotient that it belongs to. So whoever divides two printed figures by hand gets the third.
+The ratio is that of the two speeds as they are printed.
 """
 
 from __future__ import annotations
@@ -33,16 +32,9 @@ def ratio_text(ratio: float) -> str:
     return f"{ratio:.1f}" if round(ratio, 2) >= 2 else f"{ratio:.2f}"
 
 
-def divisor_text(dividend: float, quotient: str) -> str:
-    """What the printed dividend is divided by to give the printed quotient."""
-    return significant(dividend / float(quotient), len(quotient.replace(".", "").lstrip("0")) + 1)
-
-
-def cost_text(tau: float, quotient: str) -> str:
-    """What τ is divided by to give the printed speed-up, with the quotient's decimals if it is larger than that."""
-    decimals = len(quotient.partition(".")[2])
-    cost = f"{tau / float(quotient):.{decimals}f}"
-    return cost if 0.1 <= float(quotient) < float(cost) else divisor_text(tau, quotient)
+def seconds_text(tokens: int, rate: str) -> str:
+    """How long so many tokens take at a printed speed. It has one digit more than the speed, so they divide."""
+    return significant(tokens / float(rate), RATE_DIGITS + 1)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """τ and tokens per second against the node budget: two stacked plots with one log-2 axis (paper 002, Figure 3)."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import isfinite, log10
@@ -104,6 +104,7 @@ SWEPT = CurveLayer("swept", "", 2.6, 1.0, 10)
 SINGLE = CurveLayer("runs", ", single runs", 1.0, 0.75, 7)
 PREDICTED = CurveLayer("predicted", ", predicted", 1.4, 0.8, 0)
 Layers = Mapping[CurveLayer, Sequence[CurvePoint]]
+SPREAD_OCTAVES = 0.07  # between the curves at one budget, so that their intervals stand side by side
 FAINT = 0.5  # of a curve's opacity
 THIN = 0.45  # of a curve's width: ``auto`` is a horizontal line, to be compared with all curves
 
@@ -119,10 +120,16 @@ def curves_figure(layers: Layers, best: CurvePoint | None, concurrency: int = 1)
     if any(point.paced for point in points):
         ticks[AUTO] = 2 * max(ticks.values(), default=1.0)
     across = [zero, max(ticks.values(), default=1.0)]
+    drafting = sorted({point.line for point in points if drafts(point.setting)})
+    shifts = {line: 2 ** (SPREAD_OCTAVES * (place - (len(drafting) - 1) / 2)) for place, line in enumerate(drafting)}
+
+    def place(point: CurvePoint) -> float:
+        return ticks[point.setting.nodes] * shifts.get(point.line, 1.0)
+
     traces = []
     for layer, of_layer in layers.items():
         for members in _lines(of_layer):
-            traces += _traces(layer, members, ticks, across)
+            traces += _traces(layer, members, place, across)
         if layer.suffix and of_layer:
             traces.append(_key(layer))
     named: set[str] = set()
@@ -133,7 +140,7 @@ def curves_figure(layers: Layers, best: CurvePoint | None, concurrency: int = 1)
     traces += [_running(plot) for plot in PLOTS]
     notes = []
     if best is not None and best.speed is not None:
-        x, y = ticks[best.setting.nodes], best.speed.median
+        x, y = place(best), best.speed.median
         traces.append(curve("", [x], [y], "", {}, mode="markers", meta="best", showlegend=False, hoverinfo="skip",
                             marker={"symbol": "circle-open", "size": 19, "color": ACCENT, "line": {"width": 2.5}},
                             **PLOTS["speed"]))
@@ -154,7 +161,8 @@ def _lines(points: Iterable[CurvePoint]) -> list[list[CurvePoint]]:
     return [list(members) for _, members in groupby(ordered, key=line)]
 
 
-def _traces(layer: CurveLayer, points: list[CurvePoint], ticks: Mapping[str, float], across: list[float]) -> list[View]:
+def _traces(layer: CurveLayer, points: list[CurvePoint], place: Callable[[CurvePoint], float],
+            across: list[float]) -> list[View]:
     """A curve in both plots: a method against its budgets; plain decoding as a line across, since no budget changes it,
     with its marker at 0; ``auto`` as a thin one, whose marker stands at a tick of its own."""
     traces, first = [], points[0]
@@ -166,8 +174,8 @@ def _traces(layer: CurveLayer, points: list[CurvePoint], ticks: Mapping[str, flo
         if drafting:
             values: list[Estimate] = [getattr(point, plot) for point in said]
             bars = error_bars(values, look(first.setting.method).color)
-            traces.append(_trace(layer, plot, said, [ticks[point.setting.nodes] for point in said],
-                                 **({"error_y": bars} if layer.size else {})))
+            more = {"error_y": bars} if layer.size else {}
+            traces.append(_trace(layer, plot, said, list(map(place, said)), **more))
         if not drafting or first.paced:
             line = _trace(layer, plot, [first, first], across)
             line["marker"] = {**line["marker"], "size": [0 if first.paced else layer.size, 0], "opacity": 1,

@@ -11,7 +11,6 @@ from typing import Any
 import gradio as gr
 from plotly.offline import get_plotlyjs
 
-from engine.budget.cost import CostCurve
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.lab.findings import worst_first
@@ -26,16 +25,16 @@ from engine.trace import Trace
 from explorer.attached import server_of
 from explorer.browser_calls import browser_call, served
 from explorer.lab import race
-from explorer.lab.acceptance import acceptance_view, anatomy_view, readings_at, readings_of_run
+from explorer.lab.acceptance import AcceptanceView, acceptance_view, rounds_at, run_view
 from explorer.lab.attached_server import counters_view, measure_concurrency
-from explorer.lab.concurrency import RunPrediction, concurrency_view
+from explorer.lab.concurrency import ConcurrencyView, concurrency_view
 from explorer.lab.curves import curves_view, live_figure
 from explorer.lab.forms import OFFERED, OPENING, PromptSets, limits, race_plan_from, sweep_plan_from
-from explorer.lab.prediction import cost_view, predicted_curves
+from explorer.lab.prediction import ElsewhereView, cost_view, elsewhere_view, predicted_curves
 from explorer.lab.recorded import is_recorded
 from explorer.lab.report import saved
 from explorer.lab.style import looks_view
-from explorer.lab.sweeps import NOTHING, ShownSweep, Sweeps, seconds_per_run
+from explorer.lab.sweeps import NOTHING, Sweeps, seconds_per_run
 from explorer.lab.table import table_view
 from explorer.latest import Latest
 from explorer.recordings import TOURED
@@ -43,7 +42,6 @@ from explorer.rig import CurrentRig
 from explorer.run_queue import Job, Jobs, RunQueue
 from explorer.view import View
 
-TOOLS = ("what_if", "cost", "race", "doctor")  # what needs a rig besides sweeps
 MAX_PREDICTIONS = 16  # that are remembered
 MAX_SERVER_PROMPTS = 32  # of a set
 
@@ -61,7 +59,7 @@ class Lab:
         self._sweeps = Sweeps(rig, queue, path)
         self._jobs = Jobs(queue)
         # by the rig's title and the run's id
-        self._predictions = Latest[tuple[str, str], RunPrediction](MAX_PREDICTIONS)
+        self._predictions = Latest[tuple[str, str], WhatIf](MAX_PREDICTIONS)
         self._watch: Watch | None = None
 
     def functions(self) -> list[Callable[[Any], Any]]:
@@ -71,9 +69,8 @@ class Lab:
             "lab_progress": self.progress, "lab_curves": self.curves, "lab_concurrency": self.concurrency,
             "lab_start": self.start, "lab_control": self.control, "lab_delete": self.delete,
             "lab_prompts": self.prompts, "lab_upload": self._sets.uploads.take,
-            "lab_shapes": self.shapes, "lab_anatomy": self.anatomy, "lab_report": self.report,
-            "lab_what_if": self.what_if, "lab_cost": self.cost, "lab_concurrency_cost": self.concurrent_cost,
-            "lab_race": self.race, "lab_doctor": self.doctor, "lab_job": self._jobs.look,
+            "lab_acceptance": self.acceptance, "lab_elsewhere": self.elsewhere, "lab_report": self.report,
+            "lab_what_if": self.what_if, "lab_race": self.race, "lab_doctor": self.doctor, "lab_job": self._jobs.look,
             "lab_server_look": self.server_counters, "lab_server_concurrency": self.server_concurrency}
         return [browser_call(name, answer) for name, answer in answers.items()]
 
@@ -84,10 +81,10 @@ class Lab:
             raise RequestError(waiting)
         instruments, opening = self._rig.instruments, OPENING.model_dump()
         conditions, methods = instruments.laboratory.conditions, list(instruments.laboratory.methods)
-        tools = [*(() if instruments.reason else TOOLS), *(["server"] if server_of(self._rig.source) else [])]
         return {
             "rig": conditions.rig, "hardware": conditions.hardware, "opening": TOURED, "reason": instruments.reason,
-            "looks": looks_view(), "live": live_figure(), "tools": tools,
+            "looks": looks_view(), "live": live_figure(),
+            "server": server_of(self._rig.source) is not None,
             "settled": {**opening, "methods": [name for name in opening["methods"] if name in methods]},
             "options": {
                 "methods": methods, "baseline": BASELINE, "budgets": list(OFFERED),
@@ -142,19 +139,20 @@ class Lab:
         return {"chosen": chosen, "sets": self._sets.view()}
 
     def curves(self, wanted: Mapping[str, Any]) -> View:
-        """The curves and the table of ``concurrency`` requests at once: {"sweep", "points": single runs of the browser,
-        "what_if": a run's id, "line": which curve of it, "concurrency"}. Single runs and their predictions are of one
-        request alone and of the loaded rig, so they stand beside no sweep of another."""
+        """The curves and the table of ``concurrency`` requests at once, and what a pass costs: {"sweep", "points":
+        single runs of the browser, "what_if": a run's id, "line": which curve of it, "concurrency"}. Single runs and
+        their predictions are of one request alone and of the loaded rig, so they stand beside no sweep of another."""
         shown, asked = self._sweeps.shown(wanted.get("sweep")), wanted.get("concurrency")
         stored, counts = shown.stored, shown.summary.counts
         concurrency = asked if asked in counts else min(counts, default=1)
         summary, beside = shown.summary.at(concurrency), concurrency == 1 and not shown.other_rig
-        forecast = self.forecast(wanted.get("what_if")) if beside else None
+        forecast = self.forecast(wanted.get("what_if"))
         plain = next((row.total.median for row in summary.rows if row.setting == row.setting.baseline), 0.0)
         withheld = str(self._speed_of(str(wanted.get("what_if"))).get("withheld", "")) if forecast else ""
         predicted, points = predicted_curves(forecast, str(wanted.get("line")), plain, withheld)
         runs = self._of_here(wanted.get("points")) if beside else []
-        return {"curves": {**curves_view(summary, runs, points), "predicted": predicted},
+        return {"curves": {**curves_view(summary, runs, points if beside else []), "predicted": predicted},
+                "cost": cost_view(forecast, predicted["line"]),
                 "table": table_view(summary) if stored else None, "counts": list(counts),
                 "concurrency": concurrency,
                 "command": run_command(stored.plan, summary.best.setting) if stored and summary.best else "",
@@ -168,36 +166,28 @@ class Lab:
                 and (run.get("rig"), run.get("hardware")) == (here.rig, here.hardware)]
 
     def concurrency(self, wanted: Mapping[str, Any]) -> View:
-        """Several requests at once: {"sweep", "line": of which method, "concurrency": the chosen number of requests,
-        "prediction": a run's id}. If the recorded sweep is of one request alone, a recorded one of several is
-        shown; beside a sweep of another rig, no prediction; and one that is of another machine than the sweep stands
-        alone."""
+        """Several requests at once: {"sweep", "line": of which method, "concurrency": the chosen number of requests}.
+        If the recorded sweep is of one request alone, a recorded one of several is shown, and "recorded" says so."""
         shown, concurrency = self._sweeps.shown(wanted.get("sweep"), several=True), wanted.get("concurrency")
-        prediction = None if shown.other_rig else self._predictions.get(self._key(wanted.get("prediction")))
-        if shown.stored and prediction and (shown.recorded or not prediction.belongs_to(shown.stored)):
-            shown = ShownSweep()
-        view = concurrency_view(
-            shown.summary, shown.stored.plan.settings if shown.stored else (),
-            prediction.of(shown.measured) if prediction else {}, prediction.withheld if prediction else "",
-            line=str(wanted.get("line")), concurrency=concurrency if isinstance(concurrency, int) else 1)
+        view: ConcurrencyView = concurrency_view(
+            shown.summary, shown.stored.plan.settings if shown.stored else (), line=str(wanted.get("line")),
+            concurrency=concurrency if isinstance(concurrency, int) else 1)
         return {**view, "recorded": shown.recorded}
 
-    def shapes(self, wanted: Mapping[str, Any]) -> View:
-        """Histogram, depth and rank, calibration: of a run {"run"}, or of {"sweep", "nodes", "line": of the map}."""
+    def acceptance(self, wanted: Mapping[str, Any]) -> AcceptanceView:
+        """Figures of rounds: all of a run {"run"}, or those of {"sweep", "nodes", "line": of which curve}."""
         if "run" in wanted:
-            readings = readings_of_run(self._trace_of(str(wanted["run"])))
-        else:
-            shown = self._sweeps.shown(wanted.get("sweep"))
-            if shown.stored is None:
-                raise RequestError(NOTHING)
-            readings = readings_at(shown.measured, str(wanted.get("nodes")))
-        return acceptance_view(readings, str(wanted.get("line")))
+            return run_view(self._trace_of(str(wanted["run"])))
+        shown = self._sweeps.shown(wanted.get("sweep"))
+        if shown.stored is None:
+            raise RequestError(NOTHING)
+        return acceptance_view(rounds_at(shown.measured, str(wanted.get("nodes")), str(wanted.get("line"))))
 
-    def anatomy(self, wanted: Mapping[str, Any]) -> View:
-        """Where a tree pays, in the rounds of a run {"run"}, also as predicted for {"model", "device"}."""
+    def elsewhere(self, wanted: Mapping[str, Any]) -> ElsewhereView:
+        """A run {"run"} as predicted on another machine {"model", "device"}, with flags to paste."""
         forecast = self.forecast(wanted.get("run"))
-        return anatomy_view(self._trace_of(str(wanted.get("run"))), forecast.cost if forecast else None,
-                            str(wanted.get("model")), str(wanted.get("device")))
+        return elsewhere_view(self._trace_of(str(wanted.get("run"))), forecast.cost if forecast else None,
+                              str(wanted.get("model")), str(wanted.get("device")))
 
     def report(self, wanted: Mapping[str, Any]) -> bytes:
         """A measurement as a file: {"sweep", "kind": html, csv or runs} gives {"name", "media", "data": base64} as
@@ -214,43 +204,16 @@ class Lab:
             if forecast is None:
                 job.message = "Measuring what a pass costs, then replaying the text …"
                 forecast = self._rig.instruments.what_if(trace, Progress(job.tell))
-                self._predictions[self._key(name)] = RunPrediction(forecast)
+                self._predictions[self._key(name)] = forecast
             return {"what_if": name, "departures": forecast.departures, "seconds": forecast.seconds}
-        return {"job": self._jobs.start(work)}
-
-    def concurrent_cost(self, wanted: Mapping[str, Any]) -> View:
-        """Begin to measure what rounds of several requests like a run cost, {"run"}. The result names the prediction
-        for the heat map."""
-        name = str(wanted.get("run"))
-        trace = self._trace_of(name)
-
-        def work(job: Job) -> View:
-            instruments, costs, steps = self._rig.instruments, dict[int, CostCurve](), len(TRIED_CONCURRENCY) + 1
-            for count in TRIED_CONCURRENCY:
-                job.tell(f"Measuring what rounds of {count} at once cost …", len(costs) / steps)
-                costs[count] = instruments.concurrent_cost(trace, count)
-            job.tell("Replaying the text with every method and budget …", len(costs) / steps)
-            forecast = self.forecast(name) or instruments.what_if(trace, Progress())
-            self._predictions[self._key(name)] = RunPrediction(forecast, costs)
-            return {"prediction": name}
         return {"job": self._jobs.start(work)}
 
     def forecast(self, run: object) -> WhatIf | None:
         """The what-if that was made from that run on the rig that answers now."""
-        prediction = self._predictions.get(self._key(run))
-        return prediction.forecast if prediction else None
+        return self._predictions.get(self._key(run))
 
     def _key(self, run: object) -> tuple[str, str]:
         return self._rig.instruments.laboratory.conditions.rig, str(run)
-
-    def cost(self, wanted: Mapping[str, Any]) -> View:
-        """The figures of a what-if: {"what_if", "line": of which method and split the gains are}."""
-        forecast = self.forecast(wanted.get("what_if"))
-        if forecast is None or forecast.cost is None:
-            raise RequestError("The cost of a pass has not been measured for this run yet; press Measure the cost.")
-        if not forecast.gains:
-            raise RequestError("No method of this rig drafts, so there is no gain to draw.")
-        return cost_view(forecast, forecast.cost, str(wanted.get("line")))
 
     def race(self, form: Mapping[str, Any]) -> View:
         """Begin a race; see ``forms.RaceForm``."""

@@ -1,30 +1,52 @@
-"""What a what-if predicts from one run: the curves of its methods, and the cost of a pass against the gain of a node,
-which cross at the best budget."""
+"""What is predicted from one run: other budgets, the cost of a pass against the gain of a node, and other machines."""
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from statistics import median
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.budget.cost import CostCurve
 from engine.decoding.methods import METHODS
+from engine.lab.anatomy import Anatomy, anatomy
+from engine.lab.machines import (
+    FLOOR,
+    LINES,
+    LOOP,
+    PUBLISHED_DEVICE,
+    caution,
+    devices,
+    flags_of_run,
+    machine_curve,
+    misfit,
+    models,
+)
 from engine.lab.replay import Forecast, Gain, WhatIf
 from engine.lab.settings import Setting
 from engine.lab.statistics import estimate
+from engine.trace import Trace
 from explorer.lab.curves import CurvePoint
-from explorer.lab.style import ACCENT, INK, QUIET, axis, curve, drafts, figure, look
+from explorer.lab.style import ACCENT, INK, QUIET, axis, curve, drafts, figure, line_of, log_axis, look
 from explorer.view import View
+
+Reals = NDArray[np.float64]
+
+
+class PredictedLines(TypedDict):
+    """The curves that a what-if predicts, the one of them that is drawn, and why no speed is predicted from it."""
+
+    lines: list[str]
+    line: str
+    withheld: str
 
 
 def predicted_curves(what_if: WhatIf | None, line: str, plain: float = 0.0,
-                     withheld: str = "") -> tuple[View, list[CurvePoint]]:
-    """{lines, line, withheld}: the curves that a what-if predicts, one for each method and split; the one that is
-    drawn, ``line`` if there is one, else that of the setting which is predicted to be fastest; and why its speed is
-    not drawn, empty if it is. With the points of that one. None of all that without a what-if that has a cost.
+                     withheld: str = "") -> tuple[PredictedLines, list[CurvePoint]]:
+    """The curves that a what-if predicts, with the points of ``line``, or else of the curve that is predicted to be
+    fastest. Nothing without a what-if that has a cost.
 
     Speeds are predicted as multiples of ``plain``, plain decoding's tokens/s in the figure, if it has any. ``withheld``
     is why no speed-up is said of the run, and so none is predicted from it.
@@ -63,21 +85,28 @@ def _work(forecast: Forecast) -> Forecast:
     return replace(forecast, budget=0, build_ms=0.0, predicted_ms=0.0)
 
 
-Reals = NDArray[np.float64]
-LOWEST, FOOT = -4, -3.9  # powers of ten: where the axis of tokens begins, and where what it cannot show is marked
-BINS_PER_OCTAVE = 2  # in which realised gains and costs of single nodes are averaged
+MIN_GAIN = 1e-4  # tokens a round: where the axis ends, and a node that was never kept is drawn
+MIN_ROWS = 64  # up to which the cost is drawn, at least
 
 
-def cost_view(what_if: WhatIf, costs: CostCurve, line: str) -> View:
-    """{"cost", "gain": figures, "lines", "line": whose gain it is, "withheld", "about": how the cost was measured}."""
-    gains = {gain.method if gain.split == "total" else f"{gain.method} {gain.split}": gain for gain in what_if.gains}
-    usual = next((name for name, gain in gains.items() if what_if.best
-                  and (gain.method, gain.split) == (what_if.best.method, what_if.best.split)), next(iter(gains)))
-    line = line if line in gains else usual
-    gain = gains[line]
-    best = 0 if what_if.withheld else priced(what_if, gain, np.asarray(gain.realised))[1]
-    return {"cost": cost_figure(costs, best), "gain": gain_figure(what_if, gain), "lines": list(gains), "line": line,
-            "withheld": what_if.withheld,
+class CostView(TypedDict):
+    """What a pass costs and what a node gains, and how the cost was measured."""
+
+    cost: View
+    gain: View | None
+    about: str
+
+
+def cost_view(what_if: WhatIf | None, line: str) -> CostView | None:
+    """The cost that a what-if rests on, and the gain of a node of the curve with that name; None without a cost."""
+    if what_if is None or what_if.cost is None:
+        return None
+    costs = what_if.cost
+    temperature = what_if.sampling.temperature
+    gain = next((gain for gain in what_if.gains if line_of(
+        Setting(gain.method, split=gain.split, temperature=temperature)) == line), None)
+    best = priced(what_if, gain, np.asarray(gain.realised))[1] if gain and not what_if.withheld else 0
+    return {"cost": cost_figure(costs, best), "gain": gain_figure(what_if, gain) if gain else None,
             "about": f"Measured on {costs.hardware} in {costs.dtype} after {costs.context} tokens, {costs.sampling}, "
                      f"medians of {costs.repeats}."}
 
@@ -86,39 +115,27 @@ def cost_figure(costs: CostCurve, best: int = 0) -> View:
     """Milliseconds against rows, both logarithmic: a pass with the range of eight in ten, a draft, and a round without
     a drafter. In view are the rows that may pay, up to some times ``best``, the budget that is predicted to be fastest;
     the others are there for who zooms out."""
-    x, rows, most = _logarithms(costs.rows), [[row] for row in costs.rows], useful_rows(costs, best)
-    ticks = np.unique(np.floor(x), return_index=True)[1].tolist()  # one in each octave
-    band = {"type": "scatter", "x": [*x, *reversed(x)], "y": [*costs.verify_high_ms, *reversed(costs.verify_low_ms)],
-            "fill": "toself", "mode": "none", "fillcolor": "var(--cost-band)", "name": "eight passes in ten",
-            "hoverinfo": "skip"}
+    rows = list(costs.rows)
+    most = next((size for size in rows if size >= max(MIN_ROWS, 4 * (best + 1))), rows[-1])
+    seen = np.asarray(rows) <= most
+    shown = np.concatenate([np.asarray(line)[seen] for line in (
+        costs.verify_low_ms, costs.verify_high_ms, costs.draft_ms)])
+    band = {"type": "scatter", "x": [*rows, *reversed(rows)],
+            "y": [*costs.verify_high_ms, *reversed(costs.verify_low_ms)], "fill": "toself", "mode": "none",
+            "fillcolor": "var(--cost-band)", "name": "eight passes in ten", "hoverinfo": "skip"}
     return figure(
         [band,
-         curve("one pass of the target", x, costs.verify_ms, "%{customdata[0]} rows: %{y:.2f} ms a pass",
-               {"color": INK, "width": 2.2}, mode="lines+markers", marker={"size": 6}, customdata=rows),
-         curve("one drafter's draft", x, _above_zero(costs.draft_ms), "a draft for %{customdata[0]} rows: %{y:.2f} ms",
-               {"color": "var(--drafter1)", "width": 1.6, "dash": "dash"}, customdata=rows),
-         curve("a round of plain decoding", [x[0], x[-1]], [costs.plain_ms] * 2, "plain decoding: %{y:.2f} ms a token",
-               {"color": "var(--method-plain)", "width": 1.4, "dash": "dot"})],
-        f"A pass over one row takes {costs.verify_ms[0]:.2f} milliseconds, over {costs.rows[-1]} rows "
+         curve("one pass of the target", rows, costs.verify_ms, "%{x} rows: %{y:.2f} ms a pass",
+               {"color": INK, "width": 2.2}, mode="lines+markers", marker={"size": 6}),
+         curve("one drafter's draft", rows, [ms or None for ms in costs.draft_ms],
+               "a draft for %{x} rows: %{y:.2f} ms", {"color": "var(--drafter1)", "width": 1.6, "dash": "dash"}),
+         curve("a round of plain decoding", [rows[0], rows[-1]], [costs.plain_ms] * 2,
+               "plain decoding: %{y:.2f} ms a token", {"color": "var(--method-plain)", "width": 1.4, "dash": "dot"})],
+        f"A pass over one row takes {costs.verify_ms[0]:.2f} milliseconds, over {rows[-1]} rows "
         f"{costs.verify_ms[-1]:.2f}.",
-        xaxis=axis("rows of the pass, log₂", range=[-0.15, float(np.log2(most)) + 0.15],
-                   tickvals=[x[place] for place in ticks], ticktext=[str(costs.rows[place]) for place in ticks]),
-        yaxis=axis("milliseconds, log₁₀", type="log", range=_span(costs, most), exponentformat="none", dtick="D2"))
-
-
-def useful_rows(costs: CostCurve, best: int) -> int:
-    """The measured number of rows up to which the figure opens: the first beyond four times the best budget, 64 at
-    least."""
-    return next((rows for rows in costs.rows if rows >= max(64, 4 * (best + 1))), costs.rows[-1])
-
-
-def _span(costs: CostCurve, most: int) -> list[float]:
-    """The powers of ten from the cheapest to the dearest milliseconds up to that many rows."""
-    shown = np.asarray(costs.rows) <= most
-    values = np.concatenate([np.asarray(line)[shown] for line in (
-        costs.verify_low_ms, costs.verify_high_ms, costs.draft_ms)])
-    low, high = np.log10([min([*values[values > 0], costs.plain_ms]), max([*values, costs.plain_ms])])
-    return [float(low) - 0.08, float(high) + 0.08]
+        xaxis=log_axis("rows of the pass", 0.9, 1.1 * most),
+        yaxis=log_axis("milliseconds", 0.8 * min([*shown[shown > 0], costs.plain_ms]),
+                       1.2 * max([*shown, costs.plain_ms])))
 
 
 def gain_figure(what_if: WhatIf, gain: Gain) -> View:
@@ -129,35 +146,29 @@ def gain_figure(what_if: WhatIf, gain: Gain) -> View:
     Where the cost curve is not to be trusted, the gains stand alone.
     """
     expected, realised, seen = np.asarray(gain.expected), np.asarray(gain.realised), look(gain.method)
-    nodes, (centres, means) = np.arange(1, len(expected) + 1), binned(realised)
+    nodes = np.arange(1.0, len(expected) + 1)
     traces = [
-        _nodes_curve(nodes, expected, "the drafter's belief, q", "var(--drafter1)", "dash"),
-        curve("how often it was kept", _logarithms(centres), _above_zero(means),
-              "around node %{customdata[0]}: kept in %{y:.2%} of the rounds", {"color": seen.color, "width": 2.2},
-              mode="lines+markers", marker={"symbol": seen.symbol, "size": 7}, customdata=_rounded(centres))]
-    never = centres[means == 0]
-    if len(never):  # no place on a logarithmic axis: marked at its foot
-        traces.append(curve(
-            "never kept", _logarithms(never), [10**FOOT] * len(never),
-            "around node %{customdata[0]}: kept in no round", {}, mode="markers", customdata=_rounded(never),
-            marker={"symbol": "triangle-down-open", "size": 8, "color": seen.color}))
-    octaves = range(int(np.log2(max(len(nodes), 1))) + 1)
-    axes = {"xaxis": axis("n-th best drafted node, log₂", tickvals=list(octaves),
-                          ticktext=[str(2**octave) for octave in octaves]),
-            "yaxis": axis("tokens per round", type="log", range=[LOWEST, 0.1], exponentformat="none", dtick=1)}
+        _gain_curve(nodes, expected, "the drafter's belief, q", {"color": "var(--drafter1)", "width": 1.6,
+                                                                "dash": "dash"}),
+        _gain_curve(*binned(realised), "how often it was kept", {"color": seen.color, "width": 2.2},
+                    mode="lines+markers", marker={"symbol": seen.symbol, "size": 7})]
+    axes = {"xaxis": log_axis("n-th best drafted node", 0.9, 1.1 * max(2, len(nodes))),
+            "yaxis": axis("tokens per round", type="log", range=[float(np.log10(MIN_GAIN)), 0.1],
+                          exponentformat="none", dtick=1)}
     if what_if.withheld:
         return figure(traces, f"The gain of a further node for {gain.method}, without its cost. {what_if.withheld}",
                       **axes)
     prices, best = priced(what_if, gain, realised)
-    x = float(np.log2(max(best, 1)))
+    x = max(best, 1)
     return figure(
-        [*traces, _nodes_curve(*binned(prices), "what its row costs", QUIET, "solid")],
+        [*traces, _gain_curve(*binned(prices), "what its row costs", {"color": QUIET, "width": 1.6})],
         f"For {gain.method} the gain of a further node falls below the cost of its row at about {best} nodes, "
         "predicted from this text.", **axes,
         shapes=[{"type": "line", "x0": x, "x1": x, "y0": 0, "y1": 1, "yref": "paper",
                  "line": {"color": ACCENT, "width": 1.5, "dash": "dot"}}],
-        annotations=[{"x": x, "y": 0.98, "yref": "paper", "yanchor": "top", "xanchor": "left", "showarrow": False,
-                      "text": f" best: {best} nodes, predicted", "font": {"color": ACCENT, "size": 12}}])
+        annotations=[{"x": float(np.log10(x)), "y": 0.98, "yref": "paper", "yanchor": "top", "xanchor": "left",
+                      "showarrow": False, "text": f" best: {best} nodes, predicted",
+                      "font": {"color": ACCENT, "size": 12}}])
 
 
 def priced(what_if: WhatIf, gain: Gain, gains: Reals) -> tuple[Reals, int]:
@@ -172,26 +183,61 @@ def priced(what_if: WhatIf, gain: Gain, gains: Reals) -> tuple[Reals, int]:
 
 
 def binned(values: Reals) -> tuple[Reals, Reals]:
-    """Means of the single nodes' values over stretches of like size on the logarithmic axis: centres and means."""
-    edges = np.unique(np.round(2 ** np.arange(0, np.log2(len(values) + 1), 1 / BINS_PER_OCTAVE)).astype(int))
+    """Means of the single nodes' values over half octaves: centres and means."""
+    edges = np.unique(np.round(2 ** np.arange(0, np.log2(len(values) + 1), 0.5)).astype(int))
     edges = edges[edges <= len(values)]
     ends = np.append(edges[1:] - 1, len(values))
     return np.sqrt(edges * ends), np.add.reduceat(values, edges - 1) / (ends - edges + 1)
 
 
-def _logarithms(values: Sequence[int] | Reals) -> list[float]:
-    return [float(value) for value in np.log2(values)]
+def _gain_curve(nodes: Reals, values: Reals, name: str, line: View, **more: Any) -> View:
+    """A curve over nodes. What is 0, which a logarithmic axis cannot show, lies at the foot of the axis."""
+    return curve(name, nodes.tolist(), np.maximum(values, MIN_GAIN).tolist(),
+                 f"node %{{x:.0f}}, {name}: %{{customdata[0]:.3~g}} tokens", line,
+                 customdata=[[value] for value in values.tolist()], **more)
 
 
-def _rounded(nodes: NDArray[Any]) -> list[list[int]]:
-    return [[round(float(node))] for node in nodes]
+class ElsewhereView(TypedDict):
+    """A run on another machine, predicted: its speed-up by budget, or why there is none (``misfit``); flags to paste
+    with whose cost they rest on; how far such predictions were off; and what can be chosen."""
+
+    elsewhere: View | None
+    misfit: str
+    flags: list[dict[str, str]]
+    priced: str
+    caution: str
+    models: list[str]
+    devices: list[str]
+    model: str
+    device: str
 
 
-def _above_zero(values: Sequence[float] | Reals) -> list[float | None]:
-    """For a logarithmic axis: a gap if there is nothing."""
-    return [None if value <= 0 else float(value) for value in values]
+def elsewhere_view(trace: Trace, cost: CostCurve | None, model: str, device: str) -> ElsewhereView:
+    """A run on another machine. ``cost`` is what rounds cost on the rig that answers. If it was not measured, or no
+    best may be read from it, the flags rest on the other machine's."""
+    parts = anatomy([trace])
+    model = model if model in models() else next(iter(models()))
+    device = device if device in devices() else PUBLISHED_DEVICE
+    reason = misfit(model, device)
+    curves = {} if reason else {line: machine_curve(model, device, line) for line in LINES}
+    cost = cost if cost and not cost.disorder else curves.get(LOOP)
+    return {
+        "elsewhere": elsewhere_figure(parts, curves), "misfit": reason, "caution": caution(),
+        "flags": [asdict(flags) for flags in flags_of_run(parts, cost)] if cost else [],
+        "priced": cost.hardware if cost else "", "models": list(models()), "devices": list(devices()),
+        "model": model, "device": device}
 
 
-def _nodes_curve(nodes: NDArray[Any], values: Reals, name: str, color: str, dash: str) -> View:
-    return curve(name, _logarithms(nodes), _above_zero(values), f"node %{{customdata[0]}}, {name}: %{{y:.3g}} tokens",
-                 {"color": color, "width": 1.6, "dash": dash}, customdata=_rounded(nodes))
+def elsewhere_figure(parts: Anatomy, curves: Mapping[str, CostCurve]) -> View | None:
+    """The run's trees on another machine: measured τ over the predicted cost of a round, by node budget."""
+    kept = {size: mean.value for size, mean in parts.first_nodes.items()}
+    if not kept or not curves:
+        return None
+    traces = [curve(
+        f"{line}, predicted", list(kept),
+        [(1 + value) * costs.plain_ms / costs.round_ms(size + 1, size, 1) for size, value in kept.items()],
+        f"{line}, predicted: %{{x}} nodes, %{{y:.2f}}×", {"color": color, "dash": dash}, mode="lines+markers")
+        for (line, costs), (color, dash) in zip(curves.items(), ((QUIET, "dot"), (ACCENT, "dash")), strict=True)]
+    return figure(traces, f"Predicted speed-up of this run's trees by budget, as the {FLOOR} and as the {LOOP}.",
+                  xaxis=axis("drafted nodes", type="log", tickvals=list(kept)),
+                  yaxis=axis("× plain decoding, predicted", rangemode="tozero"))

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from engine.lab.against_plain import likelier
 from engine.lab.settings import CellResult, SweepPlan
-from engine.lab.speed import divisor_text
+from engine.lab.speed import seconds_text
 from engine.lab.sweeping import Laboratory, Lane, lanes, run_race
 from engine.trace import Piece, as_bytes, joined
 from explorer.lab.style import label_of
@@ -36,7 +36,7 @@ def lane_view(lane: Lane, pieces: Mapping[int, Piece]) -> View:
     is withheld: such a lane is not raced."""
     seconds, end = lane.seconds, ""
     if lane.row and not lane.row.withheld:
-        end = divisor_text(lane.tokens[-1], lane.row.record.speed)
+        end = seconds_text(lane.tokens[-1], lane.row.record.speed)
         seconds = tuple(second * float(end) / lane.seconds[-1] for second in lane.seconds)
     return {
         "label": label_of(lane.setting), "method": lane.setting.method, "seconds": seconds, "tokens": lane.tokens,

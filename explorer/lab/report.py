@@ -17,7 +17,7 @@ from engine.lab.store import StoredSweep
 from engine.lab.summary import Summary
 from explorer.bundle import ASSETS, script, style
 from explorer.export import Download
-from explorer.lab.acceptance import calibration_figure, depth_rank_figure, histogram_figure, readings_at
+from explorer.lab.acceptance import calibration_figure, lengths_figure, map_figure, rounds_at
 from explorer.lab.concurrency import concurrency_view
 from explorer.lab.curves import curves_view
 from explorer.lab.style import drafts, line_of
@@ -70,20 +70,17 @@ def figures(stored: StoredSweep, measured: Sequence[CellResult], summary: Summar
               "Thin horizontal lines: auto, where each round verifies as many nodes as pay.",
               curves_view(summary.at(min(summary.counts, default=1)))["figure"])]
     concurrent = concurrency_view(summary, stored.plan.settings)
-    if concurrent["count"] and len(concurrent["table"]["rows"]) > 1:
-        line, sentences = concurrent["line"], " ".join(concurrent["words"])
-        drawn += [(f"Total tokens per second of {line} over node budget and requests at once. {sentences}",
-                   concurrent["heat"]),
-                  (f"Tokens per second of each request of {line}, against requests at once.",
-                   concurrent["per_request"])]
+    if concurrent["heat"] and len(concurrent["rows"]) > 1:
+        drawn.append((f"Total tokens per second of {concurrent['line']} over node budget and requests at once. "
+                      f"{' '.join(concurrent['words'])}", concurrent["heat"]))
     best = summary.best
     if best is None or not drafts(best.setting):
         return drawn
-    readings, label, nodes = readings_at(measured, best.setting.nodes), line_of(best.setting), best.setting.nodes
+    nodes = best.setting.nodes
+    rounds = rounds_at(measured, nodes, line_of(best.setting))
     return [*drawn,
-            (f"Acceptance lengths at the node budget {nodes}: the share of rounds by tokens added, root included.",
-             histogram_figure(readings)),
-            (f"Acceptance by depth and rank of {label} at the node budget {nodes}.",
-             depth_rank_figure(label, readings[best.setting.method, label])),
-            (f"Calibration at the node budget {nodes}: expected tokens per round against those that came of it.",
-             calibration_figure(readings))]
+            (f"Acceptance lengths of {rounds.label} at the node budget {nodes}: the share of rounds by tokens added, "
+             "root included.", lengths_figure(rounds)),
+            (f"Acceptance by depth and rank of {rounds.label} at the node budget {nodes}.", map_figure(rounds)),
+            (f"Calibration of {rounds.label} at the node budget {nodes}: expected tokens per round against those that "
+             "came of it.", calibration_figure(rounds))]

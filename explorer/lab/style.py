@@ -8,6 +8,7 @@ variables (``assets/lab/lab.css``), which the browser resolves when it draws, so
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import ceil, floor, log10
 from types import MappingProxyType
 from typing import Any
 
@@ -135,9 +136,16 @@ def error_bars(values: Sequence[Interval], color: str) -> View:
             "arrayminus": [value - low for low, value, _ in spans]}
 
 
-def heat_map(values: Sequence[Sequence[float | None]], scale: str, **more: Any) -> View:
-    """Cells coloured by their values, with gaps between them; ``scale`` names what the colours stand for."""
-    return {"type": "heatmap", "z": values, "zmin": 0, "hoverongaps": False,
-            "colorscale": [[0, "var(--heat-0)"], [0.5, "var(--heat-1)"], [1, "var(--heat-2)"]],
-            "colorbar": {"title": {"text": scale, "side": "right", "font": {"size": 11}}, "thickness": 10,
-                         "outlinewidth": 0, "tickfont": {"size": 10}, "tickformat": more.pop("tickformat", "")}, **more}
+def heat_map(values: Sequence[Sequence[float | None]], **more: Any) -> View:
+    """Cells coloured by their values, with gaps between them. Their numbers stand in them, so there is no scale."""
+    return {"type": "heatmap", "z": values, "zmin": 0, "hoverongaps": False, "showscale": False,
+            "colorscale": [[0, "var(--heat-0)"], [0.5, "var(--heat-1)"], [1, "var(--heat-2)"]], **more}
+
+
+def log_axis(title: str, low: float, high: float, **more: Any) -> View:
+    """A logarithmic axis from ``low`` to ``high``, both above 0, with ticks at 1, 2, 5, 10, 20, 50 and so on."""
+    decades = range(floor(log10(low)), ceil(log10(high)) + 1)
+    ticks = [step * 10.0**decade for decade in decades for step in (1, 2, 5)]
+    shown = [tick for tick in ticks if low <= tick <= high] or [low]
+    return axis(title, type="log", range=[log10(low), log10(high)], tickvals=shown,
+                ticktext=[f"{tick:g}" for tick in shown], **more)

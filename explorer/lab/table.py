@@ -14,9 +14,9 @@ MAX_NAMED = 3
 
 
 def table_view(summary: Summary) -> View:
-    """The table of one number of requests at once, the fastest first: {rows, best, remark, standing}. ``best`` is the
-    row with the most tokens/s, all requests together, of those that are lossless; where its speed-up is withheld, it is
-    not marked as the fastest."""
+    """The table of one number of requests at once, the fastest first and what is withheld last: {rows, best, remark,
+    standing}. ``best`` is the row with the most tokens/s, all requests together, of those that are lossless; where its
+    speed-up is withheld, it is not marked as the fastest."""
     best = summary.best
     rows = [row_view(row, row is best and not best.withheld) for row in _fastest_first(summary.rows)]
     return {"rows": rows, "best": row_view(best, not best.withheld) if best else None, "remark": remark(summary),
@@ -100,4 +100,4 @@ def _named(rows: Sequence[Row]) -> str:
 
 
 def _fastest_first(rows: Sequence[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: -row.total.median)
+    return sorted(rows, key=lambda row: (bool(row.withheld), -row.total.median))

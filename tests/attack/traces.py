@@ -229,7 +229,7 @@ class Traces(Area):
         if random.random() < 0.7:  # it takes ten times as long as all else
             return
         self._at_hand = trace
-        json.dumps(self._lab.shapes({"run": "x"}), allow_nan=False)
+        json.dumps(self._lab.acceptance({"run": "x"}), allow_nan=False)
 
     def _held(self, trace: Trace, random: Random) -> None:
         """As it is weighed, and asked again."""

@@ -103,9 +103,9 @@ def test_the_address_holds_the_zoom_and_the_tab_of_the_lab(watched: Watched, add
     assert page.evaluate(f"{TREE}.camera.told()") == camera
     page.get_by_role("button", name="Which method and budget are fastest here").click()
     page.get_by_role("tab", name="Acceptance").click()
-    page.wait_for_function("location.hash.includes('tab=shapes')")
+    page.wait_for_function("location.hash.includes('tab=acceptance')")
     page.reload()
-    page.wait_for_selector("#lab-tab-shapes[aria-selected=true]")
+    page.wait_for_selector("#lab-tab-acceptance[aria-selected=true]")
 
 
 def test_four_zooms_keep_the_accepted_path_in_sight(onlooker: Watched) -> None:

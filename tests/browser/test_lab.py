@@ -18,7 +18,7 @@ MARKS = "document.querySelectorAll('[data-plot=curves] .scatterlayer .points pat
 
 
 @contextmanager
-def lab_page(browser: Any, folder: Path, seconds: str = "0.05", tab: str = "curves") -> Iterator[Any]:
+def lab_page(browser: Any, folder: Path, seconds: str = "0.05", tab: str = "speed") -> Iterator[Any]:
     """The lab of a server of its own, which keeps its results in that folder: a round of the stage takes so many
     seconds, one of the lab a tenth. At the end it must not have logged an error or asked anybody else for anything."""
     with (served("-m", "tests.browser.serve", PORT, seconds, "--results", str(folder / "results.sqlite")) as url,
@@ -38,7 +38,7 @@ def visited(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def lab(visited: Any) -> Any:
     """The page, with nothing measuring and the curves in front."""
     visited.wait_for_function(f"!['queued', 'running'].includes({STATE}) && !Canopy.parts.stage.busy")
-    visited.evaluate(f"{LAB}.tabs.go('curves')")
+    visited.evaluate(f"{LAB}.tabs.go('speed')")
     return visited
 
 
@@ -89,13 +89,12 @@ def test_points_appear_as_they_are_measured_and_survive_a_reload(lab: Any) -> No
     rows = lab.evaluate(f"{LAB}.table.rows.map(row => [row.label, row.total.median])")
     fastest = max(rows, key=lambda row: row[1])[0]
     assert lab.locator(".lab-headline").inner_text() == fastest
-    lab.get_by_role("tab", name="Table").click()
-    shown = lab.locator(".lab-table tbody tr")
+    shown = lab.locator(".lab-table-box tbody tr")
     assert shown.count() == 10
     speeds = [float(text.replace(",", "")) for text in shown.locator("td:nth-child(2) strong").all_inner_texts()]
     assert fastest in shown.nth(speeds.index(max(speeds))).inner_text()
-    assert lab.locator(".lab-table tr.is-best").inner_text().startswith(fastest)
-    assert float(lab.locator(".lab-table tr.is-best td:nth-child(3) strong").inner_text()) > 1  # the speed-up
+    assert lab.locator(".lab-table-box tr.is-best").inner_text().startswith(fastest)
+    assert float(lab.locator(".lab-table-box tr.is-best td:nth-child(3) strong").inner_text()) > 1  # the speed-up
 
     lab.locator(".lab-verdict").get_by_role("button", name="Use it").click()
     method, nodes = fastest.split(", ")
@@ -103,18 +102,18 @@ def test_points_appear_as_they_are_measured_and_survive_a_reload(lab: Any) -> No
     lab.wait_for_function(f"document.querySelector('#canopy-budget input').value === '{nodes.split()[0]}'")
 
 
-def test_intervals_are_drawn_of_the_curve_that_is_pointed_at(lab: Any) -> None:
+def test_every_point_has_its_interval(lab: Any) -> None:
     seen = ("[...document.querySelectorAll('[data-plot=curves] .scatterlayer .errorbar')]"
             ".filter((bar) => getComputedStyle(bar).visibility === 'visible').length")
-    marks = lab.locator("[data-plot=curves] .scatterlayer .trace:has(.errorbar) .points path")
-    lab.wait_for_function(f"{MARKS} > 3 && document.querySelectorAll('[data-plot=curves] .errorbar').length > 3")
     lab.mouse.move(5, 5)
-    lab.wait_for_function(f"{seen} === 0")
-    box = marks.first.bounding_box()
-    lab.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=4)
-    lab.wait_for_function(f"{seen} > 0")
-    lab.mouse.move(5, 5)
-    lab.wait_for_function(f"{seen} === 0")
+    lab.wait_for_function(f"{MARKS} > 3 && {seen} > 3")
+
+
+def test_addresses_of_former_tabs_go_to_the_tab_that_took_over(lab: Any) -> None:
+    for former, tab in (("table", "speed"), ("shapes", "acceptance"), ("doctor", "check"), ("race", "compare"),
+                        ("concurrency", "load"), ("cost", "speed"), ("anatomy", "acceptance")):
+        lab.evaluate(f"location.hash = '#mode=lab&tab={former}'")
+        lab.wait_for_function(f"{LAB}.tab === '{tab}'")
 
 
 def test_a_run_waits_while_a_sweep_measures_runs_while_it_pauses_and_resume_finishes(lab: Any) -> None:
@@ -175,25 +174,27 @@ def measure_adopt_and_race_auto(lab: Any) -> None:
     lab.wait_for_function(f"{STATE} === 'done' && {LAB}.table.rows.length === 3 && {LAB}.curves.count === 3")
     assert lab.locator(".lab-headline").inner_text() == "joint, auto"
     auto, zero = lab.evaluate(f"[{LAB}.curves.figure.auto, {LAB}.curves.figure.zero]")
-    lab.wait_for_function(f"{PLOT}.data.some((trace) => trace.meta === 'best' && trace.x[0] === {auto})")
+    lab.wait_for_function(f"{PLOT}.data.some((trace) => trace.meta === 'best'"
+                          f" && Math.abs(trace.x[0] / {auto} - 1) < 0.1)")
     assert auto > zero and lab.locator("[data-plot=curves] .x2tick").all_text_contents() == ["0", "auto"]
     lab.get_by_role("tab", name="Acceptance").click()
-    lab.wait_for_function(f"{LAB}.shapes.budget.value === 'auto' && {LAB}.shapes.plots.histogram.figure")
-    assert lab.evaluate(f"{LAB}.shapes.plots.histogram.figure.data[0].name") == "joint"
+    lab.wait_for_function(f"{LAB}.acceptance.budget.value === 'auto' && {LAB}.acceptance.plots.lengths.figure")
+    assert lab.evaluate(f"{LAB}.acceptance.plots.lengths.figure.data[0].name") == "joint"
 
-    lab.get_by_role("tab", name="Curves").click()
+    lab.get_by_role("tab", name="Speed").click()
     lab.locator(".lab-verdict").get_by_role("button", name="Use it").click()
     lab.wait_for_function("document.querySelector('#canopy-pace input').value === 'auto: as many as pay'")
     lab.wait_for_function("document.querySelector('#canopy-budget input').value === '256'")
     lab.wait_for_function(f"{PLOT}.layout.shapes.length === 1 && {PLOT}.layout.shapes[0].x0 === {auto}")
     lab.click("#canopy-run")
     lab.wait_for_function("Canopy.parts.stage.state === 'done' && Canopy.parts.stage.header.pace === 'auto'")
-    lab.wait_for_function(f"{PLOT}.data.some((trace) => trace.meta === 'runs' && trace.x[0] === {auto})")
+    lab.wait_for_function(f"{PLOT}.data.some((trace) => trace.meta === 'runs'"
+                          f" && Math.abs(trace.x[0] / {auto} - 1) < 0.1)")
 
-    lab.get_by_role("tab", name="Race").click()
+    lab.get_by_role("tab", name="Compare").click()
     lab.click(".lab-race-form summary")
     lab.evaluate(f"[{LAB}.race.methods.values, {LAB}.race.auto.values] = [['joint'], ['joint']]")
-    lab.locator(".lab-pane-race .lab-primary").click()
+    lab.locator(".lab-pane-compare .lab-primary").click()
     lab.wait_for_function(f"{LAB}.race.race")
     lanes = lab.locator(".lab-lane")
     assert lanes.locator("strong").all_inner_texts() == ["autoregressive", "joint, 256 nodes", "joint, auto"]
@@ -206,17 +207,31 @@ def measure_adopt_and_race_auto(lab: Any) -> None:
 
 
 def test_predictions_cost_and_doctor(lab: Any) -> None:
-    lab.get_by_role("tab", name="Cost").click()
-    lab.get_by_role("button", name="Measure the cost").click()
-    lab.wait_for_selector("[data-plot=gain] .main-svg")
-    assert "predicted" in lab.locator("[data-plot=gain] .annotation-text").first.text_content()
-    lab.get_by_role("tab", name="Curves").click()
+    lab.get_by_role("button", name="Predict all budgets").click()
     lab.wait_for_function("Array.from(document.querySelectorAll('[data-plot=curves] .legendtext'))"
                           ".some(text => text.textContent === 'predicted')")
-    lab.get_by_role("tab", name="Doctor").click()
-    lab.get_by_role("button", name="Examine the rig").click()
+    lab.locator("[data-plot=gain]").scroll_into_view_if_needed()
+    lab.wait_for_selector("[data-plot=gain] .main-svg")
+    assert "predicted" in lab.locator("[data-plot=gain] .annotation-text").first.text_content()
+    lab.get_by_role("tab", name="Check").click()
+    lab.locator(".lab-pane-check .lab-primary").click()
     lab.wait_for_selector(".lab-finding[data-status=wrong]")
-    assert lab.locator(".lab-finding small").all_inner_texts() == ["story", "story"]  # the drafter of each
+    assert "story" in lab.locator(".lab-findings > h3").first.inner_text()
+    fine = lab.locator(".lab-finding[data-status=fine]")
+    assert fine.count() == 1 and fine.is_hidden()
+    lab.locator(".lab-findings summary").click()
+    assert fine.is_visible()
+
+
+def test_three_runs_stand_side_by_side(lab: Any) -> None:
+    lab.get_by_role("tab", name="Compare").click()
+    lab.wait_for_function(f"{LAB}.compare.sides.filter((side) => side.shown).length === 2")
+    lab.get_by_role("button", name="Add a run").click()
+    lab.wait_for_function(f"{LAB}.compare.sides.filter((side) => side.shown).length === 3")
+    lab.wait_for_function("document.querySelector('.lab-pair-depth').querySelectorAll('i').length === 3")
+    assert lab.locator(".lab-side-run").count() == 3
+    lab.get_by_role("button", name="Remove the last").click()
+    assert lab.locator(".lab-side-run").count() == 2
 
 
 def test_what_cannot_be_measured_is_said(lab: Any) -> None:
@@ -259,16 +274,17 @@ def test_the_report_is_saved(lab: Any, tmp_path: Path) -> None:
 
 
 def test_the_keyboard_reaches_everything(lab: Any) -> None:
-    lab.focus("#lab-tab-curves")
-    tabs = lab.locator(".lab-tab").evaluate_all("(tabs) => tabs.map((tab) => tab.id.replace('lab-tab-', ''))")
-    assert tabs[:3] == ["curves", "concurrency", "table"] and len(tabs) > 5
-    for name in (*tabs[1:], *tabs[:3]):
+    lab.focus("#lab-tab-speed")
+    names = ["speed", "acceptance", "load", "compare", "check"]
+    assert lab.locator(".lab-tab").evaluate_all("(tabs) => tabs.map((tab) => tab.id)") == [
+        f"lab-tab-{name}" for name in names]
+    for name in (*names[1:], *names[:2]):
         lab.keyboard.press("ArrowRight")
         assert lab.evaluate("document.activeElement.id") == f"lab-tab-{name}"
         assert lab.locator(".lab-pane:visible").evaluate_all("(panes) => panes.map((pane) => pane.id)") == [
             f"lab-pane-{name}"]
     lab.keyboard.press("ArrowLeft")
-    assert lab.evaluate("document.activeElement.id") == "lab-tab-concurrency"
+    assert lab.evaluate("document.activeElement.id") == "lab-tab-speed"
     lab.keyboard.press("ArrowRight")
     rounds = lab.evaluate("Canopy.parts.stage.current")
     lab.keyboard.press("Tab")
@@ -295,17 +311,23 @@ def test_a_plots_zoom_is_undone_and_nothing_stands_on_its_legend(lab: Any) -> No
     lab.wait_for_function("JSON.stringify(div._fullLayout.xaxis.range) === fitted")
 
 
-def test_the_anatomy_shows_figures_with_words_and_flags_to_copy(lab: Any) -> None:
-    lab.evaluate(f"{LAB}.tabs.go('anatomy')")
-    lab.wait_for_function("document.querySelectorAll('.lab-pane-anatomy .lab-command').length === 5")
-    for name in ("siblings", "rows", "nodes", "trees", "elsewhere"):
+def test_a_run_is_taken_apart_and_priced_elsewhere_with_flags_to_copy(lab: Any) -> None:
+    lab.evaluate(f"{LAB}.tabs.go('acceptance')")
+    lab.get_by_label("Rounds of").select_option("run")
+    for name in ("lengths", "map", "calibration", "rows", "nodes", "trees"):
         lab.locator(f"[data-plot={name}]").scroll_into_view_if_needed()
         lab.wait_for_function(f"document.querySelector('[data-plot={name}] .main-svg')")
-    assert lab.locator(".lab-pane-anatomy .lab-words li").count() > 6
-    assert "Predicted from published figures, never measured here" in lab.locator(".lab-pane-anatomy").inner_text()
+    assert lab.locator(".lab-pane-acceptance .lab-words li").count() > 3
+
+    lab.evaluate(f"{LAB}.tabs.go('speed')")
+    lab.locator(".lab-elsewhere > summary").click()
+    lab.wait_for_function("document.querySelectorAll('.lab-elsewhere .lab-command').length === 5")
+    lab.locator("[data-plot=elsewhere]").scroll_into_view_if_needed()
+    lab.wait_for_selector("[data-plot=elsewhere] .main-svg")
+    assert "never measured here" in lab.locator(".lab-elsewhere").inner_text()
     lab.get_by_label("Model", exact=True).select_option("qwen3-coder-30b-a3b")
     lab.get_by_label("Device", exact=True).select_option("L4")
     lab.wait_for_selector("text=The weights of qwen3-coder-30b-a3b take 61 GB")
     lab.get_by_label("Device", exact=True).select_option("H200")
     lab.get_by_role("button", name="Copy: llama.cpp").click()
-    lab.wait_for_selector(".lab-pane-anatomy button >> text=/Copied|Ctrl/")
+    lab.wait_for_selector(".lab-elsewhere button >> text=/Copied|Ctrl/")

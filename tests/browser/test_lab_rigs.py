@@ -36,10 +36,9 @@ def test_another_rig_is_shown_on_request_and_nothing_of_it_is_used(lab: Any) -> 
     assert lab.evaluate(running) == []
     assert float(lab.evaluate(f"getComputedStyle({drawn}).opacity")) < 1
     before = lab.input_value("#canopy-budget input")
-    lab.evaluate(f"{LAB}.budget.chosen({{customdata: [16, 'dflash', '', 'fixed']}})")
-    lab.get_by_role("tab", name="Table").click()
-    assert lab.locator(".lab-table tbody tr").count() > 10
-    assert lab.locator(".lab-table tbody button").count() == 0
+    lab.evaluate(f"{LAB}.speed.curves.chosen({{customdata: [16, 'dflash', '', 'fixed']}})")
+    assert lab.locator(".lab-table-box tbody tr").count() > 10
+    assert lab.locator(".lab-table-box tbody button").count() == 0
     lab.evaluate(AXE)
     assert lab.evaluate(COMPLAINTS) == []
     assert lab.input_value("#canopy-budget input") == before

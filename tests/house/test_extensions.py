@@ -24,7 +24,7 @@ from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_lab import FORM, lab_at, measure
 
 pytestmark = pytest.mark.slow
-STYLES = Path(__file__).parents[2] / "assets" / "lab" / "lab.css"
+STYLES = Path(__file__).parents[2] / "assets" / "stage.css"
 
 
 def pair(lattice: Lattice, root: int, nodes: int) -> DraftTree:

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { curvesOf } from "../../assets/lab/curves.js";
 import { duration } from "../../assets/lab/forms.js";
 import { counted } from "../../assets/lab/sweep.js";
-import { spread } from "../../assets/lab/verdict.js";
+import { spread } from "../../assets/lab/table.js";
 import { sharing } from "../../assets/panels/batch.js";
 import { shortened } from "../../assets/stage/bar.js";
 import { insteadOf } from "../../assets/stage/cheaper.js";

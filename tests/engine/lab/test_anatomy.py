@@ -12,7 +12,7 @@ import pytest
 from engine.commands.program import verb_named, verb_parser
 from engine.decoding.builders import best_first
 from engine.decoding.tree import prefix
-from engine.lab.anatomy import CODE, DIGITS, PROSE, anatomy, kinds_of, sentences
+from engine.lab.anatomy import anatomy, sentences
 from engine.lab.redraft import CHAIN, MARGINALS, TRANSITIONS, WIDE, marginals_of
 from engine.lab.statistics import Measured
 from engine.records import Acceptance, Lattice, Request, Round, Verification
@@ -26,8 +26,7 @@ NODES = 4  # the tree: 1 = 10, 2 = 10 20, 3 = 11, 4 = 11 20
 ROUNDS = ((1, (0, 3, 4), 31), (31, (0, 1), 99), (99, (0, 1, 2), 77))
 
 
-def trace_of(rounds: Sequence[tuple[int, tuple[int, ...], int]] = ROUNDS, texts: Sequence[str] = (),
-             **header: object) -> Trace:
+def trace_of(rounds: Sequence[tuple[int, tuple[int, ...], int]] = ROUNDS, **header: object) -> Trace:
     """A trace of rounds (root, kept nodes, bonus), each with the best tree of ``NODES`` nodes of the lattice."""
     entries, start = [], 5
     for index, (root, keep, bonus) in enumerate(rounds):
@@ -38,9 +37,7 @@ def trace_of(rounds: Sequence[tuple[int, tuple[int, ...], int]] = ROUNDS, texts:
                        Acceptance(np.asarray(keep, np.int32), bonus))
         entries.append(Entry(round_, {}, 0.1 * index))
         start += len(keep)
-    ids = [token for entry in entries for token in entry.round.committed.tolist()]
-    pieces = dict(zip(ids, texts, strict=False))
-    about = Header(Request((1, 2)), "a prompt", "a rig", ("one",), "a machine", "float32", 100, pieces, {})
+    about = Header(Request((1, 2)), "a prompt", "a rig", ("one",), "a machine", "float32", 100, {}, {})
     return Trace(replace(about, **header), tuple(entries), End("length", len(entries), 1.0))  # type: ignore[arg-type]
 
 
@@ -49,14 +46,10 @@ def counts(shares: Mapping[Any, Measured]) -> dict[Any, tuple[int, int]]:
     return {name: (round(share.value * share.count), share.count) for name, share in shares.items()}
 
 
-def test_what_the_target_took_is_counted_by_rank_and_depth_on_the_greedy_path_and_after_siblings() -> None:
+def test_where_walks_ended_and_what_rows_earned_is_counted() -> None:
     runs = anatomy([trace_of()])
-    (drafter,) = runs.drafters
-    assert counts(drafter.misses) == {"2nd": (1, 3), "in none of its 4": (2, 3)}
-    assert counts(dict(enumerate(drafter.greedy_path, 1))) == {1: (2, 3), 2: (1, 2), 3: (0, 1)}
-    assert counts(drafter.after_sibling) == {1: (1, 1)}
-    assert drafter.expected == pytest.approx(1 / 2)  # that one place has depth 2
-    assert counts(runs.by_rank) == {0: (4, 9), 1: (1, 3)} and counts(runs.by_depth) == {1: (3, 6), 2: (2, 6)}
+    assert counts(runs.misses["one"]) == {"2nd": (1, 3), "in none of its 4": (2, 3)}
+    assert counts(runs.by_rank) == {0: (4, 9), 1: (1, 3)} and runs.by_drafter == {}
     assert {size: mean.value for size, mean in runs.first_nodes.items()} == pytest.approx({1: 2 / 3, 2: 1, 4: 5 / 3})
 
 
@@ -68,7 +61,7 @@ def test_other_trees_of_the_same_drafts_walk_the_known_text() -> None:
     gain = next(row.gain_over_chain for row in runs.redrafts if (row.kind, row.budget) == (MARGINALS, 4))
     assert (gain.value, gain.low, gain.high, gain.count) == pytest.approx((2 / 3, 0, 2, 3))
     assert any("no tree by transitions" in sentence for sentence in runs.lacking)
-    words = " ".join(sentences(runs)["trees"])
+    words = " ".join(sentences(runs)["branching"])
     assert "+33% of the chain's τ of 2.00" in words and "which may be none" in words
 
 
@@ -102,10 +95,7 @@ def without_drafts(trace: Trace) -> Trace:
 
 def test_an_engine_that_records_no_drafts_keeps_what_its_trees_show() -> None:
     bare = anatomy([without_drafts(trace_of(engine="their loop"))])
-    (drafter,) = bare.drafters
-    assert (drafter.name, drafter.misses, bare.redrafts) == ("their loop", {}, ())
-    assert counts(dict(enumerate(drafter.greedy_path, 1))) == {1: (2, 3), 2: (1, 2)}
-    assert counts(drafter.after_sibling) == {1: (1, 1)} and counts(bare.by_rank) == {0: (4, 9), 1: (1, 3)}
+    assert (bare.misses, bare.redrafts) == ({}, ()) and counts(bare.by_rank) == {0: (4, 9), 1: (1, 3)}
     assert "do not hold what the drafter proposed" in bare.lacking[0]
 
 
@@ -121,15 +111,6 @@ def test_missing_rounds_chunks_and_a_loop_that_stops_drafting_are_said() -> None
     silent, shorter = (replace(whole, entries=(*whole.entries, *plain[:count])) for count in (16, 15))
     assert "last 16 rounds of a run drafted nothing" in anatomy([silent]).lacking[0]
     assert not any("drafted nothing" in line for line in anatomy([shorter]).lacking)
-
-
-@pytest.mark.parametrize(("texts", "kinds"), [
-    (["def f(x):\n", "    ", "return x\n", "The sum is nice.", "\n", "6 * 9", " = 54\n", "end"],
-     [CODE, CODE, CODE, PROSE, PROSE, DIGITS, DIGITS, PROSE]),
-    (["```\n", "words\n", "```\n", "words"], [CODE, CODE, CODE, PROSE])])
-def test_the_kind_of_text_goes_by_the_line(texts: list[str], kinds: list[str]) -> None:
-    assert kinds_of(trace_of([(token, (0,), token + 1) for token in range(40, 40 + len(texts))], texts)) == kinds
-    assert kinds_of(trace_of()) == []
 
 
 def test_the_command_prints_the_sentences_and_plain_values() -> None:

@@ -122,9 +122,10 @@ def test_report_csv_and_command_have_the_second_axis(measured: list[CellResult])
     assert shlex.split(sweep_command(PLAN))[-4:] == ["--concurrency", "1", "2", "4"]
 
 
-def row(budget: int, concurrency: int, total: float, faster: float) -> Row:
+def row(budget: int, concurrency: int, total: float, faster: float, withheld: str = "") -> Row:
     return Row(Setting("ddtree", budget, concurrency=concurrency), 6, 0, 100, 20, 5.0, estimate([5.0] * 6),
-               estimate([total / concurrency] * 6), estimate([total] * 6), estimate([faster] * 6), 6, 6)
+               estimate([total / concurrency] * 6), estimate([total] * 6), None if withheld else estimate([faster] * 6),
+               6, 6, withheld)
 
 
 @pytest.mark.parametrize(("factors", "sentences"), [
@@ -138,6 +139,15 @@ def test_where_plain_decoding_wins_in_words(factors: dict[int, tuple[float, ...]
                          for budget, factor in zip((8, 16, 64), by_budget, strict=True)])
     assert len(words) == len(sentences)
     assert all(re.search(pattern, sentence) for pattern, sentence in zip(sentences, words, strict=True)), words
+
+
+def test_every_number_of_requests_is_told_also_where_speeds_are_withheld() -> None:
+    busy = "Something else ran."
+    rows = (row(8, 1, 300, 3), row(8, 2, 400, 2, busy), row(16, 2, 500, 2, busy), row(8, 4, 900, 2),
+            row(16, 4, 800, 2, busy))
+    best, one, two, four = concurrency_words(Summary(rows), Setting("ddtree", 0))
+    assert "8 for 1, not said for 2, 8 for 4" in best
+    assert "1 request" in one and "2 requests" in two and busy in two and "4 requests" in four and "16" in four
 
 
 def test_the_ridge_is_the_best_budget_of_each_number(summary: Summary) -> None:

@@ -16,7 +16,7 @@ from engine.lab.settings import Setting
 from engine.lab.statistics import Estimate, estimate
 from engine.lab.summary import Row, Summary
 from engine.trace import load
-from explorer.lab.acceptance import anatomy_view, readings_of_run
+from explorer.lab.acceptance import run_view
 from explorer.lab.curves import (
     PREDICTED,
     SINGLE,
@@ -27,13 +27,14 @@ from explorer.lab.curves import (
     live_figure,
     single_points,
 )
+from explorer.lab.prediction import elsewhere_view
 from explorer.lab.recorded import NUMBER
 from explorer.lab.report import figures
-from explorer.lab.style import LOOKS, SPARE, looks_view
+from explorer.lab.style import LOOKS, SPARE, log_axis, looks_view
 from explorer.lab.table import remark, standing, table_view
 from tests.explorer.scripted_lab import ended, lab_at
 
-CSS = Path("assets/lab/lab.css").read_text("utf8")
+CSS = Path("assets/stage.css").read_text("utf8")
 
 
 def point(method: str, budget: int, tau: float, speed: float, pace: str = "fixed") -> CurvePoint:
@@ -73,15 +74,14 @@ def test_plotly_takes_every_figure_as_it_is() -> None:
     """They are dictionaries, which nothing checks where they are made."""
     lab = lab_at()
     ended(lab, lab.what_if({"run": "r"}))
-    ended(lab, lab.concurrent_cost({"run": "r"}))
     recorded = lab._sweeps.shown(NUMBER, several=True)
     assert recorded.stored is not None
     trace = load(Path("assets/traces/arithmetic.jsonl.gz"))
     every = all_figures([
-        live_figure(), figures(recorded.stored, recorded.measured, recorded.summary),
-        anatomy_view(trace, None, "", ""), lab.shapes({"run": "r"}), lab.cost({"what_if": "r"}),
-        lab.curves({"what_if": "r"}), lab.concurrency({"prediction": "r"})])
-    assert len(every) == 1 + 6 + 5 + 3 + 2 + 1 + 2 and readings_of_run(trace)
+        live_figure(), figures(recorded.stored, recorded.measured, recorded.summary), run_view(trace),
+        elsewhere_view(trace, None, "", ""), lab.acceptance({"run": "r"}), lab.curves({"what_if": "r"}),
+        lab.concurrency({"sweep": NUMBER})])
+    assert len(every) == 1 + 5 + 6 + 1 + 6 + 3 + 1
     for figure in every:
         shown = {name: value for name, value in figure.items() if name in ("data", "layout")}
         go.Figure(json.loads(json.dumps(shown, allow_nan=False)))
@@ -93,7 +93,7 @@ def test_a_method_has_a_trace_in_each_plot_and_the_best_is_marked() -> None:
     named = [(trace["name"], trace["yaxis"]) for trace in traces(figure, "swept")]
     assert named == [(name, axis) for name in ("autoregressive", "ddtree", "joint") for axis in ("y", "y2")]
     [best] = traces(figure, "best")
-    assert (best["x"], best["y"], best["yaxis"]) == ([64], [500], "y2")
+    assert best["x"] == [pytest.approx(64, rel=0.1)] and (best["y"], best["yaxis"]) == ([500], "y2")
     assert "joint, 64 nodes" in figure["layout"]["annotations"][0]["text"] and "joint, 64 nodes" in figure["summary"]
     plain = traces(figure, "swept")[0]
     assert (plain["x"], plain["y"]) == ([4, 64], [1, 1])
@@ -117,20 +117,22 @@ def test_auto_is_a_line_across_with_its_marker_where_no_number_is() -> None:
     figure = drawn([*POINTS, auto("ddtree", 4, 440), fastest], fastest)
     paced = [trace for trace in traces(figure, "swept") if trace["customdata"][0][3] == "auto"]
     marks, lines = paced[::2], paced[1::2]
-    assert [(trace["legendgroup"], trace["x"], trace["y"]) for trace in marks] == [
-        ("ddtree", [128], [4]), ("ddtree", [128], [440]), ("joint", [128], [7]), ("joint", [128], [600])]
+    assert [(trace["legendgroup"], trace["y"]) for trace in marks] == [
+        ("ddtree", [4]), ("ddtree", [440]), ("joint", [7]), ("joint", [600])]
+    assert all(trace["x"] == [pytest.approx(128, rel=0.1)] for trace in marks)
+    assert len({trace["x"][0] for trace in marks}) == 2, "their intervals stand side by side"
     assert [(trace["x"], trace["y"]) for trace in lines] == [([4, 128], 2 * trace["y"]) for trace in marks]
     assert all("array" in trace["error_y"] and trace["marker"]["size"] == 10 for trace in marks)
     assert all("error_y" not in trace and trace["marker"]["size"] == [0, 0] for trace in lines)
     assert len({trace["marker"]["symbol"] for trace in marks}) == 2  # colour is not the only code
     assert "<b>joint, auto</b>" in marks[-1]["customdata"][0][2]
     by_name = {trace["name"]: trace for trace in reversed(traces(figure, "swept")) if trace not in paced}
-    assert by_name["ddtree"]["x"] == [8, 64]  # auto is no point of the curve
+    assert by_name["ddtree"]["x"] == pytest.approx([8, 64], rel=0.1)  # auto is no point of the curve
     assert by_name["autoregressive"]["x"] == [4, 128]
     [best], [note] = traces(figure, "best"), figure["layout"]["annotations"]
-    assert (best["x"], best["y"]) == ([128], [600])
+    assert (best["x"], best["y"]) == (marks[-1]["x"], [600])
     assert "fastest: joint, auto" in note["text"]
-    assert note["x"] == math.log10(128)  # where Plotly wants it on a logarithmic axis
+    assert note["x"] == math.log10(best["x"][0])  # where Plotly wants it on a logarithmic axis
     assert legend(figure) == ["autoregressive", "ddtree", "joint"]
 
 
@@ -232,6 +234,18 @@ def test_the_table_says_that_repeated_text_is_counted() -> None:
     plain, best = against((1.8,) * 6).rows
     assert "repeats itself" not in remark(Summary((plain, best)))
     assert "In 3 of 13 runs" in remark(Summary((plain, replace(best, repeating=3))))
+
+
+def test_what_is_withheld_comes_last_in_the_table() -> None:
+    plain, best = against((1.8,) * 6).rows
+    slow = replace(row("joint", (50.0,) * 6, estimate((0.5,) * 6)), setting=Setting("joint", 8))
+    rows = table_view(Summary((plain, replace(best, speedup=None, withheld="It was chance."), slow)))["rows"]
+    assert [line["line"] for line in rows] == ["autoregressive", "joint", "ddtree"]
+
+
+def test_ticks_of_a_logarithmic_axis_are_numbers() -> None:
+    assert log_axis("milliseconds", 4.0, 60.0)["ticktext"] == ["5", "10", "20", "50"]
+    assert log_axis("milliseconds", 0.3, 0.4)["tickvals"]
 
 
 @pytest.mark.parametrize("speedups", [(1.8,) * 6, (1.8, 1.9)])

@@ -54,8 +54,8 @@ def test_the_lab_opens_on_the_recorded_sweep_of_the_rig_that_is_loaded(tmp_path:
     assert [sweep["concurrency"] for sweep in here.progress({})["sweeps"]] == [1, 1, 2]
     assert {row["concurrency"] for row in here.curves({"sweep": -2, "concurrency": 2})["table"]["rows"]} == {2}
     shown = here.concurrency({})
-    assert shown["recorded"]["rig"] == HERE and len(shown["table"]["rows"]) == 2
-    rows = lab_of(tmp_path, THERE).concurrency({"sweep": 0})["table"]["rows"]
+    assert shown["recorded"]["rig"] == HERE and len(shown["rows"]) == 2
+    rows = lab_of(tmp_path, THERE).concurrency({"sweep": 0})["rows"]
     assert rows[-1]["concurrency"] == 1, "several requests were measured HERE"
     with pytest.raises(RequestError, match="belongs to the page"):
         here.delete({"sweep": -2})
@@ -67,7 +67,7 @@ def test_where_there_is_none_it_says_so_and_offers_those_of_others(tmp_path: Pat
     progress, curves = lab.progress({}), lab.curves({})
     assert (progress["sweep"], progress["recorded"], progress["other_rig"]) == (None, None, "")
     assert (curves["table"], curves["command"], curves["curves"]["count"]) == (None, "", 0)
-    assert lab.concurrency({})["count"] == 0
+    assert lab.concurrency({})["heat"] is None
     assert [(sweep["number"], sweep["rig"], sweep["other_rig"]) for sweep in progress["sweeps"]] == [(0, THERE, True)]
 
 
@@ -93,9 +93,6 @@ def test_nothing_of_the_loaded_rig_shares_an_axis_with_another_rig(tmp_path: Pat
     assert drawn(lab.curves({**asked, "sweep": here})) == {"swept", "runs", "predicted"}
     alone = lab.curves({**asked, "sweep": elsewhere})
     assert drawn(alone) == {"swept"} and alone["seconds_per_run"] is None
-    ended(lab, lab.concurrent_cost({"run": "r"}))
-    crowd = lab.concurrency({"sweep": elsewhere, "prediction": "r"})
-    assert not any(cell["predicted"] for row in crowd["table"]["rows"] for cell in row["cells"] if cell)
 
 
 @pytest.mark.parametrize("other", [run_of(THERE), run_of(HERE, "another machine"), {"method": "joint"}, "nonsense"])
@@ -122,7 +119,7 @@ def test_the_lab_opens_with_it_until_something_is_measured(tmp_path: Path) -> No
     assert all(progress["recorded"].values())
     answer = lab.curves({})
     assert len(answer["table"]["rows"]) > 10 and answer["seconds_per_run"] is None  # of another machine
-    assert lab.shapes({"sweep": NUMBER, "nodes": "16"})["histogram"]
+    assert lab.acceptance({"sweep": NUMBER, "nodes": "16"})["lengths"]
     with pytest.raises(RequestError, match="belongs to the page"):
         lab.delete({"sweep": NUMBER})
     measure(lab)

@@ -152,21 +152,21 @@ def test_a_file_that_is_none_is_refused(file: dict[str, str], sentence: str) -> 
 
 
 @pytest.mark.slow
-def test_shapes_of_a_run_and_of_a_sweep(tmp_path: Path) -> None:
+def test_acceptance_of_a_run_and_of_a_sweep(tmp_path: Path) -> None:
     trace = scripted_trace("joint", 32)
     lab = lab_at(tmp_path)
-    shapes = lab.shapes({"run": "any"})
-    assert [sum(shapes["histogram"]["data"][0]["y"])] == pytest.approx([1.0])
+    run = lab.acceptance({"run": "any"})
+    assert sum(run["lengths"]["data"][0]["y"]) == pytest.approx(1.0)
     lengths = [len(entry.round.acceptance.keep) for entry in trace.entries]
-    assert shapes["histogram"]["summary"] == f"Tokens per round: joint: mean {sum(lengths) / len(lengths):.2f}."
-    assert shapes["map"]["data"][0]["type"] == "heatmap"
-    assert shapes["calibration"]["data"][0]["name"] == "perfectly calibrated"
+    assert f"mean {sum(lengths) / len(lengths):.2f}" in run["lengths"]["summary"]
+    assert run["map"]["data"][0]["type"] == "heatmap" and run["calibration"] and run["nodes"]
     measure(lab)
-    both = lab.shapes({"sweep": None, "nodes": "16", "line": "joint"})
-    assert [trace["name"] for trace in both["histogram"]["data"]] == ["ddtree", "joint"]
-    assert both["map"]["summary"].startswith("Acceptance by depth and rank of joint.")
+    swept = lab.acceptance({"sweep": None, "nodes": "16", "line": "joint"})
+    assert swept["lengths"]["data"][0]["name"] == "joint" and "joint" in swept["map"]["summary"]
+    assert "nodes" not in swept, "other trees are known of single runs alone"
+    assert lab.acceptance({"sweep": None, "nodes": "16", "line": "nobody"})["lengths"]["data"][0]["name"] == "ddtree"
     with pytest.raises(RequestError, match="Nothing was measured at the budget '5'"):
-        lab.shapes({"sweep": None, "nodes": "5", "line": "joint"})
+        lab.acceptance({"sweep": None, "nodes": "5", "line": "joint"})
 
 
 PACED = {**FORM, "budgets": ["auto", 8, 16]}
@@ -181,8 +181,7 @@ def test_auto_is_measured_drawn_and_told(tmp_path: Path) -> None:
     auto = rows["joint, auto"]
     assert (auto["line"], auto["pace"], auto["nodes"], auto["budget"]) == ("joint", "auto", "auto", MAX_AUTO_NODES)
     assert auto["same_text"] == auto["compared"] == 2 and answer["curves"]["figure"]["auto"] is not None
-    assert [trace["name"] for trace in lab.shapes({"sweep": None, "nodes": "auto"})["histogram"]["data"]] == [
-        "ddtree", "joint"]
+    assert lab.acceptance({"sweep": None, "nodes": "auto", "line": "joint"})["lengths"]["data"][0]["name"] == "joint"
     assert "joint auto" in saved(lab, "csv").decode() and "--budgets 8 16 auto" in lab.progress({})["command"]
 
 
@@ -193,7 +192,7 @@ def test_auto_is_recommended_where_it_is_fastest_and_goes_into_the_controls(tmp_
     assert best["label"] == "joint, auto"
     page = saved(lab, "html").decode()
     for sentence in ("Fastest here: joint, auto", "--method joint --budget auto",
-                     "Acceptance lengths at the node budget auto"):
+                     "at the node budget auto"):
         assert sentence in page
     event: Any = type("Event", (), {"_data": best})()
     assert _setting_values(event)[0] == "joint" and _setting_values(event)[-1] == "auto"

@@ -17,10 +17,10 @@ from engine.errors import RequestError
 from engine.lab.machines import FLOOR, machine_curve
 from engine.lab.replay import Gain, WhatIf
 from engine.trace import Piece, Trace, load
-from explorer.lab.acceptance import anatomy_view
+from explorer.lab.acceptance import run_view
 from explorer.lab.forms import race_plan_from
 from explorer.lab.lab import Lab
-from explorer.lab.prediction import binned, cost_figure, gain_figure, predicted_curves, priced, useful_rows
+from explorer.lab.prediction import binned, cost_figure, elsewhere_view, gain_figure, predicted_curves, priced
 from explorer.lab.race import parts
 from explorer.recordings import NoInstruments
 from explorer.rig import CurrentRig
@@ -107,8 +107,7 @@ def test_a_failing_job_says_so_and_gives_its_place_up(caplog: pytest.LogCaptureF
 def predicted() -> Lab:
     """A lab that has replayed its run."""
     lab = lab_at()
-    with pytest.raises(RequestError, match="has not been measured"):
-        lab.cost({"what_if": "r"})
+    assert lab.curves({"what_if": "r"})["cost"] is None
     assert ended(lab, lab.what_if({"run": "r"}))["result"]["what_if"] == "r"
     return lab
 
@@ -123,8 +122,9 @@ def forecast(predicted: Lab) -> WhatIf:
 
 @pytest.mark.slow
 def test_the_cost_of_a_row_crosses_its_gain_at_the_best_budget(predicted: Lab, forecast: WhatIf) -> None:
-    answer = predicted.cost({"what_if": "r", "line": "joint"})
-    assert (answer["lines"], answer["line"]) == (["ddtree", "joint"], "joint")
+    answer = predicted.curves({"what_if": "r", "line": "joint"})
+    assert answer["curves"]["predicted"]["lines"] == ["ddtree", "joint"]
+    assert "joint" in answer["cost"]["gain"]["summary"]
     gain = Gain("joint", "total", (0.9,) * 200, tuple(0.8**n for n in range(1, 201)))
     prices, best = priced(forecast, gain, np.asarray(gain.realised))
     assert gain.realised[best - 1] > prices[best - 1] and gain.realised[best] < prices[best]
@@ -146,10 +146,10 @@ def test_predicted_speeds_are_multiples_of_the_plain_speed_beside_them(forecast:
 def test_the_cost_opens_on_the_rows_that_may_pay(forecast: WhatIf) -> None:
     costs = forecast.cost
     assert costs is not None
-    most, figure = useful_rows(costs, 20), cost_figure(costs, 20)
-    assert most in costs.rows and 84 <= most < costs.rows[-1]
-    assert figure["data"][1]["y"] == list(costs.verify_ms) and figure["layout"]["yaxis"]["type"] == "log"
-    assert figure["layout"]["xaxis"]["range"][1] == pytest.approx(np.log2(most), abs=0.2)
+    figure = cost_figure(costs, 20)
+    most = 10 ** figure["layout"]["xaxis"]["range"][1]
+    assert 84 <= most < costs.rows[-1] and figure["data"][1]["y"] == list(costs.verify_ms)
+    assert figure["layout"]["yaxis"]["type"] == "log"
 
 
 @pytest.mark.slow
@@ -165,14 +165,11 @@ def test_predictions_are_of_one_method_and_equal_work_is_equally_fast(forecast: 
 
 
 @pytest.mark.slow
-def test_what_was_never_kept_is_marked_and_not_drawn(forecast: WhatIf) -> None:
-    kept = Gain("joint", "total", (0.9,) * 64, (0.5,) * 64)
-    bare = replace(kept, realised=(*kept.realised[:30], *(0.0,) * 34))
-    lines = {line["name"]: line for line in gain_figure(forecast, bare)["data"]}
-    assert "never kept" not in {line["name"] for line in gain_figure(forecast, kept)["data"]}
-    line, marks = lines["how often it was kept"], lines["never kept"]
-    gaps = [x for x, y in zip(line["x"], line["y"], strict=True) if y is None]
-    assert gaps == marks["x"] and gaps[0] > np.log2(30)
+def test_what_was_never_kept_lies_at_the_foot(forecast: WhatIf) -> None:
+    kept = Gain("joint", "total", (0.9,) * 64, (*(0.5,) * 30, *(0.0,) * 34))
+    line = next(line for line in gain_figure(forecast, kept)["data"] if line["name"] == "how often it was kept")
+    never = [value for (value,) in line["customdata"] if value == 0]
+    assert never and line["y"][-1] == min(line["y"]) > 0 and None not in line["y"]
 
 
 @pytest.mark.slow
@@ -183,17 +180,13 @@ def test_no_best_budget_is_predicted_from_a_cost_without_order() -> None:
     instruments.concurrent_cost = lambda trace, requests: replace(costs, requests=requests)  # type: ignore[method-assign]
     lab = lab_at(instruments=instruments)
     ended(lab, lab.what_if({"run": "r"}))
-    answer = lab.cost({"what_if": "r", "line": "joint"})
-    assert "a pass over 5 rows took 40.0 ms" in answer["withheld"]
-    assert not answer["gain"]["layout"].get("annotations") and answer["withheld"] in answer["gain"]["summary"]
-    assert "what its row costs" not in {trace["name"] for trace in answer["gain"]["data"]}
-    curves = lab.curves({"what_if": "r", "line": "joint"})["curves"]
-    assert curves["predicted"] == {"lines": ["ddtree", "joint"], "line": "joint", "withheld": answer["withheld"]}
+    answer = lab.curves({"what_if": "r", "line": "joint"})
+    curves, gain = answer["curves"], answer["cost"]["gain"]
+    withheld = curves["predicted"]["withheld"]
+    assert "a pass over 5 rows took 40.0 ms" in withheld
+    assert not gain["layout"].get("annotations") and withheld in gain["summary"]
+    assert "what its row costs" not in {trace["name"] for trace in gain["data"]}
     assert {trace["yaxis"] for trace in curves["figure"]["data"] if trace.get("meta") == "predicted"} == {"y"}
-    ended(lab, lab.concurrent_cost({"run": "r"}))
-    view = lab.concurrency({"prediction": "r"})
-    assert view["words"] == [answer["withheld"]] and view["heat"]["layout"]["shapes"] == []
-    assert not any(cell["best"] for row in view["table"]["rows"] for cell in row["cells"] if cell)
 
 
 def test_bins_hold_every_node_once() -> None:
@@ -222,7 +215,7 @@ def test_without_a_rig_the_lab_says_why_and_shows_what_was_measured(tmp_path: Pa
     closed = Lab(CurrentRig(instruments), lambda run: scripted_trace("joint", 8), RunQueue(),
                         tmp_path / "results.sqlite")
     given = closed.given()
-    assert given["reason"] == "The rig has no weights." and given["tools"] == []
+    assert given["reason"] == "The rig has no weights." and not given["server"]
     assert closed.curves({})["table"]["best"] == lab.curves({})["table"]["best"]
     with pytest.raises(RequestError, match="The rig has no weights"):
         closed.start(FORM)
@@ -261,22 +254,18 @@ def trace() -> Trace:
     return load(Path("assets/traces/arithmetic.jsonl.gz"))
 
 
-def test_every_figure_has_its_intervals_and_sentences(trace: Trace) -> None:
-    view = anatomy_view(trace, None, "", "")
-    for name in ("siblings", "rows", "nodes", "trees"):
-        assert all("array" in series["error_y"] for series in view["figures"][name]["data"]), name
-    assert {"misses", "siblings", "rows", "nodes", "trees", "lacking"} <= set(view["sentences"])
-    siblings = view["figures"]["siblings"]["data"][0]
-    assert siblings["x"][-3:] == ["after 2nd", "after 3rd", "after 4th+"] and siblings["y"][0] == pytest.approx(10 / 11)
+def test_every_figure_of_a_run_has_its_intervals_and_sentences(trace: Trace) -> None:
+    view = run_view(trace)
+    for figure in (view["lengths"], view["rows"], view["nodes"], view["trees"]):
+        assert figure and all("array" in series["error_y"] for series in figure["data"])
+    assert {"misses", "nodes", "branching", "lacking"} <= set(view["words"])
 
 
 def test_predicted_speeds_stand_alone_and_say_what_they_are(trace: Trace) -> None:
-    view = anatomy_view(trace, None, "qwen3-8b", "B200")
-    elsewhere = view["figures"].pop("elsewhere")
-    assert all("predicted" in series["name"] for series in elsewhere["data"])
+    view = elsewhere_view(trace, None, "qwen3-8b", "B200")
+    elsewhere = view["elsewhere"]
+    assert elsewhere and all("predicted" in series["name"] for series in elsewhere["data"])
     assert "predicted" in elsewhere["layout"]["yaxis"]["title"]["text"] and "never measured here" in view["caution"]
-    assert not any("predicted" in series.get("name", "") for figure in view["figures"].values()
-                   for series in figure["data"])
     floor = machine_curve("qwen3-8b", "B200", FLOOR)
     kept = 52 / 11  # of 16 nodes, a round
     assert elsewhere["data"][0]["y"][-1] == pytest.approx((1 + kept) * floor.plain_ms / floor.round_ms(17, 16, 1))
@@ -285,12 +274,18 @@ def test_predicted_speeds_stand_alone_and_say_what_they_are(trace: Trace) -> Non
 
 def test_what_was_measured_here_comes_first(trace: Trace) -> None:
     here = replace(machine_curve("qwen3-4b", "L4", FLOOR), hardware="this processor")
-    view = anatomy_view(trace, here, "qwen3-coder-30b-a3b", "L4")
-    assert view["priced"] == "this processor" and view["figures"]["elsewhere"] is None and "has 24 GB" in view["misfit"]
+    view = elsewhere_view(trace, here, "qwen3-coder-30b-a3b", "L4")
+    assert view["priced"] == "this processor" and view["elsewhere"] is None and "has 24 GB" in view["misfit"]
     assert [row["engine"] for row in view["flags"]] == ["vLLM", "SGLang", "llama.cpp", "SGLang, a tree", "Canopy"]
+    passes = (here.verify_ms[0], 9 * here.verify_ms[-1], *here.verify_ms[2:])
+    disordered = replace(here, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes)
+    assert disordered.disorder
+    assert elsewhere_view(trace, disordered, "qwen3-8b", "H200")["priced"] != "this processor"
 
 
 def test_a_run_that_drafts_nothing_shows_a_sentence() -> None:
-    view = anatomy_view(load(Path("assets/traces/plain.jsonl.gz")), None, "", "")
-    assert set(view["figures"].values()) == {None} and view["flags"] == []
-    assert view["sentences"]["lacking"] == ["No round drafted anything, so there is nothing to take apart."]
+    plain = load(Path("assets/traces/plain.jsonl.gz"))
+    view = run_view(plain)
+    assert (view["rows"], view["nodes"], view["trees"]) == (None, None, None) and "lengths" not in view
+    assert view["words"]["lacking"] == ["No round drafted anything, so there is nothing to take apart."]
+    assert elsewhere_view(plain, None, "", "")["flags"] == []

@@ -97,7 +97,7 @@ async def exported(server: Server) -> None:
 
 async def drawn(server: Server) -> None:
     """By the lab, and beside another."""
-    assert (await server.call("lab_shapes", {"run": "long"}))["histogram"]
+    assert (await server.call("lab_acceptance", {"run": "long"}))["lengths"]
     assert (await server.call("two_runs", {"first": {"run": "long"}, "second": {"run": "long"}}))["same_text"]
     assert len(await server.call("lab_plotly", {})) > 10**6
 

@@ -1,0 +1,51 @@
+// Is something wrong with a drafter? What is wrong or unusual, by drafter; what is fine stands behind one line.
+
+import { Begin, Tool } from "./tools.js";
+import { html } from "../shared/ink.js";
+import { counted } from "../shared/round.js";
+
+const GLYPHS = { wrong: "✕", suspicious: "▲", fine: "✓" };
+
+export class Check extends Tool {
+  constructor(lab, pane) {
+    super(lab, pane);
+    this.begin = new Begin(this, { label: "Examine the rig", title: "Runs every drafter as configured and with each common mistake in its configuration; can take minutes", act: () => this.examine() });
+    this.box = html("section", { class: "lab-card lab-findings", tabIndex: 0, "aria-label": "Findings" }, pane);
+    html("p", "lab-note", this.box, "Why is τ low? This checks taps, mask token, slot 0, RoPE, dtype, vocabulary, chat template and the acceptance at every position, each with a figure.");
+  }
+
+  async examine() {
+    const { findings } = await this.begin.run("lab_doctor", {});
+    if (!findings) return;
+    const fine = findings.filter(({ status }) => status === "fine");
+    const odd = findings.filter(({ status }) => status !== "fine");
+    this.box.replaceChildren();
+    if (!odd.length) html("h3", "", this.box, "Nothing is wrong or unusual.");
+    this.list(this.box, odd);
+    if (!fine.length) return;
+    const details = html("details", "", this.box);
+    html("summary", "", details, `${counted(fine.length, "check")} ${fine.length === 1 ? "is" : "are"} fine`);
+    this.list(details, fine);
+  }
+
+  // The findings under the name of their drafter.
+  list(parent, findings) {
+    for (const drafter of new Set(findings.map((finding) => finding.drafter))) {
+      html("h3", "", parent, drafter ? `Drafter ${drafter}` : "The target");
+      const list = html("ul", "", parent);
+      for (const finding of findings) if (finding.drafter === drafter) list.append(this.finding(finding));
+    }
+  }
+
+  finding({ name, status, seen, advice }) {
+    const item = html("li", "lab-finding");
+    item.dataset.status = status;
+    html("span", { class: "lab-verdict-glyph", title: status }, item, GLYPHS[status]);
+    const text = html("div", "", item);
+    html("strong", "", text, name);
+    html("span", "lab-tag", text, status);
+    html("p", "", text, seen);
+    if (advice) html("p", "lab-advice", text, `→ ${advice}`);
+    return item;
+  }
+}

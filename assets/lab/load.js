@@ -1,0 +1,126 @@
+// Under load: total tokens/s over node budget and requests at once, and where drafting stops paying; or an attached
+// server's counters and speed.
+
+import { fillSelect, Flags, offer, tell } from "./forms.js";
+import { drawAll } from "./plots.js";
+import { tableIn } from "./table.js";
+import { Begin, Tool } from "./tools.js";
+import { recordedOn } from "./verdict.js";
+import { html, write } from "../shared/ink.js";
+
+export class Load extends Tool {
+  constructor(lab, pane) {
+    super(lab, pane);
+    this.line = this.select("Method", "The method whose budgets are drawn");
+    offer(this.line, false);
+    this.words = html("ul", { class: "lab-card lab-words", "aria-label": "What the figures show" }, pane);
+    this.plots = this.plotsIn("lab-one", {
+      heat: ["All requests together", "Total {tokens/s} by {node budget} and requests at once; a frame marks the best budget of each row, ▸ the number that curves and table show."],
+    });
+    this.plots.heat.onPoint = ({ x, y }) => this.chosen(x, y);
+    this.box = html("section", { class: "lab-plot lab-concurrency-table", "aria-label": "Table of requests at once" }, pane);
+    this.table = tableIn(html("div", { class: "lab-scroll", tabIndex: 0 }, this.box), "Total tokens/s with the 95 % interval (the range, with fewer than six prompts), and tokens/s of each request, by requests at once and node budget.");
+  }
+
+  // A click on a cell chooses that number of requests, and puts the budget into the page's controls.
+  chosen(x, y) {
+    const { columns, rows, line } = this.answer;
+    const clicked = rows[Math.round(y)];
+    const nodes = columns[Math.round(x)];
+    if (!clicked || nodes === undefined) return;
+    const { table, progress } = this.lab;
+    this.lab.lookAt(clicked.concurrency);
+    const setting = table && !progress.other_rig && table.rows.find((row) => row.line === line && row.nodes === nodes);
+    if (setting) this.lab.apply(setting);
+  }
+
+  async redraw() {
+    const { progress, concurrency } = this.lab;
+    const answer = await this.lab.ask("lab_concurrency", { sweep: progress.sweep, line: this.line.value, concurrency }, "The server does not answer; this will be drawn when it does.");
+    this.answer = answer;
+    const { lines = [], line, rows = [], words = [], recorded, heat, error } = answer;
+    if (!error) {
+      offer(this.line, lines.length > 0);
+      fillSelect(this.line, lines, line);
+    }
+    const drawn = Boolean(heat) && rows.length > 1;
+    this.words.hidden = this.box.hidden = !drawn;
+    drawAll(this.plots, { heat: drawn && heat }, () => [
+      this.lab.table ? "Measured for one request at a time so far" : `Nothing measured with ${this.lab.given.rig} yet`,
+      error || "Choose more “Concurrency” in the form, then press Measure."]);
+    if (!drawn) return;
+    this.words.replaceChildren(...[...words, recorded && recordedOn(recorded)].filter(Boolean).map((sentence) => html("li", "", null, sentence)));
+    this.fill(answer);
+  }
+
+  fill({ columns, rows }) {
+    this.table.head(["requests at once", ...columns.map((column) => (/^[0-9]/.test(column) ? `${column} nodes` : column))]);
+    this.table.fill(rows.map((row) => {
+      const line = html("tr", row.concurrency === this.lab.concurrency ? "is-best" : "");
+      html("th", { scope: "row" }, line, String(row.concurrency));
+      for (const cell of row.cells) this.cell(html("td", "", line), cell);
+      return line;
+    }));
+  }
+
+  cell(place, cell) {
+    if (!cell) {
+      place.append("–");
+      return;
+    }
+    html(cell.best ? "strong" : "span", { title: cell.withheld }, place, cell.text);
+    if (cell.best) place.append(" ", html("span", "lab-tag", null, "best"));
+    html("small", "", place, cell.more);
+    if (cell.differs) place.append(" ", html("span", "lab-tag is-warning", null, cell.differs));
+  }
+}
+
+// An attached server: its counters while the tab is open, and its speed by requests at once, measured on request.
+const BETWEEN_COUNTS_MS = 2000;
+
+export class ServerLoad extends Tool {
+  constructor(lab, pane) {
+    super(lab, pane);
+    this.begin = new Begin(this, { label: "Measure requests at once", refused: "", act: () => this.measure(),
+      title: "Sends prompts of the chosen set to this server, 1, 2, 4, 8 and 16 at once, 64 tokens each" });
+    this.set = this.select("Prompts", "The set whose prompts are sent");
+    fillSelect(this.set, lab.given.options.sets.map(({ name, title }) => [name, title]), "bench");
+    this.about = this.note("status");
+    const { concurrency, ...counters } = this.plotsIn("lab-three", {
+      traffic: ["All requests to the server", "{τ} and tokens per second between two readings of the server's counters."],
+      places: ["Acceptance by position", "The share of drafts in which the token at each position was accepted, since this tab was first opened."],
+      concurrency: ["Concurrency", "Tokens per second of all requests together, and the median time of one."],
+    });
+    this.concurrency = concurrency;
+    this.counters = counters;
+    this.silence = html("p", { class: "lab-notice", role: "status", hidden: true }, pane);
+    this.flags = new Flags("Draft length, by its own counts", pane);
+    this.flags.box.hidden = true;
+    this.concurrency.say("Not measured yet", "Press Measure requests at once: it keeps the server busy for up to a few minutes.");
+  }
+
+  // Reads the counters for as long as the tab is shown.
+  async redraw() {
+    clearTimeout(this.timer);
+    if (!this.lab.shown || this.lab.tab !== "load") return;
+    this.show(await this.lab.ask("lab_server_look", {}, "The page's server does not answer; trying again."));
+    this.timer = setTimeout(() => this.draw(), BETWEEN_COUNTS_MS);
+  }
+
+  show({ about, error, silence, flags = [], ...figures }) {
+    write(this.about, error || about);
+    tell(this.silence, silence);
+    this.flags.box.hidden = !flags.length;
+    this.flags.show(flags);
+    drawAll(this.counters, figures, (name) => (name === "traffic" ? ["Nothing to compare yet", error || "This takes two readings, two seconds apart."]
+      : ["Not counted by this server", error || "Or nothing was drafted yet."]));
+  }
+
+  async measure() {
+    const { error, figure, about } = await this.begin.run("lab_server_concurrency", { set: this.set.value });
+    if (error) return;
+    if (figure) this.concurrency.draw(figure);
+    else this.concurrency.say("Nothing was measured", about || "It was stopped.");
+    if (about) this.begin.tell(about, true);
+  }
+}

@@ -1,0 +1,117 @@
+// How fast: curves over the node budget and over the run's rounds, the table, the cost of a pass, and other machines.
+
+import { Curves, Live } from "./curves.js";
+import { fillSelect, Flags, offer, selectField, sliderField } from "./forms.js";
+import { drawAll, Plot } from "./plots.js";
+import { Table } from "./table.js";
+import { Begin, Tool } from "./tools.js";
+import { button, html, write } from "../shared/ink.js";
+
+export class Speed extends Tool {
+  constructor(lab, pane) {
+    super(lab, pane);
+    this.slider();
+    this.begin = new Begin(this, { label: "Predict all budgets", look: "", act: () => this.predict(), title: "Times forward passes of every size here, then replays the current run's text with every budget: τ is exact, tokens/s are predicted" });
+    this.line = selectField(this.bar, "Predicted", "The method whose prediction is drawn", () => lab.reload());
+    this.clear = button(this.bar, "Clear runs", "Remove the single runs of this browser from the plot; measurements stay", () => lab.points.clear());
+    const pair = html("div", "lab-grid lab-pair", pane);
+    this.curves = new Curves(lab, pair);
+    this.live = new Live(lab, pair);
+    this.table = new Table(lab, pane);
+    this.about = html("p", "lab-note", pane);
+    this.plots = this.plotsIn("lab-two", {
+      cost: ["What a pass costs", "Milliseconds of one forward {pass} of the target by its number of rows, measured on this machine; the band holds eight passes in ten."],
+      gain: ["What a node gains", "Tokens that one more node adds to a {round}, against what its row costs: nodes pay while the gain is above the cost, and the curves cross at the best budget, {predicted}."],
+    });
+    this.costs = pane.querySelector(".lab-two");
+    this.elsewhere = new Elsewhere(lab, pane);
+  }
+
+  // How many requests at once the curves, the table and the recommendation are for.
+  slider() {
+    const { lab } = this;
+    this.concurrency = sliderField(this.bar, "Concurrency", "How many requests are answered at once; the curves, the table and the recommendation follow",
+      () => lab.lookAt(lab.counts[Number(this.concurrency.value)]));
+    this.shown = html("output", { htmlFor: this.concurrency.id }, this.concurrency.parentElement);
+  }
+
+  // From the current run: what a pass costs here, and what every budget would have achieved.
+  async predict() {
+    const { lab, begin } = this;
+    const { what_if: prediction, departures } = await begin.replay("lab_what_if");
+    if (!prediction) return;
+    lab.prediction = prediction;
+    if (departures) begin.tell(`Because of rounding, the target would choose another token at ${departures} places of this text, so τ is not exact.`);
+    await lab.reload();
+  }
+
+  async redraw() {
+    const { lab, line, concurrency: slider } = this;
+    const { counts, concurrency, curves, cost, points, progress } = lab;
+    offer(slider, counts.length > 1);
+    slider.max = String(Math.max(0, counts.length - 1));
+    slider.value = String(Math.max(0, counts.indexOf(concurrency)));
+    slider.setAttribute("aria-valuetext", `${concurrency} at once`);
+    write(this.shown, String(concurrency));
+    this.clear.hidden = !points.all.length;
+    this.begin.button.hidden = Boolean(progress.other_rig); // it would have no place there
+    if (curves) {
+      offer(line, curves.predicted.lines.length > 0);
+      if (document.activeElement !== line) fillSelect(line, curves.predicted.lines, curves.predicted.line);
+    }
+    for (const part of [this.curves, this.live, this.table, this.elsewhere]) part.draw();
+    this.costs.hidden = !cost;
+    write(this.about, cost ? cost.about : "What a pass costs here is not measured yet: press Predict all budgets.");
+    if (cost) drawAll(this.plots, cost, () => ["Nothing to draw", "No method of this rig drafts."]);
+  }
+}
+
+// The current run's trees on another machine, predicted, with flags of other engines to paste. Asked for once it is opened.
+class Elsewhere {
+  constructor(lab, pane) {
+    this.lab = lab;
+    this.box = html("details", "lab-card lab-elsewhere", pane);
+    html("summary", "", this.box, "On another machine, predicted, and flags to paste");
+    this.box.addEventListener("toggle", () => this.draw());
+    this.status = html("p", { class: "lab-note", role: "status" }, this.box);
+    const bar = html("div", "lab-toolbar", this.box);
+    this.model = selectField(bar, "Model", "A target by its published configuration", () => this.draw());
+    this.device = selectField(bar, "Device", "Bandwidth and operations as published", () => this.draw());
+    const grid = html("div", "lab-grid lab-two", this.box);
+    this.plot = new Plot(lab.library, grid, {
+      name: "elsewhere", title: "On another machine, predicted",
+      caption: "The current run's measured {τ} over the predicted cost of a round there: speed is {predicted}, from published figures alone.",
+    });
+    this.flags = new Flags("Flags to paste", grid);
+    this.priced = html("p", "lab-caption", null);
+    this.flags.list.before(this.priced);
+  }
+
+  async draw() {
+    if (!this.box.open) return;
+    const { stage, prediction, unasked } = this.lab;
+    const run = stage.header && stage.rounds.length && !unasked ? stage.value.run : "";
+    if (!run) {
+      write(this.status, "Open a recording or press Run: this prices the rounds of the run on the page.");
+      return;
+    }
+    const choice = () => JSON.stringify([stage.value.run, stage.rounds.length, this.model.value, this.device.value, prediction]);
+    const about = choice();
+    if (about === this.asked) return;
+    this.asked = about;
+    const answer = await this.lab.ask("lab_elsewhere", { run, model: this.model.value, device: this.device.value });
+    if (about !== choice()) return; // another one was chosen meanwhile
+    write(this.status, answer.error || answer.caution);
+    if (!answer.error) this.show(answer);
+    this.asked = choice();
+  }
+
+  show({ elsewhere, misfit, flags, priced, models, devices, model, device }) {
+    drawAll({ elsewhere: this.plot }, { elsewhere }, () => ["Nothing to predict", misfit || "Nothing was drafted."]);
+    fillSelect(this.model, models, model);
+    fillSelect(this.device, devices, device);
+    write(this.priced, flags.length ? `Best for this run by the cost on ${priced}. Predict all budgets measures the cost on the rig that answers.`
+      : "None: other trees of this run are not known, or no cost is.");
+    this.flags.show(flags);
+  }
+}
