@@ -1,11 +1,14 @@
 """Answer one prompt and stream the text.
 
     python -m engine generate --method ddtree --budget 16 --prompt "What is a draft tree?"
+    python -m engine generate --prompt - < question.txt
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 
 from engine import open_rig
 from engine.commands import Outcome, flags
@@ -23,11 +26,16 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_flags(parser, "--rig", "--dtype")
     add_flags(parser, "--method", default=None, help=f"{FLAGS['--method']['help']} (default: the rig's own)")
     add_flags(parser, "--budget", "--split", "--drafters", *SAMPLING, "--max-tokens")
-    parser.add_argument("--prompt", type=flags.text, required=True, metavar="TEXT")
+    parser.add_argument("--prompt", type=prompt, required=True, metavar="TEXT", help="- reads it from standard input")
     parser.add_argument("--turn", type=flags.turn, action="append", dest="turns", metavar="ROLE:TEXT",
                         help=f"an earlier turn of the conversation ({', '.join(ROLES)}); as often as there were")
     parser.add_argument("--trace", type=flags.writable_file, metavar="FILE",
                         help="write the run to this file (.jsonl or .jsonl.gz)")
+
+
+def prompt(word: str) -> str:
+    """The prompt, from standard input if the word is a dash."""
+    return flags.text(os.fsdecode(sys.stdin.buffer.read()) if word == "-" else word)
 
 
 def answer_of(rig: Rig, choice: argparse.Namespace) -> Answer:

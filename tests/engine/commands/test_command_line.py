@@ -46,11 +46,11 @@ def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
     return run
 
 
-def test_generate_prints_one_json_object_last_and_writes_the_trace(tmp_path: Path) -> None:
+def test_generate_reads_standard_input_prints_one_json_object_last_and_writes_the_trace(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl.gz"
-    words = (*DEMO, "--method", "joint", "--budget", "32", "--prompt", MATH, "--json", "--trace", str(file))
-    done = subprocess.run([sys.executable, "-m", "engine", "generate", *words], capture_output=True, text=True,
-                          timeout=300, check=False)
+    words = (*DEMO, "--method", "joint", "--budget", "32", "--prompt", "-", "--json", "--trace", str(file))
+    done = subprocess.run([sys.executable, "-m", "engine", "generate", *words], input=MATH, capture_output=True,
+                          text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.strip().split("\n")[-1])
     assert result["text"].endswith("Answer: 67") and result["end"] == "stop"
