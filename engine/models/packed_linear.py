@@ -15,7 +15,7 @@ bfloat16 kernels add up in other orders for other numbers of rows, so a file's f
 multiplied in blocks of a fixed number of rows (``PackedLinear.make_batch_invariant``). Figures: ``LOG.md``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -50,10 +50,10 @@ class PackedLinear:
         self._four_bits: PackedInt4 | None = None
         self._block_rows: int | None = None
 
-    def enable_int4(self) -> bool:
-        """Multiply with the weight as 4 bits if it is in bfloat16 and lies on 16 levels, and return whether it does.
-        ``weight`` then takes on the values that are multiplied with."""
-        levels = levels_of(self.weight)
+    def enable_int4(self, rule: "LevelsRule | None" = None) -> bool:
+        """Multiply with the weight as 4 bits if it is in bfloat16 and the rule, by default ``levels_of``, gives it 16
+        levels, and return whether it does. ``weight`` then takes on the values that are multiplied with."""
+        levels = (rule or levels_of)(self.weight)
         if levels is None:
             return False
         self._four_bits, self._laid_out = PackedInt4(levels), None
@@ -189,6 +189,9 @@ class Levels(NamedTuple):
         return torch.addcmul(middle, self.numbers - MIDDLE, steps).flatten(1).to(torch.bfloat16)
 
 
+LevelsRule = Callable[[Tensor], Levels | None]
+
+
 class PackedInt4:
     """The product with a weight of 4 bits."""
 
@@ -217,6 +220,23 @@ def levels_of(weight: Tensor) -> Levels | None:
         numbers[left], scales[left], fits = _spanned(groups[left], count)
         left = left[~fits]
     return Levels(numbers.view(outputs, -1, GROUP), scales.to(torch.bfloat16).view(outputs, -1, 2))
+
+
+def rounded_levels(weight: Tensor) -> Levels | None:
+    """The nearest levels of a weight (outputs, inputs) of any float dtype: those of a group lie evenly between its
+    smallest weight, or 0, and its largest, as in a block of Q4_K, without the search for a better step. None where no
+    kernel serves its shape or device."""
+    outputs, inputs = weight.shape
+    if weight.device.type != "cpu" or inputs % GROUP or outputs % LANES:
+        return None
+    groups = weight.detach().float().view(outputs, -1, GROUP)
+    lowest, highest = torch.aminmax(groups, dim=-1, keepdim=True)
+    lowest = lowest.clamp_(max=0)
+    steps = (highest - lowest).div_(HIGHEST)
+    scales = torch.cat([steps, torch.add(lowest, steps, alpha=MIDDLE)], -1).to(torch.bfloat16)
+    steps, middle = scales.float().split(1, -1)  # as they are multiplied with
+    numbers = (groups - middle).div_(steps).nan_to_num_(0).round_().add_(MIDDLE).clamp_(0, HIGHEST)
+    return Levels(numbers, scales)
 
 
 def _spanned(groups: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:

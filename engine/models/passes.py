@@ -18,7 +18,7 @@ from engine.models.attention import takes_tree_masks
 from engine.models.cache import LayeredCache, TreeCache
 from engine.models.device import gpus_of
 from engine.models.layers import Experts, Layer, Rotations, View, additive, folded_groups, norm_of
-from engine.models.packed_linear import PackedHead
+from engine.models.packed_linear import LevelsRule, PackedHead
 from engine.models.rows import PassRows
 
 KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})  # pre-norm, rotary, gated SiLU, nothing else
@@ -117,14 +117,15 @@ class FusedPass(nn.Module):
             self.base.rotary_emb, self.base.embed_tokens.weight, config.max_position_embeddings)
         self.taps = tuple(taps)
 
-    def enable_int4(self) -> bool:
-        """Multiply with 4-bit weights without unpacking them; return whether most of the layers' weights are 4-bit. If
-        so, the others and the output head too give a row the same bits whatever rows are computed with it. Nothing is
-        known of a mixture of experts, whose products are transformers' own, so it is False there."""
+    def enable_int4(self, rule: LevelsRule | None = None) -> bool:
+        """Multiply with 4-bit weights, found by the rule (see ``PackedLinear``), without unpacking them; return whether
+        most of the layers' weights are 4-bit. If so, the others and the output head too give a row the same bits
+        whatever rows are computed with it. Nothing is known of a mixture of experts, whose products are transformers'
+        own, so it is False there."""
         if any(isinstance(layer.mlp, Experts) for layer in self.layers):
             return False
         products = [product for layer in self.layers for product in layer.linears()]
-        finer = [product for product in products if not product.enable_int4()]
+        finer = [product for product in products if not product.enable_int4(rule)]
         if 2 * sum(product.weight.numel() for product in finer) >= sum(product.weight.numel() for product in products):
             return False
         for product in (*finer, self.head):

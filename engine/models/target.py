@@ -16,7 +16,7 @@ from engine.decoding.tree import pack, path_to
 from engine.errors import RequestError, RigError
 from engine.models.cache import LayeredCache, TreeCache
 from engine.models.device import WaitingPolicy, gpus_of, hardware, in_inference_mode
-from engine.models.packed_linear import CACHE_DTYPE, PackedHead
+from engine.models.packed_linear import CACHE_DTYPE, LevelsRule, PackedHead
 from engine.models.passes import (
     KNOWN,
     AnyCache,
@@ -95,11 +95,11 @@ class TorchTarget:
         exactly plain decoding's text."""
         return CACHE_DTYPE if self._in_four_bits else self.model.dtype
 
-    def enable_int4(self) -> bool:
-        """Multiply with 4-bit weights without unpacking them; return whether the weights are 4-bit. Needs a model in
-        bfloat16, and has to be called before the first prompt."""
+    def enable_int4(self, rule: LevelsRule | None = None) -> bool:
+        """Multiply with 4-bit weights, found by the rule (see ``PackedLinear``), without unpacking them; return whether
+        the weights are 4-bit. Needs a model in bfloat16, and has to be called before the first prompt."""
         with torch.inference_mode():
-            self._in_four_bits = isinstance(self.fastest, FusedPass) and self.fastest.enable_int4()
+            self._in_four_bits = isinstance(self.fastest, FusedPass) and self.fastest.enable_int4(rule)
         return self._in_four_bits
 
     @cached_property

@@ -32,7 +32,7 @@ AUTO_DTYPE = "auto"  # the dtype that is fastest on this processor
 FOUR_BITS = "int4"  # weights that a file stores in 4 bits, read as such
 DTYPE_WORDS: Mapping[str, str] = MappingProxyType({
     "float32": "weights and arithmetic of 32 bits", "bfloat16": "weights and arithmetic of 16 bits",
-    FOUR_BITS: "weights of 4 bits as the file stores them, arithmetic in bfloat16"})
+    FOUR_BITS: "weights of 4 bits, arithmetic in bfloat16"})
 NEAR_TIES = ("where two tokens are nearly equal, a tree's pass may choose the other one than plain decoding's, since "
              "they round in another order")
 EXACTNESS: Mapping[str, str] = MappingProxyType({  # of a tree's text, against plain decoding's in the same dtype

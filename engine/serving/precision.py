@@ -21,13 +21,14 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from engine.checkpoints.files import display_name, parameters, weight_files
+from engine.checkpoints.gguf import origin_of
 from engine.checkpoints.loading import causal_config, load_causal
 from engine.checkpoints.memory import Opening, Storage, fits
 from engine.decoding.tree import pack
 from engine.errors import FileError, RigError
 from engine.machine.files import kept_files, replace_file
 from engine.models.device import hardware
-from engine.models.packed_linear import CACHE_DTYPE, levels_of
+from engine.models.packed_linear import CACHE_DTYPE, GROUP, levels_of, rounded_levels
 from engine.models.target import TorchTarget
 from engine.records import Precision, Sampling
 from engine.requests.rig_names import AUTO_DTYPE, EXACTNESS, FOUR_BITS
@@ -43,6 +44,7 @@ SAMPLE = "mlp.gate_proj.weight"  # the weight that shows whether a file has 4-bi
 CONTEXT = 64  # tokens of prefix
 REPEATS = 9  # of each pass; the fastest counts, since other programs can only slow one down
 CLEARLY = 0.9  # of the fastest rate: a more exact dtype that reaches as much is taken
+MAX_QUANTISED = 4_500_000_000  # parameters of a target that is rounded to 4 bits on request: a "4B" has 4.02 billion
 MAX_PARAMETERS = 10**9  # parameters: reading a larger target twice would take longer than the better dtype could save
 
 PassTimes = Mapping[int, float]  # milliseconds of a pass of the target by its rows
@@ -113,13 +115,20 @@ def pass_times(folder: Path, names: Sequence[str]) -> Mapping[str, PassTimes]:
     return least
 
 
-def enable_int4(target: TorchTarget, name: str, folder: Path) -> None:
-    """Switch the target from this folder to 4-bit products where the dtype's name asks for them; RigError if its
-    weights are not 4-bit."""
-    if name == FOUR_BITS and not target.enable_int4():
-        others = ", ".join(other for other in (AUTO_DTYPE, *DTYPES) if other != FOUR_BITS)
-        raise RigError(f"{display_name(folder)} cannot be read as {FOUR_BITS}: its weights are not stored in 4 bits, "
-                       f"or its architecture or device has no product for them; choose one of {others}.")
+def enable_int4(target: TorchTarget, name: str, folder: Path) -> str:
+    """Switch the target from this folder to 4-bit products where the dtype's name asks for them. Weights of safetensors
+    that are not 4-bit are rounded to it, if there are few enough; returns a sentence that says so. RigError for other
+    weights."""
+    if name != FOUR_BITS or target.enable_int4():
+        return ""
+    small = origin_of(folder) is None and parameters(folder) <= MAX_QUANTISED
+    if small and target.enable_int4(rounded_levels):
+        return (f"The weights of {display_name(folder)} are rounded to 4 bits here, in groups of {GROUP} as in Q4_K: "
+                "lossless means against these weights.")
+    others = ", ".join(other for other in (AUTO_DTYPE, *DTYPES) if other != FOUR_BITS)
+    raise RigError(f"{display_name(folder)} cannot be read as {FOUR_BITS}: its weights are not stored in 4 bits, and "
+                   "are not safetensors of 4 billion numbers at most, or its architecture or device has no product for "
+                   f"them; choose one of {others}.")
 
 
 def in_four_bits(folder: Path) -> bool:

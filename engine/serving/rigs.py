@@ -157,7 +157,7 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
             raise RigError(f"The layers of a {model.config.model_type} cannot be tapped; name a drafter that reads "
                            "none.")
         target = TorchTarget(model, taps)
-        enable_int4(target, chosen.dtype, parts.target)
+        rounded = enable_int4(target, chosen.dtype, parts.target)
         must_verify_trees(target)
     opening.tell("Reading the drafters …", None)
     drafters: dict[str, Drafter] = {}
@@ -170,7 +170,7 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
     switch = length_of_switch(target.config)
     ends = switch and (f"A text whose prompt has up to {switch:,} tokens ends at {switch:,} positions: longer ones are "
                        "turned by other angles (longrope), from their beginning on.")
-    notes = tuple(note for note in (texts.facts().note, stop.note, origin and origin.note, ends,
+    notes = tuple(note for note in (texts.facts().note, stop.note, origin and origin.note, rounded, ends,
                                     *(plan.note for plan in plans.values())) if note)
     return Rig(parts.card, target, texts, drafters, _families(plans), notes, precision=chosen,
                stop_ids=stop.ids)

@@ -19,6 +19,7 @@ from engine.models.packed_linear import (
     biases,
     join_projections,
     levels_of,
+    rounded_levels,
 )
 from engine.models.target import TorchTarget
 from engine.records import DraftTree, Sampling
@@ -125,6 +126,22 @@ def test_a_product_takes_on_the_weight_that_it_multiplies_with() -> None:
     assert product.enable_int4()
     torch.testing.assert_close(product(inputs), linear(inputs, weight, bias), atol=3e-2, rtol=2e-2)
     assert not PackedLinear(torch.randn(OUTPUTS, INPUTS).bfloat16()).enable_int4()
+
+
+@torch.inference_mode()
+def test_other_weights_are_rounded_to_the_nearest_of_sixteen_levels() -> None:
+    weight, inputs = torch.randn(OUTPUTS, INPUTS).bfloat16(), torch.randn(9, INPUTS).bfloat16()
+    weight[3] = weight[3].abs()  # 0 is among the levels still
+    weight[4] = 0
+    levels = rounded_levels(weight)
+    assert levels is not None
+    steps = levels.scales[..., :1].float()
+    off = (levels.dense().float() - weight.float()).view(OUTPUTS, -1, 32).abs()
+    assert bool((off <= 0.5 * steps + 2.0**-6 * weight.float().abs().max()).all())
+    assert bool((levels.dense()[4] == 0).all()) and levels.numbers.unique().tolist() == list(range(16))
+    product = PackedLinear(weight.clone())
+    assert product.enable_int4(rounded_levels) and torch.equal(product.weight, levels.dense())
+    torch.testing.assert_close(product(inputs), linear(inputs, levels.dense()), atol=6e-2, rtol=2e-2)
 
 
 @pytest.mark.parametrize("block_rows", [None, 1, 4])

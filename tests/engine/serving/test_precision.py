@@ -1,5 +1,6 @@
 """The dtype that nobody named: measured once, remembered, the same for plain decoding and trees."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,14 +13,33 @@ import torch
 from engine.checkpoints import memory
 from engine.checkpoints.memory import ALONE, Storage
 from engine.errors import RigError
-from engine.records import PromptRequest
+from engine.records import PromptRequest, Request, Sampling
 from engine.requests.rig_names import AUTO_DTYPE, DTYPE_NAMES, DTYPE_WORDS, EXACTNESS
 from engine.serving import precision
 from engine.serving.card import TYPICAL_LENGTHS
 from engine.serving.precision import PassTimes, chosen
 from engine.serving.rigs import load_rig
 from engine.trace import committed_ids, gather
+from tests.engine.material import plain_text, text_of
+from tests.engine.published import write_short
 from tests.engine.small import small_target
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0, 0, 0.95, 3)])
+def test_other_weights_are_rounded_to_four_bits_on_request_and_a_tree_writes_their_text(
+        sampling: Sampling, tmp_path: Path) -> None:
+    rig = load_rig(f"{write_short(tmp_path / 'target', 'Qwen3-8B')}::ngram", "int4", "cpu")
+    assert rig.target.dtype == "int4" and any("target are rounded to 4 bits" in note for note in rig.notes)
+    request = Request(tuple(range(40, 60)), method="nanogpt", budget=12, max_tokens=14, sampling=sampling)
+    wanted = plain_text(request, rig.target)
+    assert text_of(replace(request, method="ddtree"), rig.target, list(rig.drafters.values())) == wanted
+
+
+def test_a_large_target_is_not_rounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "MAX_QUANTISED", 1000)
+    target = write_short(tmp_path / "target", "Qwen3-8B")
+    with pytest.raises(RigError, match="target cannot be read as int4: its weights are not stored in 4 bits"):
+        load_rig(f"{target}::ngram", "int4", "cpu")
 
 
 def passes(*milliseconds: float) -> PassTimes:
