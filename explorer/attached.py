@@ -148,6 +148,6 @@ def attach(address: str, tell: Tell, client: Client | None = None) -> NoInstrume
 
     look()
     source = AttachedServer(open_server(client, look))
-    reason = (f"{source.good_at} In the lab the tab Server measures it; all other measurements need a rig that this "
+    reason = (f"{source.good_at} In the lab the tab Load measures it; all other measurements need a rig that this "
               "page opened itself.")
     return NoInstruments(source, reason, f"{client.address}{MODEL}{client.model}" if client.model else client.address)

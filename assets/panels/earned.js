@@ -1,5 +1,5 @@
 // What rows of a place earned over a run: how many were kept of those that were verified there. A place is the rank among
-// siblings, the depth, and who drafted the row; the lab's Anatomy has each of the three by itself, with intervals.
+// siblings, the depth, and who drafted the row; the lab's Acceptance has what a row earned by its place, with intervals.
 
 const RANKS = 4; // the last one counts all worse ones too
 
