@@ -20,6 +20,11 @@ export interface Options {
   top_k?: number;
   top_p?: number;
   seed?: number;
+  min_p?: number;
+  repetition_penalty?: number;
+  presence_penalty?: number;
+  frequency_penalty?: number;
+  logit_bias?: [number, number][];
   prompt?: string;
   drafters?: string[];
   turns?: [string, string][];

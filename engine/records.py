@@ -54,17 +54,15 @@ class Sampling:
     top_k: Annotated[int, Option("top-k", "0 cuts nothing", 0, MAX_INT64, page_high=100_000)] = 0
     top_p: Annotated[float, Option("top-p", "1 cuts nothing", 0, 1, inclusive=False)] = 1.0
     seed: Annotated[int, Option("The seed", "of the draws", 0, MAX_INT64, page_high=2**31 - 1)] = 0
-    min_p: Annotated[float, Option(
-        "min-p", "cuts tokens below this share of the likeliest one's probability; 0 cuts nothing", 0, 1)] = 0.0
+    min_p: Annotated[float, Option("min-p", "least share of the likeliest token; 0 cuts nothing", 0, 1)] = 0.0
     repetition_penalty: Annotated[float, Option(
-        "The repetition penalty", "on tokens of prompt and text: divides positive logits, multiplies others", 0.1,
-        10.0)] = 1.0
+        "The repetition penalty", "divides positive logits of prompt and text; 1 is off", 0.1, 10.0)] = 1.0
     presence_penalty: Annotated[float, Option(
-        "The presence penalty", "taken from the logits of tokens that were written", -2, 2)] = 0.0
+        "The presence penalty", "taken from logits of written tokens", -2, 2)] = 0.0
     frequency_penalty: Annotated[float, Option(
-        "The frequency penalty", "taken once for each time that a token was written", -2, 2)] = 0.0
+        "The frequency penalty", "the same for each time it was written", -2, 2)] = 0.0
     logit_bias: Annotated[tuple[tuple[int, float], ...], Option(
-        "The logit bias", "added to logits: token id:bias, with commas between", -100, 100)] = ()
+        "The logit bias", "added to logits, as in 42:-5, 7:1", -100, 100)] = ()
 
     @property
     def penalises(self) -> bool:

@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.decoding.methods import METHODS, SERVED
-from engine.decoding.options import DEFAULTS, OPTIONS, options_of, prompt_request
+from engine.decoding.options import DEFAULTS, HINTS, OPTIONS, options_of, prompt_request
 from engine.errors import CanopyError
 from engine.requests.rig_names import usual_setting
 from explorer.browser_calls import bar_call, served
@@ -46,6 +46,7 @@ FILLED = tuple(name for name in OPTIONS if name not in ("drafters", "turns"))  #
 QUIET: Mapping[str, Any] = MappingProxyType({"queue": False, "show_progress": "hidden", "api_visibility": "private"})
 RESULTS = Path("results.sqlite")  # that of ``python -m engine sweep`` too, so that either can resume the other's sweeps
 HOST = '<div class="canopy-host"></div>'  # constant: a template that changes would wipe out what is drawn in it
+STEP = 0.05  # of a field that is no whole number
 MAX_STEP = 11  # of the slider: 0, then the powers of two to 1,024; larger budgets can be typed
 
 
@@ -155,16 +156,17 @@ class Controls:
         self.turns = gr.JSON([], visible=False)  # the turns before the prompt, which the browser holds
 
     def _fine(self, first: Mapping[str, Any], drafters: dict[str, Any]) -> None:
-        self.top_k = gr.Number(first["top_k"], precision=0, label="top-k (0: all)")
-        self.top_p = gr.Number(first["top_p"], step=0.05, label="top-p")
-        self.min_p = gr.Number(first["min_p"], step=0.01, label="min-p (0: off)")
-        self.repetition_penalty = gr.Number(first["repetition_penalty"], step=0.05, label="Repetition penalty (1: off)")
-        self.presence_penalty = gr.Number(first["presence_penalty"], step=0.1, label="Presence penalty")
-        self.frequency_penalty = gr.Number(first["frequency_penalty"], step=0.1, label="Frequency penalty")
-        self.logit_bias = gr.Textbox(
-            _bias_text(first["logit_bias"]), label="Logit bias", placeholder="token id:bias, …", max_lines=1)
-        self.seed = gr.Number(first["seed"], precision=0, label="Seed")
-        self.max_tokens = gr.Number(first["max_tokens"], precision=0, label="Max tokens", elem_id="canopy-max-tokens")
+        """The options that have no place of their own, with the name and the help of their declaration."""
+        for name in [name for name in OPTIONS if name not in (*vars(self), "drafters", "turns")]:
+            option, kind = OPTIONS[name], HINTS[name][0]
+            about = {"label": option.name.removeprefix("The ").capitalize(), "info": option.help,
+                     "elem_id": f"canopy-{name.replace('_', '-')}"}
+            if kind in (int, float):
+                field = gr.Number(first[name], precision=0 if kind is int else None, step=1 if kind is int else STEP,
+                                  **about)
+            else:
+                field = gr.Textbox(_bias_text(first[name]), max_lines=1, **about)
+            setattr(self, name, field)
         self.drafters = gr.Dropdown(label="Drafters", elem_id="canopy-drafters", **drafters)
 
     def setting(self) -> list[Any]:

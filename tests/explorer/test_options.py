@@ -78,7 +78,8 @@ def test_a_number_is_taken_within_its_bounds_and_refused_with_them(name: str, wa
     option, act, most = OPTIONS[name], WAYS[way], limit(way, name)
     assert act(name, DEFAULTS[name]) == DEFAULTS[name] and act(name, str(DEFAULTS[name])) == DEFAULTS[name]
     assert (act(name, most) == most) if way != "endpoint" else act(name, DEFAULTS[name]) is not None
-    beyond = [option.low - 1, most + 1, *([option.low] if not option.inclusive else []), *([2.5] if HINTS[name][0] is int else [])]
+    whole = HINTS[name][0] is int
+    beyond = [option.low - 1, most + 1, *([] if option.inclusive else [option.low]), *([2.5] if whole else [])]
     value: Any
     for value in (*beyond, *WORDS, *([None, True, [1], {}] if way != "flag" else [])):
         sentence = refused(act, name, value)
