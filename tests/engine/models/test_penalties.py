@@ -65,7 +65,7 @@ def test_every_lossless_method_writes_the_text_of_plain_decoding(setting: dict[s
 def test_the_repetition_penalty_is_that_of_transformers() -> None:
     live = demo_live()
     prompt = torch.tensor([live.prompt_ids(MATH)])
-    theirs = live.target.model.generate(  # type: ignore[operator]
+    theirs = live.target.model.generate(
         prompt, attention_mask=torch.ones_like(prompt), do_sample=False, max_new_tokens=32, repetition_penalty=2.0,
         eos_token_id=sorted(live.stop_ids))[0, prompt.shape[1]:].tolist()
     ours = text_ids(live, MATH, max_tokens=32, sampling=Sampling(repetition_penalty=2.0))
