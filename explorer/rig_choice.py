@@ -220,7 +220,8 @@ def note_of(name: str) -> str:
         return f"target from the Python package {package}" if package else "comes with Canopy, needs no network"
     pair = NAMED[name]
     target, *drafters = (place.partition(PIN)[0] for place in (pair.target, *pair.drafters))
-    return f"{target} with {', '.join(drafters)}, from the hub; formats tested, published weights not run"
+    needs = pair.needs or "Formats tested, published weights not run."
+    return f"{target} with {', '.join(drafters)}, from the hub. {needs}"
 
 
 def _package_of(name: str) -> str:

@@ -46,10 +46,23 @@ SERVER_KEY = "CANOPY_SERVER_KEY"  # the variable of the environment that holds a
 
 @dataclass(frozen=True)
 class RigPair:
-    """A target and the drafters for it, each a folder or a model id with or without a revision."""
+    """A target and the drafters for it, each a folder or a model id with or without a revision. Of a small rig, for a
+    CPU: about how many GB are downloaded, and its memory in bfloat16 and in int4, 0 where its layers have none."""
 
     target: str
     drafters: tuple[str, ...]
+    download_gb: float = 0.0
+    bfloat16_gb: float = 0.0
+    int4_gb: float = 0.0
+
+    @property
+    def needs(self) -> str:
+        """A small rig's needs in a sentence; empty for others."""
+        if not self.download_gb:
+            return ""
+        four = f", {self.int4_gb:.1f} GB in int4" if self.int4_gb else " (its layers have no int4)"
+        return (f"The rig downloads about {self.download_gb:.1f} GB; on a CPU it takes about {self.bfloat16_gb:.1f} GB "
+                f"of memory in bfloat16{four}; tried with random weights of this layout, not with the published ones.")
 
 
 # The formats of these are tested with random weights of the same configurations and names; the published weights have
@@ -76,6 +89,12 @@ NAMED: Mapping[str, RigPair] = MappingProxyType({
     "qwen3.6-27b": RigPair("Qwen/Qwen3.6-27B@main", ("z-lab/Qwen3.6-27B-DFlash@main",)),
     "qwen3.8-27b": RigPair("Qwen/Qwen3.8-27B@main", ("z-lab/Qwen3.8-27B-DFlash2@main",)),
     "muse-glimmer-30b": RigPair("meta-models/Muse-Glimmer-30B@main", ("z-lab/Muse-Glimmer-30B-DFlash2@main",)),
+    # For a CPU. Memory: 2 bytes a number; with int4, 0.6 bytes a number of the layers besides.
+    "qwen3-0.6b-dspark": RigPair("Qwen/Qwen3-0.6B@main", ("yosefw/Qwen3-0.6B-DSpark@main",), 1.8, 1.5, 1.8),
+    "qwen3-1.7b-dspark": RigPair("Qwen/Qwen3-1.7B@main", ("rasyosef/Qwen3-1.7B-DSpark@main",), 4.7, 4.1, 5.0),
+    "qwen3-1.7b-dflash2": RigPair("Qwen/Qwen3-1.7B@main", ("rasyosef/Qwen3-1.7B-DFlash2@main",), 4.7, 4.1, 5.0),
+    "qwen3.5-2b-dflash2": RigPair("Qwen/Qwen3.5-2B@main", ("rasyosef/Qwen3.5-2B-DFlash2@main",), 5.4, 5.4),
+    "gemma-4-e2b-dflash2": RigPair("google/gemma-4-E2B-it@main", ("rasyosef/gemma-4-E2B-it-dflash2@main",), 10.9, 10.9),
     "gpt-oss-20b": RigPair("unsloth/gpt-oss-20b-BF16@main", ("z-lab/gpt-oss-20b-DFlash@main",)),
 })
 

@@ -6,7 +6,7 @@ Its texts mean nothing, and a drafter that knows nothing of its target has almos
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -42,16 +42,18 @@ Module = TypeVar("Module", bound=nn.Module)
 
 @dataclass(frozen=True)
 class Shape:
-    """The values of a target's config; its DFlash drafter's layers, which are as large as the target's, block and
-    taps."""
+    """The values of a target's config; its DFlash drafter's layers, which are as large as the target's, block, taps and
+    further options."""
 
     kind: type[PreTrainedConfig]
     target: Mapping[str, Any]
     layers: int
     block: int
     taps: tuple[int, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
+DSPARK = {"markov_rank": 256, "markov_head_type": "vanilla", "sample_from_anchor": True}
 QWEN3 = {"head_dim": 128, "num_attention_heads": 32, "num_key_value_heads": 8, "num_hidden_layers": 36,
          "vocab_size": 151936, "max_position_embeddings": 40960, "rms_norm_eps": 1e-6,
          "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}
@@ -62,6 +64,12 @@ SHAPES: Mapping[str, Shape] = MappingProxyType({
         "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4,
         "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 2048, "max_position_embeddings": 1024,
         "tie_word_embeddings": False}, 2, 6, (0, 1)),
+    "qwen3-0.6b": Shape(Qwen3Config, {
+        **QWEN3, "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 16,
+        "tie_word_embeddings": True}, 4, 8, (1, 9, 17, 25), DSPARK),
+    "qwen3-1.7b": Shape(Qwen3Config, {
+        **QWEN3, "hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 28, "num_attention_heads": 16,
+        "tie_word_embeddings": True}, 4, 8, (1, 9, 17, 25), DSPARK),
     "qwen3-4b": Shape(Qwen3Config, {**QWEN3, "hidden_size": 2560, "intermediate_size": 9728,
                                     "tie_word_embeddings": True}, 5, 16, (1, 9, 17, 25, 33)),
     "qwen3-8b": Shape(Qwen3Config, {**QWEN3, "hidden_size": 4096, "intermediate_size": 12288,
@@ -108,7 +116,8 @@ def _drafter_config(shape: Shape) -> Qwen3Config:
     config = Qwen3Config(**{**shape.target, "num_hidden_layers": shape.layers})
     config.block_size = shape.block
     config.max_position_embeddings += shape.block
-    config.dflash_config = {"mask_token_id": config.vocab_size - 1, "target_layer_ids": list(shape.taps)}
+    config.dflash_config = {"mask_token_id": config.vocab_size - 1, "target_layer_ids": list(shape.taps),
+                            **shape.options}
     return config
 
 

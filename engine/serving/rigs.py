@@ -36,6 +36,7 @@ from engine.requests.rig_names import (
     NGRAM,
     RANDOM,
     RIGS_FOLDER,
+    RigPair,
     pair_of,
     rig_names,
 )
@@ -100,6 +101,13 @@ def rig_parts(name: str, opening: Opening = ALONE) -> RigParts:
 def _pair_parts(name: str, opening: Opening) -> RigParts:
     """A target and one or two drafters; with one, the n-gram drafter is the second drafter."""
     pair = pair_of(name)
+    try:
+        return _looked_up(name, pair, opening)
+    except RigError as error:
+        raise RigError(f"{error} {pair.needs}".rstrip()) from error
+
+
+def _looked_up(name: str, pair: RigPair, opening: Opening) -> RigParts:
     target = look_up(pair.target, opening.tell)
     drafters: dict[str, LocalModel] = {}
     block_sizes: dict[str, int] = {}

@@ -39,7 +39,8 @@ def test_published_shapes_have_the_published_sizes() -> None:
         models = {name: AutoModelForCausalLM.from_config(shape.kind(**shape.target))
                   for name, shape in SHAPES.items() if name != "tiny"}
     assert {name: round(sum(value.numel() for value in model.parameters()) / 1e9, 1)
-            for name, model in models.items()} == {"qwen3-4b": 4.0, "qwen3-8b": 8.2, "llama3.1-8b": 8.0}
+            for name, model in models.items()} == {
+                "qwen3-0.6b": 0.6, "qwen3-1.7b": 1.7, "qwen3-4b": 4.0, "qwen3-8b": 8.2, "llama3.1-8b": 8.0}
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -56,7 +57,7 @@ def test_a_shape_with_smaller_layers_decodes_with_finite_logits(name: str) -> No
     for round_ in decode(request, target, [drafter]):
         assert len(round_.tree) == 10 and round_.tree.logprobs.min() > -100
         assert torch.isfinite(torch.from_numpy(round_.verification.logprobs)).all()
-        assert len(round_.drafts[0].tokens) == shape.block - 1
+        assert len(round_.drafts[0].tokens) == drafter.model.depth
 
 
 def test_the_weights_are_the_same_each_time_and_leave_the_generator_alone() -> None:
