@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from math import exp, inf, log
 from statistics import fmean
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 import numpy as np
 
@@ -139,17 +139,16 @@ class RoundPrediction(NamedTuple):
     cost: float = 0.0
 
 
-class AutoBudget:
-    """The ``BudgetPolicy`` of one run, alone or among others (``share_rows``).
+class AutoBudget(BudgetPolicy):
+    """Verifies as many nodes as pay, alone or among other runs (``share_rows``).
 
-    In each round ``plan``, ``candidates``, ``choose`` and ``learn`` are called in this order, then ``record_timing`` or
-    ``skip_timing``. Without ``record_timing`` it is deterministic. It reads the curve's tenth percentiles, because
-    another program may have slowed some sizes more than others while the curve was measured.
+    In each round ``plan``, ``candidates``, ``choose``, ``learn`` and ``record_timing`` are called in this order. It
+    reads the curve's tenth percentiles, because another program may have slowed some sizes more than others while the
+    curve was measured.
     """
 
     def __init__(self, curve: CostCurve, history: DraftHistory | None = None, pools_rows: bool = True) -> None:
-        """``pools_rows``: share one total of rows with other runs, and learn costs from the clock. False if the text
-        depends on the tree."""
+        """``pools_rows``: see ``BudgetPolicy``. False makes it deterministic."""
         self.curve, self.history, self.pools_rows = curve, history or DraftHistory(), pools_rows
         # a size that looks slower than a larger one was disturbed while it was measured
         self._low_ms = dict(zip(curve.rows, [*accumulate(reversed(curve.verify_low_ms), min)][::-1], strict=True))
@@ -177,6 +176,11 @@ class AutoBudget:
     def cut(self, tree: DraftTree) -> DraftTree:
         """See ``BudgetPolicy``: the most probable nodes of the tree, in its own order."""
         return share_rows([self], [tree])[0]
+
+    def cut_pool(self, policies: Sequence[AutoBudget], trees: Sequence[DraftTree], others: Sequence[DraftTree]
+                 ) -> list[DraftTree]:
+        """See ``BudgetPolicy``."""
+        return share_rows(policies, trees, others)
 
     def candidates(self, tree: DraftTree) -> Candidates:
         """Rank the nodes of a built tree; chances never rise."""
@@ -220,8 +224,13 @@ class AutoBudget:
             self.history.calibrate(candidates.probabilities[:len(tree) - 1], ranks[1:].tolist())
         self.history.add_to_balance(EXPLORATION * kept + kept - 1, self._prediction.cost)
 
-    def record_timing(self, seconds: Mapping[str, float]) -> None:
-        """Learn from the seconds by stage of a round that this run had to itself."""
+    def record_timing(self, seconds: Mapping[str, float], alone: bool = True) -> None:
+        """See ``BudgetPolicy``. After a round that others shared, later rounds cannot be compared with the plain ones
+        before it."""
+        if not alone:
+            self._plain_logs.clear()
+            self.history.drafts_since_plain = 0
+            return
         milliseconds = 1e3 * sum(seconds.values())
         if not self.drafter_count:
             self._plain_logs.append(log(milliseconds - 1e3 * seconds["draft"]))
@@ -229,11 +238,6 @@ class AutoBudget:
             usual = exp(fmean(self._plain_logs))
             self._plain_logs.popleft()  # or a delayed one would make many rounds look cheap
             self.history.correct(self._prediction.extra_ms / self.plain_ms, milliseconds / usual)
-
-    def skip_timing(self) -> None:
-        """Forget the plain rounds so far: other runs shared a round, so later ones cannot be compared with them."""
-        self._plain_logs.clear()
-        self.history.drafts_since_plain = 0
 
     def pass_ms(self, rows: int) -> float:
         """Milliseconds of an undisturbed pass over so many rows."""
@@ -305,27 +309,6 @@ def best_size(chances: Chances, passes: Sequence[tuple[int, float]], tokens_per_
         if gain > best_gain:
             best, best_gain = (size, pass_ms), gain
     return best
-
-
-class SharedRows:
-    """The ``BudgetAllocator`` in which runs at ``auto`` share one total of rows."""
-
-    def divide(self, policies: Sequence[BudgetPolicy], trees: Sequence[DraftTree]) -> list[DraftTree]:
-        shared = {number: policy for number, policy in enumerate(policies) if self.pools_rows(policy)}
-        verified = [tree if number in shared else policy.cut(tree)
-                    for number, (policy, tree) in enumerate(zip(policies, trees, strict=True))]
-        others = [tree for number, tree in enumerate(verified) if number not in shared]
-        parts = share_rows(list(shared.values()), [trees[number] for number in shared], others)
-        for number, part in zip(shared, parts, strict=True):
-            verified[number] = part
-        return verified
-
-    def ended(self, policies: Sequence[BudgetPolicy], seconds: Mapping[str, float]) -> None:
-        for policy in filter(self.pools_rows, policies):
-            policy.skip_timing() if len(policies) > 1 else policy.record_timing(seconds)
-
-    def pools_rows(self, policy: BudgetPolicy) -> TypeGuard[AutoBudget]:
-        return isinstance(policy, AutoBudget) and policy.pools_rows
 
 
 def best_order(tree: DraftTree) -> Integers:

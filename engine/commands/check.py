@@ -20,11 +20,10 @@ from collections.abc import Iterator, Sequence
 from tqdm import tqdm
 
 from engine import open_rig
-from engine.budget.auto import UNMEASURED, AutoBudget, SharedRows
 from engine.commands import Outcome, flags
 from engine.commands.flags import SAMPLING, add_flags
 from engine.decoding.budget_policy import AUTO
-from engine.decoding.loop import BatchRequest, decode_batch
+from engine.decoding.loop import decode_batch
 from engine.decoding.methods import METHODS, Method
 from engine.errors import RequestError
 from engine.lab.against_plain import Text, compare_texts, text_of
@@ -35,7 +34,6 @@ from engine.serving.rig import Rig
 
 EXACT = ("float32", FOUR_BITS)
 BUDGETS = [0, 1, 7, 15, 64, 256, AUTO]
-PRICED_AT = 128  # tokens of prefix at which auto's costs are measured
 MAX_NAMED = 20  # how many of the differing texts are named
 DRAFTING = {name: row for name, row in METHODS.items() if row.lossless and row.drafter_count}
 
@@ -54,12 +52,8 @@ def lossless_points(methods: Sequence[str], temperature: float = 0.0) -> list[tu
 def texts(rig: Rig, asks: Sequence[PromptRequest], concurrency: int) -> list[Text]:
     """The texts that answer every ask, ``concurrency`` of them sharing their passes; those at the pace ``auto`` share
     one total of rows."""
-    adaptive = any(ask.pace == AUTO for ask in asks)
-    curve = rig.costs.ready(PRICED_AT, asks[0].sampling) if adaptive else UNMEASURED
-    requests = [BatchRequest(rig.prepare(ask).request, list(rig.drafters_for(ask.method).values()),
-                             AutoBudget(curve) if ask.pace == AUTO else None) for ask in asks]
     rounds: list[list[Round]] = [[] for _ in asks]
-    for number, round_ in decode_batch(requests, rig.target, concurrency, SharedRows()):
+    for number, round_ in decode_batch(map(rig.prepare, asks), concurrency):
         rounds[number].append(round_)
     return [text_of(written) for written in rounds]
 

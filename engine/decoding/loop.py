@@ -9,17 +9,17 @@ method, budget, sampling, tree and caches, so it is the text that its request wo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
 
-from engine.decoding.budget_policy import BudgetAllocator, BudgetPolicy, FixedBudget
+from engine.decoding.budget_policy import BudgetPolicy, cut_trees
 from engine.decoding.methods import Method, split_rule_of
 from engine.decoding.protocols import (
     BatchDrafter,
-    BatchTarget,
     Drafter,
     Features,
     SelfDrafter,
@@ -28,44 +28,52 @@ from engine.decoding.protocols import (
     trial_draws,
 )
 from engine.decoding.tree import pack, root_only
-from engine.records import STAGES, Acceptance, DraftTree, Lattice, PackedTree, Request, Round, Verification
+from engine.records import STAGES, Acceptance, DraftTree, Lattice, Request, Round, Verification
 
 UNREAD = -1  # the root of a text whose prompt has not been read yet
 
 
-def decode(request: Request, target: Target, drafters: Sequence[Drafter], policy: BudgetPolicy | None = None,
-           allocator: BudgetAllocator | None = None) -> Generator[Round, None, None]:
-    """The rounds that answer a request, each yielded as soon as its tokens are committed: its consumer decides when the
-    next round runs, and closing it frees the caches.
+def decode(request: Request, target: Target, drafters: Sequence[Drafter], policy: BudgetPolicy | None = None
+           ) -> Generator[Round, None, None]:
+    """Yield the rounds that answer a request; see ``Run`` for the arguments and the errors."""
+    return Run(request, target, drafters, policy).rounds()
 
-    Without a ``policy`` every round drafts and verifies the whole budget. An ``allocator`` is told what each took.
-    Raises RequestError before the first round when the request cannot be served.
-    """
-    run = RequestRun(request, check(request, target, len(drafters)), target, drafters, policy)
 
-    def rounds() -> Generator[Round, None, None]:
-        try:
-            run.open()
-            while run.goes_on:
-                yield step([run], allocator)[0]
-        finally:
+def decode_batch(runs: Iterable[Run], concurrency: int) -> Generator[tuple[int, Round], None, None]:
+    """Yield the rounds of many runs, ``concurrency`` of them at a time, each with the run's number in ``runs``."""
+    waiting = deque(enumerate(runs))
+    current: dict[int, Run] = {}
+    try:
+        while waiting or current:
+            while waiting and len(current) < concurrency:
+                number, run = waiting.popleft()
+                run.open()
+                if run.goes_on:
+                    current[number] = run
+            if current:
+                yield from zip(current, step(list(current.values())), strict=True)
+            current = {number: run for number, run in current.items() if run.goes_on}
+    finally:
+        for run in current.values():
             run.close()
-    return rounds()
 
 
-def step(runs: Sequence[RequestRun], allocator: BudgetAllocator | None = None) -> list[Round]:
+def step(runs: Sequence[Run]) -> list[Round]:
     """Make one round of every run: one pass of the target, and one of each drafter that can draft for several at once.
-    The seconds of each stage are those of all runs. An ``allocator`` divides the rows among the runs."""
+    The seconds of each stage are those of all runs. Runs that have ended are closed."""
     clock = Clock()
     draft(runs)
     clock.lap("draft")
     for run in runs:
         run.build()
-    cut(runs, allocator)
+    verified = cut_trees([run.policy for run in runs], [run.tree for run in runs])
+    for run, tree in zip(runs, verified, strict=True):
+        run.tree = tree
     clock.lap("build")
     packed = [pack(run.tree, run.start) for run in runs]
     clock.lap("pack")
-    verifications = verify(runs, packed)
+    targets = [run.target for run in runs]
+    verifications = targets[0].verify_batch(targets, packed)
     clock.lap("verify")
     for run, verification in zip(runs, verifications, strict=True):
         run.accept(verification)
@@ -76,14 +84,27 @@ def step(runs: Sequence[RequestRun], allocator: BudgetAllocator | None = None) -
         run.observe(read)
     clock.lap("draft")
     seconds = clock.seconds()
-    if allocator:
-        allocator.ended([run.policy for run in runs], seconds)
-    return [run.record(verification, seconds) for run, verification in zip(runs, verifications, strict=True)]
+    for run in runs:
+        if run.policy.pools_rows:
+            run.policy.record_timing(seconds, alone=len(runs) == 1)
+    rounds = [run.record(verification, seconds) for run, verification in zip(runs, verifications, strict=True)]
+    for run in runs:
+        if not run.goes_on:
+            run.close()
+    return rounds
 
 
-class RequestRun:
+class Run:
     """A request that is being answered: how far its text is, the target and drafters that hold its caches, and the tree
-    and kept rows of its round in progress."""
+    and kept rows of its round in progress.
+
+    Args:
+        target, drafters: forks, which nothing else uses; drafters beyond those that the method needs are left out.
+        policy: decides the budgets of its rounds; without one each drafts and verifies the whole budget.
+        method: without one, that of the request.
+
+    Raises RequestError if target and drafters cannot serve the request.
+    """
 
     drafting: tuple[Drafter, ...]
     budget: int  # of the trees of its round in progress
@@ -92,37 +113,56 @@ class RequestRun:
     tree: DraftTree
     acceptance: Acceptance
 
-    def __init__(self, request: Request, method: Method, target: Target, drafters: Sequence[Drafter],
-                 policy: BudgetPolicy | None) -> None:
-        self.request, self.method, self.target = request, method, target
-        self.drafters, self.policy = tuple(drafters[:method.drafter_count]), policy or FixedBudget()
+    def __init__(self, request: Request, target: Target, drafters: Sequence[Drafter],
+                 policy: BudgetPolicy | None = None, method: Method | None = None) -> None:
+        self.method = method or check(request, target, len(drafters))
+        self.request, self.target = request, target
+        self.drafters = tuple(drafters[:self.method.drafter_count])
+        self.policy = policy or BudgetPolicy()
         self.start, self.left, self.index = len(request.prompt_ids), request.max_tokens, 0
         self.limit = target.positions_for(self.start)
         self.root = UNREAD
+        self.closed = False
         self.weights = [drafter.weights if isinstance(drafter, BatchDrafter) else drafter for drafter in self.drafters]
-        self._split_budget = split_rule_of(method, request.split)
+        self._split_budget = split_rule_of(self.method, request.split)
         self._random = trial_draws(request.sampling.seed)
 
+    def rounds(self) -> Generator[Round, None, None]:
+        """Read the prompt, and yield each round as soon as its tokens are committed: the consumer decides when the next
+        one is made. Closing the generator frees the caches."""
+        try:
+            self.open()
+            while self.goes_on:
+                yield step([self])[0]
+        finally:
+            self.close()
+
     def open(self) -> None:
-        """Read the prompt."""
+        """Read the prompt. If that fails or ends the text, the caches are freed at once."""
         request, drafters = self.request, self.drafters
         prompt_ids = np.asarray(request.prompt_ids, np.int32)
         rows = min(len(prompt_ids) + request.max_tokens, self.limit)
-        for drafter in drafters:
-            drafter.begin(rows)
-            if isinstance(drafter, SelfDrafter):
-                drafter.use_target(self.target)
-        most = 1 + sum(self._split_budget(request.budget, len(drafters)))
-        self.root, features = self.target.prefill(
-            request.prompt_ids, rows - len(prompt_ids) + most, request.sampling)
-        for drafter in drafters:
-            drafter.observe(prompt_ids, features)
+        tree_rows = 1 + sum(self._split_budget(request.budget, len(drafters)))
+        try:
+            for drafter in drafters:
+                drafter.begin(rows)
+                if isinstance(drafter, SelfDrafter):
+                    drafter.use_target(self.target)
+            self.root, features = self.target.prefill(
+                request.prompt_ids, rows - len(prompt_ids) + tree_rows, request.sampling)
+            for drafter in drafters:
+                drafter.observe(prompt_ids, features)
+        except BaseException:
+            self.close()
+            raise
+        if not self.goes_on:
+            self.close()
 
     @property
     def goes_on(self) -> bool:
         """Whether its text has a next round."""
         return (self.left > 0 and self.root not in self.request.stop_ids
-                and self.start < self.limit)
+                and self.start < self.limit and not self.closed)
 
     def order(self) -> None:
         """Let the budget policy decide which drafters draft in the next round, and for how many nodes."""
@@ -162,16 +202,18 @@ class RequestRun:
         return record
 
     def close(self) -> None:
-        """Free the caches."""
-        self.target.release()
-        for drafter in self.drafters:
-            drafter.release()
+        """Free the caches; the text ends here."""
+        if not self.closed:
+            self.closed = True
+            self.target.release()
+            for drafter in self.drafters:
+                drafter.release()
 
 
-def draft(runs: Sequence[RequestRun]) -> None:
+def draft(runs: Sequence[Run]) -> None:
     """Let every run's drafters draft: one pass for all forks of a ``BatchDrafter``, one pass each for the others.
     No lattice is deeper than the positions that its text has left."""
-    passes: dict[int, list[tuple[Drafter, RequestRun]]] = {}
+    passes: dict[int, list[tuple[Drafter, Run]]] = {}
     for run in runs:
         run.order()
         for drafter, weights in zip(run.drafting, run.weights, strict=False):
@@ -188,22 +230,6 @@ def draft(runs: Sequence[RequestRun]) -> None:
     for run in runs:
         deepest = run.limit - run.start - 1
         run.drafts = tuple([lattices[id(drafter)].cut(deepest) for drafter in run.drafting])
-
-
-def cut(runs: Sequence[RequestRun], allocator: BudgetAllocator | None) -> None:
-    """Leave of every run's tree the part that the target verifies."""
-    policies, trees = [run.policy for run in runs], [run.tree for run in runs]
-    verified = allocator.divide(policies, trees) if allocator else [
-        policy.cut(tree) for policy, tree in zip(policies, trees, strict=True)]
-    for run, tree in zip(runs, verified, strict=True):
-        run.tree = tree
-
-
-def verify(runs: Sequence[RequestRun], packed: Sequence[PackedTree]) -> list[Verification]:
-    """The target's verification of every tree, in one pass if it can."""
-    if len(runs) > 1 and isinstance(runs[0].target, BatchTarget):
-        return runs[0].target.verify_batch([run.target for run in runs], packed)
-    return [run.target.verify(tree) for run, tree in zip(runs, packed, strict=True)]
 
 
 def _end_of_text(acceptance: Acceptance, tree: DraftTree, request: Request, left: int) -> Acceptance:
@@ -233,88 +259,3 @@ class Clock:
         """Seconds per stage, ``other`` being the time since the last lap. Ends the clock."""
         self.lap("other")
         return self._seconds
-
-
-@dataclass(frozen=True)
-class BatchRequest:
-    """A request with the drafters that serve it, and the policy for its budgets if they are not fixed."""
-
-    request: Request
-    drafters: Sequence[Drafter]
-    policy: BudgetPolicy | None = None
-
-
-class RequestBatch:
-    """The requests that are being answered, by number, on forks of the target and the drafters. With an ``allocator``,
-    the requests that it serves share one total of rows. A request that has ended makes room for the next at the
-    following round."""
-
-    def __init__(self, target: Target, allocator: BudgetAllocator | None = None) -> None:
-        self._target, self._allocator = target, allocator
-        self._runs: dict[int, RequestRun] = {}
-        self._admitted = 0
-
-    def __len__(self) -> int:
-        return len(self._runs)
-
-    def __contains__(self, number: object) -> bool:
-        return number in self._runs
-
-    def admit(self, request: BatchRequest) -> int:
-        """Read the prompt of one more request and return its number. RequestError if it cannot be served; the
-        others are unaffected."""
-        target, drafters = self._target.fork(), [drafter.fork() for drafter in request.drafters]
-        method = check(request.request, target, len(drafters))
-        run = RequestRun(request.request, method, target, drafters, request.policy)
-        try:
-            run.open()
-        except BaseException:
-            run.close()
-            raise
-        number, self._admitted = self._admitted, self._admitted + 1
-        self._runs[number] = run
-        self._drop_ended([number])
-        return number
-
-    def round(self, only: Collection[int] | None = None) -> list[tuple[int, Round]]:
-        """Make one round of every request, or of ``only`` these; each round comes with its request's number. Requests
-        that have ended leave the batch."""
-        numbers = [number for number in self._runs if only is None or number in only]
-        rounds = step([self._runs[number] for number in numbers], self._allocator) if numbers else []
-        self._drop_ended(numbers)
-        return list(zip(numbers, rounds, strict=True))
-
-    def pools_rows(self, number: int) -> bool:
-        """Whether a request that is being answered takes its rows from the allocator's total."""
-        run = self._runs.get(number)
-        return bool(run and self._allocator and self._allocator.pools_rows(run.policy))
-
-    def drop(self, number: int) -> None:
-        """Free the caches of a request; the others go on."""
-        run = self._runs.pop(number, None)
-        if run:
-            run.close()
-
-    def close(self) -> None:
-        """Free everything."""
-        for number in list(self._runs):
-            self.drop(number)
-
-    def _drop_ended(self, numbers: Sequence[int]) -> None:
-        for number in numbers:
-            if not self._runs[number].goes_on:
-                self.drop(number)
-
-
-def decode_batch(requests: Iterable[BatchRequest], target: Target, concurrency: int,
-                 allocator: BudgetAllocator | None = None) -> Iterator[tuple[int, Round]]:
-    """The rounds of many requests, ``concurrency`` of them at a time; each round comes with its request's number in
-    ``requests``, from 0."""
-    batch, waiting = RequestBatch(target, allocator), list(requests)[::-1]
-    try:
-        while batch or waiting:
-            while waiting and len(batch) < concurrency:
-                batch.admit(waiting.pop())
-            yield from batch.round()
-    finally:
-        batch.close()

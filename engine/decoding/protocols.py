@@ -31,8 +31,9 @@ class Target(Protocol):
         """Read the prompt into an empty cache with room for ``rows`` more rows. Returns the target's choice after the
         prompt, and the features of every prompt position."""
 
-    def verify(self, packed: PackedTree) -> Verification:
-        """Run one pass over the packed rows after the cached ones. The cache holds the rows until ``commit``."""
+    def verify_batch(self, forks: Sequence[Any], packed: Sequence[PackedTree]) -> list[Verification]:
+        """Run one pass over the packed rows of each fork, after its cached ones. Its cache holds them until its
+        ``commit``."""
 
     def commit(self, keep: Integers) -> Features:
         """Keep these rows (a,) int32 of the last pass, in this order, drop the others, and return the kept rows'
@@ -50,14 +51,6 @@ class Target(Protocol):
 
     def fork(self) -> Target:
         """A target with the same weights and an empty cache of its own, for another text."""
-
-
-@runtime_checkable
-class BatchTarget(Protocol):
-    """A target that verifies the trees of several texts in one pass."""
-
-    def verify_batch(self, forks: Sequence[Any], packed: Sequence[PackedTree]) -> list[Verification]:
-        """What ``verify`` of each fork would return for its own tree."""
 
 
 class Drafter(Protocol):

@@ -7,7 +7,7 @@ that a drafter gives it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import cycle, islice, pairwise
@@ -16,9 +16,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.decoding.budget_policy import BudgetAllocator
-from engine.decoding.loop import BatchRequest, RequestBatch
-from engine.decoding.protocols import Target
+from engine.decoding.loop import Run, step
 from engine.errors import RequestError
 from engine.lab.repetition import first_copy
 from engine.records import STAGES, DraftTree, Lattice, Round
@@ -110,47 +108,49 @@ def read(rounds: Iterable[Round]) -> Reading:
     return reading_from(kept, step_seconds)
 
 
-def read_concurrent(target: Target, asked: Sequence[BatchRequest], concurrency: int,
-                    allocator: BudgetAllocator | None = None) -> Reading:
-    """Run the first of ``asked`` to the end, with ``concurrency`` requests at work in each of its rounds.
+def read_concurrent(measured: Run, others: Sequence[Callable[[], Run]], concurrency: int) -> Reading:
+    """Answer a request to its end, with ``concurrency`` requests at work in each of its rounds.
 
-    The others take turns: one that has ended makes room for the next, whose prompt is read between two rounds. Only
-    rounds are timed, after the prompts of all first requests were read, so there is no tail with fewer requests. With
-    an ``allocator``, those at the pace ``auto`` share one total of rows. RequestError if the first cannot be served,
-    or where fewer requests can be at work.
+    ``others`` make the runs beside it. They take turns: one that has ended makes room for the next, whose prompt is
+    read between two rounds. Only rounds are timed, after the prompts of all first requests were read, so there is no
+    tail with fewer requests. RequestError if it cannot be served, or if fewer requests can be at work.
     """
-    batch, others = RequestBatch(target, allocator), cycle(asked[1:])
+    runs, waiting = [measured], cycle(others)
     kept: list[Round] = []
     step_seconds, committed = [], []
     try:
         began = perf_counter()
-        measured_number = batch.admit(asked[0])
+        measured.open()
         prefill_seconds = perf_counter() - began
-        while measured_number in batch:
-            while len(batch) < concurrency:
-                _admit_next(batch, islice(others, len(asked) - 1))
+        while measured.goes_on:
+            while len(runs) < concurrency:
+                runs.append(_open_next(islice(waiting, len(others))))
             began = perf_counter()
-            rounds = batch.round()
+            rounds = step(runs)
             step_seconds.append(perf_counter() - began)
-            kept += [batch_round for number, batch_round in rounds if number == measured_number]
-            committed.append(sum(len(batch_round.acceptance.keep) for _, batch_round in rounds))
+            kept.append(rounds[0])
+            committed.append(sum(len(batch_round.acceptance.keep) for batch_round in rounds))
+            runs = [run for run in runs if run.goes_on]
     finally:
-        batch.close()
+        for run in (measured, *runs):
+            run.close()
     if step_seconds:
         step_seconds[0] += prefill_seconds
     return reading_from(kept, step_seconds, committed)
 
 
-def _admit_next(batch: RequestBatch, others: Iterator[BatchRequest]) -> None:
-    """Admit the first that can be served and does not end before its first round; RequestError if none can."""
-    before, refusal = len(batch), ""
-    for request in others:
+def _open_next(candidates: Iterable[Callable[[], Run]]) -> Run:
+    """Open the first run that can be served and does not end before its first round; RequestError if none can."""
+    refusal = ""
+    for prepare in candidates:
         try:
-            batch.admit(request)
+            run = prepare()
+            run.open()
         except RequestError as error:
             refusal = str(error)
-        if len(batch) > before:
-            return
+            continue
+        if run.goes_on:
+            return run
     raise RequestError(f"No other prompt of the set can stand beside this one. {refusal}".strip())
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from engine.budget.auto import AutoBudget, best_order
 from engine.budget.cost import CostCurve
 from engine.decoding.acceptance import longest_path
-from engine.decoding.budget_policy import AUTO, FIXED, MAX_AUTO_NODES, BudgetPolicy, FixedBudget
+from engine.decoding.budget_policy import AUTO, FIXED, MAX_AUTO_NODES, BudgetPolicy
 from engine.decoding.builders import Builder, best_first, chain
 from engine.decoding.methods import METHODS, method_named, split_rule_of
 from engine.decoding.protocols import Features, Target
@@ -111,7 +111,7 @@ def reread(request: Request, token_ids: Sequence[int], target: Target) -> TextPa
             tokens = np.asarray(token_ids[first:first + SEGMENT], np.int32)
             rows = np.arange(len(tokens), dtype=np.int32)
             chain = from_nodes(int(tokens[0]), tokens[1:], rows[:-1], np.zeros(len(tokens) - 1, np.float32))
-            choices.append(target.verify(pack(chain, start + first)).choice)
+            choices.append(target.verify_batch([target], [pack(chain, start + first)])[0].choice)
             segments.append(target.commit(rows))
     finally:
         target.release()
@@ -159,7 +159,7 @@ class Replay:
 
     def steps(self, budget: int, policy: BudgetPolicy | None = None) -> Iterator[Step]:
         """The rounds that write the text."""
-        policy = policy or FixedBudget()
+        policy = policy or BudgetPolicy()
         position, size = 0, len(self.known.token_ids)
         while position < size:
             drafter_count, built = policy.plan(len(self.point.drafters), budget)

@@ -21,9 +21,9 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from engine.budget.auto import AutoBudget, DraftHistory, SharedRows
+from engine.budget.auto import AutoBudget, DraftHistory
 from engine.decoding.budget_policy import AUTO
-from engine.decoding.loop import BatchRequest, decode_batch
+from engine.decoding.loop import Run, decode_batch
 from engine.drafters.abilities import BlockDrafter
 from engine.errors import RequestError
 from engine.lab.reading import read
@@ -152,15 +152,14 @@ def plain_loop(rig: Rig, ask: PromptRequest) -> Tally:
 def run_concurrently(rig: Rig, point: BenchPoint, asks: Sequence[PromptRequest]) -> Tally:
     """Answer all asks, ``point.concurrency`` of them at a time: with the same budget each, each at its own pace, or
     with one total of rows divided among them."""
-    history = DraftHistory()
-    requests = [rig.prepare(ask).request for ask in asks]
-    middle = int(median(len(request.prompt_ids) + request.max_tokens // 2 for request in requests))
+    prepared = [rig.prepare(ask) for ask in asks]
+    middle = int(median(len(run.request.prompt_ids) + run.request.max_tokens // 2 for run in prepared))
     curve = rig.costs.curve(middle, Sampling()) if point.pace == AUTO else None
-    drafters = list(rig.drafters_for(point.method, point.drafters).values())
-    batch = [BatchRequest(request, drafters, AutoBudget(curve, history) if curve else None) for request in requests]
+    history, pools_rows = DraftHistory(), point.way == SHARED
+    runs = [Run(run.request, run.target, run.drafters, AutoBudget(curve, history, pools_rows) if curve else None)
+            for run in prepared]
     with rig.exclusive(f"for {point.concurrency} requests at once"), torch.inference_mode():
-        allocator = SharedRows() if point.way == SHARED else None
-        tally = full_rounds(decode_batch(batch, rig.target, point.concurrency, allocator), point.concurrency)
+        tally = full_rounds(decode_batch(runs, point.concurrency), point.concurrency)
     if not tally.rounds:
         raise RequestError(f"No round had {point.concurrency} requests at work: some of the {len(asks)} prompts are "
                            "answered with nothing; name more prompts than that.")

@@ -8,11 +8,11 @@ import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 
 import torch
 import transformers
 
-from engine.budget.auto import SharedRows
 from engine.budget.cost import CostCurve
 from engine.checkpoints.files import Tell
 from engine.checkpoints.memory import Opening
@@ -55,8 +55,9 @@ class LiveLaboratory:
     def measure_concurrent(self, ask: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> Reading:
         """Requests at ``auto`` share one total of rows, whose costs are measured first."""
         with self.rig.exclusive(f"with {concurrency} requests at once"), torch.inference_mode():
-            requests = [self.rig.prepare(one).batch_request() for one in (ask, *others)]
-            return read_concurrent(self.rig.target, requests, concurrency, SharedRows())
+            measured = self.rig.prepare(ask)
+            measured.choose_policy()  # what it measures is none of the reading's time
+            return read_concurrent(measured, [partial(self.rig.prepare, one) for one in others], concurrency)
 
     def concurrent_cost(self, ask: PromptRequest, requests: int) -> CostCurve:
         """The cost of rounds of so many requests like this one, in the middle of its text; a new one takes seconds to

@@ -17,7 +17,7 @@ import torch
 
 from engine.budget.cost import CostCurve, between
 from engine.decoding.acceptance import Redraw, walk
-from engine.decoding.loop import RequestRun, step
+from engine.decoding.loop import Run, step
 from engine.decoding.methods import Method
 from engine.decoding.protocols import Drafter, Target
 from engine.decoding.tree import from_nodes
@@ -207,14 +207,14 @@ def _mock_runs(target: TorchTarget, drafter: Drafter | None, case: CostCase, siz
             run.close()
 
 
-class MockRun(RequestRun):
+class MockRun(Run):
     """A request whose rounds verify mock trees of ``nodes`` nodes and commit only the root."""
 
     nodes = 0
 
     def __init__(self, request: Request, target: Target, drafter: Drafter | None) -> None:
         drafters = (drafter,) if drafter else ()
-        super().__init__(request, Method(len(drafters), _mock, accept=_root_kept), target, drafters, None)
+        super().__init__(request, target, drafters, method=Method(len(drafters), _mock, accept=_root_kept))
 
     def order(self) -> None:
         self.drafting, self.budget = self.drafters, self.nodes

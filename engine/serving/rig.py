@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine.budget.auto import UNMEASURED, AutoBudget, DraftHistory, SharedRows
+from engine.budget.auto import UNMEASURED, AutoBudget, DraftHistory
 from engine.budget.cost import CostCurve
 from engine.checkpoints.memory import RunMemory, memory_error
 from engine.decoding.budget_policy import AUTO
-from engine.decoding.loop import BatchRequest, decode
+from engine.decoding.loop import Run
 from engine.decoding.methods import METHODS, method_named
 from engine.decoding.options import prompt_request
-from engine.decoding.protocols import Drafter, check
+from engine.decoding.protocols import Drafter
 from engine.errors import RequestError
 from engine.models.device import rounds_in_inference_mode
 from engine.models.target import TorchTarget
@@ -31,7 +31,7 @@ from engine.records import Integers, Precision, PromptRequest, Request, Round, S
 from engine.requests.prompts import Turn, outside
 from engine.serving.card import RigCard
 from engine.serving.cost import CostBook
-from engine.serving.scheduler import RunRound, Scheduler
+from engine.serving.scheduler import RunRound, Scheduler, request_in_words
 from engine.texts.texts import Texts, TokenTexts
 from engine.trace import End, Entry, Header, Line, RunText, Trace, committed_ids, gather
 
@@ -98,9 +98,9 @@ class Rig:
     def __post_init__(self) -> None:
         usual = next((self.drafters.get(name) for name in self.card.defaults.get(1, ())), None)
         self.costs = CostBook(self.name, self.target, usual)  # needs the rig to itself
-        self.scheduler = Scheduler(self.target, SharedRows())
-        self._memory = RunMemory(self.target)
-        self._histories: dict[Hashable, DraftHistory] = defaultdict(DraftHistory)  # by method and drafters
+        self.scheduler = Scheduler()
+        self.memory = RunMemory(self.target)
+        self.histories: dict[tuple[str, tuple[str, ...]], DraftHistory] = defaultdict(DraftHistory)  # by drafters
         self._reading = Lock()
         self.token_texts = TokenTexts(self.texts)
 
@@ -157,14 +157,9 @@ class Rig:
         """The lines of a run that begins with the first of them; RequestError, at once, if it cannot be served."""
         return self.prepare(options).lines()
 
-    def prepare(self, options: PromptRequest) -> PreparedRun:
+    def prepare(self, options: PromptRequest, interrupt: Callable[[], None] | None = None) -> PreparedRun:
         """Tokenise the prompt, choose the drafters and check the request; RequestError if it cannot be served."""
-        drafters = self.drafters_for(options.method, options.drafters)
-        request = Request(
-            self.prompt_ids(options.prompt, options.turns), stop_ids=self.stop_ids, **options.shared())
-        check(request, self.target, len(drafters))
-        share = self._memory.share(request, len(drafters)) if self.concurrent else 1.0
-        return PreparedRun(self, options, request, drafters, share)
+        return PreparedRun(self, options, interrupt)
 
     def prompt_ids(self, prompt: str, turns: Sequence[Turn] = ()) -> tuple[int, ...]:
         """Tokenise a conversation. One caller at a time: reading special tokens as text is a setting of the
@@ -185,36 +180,15 @@ class Rig:
     @contextmanager
     def in_turns(self, asks: Sequence[PromptRequest], interrupt: Callable[[], None] | None = None) -> Iterator[
             list[Generator[Round, None, None]]]:
-        """The rounds of several asks, without text or trace lines, for a caller that takes a few of the one and a few
-        of the other; it holds the rig meanwhile. Each has caches of its own. ``interrupt`` is called before every layer
-        of every pass, and ends it by raising."""
-        prepared = [self.prepare(ask) for ask in asks]
-        purpose = " beside ".join(request_in_words(run.request) for run in prepared)
+        """Yield the rounds of several asks, without text or trace lines, for a caller that takes a few of the one and a
+        few of the other; it holds the rig meanwhile. ``interrupt`` is called before every layer of every pass, and ends
+        it by raising."""
+        runs = [self.prepare(ask, interrupt) for ask in asks]
+        purpose = " beside ".join(request_in_words(run.request) for run in runs)
         with self.exclusive(purpose), ExitStack() as opened:
-            works = [run.batch_request(interrupt) for run in prepared]
-            yield [opened.enter_context(closing(self.rounds_of(work, interrupt))) for work in works]
-
-    def rounds_of(self, work: BatchRequest, interrupt: Callable[[], None] | None = None) -> Generator[
-            Round, None, None]:
-        allocator = SharedRows() if work.policy else None
-        return rounds_in_inference_mode(decode(
-            work.request, self.target.fork(interrupt), [drafter.fork() for drafter in work.drafters], work.policy,
-            allocator))
-
-    def budget_policy(self, request: Request, drafters: Sequence[Drafter],
-                       interrupt: Callable[[], None] | None) -> AutoBudget | None:
-        """The budget policy of a run at the pace ``auto``. A run that has the rig to itself measures for about a second
-        if no cost curve of such a context length is known yet; among concurrent runs nothing is measured, since they
-        would wait for it. Where another tree would accept other tokens, the policy learns nothing from other runs, nor
-        from the clock, so that the curve alone, once measured, decides what it drafts."""
-        if request.pace != AUTO or not drafters:
-            return None
-        middle = len(request.prompt_ids) + request.max_tokens // 2
-        curve = (self.costs.ready(middle, request.sampling, interrupt) if self.scheduler.concurrency < 2
-                 else self.costs.known(middle) or UNMEASURED)
-        if not METHODS[request.method].follows_text:
-            return AutoBudget(curve, pools_rows=False)
-        return AutoBudget(curve, self._histories[request.method, *map(id, drafters)])
+            for run in runs:
+                run.choose_policy()  # what it measures is none of the rounds' time
+            yield [opened.enter_context(closing(rounds_in_inference_mode(run.rounds()))) for run in runs]
 
     def curve(self, context: int, sampling: Sampling, requests: int = 1) -> CostCurve:
         """The cost of rounds, after ``context`` tokens, that so many requests share; the first call for a context
@@ -242,21 +216,53 @@ class Rig:
         return -float(logprobs.gather(-1, tokens[0, 1:, None]).mean())
 
 
-@dataclass(frozen=True, eq=False)
-class PreparedRun:
-    """A run of a rig that was checked and has not begun. ``share`` is the fraction of the rig's memory for runs that it
-    takes."""
+class PreparedRun(Run):
+    """A run of a rig, which begins with its first line.
 
-    rig: Rig
-    options: PromptRequest
-    request: Request
-    drafters: Mapping[str, Drafter]
-    share: float
+    ``drafter_names`` are those of its drafters, in order. ``share`` is the fraction of the rig's memory for runs that
+    it takes: 1 if it has to be alone. ``interrupt`` is called before every layer of its passes, and ends them by
+    raising.
+    """
+
+    def __init__(self, rig: Rig, options: PromptRequest, interrupt: Callable[[], None] | None) -> None:
+        self.rig, self.options, self.interrupt = rig, options, interrupt
+        drafters = rig.drafters_for(options.method, options.drafters)
+        self.drafter_names = tuple(drafters)
+        request = Request(
+            rig.prompt_ids(options.prompt, options.turns), stop_ids=rig.stop_ids, **options.shared())
+        super().__init__(request, rig.target.fork(interrupt), [drafter.fork() for drafter in drafters.values()])
+        self.share = rig.memory.share(request, len(drafters)) if rig.concurrent else 1.0
+
+    def open(self) -> None:
+        """See ``Run``. Needs the rig to itself, or to be called by the scheduler."""
+        self.choose_policy()
+        super().open()
+
+    def choose_policy(self) -> None:
+        """Choose the budget policy at the pace ``auto``.
+
+        A run that has the rig to itself measures for about a second if no cost curve of such a context length is known
+        yet; among concurrent runs nothing is measured, since they would wait for it. If another tree would accept other
+        tokens, the policy learns nothing from other runs, nor from the clock, so that the curve alone, once measured,
+        decides what it drafts.
+        """
+        rig, request = self.rig, self.request
+        if request.pace != AUTO or not self.drafters:
+            return
+        middle = len(request.prompt_ids) + request.max_tokens // 2
+        if rig.scheduler.concurrency < 2:
+            curve = rig.costs.ready(middle, request.sampling, self.interrupt)
+        else:
+            curve = rig.costs.known(middle) or UNMEASURED
+        if self.method.follows_text:
+            self.policy = AutoBudget(curve, rig.histories[request.method, self.drafter_names])
+        else:
+            self.policy = AutoBudget(curve, pools_rows=False)
 
     def lines(self) -> Generator[Line, None, None]:
         """Begin, and yield the header, an entry per round, and the end. Closing the generator frees the caches."""
         rig, request = self.rig, self.request
-        with self._rounds() as (call, rounds):
+        with self._read() as (call, rounds):
             named = np.zeros(rig.target.config.vocab_size, np.bool_)  # the tokens whose text was in an earlier line
             named[list(request.prompt_ids)] = True
             yield call(self._header)
@@ -281,25 +287,20 @@ class PreparedRun:
                       texts=texts.finish() if texts else {})
 
     @contextmanager
-    def _rounds(self) -> Iterator[tuple[Callable[[Callable[[], Any]], Any], Iterator[RunRound]]]:
+    def _read(self) -> Iterator[tuple[Callable[[Callable[[], Any]], Any], Iterator[RunRound]]]:
         """Yield (call, rounds): ``call(f)`` runs f in the thread that makes the rounds."""
-        rig, purpose = self.rig, request_in_words(self.request)
-        if rig.concurrent:
-            with rig.scheduler.run(self.batch_request, purpose) as run:
-                yield run.call, iter(run.round, None)
+        if self.rig.concurrent:
+            with self.rig.scheduler.add_run(self) as reader:
+                yield reader.call, iter(reader.round, None)
         else:
-            with rig.exclusive(purpose), closing(rig.rounds_of(self.batch_request())) as rounds:
+            with self.rig.exclusive(request_in_words(self.request)), closing(
+                    rounds_in_inference_mode(self.rounds())) as rounds:
                 yield lambda act: act(), ((latest, None) for latest in rounds)
-
-    def batch_request(self, interrupt: Callable[[], None] | None = None) -> BatchRequest:
-        """The request with its drafters and, at the pace ``auto``, its budget policy. Needs the rig to itself."""
-        drafters = list(self.drafters.values())
-        return BatchRequest(self.request, drafters, self.rig.budget_policy(self.request, drafters, interrupt))
 
     def _header(self) -> Header:
         rig, target, request = self.rig, self.rig.target, self.request
         return Header(
-            request=request, prompt=self.options.prompt, rig=rig.name, drafters=tuple(self.drafters),
+            request=request, prompt=self.options.prompt, rig=rig.name, drafters=self.drafter_names,
             hardware=target.hardware, dtype=target.dtype, precision=rig.precision.reason,
             context_limit=target.positions_for(len(request.prompt_ids)),
             pieces=rig.token_texts.of(set(request.prompt_ids) | request.stop_ids),
@@ -332,11 +333,6 @@ def shared_rounds_sentence(shared: int, count: int, others: int) -> str:
         return ""
     whom = "another run" if others == 1 else f"up to {others} other runs"
     return f"It shared {shared} of its {count} rounds with {whom}, so its speed is not that of a run alone."
-
-
-def request_in_words(request: Request) -> str:
-    """What a run asked the device for, in words that complete an error's sentence."""
-    return f"at a budget of {request.budget} nodes and {len(request.prompt_ids)} prompt tokens"
 
 
 def tokens_of(shown: Round) -> Integers:

@@ -1,9 +1,9 @@
 """The scheduler of a rig's concurrent runs: one thread makes their rounds, each for all runs that want their next one.
 
-The reader of a run has a ``RunHandle``, through which it asks for the next round and waits for it. A round is made only
-for runs that ask, so none is made ahead of its reader, and a slow reader sits rounds out instead of filling memory. The
-thread starts with the first run and ends with the last, so that an idle rig has none: its OpenMP threads would slow
-down anything that is measured (``models/device.py``).
+The reader of a run asks for each round and waits for it (``RunReader``). A round is made only for runs that ask, so
+none is made ahead of its reader, and a slow reader sits rounds out instead of filling memory. The thread starts with
+the first run and ends with the last, so that an idle rig has none: its OpenMP threads would slow down anything that is
+measured (``models/device.py``).
 
 Fairness is deficit round robin. Each of n runs is owed an n-th of the time. A round takes as long as all its rows need
 together, so a run of few rows would spend most of its time waiting for a run of many. What a run gets from a round is
@@ -17,22 +17,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from threading import Condition, Lock
 from time import perf_counter
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
 from engine.budget.cost import RoundCost
 from engine.checkpoints.memory import memory_error, trim_heap
-from engine.decoding.budget_policy import BudgetAllocator
-from engine.decoding.loop import BatchRequest, RequestBatch
-from engine.decoding.protocols import Target
+from engine.decoding.loop import Run, step
 from engine.errors import RequestError
 from engine.machine.threads import TorchThread
-from engine.records import WAIT, Round
+from engine.records import WAIT, Request, Round
 from engine.trace import Block, SharedPass
 
 LEAVE, ROUND = object(), object()  # what a reader may ask for, besides a function for the scheduler's thread to call
@@ -44,22 +42,23 @@ STALLED = (f"Nobody took this run's rounds for {STALLED_SECONDS:.0f} s while oth
 RunRound = tuple[Round, SharedPass | None]  # a round of a run, and the pass that it shared with others, if any
 
 
-class Deficit(Protocol):
-    """A run by the seconds that it is ``owed`` and the ``rows`` of its latest round."""
+@dataclass(eq=False)
+class FairShare:
+    """What decides whose turn it is."""
 
-    owed: float
-    rows: int
-
-
-Run = TypeVar("Run", bound=Deficit)
+    owed: float = 0.0  # seconds
+    rows: int = 1  # of the latest round
 
 
-def pick_batch(runs: Sequence[Run], cost: RoundCost) -> list[Run]:
-    """Which runs take part in the next round."""
+Sharing = TypeVar("Sharing", bound=FairShare)
+
+
+def pick_batch(runs: Sequence[Sharing], cost: RoundCost) -> list[Sharing]:
+    """Return the runs that take part in the next round."""
     return [run for run in runs if run.owed > cost.seconds(run.rows)] or list(runs)
 
 
-def update_deficits(asking: Sequence[Deficit], inside: Collection[Deficit], cost: RoundCost) -> None:
+def update_owed(asking: Sequence[FairShare], inside: Collection[FairShare], cost: RoundCost) -> None:
     """After a round, update the seconds owed to each run that asked for one; ``inside`` are the runs that took part."""
     seconds = cost.seconds(sum(run.rows for run in inside))
     for run in asking:
@@ -67,19 +66,16 @@ def update_deficits(asking: Sequence[Deficit], inside: Collection[Deficit], cost
         run.owed = max(0.0, run.owed + seconds / len(asking) - given)
 
 
-class RunHandle:
-    """A concurrent run, for its reader and for the scheduler. ``begin`` makes the request, when the run begins, since
-    its pace may have to be measured first; ``purpose`` says in words what it asks the device for."""
+class RunReader(FairShare):
+    """A run's reader, and what it waits for."""
 
-    def __init__(self, number: int, begin: Callable[[], BatchRequest], purpose: str,
-                 inbox: SimpleQueue[tuple[RunHandle, Any]]) -> None:
-        self.number, self.begin, self.purpose = number, begin, purpose
-        self.slot: int | None = None  # its number in the batch, once its prompt was read
-        self.pools_rows = False  # whether it shares the batch's total of rows
-        self.pending: Any = None  # what its reader waits for
-        self.since = perf_counter()  # when its reader last asked or was answered
+    def __init__(self, run: Run, seat: int, inbox: SimpleQueue[tuple[RunReader, Any]]) -> None:
+        super().__init__()
+        self.run, self.seat = run, seat
+        self.opened = False  # whether the prompt was read, or could not be
+        self.pending: Any = None  # what the reader waits for
+        self.since = perf_counter()  # when it last asked or was answered
         self.late = True  # no round waits for it
-        self.owed, self.rows = 0.0, 1  # see ``Deficit``
         self._inbox = inbox
         self._outbox: SimpleQueue[tuple[Any, Exception | None]] = SimpleQueue()
 
@@ -88,7 +84,7 @@ class RunHandle:
         return self._ask(act)
 
     def round(self) -> RunRound | None:
-        """The run's next round; None after its last."""
+        """Return the run's next round; None after its last."""
         answer: RunRound | None = self._ask(ROUND)
         return answer
 
@@ -108,36 +104,52 @@ class RunHandle:
         self.pending, self.since, self.late = None, perf_counter(), False
         self._outbox.put((given, error))
 
+    @property
+    def wants_round(self) -> bool:
+        """Whether the reader waits for a round of a text that has begun."""
+        return self.opened and self.pending is ROUND
+
+    def fail(self, error: Exception) -> None:
+        """End the run, and raise the error in the reader's thread: a sentence if the device ran out of memory."""
+        self.run.close()
+        self.opened = True
+        self.answer(None, memory_error(error, request_in_words(self.run.request)))
+
+
+def request_in_words(request: Request) -> str:
+    """Complete an error's sentence with what a run asked the device for."""
+    return f"at a budget of {request.budget} nodes and {len(request.prompt_ids)} prompt tokens"
+
 
 class Scheduler:
     """The runs of a rig, and the thread that makes their rounds."""
 
-    def __init__(self, target: Target, allocator: BudgetAllocator | None = None) -> None:
-        """``allocator`` is for the runs at the pace ``auto``."""
-        self._batch, self._cost = RequestBatch(target, allocator), RoundCost()
-        self._inbox: SimpleQueue[tuple[RunHandle, Any]] = SimpleQueue()
+    def __init__(self) -> None:
+        self._cost = RoundCost()
+        self._inbox: SimpleQueue[tuple[RunReader, Any]] = SimpleQueue()
         self._entry = Condition()
-        self._runs: list[RunHandle] = []
+        self._readers: list[RunReader] = []
         self._claims = 0  # how many callers have or want the rig to themselves
         self._claimed = Lock()  # held by the one who has it
         self._thread: TorchThread | None = None
 
     @contextmanager
-    def run(self, begin: Callable[[], BatchRequest], purpose: str) -> Iterator[RunHandle]:
-        """A run's handle, as soon as no caller has or wants the rig to itself."""
+    def add_run(self, run: Run) -> Iterator[RunReader]:
+        """Schedule a run, as soon as no caller has or wants the rig to itself. Its prompt is read when its first round
+        is asked for; leaving the block frees its caches."""
         with self._entry:
             self._entry.wait_for(lambda: not self._claims)
-            taken = {run.number for run in self._runs}
-            number = next(number for number in range(len(taken) + 1) if number not in taken)
-            run = RunHandle(number, begin, purpose, self._inbox)
-            self._runs.append(run)
+            taken = {other.seat for other in self._readers}
+            seat = next(seat for seat in range(len(taken) + 1) if seat not in taken)
+            reader = RunReader(run, seat, self._inbox)
+            self._readers.append(reader)
             if self._thread is None:
                 self._thread = TorchThread("scheduler", self._work, self._end_runs)
                 self._thread.start()
         try:
-            yield run
+            yield reader
         finally:
-            run.leave()
+            reader.leave()
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -147,7 +159,7 @@ class Scheduler:
         try:
             with self._claimed:
                 with self._entry:
-                    self._entry.wait_for(lambda: not self._runs)
+                    self._entry.wait_for(lambda: not self._readers)
                 yield
         finally:
             with self._entry:
@@ -157,25 +169,25 @@ class Scheduler:
     @property
     def concurrency(self) -> int:
         """How many runs there are."""
-        return len(self._runs)
+        return len(self._readers)
 
     def _end_runs(self) -> None:
-        for run in list(self._runs):
-            run.leave()
+        for reader in list(self._readers):
+            reader.leave()
 
     def _work(self) -> None:
         with torch.inference_mode():
             while True:
                 try:
-                    while self._runs:
+                    while self._readers:
                         self._take_requests()
                         self._serve_one()
                         self._make_round()
                 except Exception as error:  # no reader may be left waiting for a thread that has died
-                    for run in list(self._runs):
-                        self._give_up(run, error)
+                    for reader in list(self._readers):
+                        self._give_up(reader, error)
                 with self._entry:
-                    if not self._runs:
+                    if not self._readers:
                         self._thread = None
                         break
         trim_heap()
@@ -183,97 +195,97 @@ class Scheduler:
     def _take_requests(self) -> None:
         """Take in what readers ask for until there is something to do and no run is worth waiting for."""
         until = None
-        while self._runs:
-            asking = any(run.pending for run in self._runs)
-            away = [run for run in list(self._runs) if not run.pending and not run.late]
+        while self._readers:
+            asking = any(reader.pending for reader in self._readers)
+            away = [reader for reader in list(self._readers) if not reader.pending and not reader.late]
             if asking and not away and self._inbox.empty():
                 return
             until = until or (perf_counter() + WAIT_SECONDS if asking else None)
             try:
                 self._take_in(*self._inbox.get(timeout=max(0.0, until - perf_counter()) if until else STALLED_SECONDS))
             except Empty:
-                for run in away:
-                    run.late = True
+                for reader in away:
+                    reader.late = True
             self._give_up_stalled()
 
-    def _take_in(self, run: RunHandle, wanted: Any) -> None:
+    def _take_in(self, reader: RunReader, wanted: Any) -> None:
         if wanted is LEAVE:
-            self._clear(run)
-        elif run not in self._runs:
+            self._clear(reader)
+        elif reader not in self._readers:
             return  # the run was given up, and its reader was told
-        elif wanted is ROUND and run.slot is not None and run.slot not in self._batch:
-            run.answer(None)
+        elif wanted is ROUND and reader.opened and not reader.run.goes_on:
+            reader.answer(None)
         else:
-            run.pending, run.since, run.late = wanted, perf_counter(), False
+            reader.pending, reader.since, reader.late = wanted, perf_counter(), False
 
-    def _clear(self, run: RunHandle) -> None:
+    def _clear(self, reader: RunReader) -> None:
         """Free what a run holds, and its seat among the others."""
-        if run.slot is not None:
-            self._batch.drop(run.slot)
+        reader.run.close()
         with self._entry:
-            self._runs = [other for other in self._runs if other is not run]
+            self._readers = [other for other in self._readers if other is not reader]
             self._entry.notify_all()
 
     def _give_up_stalled(self) -> None:
         """Give up runs whose readers have stopped reading, so that other runs do not wait for them."""
-        if len(self._runs) < 2 and not self._claims:
+        if len(self._readers) < 2 and not self._claims:
             return
-        for run in list(self._runs):
-            if not run.pending and perf_counter() - run.since > STALLED_SECONDS:
-                self._give_up(run, RequestError(STALLED))
+        for reader in list(self._readers):
+            if not reader.pending and perf_counter() - reader.since > STALLED_SECONDS:
+                self._give_up(reader, RequestError(STALLED))
 
-    def _give_up(self, run: RunHandle, error: Exception) -> None:
+    def _give_up(self, reader: RunReader, error: Exception) -> None:
         """End a run; its reader gets the error, at the latest when it asks again."""
-        self._clear(run)
-        run.answer(None, error)
+        self._clear(reader)
+        reader.answer(None, error)
 
     def _serve_one(self) -> None:
         """Make one call, or read one prompt; after each the other runs get a round."""
-        run = next((run for run in self._runs if run.pending and (run.pending is not ROUND or run.slot is None)), None)
-        if run is None:
+        waiting = [reader for reader in self._readers if reader.pending and not reader.wants_round]
+        if not waiting:
             return
+        reader = waiting[0]
         try:
-            if run.pending is not ROUND:
-                run.answer(run.pending())
+            if reader.pending is not ROUND:
+                reader.answer(reader.pending())
                 return
-            run.slot = self._batch.admit(run.begin())
-            run.pools_rows = self._batch.pools_rows(run.slot)
-            if run.slot not in self._batch:
-                run.answer(None)  # its text is empty
+            reader.run.open()
+            reader.opened = True
+            if not reader.run.goes_on:
+                reader.answer(None)
         except Exception as error:
-            run.answer(None, memory_error(error, run.purpose))
+            reader.fail(error)
 
     def _make_round(self) -> None:
         """Make one round for the runs that take part in it."""
-        asking = [run for run in list(self._runs) if run.pending is ROUND and run.slot is not None]
+        asking = [reader for reader in self._readers if reader.wants_round]
         if not asking:
             return
         inside = pick_batch(asking, self._cost)
-        by_slot = {run.slot: run for run in inside if run.slot is not None}
-        concurrent, began = len(self._runs) > 1, perf_counter()
+        alone = len(self._readers) == 1
+        began = perf_counter()
         try:
-            rounds = [(by_slot[slot], latest) for slot, latest in self._batch.round(by_slot)]
+            rounds = step([reader.run for reader in inside])
         except Exception as error:
-            for slot, run in by_slot.items():
-                self._batch.drop(slot)
-                run.answer(None, memory_error(error, run.purpose))
+            for reader in inside:
+                reader.fail(error)
             return
-        for run, latest in rounds:
-            run.rows = len(latest.tree)
-        self._cost.learn(sum(run.rows for run in inside), perf_counter() - began)
-        update_deficits(asking, inside, self._cost)
-        self._hand_out(rounds, concurrent)
+        seconds = perf_counter() - began
+        for reader, latest in zip(inside, rounds, strict=True):
+            reader.rows = len(latest.tree)
+        self._cost.learn(sum(reader.rows for reader in inside), seconds)
+        update_owed(asking, inside, self._cost)
+        if alone:
+            inside[0].answer((rounds[0], None))
+        else:
+            self._hand_out(inside, rounds)
 
-    def _hand_out(self, rounds: Sequence[tuple[RunHandle, Round]], concurrent: bool) -> None:
-        """Hand each run its own round; the seconds of a concurrent run's round include its waiting time."""
-        several = len(rounds) > 1
-        blocks = tuple(Block(run.number, latest.tree.parents, latest.acceptance.keep, run.pools_rows and several)
-                       for run, latest in rounds)
-        now = perf_counter()
-        for run, latest in rounds:
-            if concurrent:
-                waited = max(0.0, now - run.since - sum(latest.seconds.values()))
-                run.answer((replace(latest, seconds={**latest.seconds, WAIT: waited}),
-                            SharedPass(len(self._runs), run.number, blocks)))
-            else:
-                run.answer((latest, None))
+    def _hand_out(self, inside: Sequence[RunReader], rounds: Sequence[Round]) -> None:
+        """Hand each concurrent run its own round; the seconds of a round include its reader's waiting time."""
+        several, now = len(inside) > 1, perf_counter()
+        blocks = tuple(Block(reader.seat, latest.tree.parents, latest.acceptance.keep,
+                             pools_rows=several and reader.run.policy.pools_rows)
+                       for reader, latest in zip(inside, rounds, strict=True))
+        for reader, latest in zip(inside, rounds, strict=True):
+            waited = max(0.0, now - reader.since - sum(latest.seconds.values()))
+            timed = replace(latest, seconds={**latest.seconds, WAIT: waited})
+            reader.answer((timed, SharedPass(len(self._readers), reader.seat, blocks)))

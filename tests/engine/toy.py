@@ -51,8 +51,11 @@ class ToyTarget:
         choice = self.choose(self._rows, np.asarray([len(self.text)]))
         return int(choice[0]), np.asarray(prompt_ids, np.int32)
 
+    def verify_batch(self, forks: Sequence["ToyTarget"], packed: Sequence[PackedTree]) -> list[Verification]:
+        return [fork.verify(tree) for fork, tree in zip(forks, packed, strict=True)]
+
     def verify(self, packed: PackedTree) -> Verification:
-        """See ``protocols.Target``: each row's context is its ancestors' tokens and the text before them."""
+        """Each row's context is its ancestors' tokens and the text before them."""
         self._packed, size = packed, len(packed)
         self._rows = self._contexts(packed)
         choice = self.choose(self._rows, packed.positions + 1)

@@ -103,6 +103,9 @@ class ScriptedTarget:
         self.written = 0
         return self.next_token(0), np.asarray(prompt_ids)
 
+    def verify_batch(self, forks: Sequence["ScriptedTarget"], packed: Sequence[PackedTree]) -> list[Verification]:
+        return [fork.verify(tree) for fork, tree in zip(forks, packed, strict=True)]
+
     def verify(self, packed: PackedTree) -> Verification:
         on_script, choice = [True], []
         for row in range(len(packed)):
@@ -213,7 +216,8 @@ class ScriptedSource:
         request = Request(tuple(prompt), stop_ids=frozenset([0]), **ask.shared())
         if asked:
             request = replace(request, max_tokens=int(asked.group(1)))
-        rounds = decode(request, target, drafters, AutoBudget(CURVE) if ask.pace == AUTO and drafters else None)
+        policy = AutoBudget(CURVE, pools_rows=False) if ask.pace == AUTO and drafters else None
+        rounds = decode(request, target, drafters, policy)
         yield Header(request, ask.prompt, self.name, names, self.hardware, self.dtype, target.context_limit,
                      {**prompt, **self.script.pieces}, {}, turns=ask.turns)
         count = written = 0

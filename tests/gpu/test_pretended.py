@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from engine.decoding.loop import BatchRequest, decode, decode_batch
+from engine.decoding.loop import Run, decode, decode_batch
 from engine.decoding.methods import METHODS
 from engine.decoding.protocols import Drafter
 from engine.drafters.dflash.lattices import transitions
@@ -114,9 +114,9 @@ def test_targets_of_each_cache_write_the_cpus_text_at_any_concurrency(kind: str,
     drafters: list[Drafter] = [HalfKnowing(prompt, plain, seed) for seed in (0, 1)]
     assert text_of(request, there, drafters) == plain
     deep = Request((*prompt, *plain), method="merged", budget=8, max_tokens=6)
-    batch = [BatchRequest(request, drafters), BatchRequest(deep, drafters), BatchRequest(request, drafters)]
+    runs = [Run(one, there.fork(), [drafter.fork() for drafter in drafters]) for one in (request, deep, request)]
     texts: dict[int, list[int]] = {0: [], 1: [], 2: []}
-    for number, round_ in decode_batch(batch, there, 3):
+    for number, round_ in decode_batch(runs, 3):
         texts[number] += round_.committed.tolist()
     assert texts == {0: plain, 1: plain_text(deep, target), 2: plain}
 

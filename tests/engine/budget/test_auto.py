@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -18,16 +18,15 @@ from engine.budget.auto import (
     UNMEASURED,
     AutoBudget,
     DraftHistory,
-    SharedRows,
     best_order,
 )
 from engine.budget.cost import RoundCost
-from engine.decoding.budget_policy import BudgetPolicy, FixedBudget
-from engine.decoding.loop import BatchRequest, decode, decode_batch
+from engine.decoding.budget_policy import BudgetPolicy, cut_trees
+from engine.decoding.loop import Run, decode, decode_batch
 from engine.decoding.methods import METHODS
 from engine.decoding.tree import from_nodes, prefix
 from engine.records import Acceptance, DraftTree, Request, Sampling
-from engine.serving.scheduler import pick_batch, update_deficits
+from engine.serving.scheduler import FairShare, pick_batch, update_owed
 from tests.engine.budget.test_cost import STAIRS
 from tests.engine.material import GREEDY, LOSSLESS, WARM, drafters_of, text, trees
 from tests.engine.material import run as run_of
@@ -174,17 +173,17 @@ def test_one_round_that_was_held_up_says_little() -> None:
 
 
 def test_after_a_shared_round_no_round_is_compared_with_those_before() -> None:
-    policy, other, shared = AutoBudget(STAIRS), AutoBudget(STAIRS), SharedRows()
+    policy = AutoBudget(STAIRS)
     for interrupted in (False, True):
         policy.history = DraftHistory()
         for _ in range(3):
             policy.drafter_count = 0
-            shared.ended([policy], {"draft": 0.0, "verify": 0.0045})
+            policy.record_timing({"draft": 0.0, "verify": 0.0045})
         if interrupted:
-            shared.ended([policy, other], {"draft": 0.0, "verify": 0.1})
+            policy.record_timing({"draft": 0.0, "verify": 0.1}, alone=False)
         policy.plan(1, 16)
         policy.cut(chain_tree(*(0.95,) * 8))
-        shared.ended([policy], {"draft": 0.5, "verify": 0.5})
+        policy.record_timing({"draft": 0.5, "verify": 0.5})
         assert (policy.history.factor == 1.0) == interrupted
 
 
@@ -195,11 +194,11 @@ def test_the_text_does_not_depend_on_the_budget(method: str, sampling: Sampling)
     asked = Request((1, 2, 3), method=method, budget=32, max_tokens=60, sampling=sampling, pace="auto")
     plain = text(decode(replace(asked, method="autoregressive"), target, []))
     for curve in (STAIRS, replace(STAIRS, draft_ms=(3.0,) * 5)):
-        rounds = list(decode(asked, target, drafters_of(method, target), AutoBudget(curve)))
+        policies = [AutoBudget(curve, pools_rows=False) for _ in range(2)]
+        rounds, again = (list(decode(asked, target, drafters_of(method, target), policy)) for policy in policies)
         if METHODS[method].follows_text:
             assert text(rounds) == plain
         assert all(len(round_.tree) - 1 <= 32 for round_ in rounds)
-        again = list(decode(asked, target, drafters_of(method, target), AutoBudget(curve)))
         assert [len(round_.tree) for round_ in again] == [len(round_.tree) for round_ in rounds], "deterministic"
 
 
@@ -221,17 +220,14 @@ LONE = replace(UNMEASURED, rows=ROWS, verify_ms=PASSES, verify_low_ms=PASSES, ve
 EASY, MIDDLE, HARD, HOPELESS = 0.95, 0.8, 0.5, 0.1  # chance of each node after its parent's
 
 
-@dataclass(eq=False)
-class Simulated:
+class Simulated(FairShare):
     """A run whose drafter is right with the same chance everywhere."""
 
-    chance: float
-    policy: BudgetPolicy
-    owed: float = 0.0
-    rows: int = 1
-    tokens: int = 0
-    drafted: bool = False
-    sizes: list[int] = field(default_factory=list)
+    def __init__(self, chance: float, policy: BudgetPolicy) -> None:
+        super().__init__()
+        self.chance, self.policy = chance, policy
+        self.tokens, self.drafted = 0, False
+        self.sizes: list[int] = []
 
     def built(self) -> DraftTree:
         drafting, budget = self.policy.plan(1, 64)
@@ -257,7 +253,7 @@ class World:
     def round(self) -> None:
         inside = pick_batch(self.runs, self.cost)
         policies = [run.policy for run in inside]
-        trees = SharedRows().divide(policies, [run.built() for run in inside])
+        trees = cut_trees(policies, [run.built() for run in inside])
         rows, drafting, requests = sum(map(len, trees)), sum(run.drafted for run in inside), len(inside)
         pass_power, draft_power = self.powers
         seconds = {"draft": drafting**draft_power * LONE.draft_at(24) / 1e3 if drafting else 0.0,
@@ -265,10 +261,11 @@ class World:
                    "keep": requests * LONE.overhead_ms / 1e3}
         for run, tree in zip(inside, trees, strict=True):
             run.accept(tree, self.draws)
-        SharedRows().ended(policies, seconds)
+        for policy in policies:
+            policy.record_timing(seconds, alone=len(inside) == 1)
         took = sum(seconds.values())
         self.cost.learn(rows, took)
-        update_deficits(self.runs, inside, self.cost)
+        update_owed(self.runs, inside, self.cost)
         self.milliseconds += 1e3 * took
 
     def rates(self, rounds: int = 400) -> list[float]:
@@ -314,13 +311,13 @@ def test_before_anything_was_measured_rows_are_given_by_proportion() -> None:
 
 def test_a_fixed_tree_stays_whole_and_its_rows_are_counted() -> None:
     policy, big = AutoBudget(LONE), chain_tree(*(0.1,) * 14)
-    policies: list[BudgetPolicy] = [FixedBudget(), policy]
+    policies = [BudgetPolicy(), policy]
     policy.plan(1, 64)
-    cut = SharedRows().divide(policies, [big, chain_tree(*(0.99,) * 15)])
+    cut = cut_trees(policies, [big, chain_tree(*(0.99,) * 15)])
     assert cut[0] is big and sum(map(len, cut)) in ROWS
     huge = chain_tree(*(0.9,) * 400)
     policy.plan(1, 64)
-    assert len(SharedRows().divide(policies, [huge, chain_tree(*(0.999,) * 15)])[1]) > 8, "beyond the curve's end too"
+    assert len(cut_trees(policies, [huge, chain_tree(*(0.999,) * 15)])[1]) > 8, "beyond the curve's end too"
 
 
 @given(st.lists(trees(), min_size=1, max_size=4), st.floats(0.01, 2))
@@ -333,7 +330,7 @@ def test_what_is_cut_are_the_best_nodes_of_all_trees_and_of_all_sizes(built: lis
     price = max(len(runs) / (curve.plain_ms + runs[0].pass_ms(len(runs)) - passes[0] + (len(runs) - 1) * 0.2),
                 sum(run.tokens_per_ms for run in runs))
     chances = [run.candidates(tree).chances for run, tree in zip(runs, built, strict=True)]
-    cut = SharedRows().divide(runs, built)
+    cut = cut_trees(runs, built)
     nodes = [len(tree) - 1 for tree in cut]
     for whole, tree in zip(built, cut, strict=True):
         assert (tree.parents[1:] < np.arange(1, len(tree))).all()
@@ -363,10 +360,10 @@ def test_every_text_is_that_of_the_request_alone(sampling: Sampling, concurrency
     requests = [request for request in mixture(sampling) if METHODS[request.method].follows_text]
     alone = [text(run_of(replace(request, pace="fixed"), target, drafters_of(request.method, target)))
              for request in requests]
-    asked = [BatchRequest(request, drafters_of(request.method, target),
-                          AutoBudget(curve) if request.pace == "auto" else None) for request in requests]
-    rounds = list(decode_batch(asked, target, concurrency, SharedRows()))
-    assert [text([round_ for owner, round_ in rounds if owner == number]) for number in range(len(asked))] == alone
+    runs = [Run(request, target.fork(), drafters_of(request.method, target),
+                AutoBudget(curve) if request.pace == "auto" else None) for request in requests]
+    rounds = list(decode_batch(runs, concurrency))
+    assert [text([round_ for owner, round_ in rounds if owner == number]) for number in range(len(runs))] == alone
     sizes = {len(round_.tree) for number, round_ in rounds if requests[number].pace == "auto"}
     assert len(sizes) > 3 or draft_ms > 1
     assert all(len(round_.tree) <= 1 + requests[number].budget for number, round_ in rounds)

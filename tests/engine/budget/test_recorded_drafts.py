@@ -10,7 +10,7 @@ import pytest
 from engine.budget import auto
 from engine.budget.auto import AutoBudget, DraftHistory
 from engine.budget.cost import CostCurve
-from engine.decoding.budget_policy import FixedBudget
+from engine.decoding.budget_policy import BudgetPolicy
 from tests.engine.budget.recorded_drafts import DraftedText, drafted_texts, milliseconds
 
 ROWS = (1, 2, 3, 4, 5, 8, 9, 12, 13, 16, 17, 25, 32, 33)
@@ -81,7 +81,7 @@ def of_plain(rig: str, truth: CostCurve, tokens: int, believed: CostCurve | None
     return spent / sum(len(text.kept) * truth.plain_ms for text in texts)
 
 
-class Nodes(FixedBudget):
+class Nodes(BudgetPolicy):
     """The same budget in every round."""
 
     def __init__(self, nodes: int) -> None:

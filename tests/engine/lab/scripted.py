@@ -6,6 +6,7 @@ be foretold.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from threading import Event
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from engine.budget.auto import AutoBudget
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO
-from engine.decoding.loop import BatchRequest, decode
+from engine.decoding.loop import Run
 from engine.errors import RequestError
 from engine.lab.reading import Reading, read_concurrent, reading_from
 from engine.lab.report import Record, report
@@ -35,22 +36,20 @@ CURVE = CostCurve("toy", "no hardware", "float32", "greedy", 64, 5, ROWS, PASSES
 WALKERS = ("autoregressive", "dflash", "ddtree", "routed", "merged", "joint")
 
 
-def batch_request(ask: PromptRequest, target: ToyTarget) -> BatchRequest:
+def run_of(ask: PromptRequest, target: ToyTarget) -> Run:
     """An ask as the toy answers it."""
     if not ask.prompt.strip("!"):
         raise RequestError("The prompt is empty; write at least one character.")
     prompt = [1 + ord(sign) % (VOCABULARY - 1) for sign in ask.prompt]
     request = Request(tuple(prompt), **ask.shared())
-    policy = AutoBudget(CURVE) if ask.pace == AUTO else None
-    return BatchRequest(request, drafters_of(ask.method, target), policy)
+    policy = AutoBudget(CURVE, pools_rows=False) if ask.pace == AUTO else None
+    return Run(request, target.fork(), drafters_of(ask.method, target), policy)
 
 
 def rounds_of(prompt: str | PromptRequest, method: str = "ddtree", **changes: Any) -> list[Round]:
     """The toy's rounds for an ask, or for a prompt and a method."""
     ask = PromptRequest(prompt, method=method, **changes) if isinstance(prompt, str) else prompt
-    target = ToyTarget(VOCABULARY, context_limit=512)
-    answered = batch_request(ask, target)
-    return list(decode(answered.request, target, answered.drafters, answered.policy))
+    return list(run_of(ask, ToyTarget(VOCABULARY, context_limit=512)).rounds())
 
 
 def read_off(rounds: Sequence[Round], slowness: float = 1.0) -> Reading:
@@ -83,7 +82,8 @@ class ScriptedLaboratory:
         """The toy's rounds among others, with the written times of as many trees like its own."""
         self.asked.append(ask)
         target = ToyTarget(VOCABULARY, context_limit=512)
-        measured = read_concurrent(target, [batch_request(other, target) for other in (ask, *others)], concurrency)
+        measured = read_concurrent(
+            run_of(ask, target), [partial(run_of, other, target) for other in others], concurrency)
         spent = tuple(ROUND_SECONDS + ROW_SECONDS * concurrency * rows for rows in measured.rows)
         return replace(measured, round_seconds=spent, prefill_seconds=PREFILL_SECONDS,
                        stage_seconds={"verify": sum(spent)})

@@ -4,13 +4,13 @@ import csv
 import io
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
 from engine.budget.cost import CostCurve
-from engine.decoding.loop import BatchRequest
+from engine.decoding.loop import Run
 from engine.errors import RequestError
 from engine.lab.concurrency import (
     KnownRounds,
@@ -38,15 +38,16 @@ from tests.engine.lab.scripted import (
     reread_as,
     toy_plan,
 )
-from tests.engine.material import drafters_of
 from tests.engine.toy import ToyTarget
 
 COUNTS = (1, 2, 4)
 PLAN = toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4, 16), concurrency=COUNTS)
 
 
-def requested(prompt: Sequence[int], target: ToyTarget, tokens: int, method: str = "autoregressive") -> BatchRequest:
-    return BatchRequest(Request(tuple(prompt), method=method, budget=7, max_tokens=tokens), drafters_of(method, target))
+def asking(prompt: Sequence[int], target: ToyTarget, tokens: int) -> Callable[[], Run]:
+    """Makes a run of plain decoding."""
+    request = Request(tuple(prompt), method="autoregressive", budget=0, max_tokens=tokens)
+    return lambda: Run(request, target.fork(), [])
 
 
 @pytest.fixture(scope="module")
@@ -61,21 +62,19 @@ def summary(measured: list[CellResult]) -> Summary:
 
 def test_as_many_are_at_work_in_every_round_that_counts() -> None:
     target = ToyTarget(seed=2)
-    others = [requested((token,), target, 1 + token) for token in range(4)]
-    reading = read_concurrent(target, [requested((1, 2, 3), target, 30), *others], 4)
+    others = [asking((token,), target, 1 + token) for token in range(4)]
+    reading = read_concurrent(asking((1, 2, 3), target, 30)(), others, 4)
     assert reading.committed == (4,) * 30 and reading.lengths == (1,) * 30  # though the others end after 1 to 4 rounds
     assert reading.total_tokens_per_second == pytest.approx(4 * reading.tokens_per_second)
 
 
 def test_who_cannot_be_served_gives_its_turn_away_and_nobody_left_is_a_sentence() -> None:
     target = ToyTarget(seed=2, context_limit=64)
-    asked, good = requested((1, 2), target, 9), requested((3,), target, 2)
-    wrong = requested((1,) * 100, target, 9)
-    assert read_concurrent(target, [asked, wrong, good, wrong], 3).committed == (3,) * 9
-    with pytest.raises(RequestError, match="^No other prompt of the set can stand beside this one. .*100"):
-        read_concurrent(target, [asked, wrong], 2)
-    with pytest.raises(RequestError, match="100"):
-        read_concurrent(target, [wrong, good], 2)
+    asked, good = asking((1, 2), target, 9), asking((3,), target, 2)
+    wrong = asking((1,) * 100, target, 9)
+    assert read_concurrent(asked(), [wrong, good, wrong], 3).committed == (3,) * 9
+    with pytest.raises(RequestError, match="100 tokens"):
+        read_concurrent(asked(), [wrong], 2)
 
 
 def test_every_prompt_is_measured_in_every_setting_and_runs_with_the_others_as_often() -> None:

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from engine.decoding.loop import BatchRequest, decode_batch
-from engine.decoding.protocols import BatchDrafter, BatchTarget
+from engine.decoding.loop import decode_batch
+from engine.decoding.protocols import BatchDrafter
 from engine.models.passes import FusedPass, PassOutput, PassPart
 from engine.records import PromptRequest, Sampling
-from engine.serving.rig import Rig
 from tests.engine.demo import demo_live, demo_rig
-from tests.engine.material import text_of
+from tests.engine.material import text
 
 ASKS = (
     PromptRequest("Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?",
@@ -29,23 +28,16 @@ ASKS = (
 )
 
 
-def batch_request(live: Rig, ask: PromptRequest) -> BatchRequest:
-    return BatchRequest(live.prepare(ask).request, list(demo_rig().drafters_for(ask.method, ask.drafters).values()))
-
-
 def texts_at(concurrency: int, asks: Sequence[PromptRequest]) -> list[list[int]]:
     """The text of each request, in one loop with so many at once."""
-    live, texts = demo_live(), [list[int]() for _ in asks]
-    for number, round_ in decode_batch([batch_request(live, ask) for ask in asks], demo_rig().target, concurrency):
+    texts = [list[int]() for _ in asks]
+    for number, round_ in decode_batch(map(demo_live().prepare, asks), concurrency):
         texts[number] += round_.committed.tolist()
     return texts
 
 
 def test_texts_of_all_methods_at_once_equal_those_alone() -> None:
-    live = demo_live()
-    assert isinstance(demo_rig().target, BatchTarget)
-    alone = [text_of(one.request, demo_rig().target, one.drafters)
-             for one in (batch_request(live, ask) for ask in ASKS)]
+    alone = [text(demo_live().prepare(ask).rounds()) for ask in ASKS]
     for concurrency in (3, 8):
         assert texts_at(concurrency, ASKS) == alone
 

@@ -73,7 +73,7 @@ def test_texts_are_those_of_lone_runs_and_rows_are_shared_out(measured: list[int
 
 def test_a_lone_run_where_runs_may_share_is_as_one_where_they_may_not(
         measured: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AutoBudget, "record_timing", lambda *_: None)  # the clock differs from run to run
+    monkeypatch.setattr(AutoBudget, "record_timing", lambda *_, **__: None)  # the clock differs from run to run
     rows = []
     for concurrent in (False, True):
         live = demo_live(concurrent=concurrent)
@@ -87,7 +87,7 @@ def test_a_lone_run_where_runs_may_share_is_as_one_where_they_may_not(
 def test_rounds_are_learnt_from_but_where_a_text_would_follow_the_clock(
         measured: list[int], monkeypatch: pytest.MonkeyPatch, concurrent: bool) -> None:
     told: list[float] = []
-    monkeypatch.setattr(AutoBudget, "record_timing", lambda _, seconds: told.append(sum(seconds.values())))
+    monkeypatch.setattr(AutoBudget, "record_timing", lambda _, seconds, alone: told.append(sum(seconds.values())))
     live = demo_live(concurrent=concurrent)
     for ask, learns in ((ASKS[0], True), (ASKS[4], False)):
         entries = answers(live, ask)[0]

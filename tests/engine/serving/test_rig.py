@@ -209,7 +209,7 @@ def test_out_of_memory_is_said_and_the_next_run_is_served(monkeypatch: pytest.Mo
 
     live, ask = demo_live(), PromptRequest("Hi", method="ddtree", budget=8, max_tokens=6)
     with monkeypatch.context() as patch:
-        patch.setattr(TorchTarget, "verify", full)
+        patch.setattr(TorchTarget, "verify_batch", full)
         with pytest.raises(RequestError) as caught:
             gather(live.run(ask))
         with pytest.raises(RequestError, match=r"2.50 GiB more was needed. at a budget of 8"), live.in_turns(

@@ -5,26 +5,24 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from engine.budget.cost import RoundCost
-from engine.decoding.loop import BatchRequest
+from engine.decoding.loop import Run
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.records import WAIT, PackedTree, Request, Sampling, Verification
 from engine.serving import scheduler
-from engine.serving.scheduler import RunHandle, RunRound, Scheduler, pick_batch, update_deficits
+from engine.serving.scheduler import FairShare, RunReader, RunRound, Scheduler, pick_batch, update_owed
 from tests.engine.material import GREEDY, WARM, drafters_of, run, text
 from tests.engine.toy import ToyTarget
 from tests.running import until
 
 PROMPTS = ((1, 2, 3, 1, 2), (4,), (0, 0, 7, 5, 1, 1, 2, 6, 3), (2, 6))
-Begin = Callable[[], BatchRequest]
 
 
 class Counting(ToyTarget):
@@ -51,28 +49,28 @@ class Counting(ToyTarget):
         return self.verify_batch([self], [packed])[0]
 
 
-def begin(target: ToyTarget, request: Request) -> Begin:
-    return lambda: BatchRequest(request, drafters_of(request.method, target))
+def run_of(target: ToyTarget, request: Request) -> Run:
+    return Run(request, target.fork(), drafters_of(request.method, target))
 
 
-def plain(target: ToyTarget, tokens: int) -> Begin:
-    return begin(target, Request(PROMPTS[0], method="autoregressive", budget=0, max_tokens=tokens, sampling=GREEDY))
+def plain(target: ToyTarget, tokens: int) -> Run:
+    return run_of(target, Request(PROMPTS[0], method="autoregressive", budget=0, max_tokens=tokens, sampling=GREEDY))
 
 
-def read(handle: RunHandle) -> list[RunRound]:
-    return list(iter(handle.round, None))
+def read(reader: RunReader) -> list[RunRound]:
+    return list(iter(reader.round, None))
 
 
-def concurrent_runs(schedule: Scheduler, runs: Sequence[Begin]) -> list[list[RunRound]]:
+def concurrent_runs(schedule: Scheduler, runs: Sequence[Run]) -> list[list[RunRound]]:
     """The rounds of all runs, each read in a thread of its own, which begin together."""
     ready = threading.Barrier(len(runs))
 
-    def reader(begin: Begin) -> list[RunRound]:
-        with schedule.run(begin, "for a test") as handle:
+    def rounds_of(run: Run) -> list[RunRound]:
+        with schedule.add_run(run) as reader:
             ready.wait()
-            return read(handle)
+            return read(reader)
     with ThreadPoolExecutor(len(runs)) as readers:
-        return list(readers.map(reader, runs))
+        return list(readers.map(rounds_of, runs))
 
 
 def test_every_text_is_that_of_the_run_alone_whatever_shares_its_rounds() -> None:
@@ -82,14 +80,14 @@ def test_every_text_is_that_of_the_run_alone_whatever_shares_its_rounds() -> Non
                         sampling=Sampling(WARM.temperature * (number % 2), seed=number))
                 for number, method in enumerate(METHODS)]
     alone = [text(run(request, target, drafters_of(request.method, target))) for request in requests]
-    runs = concurrent_runs(Scheduler(target), [begin(target, request) for request in requests])
+    runs = concurrent_runs(Scheduler(), [run_of(target, request) for request in requests])
     assert [text([round_ for round_, _ in rounds]) for rounds in runs] == alone
     assert len(set(map(tuple, alone))) > 4
 
 
 def test_all_get_a_round_each_and_are_told_who_shared_it() -> None:
     target = Counting(0.004)
-    runs = concurrent_runs(Scheduler(target), [plain(target, 60) for _ in range(6)])
+    runs = concurrent_runs(Scheduler(), [plain(target, 60) for _ in range(6)])
     assert [len(rounds) for rounds in runs] == [60] * 6
     assert Counter(target.passes)[6] > 40, Counter(target.passes)
     round_, shared_pass = runs[2][30]
@@ -102,30 +100,30 @@ def test_all_get_a_round_each_and_are_told_who_shared_it() -> None:
 
 def test_a_run_by_itself_shares_nothing() -> None:
     target = ToyTarget(seed=2)
-    with Scheduler(target).run(plain(target, 9), "for a test") as handle:
-        rounds = read(handle)
+    with Scheduler().add_run(plain(target, 9)) as reader:
+        rounds = read(reader)
     assert len(rounds) == 9 and not [round_ for round_, shared_pass in rounds if shared_pass or WAIT in round_.seconds]
 
 
 def test_who_comes_joins_and_who_leaves_frees_its_place() -> None:
     target = Counting(0.002)
-    schedule = Scheduler(target)
-    with schedule.run(plain(target, 4000), "for a test") as first:
+    schedule = Scheduler()
+    with schedule.add_run(plain(target, 4000)) as first:
         first.round()
         for tokens in (30, 4000):
-            with schedule.run(plain(target, tokens), "for a test") as second:
-                assert second.number == 1 and schedule.concurrency == 2
+            with schedule.add_run(plain(target, tokens)) as second:
+                assert second.seat == 1 and schedule.concurrency == 2
                 assert len(read(second)) == 30 if tokens == 30 else second.round()
             until(lambda: schedule.concurrency == 1)
         assert first.round() is not None
     until(lambda: schedule._thread is None)
-    assert not schedule._batch and not schedule._runs
+    assert schedule.concurrency == 0
 
 
 def test_a_slow_reader_sits_rounds_out_and_nothing_piles_up() -> None:
     target = Counting(0.001)
-    schedule = Scheduler(target)
-    with schedule.run(plain(target, 4000), "for a test") as slow, schedule.run(plain(target, 100), "too") as quick:
+    schedule = Scheduler()
+    with schedule.add_run(plain(target, 4000)) as slow, schedule.add_run(plain(target, 100)) as quick:
         assert slow.round() is not None
         began = time.monotonic()
         assert len(read(quick)) == 100
@@ -137,8 +135,8 @@ def test_a_slow_reader_sits_rounds_out_and_nothing_piles_up() -> None:
 def test_a_reader_who_is_gone_is_given_up_once_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduler, "STALLED_SECONDS", 0.2)
     target = ToyTarget(seed=2)
-    schedule = Scheduler(target)
-    with schedule.run(plain(target, 50), "for a test") as gone:
+    schedule = Scheduler()
+    with schedule.add_run(plain(target, 50)) as gone:
         gone.round()
         time.sleep(0.5)
         assert gone.round() is not None, "nobody waits for it"
@@ -150,7 +148,7 @@ def test_a_reader_who_is_gone_is_given_up_once_others_wait(monkeypatch: pytest.M
 
 def test_whoever_measures_has_the_rig_alone_and_runs_wait() -> None:
     target = ToyTarget(seed=2)
-    schedule = Scheduler(target)
+    schedule = Scheduler()
     order: list[str] = []
 
     def measure() -> None:
@@ -159,39 +157,43 @@ def test_whoever_measures_has_the_rig_alone_and_runs_wait() -> None:
             assert schedule.concurrency == 0
 
     def late() -> None:
-        with schedule.run(plain(target, 5), "for a test") as handle:
+        with schedule.add_run(plain(target, 5)) as reader:
             order.append("ran after")
-            read(handle)
+            read(reader)
     threads = [threading.Thread(target=act) for act in (measure, late)]
-    with schedule.run(plain(target, 5), "for a test") as handle:
+    with schedule.add_run(plain(target, 5)) as reader:
         threads[0].start()
         until(lambda: schedule._claims == 1)
         threads[1].start()
-        assert len(read(handle)) == 5
+        assert len(read(reader)) == 5
         order.append("ran before")
     for thread in threads:
         thread.join(20)
     assert order == ["ran before", "measured", "ran after"]
 
 
-def test_a_request_that_cannot_be_served_is_told_and_the_others_go_on() -> None:
-    target = ToyTarget(seed=2, context_limit=40)
-    schedule = Scheduler(target)
-    with schedule.run(plain(target, 20), "for a test") as good:
+def test_a_prompt_that_cannot_be_read_is_told_and_the_others_go_on() -> None:
+    class Refusing(ToyTarget):
+        def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling) -> tuple[int, Any]:
+            raise RequestError("It does not fit into memory.")
+
+    target, schedule = ToyTarget(seed=2), Scheduler()
+    with schedule.add_run(plain(target, 20)) as good:
         good.round()
-        too_long = begin(target, Request((1,) * 40))
-        with schedule.run(too_long, "for a test") as bad, pytest.raises(RequestError, match="shorten it"):
-            bad.round()
+        with schedule.add_run(plain(Refusing(), 20)) as bad:
+            with pytest.raises(RequestError, match="memory"):
+                bad.round()
+            assert bad.round() is None
         assert len(read(good)) == 19
 
 
 def test_runs_of_a_round_that_fails_are_told_and_the_next_is_answered() -> None:
     target = Counting(failures=[ZeroDivisionError("broken")])
-    schedule = Scheduler(target)
-    with schedule.run(plain(target, 5), "for a test") as handle, pytest.raises(ZeroDivisionError):
-        handle.round()
-    with schedule.run(plain(target, 5), "for a test") as handle:
-        assert len(read(handle)) == 5
+    schedule = Scheduler()
+    with schedule.add_run(plain(target, 5)) as reader, pytest.raises(ZeroDivisionError):
+        reader.round()
+    with schedule.add_run(plain(target, 5)) as reader:
+        assert len(read(reader)) == 5
 
 
 FREE, DEAR, BOTH = (0.02, 0.0), (0.001, 0.001), (0.02, 0.0004)  # seconds of a pass, and of each of its rows
@@ -200,14 +202,14 @@ MIXTURES = ((1, 31, 31), (1, 1025), (65,) * 8, (1, 1, 9, 17, 33, 65, 129, 257), 
 
 def rates(rows: Sequence[int], costs: tuple[float, float], noise: random.Random | None = None) -> list[float]:
     """The rates of runs whose rounds have so many rows, each over a lone run's rate divided by their number."""
-    runs = [SimpleNamespace(owed=0.0, rows=size) for size in rows]
+    runs = [FairShare(rows=size) for size in rows]
     rounds, cost, clock = Counter[int](), RoundCost(), 0.0
     while clock < 400:
         inside = pick_batch(runs, cost)
         seconds = costs[0] + costs[1] * sum(run.rows for run in inside)
         seconds *= noise.choice((0.9, 1.0, 1.1, 1.0, 8.0 if noise.random() < 0.1 else 1.0)) if noise else 1.0
         cost.learn(sum(run.rows for run in inside), seconds)
-        update_deficits(runs, inside, cost)
+        update_owed(runs, inside, cost)
         clock += seconds
         rounds.update(map(id, inside))
     return [rounds[id(run)] / clock * (costs[0] + costs[1] * run.rows) * len(runs) for run in runs]
