@@ -17,7 +17,7 @@ export class Acceptance extends Tool {
     this.method = this.select("Method", "The method whose rounds are drawn");
     this.status = this.note("status");
     this.plots = this.plotsIn("lab-three", {
-      lengths: ["Acceptance lengths", "The share of rounds that added so many tokens, with {95 %} intervals; the mean is {τ}."],
+      lengths: ["Acceptance lengths", "The share of rounds that added so many tokens, with {95 %} intervals."],
       map: ["Depth and rank", "Of the proposals that verification reached, the percentage that was accepted, by {depth} and {rank}."],
       calibration: ["Calibration", "Expected tokens per round, 1 + {Σq}, against the tokens that were added; below the diagonal the drafter is over-confident."],
     });

@@ -1,57 +1,10 @@
-// Finished runs of this browser, a point each. They stay until they are cleared, also when the page is opened again.
+// τ and tokens per second: by node budget, and by round of the run on the page.
 
 import { tell } from "./forms.js";
 import { Plot } from "./plots.js";
 import { recordedOn } from "./verdict.js";
 import { html, sparing, write } from "../shared/ink.js";
 import { meanLength, settingOf } from "../shared/round.js";
-
-const STORE = "canopy-lab-points";
-const MAX_POINTS = 400;
-
-function stored() {
-  try {
-    const read = JSON.parse(localStorage.getItem(STORE));
-    return Array.isArray(read) ? read : [];
-  } catch {
-    return [];
-  }
-}
-
-export class Points {
-  constructor(stage, changed) {
-    this.stage = stage;
-    this.all = stored();
-    this.changed = changed;
-    stage.on("state compared", () => this.take());
-  }
-
-  // A run that ended by itself; a stopped one or a recording says nothing about this machine. Once it was compared with
-  // plain decoding, its speed is the one that was measured then, and none if that is withheld.
-  take() {
-    const { value: { run, state }, header, rounds, recorded, measured: { tau }, speed: { value } } = this.stage;
-    if (state !== "done" || recorded || !header || !rounds.length) return;
-    const { method, budget, split, temperature, pace, rig, hardware } = header;
-    const point = { run, method, budget, split, temperature, pace, tau, tokens_per_second: value, rig, hardware };
-    const known = this.all.findIndex((one) => one.run === run);
-    if (known < 0) this.keep([...this.all, point].slice(-MAX_POINTS));
-    else if (this.all[known].tokens_per_second !== value) this.keep(this.all.with(known, point));
-  }
-
-  clear() {
-    this.keep([]);
-  }
-
-  keep(points) {
-    this.all = points;
-    try {
-      localStorage.setItem(STORE, JSON.stringify(this.all));
-    } catch {
-      // A browser that stores nothing still shows the points until it is closed.
-    }
-    this.changed();
-  }
-}
 
 // The run that streams, as curves over its rounds: the figure comes from Python, its numbers from the stage.
 const RECENT = 8;
@@ -135,7 +88,7 @@ export class Live {
   }
 }
 
-// τ and tokens per second against the node budget: measured settings, single runs, predictions, the run in progress.
+// τ and tokens per second against the node budget: measured settings, predictions, the run in progress.
 export class Curves {
   constructor(lab, parent) {
     this.lab = lab;
@@ -164,7 +117,7 @@ export class Curves {
     tell(this.doubt, curves.predicted.withheld);
     tell(this.origin, this.whence);
     if (!curves.count) {
-      this.plot.say(`Nothing measured with ${given.rig} yet`, "Press Measure to measure every setting, or Run to add a point for one.");
+      this.plot.say(`Nothing measured with ${given.rig} yet`, "Press Measure to measure every setting.");
       return;
     }
     const { figure } = curves;

@@ -3,7 +3,6 @@
 import { Acceptance } from "./acceptance.js";
 import { Check } from "./check.js";
 import { Compare } from "./compare.js";
-import { Points } from "./curves.js";
 import { fillSelect, selectField } from "./forms.js";
 import { Load, ServerLoad } from "./load.js";
 import { Library } from "./plots.js";
@@ -156,7 +155,6 @@ class View extends Teller {
     this.reason = given.reason;
     this.library = new Library(server);
     this.reload = inTurn(() => this.loadCurves());
-    this.points = new Points(stage, () => this.reload());
     this.progress = NOTHING;
     this.table = this.curves = this.cost = this.prediction = this.applied = null;
     this.counts = [1]; // the measured numbers of requests at once; below, the one shown and the one asked for
@@ -266,7 +264,7 @@ class View extends Teller {
   // Curves and table anew: something was measured, a run has ended, or another sweep was chosen.
   async loadCurves() {
     const answer = await this.ask("lab_curves", {
-      sweep: this.progress.sweep, points: this.points.all, what_if: this.prediction || null, line: this.speed.line.value, concurrency: this.asked }, LOST);
+      sweep: this.progress.sweep, what_if: this.prediction || null, line: this.speed.line.value, concurrency: this.asked }, LOST);
     if (answer.error) {
       this.lost = answer.error === LOST;
       this.sweep.fail(answer.error);

@@ -5,7 +5,7 @@ import { fillSelect, Flags, offer, selectField, sliderField } from "./forms.js";
 import { drawAll, Plot } from "./plots.js";
 import { Table } from "./table.js";
 import { Begin, Tool } from "./tools.js";
-import { button, html, write } from "../shared/ink.js";
+import { html, write } from "../shared/ink.js";
 
 export class Speed extends Tool {
   constructor(lab, pane) {
@@ -13,7 +13,6 @@ export class Speed extends Tool {
     this.slider();
     this.begin = new Begin(this, { label: "Predict all budgets", look: "", act: () => this.predict(), title: "Times forward passes of every size here, then replays the current run's text with every budget: τ is exact, tokens/s are predicted" });
     this.line = selectField(this.bar, "Predicted", "The method whose prediction is drawn", () => lab.reload());
-    this.clear = button(this.bar, "Clear runs", "Remove the single runs of this browser from the plot; measurements stay", () => lab.points.clear());
     const pair = html("div", "lab-grid lab-pair", pane);
     this.curves = new Curves(lab, pair);
     this.live = new Live(lab, pair);
@@ -47,13 +46,12 @@ export class Speed extends Tool {
 
   async redraw() {
     const { lab, line, concurrency: slider } = this;
-    const { counts, concurrency, curves, cost, points, progress } = lab;
+    const { counts, concurrency, curves, cost, progress } = lab;
     offer(slider, counts.length > 1);
     slider.max = String(Math.max(0, counts.length - 1));
     slider.value = String(Math.max(0, counts.indexOf(concurrency)));
     slider.setAttribute("aria-valuetext", `${concurrency} at once`);
     write(this.shown, String(concurrency));
-    this.clear.hidden = !points.all.length;
     this.begin.button.hidden = Boolean(progress.other_rig); // it would have no place there
     if (curves) {
       offer(line, curves.predicted.lines.length > 0);

@@ -22,8 +22,6 @@ from engine.lab.machines import (
     LINES,
     PUBLISHED_DEVICE,
     PUBLISHED_MODEL,
-    against_budgets,
-    against_table,
     caution,
     devices,
     flags_of_run,
@@ -68,7 +66,7 @@ def run(choice: argparse.Namespace) -> Outcome:
         "rounds_ms": {line: {nodes: curve.round_ms(nodes + 1, nodes, min(nodes, 1)) for nodes in NODES}
                       for line, curve in curves.items()},
         "flags": {line: [asdict(row) for row in flags_of_run(runs, curve)] for line, curve in curves.items()},
-        "table1": [asdict(row) for row in against_table()], "figure3": against_budgets(), "caution": caution()}
+        "caution": caution()}
     return Outcome(result, summary(result))
 
 
@@ -100,9 +98,4 @@ def summary(result: Mapping[str, Any]) -> str:
     lines = ["Predicted milliseconds of a round (0 nodes: plain decoding), in plain steps below it", aligned(rows)]
     for line, proposals in result["flags"].items():
         lines += [f"\n{row['engine']} at the {line}: {row['flags']}\n    {row['expected']}" for row in proposals]
-    lines += ["", "Against Table 1 (τ over the predicted cost of a round; relative errors of the speed-up):"]
-    lines += [f"  {row['method']:8}{row['model']:22}{'fitted' if row['fitted'] else 'not fitted':12}median "
-              f"{row['median']:.1%}, worst {row['worst']:.0%} ({row['worst_at']})" for row in result["table1"]]
-    lines += ["Against Figure 3 (published, predicted by node budget): " + ", ".join(
-        f"{budget}: {there:.2f}, {here:.2f}" for budget, there, here in result["figure3"]) + "."]
-    return "\n".join([*lines, result["caution"]])
+    return "\n".join([*lines, "", result["caution"]])

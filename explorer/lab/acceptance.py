@@ -114,11 +114,11 @@ def lengths_figure(rounds: Rounds) -> View:
     rule = {"type": "line", "x0": mean, "x1": mean, "y0": 0, "y1": 1, "yref": "paper",
             "line": {"color": QUIET, "width": 1.2, "dash": "dot"}}
     note = {"x": mean, "y": 1, "yref": "paper", "yanchor": "top", "xanchor": "left", "showarrow": False,
-            "text": f" τ {mean:.2f}", "font": {"color": QUIET, "size": 12}}
+            "text": f" mean {mean:.2f}", "font": {"color": QUIET, "size": 12}}
     return figure([_dots(rounds.label, shares, look(rounds.method).color)],
                   f"Tokens per round of {rounds.label}: mean {mean:.2f}.", showlegend=False, shapes=[rule],
                   annotations=[note],
-                  xaxis=axis("tokens per round, root included", nticks=10),
+                  xaxis=axis("tokens per round, root included", dtick=1 + len(counts) // 10),
                   yaxis=axis("share of rounds", tickformat=".0%", rangemode="tozero"))
 
 
@@ -126,7 +126,8 @@ def map_figure(rounds: Rounds) -> View:
     """How often a proposal of each depth and rank was accepted where verification reached it: a heat map with
     numbers."""
     cells = [cell for cell in acceptance(rounds.readings) if cell.depth <= DEEPEST]
-    ranks, depths = range(MAX_RANKS), range(1, max((cell.depth for cell in cells), default=0) + 1)
+    ranks = range(min(MAX_RANKS, max((cell.rank for cell in cells), default=0) + 1))
+    depths = range(1, max((cell.depth for cell in cells), default=0) + 1)
     counts = [[[0, 0] for _ in ranks] for _ in depths]  # accepted, proposed
     for cell in cells:
         count = counts[cell.depth - 1][min(cell.rank, MAX_RANKS - 1)]
@@ -143,7 +144,7 @@ def map_figure(rounds: Rounds) -> View:
     return figure(
         [heat], f"Acceptance by depth and rank of {rounds.label}.{spoken}", showlegend=False,
         xaxis=axis("rank of the token in the drafter's list", tickvals=list(ranks), showgrid=False,
-                   ticktext=[*map(str, range(1, MAX_RANKS)), f"{MAX_RANKS}+"]),
+                   ticktext=[f"{rank + 1}{'+' if rank + 1 == MAX_RANKS else ''}" for rank in ranks]),
         yaxis=axis("depth after the root", autorange="reversed", dtick=1, showgrid=False))
 
 

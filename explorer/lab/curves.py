@@ -1,16 +1,14 @@
 """τ and tokens per second against the node budget: two stacked plots with one log-2 axis (paper 002, Figure 3)."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from math import isfinite, log10
+from math import log10
 from typing import Any
 
-from engine.decoding.budget_policy import AUTO, FIXED, PACES
-from engine.decoding.methods import METHODS
+from engine.decoding.budget_policy import AUTO, FIXED
 from engine.lab.settings import Setting
-from engine.lab.statistics import Estimate, estimate
+from engine.lab.statistics import Estimate
 from engine.lab.summary import Summary
 from explorer.lab.style import (
     ACCENT,
@@ -31,7 +29,7 @@ from explorer.view import View
 
 RECENT_ROUNDS = 8  # over which the second line of each plot is taken
 PLOTS: Mapping[str, View] = {"tau": {"xaxis": "x", "yaxis": "y"}, "speed": {"xaxis": "x2", "yaxis": "y2"}}
-MAX_RUNS = 1000  # single runs that a browser may send along
+MARKER = 10  # pixels
 
 
 def _stacked(traces: Sequence[View], summary: str, x: str, speed: str, ticks: View, **layout: Any) -> View:
@@ -62,13 +60,12 @@ def live_figure() -> View:
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """A setting with its τ and tokens/s, None if its speed-up is withheld. ``of`` says what the estimates are over:
-    prompts or runs."""
+    """A setting with its τ and tokens/s, None if its speed-up is withheld."""
 
     setting: Setting
     tau: Estimate
     speed: Estimate | None
-    of: str = "prompts"
+    predicted: bool = False
 
     @property
     def line(self) -> str:
@@ -85,35 +82,22 @@ class CurvePoint:
         value: Estimate = getattr(self, plot)
         unit, digits = ("tokens per round", 2) if plot == "tau" else ("tokens/s", 0)
         kind = "" if value.low is None else ", 95 %"
-        spread = f"<br>{value.prompts} {self.of}{kind}: {range_text(value, digits)}" if value.prompts > 1 else ""
-        return f"<b>{label_of(self.setting)}</b><br>{value.median:,.{digits}f} {unit}{spread}"
+        spread = f"<br>{value.prompts} prompts{kind}: {range_text(value, digits)}" if value.prompts > 1 else ""
+        words = f"<b>{label_of(self.setting)}</b><br>{value.median:,.{digits}f} {unit}{spread}"
+        return f"{words}, predicted" if self.predicted else words
 
 
-@dataclass(frozen=True)
-class CurveLayer:
-    """How points of one kind are drawn. ``size`` is that of the markers, 0 for none."""
-
-    name: str
-    suffix: str
-    width: float
-    opacity: float
-    size: int
-
-
-SWEPT = CurveLayer("swept", "", 2.6, 1.0, 10)
-SINGLE = CurveLayer("runs", ", single runs", 1.0, 0.75, 7)
-PREDICTED = CurveLayer("predicted", ", predicted", 1.4, 0.8, 0)
-Layers = Mapping[CurveLayer, Sequence[CurvePoint]]
 SPREAD_OCTAVES = 0.07  # between the curves at one budget, so that their intervals stand side by side
 FAINT = 0.5  # of a curve's opacity
 THIN = 0.45  # of a curve's width: ``auto`` is a horizontal line, to be compared with all curves
 
 
-def curves_figure(layers: Layers, best: CurvePoint | None, concurrency: int = 1) -> View:
+def curves_figure(swept: Sequence[CurvePoint], predicted: Sequence[CurvePoint], best: CurvePoint | None,
+                  concurrency: int = 1) -> View:
     """The figure, its tokens per second those of ``concurrency`` requests. On the logarithmic axis a budget of 0 stands
     at half the smallest number, ``auto``, which is none, at twice the largest: ``zero`` and ``auto`` tell the browser
     where."""
-    points = [point for of_layer in layers.values() for point in of_layer]
+    points = [*swept, *predicted]
     budgets = sorted({point.setting.budget for point in points if not point.paced})
     zero = min((budget for budget in budgets if budget), default=2) / 2
     ticks = {str(budget): budget or zero for budget in budgets}
@@ -126,17 +110,14 @@ def curves_figure(layers: Layers, best: CurvePoint | None, concurrency: int = 1)
     def place(point: CurvePoint) -> float:
         return ticks[point.setting.nodes] * shifts.get(point.line, 1.0)
 
-    traces = []
-    for layer, of_layer in layers.items():
-        for members in _lines(of_layer):
-            traces += _traces(layer, members, place, across)
-        if layer.suffix and of_layer:
-            traces.append(_key(layer))
+    traces = [trace for members in (*_lines(swept), *_lines(predicted)) for trace in _traces(members, place, across)]
     named: set[str] = set()
     for trace in traces:  # the legend names a method once
-        if "legendgroup" in trace:
-            trace["showlegend"] = trace["legendgroup"] not in named
-            named.add(trace["legendgroup"])
+        trace["showlegend"] = trace["legendgroup"] not in named
+        named.add(trace["legendgroup"])
+    if predicted:
+        traces.append(curve("predicted", [None], [None], "", {"color": QUIET, "dash": "dot"}, meta="key",
+                            hoverinfo="skip"))
     traces += [_running(plot) for plot in PLOTS]
     notes = []
     if best is not None and best.speed is not None:
@@ -161,8 +142,7 @@ def _lines(points: Iterable[CurvePoint]) -> list[list[CurvePoint]]:
     return [list(members) for _, members in groupby(ordered, key=line)]
 
 
-def _traces(layer: CurveLayer, points: list[CurvePoint], place: Callable[[CurvePoint], float],
-            across: list[float]) -> list[View]:
+def _traces(points: list[CurvePoint], place: Callable[[CurvePoint], float], across: list[float]) -> list[View]:
     """A curve in both plots: a method against its budgets; plain decoding as a line across, since no budget changes it,
     with its marker at 0; ``auto`` as a thin one, whose marker stands at a tick of its own."""
     traces, first = [], points[0]
@@ -172,41 +152,29 @@ def _traces(layer: CurveLayer, points: list[CurvePoint], place: Callable[[CurveP
         if not said:
             continue
         if drafting:
-            values: list[Estimate] = [getattr(point, plot) for point in said]
-            bars = error_bars(values, look(first.setting.method).color)
-            more = {"error_y": bars} if layer.size else {}
-            traces.append(_trace(layer, plot, said, list(map(place, said)), **more))
+            bars = error_bars([getattr(point, plot) for point in said], look(first.setting.method).color)
+            traces.append(_trace(plot, said, list(map(place, said)), **({} if first.predicted else {"error_y": bars})))
         if not drafting or first.paced:
-            line = _trace(layer, plot, [first, first], across)
-            line["marker"] = {**line["marker"], "size": [0 if first.paced else layer.size, 0], "opacity": 1,
-                              "line": {"width": 0}}
+            line = _trace(plot, [first, first], across)
+            line["marker"] = {**line["marker"], "size": [0 if drafting else MARKER, 0], "line": {"width": 0}}
             if first.paced:
                 line["line"]["width"] *= THIN
-                line["opacity"] *= FAINT
+                line["opacity"] = FAINT
             traces.append(line)
     return traces
 
 
-def _trace(layer: CurveLayer, plot: str, points: Sequence[CurvePoint], x: Sequence[float], **more: Any) -> View:
-    setting, seen = points[0].setting, method_look(points[0].setting.method, layer.width, layer.size)
-    if layer.size == 0:
+def _trace(plot: str, points: Sequence[CurvePoint], x: Sequence[float], **more: Any) -> View:
+    first = points[0]
+    seen: View = method_look(first.setting.method, 1.4 if first.predicted else 2.6, MARKER)
+    if first.predicted:
         seen["line"]["dash"] = "dot"
-    if layer != SWEPT:
-        seen["marker"]["symbol"] = f"{seen['marker']['symbol'].removesuffix('-open')}-open"
     return curve(
-        points[0].line + layer.suffix, x, [getattr(point, plot).median for point in points],
-        "%{customdata[2]}" + layer.suffix, mode="lines+markers" if layer.size else "lines",
-        legendgroup=points[0].line, opacity=layer.opacity, meta=layer.name, customdata=[
-            [point.setting.budget, setting.method, point.words(plot), point.setting.pace] for point in points],
-        **seen, **PLOTS[plot], **more)
-
-
-def _key(layer: CurveLayer) -> View:
-    """An entry of the legend that says how a layer is drawn, so that a method is named there once."""
-    return curve(layer.suffix.removeprefix(", "), [None], [None], "",
-                 {"color": QUIET, "width": layer.width, "dash": "solid" if layer.size else "dot"},
-                 mode="lines+markers" if layer.size else "lines", meta=f"key.{layer.name}", hoverinfo="skip",
-                 opacity=layer.opacity, marker={"symbol": "circle-open", "size": layer.size, "color": QUIET})
+        first.line, x, [getattr(point, plot).median for point in points], "%{customdata[2]}",
+        mode="lines" if first.predicted else "lines+markers", legendgroup=first.line,
+        meta="predicted" if first.predicted else "swept", customdata=[
+            [point.setting.budget, point.setting.method, point.words(plot), point.setting.pace] for point in points],
+        **{**seen, **PLOTS[plot], **more})
 
 
 def _running(plot: str) -> View:
@@ -226,31 +194,10 @@ def _summary(points: Sequence[CurvePoint], best: CurvePoint | None) -> str:
     return f"τ and tokens per second against the node budget for {', '.join(lines)}.{fastest}"
 
 
-def single_points(runs: Iterable[Mapping[str, Any]]) -> list[CurvePoint]:
-    """The single runs that a browser remembers, a point for each setting. One whose speed-up is withheld has no speed.
-    What is malformed is left out: the browser may have been closed while it wrote."""
-    taus, speeds = defaultdict[Setting, list[float]](list), defaultdict[Setting, list[float]](list)
-    for run in list(runs)[-MAX_RUNS:]:
-        try:
-            setting = Setting(str(run["method"]), int(run["budget"]), str(run.get("split") or "total"),
-                              temperature=float(run.get("temperature") or 0), pace=str(run.get("pace") or FIXED))
-            tau, withheld = float(run["tau"]), run["tokens_per_second"] is None
-            speed = 1.0 if withheld else float(run["tokens_per_second"])
-        except (TypeError, ValueError, LookupError, AttributeError, OverflowError):
-            continue
-        known = setting.method in METHODS and setting.pace in PACES and setting.budget >= 0
-        if known and all(isfinite(value) and value > 0 for value in (tau, speed)):
-            taus[setting].append(tau)
-            speeds[setting] += [] if withheld else [speed]
-    return [CurvePoint(setting, estimate(of_setting), estimate(speeds[setting]) if speeds[setting] else None, "runs")
-            for setting, of_setting in taus.items()]
-
-
-def curves_view(summary: Summary, runs: Iterable[Mapping[str, Any]] = (), predicted: Sequence[CurvePoint] = ()) -> View:
-    """{figure, count}: the curves of a sweep, of single runs and of one line of a what-if; count is how many points
-    there are. What is withheld is drawn without its speed."""
+def curves_view(summary: Summary, predicted: Sequence[CurvePoint] = ()) -> View:
+    """{figure, count}: the curves of a sweep and of one line of a what-if; count is how many points there are. What is
+    withheld is drawn without its speed."""
     swept = [CurvePoint(row.setting, row.tau, None if row.withheld else row.total) for row in summary.rows]
-    layers = {SWEPT: swept, SINGLE: single_points(runs), PREDICTED: predicted}
     best = next((point for point in swept if summary.best and point.setting == summary.best.setting), None)
-    return {"figure": curves_figure(layers, best, summary.counts[0] if summary.counts else 1),
-            "count": sum(map(len, layers.values()))}
+    return {"figure": curves_figure(swept, predicted, best, summary.counts[0] if summary.counts else 1),
+            "count": len(swept) + len(predicted)}

@@ -139,9 +139,9 @@ class Lab:
         return {"chosen": chosen, "sets": self._sets.view()}
 
     def curves(self, wanted: Mapping[str, Any]) -> View:
-        """The curves and the table of ``concurrency`` requests at once, and what a pass costs: {"sweep", "points":
-        single runs of the browser, "what_if": a run's id, "line": which curve of it, "concurrency"}. Single runs and
-        their predictions are of one request alone and of the loaded rig, so they stand beside no sweep of another."""
+        """The curves and the table of ``concurrency`` requests at once, and what a pass costs: {"sweep", "what_if": a
+        run's id, "line": which curve of it, "concurrency"}. Predictions are of one request alone and of the loaded rig,
+        so they stand beside no sweep of another."""
         shown, asked = self._sweeps.shown(wanted.get("sweep")), wanted.get("concurrency")
         stored, counts = shown.stored, shown.summary.counts
         concurrency = asked if asked in counts else min(counts, default=1)
@@ -150,20 +150,12 @@ class Lab:
         plain = next((row.total.median for row in summary.rows if row.setting == row.setting.baseline), 0.0)
         withheld = str(self._speed_of(str(wanted.get("what_if"))).get("withheld", "")) if forecast else ""
         predicted, points = predicted_curves(forecast, str(wanted.get("line")), plain, withheld)
-        runs = self._of_here(wanted.get("points")) if beside else []
-        return {"curves": {**curves_view(summary, runs, points if beside else []), "predicted": predicted},
+        return {"curves": {**curves_view(summary, points if beside else []), "predicted": predicted},
                 "cost": cost_view(forecast, predicted["line"]),
                 "table": table_view(summary) if stored else None, "counts": list(counts),
                 "concurrency": concurrency,
                 "command": run_command(stored.plan, summary.best.setting) if stored and summary.best else "",
                 "seconds_per_run": None if shown.other_rig or shown.recorded else seconds_per_run(shown.measured)}
-
-    def _of_here(self, runs: object) -> list[Any]:
-        """Those of a browser's single runs that are of the loaded rig on this machine; none if it sent something
-        else."""
-        here = self._rig.instruments.laboratory.conditions
-        return [run for run in (runs if isinstance(runs, list) else []) if isinstance(run, Mapping)
-                and (run.get("rig"), run.get("hardware")) == (here.rig, here.hardware)]
 
     def concurrency(self, wanted: Mapping[str, Any]) -> View:
         """Several requests at once: {"sweep", "line": of which method, "concurrency": the chosen number of requests}.

@@ -76,7 +76,7 @@ def _points(what_if: WhatIf, plain: float, withheld: str) -> list[CurvePoint]:
         setting = Setting(forecast.method, forecast.budget, forecast.split, pace=forecast.pace,
                           temperature=what_if.sampling.temperature)
         speed = factor * 1e3 * forecast.tokens / median(milliseconds[_work(forecast)])
-        points.append(CurvePoint(setting, estimate([forecast.tau]), None if withheld else estimate([speed]), "texts"))
+        points.append(CurvePoint(setting, estimate([forecast.tau]), None if withheld else estimate([speed]), True))
     return points
 
 

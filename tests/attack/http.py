@@ -57,7 +57,7 @@ SOUND: dict[str, Any] = {
     "replay": {"run": "welcome", "from": 0}, "upload": {"upload": "", "data": "e30K"}, "lab_upload": {"upload": "x"},
     "export": {"kind": "trace", "run": "welcome", "round": 0}, "compare": {"run": "welcome"},
     "compared": {"job": "x"}, "rig_choose": {"rig": "nosuch"}, "lab_progress": {"sweep": None},
-    "lab_curves": {"sweep": None, "points": [], "what_if": None}, "lab_control": {"do": "stop", "sweep": 1},
+    "lab_curves": {"sweep": None, "what_if": None}, "lab_control": {"do": "stop", "sweep": 1},
     "lab_delete": {"sweep": 1}, "lab_prompts": {"name": "p.jsonl", "data": "eyJwcm9tcHQiOiJoaSJ9"},
     "lab_acceptance": {"run": "welcome"}, "lab_report": {"sweep": 1, "kind": "csv"}, "lab_what_if": {"run": "welcome"},
     "lab_elsewhere": {"run": "welcome", "model": "qwen3-8b"}, "lab_doctor": {}, "lab_job": {"job": "x"},

@@ -19,8 +19,8 @@ def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
 
 
 def test_another_rig_is_shown_on_request_and_nothing_of_it_is_used(lab: Any) -> None:
-    lab.click("#canopy-run")  # a single run of the loaded rig, which the curves hold
-    lab.wait_for_function(f"{LAB}.curves.count === 1 && Canopy.parts.stage.value.state === 'done'")
+    lab.click("#canopy-run")  # a run of the loaded rig, which has no place beside another rig's measurement
+    lab.wait_for_function("Canopy.parts.stage.value.state === 'done' && !Canopy.parts.stage.recorded")
     verdict = lab.locator(".lab-verdict")
     assert "Nothing was measured with scripted rig yet" in verdict.inner_text()
     lab.get_by_label("Measurements", exact=True).select_option(label="recorded 2026-11-22: demo rig")
@@ -43,5 +43,5 @@ def test_another_rig_is_shown_on_request_and_nothing_of_it_is_used(lab: Any) -> 
     assert lab.evaluate(COMPLAINTS) == []
     assert lab.input_value("#canopy-budget input") == before
     lab.get_by_label("Measurements", exact=True).select_option(label="none of scripted rig")
-    lab.wait_for_function(f"{LAB}.progress.sweep === null && {LAB}.curves.count === 1")
+    lab.wait_for_function(f"{LAB}.progress.sweep === null && {LAB}.curves.count === 0")
     assert "Nothing was measured with scripted rig yet" in verdict.inner_text()

@@ -37,10 +37,6 @@ def test_curves_table_and_recommendation_follow_the_number_of_requests(lab: Lab)
     assert best["total"]["median"] == pytest.approx(4 * best["tokens_per_second"]["median"])
     assert "--concurrency 4" in four["command"] and "engine generate" in one["command"]
     assert four["curves"]["figure"]["layout"]["yaxis2"]["title"]["text"] == "tokens per second, 4 at once"
-    single = [{"method": "joint", "budget": 8, "tau": 3.0, "tokens_per_second": 50.0, "rig": "scripted rig",
-               "hardware": "no hardware"}]
-    assert lab.curves({"points": single})["curves"]["count"] == 1 + lab.curves(
-        {"points": single, "concurrency": 4})["curves"]["count"]
 
 
 def test_every_cell_is_there_with_words_and_in_the_report(lab: Lab) -> None:

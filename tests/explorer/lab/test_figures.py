@@ -17,16 +17,7 @@ from engine.lab.statistics import Estimate, estimate
 from engine.lab.summary import Row, Summary
 from engine.trace import load
 from explorer.lab.acceptance import run_view
-from explorer.lab.curves import (
-    PREDICTED,
-    SINGLE,
-    SWEPT,
-    CurvePoint,
-    curves_figure,
-    curves_view,
-    live_figure,
-    single_points,
-)
+from explorer.lab.curves import CurvePoint, curves_figure, curves_view, live_figure
 from explorer.lab.prediction import elsewhere_view
 from explorer.lab.recorded import NUMBER
 from explorer.lab.report import figures
@@ -50,7 +41,7 @@ POINTS = [point("ddtree", 8, 3, 300), point("ddtree", 64, 5, 450), point("joint"
 
 
 def drawn(points: Sequence[CurvePoint], best: CurvePoint | None = None) -> Any:
-    return curves_figure({SWEPT: points}, best)
+    return curves_figure(points, (), best)
 
 
 def traces(figure: Mapping[str, Any], meta: str) -> list[Any]:
@@ -137,13 +128,13 @@ def test_auto_is_a_line_across_with_its_marker_where_no_number_is() -> None:
 
 
 def test_layers_are_told_apart_and_predictions_are_labelled() -> None:
-    guessed = [*POINTS[:2], auto("ddtree", 4, 440)]
-    figure = curves_figure({SWEPT: POINTS, SINGLE: POINTS[:1], PREDICTED: guessed}, None)
+    guessed = [replace(point, predicted=True) for point in (*POINTS[:2], auto("ddtree", 4, 440))]
+    figure = curves_figure(POINTS, guessed, None)
     for trace in traces(figure, "predicted"):
-        assert trace["name"].endswith(", predicted") and trace["hovertemplate"].endswith(", predicted<extra></extra>")
+        assert all("predicted" in words for _, _, words, _ in trace["customdata"]) and "error_y" not in trace
         assert trace["mode"] == "lines" and trace["line"]["dash"] == "dot"
-    assert traces(figure, "runs")[0]["marker"]["symbol"] == "circle-open"
-    assert legend(figure) == ["autoregressive", "ddtree", "joint", "single runs", "predicted"]
+    assert not any("predicted" in trace["customdata"][0][2] for trace in traces(figure, "swept"))
+    assert legend(figure) == ["autoregressive", "ddtree", "joint", "predicted"]
 
 
 def test_intervals_and_their_words() -> None:
@@ -153,20 +144,6 @@ def test_intervals_and_their_words() -> None:
     assert (tau["array"], tau["arrayminus"]) == ([2], [1]) and (speed["array"], speed["arrayminus"]) == ([1], [0.5])
     assert at_eight.words("tau").endswith("3 prompts: 4.00 – 7.00")
     assert at_eight.words("speed").endswith("9 prompts, 95 %: 4 – 6")
-
-
-def test_single_runs_are_grouped_and_what_is_malformed_is_left_out() -> None:
-    good = {"method": "ddtree", "budget": 8, "split": "total", "temperature": 0, "tau": 3.0, "tokens_per_second": 90.0}
-    bad: list[Any] = [{}, None, 7, {**good, "method": "magic"}, {**good, "tau": "x"}, {**good, "tau": math.nan},
-           {**good, "budget": -1}, {**good, "tokens_per_second": 0}]
-    runs = single_points([good, *bad, {**good, "tau": 5.0}, {**good, "temperature": 1}, {**good, "pace": "auto"}])
-    assert [(run.line, run.words("tau").split("<br>")[0], run.tau.median, run.of) for run in runs] == [
-        ("ddtree", "<b>ddtree, 8 nodes</b>", 4.0, "runs"), ("ddtree T 1", "<b>ddtree T 1, 8 nodes</b>", 3.0, "runs"),
-        ("ddtree", "<b>ddtree, auto up to 8 nodes</b>", 3.0, "runs")]
-    [withheld] = single_points([{**good, "tokens_per_second": None}])
-    assert (withheld.tau.median, withheld.speed) == (3.0, None)
-    [both] = single_points([{**good, "tokens_per_second": None}, good])
-    assert both.speed and (both.speed.median, both.speed.prompts) == (90.0, 1)
 
 
 def test_every_method_has_a_look_of_its_own_in_both_themes() -> None:

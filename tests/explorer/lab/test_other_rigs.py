@@ -32,15 +32,10 @@ def ship(folder: Path, name: str, rig: str, **form: Any) -> None:
     pack(folder / name / "results.sqlite", folder / f"recorded-{name}.sqlite.gz")
 
 
-def run_of(rig: str, hardware: str = "no hardware") -> dict[str, Any]:
-    return {"run": "r", "method": "joint", "budget": 64, "tau": 3.0, "tokens_per_second": 90.0, "rig": rig,
-            "hardware": hardware}
-
-
 def drawn(answer: dict[str, Any]) -> set[str]:
     """The kinds of curves that the figure has."""
     return {trace.get("meta") for trace in answer["curves"]["figure"]["data"]} & {
-        "swept", "runs", "predicted"}
+        "swept", "predicted"}
 
 
 def test_the_lab_opens_on_the_recorded_sweep_of_the_rig_that_is_loaded(tmp_path: Path) -> None:
@@ -89,17 +84,10 @@ def test_nothing_of_the_loaded_rig_shares_an_axis_with_another_rig(tmp_path: Pat
     lab = lab_of(tmp_path)
     here = measure(lab, SMALL)
     ended(lab, lab.what_if({"run": "r"}))
-    asked = {"points": [run_of(HERE)], "what_if": "r", "line": "joint"}
-    assert drawn(lab.curves({**asked, "sweep": here})) == {"swept", "runs", "predicted"}
+    asked = {"what_if": "r", "line": "joint"}
+    assert drawn(lab.curves({**asked, "sweep": here})) == {"swept", "predicted"}
     alone = lab.curves({**asked, "sweep": elsewhere})
     assert drawn(alone) == {"swept"} and alone["seconds_per_run"] is None
-
-
-@pytest.mark.parametrize("other", [run_of(THERE), run_of(HERE, "another machine"), {"method": "joint"}, "nonsense"])
-def test_single_runs_of_another_rig_or_machine_are_left_out(tmp_path: Path, other: Any) -> None:
-    lab = lab_of(tmp_path)
-    assert lab.curves({"points": [other]})["curves"]["count"] == 0
-    assert lab.curves({"points": [run_of(HERE), other]})["curves"]["count"] == 1
 
 
 def test_a_what_if_of_a_rig_that_is_gone_is_not_drawn(tmp_path: Path) -> None:
