@@ -36,6 +36,7 @@ from explorer.recordings import Library, recorded_rig, shipped
 from explorer.rig import CurrentRig, Instruments, Source, Tell
 from explorer.rig_choice import RigChoice, loading
 from explorer.run_queue import RunQueue
+from explorer.runs import Run
 from explorer.security.gate import MAX_PATH_LENGTH, Address, proxy_address
 
 if TYPE_CHECKING:
@@ -183,8 +184,8 @@ def first_page(wanted: argparse.Namespace, recordings: Library) -> str:
     """What is served until the page is built; it shows no recording if one has to log in first, or follows, and to
     whom did not log in no rig's name, which may be a folder's."""
     first = None if wanted.auth or wanted.follow else recordings.first()
-    return opening_page(recordings.view(first.name, first.trace) if first else None, "" if wanted.auth else wanted.rig,
-                        wanted.root_path)
+    lines = Run.recorded(first.name, first.trace, recordings.comparison(first.name)).whole() if first else ()
+    return opening_page(lines, "" if wanted.auth else wanted.rig, wanted.root_path)
 
 
 def serve_page(wanted: argparse.Namespace, recordings: Library, listening: Listening) -> Starlette:

@@ -31,38 +31,10 @@ type Mark = [tag: string, attributes: Attributes, inside?: string | Mark[]];
 /** A part of a drawing that reacts to the pointer. */
 type Box = { x: number; y: number; width: number; height: number };
 
-// ---- A round as the server sends it
-
-interface PackedArray {
-  dtype: "<i4" | "<i2" | "<f4";
-  shape: number[];
-  data: string;
-}
-
-type TreeView = Record<"tokens" | "parents" | "logprobs" | "drafters", PackedArray>;
-
-interface RoundView {
-  index: number;
-  start: number;
-  elapsed: number;
-  pieces: Record<string, Piece>;
-  texts?: Record<string, Piece>;
-  tree: TreeView;
-  rejected_trees: (TreeView & { drafter: number })[];
-  scores: (number | null)[];
-  drafts: { tokens: PackedArray; logprobs: PackedArray; follow?: PackedArray }[];
-  verification: Record<"choice" | "logprobs" | "entropy" | "gap" | "offered", PackedArray>;
-  keep: number[];
-  bonus: number;
-  trials: Record<"nodes" | "chances" | "draws", PackedArray> | null;
-  seconds: Record<string, number>;
-  shared?: { runs: number; own: number; blocks: { seat: number; parents: PackedArray; keep: number[]; pools_rows: boolean }[] };
-}
-
 // ---- A round as panels draw it
 
 type Origin = "root" | "drafter1" | "drafter2" | "both";
-type NumberArray = Int32Array | Int16Array | Float32Array;
+type NumberArray = Int32Array | Float32Array;
 /** A token's text, or its bytes if they are no text by themselves. */
 type Piece = string | number[];
 
@@ -184,52 +156,22 @@ interface Setting {
   drafters?: string[];
 }
 
-/** What was asked of which rig, on which machine. */
-interface Header extends Required<Setting> {
-  turns: Turns;
-  pieces: Record<string, Piece>;
-  rig: string;
-  hardware: string;
-  dtype: string;
-  dtype_words: string;
-  engine: string;
-  context_limit: number;
-  prompt_tokens: number;
-  title: string;
-  note: string;
-  recorded: string;
-  model: string;
-  outside: boolean;
-  lossless: boolean | null;
-  chunked: boolean;
-  recurrent_layers?: number;
-}
+/** What was asked of which rig: a header line, the request's fields among its own. */
+type Header = Omit<import("./types.d.ts").Header, "request"> & Omit<import("./types.d.ts").Request, "sampling" | "budget"> &
+  import("./types.d.ts").Sampling & { budget: number | null };
 
-interface RunEnd {
-  reason: string;
-  rounds: number;
-  seconds: number;
-  remark: string;
-  drafted: number;
-  accepted: number;
-  texts?: Record<string, Piece>;
-}
-
-/** A run, or as many of its rounds as one update carries: those from `from` on, of `total`. */
-interface RunView {
+/** The run that is shown, and how it stands. */
+interface RunValue {
   run: string;
   state: "empty" | "queued" | "running" | "starting" | "stopped" | "done" | "error" | "lost";
   message: string;
   header: Header | null;
-  from: number;
-  total?: number;
-  rounds: RoundView[];
-  end: RunEnd | null;
-  repetition?: import("./types.d.ts").Repetition | null;
-  comparison?: import("./types.d.ts").PlainComparison;
-  followed?: boolean;
-  listed?: unknown[];
+  end: import("./types.d.ts").End | null;
+  followed: boolean;
 }
+
+/** The lines of a run as they arrive, several at a time, until the signal ends it. */
+type RunLines = (signal: AbortSignal) => AsyncIterable<import("./types.d.ts").StreamLine[]>;
 
 /** A run's figures at its budget; `speed` is null if it is withheld, `printed` how every view prints it. */
 interface RunPoint {
@@ -265,8 +207,7 @@ type Failed = { error: string };
 
 interface Server {
   budgets(asked: { run: string; live: boolean }): Promise<BudgetForecast>;
-  round_at(asked: { run: string; round: number; budget: number }): Promise<RoundView | Failed>;
-  replay(asked: { run: string; from: number }): Promise<RunView | Failed>;
+  round_at(asked: { run: string; round: number; budget: number }): Promise<import("./types.d.ts").Entry | Failed>;
 }
 
 // ---- The stage
@@ -279,19 +220,19 @@ type DetailOf<Events, Names> = Names extends keyof Events ? Events[Names]
 
 /** What is told over the stage, and the detail of each event. */
 interface StageEvents {
-  // A run is asked for, refused, withdrawn before its first round; the server is gone, or says what rig answers.
+  // A run is asked for, refused, withdrawn before its first round; its lines break off; the server is gone, or says what rig answers.
   asked: void;
   refused: string;
   withdrawn: void;
+  broken: void;
   lost: void;
   rig: void;
   rigs: void;
-  // Another run is shown, or one was opened; it has more rounds; its state has changed; the followed run has more.
-  begin: RunView;
+  // Another run is shown, or one was opened; it has more rounds; its state has changed.
+  begin: RunValue;
   opened: { push?: boolean };
   value: { other: boolean };
   state: void;
-  followed: RunView;
   // The speed of the run is to be measured; more is known of it beside plain decoding.
   measure: void;
   compared: void;

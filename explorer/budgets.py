@@ -2,6 +2,7 @@
 predicted (``engine/lab/redraft.py``)."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from threading import Lock
 from typing import Any, TypedDict
 
@@ -17,8 +18,9 @@ from engine.requests.limits import check_int
 from engine.trace import Entry, Trace, pieces_of
 from explorer.browser_calls import Call, browser_call
 from explorer.latest import Latest
+from explorer.lines import encoded
 from explorer.rig import CurrentRig
-from explorer.view import View, entry_view
+from explorer.view import View
 
 MAX_READ = 128  # rounds of a run, evenly chosen
 READ_AT_ONCE = 6  # of a run in progress, whose own times reading disturbs
@@ -59,8 +61,8 @@ class Budgets:
     def functions(self) -> list[Call]:
         return [browser_call("budgets", self.curve), browser_call("round_at", self.round_at)]
 
-    def round_at(self, wanted: Mapping[str, Any]) -> View:
-        """A round of a run as it would have been: {"run", "round": from 0, "budget"}."""
+    def round_at(self, wanted: Mapping[str, Any]) -> bytes:
+        """The line of a round of a run as it would have been: {"run", "round": from 0, "budget"}."""
         drafts = Redrafting(trace := self._trace_of(str(wanted.get("run"))))
         number = check_int("The round", wanted.get("round"), 0, len(trace.entries) - 1)
         budget = check_option("budget", wanted.get("budget"))
@@ -68,7 +70,7 @@ class Budgets:
         if not entry.round.drafts:
             raise RequestError("This round drafted nothing, so there is nothing to build another tree from.")
         round_ = drafts.round_at(entry.round, budget)
-        return {**entry_view(Entry(round_, {}, entry.elapsed_seconds)), "scores": [], "rejected_trees": []}
+        return encoded(Entry(replace(round_, candidates=()), {}, entry.elapsed_seconds))
 
     def curve(self, wanted: Mapping[str, Any]) -> BudgetForecast:
         """The curve of {"run", "live": whether it goes on}.

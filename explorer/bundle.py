@@ -8,10 +8,9 @@ those that it imports, and returns what it exports.
 
 import json
 import re
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
-
-from explorer.view import View, packed
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 STAGE, LAB, OPENING = "stage/mount.js", "lab/mount.js", "stage/opening.js"  # the modules that a page begins with
@@ -40,29 +39,29 @@ def style(sheet: str) -> str:
     return _STYLE_IMPORT.sub(lambda line: style(str(path.parent.relative_to(ASSETS) / line[1])), path.read_text("utf8"))
 
 
-def replay_page(view: View) -> str:
-    """A page in one file that replays the run from disk, without a network."""
-    title = view["header"]["title"] or view["header"]["prompt"][:60]
-    return _document(f"{title} · Canopy", view, f"{script(STAGE)}\n<script>Canopy.openReplay();</script>")
+def replay_page(title: str, lines: Iterable[bytes]) -> str:
+    """A page in one file that replays the run of these lines from disk, without a network."""
+    return _document(f"{title} · Canopy", lines, f"{script(STAGE)}\n<script>Canopy.openReplay();</script>")
 
 
-def opening_page(view: View | None, rig: str, root_path: str = "") -> str:
+def opening_page(lines: Iterable[bytes], rig: str, root_path: str = "") -> str:
     """What is served until the page itself is built: the run that the page will open with, if any, and a field for a
     prompt. ``rig`` is the name of the rig that will answer; if it is empty, none is shown. ``root_path``: see
     ``Listening``."""
     name = json.dumps(rig).replace("<", "\\u003c")
-    return _document("Canopy", view, f"<style>{style('stage/opening.css')}</style>\n{script(OPENING)}\n"
+    return _document("Canopy", lines, f"<style>{style('stage/opening.css')}</style>\n{script(OPENING)}\n"
                      f"<script>Canopy.openFirst({name}, {json.dumps(root_path)});</script>")
 
 
-def _document(title: str, view: View | None, code: str) -> str:
+def _document(title: str, lines: Iterable[bytes], code: str) -> str:
+    data = b"".join(lines).decode().replace("<", "\\u003c")  # so that no element ends there
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title, quote=False)}</title>\n<style>{style('page.css')}</style></head>\n"
         '<body class="canopy-replay"><main class="canopy-page"><div id="canopy-header"></div>'
         '<div id="canopy-stage"></div></main>\n'
-        f'<script type="application/json" id="canopy-data">{packed(view)}</script>\n{code}</body></html>\n')
+        f'<script type="application/x-ndjson" id="canopy-data">{data}</script>\n{code}</body></html>\n')
 
 
 class Modules:

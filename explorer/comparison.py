@@ -103,7 +103,8 @@ class Comparison:
     def _note(self, run: str, comparison: RunComparison, others: Sequence[OtherSetting] = ()) -> View:
         record = replace(comparison.record(self._rig.instruments.precision), others=tuple(others))
         view: View = encode_record(record)
-        self._runs.note(run, record)
+        if kept := self._runs.get(run):
+            kept.note(record)
         return view
 
     def _interrupt(self, job: Job) -> Callable[[], None]:

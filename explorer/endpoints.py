@@ -15,85 +15,77 @@ from gradio.events import api
 
 from engine.decoding.options import prompt_request
 from engine.errors import CanopyError, RequestError, TraceError
-from engine.records import MAX_TOKENS
+from engine.records import MAX_TOKENS, PromptRequest
 from engine.requests.limits import check_int
 from engine.trace import UPLOADED, RunText, Trace, committed_ids, encode_line, encode_record, known_tau, loads
 from explorer.browser_calls import Call, browser_call, named_fields
 from explorer.claims import GOING_ON
 from explorer.export import export
 from explorer.follow import Follow
+from explorer.lines import encoded_within
 from explorer.recordings import LessonSummary, Library
 from explorer.run_queue import WAITING_ROOM
-from explorer.runs import Run, Runs, Stream
+from explorer.runs import Run, Runner, Runs
+from explorer.security.askers import Asker, asker
 from explorer.uploads import Uploads
-from explorer.view import View, packed
+from explorer.view import View
 
 FROM_FILE = "file-"  # how the runs are named that were opened from one
 UNDATED = "in a file"  # when such a run was recorded, if the file does not say it
 MAX_LINES = 2 * 2**20  # bytes of a trace file in one answer
+PIECE_ROUNDS, PIECE_BYTES = 256, 2**20  # of a long run in one answer; a single round may be larger
 
 
 class Endpoints:
     """Recordings and remembered runs by name, for the browser and as named endpoints."""
 
-    def __init__(self, library: Library, runs: Runs, stream: Stream, follow: Follow | None = None) -> None:
-        self._library, self._runs, self._stream, self._follow = library, runs, stream, follow
+    def __init__(self, library: Library, runs: Runs, runner: Runner, follow: Follow | None = None) -> None:
+        self._library, self._runs, self._runner, self._follow = library, runs, runner, follow
         self._uploads = Uploads(UPLOADED.file_bytes)
 
     def functions(self) -> list[Call]:
         """What the browser calls by name."""
-        return [browser_call("replay", self._piece), browser_call("upload", self._uploads.take),
-                browser_call("open_trace", self._open_file), browser_call("export", self._export)]
+        return [browser_call("upload", self._uploads.take), browser_call("open_trace", self._open_file),
+                browser_call("export", self._export)]
 
     def run_of(self, name: str) -> Run:
         """A recording, a followed file as far as it has been written, or a remembered run; RequestError if there is
-        none of that name."""
+        none of that name. A file that somebody opened is shown as a recording."""
         if name in self._library.lessons:
             return Run.recorded(name, self._library.lessons[name].trace, self._library.comparison(name))
         followed = self._follow.trace(name) if self._follow else None
-        return Run.recorded(name, followed) if followed else self._runs.find(name)
+        if followed or name.startswith(FROM_FILE):
+            trace = followed or self._runs.trace(name)
+            date = trace.header.recorded or ("" if followed else UNDATED)
+            return Run.recorded(name, replace(trace, header=replace(trace.header, recorded=date)))
+        return self._runs.find(name)
 
     def trace_of(self, name: str) -> Trace:
         if name in self._library.lessons:
             return self._library.lessons[name].trace
         followed = self._follow.trace(name) if self._follow else None
-        return followed or self._runs.known(name)
-
-    def view_of(self, name: str, first: int = 0) -> View:
-        """The stage value of a recording or of a remembered run from that round on (``piece_view``), the first with its
-        comparison with plain decoding if any."""
-        trace = self.trace_of(name)
-        if name.startswith(FROM_FILE):
-            trace = replace(trace, header=replace(trace.header, recorded=trace.header.recorded or UNDATED))
-        view = self._library.view(name, trace, first)
-        compared = self._runs.comparison(name)
-        return {**view, "comparison": compared} if compared and not first else view
+        return followed or self._runs.trace(name)
 
     def speed_of(self, name: str) -> View:
         """What was found of the run's speed beside plain decoding's (``claims.RunSpeed``); empty if nothing was."""
-        compared = self._runs.comparison(name) or encode_record(self._library.comparison(name)) or {"state": GOING_ON}
-        return {} if compared["state"] == GOING_ON else compared["speed"]
-
-    def _piece(self, wanted: Mapping[str, Any]) -> bytes:
-        """``view_of`` {"run", "from": a round}, as JSON."""
-        first = check_int("The first round", wanted.get("from", 0), 0, MAX_TOKENS)
-        return packed(self.view_of(str(wanted.get("run")), first)).encode()
+        run = self._runs.get(name)
+        compared = run.about.get("comparison") if run else self._library.comparison(name)
+        return {} if compared is None or compared.state == GOING_ON else encode_record(compared.speed)
 
     def _open_file(self, given: Mapping[str, Any]) -> View:
-        """The stage value of a trace file: {"name", and what ``Uploads.whole`` takes}. It is remembered like a run."""
+        """Keep a trace file as a run, {"run": its name}: {"name", and what ``Uploads.whole`` takes}."""
         name, file = str(given.get("name", "the file"))[:80], self._uploads.whole(given)
         trace, run = loads(file, name, UPLOADED), FROM_FILE + uuid4().hex[:12]
         if not trace.entries:
             raise TraceError(f"{name} has an end and no round; nothing of it can be shown.")
-        self._runs.add(kept := self._runs.begin(Run(run)), *trace.lines)
-        kept.end()
+        self._runs.keep(Run.recorded(run, trace))
         gc.freeze()  # see ``guarded``: the trace stays, and whoever looks through its millions of parts holds up all
-        return self.view_of(run)
+        return {"run": run}
 
     def _export(self, given: Mapping[str, Any]) -> bytes:
         """A file of a run: {"kind", "run", "round": from 0} gives {"name", "media", "data": base64} as JSON."""
         run, number = str(given.get("run", "")), check_int("The round", given.get("round", 0), 0, MAX_TOKENS)
-        return export(str(given.get("kind"))[:40], run, self.trace_of(run), number, lambda: self.view_of(run)).as_json()
+        return export(str(given.get("kind"))[:40], self.run_of(run), self.trace_of(run), number).as_json()
 
     def publish(self) -> None:
         """Declare the named endpoints for other programs, while the page is being built."""
@@ -112,24 +104,38 @@ class Endpoints:
         [role, text] or {role, content}."""
         with _refusal():
             named = {"method": method or None, "budget": budget, "temperature": temperature}
-            given = {**self._stream.usual_setting(),
+            given = {**self._runner.usual_setting(),
                      **{name: value for name, value in named.items() if value is not None},
                      **named_fields(options or {}), "prompt": prompt}
-            for view in self._stream.watch(prompt_request(given, page=True)):
-                if view["state"] == "error":
-                    raise RequestError(view["message"])
-                yield summary(view, self._runs)
+            yield from self._summaries(prompt_request(given, page=True), asker())
+
+    def _summaries(self, ask: PromptRequest, who: Asker) -> Iterator[View]:
+        run = self._runner.start(ask, who.address)
+        try:
+            for more in run.news(self._runner.pause):
+                who.check()
+                if run.state_line["state"] == "error":
+                    raise RequestError(run.state_line["message"])
+                if more:
+                    yield summary(run)
+        finally:
+            run.stop()
 
     def _lessons(self) -> list[LessonSummary]:
         """The recordings: name, title, note, method, budget, rounds, tau, tokens_per_second, recorded."""
         return self._library.summaries()
 
     def _replay(self, name: str, first: int = 0) -> dict[str, Any]:
-        """The stage value of a recording or run: header, rounds, end; arrays are {dtype, shape, data: base64}. A long
-        run comes in pieces: ``total`` is how many rounds there are, ``first`` the first round of the piece, from 0; the
+        """A recording or run: run, state, header, rounds, end, as in a trace file, and what is known about it. A long
+        one comes in pieces: ``total`` is how many rounds there are, ``first`` the first round of the piece, from 0; the
         header comes with the first piece."""
         with _refusal():
-            return self.view_of(str(name), check_int("The first round", first, 0, MAX_TOKENS))
+            first = check_int("The first round", first, 0, MAX_TOKENS)
+            run, trace = self.run_of(str(name)), self.trace_of(str(name))
+            chunk, _ = encoded_within(trace.entries[first:first + PIECE_ROUNDS], PIECE_BYTES)
+            begun = {} if first else {**encode_line(trace.header), **encode_record(run.about)}
+            return {**run.state_line, "header": None, **begun, "from": first, "total": len(trace.entries),
+                    "rounds": list(map(json.loads, chunk.splitlines())), **encode_line(trace.end)}
 
     def _trace(self, name: str, first: int = 0) -> str:
         """The trace file of a recording or run, as JSON lines. A long one comes in pieces: ``first`` is the first line
@@ -147,14 +153,12 @@ def _refusal() -> Iterator[None]:
         raise gr.Error(str(error), print_exception=False) from error
 
 
-def summary(view: View, runs: Runs) -> View:
-    """A stage value for programs: the text and its token ids so far, without the trees."""
-    trace = runs.trace(view["run"])
-    rounds = [entry.round for entry in trace.entries][:view["from"] + len(view["rounds"])] if trace else []
-    token_ids = committed_ids(rounds)
-    return {"run": view["run"], "state": view["state"], "message": view["message"], "rounds": len(rounds),
-            "tau": known_tau(trace.header, rounds) if trace else 0.0, "token_ids": token_ids,
-            "text": str(RunText([trace.header, *trace.entries[:len(rounds)]])) if trace else ""}
+def summary(run: Run) -> View:
+    """A run for programs: how it stands, the text and its token ids so far, without the trees."""
+    trace = run.trace()
+    rounds = [entry.round for entry in trace.entries] if trace else []
+    return {**run.state_line, "rounds": len(rounds), "tau": known_tau(trace.header, rounds) if trace else 0.0,
+            "token_ids": committed_ids(rounds), "text": str(RunText(trace.lines[:-1])) if trace else ""}
 
 
 def trace_lines(trace: Trace, first: int) -> str:

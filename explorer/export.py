@@ -15,9 +15,9 @@ import pandas
 from engine.decoding.tree import depths
 from engine.errors import RequestError
 from engine.records import STAGES, Round
-from engine.trace import Piece, Trace, dumps, packed, pieces_of, readable
+from engine.trace import Header, Piece, Trace, dumps, packed, pieces_of, readable
 from explorer.bundle import replay_page
-from explorer.view import View, entry_view
+from explorer.runs import Run
 
 if TYPE_CHECKING:
     import networkx
@@ -83,25 +83,27 @@ def _graphml(trace: Trace, number: int) -> bytes:
     return "\n".join(networkx.generate_graphml(graph, named_key_ids=True)).encode()
 
 
-def _replay(trace: Trace, view: View) -> bytes:
-    return replay_page({**view, "rounds": (entry_view(entry) for entry in trace.entries)}).encode()
+def _replay(run: Run) -> bytes:
+    header = run.lines[0]
+    assert isinstance(header, Header)
+    return replay_page(header.title or header.prompt[:60], run.whole()).encode()
 
 
 TREE = "tree"  # a form of one round
-# by kind: the end of the file's name, its media type, its bytes of a trace, the number of a round and the first view
-EXPORTS: Mapping[str, tuple[str, str, Callable[[Trace, int, Callable[[], View]], bytes]]] = MappingProxyType({
-    "trace": (".jsonl.gz", "application/gzip", lambda trace, number, view: packed(dumps(trace))),
-    "rounds": ("-rounds.csv", "text/csv", lambda trace, number, view: rounds_table(trace).to_csv(index=False).encode()),
-    TREE: ("-round-{}.graphml", "application/xml", lambda trace, number, view: _graphml(trace, number)),
-    "replay": (".html", "text/html", lambda trace, number, view: _replay(trace, view()))})
+# by kind: the end of the file's name, its media type, its bytes of a run, its trace and the number of a round
+EXPORTS: Mapping[str, tuple[str, str, Callable[[Run, Trace, int], bytes]]] = MappingProxyType({
+    "trace": (".jsonl.gz", "application/gzip", lambda run, trace, number: packed(dumps(trace))),
+    "rounds": ("-rounds.csv", "text/csv", lambda run, trace, number: rounds_table(trace).to_csv(index=False).encode()),
+    TREE: ("-round-{}.graphml", "application/xml", lambda run, trace, number: _graphml(trace, number)),
+    "replay": (".html", "text/html", lambda run, trace, number: _replay(run))})
 
 
-def export(kind: str, run: str, trace: Trace, number: int, view: Callable[[], View]) -> Download:
-    """The run in one of the forms ``EXPORTS``; ``number`` is the round, from 0, for the forms of one round, ``view``
-    gives the first stage value (``piece_view``), in which more may be known than the trace says."""
+def export(kind: str, run: Run, trace: Trace, number: int) -> Download:
+    """The run, of which more may be known than its trace says, in one of the forms ``EXPORTS``; ``number`` is the
+    round, from 0, for the forms of one round."""
     if kind not in EXPORTS:
         raise RequestError(f"There is no export {kind!r}; choose one of {', '.join(EXPORTS)}.")
     if kind == TREE and not 0 <= number < len(trace.entries):
         raise RequestError(f"There is no round {number + 1}; this run has {len(trace.entries)}.")
     ending, media, data = EXPORTS[kind]
-    return Download(run + ending.format(number + 1), media, data(trace, number, view))
+    return Download(run.id + ending.format(number + 1), media, data(run, trace, number))

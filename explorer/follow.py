@@ -1,52 +1,50 @@
 """Runs that another program writes into a trace file: shown as they grow, and listed where they lie in a folder."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from time import monotonic, sleep
+from time import monotonic
 
 from engine.errors import CanopyError
 from engine.machine.files import name_in_utf8
-from engine.trace import End, Line, Trace, load
+from engine.trace import End, Trace, load
 from engine.trace.reading import TraceTail
-from explorer.runs import Run, Runs, Window
-from explorer.view import View, blank_view
+from explorer.lines import encoded, encoded_within
+from explorer.runs import MAX_CHUNK_BYTES, Run, Runs
+from explorer.view import View
 
 SECONDS_BETWEEN_LOOKS = 0.05  # at the file
 SECONDS_BETWEEN_SEARCHES = 0.5  # for a newer file in the folder
-SECONDS_BETWEEN_BEATS = 1.0  # while nothing happens: a heartbeat notices that a browser has gone
 MAX_LISTED = 100  # runs of a folder, the newest
 ENDINGS = (".jsonl", ".jsonl.gz")
 
 
 class GrowingRun:
-    """A file that is followed; its lines so far are shared by all browsers that follow it."""
+    """A file that is followed, as a run; all browsers that follow it share its lines."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.run = name_in_utf8(path)
-        self.kept = Run(self.run)
-        self.lines: list[Line] = []
-        self.failure = ""
+        self.run = Run(name_in_utf8(path))
         self._tail = TraceTail(path)
         self.replaced = self._tail.replaced
 
     def grow(self, runs: Runs) -> None:
         """Read what was written until now, unless the run has ended."""
-        if self.failure or self.lines and isinstance(self.lines[-1], End):
+        if self.run.over:
             self._tail.close()
             return
         try:
-            fresh = self._tail.lines()
-            runs.add(self.kept, *fresh)
-            self.lines.extend(fresh)
+            runs.add(self.run, *self._tail.lines())
         except CanopyError as error:
-            self.failure = str(error)
+            self.run.end(str(error))
+        if self.run.lines and isinstance(self.run.lines[-1], End):
+            self.run.end()
 
 
 class Follow:
-    """A trace file, or the newest of a folder, as it grows. Everybody's browser asks for ``views``."""
+    """A trace file, or the newest of a folder, as it grows. Everybody's browser reads ``lines``."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -71,34 +69,36 @@ class Follow:
 
     def trace(self, name: str) -> Trace | None:
         """The listed run of that file name, as far as it has been written; None if there is no such file."""
-        if (known := self._runs.trace(name)) is not None:
+        run = self._runs.get(name)
+        if run and (known := run.trace()):
             return known
         paths = [path for path in self.paths() if name_in_utf8(path) == name]
         return load(paths[0]) if paths else None
 
-    def views(self) -> Iterator[View | None]:
-        """Stage values of the newest run as it grows, then of the next one; None is a heartbeat."""
-        yield {**blank_view(), "followed": True, "message": f"Waiting for a run in {name_in_utf8(self._path)} …"}
-        growing: GrowingRun | None = None
-        window, seen, spoke = Window(""), 0, monotonic()
+    async def lines(self) -> AsyncIterator[bytes]:
+        """The lines of the newest run as it grows, as they are sent, then of the next one. Before each of them are the
+        runs of the folder, {"listed"}."""
+        shown: GrowingRun | None = None
+        first, known, state = 0, None, None
         while True:
-            if (newest := self._newest()) is not growing and newest:
-                growing, window, seen = newest, Window(newest.run), 0
-            lines = growing.lines[seen:] if growing else []
-            for line in lines:
-                window.add(line)
-            seen += len(lines)
-            failure = growing.failure if growing and not lines and window.view["state"] != "error" else ""
-            if failure:
-                window.fail(failure)
-            if lines or failure:
-                yield {**window.value(), "followed": True, "listed": self.listed()}
-            elif monotonic() - spoke > SECONDS_BETWEEN_BEATS:
-                yield None
-            else:
-                sleep(SECONDS_BETWEEN_LOOKS)
-                continue
-            spoke = monotonic()
+            newest = await asyncio.to_thread(self._newest)
+            if newest is not shown and newest:
+                shown, first, known, state = newest, 0, None, None
+                yield encoded({"listed": self.listed()})
+            if shown:
+                over, now, about, fresh = shown.run.over, shown.run.state_line, shown.run.about, shown.run.lines[first:]
+                if state is None:
+                    yield encoded(now)
+                while fresh:
+                    chunk, count = await asyncio.to_thread(encoded_within, fresh, MAX_CHUNK_BYTES)
+                    first, fresh = first + count, fresh[count:]
+                    yield chunk
+                if about is not known and first:
+                    yield encoded({"about": about})
+                if over and now is not state:
+                    yield encoded(now)
+                known, state = about, now
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
 
     def _newest(self) -> GrowingRun | None:
         """The newest run, with what was written until now. The first browser that asks reads for all."""
@@ -108,8 +108,10 @@ class Follow:
                 self._searched = monotonic()
                 paths = self.paths()
                 if paths and (growing is None or growing.path != paths[0] or growing.replaced()):
+                    if growing:
+                        growing.run.end()
                     growing = self._growing = GrowingRun(paths[0])
-                    self._runs.begin(growing.kept)
+                    self._runs.begin(growing.run)
             if growing is not None:
                 growing.grow(self._runs)
             return growing

@@ -2,11 +2,11 @@
 in the browser (``assets/``)."""
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-from uuid import uuid4
 
 import gradio as gr
 from fastapi import FastAPI
@@ -17,8 +17,7 @@ from starlette.types import Scope
 
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.decoding.methods import METHODS, SERVED
-from engine.decoding.options import DEFAULTS, HINTS, OPTIONS, options_of, prompt_request
-from engine.errors import CanopyError
+from engine.decoding.options import DEFAULTS, HINTS, OPTIONS, options_of
 from engine.requests.rig_names import usual_setting
 from explorer.browser_calls import bar_call, served
 from explorer.budgets import Budgets
@@ -34,14 +33,12 @@ from explorer.rig_choice import RigChoice
 from explorer.run_form import Preset, Presets, choosing_drafters, fitting, names_of, read_presets, titles
 from explorer.run_queue import WAITING_ROOM, RunQueue
 from explorer.run_routes import RunRoutes
-from explorer.runs import Runner, Runs, Stream
+from explorer.runs import Runner, Runs
 from explorer.security.bodies import Calls
 from explorer.security.gate import Gate, hosts_of
 from explorer.two_runs import two_runs_call
-from explorer.view import blank_view, packed
 
 MAX_SESSIONS = 512  # that Gradio remembers, each with the values of all components
-MAX_BROWSERS = 32  # may follow a growing run at the same time
 FILLED = tuple(name for name in OPTIONS if name not in ("drafters", "turns"))  # set by a preset or a recording
 QUIET: Mapping[str, Any] = MappingProxyType({"queue": False, "show_progress": "hidden", "api_visibility": "private"})
 RESULTS = Path("results.sqlite")  # that of ``python -m engine sweep`` too, so that either can resume the other's sweeps
@@ -56,34 +53,31 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
     the rig, ``results`` is the file in which the lab keeps what it measured. Raises PresetError if a preset cannot be
     run."""
     choice, runs = choice or RigChoice(rig, RunQueue()), Runs()
-    endpoints = Endpoints(library, runs, stream := Stream(rig, runs, choice.queue), follow)
+    endpoints = Endpoints(library, runs, runner := Runner(rig, runs, choice.queue), follow)
     trace_of = endpoints.trace_of
     comparison = Comparison(rig, trace_of, choice.queue, runs)
     lab = Lab(rig, trace_of, choice.queue, results, endpoints.speed_of)
     presets = read_presets(ASSETS / "prompts")
     first = None if follow else library.first()
-    opening = packed(endpoints.view_of(first.name) if first else blank_view())
     with gr.Blocks(title="Canopy", analytics_enabled=False, fill_width=True) as page:
         gr.HTML(elem_id="canopy-header", html_template=HOST, padding=False, apply_default_css=False)
         answers = rig.coming is None or rig.coming.name in presets.by_rig  # its own recording is the first
         controls = Controls(rig, presets.of(rig), first if answers else None)
         stage = gr.HTML(
-            value=opening, elem_id="canopy-stage", html_template=HOST, padding=False, apply_default_css=False,
-            js_on_load="Canopy.open(element, props, watch, server, {adopt: (run) => trigger('adopt', run), "
+            elem_id="canopy-stage", html_template=HOST, padding=False, apply_default_css=False,
+            js_on_load="Canopy.open(element, props, server, {adopt: (run) => trigger('adopt', run), "
                        "rig: () => trigger('rig', {})});",
             lessons=library.summaries(), vetted=presets.vetted(), opening=first.name if first else "",
+            followed=bool(follow),
             toured=TOURED if TOURED in library.lessons else "",
             server_functions=served([
                 *endpoints.functions(), *choice.functions(), *comparison.functions(),
                 *Budgets(rig, trace_of, endpoints.speed_of).functions(), two_runs_call(trace_of)]))
-        _wire(page, controls, stage, stream)
+        _wire(controls)
         _update_bar(page, controls, stage, rig, presets)
         lab_component(lab, HOST).adopt(bar_call(_setting_values), None, controls.setting(), **QUIET)
-        if follow:
-            _show_followed(page, stage, follow)
         endpoints.publish()
-        page.unload(_farewell)
-    return page, RunRoutes(Runner(rig, runs, choice.queue), endpoints.run_of).routes()
+    return page, RunRoutes(runner, endpoints.run_of, follow.lines if follow else None).routes()
 
 
 def guarded(page: gr.Blocks, routes: Sequence[Route], listening: Listening) -> FastAPI:
@@ -186,24 +180,11 @@ class Controls:
         return [*(getattr(self, name) for name in FILLED), self.drafters]
 
 
-def _wire(page: gr.Blocks, controls: Controls, stage: gr.HTML, stream: Stream) -> None:
-    def run(*values: Any) -> Iterator[str]:
-        filled = dict(zip(OPTIONS, values, strict=True))
-        try:
-            ask = prompt_request({**filled, "drafters": names_of(filled["drafters"])}, page=True)
-        except CanopyError as error:
-            yield packed(blank_view(f"refused-{uuid4().hex[:6]}", "error", str(error)))
-            return
-        for view in stream.watch(ask):
-            yield packed(view)
-
-    running = gr.on(
-        [controls.run.click, controls.prompt.submit], run, controls.inputs(), stage, concurrency_id="engine",
-        concurrency_limit=WAITING_ROOM, show_progress="hidden", api_visibility="private",
-        js="(...values) => Canopy.controls.asked(values)")
-    controls.stop.click(None, cancels=[running], js="() => Canopy.controls.stop()")
+def _wire(controls: Controls) -> None:
     in_browser: dict[str, Any] = {"fn": None, "queue": False, "api_visibility": "private"}
-    running.then(**in_browser, js="() => Canopy.controls.over()")
+    gr.on([controls.run.click, controls.prompt.submit], **in_browser, inputs=controls.inputs(),
+          js=f"(...values) => {{ Canopy.controls.run({json.dumps(list(OPTIONS))}, values); }}")
+    controls.stop.click(**in_browser, js="() => { Canopy.controls.stop(); }")
     controls.steps.input(**in_browser, inputs=controls.steps, outputs=controls.budget,
                          js="(step) => Canopy.controls.budgetOf(step)")
     controls.budget.change(**in_browser, inputs=controls.budget, outputs=controls.steps,
@@ -262,15 +243,6 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
     stage.adopt(bar_call(adopted), None, controls.asked(), **QUIET)
 
 
-def _show_followed(page: gr.Blocks, stage: gr.HTML, follow: Follow) -> None:
-    def views() -> Iterator[Any]:
-        for view in follow.views():
-            yield gr.skip() if view is None else packed(view)
-
-    page.load(views, None, stage, show_progress="hidden", api_visibility="private", concurrency_id="follow",
-              concurrency_limit=MAX_BROWSERS)
-
-
 def _setting_values(event: gr.EventData) -> list[Any]:
     """Method, budget, split and pace as the lab measured them; the prompt and everything else stay."""
     method, budget, split, pace = (event._data.get(name) for name in ("method", "budget", "split", "pace"))
@@ -285,7 +257,3 @@ def _values(run: dict[str, Any]) -> list[Any]:
 def _bias_text(biases: Iterable[tuple[int, float]]) -> str:
     """Biases as they are typed."""
     return ", ".join(f"{token}:{bias:g}" for token, bias in biases)
-
-
-def _farewell() -> None:
-    """Does nothing, but has to be registered: only then does Gradio notice closed tabs and end their runs."""

@@ -13,10 +13,9 @@ from engine.lab.settings import Conditions
 from engine.lab.speed import FASTER
 from engine.machine.files import name_in_utf8
 from engine.records import Precision, PromptRequest
-from engine.trace import Header, Line, Piece, Trace, committed_ids, encode_record, known_tau, load
+from engine.trace import Header, Line, Piece, Trace, committed_ids, known_tau, load
 from explorer.claims import PlainComparison, recorded_comparison
 from explorer.rig import Source
-from explorer.view import View, piece_view
 
 if TYPE_CHECKING:
     from engine.lab.sweeping import Laboratory  # imports pydantic, which the first page does without
@@ -83,13 +82,6 @@ class Library:
 
     def first(self) -> Lesson | None:
         return next(iter(self.lessons.values()), None)
-
-    def view(self, run: str, trace: Trace, first: int = 0) -> View:
-        """A piece of a trace (``piece_view``); the first one's ``comparison`` is what a recording of plain decoding of
-        the same prompt on the same machine shows (``claims``)."""
-        view = piece_view(run, trace, first)
-        comparison = None if first else self._comparison(trace)
-        return {**view, "comparison": encode_record(comparison)} if comparison else view
 
     def comparison(self, name: str) -> PlainComparison | None:
         """What a recording of plain decoding shows of that one; None if there is no such pair."""

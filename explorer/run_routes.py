@@ -1,11 +1,12 @@
 """Runs as lines of JSON, for the page and for programs: POST begins one, GET follows one, DELETE stops one."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Send
 
@@ -14,11 +15,13 @@ from engine.errors import CanopyError, RequestError
 from engine.records import MAX_TOKENS
 from engine.requests.limits import check_int
 from explorer.browser_calls import named_fields
+from explorer.lines import encoded
 from explorer.runs import MAX_READERS, Run, Runner
 from explorer.security.askers import client_of, neighbourhood
 from explorer.security.bodies import RUNS
 
 LINES = "application/x-ndjson"
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # no proxy holds lines back
 
 
 class LinesResponse(StreamingResponse):
@@ -32,14 +35,18 @@ class LinesResponse(StreamingResponse):
 
 
 class RunRoutes:
-    """``find`` gives a run, a recording or a followed file by its name; RequestError if there is none."""
+    """``find`` gives a run, a recording or a followed file by its name; RequestError if there is none. ``followed``
+    gives the lines of the run that is followed, then of the next one."""
 
-    def __init__(self, runner: Runner, find: Callable[[str], Run]) -> None:
+    def __init__(self, runner: Runner, find: Callable[[str], Run],
+                 followed: Callable[[], AsyncIterator[bytes]] | None = None) -> None:
         self._runner = runner
         self._find = find
+        self._followed = followed
 
     def routes(self) -> list[Route]:
         return [Route(RUNS, _answering(self._begin), methods=["POST"]),
+                Route(RUNS, _answering(self._follow_newest), methods=["GET"]),
                 Route(RUNS + "/{name:path}", _answering(self._follow), methods=["GET"]),
                 Route(RUNS + "/{name:path}", _answering(self._stop), methods=["DELETE"])]
 
@@ -52,17 +59,21 @@ class RunRoutes:
     async def _follow(self, request: Request) -> Response:
         """The lines of a run ``from`` a line on, counted from 0 without those on its state."""
         first = check_int("The first line", request.query_params.get("from", "0"), 0, MAX_TOKENS)
-        return self._lines(self._find(request.path_params["name"]), first)
+        return self._lines(await asyncio.to_thread(self._find, request.path_params["name"]), first)
+
+    async def _follow_newest(self, _: Request) -> Response:
+        if self._followed is None:
+            raise RequestError("No run is followed here; start this page with --follow and --trace.")
+        return LinesResponse(self._followed(), media_type=LINES, headers=HEADERS)
 
     async def _stop(self, request: Request) -> Response:
-        self._find(request.path_params["name"]).stop()
+        (await asyncio.to_thread(self._find, request.path_params["name"])).stop()
         return Response(status_code=204)
 
     def _lines(self, run: Run, first: int) -> Response:
         if run.readers >= MAX_READERS:
             raise RequestError(f"{MAX_READERS} readers follow this run already; try again when one has left.")
-        return LinesResponse(run.follow(first, self._runner.pause), media_type=LINES, headers={
-            "Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        return LinesResponse(run.follow(first, self._runner.pause), media_type=LINES, headers=HEADERS)
 
 
 def _answering(act: Callable[[Request], Any]) -> Callable[[Request], Any]:
@@ -70,6 +81,7 @@ def _answering(act: Callable[[Request], Any]) -> Callable[[Request], Any]:
         try:
             answered: Response = await act(request)
             return answered
-        except CanopyError as error:
-            return JSONResponse({"detail": str(error).encode("utf8", "backslashreplace").decode()}, 422)
+        except CanopyError as error:  # in a line, since browsers write other refusals to their consoles
+            line = {"state": "error", "run": request.path_params.get("name", ""), "message": str(error)}
+            return Response(encoded(line), media_type=LINES)
     return answer

@@ -3,7 +3,7 @@
 import { fillSelect, selectField } from "./forms.js";
 import { action, html, write } from "../shared/ink.js";
 import { controls } from "../stage/controls.js";
-import { wholeRun } from "../stage/lessons.js";
+import { knownRun } from "../shared/lines.js";
 import { panels } from "../shared/define.js";
 import { settingOf } from "../shared/round.js";
 import { Stage } from "../stage/stage.js";
@@ -66,11 +66,14 @@ class Side {
 
   async open(changed) {
     const { run } = this;
-    const value = run ? await wholeRun(this.lab.stage.server, run) : { error: "Choose a run." };
+    if (!run) {
+      write(this.title, "Choose a run.");
+      return;
+    }
+    await this.stage.follow(knownRun(run));
     if (run !== this.run) return;
-    write(this.title, value.error || "");
-    if (!value.error) {
-      this.stage.show({ ...value, run, state: "done" });
+    write(this.title, this.stage.refusal);
+    if (!this.stage.refusal) {
       this.ends = [];
       for (const { keep } of this.stage.rounds) this.ends.push((this.ends.at(-1) || 0) + keep.length);
       const { header } = this.stage;

@@ -1,18 +1,18 @@
-// From the server's JSON to the model of a round that panels draw: typed arrays, and what follows from them.
+// From the lines of a run to the model that panels draw: typed arrays, and what follows from them.
 
 import { bytesOf } from "./ink.js";
 
-const KINDS = { "<i4": Int32Array, "<i2": Int16Array, "<f4": Float32Array };
+/** @import * as lines from "../types.d.ts" */
+
+const KINDS = { "<i4": Int32Array, "<f4": Float32Array };
 const ORIGINS = /** @type {const} */ (["root", "drafter1", "drafter2", "both"]);
 /** @type {Record<string, string>} */
 const SIGNS = { " ": "␣", "\n": "⏎", "\r": "␍", "\t": "⇥" };
 
-export function array(/** @type {PackedArray} */ packed) {
-  return new KINDS[packed.dtype](bytesOf(packed.data).buffer);
-}
-
-function integers(/** @type {PackedArray} */ packed) {
-  return Int32Array.from(array(packed));
+/** @template {"<i4" | "<f4"} Dtype @param {lines.Packed<Dtype>} packed
+ *  @returns {Dtype extends "<i4" ? Int32Array : Float32Array} */
+export function array(packed) {
+  return /** @type {any} */ (new KINDS[packed.dtype](bytesOf(packed.data).buffer));
 }
 
 /** @param {Record<string, Piece>} named @param {Map<number, Piece>} into */
@@ -61,9 +61,9 @@ export function show(piece, id) {
     SIGNS[sign] || `⟨${sign.charCodeAt(0).toString(16).padStart(2, "0")}⟩`);
 }
 
-/** @param {TreeView} view @returns {Tree} */
-function tree(view) {
-  const parents = integers(view.parents);
+/** @param {lines.DraftTree} packed @returns {Tree} */
+function tree(packed) {
+  const parents = array(packed.parents);
   const n = parents.length;
   const depths = new Int32Array(n);
   const children = Array.from({ length: n }, () => /** @type {number[]} */ ([]));
@@ -71,35 +71,43 @@ function tree(view) {
     depths[node] = depths[parents[node]] + 1;
     children[parents[node]].push(node);
   }
-  return { n, tokens: integers(view.tokens), parents, depths, children,
-    logprobs: array(view.logprobs), drafters: integers(view.drafters) };
+  return { n, tokens: array(packed.tokens), parents, depths, children, logprobs: array(packed.logprobs), drafters: array(packed.drafters) };
 }
 
-/** @param {RoundView["drafts"][number]} view @returns {Draft} */
-function draft(view) {
-  const [depth, rows, k] = view.tokens.shape;
-  return { depth, rows, k, tokens: integers(view.tokens), logprobs: array(view.logprobs), follow: view.follow ? integers(view.follow) : null };
+/** @param {lines.Lattice} packed @returns {Draft} */
+function draft(packed) {
+  const [depth, rows, k] = packed.tokens.shape;
+  return { depth, rows, k, tokens: array(packed.tokens), logprobs: array(packed.logprobs), follow: rows > 1 ? array(packed.follow) : null };
 }
 
-/** @param {RoundView} view @param {Header} header @param {Map<number, Piece>} named @param {Round} [before] the previous round
+// The mean node confidence of a tree, μ: NaN if its probabilities are not known.
+function confidence(/** @type {Tree} */ { n, logprobs }) {
+  return n > 1 ? Array.from(logprobs.subarray(1), Math.exp).reduce((sum, chance) => sum + chance, 0) / (n - 1) : 0;
+}
+
+/** @param {lines.Entry} line @param {Header} header @param {Map<number, Piece>} named @param {Round} [before] the previous round
  *  @returns {Round} */
-export function readRound(view, header, named, before) {
-  const drafted = tree(view.tree);
-  const kept = new Set(view.keep);
-  const verification = view.verification;
-  const seconds = secondsOf(view, before);
+export function readRound({ round, elapsed_seconds: elapsed, shared: others }, header, named, before) {
+  const drafted = tree(round.tree);
+  const { verification, acceptance: { bonus, trials } } = round;
+  const keep = Array.from(array(round.acceptance.keep));
+  const kept = new Set(keep);
+  const seconds = secondsOf(round, elapsed, before);
+  const candidates = round.candidates.map(tree);
+  const verified = drafted.drafters.reduce((mask, drafters) => mask | drafters, 0);
   return {
     ...drafted,
-    shared: shared(view.shared),
-    index: view.index, start: view.start, elapsed: view.elapsed,
-    choice: integers(verification.choice), choiceLogprobs: array(verification.logprobs),
+    shared: others ? shared(others) : null,
+    index: round.index, start: round.start, elapsed,
+    choice: array(verification.choice), choiceLogprobs: array(verification.logprobs),
     entropy: array(verification.entropy), gap: array(verification.gap), offered: array(verification.offered),
-    keep: Array.from(view.keep), kept,
+    keep, kept,
     fate: Array.from(drafted.parents, (_, node) => (node === 0 ? "root" : kept.has(node) ? "accepted" : "rejected")),
-    bonus: view.bonus,
-    trials: view.trials && { nodes: integers(view.trials.nodes), chances: array(view.trials.chances), draws: array(view.trials.draws) },
-    rejectedTrees: view.rejected_trees.map((view) => ({ drafter: view.drafter, ...tree(view) })),
-    drafts: view.drafts.map(draft), scores: Array.from(view.scores, (score) => (score === null ? NaN : score)),
+    bonus,
+    trials: trials && { nodes: array(trials.nodes), chances: array(trials.chances), draws: array(trials.draws) },
+    // the drafted trees of which no node was verified
+    rejectedTrees: candidates.map((tree, place) => ({ drafter: place + 1, ...tree })).filter(({ n, drafter }) => n > 1 && !(verified & (1 << (drafter - 1)))),
+    drafts: round.drafts.map(draft), scores: candidates.map(confidence),
     seconds, spent: Object.values(seconds).reduce((sum, part) => sum + part, 0), method: header.method, budget: header.budget, engine: header.engine || "",
     chunked: Boolean(header.chunked),
     drafterNames: Array.from(header.drafters),
@@ -114,19 +122,65 @@ export function readRound(view, header, named, before) {
   };
 }
 
-// The runs that shared the round: shapes of trees and what was kept; null if none did, or if it is not known.
-function shared(/** @type {RoundView["shared"]} */ view) {
-  if (!view) return null;
-  const blocks = view.blocks.map((block) => ({
-    seat: block.seat, parents: integers(block.parents), keep: block.keep, poolsRows: block.pools_rows }));
-  return { runs: view.runs, own: view.own, blocks };
+// The runs that shared the round: shapes of trees and what was kept.
+function shared(/** @type {lines.SharedPass} */ { runs, own, blocks }) {
+  return { runs, own, blocks: blocks.map((block) => ({
+    seat: block.seat, parents: array(block.parents), keep: Array.from(array(block.keep)), poolsRows: block.pools_rows })) };
 }
 
 /** If an engine recorded no seconds by stage, the time since the previous round stands for all of them.
- *  @param {RoundView} view @param {Round | undefined} before @returns {Record<string, number>} */
-function secondsOf(view, before) {
-  if (!before || Object.keys(view.seconds).length || view.index <= before.index) return { ...view.seconds };
-  return { loop: (view.elapsed - before.elapsed) / (view.index - before.index) };
+ *  @param {lines.Round} round @param {number} elapsed @param {Round | undefined} before @returns {Record<string, number>} */
+function secondsOf({ seconds, index }, elapsed, before) {
+  if (!before || Object.keys(seconds).length || index <= before.index) return { ...seconds };
+  return { loop: (elapsed - before.elapsed) / (index - before.index) };
+}
+
+/** What was asked of which rig; the budget is null if another engine did not report it.
+ *  @param {lines.Header} header @returns {Header} */
+function readHeader({ request, ...header }) {
+  const { sampling, ...asked } = request;
+  const sample = header.every > 1 ? `, one round in ${header.every}` : "";
+  const note = header.engine ? `${header.note} Recorded in ${header.engine}${sample}.`.trim() : header.note;
+  return { ...header, ...asked, ...sampling, note, budget: header.engine && !request.budget ? null : request.budget };
+}
+
+// What the lines of a run come to, read one by one.
+export class Run {
+  constructor(/** @type {string} */ name) {
+    this.name = name;
+    this.header = /** @type {Header | null} */ (null);
+    this.rounds = /** @type {Round[]} */ ([]);
+    this.end = /** @type {lines.End | null} */ (null);
+    this.pieces = /** @type {Map<number, Piece>} */ (new Map());
+    this.texts = /** @type {Map<number, Piece>} */ (new Map()); // by position
+    this.rewritten = false; // whether texts came of tokens that stood there before
+    this.present = new Present();
+    this.lines = /** @type {lines.StreamLine[]} */ ([]); // of a live run, as they came
+  }
+
+  read(/** @type {lines.StreamLine} */ line) {
+    if ("header" in line) {
+      this.header = readHeader(line.header);
+      readPieces(line.header.pieces, this.pieces);
+    } else if ("round" in line && this.header) {
+      readPieces(line.pieces, this.pieces);
+      this.readTexts(line.texts, line.round.start);
+      const round = readRound(line, this.header, this.pieces, this.rounds.at(-1));
+      this.rounds.push(round);
+      this.present.note(round);
+    } else if ("end" in line) {
+      this.end = line.end;
+      this.readTexts(line.end.texts, Infinity);
+    }
+    if (!this.header?.recorded) this.lines.push(line);
+  }
+
+  /** What tokens add to the text at some positions; those before `start` may stand on the page already.
+   *  @param {Record<string, Piece>} [texts] @param {number} start */
+  readTexts(texts = {}, start = 0) {
+    readPieces(texts, this.texts);
+    this.rewritten = this.rewritten || Object.keys(texts).some((position) => Number(position) < start);
+  }
 }
 
 // What was asked, in a few words; another engine may not have recorded how many nodes.

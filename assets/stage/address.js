@@ -83,7 +83,6 @@ export class Address {
   }
 
   async point({ round, node }) {
-    if (round > this.stage.rounds.length) await this.stage.mended; // a long run is still arriving
     if (round !== null) this.stage.go(round - 1, {});
     if (node !== null && node !== this.stage.pinned) this.stage.pin(node);
   }

@@ -96,7 +96,7 @@ export class Bar {
     write(this.shared, shared ? `${shared.runs} runs share the rounds` : "");
     write(this.badge, state === "recorded" ? `recorded ${header.recorded.slice(0, 10)}` : SAID[state] || ended(this.stage));
     this.title.hidden = !header || Boolean(this.stage.coming);
-    this.badge.title = header ? [place(header, header.hardware), header.dtype_words].filter(Boolean).join(": ") : "";
+    this.badge.title = header ? [place(header, header.hardware), this.stage.about.dtype_words].filter(Boolean).join(": ") : "";
     if (header) this.entitle(header);
   }
 

@@ -2,6 +2,7 @@
 // what the page has again after it has reloaded itself.
 
 import { pause } from "../shared/ink.js";
+import { newRun, routeTo, stopRun } from "../shared/lines.js";
 import { Address } from "./address.js";
 
 const STORE = "canopy-reload"; // {prompt, turns, goesOn, run, again}, each if there is one
@@ -40,7 +41,6 @@ export function type(input, value) {
 }
 
 export const controls = {
-  root: "", // the path that a proxy serves the page below, while the first page knows it and Gradio is not there
   parts: null, // of the page, once it is put together
   turns: handed.turns || [], // before the prompt: they go along with the next run
   carried: handed.prompt ?? null, // the prompt as it stood when the page reloaded itself, else null
@@ -79,10 +79,15 @@ export const controls = {
   // Puts a node budget into the bar.
   setBudget: (budget) => type(document.querySelector("#canopy-budget input"), budget),
 
-  // What Run sends: the bar's values, the first of which is the prompt, the last replaced by the turns.
-  asked(values) {
-    controls.parts.stage.ask(values[0], controls.turns);
-    return [...values.slice(0, -1), controls.turns];
+  // What Run does: the bar's values by the names of their fields, the drafters as a list and the turns from here.
+  async run(fields, values) {
+    const { stage, lost } = controls.parts;
+    if (stage.busy) return;
+    const options = Object.fromEntries(fields.map((field, place) => [field, values[place]]));
+    const drafters = (options.drafters || "").startsWith("[") ? JSON.parse(options.drafters) : [];
+    stage.ask(options.prompt, controls.turns);
+    await stage.follow(newRun({ ...options, drafters, turns: controls.turns }));
+    if (lost.gone) lost.runsThen();
   },
 
   // Reloads the page, with the prompt as it stands and the turns before it.
@@ -91,14 +96,6 @@ export const controls = {
     controls.keep({ again });
     if (again) window.history.replaceState(null, "", `#mode=${controls.parts.stage.mode}&method=ddtree`);
     window.location.reload();
-  },
-
-  // The call of Run has ended, whatever came of it: if the server refused it, no run will come.
-  async over() {
-    const { stage } = controls.parts;
-    const { coming } = stage;
-    await pause(SETTLED_MS);
-    if (coming && coming === stage.coming) stage.refuse("The server did not take this run; press Run again.");
   },
 
   // What the page is to have when it is loaded again, besides the turns.
@@ -141,17 +138,11 @@ export const controls = {
     controls.runWhen(prompt, "in full");
   },
 
-  // The run ends on the server; what has arrived stays.
   stop() {
-    if (controls.parts) controls.parts.stage.halt();
+    const run = controls.parts?.stage.halt();
+    if (run) stopRun(run).catch(() => undefined); // a server that is gone is noticed by whoever reads
   },
 };
-
-// The address of one of Gradio's routes, by the way that the page's calls take.
-export function routeTo(name) {
-  const { root } = window.gradio_config || controls;
-  return `${new URL(root || "/", window.location.href).pathname.replace(/\/$/, "")}/gradio_api/${name}`;
-}
 
 // The way out if a proxy serves the page below a path and the page's calls go past it; empty if they do not.
 export function pastTheProxy() {
@@ -164,7 +155,7 @@ export function pastTheProxy() {
 // What answers there: "here" for this program, "not yet" while it starts, "gone" for nobody or another program.
 export async function whoAnswers() {
   try {
-    const answer = await fetch(routeTo("app_id"), { cache: "no-store" });
+    const answer = await fetch(routeTo("gradio_api/app_id"), { cache: "no-store" });
     if (answer.status === NOT_YET) return "not yet";
     return answer.ok && "app_id" in await answer.json() ? "here" : "gone";
   } catch {

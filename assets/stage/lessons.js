@@ -1,6 +1,7 @@
 // Runs that another program writes: the newest is followed as it grows, the others in its folder are listed.
 
 import { bytesOf, html } from "../shared/ink.js";
+import { knownRun } from "../shared/lines.js";
 import { NamedRuns } from "./kept.js";
 import { settingOf } from "../shared/round.js";
 import { send } from "./save.js";
@@ -11,34 +12,44 @@ export class Followed {
     this.lessons = lessons;
     this.notices = notices;
     this.listed = [];
-    stage.on("followed", (value) => this.note(value));
+    this.latest = "";
   }
 
-  // While another run is shown, the growing one waits, and one notice says so.
-  note(value) {
-    if (value.listed) this.listed = value.listed;
-    this.latest = value;
-    if (!this.stage.elsewhere || !value.header) this.told = false;
-    else if (!this.told) {
-      this.told = true;
-      this.notices.news.say(`${value.run} goes on.`, "Follow it", () => this.follow(value.run));
+  // Reads the newest run as it grows, then the next one. While another run is shown, the growing one waits, and one notice
+  // says so.
+  async follow() {
+    const { stage } = this;
+    stage.reading?.abort();
+    this.reading?.abort();
+    this.reading = new AbortController();
+    const { signal } = this.reading;
+    stage.elsewhere = false;
+    try {
+      for await (const lines of knownRun()(signal)) this.take(lines);
+    } catch {
+      if (signal.aborted) return;
     }
+    stage.tell("broken");
   }
 
-  // Back to the growing run: its rounds so far, and then every round as it arrives.
-  async follow(run) {
-    const whole = await this.lessons.answer(() => wholeRun(this.stage.server, run));
-    if (!whole) return;
-    this.stage.elsewhere = false;
-    this.notices.news.say("");
-    const { state, end } = this.latest.run === run ? this.latest : whole;
-    this.stage.show({ ...whole, run, state, end, followed: true });
-    this.stage.go(this.stage.rounds.length - 1, { follow: true });
+  take(lines) {
+    const { stage, notices } = this;
+    for (const line of lines) {
+      if (line.listed) this.listed = line.listed;
+      if (line.state) this.latest = line.run;
+    }
+    if (!stage.elsewhere) {
+      stage.read(lines, true);
+      this.told = false;
+    } else if (!this.told && lines.some((line) => line.round)) {
+      this.told = true;
+      notices.news.say(`${this.latest} goes on.`, "Follow it", () => this.follow());
+    }
   }
 
   // For the list of recordings.
   entries() {
-    const open = (name, place) => (place ? this.lessons.open(name, { push: true }) : this.follow(name));
+    const open = (name, place) => (place ? this.lessons.open(name, { push: true }) : this.follow());
     const entries = this.listed.map(({ name, title }, place) => ({
       label: title, note: place ? "" : "the newest, followed", act: () => open(name, place) }));
     return entries.length ? [{ heading: "Runs in the folder that is followed" }, ...entries] : entries;
@@ -48,18 +59,6 @@ export class Followed {
 // Recordings: those that ship, files that are opened or dropped, and runs that a link names.
 const MIB = 2 ** 20;
 const MAX_BYTES = 32 * MIB; // of a trace file, as on the server
-
-// All of a run: a long one comes in pieces. {error} if one of them is refused.
-export async function wholeRun(server, run) {
-  const whole = await server.replay({ run, from: 0 });
-  while (!whole.error && whole.rounds.length < whole.total) {
-    const { error, rounds, state, end, total } = await server.replay({ run, from: whole.rounds.length });
-    if (error || !rounds.length) return error ? { error } : { ...whole, total: whole.rounds.length };
-    for (const round of rounds) whole.rounds.push(round);
-    Object.assign(whole, { state, end, total });
-  }
-  return whole;
-}
 
 export class Lessons {
   constructor(stage, player, notices, listed) {
@@ -117,17 +116,12 @@ export class Lessons {
   }
 
   // Returns whether it could be shown.
-  async open(name, how) {
+  async open(name, how = {}) {
     if (!this.stage.server) return false;
-    const value = await this.answer(() => wholeRun(this.stage.server, name));
-    if (value) this.take({ ...value, run: name }, how);
-    return Boolean(value);
-  }
-
-  take(value, how) {
-    this.stage.show({ ...value, state: value.state === "running" ? "stopped" : value.state });
-    this.stage.tell("opened", how || {});
-    if (!(how && how.still)) this.start();
+    if (!await this.stage.follow(knownRun(name))) return false;
+    this.stage.tell("opened", how);
+    if (!how.still) this.start();
+    return true;
   }
 
   // A recording plays by itself, unless the system asks for reduced motion.
@@ -159,12 +153,11 @@ export class Lessons {
       return;
     }
     const { server } = this.stage;
-    const value = await this.answer(async () => {
+    const opened = await this.answer(async () => {
       const sent = await send((piece) => server.upload(piece), file);
-      const first = sent.error ? sent : await server.open_trace({ name: file.name, upload: sent.upload });
-      return first.error || first.rounds.length >= first.total ? first : wholeRun(server, first.run);
+      return sent.error ? sent : server.open_trace({ name: file.name, upload: sent.upload });
     });
-    if (value) this.take(value, { push: true });
+    if (opened) await this.open(opened.run, { push: true });
   }
 
   drop() {

@@ -2,11 +2,12 @@
 
 import { panels } from "../shared/define.js";
 import { html } from "../shared/ink.js";
+import { knownRun, linesIn, routeTo } from "../shared/lines.js";
 import "../panels/panels.js";
 import { Address } from "./address.js";
 import { Bar, followTheme } from "./bar.js";
 import { Cheaper } from "./cheaper.js";
-import { controls, routeTo } from "./controls.js";
+import { controls } from "./controls.js";
 import { Conversation } from "./conversation.js";
 import { Duel } from "./duel.js";
 import { Film } from "./film.js";
@@ -31,7 +32,7 @@ function build(stage, header, host, given) {
   document.body.classList.toggle("cs-presenting", new URLSearchParams(window.location.search).has("present"));
   const root = html("div", "cs-stage", host);
   const notices = new Notices(stage, root);
-  if (stage.server) new Lost(stage, notices);
+  const lost = stage.server ? new Lost(stage, notices) : null;
   const runs = new KeptRuns(stage);
   const story = new Story(stage, root);
   new Metrics(stage, root);
@@ -45,7 +46,7 @@ function build(stage, header, host, given) {
   const lessons = new Lessons(stage, player, notices, given.lessons);
   new Cheaper(stage, plainly.box, lessons);
   const save = new Save(stage, frames, lessons, notices);
-  const parts = { stage, player, frames, search, lessons, save, notices, film };
+  const parts = { stage, player, frames, search, lessons, save, notices, lost, film };
   parts.conversation = stage.server ? new Conversation(stage, text) : null;
   parts.rigs = stage.server ? new Rigs(stage, notices) : null;
   parts.tour = Tour && stage.server ? new Tour(parts) : null;
@@ -100,20 +101,20 @@ function dress(stage, root) {
   fit();
 }
 
-// The view that the address names, else the run that was kept, else the recording that the page opens with.
-async function begin(parts, value, name) {
+// The view that the address names, else the run that was kept, else the recording that the page opens with: `name`, which
+// `opening` reads.
+async function begin(parts, opening, name) {
   const { stage, address, notices, film } = parts;
   const asked = Address.opened;
   const { kept } = controls;
-  const opening = value && value.header ? { ...value, run: name } : null;
   stage.settings = { method: asked.method, budget: asked.budget };
   stage.setMode(asked.mode);
-  if (kept) stage.show(kept);
-  else if (!asked.trace || asked.trace === name) stage.show(opening);
+  if (kept) stage.read(kept);
+  else if (name && (!asked.trace || asked.trace === name)) await stage.follow(opening);
   const restored = await address.restore();
-  if (!stage.rounds.length && opening) {
+  if (!stage.rounds.length && name) {
     const gone = notices.error.said; // the linked run: what stands in for it does not answer the wish
-    stage.show(opening);
+    await stage.follow(opening);
     if (gone) notices.fail(gone);
   }
   if (kept) notices.runAgain("The server answers again; this run broke off with it.");
@@ -122,13 +123,13 @@ async function begin(parts, value, name) {
   parts.ready = true;
 }
 
-function open(element, props, watch, server, tell) {
+function open(element, props, server, tell) {
   if (element.querySelector(".cs-stage")) return;
   followTheme();
   const stage = new Stage();
   stage.server = server;
   const header = document.querySelector("#canopy-header .canopy-host") || element;
-  const parts = build(stage, header, element.querySelector(".canopy-host"), { lessons: plain(props.lessons) });
+  const parts = build(stage, header, element.querySelector(".canopy-host"), { lessons: Array.from(props.lessons) });
   controls.parts = parts;
   parts.lessons.toured = props.toured;
   // A run that is opened fills the bar, so that Run repeats it live; if an address named it, the setting in that
@@ -155,12 +156,12 @@ function open(element, props, watch, server, tell) {
     controls.runWhen(asked.prompt);
   };
   new ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), parts.rigs, vetted("demo"), ask);
-  if (document.body.classList.contains("cs-presenting")) present(parts, { ...plain(props.value), run: props.opening }, vetted, ask);
+  if (document.body.classList.contains("cs-presenting")) present(parts, props.opening, vetted, ask);
   controls.askAgain(tell.adopt);
   if (controls.goesOn === "runs") controls.runWhen(controls.carried, null, true);
   stage.on("rig", tell.rig); // the page's first rig is loaded: its methods, presets and drafters
-  watch("value", () => stage.show(plain(props.value)));
-  begin(parts, plain(props.value), props.opening);
+  begin(parts, knownRun(props.opening), props.opening);
+  if (props.followed) parts.lessons.followed.follow();
 }
 
 // Presenter mode, `?present` in the address: larger type, no notices, vetted prompts of the rig on the keys 1 to 3, which
@@ -175,14 +176,16 @@ async function present(parts, opening, vetted, ask) {
     document.documentElement.requestFullscreen().catch(() => undefined); // refused if the browser wants a click first
     if (rigs.state && prompts()[place]) ask(prompts()[place]);
   };
+  const recording = [];
+  for await (const lines of knownRun(opening)(new AbortController().signal)) recording.push(...lines);
   stage.on("lost", () => {
-    stage.show(opening);
+    stage.read(recording);
     film.open();
   });
   await new Promise((loaded) => { stage.on("rigs", () => rigs.state && !rigs.state.coming && loaded(null)); });
   for (const { prompt, method, budget, temperature } of prompts()) {
     const body = JSON.stringify({ data: [prompt, method, budget, temperature, { max_tokens: WARM_TOKENS }] });
-    await fetch(routeTo("call/generate"), { method: "POST", headers: { "Content-Type": "application/json" }, body }).catch(() => undefined);
+    await fetch(routeTo("gradio_api/call/generate"), { method: "POST", headers: { "Content-Type": "application/json" }, body }).catch(() => undefined);
   }
 }
 
@@ -193,14 +196,8 @@ export function openReplay() {
   const parts = build(stage, find("canopy-header"), find("canopy-stage"), { lessons: [] });
   new ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), null, [], () => undefined);
   controls.parts = parts;
-  const value = JSON.parse(find("canopy-data").textContent);
-  begin(parts, value, value && value.run);
-}
-
-// A stage value travels as text; other props are proxies, of which a copy of the outermost level is enough.
-function plain(value) {
-  if (typeof value === "string") return value ? JSON.parse(value) : null;
-  return Array.isArray(value) ? Array.from(value) : value;
+  const lines = linesIn(find("canopy-data").textContent);
+  begin(parts, async function* opening() { yield lines; }, lines.length && lines[0].run);
 }
 
 // What Gradio's components, replay files and tests call.

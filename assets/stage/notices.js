@@ -1,6 +1,6 @@
 // Messages around the stage: waiting, refused, outside the rig's domains; and those for screen readers.
 
-import { action, button, html, sparing, spoken, write } from "../shared/ink.js";
+import { action, button, html, pause, sparing, spoken, write } from "../shared/ink.js";
 import { controls, pastTheProxy, whoAnswers } from "./controls.js";
 import { waitingWords } from "./text.js";
 
@@ -111,8 +111,8 @@ export class Notices {
   }
 
   remark() {
-    const { header, value } = this.stage;
-    const note = [header && !header.outside && header.note, value.end && value.end.remark].filter(Boolean).join(" ");
+    const { header, about } = this.stage;
+    const note = [header && !about.outside && header.note, about.remark].filter(Boolean).join(" ");
     this.note.say(note === this.hiddenNote ? "" : note);
   }
 
@@ -124,9 +124,8 @@ export class Notices {
   }
 }
 
-// A server that stops answering while a run is waited for or goes on: one sentence and Retry. The page loads again as
-// soon as it answers, with the text that was there, the prompt and the turns before it.
-const SILENT_MS = 1200; // without an update, before the server is asked whether it is there
+// A server that is gone while a run is waited for or goes on: one sentence and Retry. The page loads again as soon as it
+// answers, with the text that was there, the prompt and the turns before it.
 const BETWEEN_LOOKS_MS = 600;
 const GONE = "The server does not answer any more; what it wrote stays here, and this page goes on as soon as it is back.";
 const RUNS_THEN = "The server does not answer yet; your prompt runs as soon as it is back.";
@@ -136,29 +135,9 @@ export class Lost {
     this.stage = stage;
     this.notices = notices;
     this.gone = false;
-    this.heard = 0;
     this.goesOn = ""; // what the page does by itself once the server is back
-    stage.on("value asked", () => { this.heard = Date.now(); });
-    stage.on("state", () => this.watch());
+    stage.on("broken", () => this.lose());
     window.addEventListener("pagehide", () => this.gone && this.keep());
-    document.addEventListener("click", (event) => this.click(event));
-  }
-
-  // Looks while there is something to wait for.
-  watch() {
-    if (this.timer || !(this.stage.busy || this.gone)) return;
-    this.timer = setTimeout(async () => {
-      await this.look();
-      this.timer = 0;
-      this.watch();
-    }, BETWEEN_LOOKS_MS);
-  }
-
-  async look() {
-    if (!this.gone && Date.now() - this.heard < SILENT_MS) return;
-    const there = await answers();
-    if (this.gone && there) window.location.reload();
-    else if (!there && (this.stage.busy || this.gone)) this.lose();
   }
 
   lose() {
@@ -168,6 +147,12 @@ export class Lost {
     const message = pastTheProxy() || GONE;
     this.stage.lose(message);
     this.notices.lose(message, () => this.retry());
+    this.wait();
+  }
+
+  async wait() {
+    while (!await answers()) await pause(BETWEEN_LOOKS_MS);
+    window.location.reload();
   }
 
   async retry() {
@@ -175,16 +160,16 @@ export class Lost {
     else this.notices.brief("The server still does not answer.");
   }
 
-  // Gradio takes no Run any more, so it is remembered for when the page is loaded again.
-  click(event) {
-    if (!this.gone || !event.target.closest("#canopy-run")) return;
+  // Run was pressed.
+  runsThen() {
     this.goesOn = "runs";
-    this.notices.lose(RUNS_THEN, () => this.retry());
+    this.notices.lose(pastTheProxy() || RUNS_THEN, () => this.retry());
   }
 
   keep() {
     const { stage, goesOn } = this;
-    controls.keep({ run: stage.views.length ? { ...stage.value, from: 0, rounds: stage.views } : null, goesOn });
+    const { value: { run, state, message }, run: { lines } } = stage;
+    controls.keep({ run: lines.length ? [{ state, run, message }, ...lines] : null, goesOn });
   }
 }
 

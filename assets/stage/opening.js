@@ -2,6 +2,7 @@
 // entered here runs on the real page.
 
 import { button, html, pause, write } from "../shared/ink.js";
+import { site } from "../shared/lines.js";
 import { controls, pastTheProxy, whoAnswers } from "./controls.js";
 import { openReplay } from "./mount.js";
 
@@ -82,7 +83,7 @@ class Opening {
 }
 
 window.Canopy.openFirst = function openFirst(rig, root) {
-  controls.root = root;
+  site.root = root;
   openReplay();
   window.Canopy.opening = new Opening(controls.parts, rig);
   window.Canopy.opening.follow();

@@ -216,8 +216,7 @@ export class ModelLine {
   }
 
   draw() {
-    const { header } = this.stage;
-    const said = (header && header.model) || "";
+    const said = this.stage.about.model_limit || "";
     this.box.hidden = !said;
     write(this.words, said);
     const { rigs } = this;
@@ -235,8 +234,8 @@ export class WayOut {
   }
 
   draw() {
-    const { header, recorded } = this.stage;
-    const outside = header && header.outside && !recorded;
+    const { about, header, recorded } = this.stage;
+    const outside = header && about.outside && !recorded;
     const { state } = this.rigs || {};
     const open = outside && state && !state.closed && state.opened === EMBEDDED && state.named.some(({ name }) => name === LARGER);
     this.notices.outside.say(outside ? header.note : "", open ? `Answer it with ${LARGER}` : "", () => this.leave(header.prompt));

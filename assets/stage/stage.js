@@ -2,19 +2,17 @@
 // a replay file share it.
 
 import { inTurn } from "../shared/ink.js";
-import { figuresOf, Present, rateText, readPieces, readRound } from "../shared/round.js";
+import { figuresOf, rateText, readRound, Run } from "../shared/round.js";
 
 const BUSY = ["queued", "running"];
-/** @type {RunView} */
-const BLANK = { run: "", state: "empty", message: "", header: null, from: 0, rounds: [], end: null };
+/** @type {RunValue} */
+const BLANK = { run: "", state: "empty", message: "", header: null, end: null, followed: false };
+const STOPPED = "The run was stopped before its first token.";
 const NOTHING = "The text ended before its first token; ask something else, or change the temperature or the seed.";
 
 /** @typedef {import("../types.d.ts").PlainComparison} PlainComparison */
 /** A run that was asked for and has no round yet.
- *  @typedef {Pick<RunView, "run" | "state" | "message"> & { prompt: string, turns: [string, string][] }} ComingRun */
-
-// Whether a stage value is that of a run in progress.
-export const goesOn = (/** @type {RunView} */ { state }) => BUSY.includes(state);
+ *  @typedef {Pick<RunValue, "run" | "state" | "message"> & { prompt: string, turns: [string, string][] }} ComingRun */
 
 /** What others listen to. @template Events by name, each with its detail */
 export class Teller {
@@ -37,16 +35,15 @@ export const modes = ["story", "workbench"]; // the views; the lab adds its own 
 /** @extends {Teller<StageEvents>} */
 export class Stage extends Teller {
   value = BLANK; // of the run that is shown
-  rounds = /** @type {Round[]} */ ([]);
-  views = /** @type {RoundView[]} */ ([]); // the rounds of a live run as they were sent
-  elsewhere = false; // whether a run is shown that is not the followed one
+  run = new Run(""); // and what its lines came to
+  arriving = this.run; // the run that is being read: this one, or one that has no round yet
+  standing = /** @type {import("../types.d.ts").StateLine} */ ({ run: "", state: "done", message: "" }); // how that stands
+  said = /** @type {import("../types.d.ts").About} */ ({}); // what the server says about it, before it is shown
+  about = /** @type {import("../types.d.ts").About} */ ({}); // and about the one that is shown
+  reading = /** @type {AbortController | undefined} */ (undefined);
+  elsewhere = false; // whether a run is asked for or shown that is not the followed one
   coming = /** @type {ComingRun | null} */ (null);
   refusal = ""; // why the latest run did not come or did not go on
-  halted = /** @type {string | null} */ (null); // the run that Stop was pressed for
-  present = new Present(); // whose nodes are in the run's trees
-  pieces = /** @type {Map<number, Piece>} */ (new Map());
-  texts = /** @type {Map<number, Piece>} */ (new Map());
-  rewritten = false;
   current = -1;
   pinned = /** @type {number | null} */ (null);
   hovered = /** @type {number | null} */ (null);
@@ -67,13 +64,10 @@ export class Stage extends Teller {
   server = /** @type {Server | null} */ (null);
   comparison = /** @type {PlainComparison | null} */ (null);
   comparing = ""; // that this is going on, or why nothing was found
-  repetition = /** @type {import("../types.d.ts").Repetition | null} */ (null);
-  mending = false;
-  mended = /** @type {Promise<void> | undefined} */ (undefined);
 
   // Whether the run that is shown goes on.
   get live() {
-    return goesOn(this.value);
+    return BUSY.includes(this.value.state);
   }
 
   // Whether a run goes on or is waited for.
@@ -86,24 +80,28 @@ export class Stage extends Teller {
     return (this.coming || this.value).state;
   }
 
+  get rounds() {
+    return this.run.rounds;
+  }
+
+  get pieces() {
+    return this.run.pieces;
+  }
+
+  get texts() {
+    return this.run.texts;
+  }
+
+  get present() {
+    return this.run.present;
+  }
+
   /** A run was asked for: from now on its prompt stands for it, and the run that is shown is the earlier one.
    *  @param {string} prompt @param {[string, string][]} turns */
   ask(prompt, turns) {
     this.refusal = "";
-    this.halted = null;
     this.coming = { run: "", prompt, turns, state: "running", message: "Waiting for the server …" };
     this.tell("asked");
-    this.tell("state");
-  }
-
-  // A run without a round is waited for, or has ended so.
-  expect(/** @type {RunView} */ { run, state, message, header, end }) {
-    if (!BUSY.includes(state)) {
-      this.refuse(end ? NOTHING : message);
-      return;
-    }
-    const { prompt, turns } = header || this.coming || { prompt: "", turns: [] };
-    this.coming = { run, prompt, turns, state, message: message || "Reading the prompt …" };
     this.tell("state");
   }
 
@@ -115,14 +113,6 @@ export class Stage extends Teller {
     this.tell("state");
   }
 
-  // Whether to skip an update: of a followed run while another one is shown, or a late one of a run that was halted,
-  // whose name may not have been known then.
-  passesBy(/** @type {RunView} */ value) {
-    if (value.followed) this.tell("followed", value);
-    if (this.halted === "" && goesOn(value)) this.halted = value.run;
-    return (value.followed && this.elsewhere) || (value.run === this.halted && goesOn(value));
-  }
-
   // The server is gone. What it wrote stays, as a run that broke off there.
   lose(/** @type {string} */ message) {
     this.coming = null;
@@ -132,7 +122,7 @@ export class Stage extends Teller {
   }
 
   /** Sets the state and the message of the run that is shown, without an update of the server.
-   *  @param {RunView["state"]} state @param {string} message */
+   *  @param {RunValue["state"]} state @param {string} message */
   say(state, message) {
     this.value = { ...this.value, state, message };
     this.tell("state");
@@ -145,6 +135,12 @@ export class Stage extends Teller {
   // Those of as much of the text as does not repeat itself: τ and speed are said of these.
   get measured() {
     return figuresOf(this.fresh);
+  }
+
+  // From where on the text repeats itself, {token, round, words}; null if it does not, or if that has not arrived yet.
+  get repetition() {
+    const { repetition } = this.about;
+    return repetition && repetition.round < this.rounds.length ? repetition : null;
   }
 
   // The rounds before the text repeats itself.
@@ -206,92 +202,93 @@ export class Stage extends Teller {
     return window.matchMedia("(prefers-reduced-motion: reduce)").matches;
   }
 
-  // Takes what the server sends: the latest rounds of the same run, or another run. The old run stays until the new
-  // one has a round: a run that fails before its first round leaves the stage as it was.
-  show(/** @type {RunView | null} */ value) {
-    if (!value?.state || this.passesBy(value)) return;
-    const other = value.run !== this.value.run;
-    if (other && value.rounds.length === 0) {
-      this.expect(value);
-      return;
-    }
-    this.coming = null;
-    if (other) this.begin(value);
-    this.value = value;
-    this.append(value);
-    this.tell("value", { other });
-    this.tell("state");
-    this.settle(other);
+  /** Reads a run, as its lines arrive, and no other any more: whether it is shown, once it has ended or goes on.
+   *  @param {RunLines} lines @returns {Promise<boolean>} */
+  follow(lines) {
+    this.reading?.abort();
+    const reading = this.reading = new AbortController();
+    this.elsewhere = true;
+    return new Promise((shown) => { this.readAll(lines, reading, shown).then(shown); });
   }
 
-  begin(/** @type {RunView} */ value) {
-    this.elsewhere = !value.followed && Boolean(value.header); // a run is shown that is not the followed one
-    this.rounds = [];
-    this.views = [];
-    this.present = new Present();
-    this.pieces = new Map();
-    this.texts = new Map();
+  /** @param {RunLines} lines @param {AbortController} reading @param {(shown: boolean) => void} shown */
+  async readAll(lines, reading, shown) {
+    try {
+      for await (const some of lines(reading.signal)) {
+        if (reading.signal.aborted) return false;
+        this.read(some);
+        if (this.live && this.arriving === this.run) shown(true);
+      }
+    } catch {
+      if (reading.signal.aborted) return false;
+      this.tell("broken");
+      return false;
+    }
+    if (this.arriving === this.run && !this.coming) return true;
+    this.refuse(this.arriving.end ? NOTHING : this.standing.message || STOPPED);
+    return false;
+  }
+
+  /** Takes lines of a run. The run that is shown stays until the new one has a round: one that fails before its first round
+   *  leaves the stage as it was. @param {import("../types.d.ts").StreamLine[]} lines */
+  read(lines, followed = false) {
+    let begun = false;
+    for (const line of lines) {
+      if ("state" in line) this.stand(line);
+      else if ("about" in line && this.arriving === this.run) this.know(line.about);
+      else if ("about" in line) this.said = line.about;
+      else {
+        if ("header" in line) this.arriving = new Run(this.standing.run);
+        this.arriving.read(line);
+      }
+      if ("round" in line && this.arriving !== this.run) {
+        this.begin(followed);
+        begun = true;
+      }
+    }
+    if (this.arriving !== this.run) this.expect();
+    else {
+      this.value = { ...this.value, end: this.run.end };
+      this.tell("value", { other: begun });
+      this.tell("state");
+      this.settle(begun);
+    }
+  }
+
+  // How the run stands that is being read.
+  stand(/** @type {import("../types.d.ts").StateLine} */ line) {
+    this.standing = line;
+    if (line.run !== this.arriving.name) this.arriving = line.run === this.run.name ? this.run : new Run(line.run);
+    if (this.arriving === this.run) this.value = { ...this.value, state: line.state, message: line.message };
+  }
+
+  know(/** @type {import("../types.d.ts").About} */ about) {
+    this.about = about;
+    this.comparison = about.comparison || this.comparison;
+  }
+
+  // A run without a round is waited for, if it goes on.
+  expect() {
+    const { state, run, message } = this.standing;
+    if (!BUSY.includes(state)) return;
+    const { prompt, turns } = this.arriving.header || this.coming || { prompt: "", turns: [] };
+    this.coming = { run, prompt, turns, state, message: message || "Reading the prompt …" };
+    this.tell("state");
+  }
+
+  begin(/** @type {boolean} */ followed) {
+    this.coming = null;
+    this.run = this.arriving;
+    this.value = { ...this.standing, header: this.run.header, end: null, followed };
     this.current = -1;
     this.unselect();
     this.tried = this.retuned = null;
     this.comparison = null;
     this.comparing = "";
-    this.repetition = null;
-    this.following = goesOn(value);
-    this.tell("begin", value);
-  }
-
-  append(/** @type {RunView} */ value) {
-    if (!value.header) return;
-    if (this.rounds.length === 0) readPieces(value.header.pieces, this.pieces);
-    const first = value.from || 0;
-    if (first > this.rounds.length) this.mend(value.run);
-    else this.add(value.header, value.rounds.slice(this.rounds.length - first));
-    if (value.end) this.readTexts(value.end.texts, Infinity);
-    if ((value.total ?? 0) > this.rounds.length) this.mended = this.mend(value.run);
-    if (value.comparison) this.comparison = value.comparison;
-    this.repetition = value.repetition || null;
-  }
-
-  /** @param {Header} header @param {RoundView[]} views */
-  add(header, views) {
-    for (const view of views) {
-      readPieces(view.pieces, this.pieces);
-      this.readTexts(view.texts, view.start);
-      const round = readRound(view, header, this.pieces, this.rounds.at(-1));
-      this.rounds.push(round);
-      if (!this.recorded) this.views.push(view);
-      this.present.note(round);
-    }
-  }
-
-  /** What tokens add to the text at some positions; those before `start` may stand on the page already.
-   *  @param {Record<string, Piece> | undefined} texts @param {number} start */
-  readTexts(texts = {}, start) {
-    readPieces(texts, this.texts);
-    this.rewritten = this.rewritten || Object.keys(texts).some((position) => Number(position) < start);
-  }
-
-  // An update carries the latest rounds, a long recording its first ones: the others are asked for, in pieces.
-  async mend(/** @type {string} */ run) {
-    if (this.mending || !this.server || !this.header) return;
-    this.mending = true;
-    try {
-      let answer;
-      do {
-        answer = await this.server.replay({ run, from: this.rounds.length });
-        if ("error" in answer || this.value.run !== run) return;
-        this.add(this.header, answer.rounds.slice(this.rounds.length - answer.from));
-      } while (answer.rounds.length && this.rounds.length < (answer.total ?? 0));
-      this.tell("value", { other: false });
-      if (run === this.halted && answer.end) {
-        this.value = { ...this.value, end: answer.end };
-        this.say(answer.state, "");
-      }
-      this.settle(this.current < 0);
-    } finally {
-      this.mending = false;
-    }
+    this.know(this.said);
+    this.said = {};
+    this.following = this.live;
+    this.tell("begin", this.value);
   }
 
   /** The server's comparison of a run, which may not be shown any more.
@@ -346,10 +343,10 @@ export class Stage extends Teller {
 
   async redraft() {
     const { tried, current, header, value: { run } } = this;
-    const view = tried === null || !this.actual || !this.server ? null : await this.server.round_at({ run, round: current, budget: tried });
+    const line = tried === null || !this.actual || !this.server ? null : await this.server.round_at({ run, round: current, budget: tried });
     if (run !== this.value.run || current !== this.current || tried !== this.tried) return;
-    this.tuneError = view && "error" in view ? view.error : "";
-    this.retuned = view && header && !("error" in view) ? { ...readRound(view, header, this.pieces), budget: tried } : null;
+    this.tuneError = line && "error" in line ? line.error : "";
+    this.retuned = line && header && !("error" in line) ? { ...readRound(line, header, this.pieces), budget: tried } : null;
     this.unselect();
     this.tell("round", { moved: false, push: false });
     this.tell("select", this.selection);
@@ -399,19 +396,19 @@ export class Stage extends Teller {
     this.tell("tab", tab);
   }
 
-  // The person pressed Stop. Updates still on their way are skipped: the server is asked how the run ended, since it
-  // may have ended by itself a moment before.
+  // The person pressed Stop: returns the run that is to end. Its last lines are still read, which say how it ended: it may
+  // have ended by itself a moment before.
   halt() {
-    const { coming, value } = this;
+    const { coming, value: { run } } = this;
     if (coming) {
-      this.halted = coming.run;
+      this.reading?.abort();
       this.coming = null;
       this.tell("withdrawn");
       this.tell("state");
-    } else if (this.live) {
-      this.halted = value.run;
-      this.say("stopped", "");
-      this.mend(value.run);
+      return coming.run;
     }
+    if (!this.live) return "";
+    this.say("stopped", "");
+    return run;
   }
 }

@@ -54,7 +54,7 @@ SENTENCE = re.compile(r"\S[^\n]{3,2000}[.?!]")
 MAX_GROWN_MIB = 600
 # What a page sends of each of its functions, near enough for a mutation to reach past the first check.
 SOUND: dict[str, Any] = {
-    "replay": {"run": "welcome", "from": 0}, "upload": {"upload": "", "data": "e30K"}, "lab_upload": {"upload": "x"},
+    "upload": {"upload": "", "data": "e30K"}, "lab_upload": {"upload": "x"},
     "export": {"kind": "trace", "run": "welcome", "round": 0}, "compare": {"run": "welcome"},
     "compared": {"job": "x"}, "rig_choose": {"rig": "nosuch"}, "lab_progress": {"sweep": None},
     "lab_curves": {"sweep": None, "what_if": None}, "lab_control": {"do": "stop", "sweep": 1},

@@ -18,8 +18,7 @@ from explorer.attached import attach, server_of
 from explorer.lab.attached_server import counters_view
 from explorer.rig import CurrentRig, Instruments
 from explorer.run_queue import RunQueue
-from explorer.runs import Runs, Stream
-from explorer.view import packed
+from explorer.runs import Runner, Runs
 from tests.attack.area import Area, BrokenError, Case, check_sentence
 from tests.attack.mutations import bent, bent_bytes, odd
 from tests.engine.servers.scripted_server import CHAT, unwired
@@ -153,16 +152,17 @@ class Servers(Area):
             check_sentence(error)
 
     def _asked(self, rig: Instruments, max_tokens: int) -> None:
-        runs, last = Runs(), ""
         ask = PromptRequest("How many?", method=SERVED, max_tokens=max_tokens)
-        for view in Stream(CurrentRig(rig), runs, RunQueue()).watch(ask):
-            json.loads(packed(view))
-            last = view["run"]
-            if view["state"] == "error":
-                check_sentence(view["message"])
-                if "internal error" in view["message"]:
-                    raise BrokenError(view["message"][:200])
-        if trace := runs.trace(last):
+        run = Runner(CurrentRig(rig), Runs(), RunQueue()).start(ask)
+        for _ in run.news(lambda: 0.0):
+            pass
+        if run.lines:
+            list(map(json.loads, run.whole()))
+        if run.state_line["state"] == "error":
+            check_sentence(message := run.state_line["message"])
+            if "internal error" in message:
+                raise BrokenError(message[:200])
+        if trace := run.trace():
             self.shown += 1
             self._exported(trace, max_tokens)
 

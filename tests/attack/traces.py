@@ -23,7 +23,7 @@ from explorer.export import EXPORTS, export
 from explorer.lab.lab import Lab
 from explorer.recordings import Lesson, Library
 from explorer.run_queue import RunQueue
-from explorer.view import packed, piece_view
+from explorer.runs import Run
 from tests.attack.area import Area, BrokenError, Case, check_sentence
 from tests.attack.mutations import bent, bent_bytes, bent_lines, odd
 from tests.explorer.scripted import scripted_trace
@@ -211,9 +211,8 @@ class Traces(Area):
         """As the page shows it: strict JSON, summed up in the list of recordings."""
         library = Library([])
         library.lessons = {"x": Lesson("x", trace)}
-        for value in (library.view("x", trace), library.summaries(), json.loads(packed(
-                library.view("x", trace)))):
-            json.dumps(value, allow_nan=False).encode()
+        list(map(json.loads, Run.recorded("x", trace, library.comparison("x")).whole()))
+        json.dumps(library.summaries(), allow_nan=False).encode()
         again = loads(dumps(trace))
         if dumps(again) != dumps(trace):
             raise BrokenError("What is written of a trace is not what was read.")
@@ -222,7 +221,7 @@ class Traces(Area):
         """As a file of some kind, at times of a round that is not there."""
         kind = random.choices(list(EXPORTS), [1 if name == "replay" else 4 for name in EXPORTS])[0]  # it takes longer
         number = random.choice((0, len(trace.entries) - 1, len(trace.entries)))
-        export(kind, "run", trace, number, lambda: piece_view("run", trace))
+        export(kind, Run.recorded("run", trace), trace, number)
 
     def _drawn(self, trace: Trace, random: Random) -> None:
         """As the lab draws it."""

@@ -18,6 +18,7 @@ from explorer.bundle import opening_page
 from explorer.follow import Follow
 from explorer.opening import Listening, listener, open_sockets, serve_at_once
 from explorer.recordings import Library, shipped
+from explorer.runs import Run
 from tests.explorer.scripted import ScriptedSource, going_on, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_rigs import answering
@@ -87,8 +88,8 @@ def main() -> None:
 
         if asked.until:
             first = recordings.first()
-            view = recordings.view(first.name, first.trace) if first else None
-            serve_at_once(opening_page(view, "scripted", asked.root_path), build, listening)
+            lines = Run.recorded(first.name, first.trace, recordings.comparison(first.name)).whole() if first else ()
+            serve_at_once(opening_page(lines, "scripted", asked.root_path), build, listening)
         else:
             listener(build(), listening).run(open_sockets(listening))
 

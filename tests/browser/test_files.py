@@ -89,7 +89,7 @@ def test_a_recording_with_gaps_shows_them_and_characters_of_several_tokens(
     assert page.evaluate("document.querySelector('.cs-output').textContent") == "aτ = […]<i>\ufffd[…]bb"
     assert [gap.get_attribute("title") for gap in page.query_selector_all(".cs-missing")] == [
         "One round is not in the recording", "2 rounds are not in the recording"]
-    assert "3 rounds were refused as wrong." in page.evaluate(f"{STAGE}.value.end.remark")
+    assert "3 rounds were refused as wrong." in page.evaluate(f"{STAGE}.about.remark")
     page.click(".cs-part:last-child .cs-token")
     page.wait_for_function(f"{STAGE}.current === 3")
     assert page.inner_text(".cs-place") == "round 7, 4 of 4 recorded"

@@ -1,14 +1,13 @@
-"""A run of more rounds than one answer takes: it arrives whole, in pieces, wherever it is opened."""
+"""A run of many rounds: it arrives whole wherever it is opened."""
 
 from dataclasses import replace
 
 from engine.trace import dumps, recorded
-from explorer.view import PIECE_ROUNDS
 from tests.browser.conftest import Watched
 from tests.browser.doing import RUN, STAGE, upload
 from tests.explorer.scripted import scripted_trace
 
-ROUNDS = 2 * PIECE_ROUNDS + 40
+ROUNDS = 550
 
 
 def long_file() -> bytes:
@@ -19,7 +18,7 @@ def long_file() -> bytes:
         replace(entry, round=replace(entry.round, index=index)) for index, entry in enumerate(entries))))
 
 
-def test_a_long_run_arrives_in_pieces_and_a_link_leads_to_any_of_its_rounds(watched: Watched, address: str) -> None:
+def test_a_long_run_arrives_whole_and_a_link_leads_to_any_of_its_rounds(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     upload(page, "long.jsonl", long_file())
     assert page.evaluate(f"{STAGE}.rounds.map((made) => made.index)") == list(range(ROUNDS))
@@ -27,18 +26,3 @@ def test_a_long_run_arrives_in_pieces_and_a_link_leads_to_any_of_its_rounds(watc
     page.goto("about:blank")
     page = watched.open(f"{address}#mode=workbench&trace={run}&round={ROUNDS - 3}")
     assert page.evaluate(f"[{STAGE}.rounds.length, {STAGE}.current]") == [ROUNDS, ROUNDS - 4]
-
-
-def test_the_first_piece_is_shown_at_once_and_the_others_follow(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#mode=workbench")
-    upload(page, "long.jsonl", long_file())
-    run = page.evaluate(RUN)
-    page.evaluate("Canopy.parts.lessons.open('welcome', {})")
-    page.wait_for_function(f"{STAGE}.rounds.length < {PIECE_ROUNDS}")
-    shown = page.evaluate(f"""async () => {{
-        {STAGE}.show(await {STAGE}.server.replay({{ run: '{run}', from: 0 }}));
-        const first = {STAGE}.rounds.length;
-        await {STAGE}.mended;
-        return [first, {STAGE}.rounds.map((made) => made.index)];
-    }}""")
-    assert shown == [PIECE_ROUNDS, list(range(ROUNDS))]

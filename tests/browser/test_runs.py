@@ -40,28 +40,16 @@ def test_stop_ends_the_run(watched: Watched, address: str) -> None:
     assert page.evaluate(STATE) == "done"
 
 
-def test_stop_after_the_end_is_not_called_stopped(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#mode=workbench")
-    run(page, "joint")
-    page.evaluate("""() => {
-        const { stage } = Canopy.parts;
-        stage.value = { ...stage.value, state: "running", end: null };
-        Canopy.controls.stop();
-    }""")
-    page.wait_for_function(f"{STATE} === 'done'")
-    assert page.evaluate("Canopy.parts.stage.value.end.reason") == "stop"
-
-
 def test_fifty_updates_leave_every_element_and_the_zoom(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     page.evaluate("""() => {
         window.before = Array.from(document.querySelectorAll("[data-panel] .cs-body > *"));
         const { stage } = Canopy.parts;
-        const show = stage.show.bind(stage);
+        const read = stage.read.bind(stage);
         window.updates = 0;
-        stage.show = (value) => {
+        stage.read = (lines) => {
             updates += 1;
-            show(value);
+            read(lines);
         };
     }""")
     ask(page, going_on(60))

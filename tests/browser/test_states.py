@@ -21,7 +21,7 @@ COMING = """(state) => {
     const { stage } = Canopy.parts;
     stage.ask("How many of mine are there?", []);
     const message = state === "queued" ? "One run is in progress; yours starts next." : "";
-    if (state) stage.show({ run: "mine", message, state, header: null, from: 0, rounds: [], end: null });
+    if (state) stage.read([{ run: "mine", message, state }]);
 }"""
 
 
@@ -66,13 +66,6 @@ def test_a_run_without_a_round_shows_its_prompt_and_its_state(
     assert page.locator(".cs-notice.is-wait").is_visible()
     page.evaluate(f"{STAGE}.setMode('story'); {STAGE}.halt()")
     assert shown(page) == before and "before its first token" in page.locator(".cs-notice.is-news").inner_text()
-
-
-def test_a_run_that_the_server_does_not_take_is_not_waited_for(watched: Watched, address: str) -> None:
-    page = watched.open(address)
-    page.evaluate(f"{STAGE}.ask('mine', []); Canopy.controls.over()")
-    page.locator(".cs-notice.is-error", has_text="did not take this run").wait_for(state="visible")
-    assert not page.evaluate(f"{STAGE}.busy") and page.evaluate(RUN) == "welcome"
 
 
 def test_a_text_that_was_stopped_says_so(watched: Watched, address: str) -> None:

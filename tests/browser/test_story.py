@@ -7,7 +7,7 @@ from engine.lab.speed import rate_text, ratio_text
 from engine.trace import tau
 from explorer.run_form import read_presets
 from tests.browser.conftest import Watched
-from tests.browser.doing import RUN, STAGE
+from tests.browser.doing import RUN, STAGE, show_as
 from tests.explorer.scripted import scripted_trace
 
 
@@ -32,9 +32,9 @@ def test_nothing_is_said_of_the_text_that_no_comparison_found(watched: Watched, 
     page.evaluate(f"{STAGE}.comparison = null; {STAGE}.tell('compared')")
     more = page.locator(".cs-more").inner_text()
     assert "word for word" not in more and "÷" not in more and "not measured" in more
-    page.evaluate(f"{STAGE}.show({{ ...{STAGE}.value, run: 'another', rounds: [...{STAGE}.value.rounds], "
-                  f"comparison: {{ state: 'ended', lanes: {{}}, others: [], speed: {{ withheld: 'Forged.' }}, text: "
-                  "{ words: 'The text parts from plain decoding’s at word 7.' } } })")
+    show_as(page, "another", about={"comparison": {
+        "state": "ended", "lanes": {}, "others": [], "speed": {"withheld": "Forged."},
+        "text": {"words": "The text parts from plain decoding’s at word 7."}}})
     page.keyboard.press("End")
     more = page.locator(".cs-more").inner_text()
     assert more.strip() == "Forged. The text parts from plain decoding’s at word 7."
@@ -135,14 +135,9 @@ def test_a_presenter_needs_neither_mouse_nor_notices(watched: Watched, address: 
 def test_a_text_that_repeats_itself_is_shaded_said_and_can_be_ended(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     assert page.locator(".cs-token.is-repeated").count() == 0
-    page.evaluate(f"""() => {{
-        const stage = {STAGE}, {{ value, rounds }} = stage;
-        const token = rounds[0].keep.length + rounds[1].keep.length + 1;
-        stage.value = {{ ...value, run: "before" }};
-        stage.show({{ ...value, run: "looping", comparison: null,
-            header: {{ ...value.header, recorded: "" }}, repetition: {{ token, round: 2,
-            words: "From here on it repeats itself: τ 2.00 before, 9.00 after." }} }});
-    }}""")
+    first = page.evaluate(f"{STAGE}.rounds[0].keep.length + {STAGE}.rounds[1].keep.length + 1")
+    show_as(page, "looping", {"recorded": ""}, {"comparison": None, "repetition": {
+        "token": first, "round": 2, "words": "From here on it repeats itself: τ 2.00 before, 9.00 after."}})
     tokens, token, rounds, measured = page.evaluate(
         f"[{STAGE}.figures.tokens, {STAGE}.repetition.token, {STAGE}.rounds.length, {STAGE}.measured]")
     assert page.locator(".cs-token.is-repeated").count() == tokens - token > 0
@@ -154,6 +149,6 @@ def test_a_text_that_repeats_itself_is_shaded_said_and_can_be_ended(watched: Wat
     page.keyboard.press("End")
     headline = page.locator(".cs-headline").inner_text()
     assert headline.startswith(f"{measured['tokens']} tokens in 2 passes before it repeats itself")
-    page.evaluate(f"{STAGE}.show({{ ...{STAGE}.value, state: 'running' }})")
+    page.evaluate(f"{STAGE}.say('running', '')")
     page.get_by_role("button", name="Stop here").click()
     assert page.evaluate(f"{STAGE}.value.state") == "stopped"

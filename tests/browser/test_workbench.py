@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Watched
-from tests.browser.doing import STAGE, ask, finish, start
+from tests.browser.doing import STAGE, ask, finish, show_as, start
 from tests.explorer.scripted import ENDLESS
 
 TREE, MASK, BUDGET = (f"Canopy.parts.frames.entries.get('{name}').panel" for name in ("tree", "mask", "budget"))
@@ -93,7 +93,7 @@ def test_the_timeline_is_one_of_time_zooms_and_sums_a_selection(watched: Watched
     assert tip(page) == page.evaluate(f"{STAGE}.rounds.length")
     bars.focus()
     page.keyboard.press("+")
-    page.evaluate(f"{STAGE}.show({{ ...{STAGE}.value, run: 'another' }})")
+    show_as(page, "another")
     page.wait_for_timeout(300)
     page.mouse.move(box["x"] + box["width"] - 7, box["y"] + 20)
     assert tip(page) == page.evaluate(f"{STAGE}.rounds.length"), "another run is seen whole"

@@ -6,12 +6,12 @@ from typing import Any
 
 from engine.errors import RigError
 from engine.records import PromptRequest
+from engine.trace import Header
 from explorer.recordings import Library, NoInstruments, recorded_rig
 from explorer.rig import CurrentRig, Instruments, Source, Tell
 from explorer.rig_choice import RigChoice, RigState, loading
 from explorer.run_queue import RunQueue
-from explorer.runs import Runs, Stream
-from explorer.view import View
+from explorer.runs import Run, Runner, Runs
 from tests.explorer.scripted import ScriptedSource
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.running import until
@@ -34,19 +34,29 @@ def answering(source: Source | None = None, instruments: ScriptedInstruments | N
     return CurrentRig(instruments)
 
 
-def watched(rig: CurrentRig, ask: PromptRequest = ASK) -> tuple[list[View], Runs]:
-    """What the stage is shown of a run, and the runs that are remembered."""
-    runs = Runs()
-    return list(Stream(rig, runs, RunQueue()).watch(ask)), runs
+def begun(rig: CurrentRig, ask: PromptRequest = ASK, queue: RunQueue | None = None) -> Run:
+    """A run that was asked for. Nobody reads it, so it has ten seconds."""
+    return Runner(rig, Runs(), queue or RunQueue()).start(ask)
 
 
-def put_together(views: list[View]) -> list[View]:
-    """The rounds as the stage collects them; a gap between two updates fails."""
-    rounds: list[View] = []
-    for view in views:
-        assert view["from"] <= len(rounds)
-        rounds[view["from"]:] = view["rounds"]
-    return rounds
+def ended(run: Run) -> Run:
+    """The same, over."""
+    until(lambda: run.over)
+    return run
+
+
+def states(run: Run) -> list[str]:
+    """How it stood, one after the other, until it was over."""
+    seen: list[str] = [run.state_line["state"]]
+    for _ in run.news(lambda: 0.0):
+        seen += [run.state_line["state"]] if run.state_line["state"] != seen[-1] else []
+    return seen
+
+
+def header_of(run: Run) -> Header:
+    """What was asked, of which rig."""
+    (header,) = [line for line in run.lines if isinstance(line, Header)]
+    return header
 
 
 def called(functions: list[Any], name: str, /, **wanted: Any) -> Any:
@@ -93,7 +103,7 @@ class Rigged:
         self.rig = (CurrentRig(recordings("Still loading."), loading(first)) if first
                     else CurrentRig(scripted_rig("first")))
         self.choice = RigChoice(self.rig, self.queue, self.rigs, closed)
-        self.stream = Stream(self.rig, Runs(), self.queue)
+        self.runner = Runner(self.rig, Runs(), self.queue)
         self.choice.load_first("demo", recordings)
 
     def state(self) -> RigState:
@@ -105,9 +115,9 @@ class Rigged:
         assert not begun or self.rigs.told.wait(20)
         return state
 
-    def last_view(self, ask: PromptRequest = ASK) -> View:
-        """What is shown of a run at its end."""
-        return list(self.stream.watch(ask))[-1]
+    def ran(self, ask: PromptRequest = ASK) -> Run:
+        """A run that is over."""
+        return ended(self.runner.start(ask))
 
     def settled(self) -> RigState:
         """The state once whatever is being loaded may be there, and is, or was refused."""

@@ -1,6 +1,5 @@
 """A server in a rig's place, as the page sees it: chosen by its address, run, told anew, shown in the lab."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +24,7 @@ from explorer.recordings import Library
 from explorer.rig import CurrentRig
 from explorer.run_form import fitting, read_presets
 from explorer.run_queue import RunQueue
-from explorer.runs import Runs, Stream
+from explorer.runs import Runner, Runs
 from tests.engine.servers.scripted_server import (
     CHAT,
     DONE,
@@ -43,7 +42,7 @@ from tests.engine.servers.scripted_server import (
 from tests.engine.servers.test_answers import DFLASH
 from tests.engine.servers.test_client import PLAIN
 from tests.explorer.scripted import scripted_trace
-from tests.explorer.scripted_rigs import Rigged, ScriptedRigs, called, put_together, scripted_rig, watched
+from tests.explorer.scripted_rigs import Rigged, ScriptedRigs, begun, called, ended, header_of, scripted_rig
 from tests.running import until
 
 ASK = PromptRequest("How many?", method=SERVED, budget=64, max_tokens=200)
@@ -62,36 +61,35 @@ def attached(answer: bytes = b"", **script: Any) -> Iterator[tuple[CurrentRig, A
 
 def test_a_run_of_chunks_that_were_steps_is_one_run() -> None:
     with attached(DFLASH_ANSWER) as (rig, _):
-        views, runs = watched(rig, ASK)
-    last = views[-1]
-    assert last["state"] == "done" and len({view["run"] for view in views}) == 1
-    assert [len(round_["keep"]) for round_ in put_together(views)] == DFLASH
-    assert last["header"]["engine"] == "vLLM 0.32.0" and last["header"]["method"] == SERVED
-    assert last["end"]["remark"].startswith("vLLM's own figures")
-    trace = runs.known(last["run"])
-    assert isinstance(trace.header, Header) and loads(dumps(trace), "run").end.said == trace.end.said
+        run = ended(begun(rig, ASK))
+    trace, header = run.trace(), header_of(run)
+    assert trace and run.state_line["state"] == "done"
+    assert [len(entry.round.acceptance.keep) for entry in trace.entries] == DFLASH
+    assert header.engine == "vLLM 0.32.0" and header.request.method == SERVED
+    assert run.about["remark"].startswith("vLLM's own figures")
+    assert loads(dumps(trace), "run").end.said == trace.end.said
     lab = Lab(CurrentRig(scripted_rig("first")), lambda run: trace, RunQueue(), Path("nowhere"))
     drawn = lab.acceptance({"run": "theirs"})  # as far as it is known
     assert "mean 9.88" in drawn["lengths"]["summary"] and drawn["calibration"] is None
 
 
-def test_a_run_that_is_told_anew_is_another_run_that_goes_on() -> None:
+def test_a_run_that_is_told_anew_begins_with_a_second_header() -> None:
     with attached(answers("ngram.txt"), **vllm("ngram-trial.txt")) as (rig, _):
-        views, runs = watched(rig, ASK)
-    named = list(dict.fromkeys(view["run"] for view in views))
-    assert len(named) == 2 and views[-1]["run"] == named[1]
-    told = [view for view in views if view["run"] == named[1]]
-    assert [view["state"] for view in told[-2:]] == ["running", "done"], "so that the stage stays at the last round"
-    assert len(put_together(told[:-1])) == told[-1]["end"]["rounds"] == 75
-    assert sum(len(entry.round.tree) > 1 for entry in runs.known(named[1]).entries) == 4
+        run = ended(begun(rig, ASK))
+    headers = [place for place, line in enumerate(run.lines) if isinstance(line, Header)]
+    trace = run.trace()
+    assert len(headers) == 2 and trace and trace.lines == tuple(run.lines[headers[1]:])
+    assert run.state_line["state"] == "done" and len(trace.entries) == trace.end.rounds == 75
+    assert sum(len(entry.round.tree) > 1 for entry in trace.entries) == 4
 
 
 def test_a_server_that_breaks_off_leaves_its_rounds_and_a_sentence() -> None:
     script: dict[str, Any] = {"models": says(models("vllm")), "chat": SHORT}
     with attached(one("a") + one(" b") + one(" c"), **script) as (rig, _):
-        views, runs = watched(rig, ASK)
-    assert views[-1]["state"] == "error" and "breaks off in the middle" in views[-1]["message"]
-    assert len(runs.known(views[-1]["run"]).entries) == 2, "nothing that was made is lost"
+        run = ended(begun(rig, ASK))
+    trace = run.trace()
+    assert run.state_line["state"] == "error" and "breaks off in the middle" in run.state_line["message"]
+    assert trace and len(trace.entries) == 2, "nothing that was made is lost"
 
 
 @pytest.mark.slow
@@ -112,7 +110,7 @@ def test_a_server_is_chosen_as_a_rig_and_only_by_whoever_may_choose_one() -> Non
     rigged.choose("http://127.0.0.1:1")
     now = rigged.settled()
     assert "http://127.0.0.1:1 does not answer" in now["failure"] and "The first rig goes on" in now["failure"]
-    assert now["rig"] == "first rig" and rigged.last_view()["state"] == "done"
+    assert now["rig"] == "first rig" and rigged.ran().state_line["state"] == "done"
 
 
 def test_a_password_in_an_address_is_refused_before_it_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -165,10 +163,11 @@ def test_what_the_server_decides_cannot_be_set_and_a_preset_fills_in_the_rest() 
 
 def test_plain_decoding_is_not_asked_of_a_server() -> None:
     with attached(DFLASH_ANSWER) as (rig, script):
-        views, runs = watched(rig, ASK)
+        runs = Runs()
+        run = ended(Runner(rig, runs, RunQueue()).start(ASK))
         asked = len(script.asked)
-        functions = Comparison(rig, runs.known, RunQueue(), runs).functions()
-        refused = called(functions, "compare", run=views[-1]["run"])["error"]
+        functions = Comparison(rig, runs.trace, RunQueue(), runs).functions()
+        refused = called(functions, "compare", run=run.id)["error"]
         assert refused.endswith("does not run plain decoding, so it was not measured.") and len(script.asked) == asked
 
 
@@ -212,19 +211,7 @@ def test_a_run_that_waits_for_a_server_ends_at_once_when_it_is_stopped(first: by
 
     with attached(models=MODELS, chat=SHORT) as (rig, script):
         script.replies[CHAT] = drips(PLAIN + first, b": still here\n", 0.05, gone.set)
-        views = Stream(rig, Runs(), queue).watch(ASK)
-        seen = [next(views) for _ in range(8)]  # it goes on giving views, so that it can be closed
-        assert all(view["state"] == "running" for view in seen) and queue.begun() == 1
-        views.close()
-        assert gone.wait(10) and queue.begun() == 0
-
-
-def test_no_round_is_lost_where_a_browser_skips_what_repeats_itself() -> None:
-    parts = [chunk(letter) for letter in "abcdef"]
-    silence = streams(*parts, lambda: time.sleep(1), chunk("g"), DONE)
-    with attached(models=MODELS, chat=SHORT) as (rig, script):
-        script.replies[CHAT] = silence
-        views, _ = watched(rig, ASK)
-    silent_views = [view for view in views if view["rounds"] and view["from"] + len(view["rounds"]) == 5]
-    assert len(silent_views) >= 3, "a view now and then while it is silent"
-    assert len({view["from"] for view in silent_views}) <= 2, "each holds what the ones before it may have brought"
+        run = begun(rig, ASK, queue)
+        until(lambda: queue.begun() == 1 and (run.lines or not first))
+        run.stop()
+        assert gone.wait(10) and ended(run).state_line["state"] == "stopped" and queue.begun() == 0

@@ -3,7 +3,6 @@ said of a run is what the comparison found: forged texts and forged clocks are t
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -15,13 +14,12 @@ from engine.lab.against_plain import NEAR_TIE, Difference, TextComparison
 from engine.lab.repetition import repetition_in, rounds_within
 from engine.lab.speed import rate_text, ratio_text
 from engine.records import Precision, PromptRequest, Round
-from engine.trace import End, Line, Trace, gather, pieces_of, tau
+from engine.trace import End, Line, Trace, encode_record, gather, pieces_of, tau
 from explorer.claims import text_sentence
 from explorer.comparison import Comparison, ask_of, others
 from explorer.rig import CurrentRig
 from explorer.run_queue import RunQueue
-from explorer.runs import Run, Runs, Stream
-from explorer.security.askers import asker
+from explorer.runs import Run, Runner, Runs
 from tests.explorer.scripted import STORY, ScriptedSource, going_on
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_rigs import ASK
@@ -54,6 +52,10 @@ class Compared:
         self.runs.add(self.runs.begin(Run("mine")), *self.trace.lines)
         rig = CurrentRig(instruments or Forged())
         self.comparison = Comparison(rig, lambda run: self.trace, self.queue, self.runs)
+
+    def noted(self) -> Any:
+        """What is remembered with the run."""
+        return encode_record(self.runs.find("mine").about["comparison"])
 
     def begin(self) -> Callable[[], Any]:
         """What tells of the comparison."""
@@ -98,7 +100,7 @@ def test_the_whole_text_is_compared_and_what_is_printed_of_the_speeds_divides() 
     result = compared.ended()
     text, speed, lanes = result["text"], result["speed"], result["lanes"]
     assert (result["state"], text["verdict"], text["same"], text["tokens"]) == ("ended", "same", 150, 150)
-    assert "word for word: all 150 tokens" in text["words"] and compared.runs.comparison("mine") == result
+    assert "word for word: all 150 tokens" in text["words"] and compared.noted() == result
     assert "".join(lanes["texts"]).startswith(STORY[:60]) and list(map(len, lanes["seconds"])) == [150, 150]
     times = speed["times"][:-1]
     assert ratio_text(float(speed["tau"]) / float(speed["cost"])) == times
@@ -170,7 +172,7 @@ def test_it_gives_way_to_whoever_comes_and_says_how_far_it_came() -> None:
         until(lambda: place.begun)
         assert time.monotonic() - began < 5
     until(lambda: look()["state"] != "running")
-    result = compared.runs.comparison("mine")
+    result = compared.noted()
     assert result and result["state"] == "cut" and 0 < result["text"]["same"] < 150
     assert f"The first {result['text']['same']} of 150 tokens" in result["text"]["words"]
     assert "word for word" not in result["text"]["words"]
@@ -180,14 +182,14 @@ def seconds_to_the_first_round(compared: Compared) -> float:
     """From Run on the page whose run is being compared."""
     began = time.monotonic()
     rig = CurrentRig(ScriptedInstruments())
-    with closing(Stream(rig, compared.runs, compared.queue).watch(ASK)) as views:
-        next(view for view in views if view["rounds"])
+    run = Runner(rig, compared.runs, compared.queue).start(ASK)
+    until(run.trace)
+    run.stop()
     return time.monotonic() - began
 
 
 @pytest.mark.parametrize("stage", ["in turns", "cost"])
 def test_the_next_prompt_does_not_wait_for_what_is_measured_of_the_last(stage: str) -> None:
-    asker()  # imports Gradio, which the page has done
     instruments = Forged(pause_seconds=0.1 if stage == "in turns" else 0.0)
     instruments.cost_seconds = 20.0
     compared = Compared(instruments)

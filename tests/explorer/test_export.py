@@ -14,13 +14,13 @@ import pytest
 from engine.errors import RequestError
 from engine.trace import Trace, committed_ids, dumps, joined, loads, pieces_of
 from explorer.export import EXPORTS, Download, export, rounds_table
-from explorer.view import piece_view
+from explorer.runs import Run
 from tests.explorer.scripted import CODE, STORY, scripted_trace
 
 
 def exported(kind: str, method: str, number: int = 0) -> tuple[Trace, Download]:
     trace = scripted_trace(method)
-    return trace, export(kind, "run", trace, number, lambda: piece_view("run", trace))
+    return trace, export(kind, Run.recorded("run", trace), trace, number)
 
 
 def test_the_trace_file_is_the_trace() -> None:
@@ -57,7 +57,7 @@ def test_an_export_needs_no_disk(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(os, "open", full)
     monkeypatch.setattr("builtins.open", write_nothing)
     monkeypatch.setattr(io, "open", write_nothing)
-    assert len(export(kind, "run", trace, 0, lambda: piece_view("run", trace)).data) > 100
+    assert len(export(kind, Run.recorded("run", trace), trace, 0).data) > 100
 
 
 def test_the_graph_is_the_tree() -> None:
@@ -78,8 +78,9 @@ def test_the_replay_page_needs_nothing_else() -> None:
     assert not re.search(r"https?://(?!www\.w3\.org/|HOST:PORT)", page)
     data = re.search(r'id="canopy-data">(.*?)</script>', page, re.DOTALL)
     assert data is not None
-    view = json.loads(data.group(1))
-    assert len(view["rounds"]) == len(trace.entries) and " </script>" in view["header"]["pieces"].values()
+    first, header, *_, end = map(json.loads, data.group(1).splitlines())
+    assert first["state"] == "done" and data.group(1).count('{"round":') == len(trace.entries) == end["end"]["rounds"]
+    assert " </script>" in header["header"]["pieces"].values()
 
 
 def test_unknown_forms_and_rounds_are_refused() -> None:

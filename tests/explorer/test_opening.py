@@ -142,7 +142,7 @@ def test_a_server_that_is_told_to_end_begins_no_page() -> None:
 def test_whoever_has_to_log_in_is_not_told_where_the_rig_lies() -> None:
     wanted = app.flags().parse_args(["--rig", "/weights-of-ada/target::ngram", "--auth", "ada:lovelace"])
     assert "weights-of-ada" not in app.first_page(wanted, app.library(None, "demo"))
-    page = opening_page(None, "</script><img src=x onerror=alert(1)>")
+    page = opening_page((), "</script><img src=x onerror=alert(1)>")
     assert "<img" not in page and "\\u003c/script>" in page, "a rig of any name stays text"
 
 

@@ -15,7 +15,7 @@ from explorer.endpoints import Endpoints
 from explorer.recordings import Library
 from explorer.rig import CurrentRig
 from explorer.run_queue import RunQueue
-from explorer.runs import Runs, Stream
+from explorer.runs import Runner, Runs
 from tests.explorer.scripted_rigs import scripted_rig
 
 NUMBERS = [name for name in OPTIONS if HINTS[name][0] in (int, float)]
@@ -46,13 +46,13 @@ def by_page(name: str, value: Any) -> Any:
 def by_endpoint(name: str, value: Any) -> Any:
     """As another program sends it to a page."""
     runs = Runs()
-    endpoints = Endpoints(Library([]), runs, Stream(CurrentRig(scripted_rig("x")), runs, RunQueue()))
+    endpoints = Endpoints(Library([]), runs, Runner(CurrentRig(scripted_rig("x")), runs, RunQueue()))
     given = {"prompt": "Hi", name: value}
     try:
         *_, last = endpoints._generate(given.pop("prompt"), options=given)
     except gr.Error as error:
         raise RequestError(str(error.message)) from error
-    header = runs.known(last["run"]).header
+    header = runs.trace(last["run"]).header
     return {"prompt": header.prompt, "turns": header.turns, **options_of(header.request)}.get(name, value)
 
 

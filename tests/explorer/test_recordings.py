@@ -13,15 +13,15 @@ import pytest
 import app
 from engine.errors import RequestError
 from engine.records import PromptRequest, Sampling
-from engine.trace import dump, dumps, encode_record, recorded
+from engine.trace import Header, dump, dumps, encode_record, recorded
 from explorer.claims import recorded_comparison
 from explorer.endpoints import Endpoints
 from explorer.page import build
-from explorer.recordings import Library, Recordings, recorded_rig, shipped
+from explorer.recordings import Lesson, Library, Recordings, recorded_rig, shipped
 from explorer.rig import CurrentRig
 from explorer.rig_choice import loading
 from explorer.run_queue import RunQueue
-from explorer.runs import Run, Runs, Stream
+from explorer.runs import Run, Runner, Runs
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import answering, called
 
@@ -41,7 +41,8 @@ class Asked:
 
     def __init__(self, library: Library) -> None:
         self.runs = Runs()
-        self.functions = Endpoints(library, self.runs, Stream(answering(), self.runs, RunQueue())).functions()
+        self.endpoints = Endpoints(library, self.runs, Runner(answering(), self.runs, RunQueue()))
+        self.functions = self.endpoints.functions()
 
     def __call__(self, name: str, /, **wanted: Any) -> Any:
         answer = called(self.functions, name, **wanted)
@@ -84,9 +85,8 @@ def test_what_ships_has_its_lessons_and_says_only_what_the_traces_show() -> None
         assert lesson["rounds"] > 1 and lesson["tokens_per_second"] > 0
     assert {lesson["name"] for lesson in library.summaries() if lesson["won"]} >= {
         "welcome", "smollm2-palindrome"}, "each rig has one that won"
-    compared = {name: library.view(name, lesson.trace).get("comparison") for name, lesson in library.lessons.items()}
-    assert all(view is None or (view["text"]["verdict"], view["state"]) == ("same", "ended")
-               for view in compared.values())
+    compared = {name: library.comparison(name) for name in library.lessons}
+    assert all(found is None or (found.text.verdict, found.state) == ("same", "ended") for found in compared.values())
     assert compared["welcome"] and not compared["routing"]
 
 
@@ -97,7 +97,7 @@ def test_a_name_that_is_no_utf8_is_shown_escaped_and_opens(tmp_path: Path) -> No
     assert sorted(lesson["title"] for lesson in library.summaries()) == sorted(library.lessons) == [
         r"\xff\xfe", r"caf\xe9"]
     asked = Asked(library)
-    assert all(asked("replay", run=name)["state"] == "done" for name in library.lessons)
+    assert all(asked.endpoints.run_of(name).state_line["state"] == "done" for name in library.lessons)
     json.dumps(build(answering(), library)[0].config, ensure_ascii=False).encode()
 
 
@@ -108,13 +108,13 @@ def test_a_broken_recording_is_left_out(library: Library) -> None:
 
 
 def test_a_recording_is_compared_with_the_plain_one_of_the_same_prompt(library: Library) -> None:
-    view = library.view("b_tree", library.lessons["b_tree"].trace)["comparison"]
-    assert view["text"]["verdict"] == "same" and "recorded one after the other" in view["speed"]["words"]
-    assert view["lanes"]["seconds"][1][-1] > view["lanes"]["seconds"][0][-1] > 0
-    others = [recorded(scripted_trace("ddtree", 24, **other), "X", "", "2026-11-20") for other in (
-        {"sampling": Sampling(temperature=1.0)}, {"turns": (("user", "Hi"),)})]
-    for trace in (*others, library.lessons["a_plain"].trace):
-        assert "comparison" not in library.view("x", trace)
+    found = library.comparison("b_tree")
+    assert found and found.text.verdict == "same" and "recorded one after the other" in found.speed.words
+    assert found.lanes.seconds[1][-1] > found.lanes.seconds[0][-1] > 0
+    others = [recorded(scripted_trace("ddtree", 24, **other), title, "", "2026-11-20") for title, other in ((
+        "warm", {"sampling": Sampling(temperature=1.0)}), ("later", {"turns": (("user", "Hi"),)}))]
+    library.lessons = {**library.lessons, **{trace.header.title: Lesson(trace.header.title, trace) for trace in others}}
+    assert not any(map(library.comparison, ("a_plain", *(trace.header.title for trace in others))))
 
 
 def test_recordings_whose_rounds_were_timed_in_turns_say_so() -> None:
@@ -142,25 +142,27 @@ def test_recordings_answer_what_was_recorded(library: Library) -> None:
 
 def test_links_and_replay_files_know_what_a_run_was_compared_with(asked: Asked) -> None:
     runs, trace = asked.runs, scripted_trace("ddtree")
-    runs.add(runs.begin(Run("mine")), *trace.lines)
-    assert "comparison" not in asked("replay", run="mine")
-    runs.note("mine", comparison := recorded_comparison(trace, scripted_trace("autoregressive", 0)))
-    runs.note("forgotten", comparison)
-    assert asked("replay", run="mine")["comparison"] == encode_record(comparison)
-    assert runs.comparison("forgotten") is None
+    runs.keep(Run.recorded("mine", trace))
+    assert asked.endpoints.speed_of("mine") == {}
+    comparison = recorded_comparison(trace, scripted_trace("autoregressive", 0))
+    asked.endpoints.run_of("mine").note(comparison)
+    assert asked.endpoints.speed_of("mine") == encode_record(comparison.speed)
     page, table = (base64.b64decode(asked("export", kind=kind, run="mine")["data"]).decode()
                    for kind in ("replay", "rounds"))
     assert comparison.text.words in page and comparison.text.words not in table
 
 
 def test_a_file_is_opened_as_far_as_it_goes_and_kept(asked: Asked) -> None:
-    view = asked.open(gzip.compress(dumps(scripted_trace("routed"))))
-    assert view["state"] == "done" and asked("replay", run=view["run"])["rounds"] == view["rounds"]
-    assert asked("export", kind="rounds", run=view["run"], round=0)["name"].endswith(".csv")
+    name = asked.open(gzip.compress(dumps(scripted_trace("routed"))))["run"]
+    run = asked.endpoints.run_of(name)
+    assert run.state_line["state"] == "done" and len(run.lines) == len(scripted_trace("routed").lines)
+    assert isinstance(run.lines[0], Header) and run.lines[0].recorded, "it is shown as a recording"
+    assert dumps(asked.endpoints.trace_of(name)) == dumps(scripted_trace("routed"))
+    assert asked("export", kind="rounds", run=name, round=0)["name"].endswith(".csv")
     lines = dumps(scripted_trace("ddtree")).splitlines(keepends=True)
-    view = asked.open(b"".join(lines[:3]) + lines[3][:8])
-    assert (view["state"], len(view["rounds"])) == ("stopped", 2)
-    assert view["end"]["remark"] == "The file is cut off there."
+    run = asked.endpoints.run_of(asked.open(b"".join(lines[:3]) + lines[3][:8])["run"])
+    assert (run.state_line["state"], len(run.lines)) == ("stopped", 4)
+    assert "cut off" in run.about["remark"]
 
 
 @pytest.mark.slow
@@ -178,7 +180,7 @@ def test_a_file_that_is_no_trace_is_refused_in_a_sentence(asked: Asked, data: by
 
 
 def test_an_unknown_name_is_refused(asked: Asked) -> None:
-    assert "There is no run" in asked("replay", run="../../etc/passwd")["error"]
+    assert "There is no run" in asked("export", run="../../etc/passwd", kind="trace")["error"]
 
 
 def test_the_lessons_of_single_rigs_follow_the_others_each_in_their_own_order(tmp_path: Path) -> None:

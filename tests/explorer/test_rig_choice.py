@@ -17,11 +17,11 @@ from explorer.recordings import Library
 from explorer.rig import CurrentRig
 from explorer.rig_choice import RigChoice, note_of
 from explorer.run_queue import RunQueue
-from explorer.runs import Runs, Stream
-from tests.explorer.scripted import ScriptedSource, scripted_trace
+from explorer.runs import Runner, Runs
+from tests.explorer.scripted import ENDLESS, ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedLaboratory
 from tests.explorer.scripted_lab import FORM
-from tests.explorer.scripted_rigs import ASK, Rigged, ScriptedRigs, scripted_rig
+from tests.explorer.scripted_rigs import ASK, Rigged, ScriptedRigs, ended, header_of, scripted_rig
 from tests.running import completed, until
 
 SOME = ("autoregressive", "ddtree")
@@ -99,12 +99,13 @@ def test_what_cannot_begin_now_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_run_that_began_meanwhile_ends_on_its_own_rig() -> None:
     rigged = Rigged()
     rigged.choose("second", begun=True)
-    views = rigged.stream.watch(ASK)
-    next(views)
+    run = rigged.runner.start(PromptRequest(ENDLESS, method="ddtree", budget=16))
+    until(lambda: len(run.lines) > 1)
     rigged.rigs.go.set()
     until(lambda: loaded_and_waiting(rigged))
-    assert list(views)[-1]["header"]["rig"] == rigged.rig.source.name == "first rig"
-    assert rigged.settled()["rig"] == rigged.last_view()["header"]["rig"] == "second rig"
+    assert header_of(run).rig == rigged.rig.source.name == "first rig" and not run.over
+    run.stop()
+    assert rigged.settled()["rig"] == header_of(rigged.ran()).rig == "second rig"
 
 
 def test_the_lab_measures_the_rig_that_answers_and_no_sweep_goes_on_with_another(tmp_path: Path) -> None:
@@ -149,12 +150,11 @@ def test_a_page_starts_with_what_its_rig_does_and_follows_it_until_somebody_choo
 def test_a_program_that_names_no_setting_gets_the_rigs_own() -> None:
     for rig, budget in (("smollm2", 3), ("another", PromptRequest.budget)):
         runs = Runs()
-        stream = Stream(CurrentRig(scripted_rig(rig)), runs, RunQueue())
-        endpoints = Endpoints(Library([]), runs, stream)
+        endpoints = Endpoints(Library([]), runs, Runner(CurrentRig(scripted_rig(rig)), runs, RunQueue()))
         *_, last = endpoints._generate("How many books?")
-        assert runs.known(last["run"]).header.request.budget == budget
+        assert runs.trace(last["run"]).header.request.budget == budget and last["state"] == "done" and last["text"]
         *_, last = endpoints._generate("How many books?", "joint", 5)
-        assert runs.known(last["run"]).header.request.budget == 5
+        assert runs.trace(last["run"]).header.request.budget == 5
 
 
 def test_named_rigs_say_where_they_come_from() -> None:
@@ -178,15 +178,14 @@ def test_a_run_waits_for_the_first_rig_and_is_told_how_far_it_is() -> None:
     assert rigged.rigs.told.wait(20)
     state = rigged.state()
     assert state["loading"] and state["coming"] == state["loading"]["name"] == "second"
-    views = rigged.stream.watch(ASK)
-    waiting = next(views)
-    assert (waiting["state"], waiting["message"]) == (
-        "queued", "The rig second is being loaded; your run begins when it is ready. Reading the weights … 50%.")
+    run = rigged.runner.start(ASK)
+    until(lambda: run.state_line["state"] == "queued")
+    assert run.state_line["message"].startswith("The rig second is being loaded") and "50%" in run.state_line["message"]
     with pytest.raises(RequestError, match="second is being loaded; cancel that"):
         rigged.choose("third")
     rigged.rigs.go.set()
-    last = list(views)[-1]
-    assert last["state"] == "done" and last["header"]["rig"] == "second rig" and last["header"]["note"] == ""
+    assert ended(run).state_line["state"] == "done"
+    assert (header_of(run).rig, header_of(run).note) == ("second rig", "")
     now = rigged.settled()
     assert (now["rig"], now["changes"], now["failure"], now["loading"]) == ("second rig", 1, "", None)
 
@@ -195,10 +194,10 @@ def test_where_the_first_rig_fails_the_embedded_one_says_why_with_every_run() ->
     rigged, words = Rigged("nonsense"), "There is no rig 'nonsense'. The demo rig answers instead."
     now = rigged.settled()
     assert (now["rig"], now["failure"]) == ("demo rig", words)
-    assert rigged.last_view()["header"]["note"] == words
+    assert header_of(rigged.ran()).note == words
     rigged.choose("second")
     until(lambda: rigged.rig.source.name == "second rig")
-    assert rigged.last_view()["header"]["note"] == ""
+    assert header_of(rigged.ran()).note == ""
 
 
 def test_where_no_rig_can_be_loaded_the_recordings_say_why(caplog: pytest.LogCaptureFixture) -> None:
@@ -209,7 +208,7 @@ def test_where_no_rig_can_be_loaded_the_recordings_say_why(caplog: pytest.LogCap
     assert (now["rig"], now["reason"], now["failure"]) == ("recordings", words, words)
     assert rigged.rigs.beside == ["recordings"] * 2, "the embedded rig was tried too"
     assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError] * 2
-    assert rigged.last_view()["message"].startswith(words)
+    assert rigged.ran().state_line["message"].startswith(words)
     rigged.rigs.failure = None
     rigged.choose("second")
     until(lambda: rigged.rig.source.name == "second rig")

@@ -14,17 +14,16 @@ import numpy as np
 import pytest
 from starlette.applications import Starlette
 
-from engine.errors import RequestError
 from engine.records import PromptRequest
 from engine.trace import Block, Entry, Line, SharedPass, encode_line, loads
 from explorer import runs as runs_module
 from explorer.lines import MAX_RANKS
 from explorer.opening import Listening, listener, sockets_of
-from explorer.run_queue import MAX_PLACES, WAITING_ROOM, RunQueue
+from explorer.run_queue import MAX_PLACES, RunQueue
 from explorer.run_routes import RunRoutes
-from explorer.runs import Run, Runner, Runs
+from explorer.runs import Runner, Runs
 from explorer.security.gate import Gate, hosts_of
-from tests.explorer.scripted import ENDLESS, ScriptedSource, scripted_trace
+from tests.explorer.scripted import ENDLESS, ScriptedSource
 from tests.explorer.scripted_rigs import answering
 from tests.running import until
 
@@ -83,7 +82,7 @@ def states(answer: Answer) -> list[str]:
 def test_a_run_is_answered_with_the_lines_of_its_trace_between_two_of_its_state() -> None:
     with serving(ScriptedSource(pause_seconds=0.005)) as served:
         answer = served.ran()
-        trace = served.runs.known(answer[0]["run"])
+        trace = served.runs.trace(answer[0]["run"])
         assert [answer[0]["state"], answer[-1]["state"]] == ["running", "done"]
     sent = numbered(answer)
     assert trace.entries[0].round.drafts[0].tokens.shape[2] > MAX_RANKS, "wider than the page draws"
@@ -153,11 +152,11 @@ def test_rounds_that_come_fast_are_gathered() -> None:
     ({"colour": 1}, "There is no option 'colour'"), ({"method": "guess"}, "guess")])
 def test_what_cannot_be_run_is_refused_in_a_sentence(options: dict[str, Any], says: str) -> None:
     with serving(ScriptedSource()) as served:
-        answer = served.client.post(RUNS, json={**ASK, **options})
-        assert answer.status_code == 422 and says in answer.json()["detail"]
-        assert served.client.post(RUNS, content="[1]", headers={"Content-Type": "application/json"}).status_code == 422
+        (refused,) = served.ran(**options)
+        assert (refused["state"], refused["run"]) == ("error", "") and says in refused["message"]
         for method, path in (("GET", "/gone"), ("DELETE", "/gone"), ("GET", "/gone?from=-1")):
-            assert served.client.request(method, RUNS + path).status_code == 422
+            assert json.loads(served.client.request(method, RUNS + path).text)["state"] == "error"
+        assert json.loads(served.client.post(RUNS, json=[1]).text)["state"] == "error"
 
 
 def test_a_failure_is_the_last_line_and_the_rounds_before_it_stay() -> None:
@@ -213,14 +212,3 @@ def test_other_websites_reach_no_run(method: str) -> None:
             assert answer.status_code == 403 and "detail" in answer.json()
         form = {"Content-Type": "text/plain"}
         assert served.client.post(RUNS, content=json.dumps(ASK), headers=form).status_code == 415
-
-
-def test_so_many_runs_are_in_progress_and_the_oldest_are_forgotten() -> None:
-    trace = scripted_trace("ddtree")
-    runs = Runs()
-    for number in range(WAITING_ROOM):
-        runs.begin(Run(str(number)))
-    with pytest.raises(RequestError, match="which is the most"):
-        runs.begin(Run("more"))
-    runs.find("3").end()
-    runs.add(runs.begin(Run("more")), *trace.lines)

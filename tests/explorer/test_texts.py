@@ -1,16 +1,14 @@
 """Texts whose tokens add something else than their pieces, where the page and other programs read them."""
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from engine.trace import RunText, Trace, committed_ids, loads
+from engine.trace import RunText, Trace, committed_ids, encode_line, loads
 from explorer.claims import recorded_comparison
 from explorer.endpoints import summary, trace_lines
+from explorer.runs import Run
 from explorer.two_runs import texts_part
-from explorer.view import end_view, entry_view
 from tests.engine.test_detokenizer import recorded
 from tests.engine.tokenizer_kinds import kind
 
@@ -27,15 +25,13 @@ def trace(request: pytest.FixtureRequest, tmp_path: Path) -> Trace:
 
 
 def test_programs_and_pages_read_the_text_with_its_spaces(trace: Trace) -> None:
-    runs: Any = SimpleNamespace(trace=lambda run: trace)
-    view = {"run": "x", "state": "done", "message": "", "from": 0, "rounds": trace.entries}
-    assert summary(view, runs)["text"] == WORDS
+    assert summary(Run.recorded("x", trace))["text"] == WORDS
     assert str(RunText(loads(trace_lines(trace, 0).encode()).lines)) == WORDS
-    texts = {int(place): text for entry in trace.entries for place, text in entry_view(entry).get("texts", {}).items()}
+    texts = {int(place): text for entry in trace.entries for place, text in encode_line(entry).get("texts", {}).items()}
     named = {token: text for entry in trace.entries for token, text in entry.pieces.items()}
     ids = committed_ids(entry.round for entry in trace.entries)
     assert "".join(texts.get(place, named[token]) for place, token in enumerate(ids, 3)) == WORDS
-    assert "texts" not in end_view(trace.end)
+    assert "texts" not in encode_line(trace.end)["end"]
 
 
 def test_texts_beside_each_other_have_their_spaces(trace: Trace) -> None:
@@ -47,5 +43,5 @@ def test_bytes_that_never_became_a_character_come_with_the_end(tmp_path: Path) -
     tokenizer = kind("sentencepiece")
     ids = tokenizer.encode("one 🌳", add_special_tokens=False)[:-1]
     trace = recorded(tmp_path / "run.jsonl", tokenizer, [ids[:-2], ids[-2:]])
-    assert set(end_view(trace.end)["texts"].values()) == {"\ufffd"}
+    assert set(encode_line(trace.end)["end"]["texts"].values()) == {"\ufffd"}
     assert str(RunText(trace.lines)) == tokenizer.decode(ids)

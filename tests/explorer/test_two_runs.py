@@ -1,6 +1,7 @@
 """Two runs held against each other: where texts and rounds part, and how each accepted."""
 
 import itertools
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -181,5 +182,6 @@ def test_what_cannot_be_known_is_a_sentence() -> None:
         Redrafting(scripted_trace("nanogpt", 8))
     trace = scripted_trace("ddtree", 8)
     assert "from 0 to 4096" in asked({"run": trace}, 1, run="run", round=0, budget=10**6)["error"]
-    assert asked({"run": trace}, 1, run="run", round=0, budget=8)["tree"]["tokens"]["shape"] == [9]
+    line = json.loads(asked({"run": trace}, 1, run="run", round=0, budget=8))
+    assert line["round"]["tree"]["tokens"]["shape"] == [9]
     assert len(committed_ids(entry.round for entry in trace.entries)) > 8

@@ -44,7 +44,7 @@ test("a walk has a step for each kept row and ends with the bonus", () => {
 });
 
 test("trials stand in their order, and passed where the draw lies below the chance", () => {
-  const made = round({ parents: [-1, 0, 0, 0], keep: [0, 3], view: { trials: {
+  const made = round({ parents: [-1, 0, 0, 0], keep: [0, 3], acceptance: { trials: {
     nodes: packed([2, 3]), chances: packed([0.5, 0.5], Float32Array), draws: packed([0.75, 0.25], Float32Array) } } });
   const offers = walkOf(made)[0].offers.map(({ node, trial }) => [node, trial && trial.passed]);
   assert.deepEqual(offers, [[2, false], [3, true], [1, null]]);

@@ -1,13 +1,12 @@
-// From the server's JSON to a round, and the figures of rounds.
+// From the lines of a run to its rounds, and the figures of rounds.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { array, figuresOf, Present, rateText, readPieces, settingOf, show, text, TokenReader } from "../../assets/shared/round.js";
-import { packed, random, round, tree } from "./rounds.js";
+import { array, figuresOf, Present, rateText, readPieces, Run, settingOf, show, text, TokenReader } from "../../assets/shared/round.js";
+import { header, line, packed, random, round, tree } from "./rounds.js";
 
 test("arrays arrive as they were packed", () => {
   assert.deepEqual(array(packed([1, -2, 70000])), Int32Array.from([1, -2, 70000]));
-  assert.deepEqual(array(packed([1, -2], Int16Array)), Int16Array.from([1, -2]));
   assert.deepEqual(array(packed([0.5, -Infinity, NaN], Float32Array)), Float32Array.from([0.5, -Infinity, NaN]));
   assert.throws(() => array({ dtype: "<f8", data: "" }));
 });
@@ -40,8 +39,8 @@ test("tokens are shown as typed, white space and lone bytes as signs", () => {
 
 test("the figures count the root, and only rounds whose time is known in the speed", () => {
   const rounds = [
-    round({ parents: [-1, 0, 1], keep: [0, 1, 2], view: { seconds: { draft: 0.1, verify: 0.2 } } }),
-    round({ parents: [-1, 0], keep: [0], view: { seconds: { verify: 0.1, wait: 0.1 } } }),
+    round({ parents: [-1, 0, 1], keep: [0, 1, 2], more: { seconds: { draft: 0.1, verify: 0.2 } } }),
+    round({ parents: [-1, 0], keep: [0], more: { seconds: { verify: 0.1, wait: 0.1 } } }),
     round({ parents: [-1], keep: [0] })];
   const run = figuresOf(rounds);
   assert.deepEqual([run.tokens, run.rounds, run.shared], [5, 3, 1]);
@@ -55,6 +54,28 @@ test("the time since the round before stands for stages that were not recorded, 
   const third = round({ parents: [-1], keep: [0], index: 2 }, first);
   assert.ok(Math.abs(third.seconds.loop - 0.1) < 1e-9 && Math.abs(third.spent - 0.1) < 1e-9);
   assert.deepEqual(first.seconds, {});
+});
+
+test("the trees of which no node was verified are the rejected ones, and each candidate has its confidence", () => {
+  const candidate = (drafter, ...logprobs) => ({ parents: packed([0, 0, 0]), tokens: packed([1, 2, 3]), drafters: packed([0, drafter, drafter]), logprobs: packed([0, ...logprobs.map(Math.log)], Float32Array) });
+  const more = { candidates: [candidate(1, 0.5, 0.25), candidate(2, 0.1, 0.1)] };
+  const made = round({ parents: [-1, 0], keep: [0], drafters: [0, 1], more });
+  assert.deepEqual(made.rejectedTrees.map(({ drafter, n }) => [drafter, n]), [[2, 3]]);
+  assert.deepEqual(made.scores.map((score) => score.toFixed(3)), ["0.375", "0.100"]);
+  const both = round({ parents: [-1, 0], keep: [0], drafters: [0, 3], more: { candidates: [candidate(1, NaN, 0.5)] } });
+  assert.deepEqual([both.rejectedTrees, both.scores], [[], [NaN]], "not known");
+});
+
+test("a run is what its lines come to", () => {
+  const run = new Run("x");
+  const texts = { 11: "one" };
+  for (const one of [header({ engine: "theirs", every: 2, recorded: "" }, { budget: 0 }), line({ parents: [-1, 0], keep: [0, 1] }),
+    { ...line({ parents: [-1], keep: [0], index: 1 }), texts }, { end: { reason: "stop" } }]) run.read(one);
+  assert.deepEqual([run.rounds.length, run.end.reason, run.lines.length, run.rewritten], [2, "stop", 4, false]);
+  assert.deepEqual([run.header.method, run.header.budget, run.header.note], ["ddtree", null, "Recorded in theirs, one round in 2."]);
+  assert.equal(run.texts.get(11), "one");
+  run.read({ end: { reason: "stop", texts: { 5: "?" } } });
+  assert.ok(run.rewritten, "a text that stands on the page already");
 });
 
 test("what a run's trees contain is noted, and its setting is said in words", () => {

@@ -1,7 +1,7 @@
 // Rounds for the tests, made as the page makes them: from what the server sends.
 import { readRound } from "../../assets/shared/round.js";
 
-const DTYPES = { Int32Array: "<i4", Int16Array: "<i2", Float32Array: "<f4" };
+const DTYPES = { Int32Array: "<i4", Float32Array: "<f4" };
 
 export function packed(values, Kind = Int32Array, shape = [values.length]) {
   const bytes = new Uint8Array(Kind.from(values).buffer);
@@ -29,21 +29,32 @@ export function tree(size, next) {
   }
 }
 
-export function view({ parents, keep, drafters, tokens, index = 0, ...others }) {
+// A round's line.
+export function line({ parents, keep, drafters, tokens, index = 0, ...others }) {
   const n = parents.length;
   const flat = new Array(n).fill(-1);
   const node = (values, Kind) => packed(values || flat, Kind);
   return {
-    index, start: 10, elapsed: 0.1 * (index + 1), keep, bonus: 99, shared: null, rejected_trees: [], drafts: [], scores: [], seconds: {},
-    tree: { parents: packed(parents), tokens: packed(tokens || parents.map((_, row) => row)), drafters: packed(drafters || parents.map(() => 1)),
-      logprobs: node(others.logprobs, Float32Array) },
-    verification: { choice: node(others.choice), logprobs: node(null, Float32Array), entropy: node(null, Float32Array),
-      gap: node(null, Float32Array), offered: node(others.offered, Float32Array) },
-    ...others.view,
+    round: {
+      index, start: 10, drafts: [], candidates: [], seconds: {},
+      tree: { parents: packed(parents), tokens: packed(tokens || parents.map((_, row) => row)), drafters: packed(drafters || parents.map(() => 1)),
+        logprobs: node(others.logprobs, Float32Array) },
+      verification: { choice: node(others.choice), logprobs: node(null, Float32Array), entropy: node(null, Float32Array),
+        gap: node(null, Float32Array), offered: node(others.offered, Float32Array) },
+      acceptance: { keep: packed(keep), bonus: 99, trials: null, ...others.acceptance },
+      ...others.more,
+    },
+    pieces: {}, elapsed_seconds: 0.1 * (index + 1),
   };
+}
+
+// The header's line of a run.
+export function header(more = {}, asked = {}) {
+  return { header: { drafters: ["first"], pieces: {}, recorded: "2026-11-20", turns: [], prompt: "", note: "", engine: "", every: 1, ...more,
+    request: { method: "ddtree", budget: 8, max_tokens: 9, sampling: {}, ...asked } } };
 }
 
 export function round(given, before) {
   const header = { method: "ddtree", budget: 8, drafters: ["first", "second"], ...given.header };
-  return readRound(view(given), header, given.pieces || new Map(), before);
+  return readRound(line(given), header, given.pieces || new Map(), before);
 }

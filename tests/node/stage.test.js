@@ -5,23 +5,30 @@ import { test } from "node:test";
 import { bestOf, isBushy, scenesOf } from "../../assets/stage/film.js";
 import { Stage } from "../../assets/stage/stage.js";
 import { cutOf, waitingWords } from "../../assets/stage/text.js";
-import { round, view } from "./rounds.js";
+import { header, line, round } from "./rounds.js";
 
-const HEADER = { method: "ddtree", budget: 8, drafters: ["first"], pieces: {}, max_tokens: 9, recorded: "2026-11-20" };
+const HEADER = { max_tokens: 9 };
 
-function value(indices, more = {}) {
-  const rounds = indices.map((index) => view({ parents: [-1, 0, 0], keep: [0, 2], index }));
-  return { run: "a", state: "done", message: "", header: HEADER, rounds, from: 0, total: rounds.length, end: { reason: "stop" }, ...more };
-}
+const state = (name, run = "a", message = "") => ({ state: name, run, message });
+const rounds = (...indices) => indices.map((index) => line({ parents: [-1, 0, 0], keep: [0, 2], index }));
+const END = { end: { reason: "stop" } };
 
-function shown(...given) {
+function shown(...indices) {
   const stage = new Stage();
-  stage.show(value(...given));
+  stage.read([state("done"), header(), ...rounds(...indices), END, state("done")]);
   return stage;
 }
 
+// An answer of these lines, each arriving by itself; an Error breaks it off.
+const answer = (...lines) => async function* arriving() {
+  for (const one of lines) {
+    if (one instanceof Error) throw one;
+    yield [one];
+  }
+};
+
 test("a recording with gaps ends on its last round, and knows how many are missing", () => {
-  const stage = shown([0, 1, 3, 6]);
+  const stage = shown(0, 1, 3, 6);
   assert.deepEqual([0, 1, 2, 3].map((place) => stage.missing(place)), [0, 0, 1, 2]);
   assert.equal(stage.atEnd, false);
   stage.go(3, {});
@@ -32,7 +39,7 @@ test("a recording with gaps ends on its last round, and knows how many are missi
 });
 
 test("a pinned node stays while others are pointed at, and goes with its round", () => {
-  const stage = shown([0, 1]);
+  const stage = shown(0, 1);
   const told = [];
   stage.on("select", ({ node, pinned }) => told.push([node, pinned]));
   stage.pin(1);
@@ -46,32 +53,75 @@ test("a pinned node stays while others are pointed at, and goes with its round",
 });
 
 test("the run that is shown stays until the next one has a round", () => {
-  const stage = shown([0, 1]);
+  const stage = shown(0, 1);
   stage.ask("Why?", []);
   assert.ok(stage.busy && stage.coming.prompt === "Why?" && !stage.atEnd);
-  stage.show(value([], { run: "b", state: "queued", message: "Two runs are ahead.", header: null }));
+  stage.read([state("queued", "b", "Two runs are ahead.")]);
   assert.deepEqual([stage.value.run, stage.state, waitingWords(stage).headline], ["a", "queued", "Your run waits."]);
-  stage.show(value([0], { run: "b", state: "running", total: 1 }));
-  assert.deepEqual([stage.value.run, stage.rounds.length, stage.coming, stage.live], ["b", 1, null, true]);
+  stage.read([state("running", "b"), header()]);
+  assert.deepEqual([stage.value.run, stage.state], ["a", "running"]);
+  stage.read([{ about: { outside: true } }, ...rounds(0)]);
+  assert.deepEqual([stage.value.run, stage.rounds.length, stage.coming, stage.live, stage.about.outside], ["b", 1, null, true, true]);
   stage.lose("");
   assert.deepEqual([stage.state, cutOf({ value: { state: "lost" }, header: HEADER, live: false }).lead], ["lost", "Broken off after "]);
 });
 
-test("what is still on its way of a stopped run is passed by", () => {
-  const stage = shown([0, 1]);
+test("a run that is read ends as its last line says, and is passed by once another is read", async () => {
+  const stage = shown(0, 1);
+  let go;
+  const gate = new Promise((resolve) => { go = resolve; });
+  const slow = stage.follow(async function* lines() {
+    yield [state("running", "b"), header()];
+    await gate;
+    yield rounds(0);
+  });
+  assert.ok(await stage.follow(answer(state("done", "c"), header(), ...rounds(0, 1), END, state("done", "c"))));
+  go();
+  assert.equal(await slow, false);
+  assert.deepEqual([stage.value.run, stage.rounds.length, stage.state, stage.value.end.reason], ["c", 2, "done", "stop"]);
+});
+
+test("a run without a round is refused with its sentence, and so is one that the server does not take", async () => {
+  const stage = shown(0, 1);
   const refused = [];
-  stage.on("refused", (message) => refused.push(message));
+  stage.on("refused broken", (message) => refused.push(message));
   stage.ask("Why?", []);
-  stage.halt();
-  stage.show(value([0], { run: "b", state: "running" }));
-  assert.deepEqual([stage.value.run, stage.busy], ["a", false]);
-  stage.ask("Again?", []);
-  stage.show(value([], { run: "c", state: "error", message: "No.", end: null }));
-  assert.deepEqual([refused, stage.refusal, stage.value.run], [["No."], "No.", "a"]);
+  assert.equal(await stage.follow(answer(state("running", "b"), state("error", "b", "No."))), false);
+  assert.deepEqual([refused, stage.refusal, stage.value.run, stage.busy], [["No."], "No.", "a", false]);
+  stage.ask("", []);
+  assert.equal(await stage.follow(answer(state("error", "", "The prompt is empty."))), false);
+  assert.deepEqual([refused[1], stage.value.run, stage.busy], ["The prompt is empty.", "a", false]);
+  assert.equal(await stage.follow(answer(state("running", "b"), new Error("gone"))), false);
+  assert.equal(refused.length, 3, "the server is gone");
+});
+
+test("a run that was stopped is so at once, and ended by itself if its last lines say so", async () => {
+  const stage = shown(0);
+  let go;
+  const gate = new Promise((resolve) => { go = resolve; });
+  const reading = stage.follow(async function* lines() {
+    yield [state("running", "b"), header(), ...rounds(0)];
+    await gate;
+    yield [...rounds(1), END, state("done", "b")];
+  });
+  assert.ok(await reading, "it is shown and goes on");
+  assert.deepEqual([stage.halt(), stage.state], ["b", "stopped"]);
+  go();
+  await new Promise((resolve) => { setTimeout(resolve, 10); });
+  assert.deepEqual([stage.state, stage.value.end.reason, stage.rounds.length], ["done", "stop", 2]);
+  stage.ask("Why?", []);
+  stage.read([state("queued", "c")]);
+  assert.deepEqual([stage.halt(), stage.busy, stage.value.run], ["c", false, "b"]);
+});
+
+test("a second header begins the run anew", () => {
+  const stage = new Stage();
+  stage.read([state("running"), header(), ...rounds(0, 1, 2), header(), ...rounds(0), END, state("done")]);
+  assert.deepEqual([stage.rounds.length, stage.state], [1, "done"]);
 });
 
 test("one speed is printed: the server's where there is one, and none is drawn where that is withheld", () => {
-  const stage = shown([0, 1]);
+  const stage = shown(0, 1);
   for (const one of stage.rounds) one.seconds = { verify: 0.02 };
   assert.deepEqual(stage.speed, { text: "100", value: 100 });
   stage.compared("a", { state: "ended", speed: { withheld: "", speed: "113", plain_speed: "50.2", times: "2.3×" } });
@@ -83,9 +133,10 @@ test("one speed is printed: the server's where there is one, and none is drawn w
 });
 
 test("of a text that repeats itself the rounds before are measured", () => {
-  const stage = shown([0, 1, 2], { repetition: { token: 2, round: 1, words: "From token 3 on the text repeats itself." } });
+  const stage = shown(0, 1, 2);
+  stage.read([{ about: { repetition: { token: 2, round: 1, words: "From token 3 on the text repeats itself." } } }]);
   assert.deepEqual([stage.measured.tokens, stage.figures.tokens], [2, 6]);
-  stage.show(value([0], { run: "b" }));
+  stage.read([state("running", "b"), header(), ...rounds(0)]);
   assert.equal(stage.repetition, null);
 });
 

@@ -81,7 +81,7 @@ test("a processor's name is said without what its maker adds to all of them", ()
 
 test("the curves of a run are its figures after each round, over all and over the latest", () => {
   const rounds = [2, 1, 1, 1, 1, 1, 1, 1, 1, 1].map((kept, index) => round({ parents: [-1, 0], keep: [0, 1].slice(0, kept), index,
-    view: { seconds: index === 3 ? {} : { verify: 0.1 } } }));
+    more: { seconds: index === 3 ? {} : { verify: 0.1 } } }));
   rounds[3].seconds = {}; // nobody knows how long it took
   const curves = curvesOf(rounds);
   assert.deepEqual([curves["tau.all"][0], curves["tau.all"].at(-1), curves["tau.recent"].at(-1)], [2, 1.1, 1]);

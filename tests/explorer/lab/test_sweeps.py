@@ -9,17 +9,15 @@ import pytest
 from engine.decoding.budget_policy import MAX_AUTO_NODES
 from engine.errors import RequestError, ResultsError
 from engine.lab.store import Results, Store
-from engine.records import PromptRequest
 from explorer.lab.forms import OPENING, PromptSets, sweep_plan_from
 from explorer.lab.recorded import NUMBER as RECORDED
 from explorer.lab.recorded import is_recorded
 from explorer.page import _setting_values
 from explorer.run_queue import RunQueue
-from explorer.runs import Runs, Stream
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_lab import FORM, lab_at, measure, measured, saved, state
-from tests.explorer.scripted_rigs import answering
+from tests.explorer.scripted_rigs import answering, begun, ended
 from tests.running import until
 
 CELLS = (1 + 2 * 3) * 2
@@ -47,10 +45,10 @@ def test_points_are_there_while_it_measures_and_others_wait(tmp_path: Path) -> N
     until(lambda: 2 <= lab.progress({})["done"] < CELLS)
     assert lab.curves({})["curves"]["count"] >= 2
     assert lab.progress({})["seconds_left"] > 0
-    stream = Stream(answering(), Runs(), queue).watch(PromptRequest("How many?", method="ddtree", budget=8))
-    assert next(stream)["state"] == "queued"
+    run = begun(answering(), queue=queue)
+    until(lambda: run.state_line["state"] == "queued")
     lab.control({"do": "stop", "sweep": None})
-    assert [view["state"] for view in stream][-1] == "done"
+    assert ended(run).state_line["state"] == "done"
     until(lambda: state(lab) == "stopped")
 
 

@@ -4,17 +4,18 @@ import asyncio
 from contextlib import ExitStack
 from typing import Any
 
+import gradio as gr
 import httpx
 import pytest
 
 from engine.errors import RequestError
-from engine.records import PromptRequest
 from explorer import run_queue
+from explorer.endpoints import Endpoints
 from explorer.opening import Listening
 from explorer.page import build, guarded
 from explorer.recordings import Library
 from explorer.run_queue import MAX_PLACES, Jobs, RunQueue
-from explorer.runs import Runs, Stream
+from explorer.runs import Runner, Runs
 from explorer.security import askers
 from explorer.security.askers import (
     FREE_FAILURES,
@@ -64,16 +65,18 @@ def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch: pytest.MonkeyPatc
     clock = Clock()
     readers = Readers(clock)
     who = Asker("10.0.0.1", "s", readers, clock.now)
-    monkeypatch.setattr("explorer.runs.asker", lambda: who)
-    source = ScriptedSource()
-    stream = Stream(answering(source), Runs(), RunQueue()).watch(PromptRequest(ENDLESS, method="ddtree", budget=16))
+    monkeypatch.setattr("explorer.endpoints.asker", lambda: who)
+    source, runs = ScriptedSource(pause_seconds=0.01), Runs()
+    endpoints = Endpoints(Library([]), runs, Runner(answering(source), runs, RunQueue()))
+    answers = endpoints._generate(ENDLESS, "ddtree", 16)
     with readers.reading("s"):
         clock.now += 10 * LAPSE_SECONDS
-        states = [next(stream)["state"] for _ in range(5)]
-    assert states[-1] == "running" and source.closed < 1
+        seen = [next(answers)["state"] for _ in range(5)]
+    assert seen[-1] == "running" and source.closed < 1
     clock.now += LAPSE_SECONDS + 1
-    *_, last = stream
-    assert last["state"] == "error" and "Nobody has listened for 30 s" in last["message"] and source.closed == 1
+    with pytest.raises(gr.Error, match="Nobody has listened for 30 s"):
+        list(answers)
+    until(lambda: source.closed == 1)
 
 
 def test_one_address_has_a_few_places_and_another_is_let_in() -> None:
@@ -133,7 +136,7 @@ def test_runs_that_come_through_the_gate_know_who_asked(monkeypatch: pytest.Monk
     def noted() -> Asker:
         seen.append(ask_gradio())
         return seen[-1]
-    monkeypatch.setattr("explorer.runs.asker", noted)
+    monkeypatch.setattr("explorer.endpoints.asker", noted)
 
     async def act() -> str:
         app = guarded(*build(answering(ScriptedSource()), Library([])), Listening())
