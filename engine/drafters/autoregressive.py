@@ -17,6 +17,7 @@ from engine.checkpoints.loading import causal_config, load_causal, why_no_drafte
 from engine.drafters.beam import PUBLISHED, PathDrafter, Reach
 from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, must_fit
 from engine.errors import RigError
+from engine.models.cache import cache_argument
 from engine.models.target import TorchTarget
 from engine.texts.bounded import BoundedTexts
 
@@ -25,14 +26,14 @@ class AutoregressiveDrafter(PathDrafter):
     """A language model as a drafter. ``vocabulary`` is the target's size; ids beyond it are never proposed."""
 
     def __init__(self, model: PreTrainedModel, vocabulary: int, reach: Reach = PUBLISHED) -> None:
-        self.model, self.vocabulary = model.eval(), vocabulary
+        self.model, self.vocabulary, self._cache_name = model.eval(), vocabulary, cache_argument(model)
         limit = int(model.config.get_text_config().max_position_embeddings)
         super().__init__(model.get_input_embeddings().weight, reach, limit)
 
     def _logits(self, tokens: Tensor, positions: Tensor, mask: Tensor, parents: Tensor | None) -> Tensor:
         output = self.model(
             input_ids=tokens[None].clamp(max=len(self._weight) - 1), position_ids=positions[None], attention_mask=mask,
-            past_key_values=self._cache, use_cache=True, logits_to_keep=1 if parents is None else len(tokens))
+            use_cache=True, logits_to_keep=1 if parents is None else len(tokens), **{self._cache_name: self._cache})
         logits: Tensor = output.logits[0, :, :self.vocabulary].float()
         return logits
 

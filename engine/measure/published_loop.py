@@ -11,12 +11,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from time import perf_counter
+from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache
 
 from engine.drafters.abilities import BlockDrafter
+from engine.models.cache import cache_argument
 from engine.models.target import TorchTarget
 from engine.records import STAGES, Request
 
@@ -52,8 +54,9 @@ class PlainLoop:
         self._since = 0.0
         self.cache = DynamicCache(config=target.model.config)
         prompt = torch.tensor([request.prompt_ids], device=target.device)
-        output = target.model(input_ids=prompt, past_key_values=self.cache, use_cache=True, output_hidden_states=True,
-                              logits_to_keep=1)
+        self._cached: dict[str, Any] = {
+            cache_argument(target.model): self.cache, "use_cache": True, "output_hidden_states": True}
+        output = target.model(input_ids=prompt, logits_to_keep=1, **self._cached)
         self.root, self.length = int(output.logits[0, -1].argmax()), prompt.shape[1]
         self.context = torch.empty(0)  # the drafter's, of the features that it has read
         self.features = self._features(output.hidden_states, slice(None))  # that it has not
@@ -114,7 +117,7 @@ class PlainLoop:
         output = self.target.model(
             input_ids=torch.tensor([tokens], device=device), position_ids=torch.tensor([[
                 self.length + depth for depth in (0, *depths)]], device=device),
-            attention_mask=mask.to(device), past_key_values=self.cache, use_cache=True, output_hidden_states=True)
+            attention_mask=mask.to(device), **self._cached)
         self._lap("verify")
         choices = output.logits[0].argmax(-1).tolist()
         keep = walk(tokens, parents, choices)

@@ -1,15 +1,23 @@
 """A KV cache that is allocated once, written in place, and compacted by the indices of the rows to keep."""
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import Cache, DynamicCache, PretrainedConfig
 
 from engine.models.rows import PassRows
 from engine.records import Integers
+
+
+def cache_argument(model: nn.Module) -> str:
+    """What the forward of a model of transformers calls its cache: 5.24 has another name than 5.23, and models without
+    attention a third."""
+    named = signature(model.forward).parameters
+    return next(name for name in ("cache", "past_key_values", "cache_params") if name in named)
 
 
 class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not read

@@ -6,7 +6,6 @@ pass serves the architectures that it knows; all others, and all prompts, go thr
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from inspect import signature
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +14,7 @@ from torch.nn.functional import embedding
 from transformers import PreTrainedModel
 
 from engine.models.attention import takes_tree_masks
-from engine.models.cache import LayeredCache, TreeCache
+from engine.models.cache import LayeredCache, TreeCache, cache_argument
 from engine.models.device import gpus_of
 from engine.models.layers import Experts, Layer, Rotations, View, additive, folded_groups, norm_of
 from engine.models.packed_linear import LevelsRule, PackedHead
@@ -57,8 +56,7 @@ class ReferencePass(nn.Module):
     def __init__(self, model: PreTrainedModel, taps: Sequence[int]) -> None:
         super().__init__()
         self.model, self.taps = model, tuple(taps)
-        named = signature(model.forward).parameters  # models without attention call their cache otherwise
-        self._cache_name = "past_key_values" if "past_key_values" in named else "cache_params"
+        self._cache_name = cache_argument(model)
         self._tapped: dict[int, Tensor] = {}
         self._interrupt: Callable[[], None] | None = None  # of the pass in progress
         for layer in getattr(model.get_decoder(), "layers", ()):

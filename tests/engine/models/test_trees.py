@@ -15,6 +15,7 @@ from engine.checkpoints.loading import causal_config, load_causal
 from engine.checkpoints.memory import cache_bytes
 from engine.decoding.tree import pack, path_to
 from engine.models import recurrent
+from engine.models.cache import cache_argument
 from engine.models.passes import FusedPass, ReferencePass
 from engine.models.recurrent import DeltaMixer
 from engine.models.target import TorchTarget
@@ -53,7 +54,8 @@ class PlainDecoding:
         positions = torch.arange(start, start + len(token_ids))[None]
         with torch.inference_mode():
             output = self.target.model(input_ids=torch.tensor([list(token_ids)]), position_ids=positions,
-                                       past_key_values=cache, use_cache=True, output_hidden_states=True)
+                                       use_cache=True, output_hidden_states=True,
+                                       **{cache_argument(self.target.model): cache})
         tapped = [output.hidden_states[layer + 1][0, -1] for layer in self.target.taps]
         return output.logits[0, -1], torch.cat(tapped) if tapped else torch.empty(0)
 

@@ -108,7 +108,7 @@ def test_what_does_not_fit_is_refused_before_it_is_made(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(("call", "sentence"), [
-    (lambda: load_rig("random:huge"), "There is no shape 'huge' .* choose one of random:tiny, random:qwen3-4b, "),
+    (lambda: load_rig("random:huge"), "There is no shape 'huge' .* choose one of random:tiny, random:qwen3-0.6b, "),
     (lambda: load_rig(TINY, "int4"), "not stored in 4 bits, .* choose one of auto, float32, bfloat16.$"),
     (lambda: rig_parts(TINY), "nothing to fetch")])
 def test_what_cannot_be_had_is_a_sentence(call: object, sentence: str) -> None:
