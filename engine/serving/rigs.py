@@ -11,14 +11,14 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedConfig
 
-from engine.checkpoints.files import display_name, first_line
+from engine.checkpoints.files import display_name, first_line, read_config
 from engine.checkpoints.gguf import origin_of
 from engine.checkpoints.loading import causal_config, load_causal
 from engine.checkpoints.memory import ALONE, Opening, device_map_of
 from engine.checkpoints.sources import LocalModel, fetch_package, fetch_weights, look_up
 from engine.decoding.methods import PATH
 from engine.decoding.protocols import Drafter
-from engine.drafters.kinds import DrafterPlan, NarrowedDrafter, TargetFacts, plan_drafter
+from engine.drafters.kinds import KINDS, DrafterPlan, NarrowedDrafter, TargetFacts, plan_drafter
 from engine.drafters.ngram import NGramDrafter
 from engine.errors import RigError
 from engine.models.passes import length_of_switch
@@ -114,6 +114,9 @@ def _looked_up(name: str, pair: RigPair, opening: Opening) -> RigParts:
     for number, named in enumerate(pair.drafters, 1):
         source, _, size = named.partition(BLOCK_SIZE)
         name_ = f"drafter {number}" if len(pair.drafters) > 1 else "drafter"
+        if source == MTP and not KINDS[MTP].recognises(values := read_config(target.folder)):
+            raise RigError(f"The target in {display_name(target.folder)} is a {values.get('model_type')}, of which no "
+                           "layer for multi-token prediction runs here; name another drafter.")
         if source != NGRAM:
             drafters[name_] = target if source == MTP else look_up(source, opening.tell)
         if size:

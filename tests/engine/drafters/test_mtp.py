@@ -21,7 +21,7 @@ from engine.serving.rigs import load_rig
 from tests.engine.drafters.test_autoregressive import paths, read
 from tests.engine.material import plain_text, text_of
 from tests.engine.models.shrunk import SIZES, shrunk
-from tests.engine.published import TOKENIZER, refused
+from tests.engine.published import TOKENIZER, refused, write_short
 
 WHOLE, LAYERS, LIKE = 1536, SIZES["num_hidden_layers"], SIZES["num_hidden_layers"] - 1
 NEXTN = ("deepseek_v3", "glm4_moe", "glm4_moe_lite")  # DeepSeek's layout: one more of the numbered layers
@@ -177,6 +177,11 @@ def test_every_method_writes_plain_decodings_text(opened: tuple[str, Path, Rig])
 def test_layers_that_cannot_run_as_they_were_trained(
         kind: str, changes: dict[str, Any], sentence: str, tmp_path: Path) -> None:
     assert sentence in refused(f"{write_mtp(tmp_path / kind, kind, **changes)}::mtp")
+
+
+def test_a_target_of_a_family_without_such_layers_does_not_draft_for_itself(tmp_path: Path) -> None:
+    target = write_short(tmp_path / "target", "Qwen3-8B")
+    assert "target is a qwen3, of which no layer for multi-token prediction" in refused(f"{target}::mtp")
 
 
 def test_a_checkpoint_without_the_layer(tmp_path: Path) -> None:
