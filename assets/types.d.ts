@@ -28,6 +28,7 @@ export interface Options {
   prompt?: string;
   drafters?: string[];
   turns?: [string, string][];
+  thinking?: string;
 }
 
 /** The rig that answers, those that can be chosen, and the one that is being loaded. */
@@ -194,6 +195,7 @@ export interface Header {
   chunked: boolean;
   in_turns: boolean;
   recurrent_layers: number;
+  thinking: string;
 }
 
 /** One draft, one verify, one commit. */

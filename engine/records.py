@@ -129,6 +129,8 @@ class PromptRequest(RunOptions):
         "The drafters", "drafters by name, in order, for the methods that take so many")] = ()
     turns: Annotated[tuple[tuple[str, str], ...], Option(
         "The turns", "the conversation before the prompt", page_high=64)] = ()
+    thinking: Annotated[str, Option(
+        "The thinking switch", "of chat templates that have one; auto is what suits the drafters")] = "auto"
 
 
 @dataclass(frozen=True, eq=False)

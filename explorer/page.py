@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.decoding.methods import METHODS, SERVED
-from engine.decoding.options import DEFAULTS, HINTS, OPTIONS, options_of
+from engine.decoding.options import CHOICES, DEFAULTS, HINTS, OPTIONS, options_of
 from engine.requests.rig_names import usual_setting
 from explorer.browser_calls import bar_call, served
 from explorer.budgets import Budgets
@@ -158,6 +158,8 @@ class Controls:
             if kind in (int, float):
                 field = gr.Number(first[name], precision=0 if kind is int else None, step=1 if kind is int else STEP,
                                   **about)
+            elif name in CHOICES:
+                field = gr.Dropdown(list(CHOICES[name]), value=first[name], **about)
             else:
                 field = gr.Textbox(_bias_text(first[name]), max_lines=1, **about)
             setattr(self, name, field)

@@ -183,6 +183,11 @@ export class Run {
   }
 }
 
+/** What the bar takes of a run. @param {Header} header */
+export function settingFrom({ pieces, prompt_ids, stop_ids, revisions, turns, ...setting }) {
+  return setting;
+}
+
 // What was asked, in a few words; another engine may not have recorded how many nodes.
 export function settingOf(/** @type {Header} */ header) {
   return header.budget === null || header.drafters?.length === 0 ? header.method : `${header.method}, ${counted(header.budget, "node")}`;

@@ -3,7 +3,7 @@
 
 import { action, html, write } from "../shared/ink.js";
 import { plainly } from "./metrics.js";
-import { counted } from "../shared/round.js";
+import { counted, settingFrom } from "../shared/round.js";
 
 const NEAR = 0.025; // plain passes: so close to a known cost the slider rests on it
 
@@ -68,7 +68,6 @@ export class Cheaper {
   }
 
   adopt() {
-    const { prompt, temperature, split, top_k, top_p, seed, max_tokens, drafters } = this.stage.header;
-    this.stage.tell("adopt", { prompt, temperature, split, top_k, top_p, seed, max_tokens, drafters, ...this.instead.setting });
+    this.stage.tell("adopt", { ...settingFrom(this.stage.header), ...this.instead.setting });
   }
 }

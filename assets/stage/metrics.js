@@ -2,7 +2,7 @@
 // arithmetic: tokens per round ÷ the cost of a round = the speed-up.
 
 import { action, html, pause, write } from "../shared/ink.js";
-import { usedOf } from "../shared/round.js";
+import { settingFrom, usedOf } from "../shared/round.js";
 
 const FIGURES = [
   { name: "tau", label: "tokens per round", note: "τ, root included",
@@ -166,7 +166,7 @@ export class Plainly {
   stopThere() {
     const { stage } = this;
     if (stage.live) document.querySelector("#canopy-stop").click();
-    else stage.tell("adopt", { ...stage.header, max_tokens: stage.repetition.token });
+    else stage.tell("adopt", { ...settingFrom(stage.header), max_tokens: stage.repetition.token });
   }
 }
 

@@ -2,6 +2,7 @@
 
 import { panels } from "../shared/define.js";
 import { html } from "../shared/ink.js";
+import { settingFrom } from "../shared/round.js";
 import { knownRun, linesIn, routeTo } from "../shared/lines.js";
 import "../panels/panels.js";
 import { Address } from "./address.js";
@@ -135,12 +136,11 @@ function open(element, props, server, tell) {
   // A run that is opened fills the bar, so that Run repeats it live; if an address named it, the setting in that
   // address takes precedence over the run's own.
   stage.on("opened", ({ push }) => {
-    const { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace, drafters } = stage.header;
-    const asked = { prompt, method, budget, temperature, split, top_k, top_p, seed, max_tokens, pace, drafters };
+    const asked = settingFrom(stage.header);
     if (stage.header.engine) return;
     if (!push && !parts.ready && controls.carried !== null) return; // the bar keeps its values
     const named = push ? {} : Address.read();
-    tell.adopt({ ...asked, method: named.method || method, budget: named.budget ?? budget });
+    tell.adopt({ ...asked, method: named.method || asked.method, budget: named.budget ?? asked.budget });
     parts.conversation.take(stage.header.turns);
   });
   stage.on("budget", controls.setBudget); // tried out in its panel

@@ -14,7 +14,7 @@ from engine.decoding.methods import METHODS, SERVED
 from engine.errors import RequestError
 from engine.records import Option, PromptRequest, RunOptions, Sampling
 from engine.requests.limits import check_choice, check_int, check_number, shown
-from engine.requests.prompts import Turn, check_text, turns_from
+from engine.requests.prompts import THINKING, Turn, check_text, turns_from
 
 HINTS = {name: get_args(hint) for record in (RunOptions, Sampling, PromptRequest)  # (int, Option(…)) by name
          for name, hint in get_type_hints(record, include_extras=True).items() if get_origin(hint) is Annotated}
@@ -24,7 +24,7 @@ DEFAULTS: Mapping[str, Any] = MappingProxyType({
     field.name: field.default for field in (*fields(Sampling), *fields(PromptRequest))
     if field.name in OPTIONS and field.default is not MISSING})
 CHOICES: Mapping[str, Collection[str]] = MappingProxyType({
-    "method": METHODS, "pace": PACES,
+    "method": METHODS, "pace": PACES, "thinking": THINKING,
     "split": tuple(dict.fromkeys(split for row in METHODS.values() for split in row.split_rules))})
 OLDER = MappingProxyType({"heads": "drafters"})  # a name that programs may still use
 

@@ -19,6 +19,7 @@ MAX_FILE_BYTES = 32 * 2**20  # far more prompts than a sweep can measure
 
 Turn = tuple[str, str]  # role and text
 ROLES = ("system", "user", "assistant")
+THINKING = ("auto", "on", "off")  # of a chat template
 FORMS = 'it has to be [role, text] or {"role": …, "content": …}, both texts'
 
 LOOKED_AT = 1500  # characters: matching an expression may take time quadratic in them

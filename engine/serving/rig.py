@@ -161,11 +161,11 @@ class Rig:
         """Tokenise the prompt, choose the drafters and check the request; RequestError if it cannot be served."""
         return PreparedRun(self, options, interrupt)
 
-    def prompt_ids(self, prompt: str, turns: Sequence[Turn] = ()) -> tuple[int, ...]:
+    def prompt_ids(self, prompt: str, turns: Sequence[Turn] = (), thinking: str = "auto") -> tuple[int, ...]:
         """Tokenise a conversation. One caller at a time: reading special tokens as text is a setting of the
         tokenizer."""
         with self._reading:
-            return self.texts.prompt_ids(prompt, turns)
+            return self.texts.prompt_ids(prompt, turns, thinking)
 
     @contextmanager
     def exclusive(self, purpose: str) -> Iterator[None]:
@@ -229,7 +229,7 @@ class PreparedRun(Run):
         drafters = rig.drafters_for(options.method, options.drafters)
         self.drafter_names = tuple(drafters)
         request = Request(
-            rig.prompt_ids(options.prompt, options.turns), stop_ids=rig.stop_ids, **options.shared())
+            rig.prompt_ids(options.prompt, options.turns, options.thinking), stop_ids=rig.stop_ids, **options.shared())
         super().__init__(request, rig.target.fork(interrupt), [drafter.fork() for drafter in drafters.values()])
         self.share = rig.memory.share(request, len(drafters)) if rig.concurrent else 1.0
 
@@ -305,7 +305,7 @@ class PreparedRun(Run):
             context_limit=target.positions_for(len(request.prompt_ids)),
             pieces=rig.token_texts.of(set(request.prompt_ids) | request.stop_ids),
             revisions={**rig.card.revisions, "torch": torch.__version__}, note=self._note(),
-            turns=self.options.turns, recurrent_layers=target.recurrent_layers)
+            turns=self.options.turns, thinking=self.options.thinking, recurrent_layers=target.recurrent_layers)
 
     def _note(self) -> str:
         """The rig's notes, and a warning if the prompt is unlike its training: it matches none of its patterns and

@@ -63,8 +63,8 @@ class BoundedTexts:
     def facts(self) -> TokenizerFacts:
         return self._facts
 
-    def prompt_ids(self, prompt: str, turns: Sequence[Turn] = ()) -> tuple[int, ...]:
-        return tuple(self._ask("prompt_ids", prompt, turns))
+    def prompt_ids(self, prompt: str, turns: Sequence[Turn] = (), thinking: str = "auto") -> tuple[int, ...]:
+        return tuple(self._ask("prompt_ids", prompt, turns, thinking))
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return str(self._ask("decode", list(token_ids)))

@@ -7,7 +7,7 @@ as the text that it is.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import transformers
@@ -19,7 +19,7 @@ from engine.checkpoints.files import first_line
 from engine.errors import RequestError
 from engine.requests.prompts import ROLES, Turn
 
-THINKING = "enable_thinking"  # the option's name in chat templates
+SWITCH = "enable_thinking"  # the option's name in chat templates
 PROBE = "20461"  # a text that no filter of a template changes
 NO_TEMPLATE = "The tokenizer has no chat template: prompts go to the model as they are."
 NOTHING_SHOWN = "The chat template shows the model nothing of a prompt's text."
@@ -44,8 +44,8 @@ def chat_style(tokenizer: PreTrainedTokenizerBase, thinking_drafters: Sequence[b
         return ChatStyle(note=NO_TEMPLATE)
     options: dict[str, Any] = {}
     note = ""
-    if THINKING in template and not all(thinking_drafters):
-        options = {THINKING: False}
+    if SWITCH in template and not all(thinking_drafters):
+        options = {SWITCH: False}
         note = "Thinking is off: a drafter of this rig was trained on answers without it."
     style = ChatStyle(options, note)
     shown = _shows_probe(tokenizer, style)
@@ -53,6 +53,16 @@ def chat_style(tokenizer: PreTrainedTokenizerBase, thinking_drafters: Sequence[b
         return style
     with_parts = ChatStyle(options, note, parts=True)
     return with_parts if _shows_probe(tokenizer, with_parts) else ChatStyle(options, f"{note} {NOTHING_SHOWN}".strip())
+
+
+def switched(tokenizer: PreTrainedTokenizerBase, style: ChatStyle, thinking: str) -> ChatStyle:
+    """The style with the template's thinking switch on or off, or as it is for "auto"; RequestError without a
+    switch."""
+    if thinking == "auto":
+        return style
+    if SWITCH not in template_of(tokenizer):
+        raise RequestError("This model's chat template has no thinking switch; leave it at auto.")
+    return replace(style, options={**style.options, SWITCH: thinking == "on"})
 
 
 def _shows_probe(tokenizer: PreTrainedTokenizerBase, style: ChatStyle) -> bool | None:

@@ -15,7 +15,7 @@ from engine.checkpoints.tokenizers import load_tokenizer
 from engine.errors import RequestError
 from engine.recorder import MAX_PIECE_LENGTH, Detokenizer, RunTexts
 from engine.requests.prompts import Turn, familiar
-from engine.texts.chat import ChatStyle, chat_style, prompt_ids, template_of
+from engine.texts.chat import ChatStyle, chat_style, prompt_ids, switched, template_of
 from engine.trace import Piece
 
 
@@ -37,7 +37,7 @@ class Texts(Protocol):
 
     def facts(self) -> TokenizerFacts: ...
 
-    def prompt_ids(self, prompt: str, turns: Sequence[Turn] = ()) -> tuple[int, ...]: ...
+    def prompt_ids(self, prompt: str, turns: Sequence[Turn] = (), thinking: str = "auto") -> tuple[int, ...]: ...
 
     def decode(self, token_ids: Sequence[int]) -> str: ...
 
@@ -70,8 +70,8 @@ class TokenizerTexts:
             len(self._tokenizer), self._tokenizer.mask_token_id, tuple(dict.fromkeys(ids)),
             bool(template_of(self._tokenizer)), self._style.note, adds_alike(self._tokenizer))
 
-    def prompt_ids(self, prompt: str, turns: Sequence[Turn] = ()) -> tuple[int, ...]:
-        return prompt_ids(self._tokenizer, prompt, turns, self._style)
+    def prompt_ids(self, prompt: str, turns: Sequence[Turn] = (), thinking: str = "auto") -> tuple[int, ...]:
+        return prompt_ids(self._tokenizer, prompt, turns, switched(self._tokenizer, self._style, thinking))
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return str(self._tokenizer.decode(list(token_ids)))

@@ -24,7 +24,8 @@ class Header:
     ``precision`` is a sentence about why the rig runs in this dtype. ``chunked``: the engine does not say which tokens
     came in one round, and the rounds stand for the chunks in which its text arrived. ``in_turns``: its rounds were
     timed in turns with those of plain decoding of the same prompt, which is recorded too. ``recurrent_layers`` of the
-    target keep a state, which repeats a round's kept rows, and nothing for each row.
+    target keep a state, which repeats a round's kept rows, and nothing for each row. ``thinking`` is the switch of the
+    chat template as the run asked for it: on, off or auto.
     """
 
     request: Request
@@ -46,6 +47,7 @@ class Header:
     chunked: bool = False
     in_turns: bool = False
     recurrent_layers: int = 0
+    thinking: str = "auto"
 
     @property
     def budget(self) -> int | None:

@@ -66,6 +66,19 @@ def test_thinking_is_off_where_a_drafter_never_saw_it(tokenizer: PreTrainedToken
     assert tokenizer.decode(without) == tokenizer.decode(with_it) + "<think>\n\n</think>\n\n"
 
 
+def test_a_run_may_switch_thinking_on_or_off(tokenizer: PreTrainedTokenizerBase) -> None:
+    texts = TokenizerTexts(tokenizer)
+    assert texts.prompt_ids("Hi") == texts.prompt_ids("Hi", thinking="auto")
+    with pytest.raises(RequestError, match="no thinking switch"):
+        texts.prompt_ids("Hi", thinking="off")
+    tokenizer.chat_template = THINKING_TEMPLATE
+    for drafters in ([], [False]):
+        texts = TokenizerTexts(tokenizer, drafters)
+        for thinking, value in (("on", True), ("off", False)):
+            theirs = own_ids(tokenizer, [("user", "Hi")], enable_thinking=value)
+            assert texts.prompt_ids("Hi", thinking=thinking) == theirs
+
+
 def test_a_tokenizer_without_a_template_gets_the_text_as_it_is(tokenizer: PreTrainedTokenizerBase) -> None:
     tokenizer.chat_template = None
     assert tokenizer.decode(prompt_ids(tokenizer, "two", (("user", "one"),))) == "one\ntwo"
