@@ -198,7 +198,7 @@ def _function(function: Any, named: Mapping[str, Any]) -> Function:
     names = frozenset(parameter["parameter_name"] for parameter in parameters)
     needed = frozenset(parameter["parameter_name"] for parameter in parameters
                        if not parameter["parameter_has_default"])
-    return Function(len(function.inputs), given, names | {"session_hash"}, needed)
+    return Function(len(function.inputs), given, names, needed)
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -22,6 +22,7 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     raised: BaseException | None = None
+    seconds: float = 0.0  # of processor time of the thread that answers
 
 
 async def ask(  # as many parts as a request has
@@ -73,7 +74,7 @@ async def started(app: Any) -> asyncio.Task[None]:
         return {"type": "lifespan.shutdown"}
 
     async def send(message: dict[str, Any]) -> None:
-        assert message["type"] == "lifespan.startup.complete", message
+        assert ready.is_set() or message["type"] == "lifespan.startup.complete", message
         ready.set()
 
     scope = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}

@@ -2,11 +2,10 @@
 trace brought, ask anybody, or leave the page unable to show the next one."""
 
 import base64
-from collections.abc import Sequence
 from contextlib import ExitStack
-from random import Random
 from typing import Any
 
+from hypothesis import strategies as st
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import sync_playwright
 
@@ -17,15 +16,14 @@ from tests.attack.traces import hostile
 from tests.browser.conftest import CHROMIUM, PORT, served
 from tests.explorer.scripted import scripted_trace
 
-READABLE = 0.9  # of the cases are traces that are taken: what is refused reaches no browser
 PATIENCE_MS = 60_000
 OPEN = """async ([name, data]) => {
   const parts = Canopy.parts;
   const before = parts.stage.value && parts.stage.value.run;
-  parts.notices.error.hidden = true;
+  parts.notices.error.say("");
   await parts.lessons.give(new File([Uint8Array.from(atob(data), (sign) => sign.charCodeAt(0))], name));
   if (parts.stage.value && parts.stage.value.run !== before) return "";
-  return parts.notices.error.hidden ? "nothing at all" : parts.notices.errorText.textContent;
+  return parts.notices.error.said || "nothing at all";
 }"""
 LOOK = """async ([mode, round]) => {
   const settled = () => new Promise((done) => setTimeout(done, 40));
@@ -38,7 +36,19 @@ LOOK = """async ([mode, round]) => {
 }"""
 
 
-class Browser(Area):
+def _readable(data: bytes) -> bool:
+    try:
+        loads(data, "run.jsonl", UPLOADED)
+    except TraceError:
+        return False
+    return True
+
+
+class Attack(Area):
+    cases = st.fixed_dictionaries({
+        "trace": st.one_of([hostile().filter(_readable)] * 9 + [hostile()]).map(base64.b64encode).map(bytes.decode),
+        "mode": st.sampled_from(("story", "workbench", "lab")), "round": st.integers(0, 3)})
+
     def __init__(self) -> None:
         self._all = ExitStack()
         self.address = self._all.enter_context(served("-m", "tests.browser.serve", PORT, "0.01"))
@@ -48,14 +58,6 @@ class Browser(Area):
         self._sound = base64.b64encode(dumps(scripted_trace("ddtree", 4))).decode()
         self._complaints: list[str] = []
         self._page: Any = None
-
-    def case(self, random: Random, values: Sequence[Any]) -> Case:
-        """A file as base64; most of them are taken by the server."""
-        data = hostile(random, values)
-        while random.random() < READABLE and not _readable(data):
-            data = hostile(random, values)
-        return {"trace": base64.b64encode(data).decode(), "mode": random.choice(("story", "workbench", "lab")),
-                "round": random.randrange(4)}
 
     def trial(self, case: Case) -> None:
         """Open it, look at it, then open a sound one."""
@@ -105,11 +107,3 @@ class Browser(Area):
             page.goto(f"{self.address}#mode=workbench")
             page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.ready")
         return self._page
-
-
-def _readable(data: bytes) -> bool:
-    try:
-        loads(data, "run.jsonl", UPLOADED)
-    except TraceError:
-        return False
-    return True

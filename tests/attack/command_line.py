@@ -1,25 +1,22 @@
 """Hostile command lines: every verb and the page, every flag, with values of every kind and files of every content. The
-words are understood as a person's are, and all is done that comes before a model runs; a few go to a real process."""
+words are understood as a person's are, and all is done that comes before a model runs."""
 
 import argparse
 import inspect
 import io
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import cache
 from pathlib import Path
-from random import Random
 from types import MappingProxyType, ModuleType
 from typing import Any
 from unittest.mock import patch
 
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 import app
 from engine.commands import VERBS, bench, generate, program, sweep
@@ -37,34 +34,28 @@ from explorer.security.gate import hosts_of
 from tests.attack.area import Area, BrokenError, Case, check_sentence
 from tests.engine.commands.test_words import HOSTILE, NO_PATHS, PAGE, kind, parser_of
 
-FILES_OF_A_SWEEP = ("--prompts", "--out", "--csv", "--runs-csv", "--report")
-FILES = ("@file", "@new", "@beside")
-TABLE = "a table"
-ONE_IN_A_PROCESS = 5000  # cases, the next that is refused: a process takes seconds
 SOUND_RIGS = {"demo", "assets/demo", *rig_names()}  # which may be here, and take long to load
+TABLE = "a table"
 SOUND: Mapping[str, tuple[str, ...]] = MappingProxyType({  # by the name of a flag's type
     "number": ("0", "1", "7", "64", "+3", "0.5", "1e0", ".3"),
     "budget_or_auto": ("auto", "0", "64"), "budget_words": ("16", "4,16", "auto"),
     "name": ("demo", "bench", "check", "math", "nosuch", "x::ngram", "::", "@file", "@folder", "assets/demo",
              "@pipe", "/dev/zero"),
-    "text": ("hi", "two words", "--"), "turn": ("user:hi", "system:", "assistant:x"),
+    "text": ("hi", "two words", "--"), "prompt": ("hi", "-", "--"), "turn": ("user:hi", "system:", "assistant:x"),
     "readable_file": ("@file", "@trace", "assets/traces/lessons.json", "@pipe", "/dev/zero"),
     "readable": ("@folder", "@trace", "@pipe", "/dev/zero"),
     "writable_file": ("@new", "@beside", "@file", "/dev/null", "@link", "@pipe"), "folder": ("@folder",),
     "_rig": ("demo", "x::ngram", "assets/demo", "http://127.0.0.1:1", "http://a:b@c", "HTTP://"),
     "_address": ("127.0.0.1", "0.0.0.0", "::1"),
     "_credentials": ("ada:lovelace", "a:b:c"), "_proxy": ("x.example:80",), "_root_path": ("/canopy", "a/b", "/")})
-CONTENTS = st.one_of(
-    st.binary(max_size=60), st.sampled_from((
-        b"", b"{", b"[]", b"{}", b"null", b"[1]", b'{"prompt":3}\n', b'{"prompt":"hi"}\n', b'{"prompt":""}\n',
-        b"\xff\xfe",
-        b'{"prompt":"hi","domain":7}\n', b'{"title":"x","heads":["../x"]}', b'[{"name":"x"}]', b"[" * 5000,
-        b'{"title":"x","heads":["a"],"defaults":{"1":["a"]}}', b'{"prompt":"\\ud800"}\n', b"9" * 5000, b"NaN", b"1e999",
-        b'[{"name":"x","title":"t","note":"n","prompt":"p","budget":1e400}]',
-        b'[{"name":"x","title":"t","note":"n","prompt":"p","temperature":NaN}]')))
-WORDS = st.one_of(
-    st.sampled_from((*HOSTILE, *NO_PATHS)), st.text(max_size=12), st.integers().map(str), st.floats().map(str),
-    st.text(st.characters(categories=("Cs", "Cc", "Cf", "Nd", "Zs")), max_size=6))
+CONTENTS = st.binary(max_size=60) | st.sampled_from((
+    b"", b"{", b"[]", b"{}", b"null", b"[1]", b'{"prompt":3}\n', b'{"prompt":"hi"}\n', b'{"prompt":""}\n', b"\xff\xfe",
+    b'{"prompt":"hi","domain":7}\n', b'{"title":"x","heads":["../x"]}', b'[{"name":"x"}]', b"[" * 5000,
+    b'{"title":"x","heads":["a"],"defaults":{"1":["a"]}}', b'{"prompt":"\\ud800"}\n', b"9" * 5000, b"NaN", b"1e999",
+    b'[{"name":"x","title":"t","note":"n","prompt":"p","budget":1e400}]',
+    b'[{"name":"x","title":"t","note":"n","prompt":"p","temperature":NaN}]'))
+WORDS = (st.sampled_from((*HOSTILE, *NO_PATHS)) | st.text(max_size=12) | st.integers().map(str) | st.floats().map(str)
+         | st.text(st.characters(categories=("Cs", "Cc", "Cf", "Nd", "Zs")), max_size=6))
 
 
 @cache
@@ -80,30 +71,33 @@ def sound(action: argparse.Action) -> tuple[str, ...]:
     return tuple(action.choices) if action.choices else SOUND[kind(action)]
 
 
-def words_of(verb: str, random: Random, odd: Sequence[str]) -> list[str]:
-    """A command line of that verb: sound in most of its words."""
+@st.composite
+def command_lines(draw: Callable[..., Any]) -> list[str]:
+    """A command line of any verb: sound in most of its words."""
+    verb = draw(st.sampled_from((*VERBS, PAGE)))
     words, actions = [] if verb == PAGE else [verb], flags_of(verb)
-    needed = [action for action in actions if action.required and random.random() < 0.9]
-    for action in [*needed, *random.choices(actions, k=random.randrange(5))]:
-        flag = random.choice(action.option_strings)
-        if action.nargs == 0:
-            words.append(flag)
-            continue
-        count = random.randrange(1, 4) if action.nargs in ("+", "*") else 1
-        values = [random.choice(sound(action) if random.random() < 0.65 else odd) for _ in range(count)]
-        words += [f"{flag}={values[0]}", *values[1:]] if random.random() < 0.5 else [flag, *values]
-    if random.random() < 0.05:
-        words.insert(random.randrange(len(words) + 1), random.choice(odd))
-    return words
+    needed = [action for action in actions if action.required]
+    for action in [*needed, *draw(st.lists(st.sampled_from(actions), max_size=4))]:
+        flag = draw(st.sampled_from(action.option_strings))
+        values = [] if action.nargs == 0 else draw(st.lists(
+            st.one_of(*[st.sampled_from(sound(action))] * 2, WORDS), min_size=1,
+            max_size=3 if action.nargs in ("+", "*") else 1))
+        words += [f"{flag}={values[0]}", *values[1:]] if values and draw(st.booleans()) else [flag, *values]
+    return words if draw(st.integers(0, 19)) else [*words[:2], draw(WORDS), *words[2:]]
 
 
-def checked(verb: ModuleType, choice: argparse.Namespace) -> int:
-    """What the verb does before a model runs."""
+CLASHES = st.lists(st.sampled_from([  # files of a sweep that may be the same one
+    (flag, file) for flag in ("--prompts", "--out", "--csv", "--runs-csv", "--report")
+    for file in ("@file", "@new", "@beside")]), min_size=2, max_size=2, unique_by=lambda pair: pair[0]).map(
+        lambda pairs: {"words": ["sweep", *pairs[0], *pairs[1]], "file": '{"prompt":"hi"}\n'})
+
+
+def before_a_model(verb: ModuleType, choice: argparse.Namespace) -> int:
+    """Do what the verb does before a model runs."""
     name = next(name for name in VERBS if program.verb_named(name) is verb)
     if name != "sweep" and getattr(choice, "rig", "demo") not in SOUND_RIGS:  # anatomy needs none
         load_rig(choice.rig, "bfloat16")
-    if name in CHECKS:
-        CHECKS[name](choice)
+    CHECKS.get(name, bool)(choice)
     return 0
 
 
@@ -113,90 +107,61 @@ def live() -> Rig:
     return load_rig("demo", "bfloat16")
 
 
-def _generate(choice: argparse.Namespace) -> None:
-    generate.answer_of(live(), choice).close()
+def _sweep(choice: argparse.Namespace) -> None:
+    """Plan it and write its tables: no file that is read, or another one to write, may be written over."""
+    sweep.must_differ(choice)
+    plan = sweep.latest(choice.out)[1] if choice.resume else sweep.plan_of(choice)
+    check(plan, live().methods, tuple(live().drafters))
+    ours = [path for path in (choice.csv, choice.runs_csv, choice.report, choice.out)
+            if path and path.is_relative_to(tempfile.gettempdir())]
+    wanted = {path: TABLE.encode() for path in ours if path != choice.out}
+    if not choice.resume:
+        wanted[file_of(choice.prompts)] = file_of(choice.prompts).read_bytes()
+    for path in ours:
+        with suppress(ResultsError):
+            Store(path).close() if path == choice.out else sweep.write(path, TABLE)
+    if any(not path.exists() or path.read_bytes() != content for path, content in wanted.items()):
+        raise BrokenError("A file that is read, or another one to write, was written over.")
 
 
 def _bench(choice: argparse.Namespace) -> None:
     plan = bench.plan_of(choice)
     for cell in list(measuring_order(plan))[:len(plan.settings)]:
-        live().run(plan.ask(cell))
-
-
-def _sweep(choice: argparse.Namespace) -> None:
-    sweep.must_differ(choice)
-    plan = sweep.latest(choice.out)[1] if choice.resume else sweep.plan_of(choice)
-    check(plan, live().methods, tuple(live().drafters))
-    tables = [path for path in (choice.csv, choice.runs_csv, choice.report) if path and _may_be_written(path)]
-    wanted = dict.fromkeys(tables, TABLE.encode())
-    if not choice.resume:
-        wanted[file_of(choice.prompts)] = file_of(choice.prompts).read_bytes()
-    for path in tables:
-        sweep.write(path, TABLE)
-    if _may_be_written(choice.out):
-        with suppress(ResultsError):
-            Store(choice.out).close()
-    if any(not path.exists() or path.read_bytes() != content for path, content in wanted.items()):
-        raise BrokenError("A file that is read, or another one to write, was written over.")
-
-
-def _may_be_written(path: Path) -> bool:
-    return path.is_absolute() and path.is_relative_to(tempfile.gettempdir())
-
-
-def _what_if(choice: argparse.Namespace) -> None:
-    if choice.trace:
-        text_of_run(load(choice.trace))
-
-
-def _pace(choice: argparse.Namespace) -> None:
-    for name in choice.prompts:
-        prompt_set(name, choice.limit)
+        live().prepare(plan.ask(cell))
 
 
 CHECKS: Mapping[str, Callable[[argparse.Namespace], Any]] = MappingProxyType({
-    "generate": _generate, "bench": _bench, "sweep": _sweep, "whatif": _what_if, "pace": _pace,
+    "bench": _bench, "sweep": _sweep, "generate": lambda choice: generate.answer_of(live(), choice).close(),
+    "whatif": lambda choice: choice.trace and text_of_run(load(choice.trace)),
+    "pace": lambda choice: [prompt_set(name, choice.limit) for name in choice.prompts],
     "check": lambda choice: prompt_set(choice.prompts, choice.skip + choice.limit),
-    "doctor": lambda choice: prompt_set(choice.prompts, choice.limit), "record": lambda choice: read_lessons(
-        choice.lessons or lessons_of(choice.rig))})
+    "doctor": lambda choice: prompt_set(choice.prompts, choice.limit),
+    "record": lambda choice: read_lessons(choice.lessons or lessons_of(choice.rig))})
 
 
-class CommandLines(Area):
+class Attack(Area):
+    cases = st.integers(0, 99).flatmap(lambda number: CLASHES if not number else st.fixed_dictionaries({
+        "words": command_lines(), "file": CONTENTS.map(lambda data: data.decode("latin1"))}))
+
     def __init__(self) -> None:
+        live()
         self._folder = tempfile.TemporaryDirectory()
-        self._count = 0
         place = Path(self._folder.name)
         self._trace = (Path(__file__).parents[2] / "assets" / "traces" / "plain.jsonl.gz").read_bytes()
         self._places = {"@new": place / "new.csv", "@beside": place / "new.csv-wal", "@link": place / "link",
                         "@folder": place / "folder", "@file": place / "file", "@trace": place / "plain.jsonl.gz",
                         "@pipe": place / "pipe"}
 
-    def values(self) -> SearchStrategy[Any]:
-        return st.tuples(WORDS, CONTENTS)
-
-    def case(self, random: Random, values: Sequence[Any]) -> Case:
-        """Words, and the content of the file that they may name."""
-        if random.random() < 0.01:
-            named = random.sample(FILES_OF_A_SWEEP, 2)
-            return {"words": ["sweep", *(word for flag in named for word in (flag, random.choice(FILES)))],
-                    "file": '{"prompt":"hi"}\n'}
-        words, contents = zip(*values, strict=True)
-        verb = random.choice((*VERBS, PAGE))
-        return {"words": words_of(verb, random, words), "file": random.choice(contents).decode("latin1")}
-
     def trial(self, case: Case) -> None:
         self._lay_out(case)
         words = [self._typed(word) for word in case["words"]]
-        is_verb = bool(words) and words[0] in VERBS
-        status, printed = self._verb(words) if is_verb else self._page(words)
+        sent = io.TextIOWrapper(io.BytesIO(case["file"].encode("latin1")))
+        with patch.object(sys, "stdin", sent):
+            status, printed = self._verb(words) if words and words[0] in VERBS else self._page(words)
         if status:
             check_sentence(printed.removesuffix("\n"), 3000)
         if status not in (0, 1, 2) or (not status and printed):
             raise BrokenError(f"Exit status {status}, said {printed[:200]!r}")
-        self._count += 1
-        if status and is_verb and self._count > ONE_IN_A_PROCESS and not any("\0" in word for word in words):
-            self._count = 0
-            self._in_a_process(words, status)
 
     def check_all(self) -> None:
         if not Path("/dev/null").is_char_device():
@@ -211,11 +176,10 @@ class CommandLines(Area):
         self._places["@folder"].mkdir(parents=True)
         self._places["@link"].symlink_to("/dev/null")
         os.mkfifo(self._places["@pipe"])
-        content = case["file"].encode("latin1")
-        for name, path, data in (("@file", self._places["@file"], content), ("@trace", self._places["@trace"],
-                                 self._trace), ("@folder", self._places["@folder"] / "rig.json", content)):
-            if any(name in word for word in case["words"]):
-                path.write_bytes(data)
+        content, folder = case["file"].encode("latin1"), self._places["@folder"]
+        self._places["@file"].write_bytes(content)
+        (folder / "rig.json").write_bytes(content)
+        self._places["@trace"].write_bytes(self._trace)
 
     def _typed(self, word: str) -> str:
         flag, equals, value = word.partition("=")
@@ -225,7 +189,7 @@ class CommandLines(Area):
 
     def _verb(self, words: list[str]) -> tuple[int, str]:
         printed = io.StringIO()
-        with patch.object(program, "run", checked), redirect_stderr(printed), redirect_stdout(io.StringIO()):
+        with patch.object(program, "run", before_a_model), redirect_stderr(printed), redirect_stdout(io.StringIO()):
             try:
                 status = program.main(words)
             except SystemExit as error:  # of --help
@@ -239,21 +203,8 @@ class CommandLines(Area):
             hosts_of(wanted.host, wanted.allow_host)
             app.follow_of(wanted)
             app.why_closed(wanted)
-        except UsageError as error:
-            return NOT_UNDERSTOOD, f"{error}\n"
         except CanopyError as error:
-            return 1, f"{error}\n"
+            return NOT_UNDERSTOOD if isinstance(error, UsageError) else 1, f"{error}\n"
         except SystemExit as error:
             return int(error.code or 0), ""
         return 0, ""
-
-    def _in_a_process(self, words: list[str], status: int) -> None:
-        """The same in a process of its own, to its end."""
-        typed = [word.encode("utf8", "surrogatepass") if any(0xD800 <= ord(sign) < 0xDC80 or ord(sign) > 0xDCFF
-                 for sign in word if 0xD800 <= ord(sign) < 0xE000) else os.fsencode(word) for word in words]
-        done = subprocess.run([sys.executable.encode(), b"-m", b"engine", *typed], capture_output=True, timeout=300,
-                              check=False)
-        printed = done.stderr.decode("utf8", "replace")
-        check_sentence(printed.removesuffix("\n"), 3000)
-        if done.returncode != status:
-            raise BrokenError(f"In a process of its own: {done.returncode} where {status} was, said {printed[-300:]!r}")

@@ -2,12 +2,11 @@
 
 import base64
 import json
-from random import Random
 from typing import Any
 
 import pytest
 
-from engine.errors import CanopyError, RequestError
+from engine.errors import RequestError
 from engine.lab.reading import reading_of
 from engine.trace import Trace, dumps, loads
 from explorer import uploads
@@ -16,7 +15,6 @@ from explorer.page import opening_form
 from explorer.recordings import Lesson
 from explorer.runs import Run
 from explorer.uploads import Uploads
-from tests.attack.mutations import bent_lines
 from tests.explorer.scripted import scripted_trace
 
 
@@ -111,19 +109,3 @@ def test_what_a_recorder_does_not_know_reaches_the_browser_as_nothing() -> None:
     line["round"]["candidates"] = [line["round"]["tree"]]  # without the drafter's log probabilities
     trace = loads(b"\n".join([BARE[0], json.dumps(line).encode(), BARE[2]]) + b"\n")
     use(trace)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 8))])
-def test_bent_traces_are_used_or_refused_in_a_sentence(seed: int) -> None:
-    random, taken = Random(seed), 0
-    for _ in range(150):
-        data = bent_lines(random.choice([*WHOLE, BARE]), random)
-        try:
-            trace = loads(data)
-        except CanopyError as error:
-            assert str(error).endswith(".") and len(str(error)) < 600
-            continue
-        taken += 1
-        use(trace)
-    assert taken > 3

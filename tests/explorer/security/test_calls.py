@@ -64,6 +64,7 @@ def test_what_the_page_and_programs_send_is_let_through(page: gr.Blocks) -> None
     ("/gradio_api/call/add", {"data": []}, "0 values; they have to be a list of 2"),
     ("/gradio_api/call/add", {"data": "xy"}, "they have to be a list of 2"), ("/gradio_api/call/add", {}, "are None"),
     ("/gradio_api/call/v2/add", {"two": 1}, "no parameter 'two'"),
+    ("/gradio_api/call/v2/add", {"one": 1, "session_hash": "a"}, "no parameter 'session_hash'"),
     ("/gradio_api/call/v2/add", {"other": 1}, "parameter one is missing"),
     (SERVER, [], "has to be an object"), (SERVER, None, "has to be an object")])
 def test_what_does_not_fit_is_refused_in_a_sentence(page: gr.Blocks, path: str, body: Any, words: str) -> None:

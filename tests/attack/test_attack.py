@@ -1,0 +1,47 @@
+"""What once broke is tried again: every file in ``kept`` is a case that was answered wrongly before. And some hundreds
+of cases of the areas that take the shortest, always the same ones."""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from engine.commands import VERBS
+from tests.attack.area import KEPT, Area, area_named, attack
+from tests.attack.command_line import flags_of, sound
+from tests.engine.commands.test_words import PAGE
+
+
+@pytest.fixture(scope="module")
+def areas() -> Iterator[Callable[[str], Area]]:
+    """Areas by name, each opened once."""
+    opened = cache(area_named)
+    yield opened
+    for name in {json.loads(path.read_text("utf8"))["area"] for path in KEPT.glob("*.json")}:
+        opened(name).close()
+
+
+@pytest.mark.parametrize("path", sorted(KEPT.glob("*.json")), ids=lambda path: path.stem)
+def test_what_broke_once_breaks_no_more(path: Path, areas: Callable[[str], Area]) -> None:
+    kept = json.loads(path.read_text("utf8"))
+    if kept["area"] == "browser":
+        pytest.importorskip("playwright")
+    areas(kept["area"]).trial(kept["case"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "count"), [("traces", 400), ("servers", 200), ("command_line", 300), ("http", 200)])
+def test_hostile_cases_are_answered(name: str, count: int) -> None:
+    area = area_named(name)
+    broken = attack(area, name, count)
+    area.check_all()
+    area.close()
+    assert not broken, broken
+
+
+@pytest.mark.parametrize("verb", [*VERBS, PAGE])
+def test_every_flag_has_words_that_it_takes(verb: str) -> None:
+    takers = [action for action in flags_of(verb) if action.nargs != 0]
+    assert all(sound(action) for action in takers) and takers
