@@ -111,10 +111,6 @@ class Instruments(Protocol):
         """The same rig, loaded in the other precision; None if it is too large to be held twice. ``interrupt`` is
         called between two steps of loading, and ends it by raising."""
 
-    def concurrent_cost(self, trace: Trace, requests: int) -> CostCurve:
-        """What a pass over rounds that this number of requests like that run share costs, at its length and sampling;
-        measured at the first call, then kept."""
-
     def known_cost(self, trace: Trace) -> CostCurve | None:
         """What a pass costs at about that length, as far as it is known: nothing is measured for it."""
 

@@ -106,9 +106,6 @@ class LiveInstruments:
             self._twin = LiveInstruments(load_rig(self.opened_as, other, opening=opening))
         return self._twin
 
-    def concurrent_cost(self, trace: Trace, requests: int) -> CostCurve:
-        return self.source.curve(text_of_run(trace).context, trace.header.request.sampling, requests)
-
     def known_cost(self, trace: Trace) -> CostCurve | None:
         return self.source.costs.known(text_of_run(trace).context)
 
@@ -116,7 +113,9 @@ class LiveInstruments:
         self.source.quick_curve(text_of_run(trace).context, trace.header.request.sampling, interrupt)
 
     def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
-        return what_if(self.source, text_of_run(trace), curve=self.concurrent_cost(trace, 1), progress=progress)
+        text = text_of_run(trace)
+        curve = self.source.curve(text.context, trace.header.request.sampling)
+        return what_if(self.source, text, curve=curve, progress=progress)
 
     def doctor(self, progress: Progress) -> Sequence[DoctorFinding]:
         """Only the command line compares dtypes, which needs the rig loaded a second time."""

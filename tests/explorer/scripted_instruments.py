@@ -72,6 +72,7 @@ class ScriptedInstruments:
 
     reason = ""
     doctor_seconds = cost_seconds = 0.0
+    cost = CURVE
     other: "ScriptedInstruments | None" = None  # the rig in the other precision
     missing = 0.0  # processors
     precision = Precision("float32")
@@ -103,9 +104,6 @@ class ScriptedInstruments:
     def twin(self, interrupt: Callable[[], None]) -> "ScriptedInstruments | None":
         return self.other
 
-    def concurrent_cost(self, trace: Trace, requests: int) -> CostCurve:
-        return CURVE if requests == 1 else replace(CURVE, requests=requests, plain_ms=CURVE.plain_ms + 0.5 * requests)
-
     def known_cost(self, trace: Trace) -> CostCurve | None:
         return CURVE
 
@@ -118,7 +116,7 @@ class ScriptedInstruments:
             time.sleep(0.005)
 
     def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
-        header, forecasts, curve = trace.header, [], self.concurrent_cost(trace, 1)
+        header, forecasts, curve = trace.header, [], self.cost
         for method in ("ddtree", "joint"):
             for budget, pace in ((0, FIXED), (8, FIXED), (32, FIXED), (128, FIXED), (MAX_AUTO_NODES, AUTO)):
                 reading = scripted_reading(PromptRequest(header.prompt, method=method, budget=budget, pace=pace))

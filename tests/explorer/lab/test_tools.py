@@ -177,7 +177,7 @@ def test_no_best_budget_is_predicted_from_a_cost_without_order() -> None:
     instruments = ScriptedInstruments()
     passes = (4.0, 4.0, 40.0, *PASSES_MS[3:])  # five rows cost more than nine
     costs = replace(CURVE, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes)
-    instruments.concurrent_cost = lambda trace, requests: replace(costs, requests=requests)  # type: ignore[method-assign]
+    instruments.cost = costs
     lab = lab_at(instruments=instruments)
     ended(lab, lab.what_if({"run": "r"}))
     answer = lab.curves({"what_if": "r", "line": "joint"})
