@@ -8,7 +8,6 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C during the imports ends the process without a traceback
 
 import argparse
-import inspect
 import logging
 import os
 import re
@@ -20,7 +19,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
-from unittest.mock import patch
 
 from engine.commands.flags import add_flags, name, readable, whole, writable_file
 from engine.commands.program import FAILED, NOT_UNDERSTOOD, CommandLine, UsageError
@@ -181,19 +179,14 @@ def keep_offline(rig: str, may_choose: bool) -> None:
 
 
 def first_page(wanted: argparse.Namespace, recordings: Library) -> str:
-    """What is served until the page is built; it shows no recording if one has to log in first, or follows, and to
-    whom did not log in no rig's name, which may be a folder's."""
+    """What is served until the page is built; it shows no recording if one has to log in first, or follows."""
     first = None if wanted.auth or wanted.follow else recordings.first()
     lines = Run.recorded(first.name, first.trace, recordings.comparison(first.name)).whole() if first else ()
-    return opening_page(lines, "" if wanted.auth else wanted.rig, wanted.root_path)
+    return opening_page(lines, wanted.root_path)
 
 
 def serve_page(wanted: argparse.Namespace, recordings: Library, listening: Listening) -> Starlette:
-    """The page itself, inside its gate. This imports Gradio, without the stubs for editors that it writes at every
-    import, for which it parses the source of all its components (gradio 6.31, ``component_meta.py``; 1.1 of 3.1 s of
-    processor time). It leaves out a component that has no file, so no class has one meanwhile."""
-    with patch.object(inspect, "getfile", side_effect=OSError("Gradio is being imported.")):
-        import_module("gradio")
+    """The page itself, inside its gate; this imports Gradio."""
     app: Starlette = import_module("explorer.page").guarded(*build_page(wanted, recordings), listening)
     return app
 

@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
-STAGE, LAB, OPENING = "stage/mount.js", "lab/mount.js", "stage/opening.js"  # the modules that a page begins with
+STAGE, LAB = "stage/mount.js", "lab/mount.js"  # the modules that a page begins with
 
 _IMPORT = re.compile(r'^import (?:\{ ([^}]*) \} from )?"(\.[^"]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.MULTILINE)
@@ -44,13 +44,10 @@ def replay_page(title: str, lines: Iterable[bytes]) -> str:
     return _document(f"{title} · Canopy", lines, f"{script(STAGE)}\n<script>Canopy.openReplay();</script>")
 
 
-def opening_page(lines: Iterable[bytes], rig: str, root_path: str = "") -> str:
-    """What is served until the page itself is built: the run that the page will open with, if any, and a field for a
-    prompt. ``rig`` is the name of the rig that will answer; if it is empty, none is shown. ``root_path``: see
-    ``Listening``."""
-    name = json.dumps(rig).replace("<", "\\u003c")
-    return _document("Canopy", lines, f"<style>{style('stage/opening.css')}</style>\n{script(OPENING)}\n"
-                     f"<script>Canopy.openFirst({name}, {json.dumps(root_path)});</script>")
+def opening_page(lines: Iterable[bytes], root_path: str = "") -> str:
+    """What is served until the page itself is built: the run of these lines, with which the page will open too, and a
+    field for a prompt. ``root_path``: see ``Listening``."""
+    return _document("Canopy", lines, f"{script(STAGE)}\n<script>Canopy.openFirst({json.dumps(root_path)});</script>")
 
 
 def _document(title: str, lines: Iterable[bytes], code: str) -> str:

@@ -1,14 +1,14 @@
 // Puts the page together: on the live page over Gradio's props, in a replay file over the data inside it.
 
 import { panels } from "../shared/define.js";
-import { html } from "../shared/ink.js";
+import { html, pause, write } from "../shared/ink.js";
+import { knownRun, linesIn, routeTo, site } from "../shared/lines.js";
 import { settingFrom } from "../shared/round.js";
-import { knownRun, linesIn, routeTo } from "../shared/lines.js";
 import "../panels/panels.js";
 import { Address } from "./address.js";
 import { Bar, followTheme } from "./bar.js";
 import { Cheaper } from "./cheaper.js";
-import { controls } from "./controls.js";
+import { controls, pastTheProxy, whoAnswers } from "./controls.js";
 import { Conversation } from "./conversation.js";
 import { Duel } from "./duel.js";
 import { Film } from "./film.js";
@@ -189,7 +189,7 @@ async function present(parts, opening, vetted, ask) {
   }
 }
 
-export function openReplay() {
+function openReplay() {
   followTheme();
   const stage = new Stage();
   const find = (id) => document.getElementById(id);
@@ -198,7 +198,41 @@ export function openReplay() {
   controls.parts = parts;
   const lines = linesIn(find("canopy-data").textContent);
   begin(parts, async function* opening() { yield lines; }, lines.length && lines[0].run);
+  return parts;
+}
+
+// The page of the first seconds, while the server builds the other one: the recording plays, and what is typed is kept. It
+// leaves once a film was seen to its end, and nobody types.
+const STILL_MS = 1200;
+const BETWEEN_LOOKS_MS = 500;
+const WAITS = "The page is almost ready; your run begins by itself then.";
+
+async function openFirst(root) {
+  site.root = root;
+  const { film, player, stage } = openReplay();
+  const { hash } = window.location; // as it was opened: the view that the other page restores
+  const form = html("form", "cs-opening", null);
+  document.getElementById("canopy-stage").before(form);
+  const field = html("textarea", { rows: 1, placeholder: "Ask something …", "aria-label": "Prompt" }, form);
+  const said = html("p", { role: "status" }, form);
+  let runs = false;
+  let typed = 0;
+  field.addEventListener("input", () => { typed = Date.now(); });
+  field.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    runs = Boolean(field.value.trim());
+    write(said, runs ? WAITS : "");
+  });
+  const free = () => (runs || !film.running) && Date.now() - typed > STILL_MS;
+  const missing = () => pastTheProxy() || "The server does not answer; trying again.";
+  for (let who = ""; who !== "here" || !free(); who = await whoAnswers()) {
+    write(said, who === "gone" ? missing() : runs ? WAITS : "");
+    await pause(BETWEEN_LOOKS_MS);
+  }
+  if (hash) window.history.replaceState(null, "", hash);
+  controls.handOver(field.value, runs ? "runs" : stage.scene === "card" ? "card" : !hash && player.playing && "plays");
 }
 
 // What Gradio's components, replay files and tests call.
-window.Canopy = { open, openReplay, controls, Stage, panels, get parts() { return controls.parts; } };
+window.Canopy = { open, openReplay, openFirst, controls, Stage, panels, get parts() { return controls.parts; } };

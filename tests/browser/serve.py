@@ -89,7 +89,7 @@ def main() -> None:
         if asked.until:
             first = recordings.first()
             lines = Run.recorded(first.name, first.trace, recordings.comparison(first.name)).whole() if first else ()
-            serve_at_once(opening_page(lines, "scripted", asked.root_path), build, listening)
+            serve_at_once(opening_page(lines, asked.root_path), build, listening)
         else:
             listener(build(), listening).run(open_sockets(listening))
 
