@@ -75,7 +75,8 @@ def picture(round_: Round) -> str:
         nodes.append(f'<circle{look} cx="{x}" cy="{y}" r="3.5"/>')
     wide = max(MIN_WIDTH, *(x + MARGIN for x, _ in spot.values()))
     high = max(y for _, y in spot.values()) + MARGIN
-    return f'<svg viewBox="0 0 {wide} {high}" preserveAspectRatio="xMinYMin" role="img" aria-label="Draft tree">{"".join(edges + nodes)}</svg>'
+    return (f'<svg viewBox="0 0 {wide} {high}" preserveAspectRatio="xMinYMin" role="img" aria-label="Draft tree">'
+            f'{"".join(edges + nodes)}</svg>')
 
 
 def card(lesson: Lesson, about: LessonSummary, link: str) -> str:
