@@ -95,7 +95,7 @@ def card(lesson: Lesson, about: LessonSummary, link: str) -> str:
 def write_gallery(traces: Path, site: Path, title: str) -> int:
     """Write the site of a folder of traces and return how many runs it shows; FileError if it cannot be written."""
     library = Library(shipped(traces))
-    cards = []
+    cards = list[str]()
     for (name, lesson), about in zip(library.lessons.items(), library.summaries(), strict=True):
         if not lesson.trace.entries:
             continue
