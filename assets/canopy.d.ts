@@ -121,6 +121,8 @@ interface PanelView {
   resize?(): void;
   svg?(): string | null;
   fit?(): void;
+  /** Which part of the drawing is seen, as text for an address. */
+  camera?: { text(): string; restore(text: string | null): boolean };
   search?(text: string): { count: number; place: number; node: number | null };
 }
 
@@ -137,24 +139,6 @@ interface PanelDefinition {
 }
 
 // ---- A run as the server sends it
-
-/** A conversation before a prompt: who said what. */
-type Turns = [role: string, text: string][];
-
-/** What Run asks for: the bar's values, as far as they are given. */
-interface Setting {
-  prompt?: string;
-  method?: string;
-  budget?: number;
-  pace?: string;
-  split?: string;
-  max_tokens?: number;
-  temperature?: number;
-  top_k?: number;
-  top_p?: number;
-  seed?: number;
-  drafters?: string[];
-}
 
 /** What was asked of which rig: a header line, the request's fields among its own. */
 type Header = Omit<import("./types.d.ts").Header, "request"> & Omit<import("./types.d.ts").Request, "sampling" | "budget"> &
@@ -188,31 +172,40 @@ interface RunPoint {
   spent?: number[];
 }
 
-type Band = { mean: number[]; low: number[]; high: number[] };
-
-/** What a run's drafts would have kept at other budgets, with the range that holds eight times in ten. */
-interface BudgetForecast {
-  error?: string;
-  budgets: number[];
-  rounds: number;
-  tau: Band | null;
-  speed: Band | null;
-  plain: number;
-  withheld: string;
-}
-
 // ---- The server's functions, which Gradio puts on the component: each takes one object
 
 type Failed = { error: string };
 
+type SavedFile = { name: string; media: string; data: string };
+
 interface Server {
+  rig_state(asked: object): Promise<RigState | Failed>;
+  rig_choose(asked: object): Promise<RigState | Failed>;
+  rig_cancel(asked: object): Promise<RigState | Failed>;
+  rig_retry(asked: object): Promise<RigState | Failed>;
+  export(asked: { kind: string; run: string; round: number }): Promise<SavedFile | Failed>;
+  upload(piece: { upload: string; data: string }): Promise<{ upload: string; error?: string }>;
+  open_trace(asked: { name: string; upload: string }): Promise<{ run: string } | Failed>;
   budgets(asked: { run: string; live: boolean }): Promise<BudgetForecast>;
   round_at(asked: { run: string; round: number; budget: number }): Promise<import("./types.d.ts").Entry | Failed>;
+  compare(asked: { run: string }): Promise<{ job: string } | Failed>;
+  compared(asked: { job: string }): Promise<{ state: string; message: string; result?: PlainComparison | null } | Failed>;
 }
 
 // ---- The stage
 
 type Stage = import("./stage/stage.js").Stage;
+type Setting = import("./types.d.ts").Options;
+type Turns = [role: string, text: string][];
+type RigState = import("./types.d.ts").RigState;
+type VettedPrompt = import("./types.d.ts").VettedPrompt;
+type Recording = import("./types.d.ts").LessonSummary;
+type Band = import("./types.d.ts").Band;
+/** What a run's drafts would have kept at other budgets, or why that is not known. */
+type BudgetForecast = import("./types.d.ts").BudgetForecast & { error?: string };
+type PlainComparison = import("./types.d.ts").PlainComparison;
+type RunSpeed = import("./types.d.ts").RunSpeed;
+type RunFigures = ReturnType<typeof import("./shared/round.js").figuresOf>;
 
 /** The detail of an event, or of any of several, with spaces between. */
 type DetailOf<Events, Names> = Names extends keyof Events ? Events[Names]

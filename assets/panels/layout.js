@@ -171,16 +171,16 @@ export class Camera {
   }
 
   // The view that a person chose, for an address: column width, row height, and the position of the root.
-  told() {
+  text() {
     return this.held ? [this.column, this.row, this.left, this.top].map((value) => value.toFixed(1)).join(",") : "";
   }
 
   // Returns whether the text holds such a view; without one, the tree is fitted again.
-  recall(/** @type {string} */ text) {
-    const told = (text || "").split(",").map(Number);
+  restore(/** @type {string | null} */ text) {
+    const values = (text || "").split(",").map(Number);
     const before = this.held;
-    this.held = told.length === 4 && told.every((value) => Math.abs(value) < 1e5) && told[0] > 0 && told[1] > 0;
-    if (this.held) [this.column, this.row, this.left, this.top] = told;
+    this.held = values.length === 4 && values.every((value) => Math.abs(value) < 1e5) && values[0] > 0 && values[1] > 0;
+    if (this.held) [this.column, this.row, this.left, this.top] = values;
     return this.held || before;
   }
 

@@ -77,8 +77,9 @@ export class Sheet {
     return target === this.box && (x < left || x > right || y < top || y > bottom);
   }
 
-  open(first = this.shut) {
+  // `first` gets the focus; without it the button that closes the sheet.
+  open(/** @type {HTMLElement | null} */ first = null) {
     this.box.showModal();
-    first.focus();
+    (first ?? this.shut).focus();
   }
 }

@@ -3,29 +3,31 @@
 
 function read() {
   const named = new URLSearchParams(window.location.hash.slice(1));
-  const whole = (name) => (/^\d+$/.test(named.get(name) || "") ? Number(named.get(name)) : null);
+  const integer = (/** @type {string} */ name) => (/^\d+$/.test(named.get(name) || "") ? Number(named.get(name)) : null);
   return {
-    trace: named.get("trace"), round: whole("round"), node: whole("node"), mode: named.get("mode"), panel: named.get("panel"),
-    method: named.get("method"), budget: whole("budget"), tab: named.get("tab"), zoom: named.get("zoom"),
+    trace: named.get("trace"), round: integer("round"), node: integer("node"), mode: named.get("mode"), panel: named.get("panel"),
+    method: named.get("method"), budget: integer("budget"), tab: named.get("tab"), zoom: named.get("zoom"),
   };
 }
 
 export class Address {
+  timer = 0;
+
+  /** @param {Stage} stage @param {Parts["lessons"]} lessons @param {Parts["frames"]} frames */
   constructor(stage, lessons, frames) {
     this.stage = stage;
     this.frames = frames;
     this.lessons = lessons;
     this.first = stage.mode; // the mode of an address that names none
     this.held = true; // nothing is written until the first view has been restored
-    stage.on("round mode opened", ({ push }) => this.write(push));
+    stage.on("round mode opened", ({ push = false }) => this.write(push));
     stage.on("full", (name) => this.write(Boolean(name))); // Back leaves the full screen, not the page
     stage.on("pin settings tab camera", () => this.write(false));
     window.addEventListener("popstate", () => this.restore());
   }
 
   get tree() {
-    const entry = this.frames.entries.get("tree");
-    return entry && entry.panel;
+    return this.frames.entries.get("tree")?.panel;
   }
 
   text() {
@@ -39,7 +41,7 @@ export class Address {
     named.set("mode", stage.mode);
     if (stage.mode === "lab" && stage.tab) named.set("tab", stage.tab);
     if (this.frames.filling) named.set("panel", this.frames.filling);
-    const zoom = this.tree && this.tree.camera.told();
+    const zoom = this.tree?.camera?.text();
     if (zoom && stage.mode !== "lab") named.set("zoom", zoom);
     if (stage.settings.method) named.set("method", stage.settings.method);
     if (Number.isInteger(stage.settings.budget)) named.set("budget", String(stage.settings.budget));
@@ -47,7 +49,7 @@ export class Address {
   }
 
   // Browsers refuse more than a hundred changes in half a minute, so while a run plays the address is written less often.
-  write(push) {
+  write(/** @type {boolean} */ push) {
     if (this.held) return;
     if (push) this.note("pushState");
     else if (!this.timer) {
@@ -58,7 +60,7 @@ export class Address {
     }
   }
 
-  note(how) {
+  note(/** @type {"pushState" | "replaceState"} */ how) {
     const text = this.text();
     if (text !== window.location.hash) window.history[how](window.history.state, "", text);
   }
@@ -75,14 +77,14 @@ export class Address {
       const known = !asked.trace || asked.trace === this.stage.value.run;
       if (known) await this.point(asked);
       if ((asked.panel || null) !== this.frames.filling) this.frames.full(asked.panel);
-      if (this.tree && this.tree.camera.recall(asked.zoom)) this.tree.resize();
+      if (this.tree?.camera?.restore(asked.zoom)) this.tree.resize?.();
       return known && asked.round !== null;
     } finally {
       this.held = false;
     }
   }
 
-  async point({ round, node }) {
+  async point(/** @type {ReturnType<typeof read>} */ { round, node }) {
     if (round !== null) this.stage.go(round - 1, {});
     if (node !== null && node !== this.stage.pinned) this.stage.pin(node);
   }

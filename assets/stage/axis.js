@@ -4,46 +4,38 @@ const MAX_ROUND_WIDTH = 64; // pixels of a round, on the axis of rounds
 const MIN_ROUNDS = 3; // rounds that fill the window at most
 
 export class Axis {
-  constructor() {
-    this.byTime = false;
-    this.edges = [0];
-    this.from = 0;
-    this.to = 1;
-    this.width = 1;
-    this.end = 1;
-    this.whole();
-  }
+  byTime = false;
+  edges = [0]; // rounds + 1: where each begins, and where the last one ends
+  part = /** @type {[number, number] | null} */ (null); // that fills the window, in the axis's unit: rounds, or seconds
+  from = 0;
+  to = 1;
+  width = 1;
+  end = 1;
 
-  // Shows all rounds.
-  whole() {
-    this.part = null; // [from, to] in the axis's unit: rounds, or seconds
-  }
-
-  // Lays ``rounds`` out over ``width`` pixels, with room for another run that is ``other`` long. ``edges`` (rounds + 1) are where each begins, and the last one's end.
+  /** Lays `rounds` out over `width` pixels, with room for another run that is `other` long.
+   *  @param {Pick<Round, "spent">[]} rounds @param {number} width */
   lay(rounds, width, other = 0) {
-    this.edges = [0];
-    for (const { spent } of rounds) this.edges.push(this.edges.at(-1) + (this.byTime ? spent : 1));
+    let end = 0;
+    this.edges = [0, ...rounds.map(({ spent }) => (end += this.byTime ? spent : 1))];
     this.width = width;
-    const end = Math.max(other, this.edges.at(-1)) || 1;
-    this.end = end;
-    const [from, to] = this.part || [0, this.byTime ? end : Math.max(end, width / MAX_ROUND_WIDTH)];
-    this.from = from;
-    this.to = to;
+    this.end = Math.max(other, end) || 1;
+    [this.from, this.to] = this.part || [0, this.byTime ? this.end : Math.max(this.end, width / MAX_ROUND_WIDTH)];
   }
 
   // The pixel of a place on the axis.
-  x(place) {
+  x(/** @type {number} */ place) {
     return ((place - this.from) / (this.to - this.from)) * this.width;
   }
 
   // The round at a pixel, the nearest one if there is none.
-  at(pixel) {
+  at(/** @type {number} */ pixel) {
     const place = this.from + (pixel / this.width) * (this.to - this.from);
     const after = this.edges.findIndex((edge) => edge > place);
     return Math.max(0, (after < 0 ? this.edges.length : after) - 1 - (after < 0 ? 1 : 0));
   }
 
   // Makes what is seen ``factor`` times as long, around the place at a pixel.
+  /** @param {number} factor @param {number} pixel */
   zoom(factor, pixel) {
     const { end } = this;
     const still = this.from + (pixel / this.width) * (this.to - this.from);
@@ -54,7 +46,7 @@ export class Axis {
   }
 
   // Brings a round into what is seen.
-  show(index) {
+  show(/** @type {number} */ index) {
     if (!this.part || !(index in this.edges)) return;
     const [from, to] = this.part;
     const by = Math.min(0, this.edges[index] - from) + Math.max(0, this.edges[index + 1] - to);
@@ -65,16 +57,17 @@ export class Axis {
   ticks() {
     const rough = (this.to - this.from) / 5;
     const power = 10 ** Math.floor(Math.log10(rough));
-    const step = power * [1, 2, 5, 10].find((one) => one * power >= rough);
+    const step = power * ([1, 2, 5].find((one) => one * power >= rough) ?? 10);
     const first = Math.ceil(this.from / step);
     return Array.from({ length: Math.max(0, Math.floor(this.to / step) - first + 1) }, (_, number) => (first + number) * step);
   }
 }
 
 // What the rounds from ``first`` to ``last`` come to: tokens, rounds, and seconds by stage.
+/** @param {Round[]} rounds @param {number} first @param {number} last */
 export function totalsOf(rounds, first, last) {
   const chosen = rounds.slice(first, last + 1);
-  const seconds = {};
+  const seconds = /** @type {Record<string, number>} */ ({});
   for (const round of chosen) {
     for (const [name, part] of Object.entries(round.seconds)) seconds[name] = (seconds[name] || 0) + part;
   }

@@ -45,10 +45,13 @@ const MARK = [
   ["circle", { cx: 27, cy: 16, r: 2.4, fill: "none", stroke: "var(--drafter1)", "stroke-width": 1.6 }],
 ];
 
-const SAID = { queued: "queued", starting: "starting", running: "live", lost: "live, broken off", error: "refused" };
+/** @type {Record<string, string>} */
+const WORDS = { queued: "queued", starting: "starting", running: "live", lost: "live, broken off", error: "refused" };
+/** @type {Record<string, string>} */
 const ENDED = { done: "done", stopped: "stopped" };
 
 export class Bar {
+  /** @param {Stage} stage @param {HTMLElement} parent @param {Parts} parts */
   constructor(stage, parent, parts) {
     this.stage = stage;
     this.box = html("div", "cs-bar", parent);
@@ -65,10 +68,11 @@ export class Bar {
     html("span", "cs-gap", this.box);
     this.modes();
     const tools = html("div", "cs-bar-tools", this.box);
+    const { tour } = parts;
     if (parts.rigs) parts.rigs.opener(tools);
     if (stage.server) new Menu(tools, "Recordings", "Open a recorded run", () => parts.lessons.entries());
     new Menu(tools, "Save", "Save or share this run", () => parts.save.entries());
-    if (parts.tour) button(tools, "Tour", "A tour in nine steps", () => parts.tour.start());
+    if (tour) button(tools, "Tour", "A tour in nine steps", () => tour.start());
     button(tools, "◐", "Light or dark", flipTheme);
     button(tools, "?", "Keys and terms (?)", () => parts.help.toggle());
     stage.on("state value", () => this.draw());
@@ -91,46 +95,43 @@ export class Bar {
     const state = standing(this.stage);
     this.badge.dataset.state = state;
     this.badge.hidden = state === "empty";
-    const shared = this.stage.live && !this.stage.coming ? this.stage.rounds.at(-1).shared : null;
+    const shared = this.stage.live && !this.stage.coming ? this.stage.rounds.at(-1)?.shared : null;
     this.shared.hidden = !shared;
     write(this.shared, shared ? `${shared.runs} runs share the rounds` : "");
-    write(this.badge, state === "recorded" ? `recorded ${header.recorded.slice(0, 10)}` : SAID[state] || ended(this.stage));
+    write(this.badge, state === "recorded" && header ? `recorded ${header.recorded.slice(0, 10)}` : WORDS[state] || ended(this.stage));
     this.title.hidden = !header || Boolean(this.stage.coming);
     this.badge.title = header ? [place(header, header.hardware), this.stage.about.dtype_words].filter(Boolean).join(": ") : "";
     if (header) this.entitle(header);
   }
 
   // What was asked, and under it of which rig and on which machine; in full on hover.
-  entitle(header) {
+  entitle(/** @type {Header} */ header) {
     const asked = settingOf(header);
     write(this.what, header.title || asked);
     write(this.where, place(header, shortened(header.hardware)));
     this.title.title = [place(header, header.hardware), `${asked}, temperature ${header.temperature}, seed ${header.seed}`,
-      drafted(header), header.note].filter(Boolean).join("\n");
+      header.drafters.length ? `drafted by ${header.drafters.join(" and ")}` : "", header.note].filter(Boolean).join("\n");
   }
 }
 
 // Of a run that has ended; without a server it is a replay.
-function ended({ server, value }) {
+function ended(/** @type {Stage} */ { server, value }) {
   const state = ENDED[value.state];
   return state ? `${server ? "live" : "replay"}, ${state}` : "";
 }
 
 // A run that is waited for counts as live from its first round on.
-function standing({ recorded, coming, value }) {
+function standing(/** @type {Stage} */ { recorded, coming, value }) {
   if (coming) return coming.state === "queued" ? "queued" : "starting";
   return recorded ? "recorded" : value.state;
 }
 
+/** @param {Header} header @param {string} hardware */
 function place({ rig, dtype }, hardware) {
   return [rig, hardware, dtype].filter(Boolean).join(", ");
 }
 
 // A processor's name without what its maker adds to all of them.
-export function shortened(hardware) {
+export function shortened(/** @type {string} */ hardware) {
   return (hardware || "").replace(/\((R|TM)\)| (CPU|Processor)\b|\s*@\s*[\d.]+ ?GHz|\s*\b\d+-Core\b/gi, "").trim();
-}
-
-function drafted(header) {
-  return header.drafters.length ? `drafted by ${header.drafters.join(" and ")}` : "";
 }

@@ -8,12 +8,15 @@ import { controls, field, type } from "./controls.js";
 const GO_ON = "Continue the conversation: the prompt and this text become turns before your next prompt (c)";
 
 // What was written so far, as one text.
-function answer(stage) {
+function answer(/** @type {Stage} */ stage) {
   const reader = new TokenReader(stage);
   return stage.rounds.flatMap((round) => round.keep.map((node, place) => reader.read(round.tokens[node], round.start + place))).join("") + reader.end();
 }
 
 export class Conversation {
+  turns = /** @type {Turns} */ ([]);
+
+  /** @param {Stage} stage @param {HTMLElement} frame */
   constructor(stage, frame) {
     this.stage = stage;
     this.next = action(frame, "Continue", GO_ON, () => this.goOn(), "cs-continue");
@@ -35,15 +38,15 @@ export class Conversation {
     return document.querySelector("#canopy-prompt:has(textarea)");
   }
 
-  take(turns) {
+  take(/** @type {Turns} */ turns) {
     this.turns = controls.turns = turns;
     this.draw();
   }
 
   // Only after a run that has ended.
   goOn() {
-    if (!this.ready || !this.box) return;
     const { header } = this.stage;
+    if (!this.ready || !this.box || !header) return;
     this.take([...header.turns, ["user", header.prompt], ["assistant", answer(this.stage)]]);
     type(field(), "");
     field().focus();

@@ -1,13 +1,18 @@
 // The film of a run: plain decoding writes its first words, a drafter guesses, one pass keeps a path of the guesses, both
-// race, and tree, figures and answer are left to read. It only leads: text, tree, lanes and sentences are drawn where they always are, from
-// the rounds and the comparison of the run. Under reduced motion the scenes are still, and one steps through them.
+// race, and tree, figures and answer are left to read. It only leads: text, tree, race and sentences stand in their usual
+// places. Under reduced motion the scenes are still, and one steps through them.
+
+/** @import { Duel } from "./duel.js" */
+/** @import { Player } from "./player.js" */
+/** @import { Story } from "./story.js" */
 
 import { action, button, html, write } from "../shared/ink.js";
 import { figuresOf } from "../shared/round.js";
 
 const PLAIN_MS = 3000; // for all passes of plain decoding's scene
 const PASS_MS = 600; // for one of them at most
-const RACE_MS = 5000; // how long the slower lane takes on the screen
+const RACE_MS = 5000; // how long the slower text takes on the screen
+/** @type {Record<string, number>} */
 const SCENE_MS = { plain: PLAIN_MS + 600, guess: 3800, verify: 4600, race: RACE_MS + 500, same: 2500 }; // 20 s in all
 const SEEN = "canopy-film"; // set once a run of one's own was shown as a film in this tab
 const BUSHY = 3; // times as good a round to show as one that does not look like a tree
@@ -16,55 +21,53 @@ const MIN_REFUSED = 6;
 const FIELD = "#canopy-prompt textarea, .cs-opening textarea";
 
 // Whether a round looks like a tree: several branches, and guesses that were refused.
-export function isBushy({ n, children, keep }) {
+export function isBushy(/** @type {Pick<Round, "n" | "children" | "keep">} */ { n, children, keep }) {
   const leaves = children.filter((below) => !below.length).length;
   return leaves >= MIN_BRANCHES && n - keep.length >= MIN_REFUSED;
 }
 
 // The round that kept most; one that looks like a tree also if it kept a third of that.
-export function bestOf(rounds) {
+export function bestOf(/** @type {Round[]} */ rounds) {
   const worth = rounds.map((round) => round.keep.length * (isBushy(round) ? BUSHY : 1));
   return worth.indexOf(Math.max(...worth));
 }
 
 // The scenes that a run has. Plain decoding's shows the words that the run wrote too, so they have to be the same.
-export function scenesOf({ against, comparison, fresh }) {
-  const race = Boolean(against && comparison.lanes.seconds);
-  const same = race && comparison.text.verdict === "same";
+export function scenesOf(/** @type {Pick<Stage, "against" | "comparison" | "fresh">} */ { against, comparison, fresh }) {
+  const race = Boolean(against && comparison?.lanes.seconds);
+  const same = race && comparison?.text.verdict === "same";
   const best = fresh[bestOf(fresh)];
   const drafts = Boolean(best) && best.n > 1 && !best.chunked;
-  return [same && drafts && "plain", drafts && "guess", drafts && "verify", race && "race", same && "same", "card"].filter(Boolean);
+  return [same && drafts ? "plain" : "", ...(drafts ? ["guess", "verify"] : []), race ? "race" : "", same ? "same" : "", "card"].filter(Boolean);
 }
 
 export class Film {
+  /** @param {Stage} stage @param {HTMLElement} root @param {Story} story @param {Duel} duel @param {Player} player */
   constructor(stage, root, story, duel, player) {
     this.stage = stage;
     this.root = root;
     this.duel = duel;
     this.player = player;
     this.watched = ""; // the live run that is watched
-    this.build(html("div", "cs-film", story.box));
     this.timer = 0;
     this.hurry = 1; // of the time that a scene is shown
-    stage.on("asked begin hand", () => this.stop());
-    stage.on("mode", ({ moved }) => moved && this.stop());
-    stage.on("finale", () => this.end());
-    stage.on("state", () => this.look());
-    stage.on("compared", () => this.compared());
-    stage.on("play round state mode", () => this.draw());
-  }
-
-  build(bar) {
+    const bar = html("div", "cs-film", story.box);
     this.clock = html("span", { class: "cs-film-clock", title: "Engine time of the rounds so far; they are shown at the speed of reading" }, bar);
     this.back = button(bar, "◀", "The scene before (←)", () => this.step(-1));
     this.place = html("span", "cs-film-place", bar);
     this.on = button(bar, "▶", "The next scene (→)", () => this.step(1));
     this.jump = action(bar, "Skip", "To the end (Esc)", () => this.leave());
     this.turn = action(bar, "Your turn", "Write a prompt of your own", () => ask(), "cs-film-next");
-    this.tune = action(bar, "Tune its budget", "To the workbench: try node budgets out on this run", () => this.stage.setMode("workbench", { push: true }), "cs-film-next");
+    this.tune = action(bar, "Tune its budget", "To the workbench: try node budgets out on this run", () => stage.setMode("workbench", { push: true }), "cs-film-next");
     this.both = action(bar, "▶ Watch both", "What each wrote, typed on one clock: one token a pass, and with the draft tree", () => this.go("race"));
     this.again = action(bar, "↻ Replay", "All of it again, from the first word", () => this.go(this.scenes[0]));
     this.draw();
+    stage.on("asked begin hand", () => this.stop());
+    stage.on("mode", ({ moved }) => moved && this.stop());
+    stage.on("finale", () => this.end());
+    stage.on("state", () => this.look());
+    stage.on("compared", () => this.compared());
+    stage.on("play round state mode", () => this.draw());
   }
 
   get best() {
@@ -81,20 +84,22 @@ export class Film {
   }
 
   // What the page opens with, from where the first page had come to; a recording without all scenes plays its rounds.
-  open(begun) {
+  open(/** @type {string | null} */ begun) {
     const { stage, player } = this;
     if (begun === "card") this.go("card");
     else if (stage.mode === "story" && this.scenes[0] === "plain") this.go("plain");
     else if (!stage.reducedMotion) player.play();
   }
 
-  go(name) {
+  go(/** @type {string} */ name) {
     const { stage, duel, player } = this;
     clearTimeout(this.timer);
     player.pause();
     stage.scene = this.root.dataset.scene = name;
-    if (name === "plain") this.plain();
-    else if (name === "race" || (name === "same" && duel.box.hidden)) duel.race(name === "race" ? RACE_MS : 0);
+    if (name === "plain") {
+      const count = stage.rounds.slice(0, this.best + 1).reduce((sum, { keep }) => sum + keep.length, 0);
+      duel.alone(count, Math.min(PLAIN_MS, count * PASS_MS));
+    } else if (name === "race" || (name === "same" && duel.box.hidden)) duel.race(name === "race" ? RACE_MS : 0);
     else if (name !== "same") duel.close();
     if (["guess", "verify"].includes(name)) stage.go(this.best, { animate: true });
     else if (name === "card") stage.rest(this.best);
@@ -103,14 +108,8 @@ export class Film {
     this.draw();
   }
 
-  plain() {
-    const { best, duel, stage: { rounds } } = this;
-    const count = rounds.slice(0, best + 1).reduce((sum, { keep }) => sum + keep.length, 0);
-    duel.alone(count, Math.min(PLAIN_MS, count * PASS_MS));
-  }
-
-  // Whether there was a scene to go on from.
-  step(by) {
+  // Returns whether there was a scene to go on from.
+  step(/** @type {number} */ by) {
     const { scenes, stage: { scene } } = this;
     const place = scenes.indexOf(scene) + by;
     if (scene && scenes[place]) this.go(scenes[place]);
@@ -148,7 +147,7 @@ export class Film {
     const { stage } = this;
     this.watched = "";
     const first = stage.value.state === "done" && !sessionStorage.getItem(SEEN);
-    if (stage.mode === "story") this.go(first ? this.scenes.find((scene) => scene !== "plain") : "card");
+    if (stage.mode === "story") this.go((first && this.scenes.find((scene) => scene !== "plain")) || "card");
     else if (!stage.recorded) stage.rest(this.best);
   }
 
@@ -185,12 +184,12 @@ export class Film {
     this.again.hidden = this.both.hidden || still;
   }
 
-  // What to do next, once all was seen.
+  /** What to do next, once all was seen. @param {string} scene @param {boolean} raced */
   offer(scene, raced) {
     const { recorded, against, server } = this.stage;
     const tunes = !recorded && against && Boolean(server);
     this.both.hidden = !raced;
-    this.turn.hidden = scene !== "card" || tunes || !(server || document.querySelector(FIELD));
+    this.turn.hidden = scene !== "card" || Boolean(tunes) || !(server || document.querySelector(FIELD));
     this.tune.hidden = scene !== "card" || !tunes || against.standing === "slower"; // what is slower offers its way out
     document.body.classList.toggle("cs-your-turn", !this.turn.hidden);
   }

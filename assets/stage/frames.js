@@ -7,22 +7,28 @@ import { Legend } from "./legend.js";
 
 const STORE = "canopy-sizes";
 const MIN_SHARE = 0.12; // of a row, for a panel that a divider squeezes
+/** @type {Record<string, number>} */
 const STEPS = { ArrowLeft: -24, ArrowUp: -24, ArrowRight: 24, ArrowDown: 24 }; // pixels that a key moves a divider
 
 function stored() {
   try {
-    return JSON.parse(localStorage.getItem(STORE)) || {};
+    return JSON.parse(localStorage.getItem(STORE) ?? "{}");
   } catch {
     return {};
   }
 }
 
+/** A panel in its frame; it is stale if it has to be drawn before it is seen.
+ *  @typedef {{ frame: HTMLElement, body: HTMLElement, about: PanelDefinition, stale: boolean, panel: PanelView }} Entry */
+
 export class Frames {
+  /** @param {Stage} stage @param {HTMLElement} parent */
   constructor(stage, parent) {
     this.stage = stage;
-    this.entries = new Map();
-    this.sizes = stored();
-    this.filling = null; // the panel that fills the window
+    this.entries = /** @type {Map<string, Entry>} */ (new Map());
+    this.sizes = /** @type {Record<string, number>} */ (stored());
+    this.filling = /** @type {string | null} */ (null); // the panel that fills the window
+    this.planned = 0; // an animation frame
     this.area = html("div", "cs-area", parent);
     this.upper = html("div", "cs-row cs-upper", this.area);
     this.lower = html("div", "cs-row cs-lower", this.area);
@@ -33,12 +39,13 @@ export class Frames {
   }
 
   // A frame in a row, with a divider before it if it is not the first.
+  /** @param {HTMLElement} row @param {string} name @param {number} grow @param {Pick<PanelDefinition, "title" | "caption" | "legend">} about */
   frame(row, name, grow, about) {
     const frame = put(html("section", `cs-frame cs-frame-${name}`), { "data-panel": name, "aria-label": about.title });
     const before = row.lastElementChild;
-    if (before) row.append(this.divider(before, frame, "row"));
+    if (before instanceof HTMLElement) row.append(this.divider(before, frame, "row"));
     row.append(frame);
-    frame.style.flexGrow = this.sizes[name] || grow;
+    frame.style.flexGrow = String(this.sizes[name] || grow);
     const head = html("header", "cs-frame-head", frame);
     html("div", { class: "cs-frame-title", role: "heading", "aria-level": "2" }, head, about.title);
     html("p", { class: "cs-caption", title: about.caption }, head, about.caption);
@@ -49,19 +56,19 @@ export class Frames {
     return { frame, body, tools };
   }
 
+  /** @param {HTMLElement} row @param {string} name @param {number} grow */
   panel(row, name, grow) {
     const about = panels.get(name);
     if (!about) return;
     const { frame, body, tools } = this.frame(row, name, grow, about);
-    const entry = { frame, body, about, stale: true, panel: null };
-    this.guard(entry, () => { entry.panel = about.create(body, this.stage); });
-    if (!entry.panel) return;
-    tools.prepend(...body.querySelectorAll(".cp-tools.is-low"));
-    this.entries.set(name, entry);
-    this.watch.observe(body);
+    this.guard(frame, () => {
+      this.entries.set(name, { frame, body, about, stale: true, panel: about.create(body, this.stage) });
+      tools.prepend(...body.querySelectorAll(".cp-tools.is-low"));
+      this.watch.observe(body);
+    });
   }
 
-  shown(entry) {
+  shown(/** @type {Entry} */ entry) {
     if (this.stage.mode === "lab" || entry.frame.hidden) return false;
     const upper = entry.frame.parentElement === this.upper;
     return upper || this.stage.mode === "workbench" || entry.frame.classList.contains("is-full");
@@ -82,7 +89,7 @@ export class Frames {
       if (!about.when) continue;
       const divider = frame.previousElementSibling;
       frame.hidden = !about.when(this.stage) && !frame.classList.contains("is-full");
-      if (divider) divider.hidden = frame.hidden;
+      if (divider instanceof HTMLElement) divider.hidden = frame.hidden;
     }
   }
 
@@ -90,42 +97,44 @@ export class Frames {
     const { tried, retuned } = this.stage;
     this.appear();
     this.area.classList.toggle("is-tried", Boolean(retuned));
-    this.area.style.setProperty("--tried", `"predicted: this round at ${counted(tried, "node")}"`);
+    this.area.style.setProperty("--tried", `"predicted: this round at ${counted(tried ?? 0, "node")}"`);
     for (const entry of this.entries.values()) {
       if (!entry.stale || !this.shown(entry)) continue;
       entry.stale = false;
-      this.guard(entry, () => entry.panel.draw(this.stage.round));
-      this.guard(entry, () => entry.panel.select(this.stage.selection));
+      this.guard(entry.frame, () => {
+        entry.panel.draw(this.stage.round);
+        entry.panel.select(this.stage.selection);
+      });
     }
   }
 
-  // One panel that fails says so in its place and leaves the others alone.
-  guard(entry, act) {
+  /** One panel that fails says so in its place and leaves the others alone. @param {HTMLElement} frame @param {() => void} act */
+  guard(frame, act) {
     try {
       act();
     } catch (error) {
       console.error(error);
-      entry.frame.dataset.failed = "This panel could not be drawn; the others still work.";
+      frame.dataset.failed = "This panel could not be drawn; the others still work.";
     }
   }
 
-  select(selection) {
+  select(/** @type {NodeSelection} */ selection) {
     for (const entry of this.entries.values()) {
-      if (!entry.stale && this.shown(entry)) this.guard(entry, () => entry.panel.select(selection));
+      if (!entry.stale && this.shown(entry)) this.guard(entry.frame, () => entry.panel.select(selection));
     }
   }
 
-  resized(entries) {
+  resized(/** @type {ResizeObserverEntry[]} */ entries) {
     for (const { target } of entries) {
       const entry = Array.from(this.entries.values()).find(({ body }) => body === target);
       if (!entry || !this.shown(entry)) continue;
       if (entry.stale) this.draw();
-      else if (entry.panel.resize) this.guard(entry, () => entry.panel.resize());
+      else this.guard(entry.frame, () => entry.panel.resize?.());
     }
   }
 
   // Lets one panel fill the window, or none; the same name again goes back. Returns whether one filled it before.
-  full(name) {
+  full(/** @type {string | null} */ name) {
     const all = Array.from(this.area.querySelectorAll("[data-panel]"));
     const open = all.find((frame) => frame.classList.contains("is-full"));
     const next = all.find((frame) => frame.dataset.panel === name && frame !== open);
@@ -138,26 +147,27 @@ export class Frames {
     return Boolean(open);
   }
 
+  /** @param {HTMLElement} before @param {HTMLElement} after @param {"row" | "column"} along */
   divider(before, after, along) {
     const bar = put(html("div", `cs-divider cs-divider-${along}`), {
       tabindex: 0, role: "separator", "aria-label": "Resize the neighbouring panels",
       "aria-orientation": along === "row" ? "vertical" : "horizontal", "aria-valuemin": 100 * MIN_SHARE, "aria-valuemax": 100 * (1 - MIN_SHARE),
     });
-    const size = (element) => element.getBoundingClientRect()[along === "row" ? "width" : "height"];
+    const size = (/** @type {HTMLElement} */ element) => element.getBoundingClientRect()[along === "row" ? "width" : "height"];
     const say = () => bar.setAttribute("aria-valuenow", String(Math.round((100 * size(before)) / (size(before) + size(after) || 1))));
-    const move = (pixels) => {
+    const move = (/** @type {number} */ pixels) => {
       const total = size(before) + size(after);
       const grow = Number(getComputedStyle(before).flexGrow) + Number(getComputedStyle(after).flexGrow);
       const share = Math.max(MIN_SHARE, Math.min(1 - MIN_SHARE, (size(before) + pixels) / total));
-      before.style.flexGrow = share * grow;
-      after.style.flexGrow = (1 - share) * grow;
+      before.style.flexGrow = String(share * grow);
+      after.style.flexGrow = String((1 - share) * grow);
       this.keep([before, after]);
       say();
     };
     say();
     bar.addEventListener("focus", say);
     let last = 0;
-    const place = (event) => (along === "row" ? event.clientX : event.clientY);
+    const place = (/** @type {PointerEvent} */ event) => (along === "row" ? event.clientX : event.clientY);
     bar.addEventListener("pointerdown", (event) => {
       bar.setPointerCapture(event.pointerId);
       last = place(event);
@@ -176,7 +186,7 @@ export class Frames {
     return bar;
   }
 
-  keep(elements) {
+  keep(/** @type {HTMLElement[]} */ elements) {
     for (const element of elements) {
       if (element.dataset.panel) this.sizes[element.dataset.panel] = Number(element.style.flexGrow);
     }

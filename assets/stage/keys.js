@@ -1,5 +1,7 @@
 // The keyboard, and the page that documents it. One table serves both.
 
+/** @import { Frames } from "./frames.js" */
+
 import { html } from "../shared/ink.js";
 import { Sheet } from "../shared/overlays.js";
 
@@ -21,10 +23,13 @@ const TERMS = [
 
 const SCROLLS = ["ArrowUp", "ArrowDown", "Home", "End"];
 
+/** @typedef {{ keys: string[], shown: string, does: string, act: () => unknown }} Key */
+
 export class Keys {
-  constructor(parts) {
+  constructor(/** @type {Parts} */ parts) {
     this.parts = parts;
-    const { stage, player } = parts;
+    const { stage, player, conversation } = parts;
+    /** @type {Key[]} */
     this.table = [
       { keys: [" "], shown: "Space", does: "play or pause", act: () => player.toggle() },
       { keys: ["ArrowLeft"], shown: "←", does: "previous round", act: () => this.step(-1) },
@@ -37,17 +42,16 @@ export class Keys {
       { keys: ["]"], shown: "]", does: "play faster", act: () => player.faster(1) },
       { keys: ["f"], shown: "f", does: "fit the tree into its panel", act: () => this.fit() },
       { keys: ["/"], shown: "/", does: "search for a token in the tree", act: () => parts.search.open() },
-      ...(parts.conversation ? [{ keys: ["c"], shown: "c", does: "continue with the next turn (workbench)",
-        act: () => parts.conversation.goOn() }] : []),
+      ...(conversation ? [{ keys: ["c"], shown: "c", does: "continue with the next turn (workbench)", act: () => conversation.goOn() }] : []),
       ...(document.body.classList.contains("cs-presenting") ? ["1", "2", "3"].map((key, place) => (
-        { keys: [key], shown: key, does: "run this one of the presenter's prompts", act: () => parts.ask(place) })) : []),
+        { keys: [key], shown: key, does: "run this one of the presenter's prompts", act: () => parts.ask?.(place) })) : []),
       { keys: ["?"], shown: "?", does: "keys and terms", act: () => parts.help.toggle() },
       { keys: ["Escape"], shown: "Esc", does: "skip the film, close, dismiss, leave full screen, unpin a node", act: () => this.leave() },
     ];
     document.addEventListener("keydown", (event) => this.press(event));
   }
 
-  press(event) {
+  press(/** @type {KeyboardEvent} */ event) {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || taken(event)) return;
     const entry = this.table.find(({ keys }) => keys.includes(event.key));
     const elsewhere = this.parts.stage.mode === "lab" || document.querySelector("dialog[open]");
@@ -57,7 +61,7 @@ export class Keys {
   }
 
   // Under reduced motion the film has still scenes to step through.
-  step(by) {
+  step(/** @type {number} */ by) {
     const { film, player, stage } = this.parts;
     if (!stage.reducedMotion || !film.step(by)) player.step(by);
   }
@@ -80,7 +84,7 @@ export class Keys {
   }
 
   fit() {
-    for (const { panel } of this.parts.frames.entries.values()) if (panel.fit) panel.fit();
+    for (const { panel } of this.parts.frames.entries.values()) panel?.fit?.();
   }
 
   leave() {
@@ -93,21 +97,22 @@ export class Keys {
 }
 
 // Whether the focused element needs the key itself: a field is typed in, a button is pressed, a region is scrolled.
-function taken({ key, target }) {
-  const within = (selector) => target.closest && target.closest(selector);
+function taken(/** @type {KeyboardEvent} */ { key, target }) {
+  if (!(target instanceof Element)) return false;
+  const within = (/** @type {string} */ selector) => target.closest(selector);
   const field = within("input, textarea, select, [contenteditable=true], [role=listbox]");
   if (field) return !(key === "Escape" && field.closest(".cs-search"));
   return (key === " " && within("button, [role=button], summary")) || (SCROLLS.includes(key) && scrolling(target));
 }
 
-function scrolling(element) {
-  const region = element.closest && element.closest(".cs-text, .cp-scroll, .cp-marginals, .cp-cache, .cs-lane-text");
-  return Boolean(region) && region.scrollHeight > region.clientHeight + 1;
+function scrolling(/** @type {Element} */ element) {
+  const region = element.closest(".cs-text, .cp-scroll, .cp-marginals, .cp-cache, .cs-track-text");
+  return region !== null && region.scrollHeight > region.clientHeight + 1;
 }
 
 // The keys and terms of the page, on a sheet.
 export class Help extends Sheet {
-  constructor(table) {
+  constructor(/** @type {Key[]} */ table) {
     super("Keys and terms");
     html("h2", "", this.box, "Keys");
     const keys = html("dl", "cs-keys", this.box);
@@ -130,6 +135,7 @@ export class Help extends Sheet {
 }
 
 export class Search {
+  /** @param {Frames} frames @param {HTMLElement} parent */
   constructor(frames, parent) {
     this.frames = frames;
     this.box = html("div", { class: "cs-search", hidden: true }, parent);
@@ -142,10 +148,8 @@ export class Search {
   }
 
   find() {
-    const tree = this.frames.entries.get("tree");
-    if (!tree || !tree.panel.search) return;
-    const found = tree.panel.search(this.field.value);
-    this.count.textContent = this.field.value ? `${found.count ? found.place + 1 : 0} of ${found.count}` : "";
+    const found = this.frames.entries.get("tree")?.panel.search?.(this.field.value);
+    if (found) this.count.textContent = this.field.value ? `${found.count ? found.place + 1 : 0} of ${found.count}` : "";
   }
 
   open() {

@@ -3,10 +3,8 @@
 
 import { html, write } from "../shared/ink.js";
 
-const PLACES = { drafter1: 0, drafter2: 1 };
-
 export class Legend {
-  // Entries: {glyph, label, color?, title?, origin? (shown if some node has it), rejectedTree? (if a tree was not chosen), lattice? (where transitions are)}.
+  /** @param {Stage} stage @param {HTMLElement} frame @param {LegendEntry[]} entries */
   constructor(stage, frame, entries) {
     this.stage = stage;
     this.list = html("ul", { class: "cs-legend", "aria-label": "Legend" }, frame);
@@ -14,7 +12,7 @@ export class Legend {
     stage.on("value begin", () => this.draw());
   }
 
-  item({ glyph, label, color, title }) {
+  item(/** @type {LegendEntry} */ { glyph, label, color, title }) {
     const item = html("li", { title: title || label }, this.list);
     const sign = html("span", "cs-glyph", item, glyph);
     if (color) sign.style.color = `var(${color})`;
@@ -27,8 +25,9 @@ export class Legend {
     for (const { entry, item, words } of this.items) {
       const { origin, rejectedTree, lattice, label } = entry;
       item.hidden = Boolean((origin && !present.origins.has(origin)) || (rejectedTree && !present.rejectedTrees) || (lattice && !present.lattice));
-      const name = origin in PLACES && header ? header.drafters[PLACES[origin]] : "";
-      if (!(origin in PLACES)) continue;
+      const drafter = ["drafter1", "drafter2"].indexOf(origin ?? "");
+      if (drafter < 0) continue;
+      const name = header?.drafters[drafter];
       write(words, name || label);
       item.title = name ? `${name}, ${label} of this run` : label;
     }

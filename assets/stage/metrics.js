@@ -4,6 +4,11 @@
 import { action, html, pause, write } from "../shared/ink.js";
 import { settingFrom, usedOf } from "../shared/round.js";
 
+/** `text`: the figure of a run, of the same run beside plain decoding, of the round that is shown.
+ *  @typedef {{ name: string, label: string, note: string, title: string, compared?: boolean,
+ *    text: (run: RunFigures, against: RunSpeed | null, round: Round, stage: Stage) => string }} Figure */
+
+/** @type {Figure[]} */
 const FIGURES = [
   { name: "tau", label: "tokens per round", note: "τ, root included",
     title: "τ: tokens that a round adds to the text, on average. The root counts, so a round that accepts no drafted token counts 1. Plain decoding has τ = 1.",
@@ -28,8 +33,10 @@ const FIGURES = [
     text: (run, against, round) => String(round.keep.length) },
 ];
 
-// What is known of a run whose server does not say which tokens came in one round: the sums that it gives at the end,
-// `accepted` of `drafted` tokens and about how many passes. null for all other runs.
+/** What is known of a run whose server does not say which tokens came in one round: the sums that it gives at the end,
+ *  `accepted` of `drafted` tokens and about how many passes. null for all other runs.
+ *  @typedef {{ drafted: number, accepted: number, passes: number }} Sums
+ *  @param {Pick<Stage, "header" | "value">} stage @param {Pick<RunFigures, "tokens">} run @returns {Sums | null} */
 export function sumsOf({ header, value }, run) {
   if (!header || !header.chunked) return null;
   const { drafted = 0, accepted = 0 } = value.end || {};
@@ -39,7 +46,8 @@ export function sumsOf({ header, value }, run) {
 
 const UNREPORTED = "Not known: this server does not report which of its tokens came in one round.";
 
-// A figure of such a run, as {text, note, title}; undefined if it is the same for every run.
+/** A figure of such a run, as {text, note, title}; undefined if it is the same for every run.
+ *  @param {string} name @param {Sums} sums */
 function unreported(name, { drafted, accepted, passes }) {
   if (drafted && name === "accepted") return { text: `${accepted} of ${drafted}`, note: "drafted tokens", title: "Drafted tokens that the target accepted, of all that were drafted for this text, as the server counted them." };
   if (drafted && name === "rounds") return { text: `≈ ${passes}`, note: "", title: "About how many passes of the target wrote this text: its tokens, less the accepted drafted ones." };
@@ -47,20 +55,21 @@ function unreported(name, { drafted, accepted, passes }) {
 }
 
 export class Metrics {
+  /** @param {Stage} stage @param {HTMLElement} parent */
   constructor(stage, parent) {
     this.stage = stage;
     this.box = html("dl", "cs-metrics", parent);
-    this.items = new Map(FIGURES.map((figure) => [figure.name, this.item(figure)]));
+    this.items = FIGURES.map((figure) => this.item(figure));
     stage.on("value round mode begin compared", () => this.draw());
     this.draw();
   }
 
-  item(figure) {
+  item(/** @type {Figure} */ figure) {
     const item = html("div", { class: `cs-metric cs-metric-${figure.name}`, title: figure.title, tabIndex: 0 }, this.box);
     const number = html("dd", "cs-number", item, "–");
     const label = html("dt", "", item, figure.label);
     const note = html("small", "", label, figure.note);
-    return { item, number, note };
+    return { figure, item, number, note };
   }
 
   // The figures are those of the run so far, whichever round is shown and in every mode.
@@ -68,70 +77,66 @@ export class Metrics {
     const { stage } = this;
     const { header, measured: run, against } = stage;
     const plain = !header || header.drafters.length === 0;
-    for (const figure of FIGURES) this.drawFigure(figure, run, against, plain);
-    const { classList } = this.items.get("gain").item;
-    classList.toggle("is-slow", Boolean(against && against.standing === "slower"));
-    classList.toggle("is-fast", Boolean(against && against.standing === "faster"));
-    this.items.get("speed").item.classList.toggle("is-shared", run.shared > 0);
+    const sums = sumsOf(stage, run);
+    for (const { figure, item, number, note } of this.items) {
+      const shown = (sums && unreported(figure.name, sums)) || this.known(figure, run, against);
+      item.hidden = Boolean(figure.compared) && (plain || Boolean(sums) || (figure.name === "cost" && !against));
+      item.title = shown.title;
+      write(number, shown.text);
+      write(note, shown.note);
+      item.classList.toggle("is-slow", figure.name === "gain" && against?.standing === "slower");
+      item.classList.toggle("is-fast", figure.name === "gain" && against?.standing === "faster");
+      item.classList.toggle("is-shared", figure.name === "speed" && run.shared > 0);
+    }
   }
 
   // In a word or two; the story has the sentence.
-  uncompared(run) {
+  uncompared(/** @type {RunFigures} */ run) {
     const { comparing } = this.stage;
     if (this.stage.withheld) return "withheld";
     if (comparing.endsWith("…")) return comparing;
     return run.shared ? "not compared" : "not measured";
   }
 
-  drawFigure(figure, run, against, plain) {
-    const { item, number, note } = this.items.get(figure.name);
-    const sums = sumsOf(this.stage, run);
-    const shown = (sums && unreported(figure.name, sums)) || this.known(figure, run, against);
-    item.hidden = Boolean(figure.compared) && (plain || Boolean(sums) || (figure.name === "cost" && !against));
-    item.title = shown.title;
-    write(number, shown.text);
-    write(note, shown.note);
-  }
-
+  /** @param {Figure} figure @param {RunFigures} run @param {RunSpeed | null} against */
   known(figure, run, against) {
     const { stage } = this;
     const { round, header, repetition } = stage;
     const whose = repetition ? "before it repeats" : "";
-    const notes = { round: round && cost(round, round === stage.retuned), gain: against ? against.range : this.uncompared(run), tau: whose, accepted: whose, rounds: repetition ? `${repetition.round} before it repeats` : "",
-      speed: header && header.method === "served" ? "as it arrived here" : against ? "beside plain decoding" : whose || timed(run) };
+    const took = round === stage.retuned ? "predicted" : `${(1000 * (round?.spent ?? 0)).toFixed(1)} ms`;
+    const timed = run.shared ? `shared ${run.shared} of ${run.rounds} rounds` : "engine time";
+    /** @type {Record<string, string>} */
+    const notes = {
+      round: round ? `of ${round.n} rows, ${took}` : "", gain: against ? against.range : this.uncompared(run), tau: whose, accepted: whose,
+      rounds: repetition ? `${repetition.round} before it repeats` : "",
+      speed: header?.method === "served" ? "as it arrived here" : against ? "beside plain decoding" : whose || timed };
     return { title: figure.title, text: round ? figure.text(run, against, round, stage) : "–", note: notes[figure.name] || figure.note };
   }
 }
 
-function timed(run) {
-  return run.shared ? `shared ${run.shared} of ${run.rounds} rounds` : "engine time";
-}
-
-function cost(round, predicted) {
-  return `of ${round.n} rows, ${predicted ? "predicted" : `${(1000 * round.spent).toFixed(1)} ms`}`;
-}
-
-// A sentence under the figures, in every view, where plain decoding is faster: what would have had to be different. And
-// what a run with the budget auto used of it.
+// A sentence under the figures, in every view, if plain decoding is faster: what would have had to be different. And what a
+// run with the budget auto used of it.
 const NEARLY = 0.75; // of its rounds: with drafts in more than this share, auto counts as always drafting
 const MOSTLY = 0.25; // of its rounds: with drafts in at most this share, auto counts as decoding plainly
 
 // What a run that was slower than plain decoding teaches; "" if it was faster. The sentence of a withheld speed-up
 // belongs to the figures too.
-export function slower({ against, comparison, mode, rounds, figures, withheld }) {
+export function slower(/** @type {Pick<Stage, "against" | "comparison" | "mode" | "rounds" | "figures" | "withheld">} */ stage) {
+  const { against, comparison, mode, rounds, figures, withheld } = stage;
   if (!against) return mode === "story" ? "" : withheld;
   if (against.standing === "faster") return "";
   if (against.standing === "alike") return `No clear difference to plain decoding here: ${against.plain_speed} against ${against.speed} tokens/s, ${against.times}.`;
   const rows = Math.round(rounds.reduce((sum, { n }) => sum + n, 0) / rounds.length);
   return [`${rounds.length} passes instead of ${figures.tokens}. A pass over ${rows} rows, draft included, costs ${against.cost} plain ones here, so τ ${against.tau} loses; from τ ${against.cost} on it wins.`,
-    ...(comparison.others || []).filter(plainly).slice(0, 1).map(() => "The budget auto would have decoded plainly.")].join(" ");
+    ...(comparison?.others ?? []).filter(plainly).slice(0, 1).map(() => "The budget auto would have decoded plainly.")].join(" ");
 }
 
-export function plainly({ pace, rounds, drafted }) {
+export function plainly(/** @type {import("../types.d.ts").OtherSetting} */ { pace, rounds, drafted }) {
   return pace === "auto" && rounds > 0 && drafted <= MOSTLY * rounds;
 }
 
 // What a run with the budget auto used of it, and how often it drafted.
+/** @param {Header | null} header @param {Round[]} rounds @param {boolean} busy */
 export function paced(header, rounds, busy) {
   if (!header || header.pace !== "auto" || !header.drafters.length || !rounds.length) return "";
   const drafted = rounds.filter((round) => round.n > 1).length;
@@ -142,6 +147,7 @@ export function paced(header, rounds, busy) {
 }
 
 export class Plainly {
+  /** @param {Stage} stage @param {HTMLElement} parent */
   constructor(stage, parent) {
     this.stage = stage;
     this.box = html("div", { class: "cs-plainly", role: "status" }, parent);
@@ -154,11 +160,11 @@ export class Plainly {
 
   draw() {
     const { rounds, header, live, repetition, recorded, server } = this.stage;
-    const said = [repetition && repetition.words, slower(this.stage), paced(header, rounds, live)].filter(Boolean).join(" ");
+    const words = [repetition?.words, slower(this.stage), paced(header, rounds, live)].filter(Boolean).join(" ");
     this.again.hidden = !measuresAgain(this.stage);
     this.end.hidden = !repetition || recorded || !server;
-    this.box.hidden = !said && this.again.hidden;
-    write(this.words, said || "No speed-up is said of this run.");
+    this.box.hidden = !words && this.again.hidden;
+    write(this.words, words || "No speed-up is said of this run.");
     write(this.end, live || !repetition ? "Stop here" : `End at token ${repetition.token}`);
     this.end.title = live ? "End the run: it only repeats itself" : "Put this run into the bar with as many tokens as do not repeat themselves";
   }
@@ -166,15 +172,15 @@ export class Plainly {
   stopThere() {
     const { stage } = this;
     if (stage.live) document.querySelector("#canopy-stop").click();
-    else stage.tell("adopt", { ...settingFrom(stage.header), max_tokens: stage.repetition.token });
+    else if (stage.header && stage.repetition) stage.tell("adopt", { ...settingFrom(stage.header), max_tokens: stage.repetition.token });
   }
 }
 
 // Whether the speed of a run that was not said may be said after another measurement.
-export function measuresAgain(stage) {
+export function measuresAgain(/** @type {Stage} */ stage) {
   const { comparison, comparing, header, server, live, recorded, withheld, value } = stage;
   if (!server || live || recorded || value.followed || !header || !header.drafters.length || stage.figures.shared) return false;
-  return withheld ? comparison.speed.again : Boolean(comparing) && !comparing.endsWith("…");
+  return withheld ? Boolean(comparison?.speed.again) : Boolean(comparing) && !comparing.endsWith("…");
 }
 
 // What a live run is compared with: after the run, the server measures it in turns with plain decoding of the same prompt,
@@ -182,9 +188,9 @@ export function measuresAgain(stage) {
 const BETWEEN_LOOKS_MS = 400;
 
 export class Comparing {
-  constructor(stage) {
+  constructor(/** @type {Stage} */ stage) {
     this.stage = stage;
-    this.asked = new Set(); // runs: each is compared with plain decoding once
+    this.asked = /** @type {Set<string>} */ (new Set()); // runs: each is compared with plain decoding once
     stage.on("value state", () => this.look());
     stage.on("measure", () => this.ask(stage.value.run));
   }
@@ -198,21 +204,23 @@ export class Comparing {
     if (!stage.comparison && !stage.figures.shared) this.ask(run);
   }
 
-  async ask(run) {
+  async ask(/** @type {string} */ run) {
     this.say(run, "being measured …");
     this.say(run, await this.measured(run));
   }
 
   // Shows what is found as it grows; "" or why nothing was found.
-  async measured(run) {
+  async measured(/** @type {string} */ run) {
     const { server } = this.stage;
+    if (!server) return "";
     try {
       const begun = await server.compare({ run });
-      if (begun.error) return begun.error;
+      if ("error" in begun) return begun.error;
       for (;;) {
         const job = await server.compared({ job: begun.job });
+        if ("error" in job) return job.error;
         if (job.result) this.stage.compared(run, job.result);
-        if (job.error || job.state === "error") return job.error || job.message;
+        if (job.state === "error") return job.message;
         if (["done", "stopped"].includes(job.state)) return job.result ? "" : "Timing stopped because another run began.";
         await pause(BETWEEN_LOOKS_MS);
       }
@@ -221,6 +229,7 @@ export class Comparing {
     }
   }
 
+  /** @param {string} run @param {string} words */
   say(run, words) {
     if (this.stage.value.run !== run) return;
     this.stage.comparing = words;

@@ -47,7 +47,7 @@ function build(stage, header, host, given) {
   const lessons = new Lessons(stage, player, notices, given.lessons);
   new Cheaper(stage, plainly.box, lessons);
   const save = new Save(stage, frames, lessons, notices);
-  const parts = { stage, player, frames, search, lessons, save, notices, lost, film };
+  const parts = /** @type {any} */ ({ stage, player, frames, search, lessons, save, notices, lost, film });
   parts.conversation = stage.server ? new Conversation(stage, text) : null;
   parts.rigs = stage.server ? new Rigs(stage, notices) : null;
   parts.tour = Tour && stage.server ? new Tour(parts) : null;
@@ -114,7 +114,7 @@ async function begin(parts, opening, name) {
   else if (name && (!asked.trace || asked.trace === name)) await stage.follow(opening);
   const restored = await address.restore();
   if (!stage.rounds.length && name) {
-    const gone = notices.error.said; // the linked run: what stands in for it does not answer the wish
+    const gone = notices.error.message; // the linked run: what stands in for it does not answer the wish
     await stage.follow(opening);
     if (gone) notices.fail(gone);
   }

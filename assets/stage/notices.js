@@ -9,6 +9,10 @@ const BRIEFLY_MS = 3500;
 
 // A box that is hidden until it has something to say.
 class Notice {
+  choice = /** @type {HTMLButtonElement | null} */ (null);
+  act = () => {};
+
+  /** @param {HTMLElement} parent @param {string} look */
   constructor(parent, look, role = "") {
     this.box = html("div", { class: `cs-notice is-${look}`, hidden: true, ...(role && { role }) }, parent);
     this.words = html("p", "", this.box);
@@ -20,12 +24,12 @@ class Notice {
     return this;
   }
 
-  get said() {
-    return this.box.hidden ? "" : this.words.textContent;
+  get message() {
+    return this.box.hidden ? "" : this.words.textContent ?? "";
   }
 
-  // Nothing said takes it away.
-  say(message, label = "", act = null) {
+  /** Shows a message with what can be done about it; an empty one hides the box. @param {string} message */
+  say(message, label = "", act = () => {}) {
     this.box.hidden = !message;
     write(this.words, message);
     if (!this.choice) return;
@@ -36,6 +40,11 @@ class Notice {
 }
 
 export class Notices {
+  retry = () => {}; // asks the server that is gone
+  hiddenNote = "";
+  going = 0; // a timer
+
+  /** @param {Stage} stage @param {HTMLElement} parent */
   constructor(stage, parent) {
     this.stage = stage;
     this.box = html("div", "cs-notices", parent);
@@ -46,18 +55,13 @@ export class Notices {
     this.wait = html("div", { class: "cs-notice is-wait", hidden: true }, this.box);
     this.note = new Notice(this.box, "note");
     button(this.note.box, "×", "Hide this note", () => {
-      this.hiddenNote = this.note.said;
+      this.hiddenNote = this.note.message;
       this.note.say("");
     });
     this.news = new Notice(this.box, "news", "status").offering(); // something happened elsewhere
     this.outside = new Notice(this.box, "outside", "status").offering(); // of what the rig was trained on, and another rig
     this.live = html("div", { class: "cs-spoken", "aria-live": "polite" }, this.box);
     this.toast = html("div", { class: "cs-toast", role: "status", hidden: true }, document.body);
-    this.listen();
-  }
-
-  listen() {
-    const { stage } = this;
     stage.on("state", () => this.state());
     stage.on("round", sparing(() => this.speak(), SPOKEN_EVERY_MS));
     stage.on("asked begin", () => this.pass());
@@ -70,10 +74,9 @@ export class Notices {
     const { stage } = this;
     const { state, message } = stage.value;
     if (state === "error" && message) this.fail(message);
-    this.wait.hidden = !stage.coming;
-    if (!stage.coming) return;
-    const { headline, more } = waitingWords(stage);
-    write(this.wait, stage.coming.state === "queued" ? more : `${headline} ${more}`);
+    const waiting = waitingWords(stage);
+    this.wait.hidden = !waiting;
+    if (waiting) write(this.wait, stage.coming?.state === "queued" ? waiting.more : `${waiting.headline} ${waiting.more}`);
   }
 
   // What was said of an earlier request is past.
@@ -82,21 +85,22 @@ export class Notices {
     this.news.say("");
   }
 
+  /** @param {string} message @param {() => void} retry */
   lose(message, retry) {
     this.retry = retry;
     this.lost.say(message);
   }
 
-  fail(message) {
+  fail(/** @type {string} */ message) {
     this.error.say(message);
   }
 
-  runAgain(message) {
+  runAgain(/** @type {string} */ message) {
     this.news.say(message, "Run again", () => document.querySelector("#canopy-run").click());
   }
 
   // Something was done that needs no answer: the message goes away by itself.
-  brief(message) {
+  brief(/** @type {string} */ message) {
     clearTimeout(this.going);
     this.toast.hidden = false;
     write(this.toast, message);
@@ -105,14 +109,14 @@ export class Notices {
 
   // Returns whether there was a message to dismiss.
   dismiss() {
-    const { said } = this.error;
+    const { message } = this.error;
     this.error.say("");
-    return said !== "";
+    return message !== "";
   }
 
   remark() {
     const { header, about } = this.stage;
-    const note = [header && !about.outside && header.note, about.remark].filter(Boolean).join(" ");
+    const note = [about.outside ? "" : header?.note, about.remark].filter(Boolean).join(" ");
     this.note.say(note === this.hiddenNote ? "" : note);
   }
 
@@ -131,6 +135,7 @@ const GONE = "The server does not answer any more; what it wrote stays here, and
 const RUNS_THEN = "The server does not answer yet; your prompt runs as soon as it is back.";
 
 export class Lost {
+  /** @param {Stage} stage @param {Notices} notices */
   constructor(stage, notices) {
     this.stage = stage;
     this.notices = notices;

@@ -1,5 +1,7 @@
 // The rig that answers, and loading another one on the server while the old one goes on answering.
 
+/** @import { Notices } from "./notices.js" */
+
 import { action, button, html, write } from "../shared/ink.js";
 import { Sheet } from "../shared/overlays.js";
 import { controls } from "./controls.js";
@@ -11,28 +13,19 @@ const FORMS = "TARGET::DRAFTER, each a folder or a Hugging Face model id (with @
   + "Or http://HOST:PORT, a running vLLM, SGLang or llama.cpp server; with #MODEL if it has several.";
 
 export class Rigs {
+  state = /** @type {RigState | null} */ (null);
+  changes = 0; // as the page knows them
+  mine = false; // whether this page asked for the rig that is being loaded
+  refusal = "";
+  timer = 0;
+  button = /** @type {HTMLButtonElement | null} */ (null); // in the bar
+
+  /** @param {Stage} stage @param {Notices} notices */
   constructor(stage, notices) {
     this.stage = stage;
     this.notices = notices;
-    this.state = null;
-    this.mine = false; // whether this page asked for the rig that is being loaded
     this.sheet = new Sheet("The rig", "cs-rigs");
-    this.build(this.sheet.box);
-    stage.on("state", () => {
-      if (["done", "error"].includes(stage.state)) this.look();
-    });
-    document.addEventListener("visibilitychange", () => document.hidden || this.look());
-    this.look();
-  }
-
-  // The button in the bar that names the rig that answers.
-  opener(parent) {
-    this.button = action(parent, "Rig", "The rig that answers; load another one", () => this.open(), "cs-rig");
-    this.button.setAttribute("aria-haspopup", "dialog");
-    this.draw();
-  }
-
-  build(sheet) {
+    const sheet = this.sheet.box;
     html("h2", "", sheet, "The rig that answers");
     this.now = html("p", "cs-rig-now", sheet);
     this.good = html("p", "cs-rig-note", sheet);
@@ -45,20 +38,35 @@ export class Rigs {
       event.preventDefault();
       this.choose();
     });
-    this.list = html("fieldset", "", this.form);
-    html("legend", "cs-spoken", this.list, "Rig to load");
-    this.fields();
-    this.actions();
-  }
-
-  fields() {
-    this.named = html("div", "", this.list);
-    const own = this.radio(this.list, "", "your own", FORMS);
+    const list = html("fieldset", "", this.form);
+    html("legend", "cs-spoken", list, "Rig to load");
+    this.named = html("div", "", list);
+    const own = this.radio(list, "", "your own", FORMS);
     this.typed = html("input", { class: "cs-rig-typed", type: "text", spellcheck: false, autocomplete: "off",
-      placeholder: "Qwen/Qwen3-8B::/data/my-drafter", "aria-label": "Your own rig: TARGET::DRAFTER, or a folder" }, this.list);
+      placeholder: "Qwen/Qwen3-8B::/data/my-drafter", "aria-label": "Your own rig: TARGET::DRAFTER, or a folder" }, list);
     this.typed.addEventListener("input", () => { own.checked = true; });
+    const row = html("div", "cs-rig-actions", this.form);
+    this.load = html("button", { class: "cs-rig-load", type: "submit" }, row, "Load");
+    this.cancel = button(row, "Cancel", "Stop loading; the present rig goes on answering", () => this.ask("rig_cancel", {}));
+    this.bar = html("progress", { "aria-label": "Loading progress" }, row);
+    this.progress = html("p", { class: "cs-rig-progress", role: "status" }, this.form);
+    this.meanwhile = html("p", "cs-rig-note", this.form);
+    this.failure = html("p", { class: "cs-rig-failure", role: "alert" }, this.form);
+    stage.on("state", () => {
+      if (["done", "error"].includes(stage.state)) this.look();
+    });
+    document.addEventListener("visibilitychange", () => document.hidden || this.look());
+    this.look();
   }
 
+  // The button in the bar that names the rig that answers.
+  opener(/** @type {HTMLElement} */ parent) {
+    this.button = action(parent, "Rig", "The rig that answers; load another one", () => this.open(), "cs-rig");
+    this.button.setAttribute("aria-haspopup", "dialog");
+    this.draw();
+  }
+
+  /** @param {HTMLElement} parent @param {string} value @param {string} name @param {string} note */
   radio(parent, value, name, note) {
     const label = html("label", "cs-rig-choice", parent);
     const input = html("input", { type: "radio", name: "canopy-rig", value }, label);
@@ -68,21 +76,11 @@ export class Rigs {
     return input;
   }
 
-  actions() {
-    const row = html("div", "cs-rig-actions", this.form);
-    this.load = html("button", { class: "cs-rig-load", type: "submit" }, row, "Load");
-    this.cancel = button(row, "Cancel", "Stop loading; the present rig goes on answering", () => this.ask("rig_cancel", {}));
-    this.bar = html("progress", { "aria-label": "Loading progress" }, row);
-    this.said = html("p", { class: "cs-rig-said", role: "status" }, this.form);
-    this.meanwhile = html("p", "cs-rig-note", this.form);
-    this.failure = html("p", { class: "cs-rig-failure", role: "alert" }, this.form);
-  }
-
   choose() {
     const chosen = this.form.querySelector("input[type=radio]:checked");
     this.mine = true;
     this.refusal = "";
-    this.state = { ...this.state, failure: "" };
+    if (this.state) this.state = { ...this.state, failure: "" };
     this.draw();
     this.ask("rig_choose", { rig: (chosen && chosen.value) || this.typed.value });
   }
@@ -91,58 +89,52 @@ export class Rigs {
     return this.ask("rig_state", {});
   }
 
-  // A refusal stays beside the field until the next request.
+  /** A refusal stays beside the field until the next request.
+   *  @param {"rig_state" | "rig_choose" | "rig_cancel" | "rig_retry"} name @param {object} wanted */
   async ask(name, wanted) {
     clearTimeout(this.timer);
     try {
-      const answer = await this.stage.server[name](wanted);
-      if (answer.error === undefined) this.take(answer);
-      if (name !== "rig_state" || answer.error !== undefined) this.refusal = answer.error || "";
+      const answer = await this.stage.server?.[name](wanted);
+      if (!answer) return;
+      if ("error" in answer) this.refusal = answer.error;
+      else {
+        this.take(answer);
+        if (name !== "rig_state") this.refusal = "";
+      }
     } catch {
       this.refusal = AWAY;
     }
     this.draw();
     clearTimeout(this.timer);
-    if (this.refusal === AWAY || (this.state && this.state.loading)) this.timer = setTimeout(() => this.look(), BETWEEN_LOOKS_MS);
+    if (this.refusal === AWAY || this.state?.loading) this.timer = setTimeout(() => this.look(), BETWEEN_LOOKS_MS);
   }
 
-  take(state) {
+  take(/** @type {RigState} */ state) {
     const before = this.state;
     this.state = state;
     this.stage.tell("rigs");
     if (this.refusal === AWAY) this.refusal = "";
     if (!before) {
-      this.first = state.changes;
-      this.offerRetry();
+      this.changes = state.changes;
+      if (state.retry && state.failure) this.fail(state);
       return;
     }
     const ended = before.loading && !state.loading;
-    if (before.coming && !state.coming) this.arrived();
-    else if (state.changes !== this.first) this.changed();
-    else if (ended && state.failure && this.mine && !this.sheet.box.open) this.fail();
-    if (ended) this.ended(state.failure);
-  }
-
-  ended(failure) {
+    if (before.coming && !state.coming) {
+      // The page's first rig is loaded, or has failed to load: the page offers what the rig that answers can do.
+      this.changes = state.changes;
+      this.stage.tell("rig");
+      if (state.failure) this.fail(state);
+    } else if (state.changes !== this.changes) this.changed(state);
+    else if (ended && state.failure && this.mine && !this.sheet.box.open) this.fail(state);
+    if (!ended) return;
     this.mine = false;
-    if (failure) controls.again = null;
+    if (state.failure) controls.again = null;
   }
 
-  // The page's first rig is loaded, or has failed to load: the page offers what the rig that answers can do.
-  arrived() {
-    this.first = this.state.changes;
-    this.stage.tell("rig");
-    if (this.state.failure) this.fail();
-  }
-
-  fail() {
-    if (this.state.retry) this.offerRetry();
-    else this.notices.fail(this.state.failure);
-  }
-
-  offerRetry() {
-    const { failure, retry } = this.state;
-    if (retry && failure) this.notices.news.say(failure, "Retry", () => this.retry());
+  fail(/** @type {RigState} */ { failure, retry }) {
+    if (retry) this.notices.news.say(failure, "Retry", () => this.retry());
+    else this.notices.fail(failure);
   }
 
   // Asks the server that was to be the first rig once more.
@@ -154,18 +146,18 @@ export class Rigs {
 
   // Another rig answers: the page that asked for it reloads, other pages get a notice. The first rig counts as loading
   // while the state names it as coming, even if it already answers.
-  changed() {
-    if (this.state.coming) return;
+  changed(/** @type {RigState} */ { coming, rig }) {
+    if (coming) return;
     if (this.mine) controls.reload();
-    else this.notices.news.say(`${this.state.rig} answers now; this page still offers the methods and presets of the former rig.`,
+    else this.notices.news.say(`${rig} answers now; this page still offers the methods and presets of the former rig.`,
       "Reload", () => controls.reload());
   }
 
   draw() {
     const { state } = this;
     if (!state) return;
-    const { loading } = state;
-    if (this.button) write(this.button, loading ? `Rig: ${state.coming || state.rig}, loading …` : `Rig: ${state.rig}`);
+    const { loading, coming, rig, retry } = state;
+    if (this.button) write(this.button, loading ? `Rig: ${coming || rig}, loading …` : `Rig: ${rig}`);
     const opened = state.opened === state.rig ? "" : ` (--rig ${state.opened})`;
     write(this.now, state.coming ? `${state.coming} is being loaded; runs wait for it.` : `${state.rig}, on ${state.hardware}${opened}`);
     write(this.good, state.coming ? "" : state.reason || state.good_at);
@@ -173,17 +165,13 @@ export class Rigs {
     this.form.hidden = Boolean(state.closed);
     this.closed.hidden = !state.closed;
     if (!this.named.childElementCount) for (const { name, note } of state.named) this.radio(this.named, name, name, note);
-    this.drawLoading(state);
     write(this.failure, this.refusal || state.failure);
-  }
-
-  drawLoading({ loading, coming, rig, retry }) {
     this.again.hidden = !retry || Boolean(loading);
     this.load.disabled = Boolean(loading);
     this.cancel.hidden = this.bar.hidden = !loading;
     if (loading && loading.share !== null) this.bar.value = loading.share;
     else this.bar.removeAttribute("value");
-    write(this.said, loading ? `${loading.name}: ${loading.message}` : "");
+    write(this.progress, loading ? `${loading.name}: ${loading.message}` : "");
     write(this.meanwhile, loading && !coming ? `Until it is ready, ${rig} goes on answering; what is measured meanwhile may come out slower.` : "");
   }
 
@@ -199,7 +187,8 @@ const EMBEDDED = "demo"; // what the rig is opened by
 const LARGER = "smollm2";
 
 export class ModelLine {
-  // `right`: {label, prompt, method, budget, temperature} each; `ask` runs one.
+  /** @param {Stage} stage @param {HTMLElement} frame @param {Rigs | null} rigs @param {VettedPrompt[]} right
+   *  @param {(asked: Setting & { prompt: string }) => void} ask runs one of them */
   constructor(stage, frame, rigs, right, ask) {
     this.stage = stage;
     this.box = html("p", "cs-model");
@@ -216,16 +205,16 @@ export class ModelLine {
   }
 
   draw() {
-    const said = this.stage.about.model_limit || "";
-    this.box.hidden = !said;
-    write(this.words, said);
-    const { rigs } = this;
-    this.tries.hidden = !this.right.length || !rigs || !rigs.state || rigs.state.opened !== EMBEDDED;
+    const limit = this.stage.about.model_limit ?? "";
+    this.box.hidden = !limit;
+    write(this.words, limit);
+    this.tries.hidden = !this.right.length || this.rigs?.state?.opened !== EMBEDDED;
   }
 }
 
 // The way out of a prompt that the embedded rig was not trained for: the same prompt, answered by a larger rig.
 export class WayOut {
+  /** @param {Stage} stage @param {Notices} notices @param {Rigs} rigs */
   constructor(stage, notices, rigs) {
     this.stage = stage;
     this.notices = notices;
@@ -235,14 +224,14 @@ export class WayOut {
 
   draw() {
     const { about, header, recorded } = this.stage;
-    const outside = header && about.outside && !recorded;
-    const { state } = this.rigs || {};
-    const open = outside && state && !state.closed && state.opened === EMBEDDED && state.named.some(({ name }) => name === LARGER);
-    this.notices.outside.say(outside ? header.note : "", open ? `Answer it with ${LARGER}` : "", () => this.leave(header.prompt));
+    const { state } = this.rigs;
+    const open = state && !state.closed && state.opened === EMBEDDED && state.named.some(({ name }) => name === LARGER);
+    if (!header || !about.outside || recorded) this.notices.outside.say("");
+    else this.notices.outside.say(header.note, open ? `Answer it with ${LARGER}` : "", () => this.leave(header.prompt));
   }
 
   // The page reloads once that rig answers, and runs the prompt by itself.
-  leave(prompt) {
+  leave(/** @type {string} */ prompt) {
     controls.again = prompt;
     this.rigs.mine = true;
     this.rigs.ask("rig_choose", { rig: LARGER });

@@ -2,7 +2,6 @@
 
 import { bytesOf } from "../shared/ink.js";
 import { picture } from "../shared/picture.js";
-import { panels } from "../shared/define.js";
 
 const PIECE = 2 ** 20; // bytes of a file in one request
 const SCALE = 2; // pixels of a PNG per pixel of the screen
@@ -13,7 +12,7 @@ const FORMS = [
   { kind: "tree", label: "Tree of this round", note: "GraphML" },
 ];
 
-function base64(bytes) {
+function base64(/** @type {Uint8Array} */ bytes) {
   let text = "";
   for (let place = 0; place < bytes.length; place += 32768) {
     text += String.fromCharCode(...bytes.subarray(place, place + 32768));
@@ -21,9 +20,11 @@ function base64(bytes) {
   return btoa(text);
 }
 
-// A file goes to the server in pieces, since no request may be large: {upload: what the server calls it}, or {error}.
+/** A file goes to the server in pieces, since no request may be large. `upload`: what the server calls it.
+ *  @typedef {{ upload: string, error?: string }} Upload
+ *  @param {(piece: { upload: string, data: string }) => Promise<Upload>} take @param {Blob} file */
 export async function send(take, file) {
-  let answer = { upload: "" };
+  let answer = /** @type {Upload} */ ({ upload: "" });
   for (let place = 0; !answer.error && (place < file.size || place === 0); place += PIECE) {
     const bytes = new Uint8Array(await file.slice(place, place + PIECE).arrayBuffer());
     answer = await take({ upload: answer.upload, data: base64(bytes) });
@@ -32,10 +33,11 @@ export async function send(take, file) {
 }
 
 // Hands a file of the server, {name, media, data}, or one made here to the person.
-export function download({ name, media, data }) {
+export function download(/** @type {SavedFile} */ { name, media, data }) {
   hand(name, new Blob([bytesOf(data)], { type: media }));
 }
 
+/** @param {string} name @param {Blob} blob */
 function hand(name, blob) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
@@ -44,16 +46,17 @@ function hand(name, blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-async function png(svg) {
+async function png(/** @type {string} */ svg) {
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
   await image.decode();
   const canvas = new OffscreenCanvas(image.width * SCALE, image.height * SCALE);
-  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
   return canvas.convertToBlob();
 }
 
 export class Save {
+  /** @param {Stage} stage @param {Parts["frames"]} frames @param {Parts["lessons"]} lessons @param {Parts["notices"]} notices */
   constructor(stage, frames, lessons, notices) {
     this.stage = stage;
     this.frames = frames;
@@ -66,7 +69,7 @@ export class Save {
     const forms = stage.server && stage.rounds.length ? FORMS : [];
     const round = stage.current + 1;
     const drawn = stage.round ? Array.from(this.frames.entries).filter(([, entry]) => entry.panel.svg && this.frames.shown(entry)) : [];
-    const stills = [...drawn.map(([name, entry]) => this.pictured(panels.get(name).title, name, () => entry.panel.svg())),
+    const stills = [...drawn.map(([name, { about, panel }]) => this.pictured(about.title, name, () => panel.svg?.() ?? null)),
       ...(stage.round ? [this.pictured("Text", "text", () => picture(this.part(".cs-text"))),
         this.pictured("Timeline", "timeline", () => picture(this.part(".cs-timeline"))),
         this.pictured("Whole view", stage.mode, () => picture(this.part(".cs-stage")))] : [])].flat();
@@ -78,22 +81,25 @@ export class Save {
     ];
   }
 
-  async form(kind) {
+  async form(/** @type {string} */ kind) {
     const { stage } = this;
     const wanted = { kind, run: stage.value.run, round: Math.max(0, stage.current) };
-    const file = await this.lessons.answer(() => stage.server.export(wanted));
+    const { server } = stage;
+    const file = server && await this.lessons.answer(() => server.export(wanted));
     if (file) download(file);
   }
 
   // The entries that save one picture in its two forms.
+  /** @param {string} label @param {string} name @param {() => string | null} draw */
   pictured(label, name, draw) {
     return ["svg", "png"].map((kind) => ({ label, note: kind.toUpperCase(), act: () => this.still(name, kind, draw) }));
   }
 
-  part(selector) {
+  part(/** @type {string} */ selector) {
     return this.frames.area.closest(".cs-stage").parentElement.querySelector(selector);
   }
 
+  /** @param {string} name @param {string} kind @param {() => string | null} draw */
   async still(name, kind, draw) {
     const svg = draw();
     const file = `${name}-round-${this.stage.current + 1}.${kind}`;
@@ -104,7 +110,7 @@ export class Save {
     try {
       hand(file, kind === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await png(svg));
     } catch (error) {
-      this.notices.fail(`${file} could not be made: ${error.message}. The SVG may still work.`);
+      this.notices.fail(`${file} could not be made: ${error instanceof Error ? error.message : error}. The SVG may still work.`);
     }
   }
 

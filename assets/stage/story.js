@@ -6,31 +6,46 @@ import { isBushy } from "./film.js";
 import { sumsOf } from "./metrics.js";
 import { cutOf, waitingWords } from "./text.js";
 
+/** A sentence in parts, each with the class of its look. @typedef {[text: string, look?: string][]} Sentence */
+
+/** @type {Record<string, (against: RunSpeed) => Sentence>} */
 const VERDICTS = {
   faster: ({ times }) => [[", "], [times, "cs-total is-fast"], [" as fast as one at a time."]],
   slower: ({ times }) => [[", yet slower than one at a time: "], [times, "cs-total"], ["."]],
   alike: ({ times }) => [[", not clearly faster or slower than one at a time: "], [times, "cs-total"], ["."]],
 };
 
-// What the scenes of the film say; the others say what the story says of a round or of the whole run.
-const SCENES = {
-  plain: () => ({ headline: [["A language model writes one token a pass."]],
-    more: "Every beat is a pass over all of its weights, for one token: a word, or a piece of one." }),
-  guess: ({ actual: round }) => ({ headline: [[round.drafterNames.length > 1 ? "Now two drafters make " : "Now a drafter makes "], ...guesses(round).map((part) => [part, /^\d/.test(part) ? "cs-total" : ""]), ["."]],
-    more: `Guessing is far cheaper than a pass of the big model.${isBushy(round) ? " What is not sure goes on in several ways, so it is a tree." : ""}` }),
-  race: ({ against }) => ({ headline: [["One token a pass, against a tree a pass."]], more: `Their true relative speed, ${against.how}.` }),
-  same: ({ fresh, comparison: { text, lanes }, against }) => ({
-    headline: [["Same words "], ["✓", "is-fast"], [", "], [String(fresh.length), "cs-total is-fast"], [" passes instead of "], [String(lanes.texts.length), "cs-total"], ["."]],
-    more: `${text.words} ${against.words}` }),
-};
+/** What a scene of the film says; the others say what the story says of a round or of the run.
+ *  @param {Stage} stage @returns {{ headline: Sentence, more: string } | null} */
+function sceneWords({ scene, actual: round, against, comparison, fresh }) {
+  if (scene === "plain") {
+    return { headline: [["A language model writes one token a pass."]],
+      more: "Every beat is a pass over all of its weights, for one token: a word, or a piece of one." };
+  }
+  if (scene === "guess" && round) {
+    const who = round.drafterNames.length > 1 ? "Now two drafters make " : "Now a drafter makes ";
+    return { headline: [[who], ...guesses(round).map((part) => /** @type {Sentence[0]} */ ([part, /^\d/.test(part) ? "cs-total" : ""])), ["."]],
+      more: `Guessing is far cheaper than a pass of the big model.${isBushy(round) ? " What is not sure goes on in several ways, so it is a tree." : ""}` };
+  }
+  if (scene === "race" && against) {
+    return { headline: [["One token a pass, against a tree a pass."]], more: `Their true relative speed, ${against.how}.` };
+  }
+  if (scene === "same" && against && comparison) {
+    const { text, lanes } = comparison;
+    return { headline: [["Same words "], ["✓", "is-fast"], [", "], [String(fresh.length), "cs-total is-fast"], [" passes instead of "],
+      [String(lanes.texts.length), "cs-total"], ["."]], more: `${text.words} ${against.words}` };
+  }
+  return null;
+}
 
 // How many guesses a round has, and how far ahead the deepest lies, in parts of which the numbers stand alone.
-export function guesses({ n, depths }) {
+export function guesses(/** @type {Pick<Round, "n" | "depths">} */ { n, depths }) {
   const ahead = Math.max(...depths);
   return [String(n - 1), n === 2 ? " guess, " : " guesses, ", ...(ahead === 1 ? ["one token ahead"] : [n - 1 === ahead ? "" : "up to ", String(ahead), " tokens ahead"])].filter(Boolean);
 }
 
 export class Story {
+  /** @param {Stage} stage @param {Element} parent */
   constructor(stage, parent) {
     this.stage = stage;
     this.box = html("div", "cs-story", parent);
@@ -44,14 +59,11 @@ export class Story {
     const { stage } = this;
     const { round } = stage;
     const over = stage.atEnd && stage.scene !== "verify";
-    const scene = SCENES[stage.scene];
-    if (scene) {
-      const { headline, more } = scene(stage);
-      this.say(headline, more);
-    } else if (stage.coming) {
-      const { headline, more } = waitingWords(stage);
-      this.say([[headline]], more);
-    } else if (!round) {
+    const scene = sceneWords(stage);
+    const waiting = waitingWords(stage);
+    if (scene) this.say(scene.headline, scene.more);
+    else if (waiting) this.say([[waiting.headline]], waiting.more);
+    else if (!round) {
       this.say([["Ask something, and watch a drafter guess ahead of a big model."]],
         "Pick a preset and press Run: each pass of the big model keeps every guess that it would have written itself.");
     } else if (round.chunked) this.chunk(round, over);
@@ -63,6 +75,7 @@ export class Story {
     }
   }
 
+  /** @param {Round} round @param {number} kept */
   explain(round, kept) {
     const drafted = round.n - 1;
     if (!drafted) return "Nothing was guessed ahead: this is plain decoding, one token a pass.";
@@ -73,14 +86,16 @@ export class Story {
     return `${who} ${guesses(round).join("")}; the big model checked them all at once: ${verdict}.`;
   }
 
-  // Of a server that does not report its rounds.
+  /** Of a server that does not report its rounds. @param {Round} round @param {boolean} over */
   chunk(round, over) {
     const run = this.stage.figures;
-    const { passes } = sumsOf(this.stage, run);
+    const passes = sumsOf(this.stage, run)?.passes;
     const count = over ? run.tokens : round.keep.length;
+    /** @type {Sentence} */
     const tokens = [[String(count), over ? "cs-total" : "cs-count"], [count === 1 ? " token" : " tokens"]];
+    /** @type {Sentence} */
     const words = over
-      ? [...tokens, ...(passes ? [[" in about "], [String(passes), "cs-total"], [" passes."]] : [["."]])]
+      ? [...tokens, [passes ? " in about " : "."], [passes ? String(passes) : "", "cs-total"], [passes ? " passes." : ""]]
       : [["The server just sent "], ...tokens, ["."]];
     this.say(words, "Which tokens were guessed ahead in one pass is not known: this server does not report its rounds.");
   }
@@ -90,26 +105,23 @@ export class Story {
     const { stage } = this;
     const { against, comparison, repetition, measured: run } = stage;
     const cut = repetition ? null : cutOf(stage);
+    /** @type {Sentence} */
     const total = [[cut ? cut.lead : ""], [String(run.tokens), "cs-total"], [" tokens in "], [String(run.rounds), "cs-total"],
       [repetition ? " passes before it repeats itself" : " passes"]];
-    if (!stage.header.drafters.length) {
+    if (!stage.header?.drafters.length) {
       this.say([...total, [": one at a time."]], "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up.");
       return;
     }
     const text = comparison ? comparison.text.words : "";
     const alone = cut ? "." : `, where plain decoding takes ${run.tokens}.`;
+    /** @type {Sentence} */
     const verdict = against ? VERDICTS[against.standing](against) : [[alone]];
-    const why = against ? against.standing !== "slower" && against.words : this.unknown(); // what is slower says so below
+    const unknown = stage.withheld || (stage.comparing ? `How much faster that is: ${stage.comparing}` : "How much faster that is was not measured.");
+    const why = against ? against.standing !== "slower" && against.words : unknown; // what is slower says so below
     this.say([...total, ...verdict], [why, text].filter(Boolean).join(" "), comparison ? comparison.text.rule : "");
   }
 
-  // Why no speed-up is said, or that it is coming.
-  unknown() {
-    const { comparing, withheld } = this.stage;
-    if (withheld) return withheld;
-    return comparing ? `How much faster that is: ${comparing}` : "How much faster that is was not measured.";
-  }
-
+  /** @param {Sentence} parts @param {string} more */
   say(parts, more, title = "") {
     this.words.title = title;
     this.headline.replaceChildren(...parts.map(([text, look]) => html("span", look || "", null, text)));

@@ -3,15 +3,16 @@
 import { html, put, write } from "../shared/ink.js";
 import { missingWords, TokenReader } from "../shared/round.js";
 
-// What is said of a run before its first round.
 const BELOW = "Until its first round, the tree and the figures are those of the run before.";
 
-// {headline, more} for a run that has no round yet.
-export function waitingWords({ coming, rounds }) {
+// What is said of a run that has no round yet; null if none is waited for.
+export function waitingWords(/** @type {Pick<Stage, "coming" | "rounds">} */ { coming, rounds }) {
+  if (!coming) return null;
   const queued = coming.state === "queued";
   return { headline: queued ? "Your run waits." : coming.message, more: [queued && coming.message, rounds.length && BELOW].filter(Boolean).join(" ") };
 }
 
+/** @type {Record<string, { lead: string, words: (header: Header) => string }>} */
 const CUTS = {
   stopped: { lead: "Stopped after ", words: () => "■ Stopped here." },
   lost: { lead: "Broken off after ", words: () => "▲ Broken off here: the server stopped answering." },
@@ -20,17 +21,19 @@ const CUTS = {
   context: { lead: "Cut off after ", words: ({ context_limit }) => `✂ Cut off here: the context of ${context_limit} positions is full.` },
 };
 
-// {lead, words} where the text that is shown did not end by itself; null if it did, or goes on.
-export function cutOf({ value, header, live }) {
+// What is said of a text that did not end by itself; null if it did, or goes on.
+export function cutOf(/** @type {Pick<Stage, "value" | "header" | "live">} */ { value, header, live }) {
   if (live || !header) return null;
   const reason = value.end ? value.end.reason : value.state;
   const cut = CUTS[reason];
   return cut ? { lead: cut.lead, words: cut.words(header) } : null;
 }
 
+/** @type {Record<string, string>} */
 const SPEAKERS = { system: "System", user: "You", assistant: "Answer" };
 
 export class TextPanel {
+  /** @param {Stage} stage @param {HTMLElement} host */
   constructor(stage, host) {
     this.stage = stage;
     this.host = host;
@@ -44,7 +47,12 @@ export class TextPanel {
     this.nextTurns = html("ol", "cs-turns", this.next);
     this.nextPrompt = html("p", "cs-coming-prompt", this.next);
     this.nextState = html("p", "cs-coming-state", this.next);
-    this.spans = [];
+    this.spans = /** @type {HTMLElement[]} */ ([]); // a part for each round
+    this.tokens = 0;
+    this.marked = -1; // the round that was shown before
+    this.shaded = Infinity; // from which token on the text is marked as repeating itself
+    this.reader = new TokenReader(stage);
+    this.frame = 0;
     stage.on("begin", () => this.clear());
     stage.on("value", () => this.append());
     stage.on("round", () => this.mark());
@@ -90,7 +98,7 @@ export class TextPanel {
     this.turns.replaceChildren();
   }
 
-  // The conversation before the prompt, drawn once per run.
+  /** The conversation before the prompt, drawn once per run. @param {Turns} turns @param {HTMLElement} list */
   before(turns, list) {
     this.host.classList.toggle("has-turns", turns.length > 0);
     if (list.childElementCount === turns.length) return;
@@ -104,12 +112,12 @@ export class TextPanel {
 
   append() {
     const { stage } = this;
-    if (stage.rewritten) {
-      stage.rewritten = false;
+    if (stage.run.rewritten) {
+      stage.run.rewritten = false;
       this.clear();
     }
-    this.before((stage.header && stage.header.turns) || [], this.turns);
-    this.prompt.textContent = stage.header ? stage.header.prompt : "";
+    this.before(stage.header?.turns ?? [], this.turns);
+    this.prompt.textContent = stage.header?.prompt ?? "";
     for (let index = this.spans.length; index < stage.rounds.length; index++) {
       const part = this.round(index);
       part.classList.toggle("is-future", index > stage.current);
@@ -130,7 +138,7 @@ export class TextPanel {
     else this.body.removeAttribute("title");
   }
 
-  round(index) {
+  round(/** @type {number} */ index) {
     const round = this.stage.rounds[index];
     const part = html("span", "cs-part");
     part.dataset.round = String(index);
@@ -140,7 +148,7 @@ export class TextPanel {
       const token = html("span", `cs-token o-${round.origin(node)}`, part, this.text(round, round.tokens[node], round.start + place));
       token.dataset.node = String(node);
       token.dataset.place = String(this.tokens++);
-      if (/^\s+$/.test(round.text(round.tokens[node])) && token.textContent.includes("\n")) token.classList.add("is-break");
+      if (/^\s+$/.test(round.text(round.tokens[node])) && token.textContent?.includes("\n")) token.classList.add("is-break");
     }
     part.firstElementChild?.classList.add("is-first");
     if (missing) {
@@ -152,6 +160,7 @@ export class TextPanel {
     return part;
   }
 
+  /** @param {Round} round @param {number} id @param {number} position */
   text(round, id, position) {
     return this.stage.pieces.has(id) ? this.reader.read(id, position) : round.show(id);
   }
@@ -182,24 +191,25 @@ export class TextPanel {
   }
 
   // The first words of an answer come with a short question, where that stands after earlier turns.
-  above(part) {
+  above(/** @type {HTMLElement} */ part) {
     const asked = this.turns.childElementCount && part === this.spans[0] && this.prompt.offsetHeight < this.host.clientHeight / 3;
     return (asked ? this.prompt : part).offsetTop;
   }
 
-  light({ node, pinned }) {
+  light(/** @type {NodeSelection} */ { node, pinned }) {
     const part = this.spans[this.stage.current];
     for (const old of this.body.querySelectorAll(".is-lit")) old.classList.remove("is-lit", "is-pinned");
     const token = part && node !== null && part.querySelector(`[data-node="${node}"]`);
     if (token) token.classList.add("is-lit", ...(pinned ? ["is-pinned"] : []));
   }
 
-  place(event) {
-    const token = event.target.closest(".cs-token");
-    return token && { round: Number(token.parentElement.dataset.round), node: Number(token.dataset.node) };
+  place(/** @type {MouseEvent} */ event) {
+    const token = event.target instanceof Element && event.target.closest(".cs-token");
+    const part = token && token.closest("[data-round]");
+    return part ? { round: Number(part.getAttribute("data-round")), node: Number(token.getAttribute("data-node")) } : null;
   }
 
-  click(event) {
+  click(/** @type {MouseEvent} */ event) {
     const at = this.place(event);
     if (!at) return;
     this.stage.tell("hand");
@@ -207,7 +217,7 @@ export class TextPanel {
     this.stage.pin(at.node);
   }
 
-  over(event) {
+  over(/** @type {MouseEvent} */ event) {
     const at = this.place(event);
     this.stage.hover(at && at.round === this.stage.current ? at.node : null);
   }

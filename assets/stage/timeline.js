@@ -2,11 +2,15 @@
 // the wheel or + and −, and select with Shift.
 
 import { box, button, group, html, joinPaths, path, put, render, sparing, svg, text, write } from "../shared/ink.js";
+/** @import { KeptRuns } from "./kept.js" */
+/** @import { Player } from "./player.js" */
+
 import { Axis, totalsOf } from "./axis.js";
 import { PINS } from "./kept.js";
-import { missingWords } from "../shared/round.js";
+import { counted, missingWords } from "../shared/round.js";
 
 const STAGES = ["draft", "build", "pack", "verify", "accept", "keep", "other", "loop", "wait"];
+/** @type {Record<string, string>} */
 const ICONS = {
   first: "M2 2h2.4v12H2zM14 2v12L5.4 8z", back: "M12.5 2v12L3.5 8z", play: "M3.5 1.5v13L14 8z",
   pause: "M3 2h3.6v12H3zM9.4 2H13v12H9.4z", on: "M3.5 2v12l9-6z", last: "M11.6 2H14v12h-2.4zM2 2v12l8.6-6z",
@@ -16,15 +20,22 @@ const BOTTOM = 4;
 const TICKS = 12; // pixels more at the bottom, for the numbers along the axis of time
 const LEFT = 30;
 const ZOOM = 1.25; // a notch of the wheel, or a key
+/** @type {Record<string, number>} */
+const FACTORS = { "+": 1 / ZOOM, "=": 1 / ZOOM, "-": ZOOM, 0: Infinity };
 
 export class Timeline {
+  axis = new Axis();
+  plan = sparing(() => this.draw());
+  selected = /** @type {[first: number, last: number] | null} */ (null);
+  run = ""; // that the axis is of
+  shown = -1; // the round that was shown when it was drawn
+  drawn = ""; // what the bars were drawn from
+
+  /** @param {Stage} stage @param {Player} player @param {HTMLElement} parent @param {KeptRuns} runs */
   constructor(stage, player, parent, runs) {
     this.stage = stage;
     this.player = player;
     this.runs = runs;
-    this.plan = sparing(() => this.draw());
-    this.axis = new Axis();
-    this.selected = null; // [first, last]
     this.box = html("section", { class: "cs-timeline", "aria-label": "Timeline" }, parent);
     const how = "Drag: look through the rounds. Shift and drag, or Shift and ← →: select. Wheel, or + and −: zoom; 0: all";
     this.chart = html("div", { class: "cs-chart", title: how }, this.box);
@@ -35,16 +46,8 @@ export class Timeline {
     this.over = svg("g", {}, this.window);
     this.scale = svg("g", {}, this.canvas);
     this.tip = html("div", { class: "cs-bar-tip", hidden: true }, this.chart);
-    this.transport();
-    stage.on("value round begin pins", this.plan);
-    stage.on("play state round", () => this.playing());
-    new ResizeObserver(this.plan).observe(this.chart);
-    this.hands();
-  }
-
-  transport() {
     const row = html("div", "cs-transport", this.box);
-    const { player, stage } = this;
+    /** @param {string} name @param {string} title @param {() => void} act @param {string} [look] */
     const icon = (name, title, act, look) => {
       const item = button(row, "", title, act, look);
       draw(item, name);
@@ -64,19 +67,27 @@ export class Timeline {
       stage.go(stage.rounds.length - 1, { follow: true, animate: true });
     }, "cs-newest");
     this.clock = button(row, "by time", "Rounds as wide as the engine time that they took", () => this.turn(), "cs-by-time");
-    button(row, "your runs", "Your runs: lay two over the one that is shown", () => this.runs.open(), "cs-your-runs");
+    button(row, "your runs", "Your runs: lay two over the one that is shown", () => runs.open(), "cs-your-runs");
     this.totals = html("span", { class: "cs-totals", role: "status", "aria-label": "Figures of the selected rounds" }, row);
-    this.key = html("div", {
+    this.keys = this.stageKeys(html("div", {
       class: "cs-stage-key", title: "The parts of each bar: the share of the round's engine time that each stage took.",
-    }, row);
-    for (const name of STAGES.slice(0, -2)) {
-      const item = html("span", "", this.key);
+    }, row));
+    this.playing();
+    stage.on("value round begin pins", this.plan);
+    stage.on("play state round", () => this.playing());
+    new ResizeObserver(this.plan).observe(this.chart);
+    this.hands();
+  }
+
+  // The stages with their colours, and behind each the seconds of a selection.
+  stageKeys(/** @type {HTMLElement} */ parent) {
+    return STAGES.slice(0, -2).map((name) => {
+      const item = html("span", "", parent);
       html("i", "", item);
       item.append(name);
-      html("b", "", item);
       item.style.setProperty("--key", `var(--stage-${name})`);
-    }
-    this.playing();
+      return { name, figure: html("b", "", item) };
+    });
   }
 
   playing() {
@@ -85,28 +96,28 @@ export class Timeline {
     this.toggle.title = player.playing ? "Pause (Space)" : "Play (Space)";
     this.toggle.setAttribute("aria-label", this.toggle.title);
     write(this.speed, `${player.speed}×`);
-    write(this.place, stage.round ? whereabouts(stage) : "no round yet");
+    write(this.place, whereabouts(stage));
     this.newest.hidden = !stage.live || stage.following;
   }
 
   hands() {
     const { canvas, player, stage } = this;
-    const seek = (event) => {
+    const seek = (/** @type {PointerEvent} */ event) => {
       const index = this.at(event);
       if (index !== null && index !== stage.current) player.go(index, { push: event.type === "pointerdown" });
     };
-    let start = null; // of a selection
+    let start = /** @type {number | null} */ (null); // of a selection
     canvas.addEventListener("pointerdown", (event) => {
       canvas.setPointerCapture(event.pointerId);
       player.pause();
       start = event.shiftKey ? this.at(event) : null;
-      this.select(start, start);
       if (start === null) seek(event);
+      this.select(start, start ?? 0);
     });
     canvas.addEventListener("pointermove", (event) => {
       if (canvas.hasPointerCapture(event.pointerId)) {
         if (start === null) seek(event);
-        else this.select(start, this.at(event));
+        else this.select(start, this.at(event) ?? start);
       }
       this.say(event);
     });
@@ -119,10 +130,10 @@ export class Timeline {
     canvas.addEventListener("keydown", (event) => this.press(event));
   }
 
-  press(event) {
+  press(/** @type {KeyboardEvent} */ event) {
     const { stage, player } = this;
-    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    const factor = { "+": 1 / ZOOM, "=": 1 / ZOOM, "-": ZOOM, 0: Infinity }[event.key];
+    const by = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : 0;
+    const factor = FACTORS[event.key];
     if (event.ctrlKey || event.metaKey || !stage.rounds.length || !(factor || (by && event.shiftKey))) return;
     event.preventDefault();
     if (factor) {
@@ -135,6 +146,7 @@ export class Timeline {
     this.select(still, stage.current);
   }
 
+  /** @param {number} factor @param {number} pixel */
   zoom(factor, pixel) {
     this.axis.zoom(factor, pixel);
     this.plan();
@@ -143,11 +155,12 @@ export class Timeline {
   // From an axis of rounds to one of time, and back.
   turn() {
     this.axis.byTime = !this.axis.byTime;
-    this.axis.whole();
+    this.axis.part = null;
     this.clock.setAttribute("aria-pressed", String(this.axis.byTime));
     this.plan();
   }
 
+  /** Selects the rounds between two; none if `one` is null. @param {number | null} one @param {number} other */
   select(one, other) {
     this.selected = one === null ? null : [Math.min(one, other), Math.max(one, other)];
     this.sum();
@@ -157,27 +170,26 @@ export class Timeline {
   // What the selection comes to, in words and beside the stages.
   sum() {
     const { selected, stage } = this;
-    const { rounds, tokens, spent, seconds } = selected ? totalsOf(stage.rounds, selected[0], selected[1]) : {};
-    write(this.totals, selected
-      ? `${rounds} ${rounds > 1 ? "rounds" : "round"}: ${tokens} tokens (τ ${(tokens / rounds).toFixed(2)}), ${(1000 * spent).toFixed(1)} ms` : "");
-    STAGES.slice(0, -2).forEach((name, place) => {
-      write(this.key.children[place].lastChild, selected ? ` ${(1000 * (seconds[name] || 0)).toFixed(1)} ms` : "");
-    });
+    const totals = selected && totalsOf(stage.rounds, selected[0], selected[1]);
+    const ms = (/** @type {number} */ seconds) => `${(1000 * seconds).toFixed(1)} ms`;
+    write(this.totals, totals
+      ? `${counted(totals.rounds, "round")}: ${totals.tokens} tokens (τ ${(totals.tokens / totals.rounds).toFixed(2)}), ${ms(totals.spent)}` : "");
+    for (const { name, figure } of this.keys) write(figure, totals ? ` ${ms(totals.seconds[name] || 0)}` : "");
   }
 
-  pixel(event) {
+  pixel(/** @type {MouseEvent} */ event) {
     return event.clientX - this.canvas.getBoundingClientRect().left - LEFT;
   }
 
-  at(event) {
+  at(/** @type {MouseEvent} */ event) {
     return this.stage.rounds.length ? this.axis.at(this.pixel(event)) : null;
   }
 
-  say(event) {
+  say(/** @type {PointerEvent} */ event) {
     const place = this.at(event);
+    this.tip.hidden = place === null;
+    if (place === null) return;
     const round = this.stage.rounds[place];
-    this.tip.hidden = !round;
-    if (!round) return;
     const spent = (1000 * round.spent).toFixed(1);
     this.tip.textContent = round.chunked
       ? `chunk ${round.index + 1}: ${round.keep.length} tokens, ${spent} ms after the one before`
@@ -193,20 +205,21 @@ export class Timeline {
     const { axis, chart: { clientWidth: width, clientHeight: height }, stage } = this;
     if (!width || !height) return;
     this.renew(width);
-    const most = Math.max(4, ...stage.rounds.map((round) => round.keep.length), ...Object.values(stage.pins).flatMap(({ lengths }) => lengths));
+    const most = Math.max(4, ...stage.rounds.map((round) => round.keep.length), ...Object.values(stage.pins).flatMap(({ lengths = [] }) => lengths));
     const high = height - TOP - BOTTOM - (axis.byTime ? TICKS : 0);
     put(this.window, { width: width - LEFT + 2, height, viewBox: `${LEFT - 2} 0 ${width - LEFT + 2} ${height}` });
     render(this.scale, this.scaleMarks(most, high, width));
     this.drawBars(high / most, high);
     const { current, pins } = stage;
     const { selected } = this;
+    /** @param {number} first @param {number} last @param {number} y @param {number} tall */
     const span = (first, last, y, tall) => box(this.x(first), y, this.x(last) - this.x(first), tall);
     const { repetition, rounds } = stage;
     render(this.under, [
       path("cs-repeated", repetition ? span(repetition.round, rounds.length, 0, TOP + high + BOTTOM) : ""),
       path("cs-chosen", selected ? span(selected[0], selected[1] + 1, 0, TOP + high + BOTTOM) : "")]);
     const pinned = PINS.filter((pin) => pins[pin]).flatMap((pin) => this.outline(pin, pins[pin], high / most, TOP + high));
-    const wide = stage.round && Math.max(3, this.x(current + 1) - this.x(current));
+    const wide = Math.max(3, this.x(current + 1) - this.x(current));
     render(this.over, [
       path("cs-veil", stage.round ? span(current + 1, stage.rounds.length, 0, height) : ""), // over the rounds after the one that is shown
       group(pinned), path("cs-here", stage.round ? box(this.x(current) - 1, TOP - 3, wide, high + 5) : "")]);
@@ -214,26 +227,27 @@ export class Timeline {
   }
 
   // The pixel at which a round begins.
-  x(index) {
+  x(/** @type {number} */ index) {
     return LEFT + this.axis.x(this.axis.edges[index]);
   }
 
   // The axis over what there is now; another run is seen whole.
-  renew(width) {
+  renew(/** @type {number} */ width) {
     const { axis, stage } = this;
     if (stage.value.run !== this.run) {
       this.run = stage.value.run;
-      axis.whole();
+      axis.part = null;
       this.selected = null;
       this.sum();
     }
     if (stage.current !== this.shown) axis.show(stage.current);
     this.shown = stage.current;
-    const long = Object.values(stage.pins).map(({ spent }) => (axis.byTime ? spent.reduce((sum, one) => sum + one, 0) : spent.length));
+    const long = Object.values(stage.pins).map(({ spent = [] }) => (axis.byTime ? spent.reduce((sum, one) => sum + one, 0) : spent.length));
     axis.lay(stage.rounds, Math.max(1, width - LEFT - 4), Math.max(0, ...long));
   }
 
-  // What each round kept, divided by the shares of its stages; drawn anew only if it has changed.
+  /** What each round kept, divided by the shares of its stages; drawn anew only if it has changed.
+   *  @param {number} unit pixels of a token @param {number} high of the most tokens */
   drawBars(unit, high) {
     const { axis, stage: { rounds, value: { run } } } = this;
     const drawn = [run, rounds.length, axis.byTime, axis.from, axis.to, axis.width, unit].join(" ");
@@ -253,8 +267,9 @@ export class Timeline {
       path("cs-gaps", gaps.map((index) => `M${this.x(index) - 1.5},${TOP - 4}V${TOP + high + 3}`).join(""))]);
   }
 
-  // A pinned run as a line over the bars, and its name; B's is dashed.
-  outline(pin, { lengths, spent }, unit, floor) {
+  /** A pinned run as a line over the bars, and its name; B's is dashed.
+   *  @param {string} pin @param {RunPoint} run @param {number} unit @param {number} floor */
+  outline(pin, { lengths = [], spent = [] }, unit, floor) {
     const { axis } = this;
     const place = PINS.indexOf(pin);
     let at = 0;
@@ -270,10 +285,10 @@ export class Timeline {
       text("", pin, x, TOP + 12 + 12 * place, { fill: colour })];
   }
 
-  // Tokens upwards, and seconds along an axis of time.
+  /** Tokens upwards, and seconds along an axis of time. @param {number} most @param {number} high @param {number} width */
   scaleMarks(most, high, width) {
     const { axis } = this;
-    const y = (tokens) => Math.round(TOP + high * (1 - tokens / most)) + 0.5;
+    const y = (/** @type {number} */ tokens) => Math.round(TOP + high * (1 - tokens / most)) + 0.5;
     const tokens = [0, most].map((count) =>
       text("", String(count), LEFT - 8, Math.min(y(count), TOP + high - 3) + (count ? 8 : 4), { "text-anchor": "end" }));
     const ticks = axis.byTime && this.stage.rounds.length ? axis.ticks() : [];
@@ -292,13 +307,14 @@ export class Timeline {
 }
 
 // Which round is shown; of a recording with gaps also which of those that it has.
-function whereabouts({ round, current, rounds }) {
+function whereabouts(/** @type {Stage} */ { round, current, rounds }) {
+  if (!round) return "no round yet";
   const what = round.chunked ? "chunk" : "round";
-  const whole = round.index === current && rounds.at(-1).index === rounds.length - 1;
-  return whole ? `${what} ${current + 1} of ${rounds.length}` : `${what} ${round.index + 1}, ${current + 1} of ${rounds.length} recorded`;
+  const complete = round.index === current && rounds[rounds.length - 1].index === rounds.length - 1;
+  return complete ? `${what} ${current + 1} of ${rounds.length}` : `${what} ${round.index + 1}, ${current + 1} of ${rounds.length} recorded`;
 }
 
-// Icons are drawn because not every system has them in its fonts.
+/** Icons are drawn because not every system has them in its fonts. @param {HTMLElement} button @param {string} name */
 function draw(button, name) {
   if (button.dataset.icon === name) return;
   button.dataset.icon = name;
@@ -308,11 +324,11 @@ function draw(button, name) {
 }
 
 // The parts of a round's time by stage; all of it is the loop's if no stage was timed.
-function sharesOf({ seconds, spent }) {
+function sharesOf(/** @type {Round} */ { seconds, spent }) {
   if (!spent) return [{ name: "loop", share: 1 }];
   return STAGES.filter((name) => seconds[name]).map((name) => ({ name, share: seconds[name] / spent }));
 }
 
-function largest(seconds) {
-  return Object.entries(seconds).reduce((best, entry) => (entry[1] > best[1] ? entry : best), ["nothing", 0])[0];
+function largest(/** @type {Record<string, number>} */ seconds) {
+  return Object.keys(seconds).sort((one, other) => seconds[other] - seconds[one])[0] ?? "nothing";
 }

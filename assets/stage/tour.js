@@ -37,7 +37,9 @@ const STEPS = [
 const STORE = "canopy-tour";
 
 export class Tour {
-  constructor(parts) {
+  step = 0;
+
+  constructor(/** @type {Parts} */ parts) {
     this.parts = parts;
     this.box = html("div", { class: "cs-tour", popover: "manual", role: "dialog", "aria-label": "Tour" }, document.body);
     this.title = html("h2", "", this.box);
@@ -68,7 +70,7 @@ export class Tour {
     player.go(0, {});
   }
 
-  async go(step) {
+  async go(/** @type {number} */ step) {
     localStorage.setItem(STORE, String(step));
     if (step >= STEPS.length) {
       this.stop();
@@ -90,7 +92,7 @@ export class Tour {
   }
 
   // The card stands beside what is marked.
-  mark(part) {
+  mark(/** @type {HTMLElement | null} */ part) {
     document.querySelector(".cs-toured")?.classList.remove("cs-toured");
     part?.classList.add("cs-toured");
     part?.scrollIntoView({ block: "nearest" });

@@ -23,7 +23,7 @@ def test_it_stands_still_where_asked_and_its_figures_are_the_recordings(watched:
     plain, best = lanes["texts"], page.evaluate("Canopy.parts.film.best")
     depth = page.evaluate(f"Math.max(...{STAGE}.rounds[{best}].depths)")
     before = sum(lengths[:best])
-    headline, flags = page.locator(".cs-headline"), page.locator(".cs-lane-flag")
+    headline, flags = page.locator(".cs-headline"), page.locator(".cs-track-flag")
     place = page.locator(".cs-film-place")
     seen = []
     for scene in SCENES:
@@ -32,7 +32,7 @@ def test_it_stands_still_where_asked_and_its_figures_are_the_recordings(watched:
         if scene == "plain":
             count = before + lengths[best]
             assert flags.first.inner_text() == f"pass {count}"
-            assert page.locator(".cs-lane-text").first.text_content() == "".join(plain[:count])
+            assert page.locator(".cs-track-text").first.text_content() == "".join(plain[:count])
         if scene == "race":
             assert flags.all_inner_texts() == [
                 f"✓ {tokens} tokens in {passes} passes, {seconds} s: {speed} tokens/s"
@@ -85,7 +85,7 @@ def test_a_live_run_is_shown_round_by_round_and_ends_on_its_card(moving: Watched
     assert page.locator(".cs-frame-tree").is_visible() and page.locator(".cs-frame-text .cs-output").is_visible()
     page.emulate_media(reduced_motion="reduce")
     page.get_by_role("button", name="Watch both").click()
-    flags = page.locator(".cs-lane-flag").all_inner_texts()
+    flags = page.locator(".cs-track-flag").all_inner_texts()
     assert f" tokens in {len(lengths)} passes, " in flags[1] and f"✓ {sum(lengths)} tokens in " in flags[0]
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Tune its budget").click()

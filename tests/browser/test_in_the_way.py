@@ -97,10 +97,10 @@ def test_the_address_holds_the_zoom_and_the_tab_of_the_lab(watched: Watched, add
     page = watched.open(f"{address}#mode=workbench&round=3")
     page.locator("[data-panel=tree]").get_by_role("button", name="Zoom in").click()
     page.wait_for_function("location.hash.includes('zoom=')")
-    camera = page.evaluate(f"{TREE}.camera.told()")
+    camera = page.evaluate(f"{TREE}.camera.text()")
     page.reload()
     page.wait_for_function(READY)
-    assert page.evaluate(f"{TREE}.camera.told()") == camera
+    assert page.evaluate(f"{TREE}.camera.text()") == camera
     page.get_by_role("button", name="Which method and budget are fastest here").click()
     page.get_by_role("tab", name="Acceptance").click()
     page.wait_for_function("location.hash.includes('tab=acceptance')")

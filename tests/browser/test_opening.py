@@ -25,7 +25,7 @@ def test_three_people_open_it_before_the_page_is_built(browser: Any, tmp_path: P
         assert "begins by itself" in asker.inner_text(".cs-opening [role=status]")
         stopper.fill(FIELD, "Never mind")
         assert watcher.evaluate(f"{STAGE}.scene") == "plain" and watcher.locator(".cs-duel.is-alone").is_visible()
-        watcher.wait_for_function("parseInt(document.querySelector('.cs-lane-flag').textContent.slice(5)) > 1")
+        watcher.wait_for_function("parseInt(document.querySelector('.cs-track-flag').textContent.slice(5)) > 1")
         go.touch()
         what_was_asked_is_run(asker)
         what_was_typed_stays(stopper)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.long
 
 STATE_OF_RIG = "Canopy.parts.rigs.state"
 READY = f"window.Canopy && Canopy.parts && Canopy.parts.ready && {STATE_OF_RIG} && !{STATE_OF_RIG}.coming"
-ANEW = f"{READY} && Canopy.parts.rigs.first === 2"  # opened after another rig took the first one's place
+ANEW = f"{READY} && Canopy.parts.rigs.changes === 2"  # opened after another rig took the first one's place
 FAILURE = "document.querySelector('.cs-rig-failure').textContent"
 
 

@@ -71,10 +71,10 @@ def test_both_lanes_type_what_each_wrote_on_one_clock(watched: Watched, address:
     page.get_by_role("button", name="Watch both").click()
     duel = page.locator(".cs-duel")
     duel.wait_for(state="visible")
-    plain, tree = duel.locator(".cs-lane-text").all()
+    plain, tree = duel.locator(".cs-track-text").all()
     assert plain.text_content() == tree.text_content() and "${7*6}" in (plain.text_content() or "")
     assert duel.locator(".cs-duel-title").inner_text() == "The same text, on one clock"
-    flags = duel.locator(".cs-lane-flag").all_inner_texts()
+    flags = duel.locator(".cs-track-flag").all_inner_texts()
     figures = [re.fullmatch(r"✓ (\d+) tokens in \d+ passes, ([\d.]+) s: ([\d.]+) tokens/s", flag) for flag in flags]
     tokens, seconds, speeds = zip(*(map(float, figure.groups()) for figure in figures if figure), strict=True)
     divided = [count / time for count, time in zip(tokens, seconds, strict=True)]

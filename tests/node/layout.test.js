@@ -46,14 +46,14 @@ test("a camera fits, keeps the point it zooms at, and comes back from an address
   const camera = new Camera({ on() {} });
   camera.fit(800, 400, 9, 20, () => "flat");
   assert.ok(camera.x(0) > 0 && camera.x(8) < 800 && camera.y(19) < 400);
-  assert.equal(camera.told(), "");
+  assert.equal(camera.text(), "");
   const place = (camera.x(5) - camera.left) / camera.column;
   const x = camera.x(5);
   assert.ok(camera.zoom(1.5, x, camera.y(4)));
   assert.equal(Math.round(1e6 * (camera.left + place * camera.column)), Math.round(1e6 * x));
   const other = new Camera({ on() {} });
-  assert.ok(other.recall(camera.told()) && other.told() === camera.told());
-  for (const wrong of ["", "1,2,3", "1,2,3,x", "0,1,2,3", "1,1,1,1e9"]) assert.equal(new Camera({ on() {} }).recall(wrong), false);
+  assert.ok(other.restore(camera.text()) && other.text() === camera.text());
+  for (const wrong of ["", "1,2,3", "1,2,3,x", "0,1,2,3", "1,1,1,1e9"]) assert.equal(new Camera({ on() {} }).restore(wrong), false);
 });
 
 test("icicle: children lie side by side within their parent, in proportion to their probability", () => {

@@ -47,7 +47,7 @@ test("instead of what was slower the fastest other setting is offered, else plai
   const lucky = { ...other, budget: 7, ratio: 1.7, times: "1.70×", drafted: 1 }; // it decoded plainly: that is chance
   const told = insteadOf({ against: SPEED, comparison: { others: [lucky, other] } });
   assert.deepEqual([told.label, told.setting], ["Use auto up to 64 nodes: 1.30×", { method: "ddtree", budget: 64, pace: "auto" }]);
-  assert.ok(told.said.endsWith("auto up to 64 nodes 1.30×."));
+  assert.ok(told.title.endsWith("auto up to 64 nodes 1.30×."));
   assert.equal(insteadOf({ against: SPEED, comparison: { others: [{ ...other, ratio: 0.4 }] } }).label, "Use plain decoding");
 });
 
