@@ -61,7 +61,7 @@ def plain_words(rows: Sequence[Row]) -> list[str]:
             by_count[count] = _verdict(fixed)
     groups = [(words, [count for count, _ in members])
               for words, members in groupby(by_count.items(), key=lambda item: item[1])]
-    return [f"{_span(counts, len(groups) > 1 and counts[-1] == max(by_count))} {words}." for words, counts in groups]
+    return [f"With {_span(counts)} at once {words}." for words, counts in groups]
 
 
 def _verdict(rows: Sequence[Row]) -> str:
@@ -88,14 +88,11 @@ def _where(budgets: Sequence[int], losing: Sequence[int]) -> str:
     return f"plain decoding is faster at the budget{'s' if len(losing) > 1 else ''} {', '.join(map(str, losing))}"
 
 
-def _span(counts: Sequence[int], last: bool) -> str:
-    """A range of numbers of requests at once, in words; ``last`` if it is open-ended."""
-    first, end = counts[0], counts[-1]
-    if last and first > 1:
-        return f"From {first} requests on"
-    if first == end:
-        return f"With {first} request{'s' if first > 1 else ''} at once"
-    return f"With {first} to {end} requests at once"
+def _span(counts: Sequence[int]) -> str:
+    """Measured numbers of requests in words."""
+    if counts == [1]:
+        return "1 request"
+    return f"{', '.join(map(str, counts[:-1]))}{' and ' if counts[1:] else ''}{counts[-1]} requests"
 
 
 @dataclass(frozen=True)

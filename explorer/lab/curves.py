@@ -156,6 +156,9 @@ def _traces(points: list[CurvePoint], place: Callable[[CurvePoint], float], acro
             traces.append(_trace(plot, said, list(map(place, said)), **({} if first.predicted else {"error_y": bars})))
         if not drafting or first.paced:
             line = _trace(plot, [first, first], across)
+            if not drafting and not first.predicted:
+                bars = error_bars([getattr(first, plot)], look(first.setting.method).color)
+                line["error_y"] = {**bars, "array": [*bars["array"], 0], "arrayminus": [*bars["arrayminus"], 0]}
             line["marker"] = {**line["marker"], "size": [0 if drafting else MARKER, 0], "line": {"width": 0}}
             if first.paced:
                 line["line"]["width"] *= THIN

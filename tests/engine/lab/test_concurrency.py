@@ -128,9 +128,9 @@ def row(budget: int, concurrency: int, total: float, faster: float, withheld: st
 
 
 @pytest.mark.parametrize(("factors", "sentences"), [
-    ({1: (2, 3, 4), 4: (2, 2, 2), 8: (1.5, 1.2, 0.9)}, ["1 to 4 .* drafting pays", "8 .* plain .* above 16"]),
+    ({1: (2, 3, 4), 4: (2, 2, 2), 8: (1.5, 1.2, 0.9)}, ["1 and 4 .* drafting pays", "8 .* plain .* above 16"]),
     ({1: (2, 2, 2), 2: (0.9, 0.8, 1.4), 8: (0.5, 0.5, 0.5), 16: (0.4, 0.4, 0.4)}, [
-        "1 request at once drafting pays", "2 .* plain .* below 64", "From 8 .* plain .* every budget"]),
+        "1 request at once drafting pays", "2 .* plain .* below 64", "8 and 16 .* plain .* every budget"]),
     ({1: (2, 0.5, 2)}, ["1 .* plain .* the budget 16"]),
     ({}, [])])
 def test_where_plain_decoding_wins_in_words(factors: dict[int, tuple[float, ...]], sentences: list[str]) -> None:

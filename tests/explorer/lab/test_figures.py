@@ -87,7 +87,7 @@ def test_a_method_has_a_trace_in_each_plot_and_the_best_is_marked() -> None:
     assert best["x"] == [pytest.approx(64, rel=0.1)] and (best["y"], best["yaxis"]) == ([500], "y2")
     assert "joint, 64 nodes" in figure["layout"]["annotations"][0]["text"] and "joint, 64 nodes" in figure["summary"]
     plain = traces(figure, "swept")[0]
-    assert (plain["x"], plain["y"]) == ([4, 64], [1, 1])
+    assert (plain["x"], plain["y"]) == ([4, 64], [1, 1]) and len(plain["error_y"]["array"]) == 2
 
 
 @pytest.mark.parametrize(("points", "ticks", "zero", "paced"), [
