@@ -4,6 +4,7 @@ calls of the recorder, whose file has to open with exactly the rounds that it to
 import base64
 import gzip
 import json
+import logging
 import tempfile
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -123,6 +124,7 @@ class Attack(Area):
     cases = st.one_of(CALLS, *[hostile().map(lambda data: {"trace": base64.b64encode(data).decode()})] * 5)
 
     def __init__(self) -> None:
+        logging.getLogger("canopy").setLevel(logging.ERROR)  # the recorder says what it leaves out
         self._folder = tempfile.TemporaryDirectory()
         self._path = Path(self._folder.name, "run.jsonl")
         self._at_hand: Any = None
