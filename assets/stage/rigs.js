@@ -167,6 +167,7 @@ export class Rigs {
     if (!this.named.childElementCount) for (const { name, note } of state.named) this.radio(this.named, name, name, note);
     write(this.failure, this.refusal || state.failure);
     this.again.hidden = !retry || Boolean(loading);
+    write(this.again, `Ask ${retry} again`);
     this.load.disabled = Boolean(loading);
     this.cancel.hidden = this.bar.hidden = !loading;
     if (loading && loading.share !== null) this.bar.value = loading.share;
