@@ -24,6 +24,7 @@ from engine.commands.flags import add_flags, name, readable, whole, writable_fil
 from engine.commands.program import FAILED, NOT_UNDERSTOOD, CommandLine, UsageError
 from engine.errors import CanopyError, RigError, TraceError
 from engine.machine.threads import exit_now, settle
+from engine.requests.admission import Admission
 from engine.requests.limits import shown
 from engine.requests.rig_names import EMBEDDED_RIG, NAMED, from_hub, is_address, server_address
 from engine.texts.process import shared_process
@@ -33,7 +34,6 @@ from explorer.opening import Listening, serve_at_once
 from explorer.recordings import Library, recorded_rig, shipped
 from explorer.rig import CurrentRig, Instruments, Source, Tell
 from explorer.rig_choice import RigChoice, loading
-from explorer.run_queue import RunQueue
 from explorer.runs import Run
 from explorer.security.gate import MAX_PATH_LENGTH, Address, proxy_address
 
@@ -119,8 +119,8 @@ def _sentence(read: Callable[[str], Read], text: str) -> Read:
 class RigsOnDemand:
     """See ``RigOpener``: the half with torch is imported when the first rig is opened, which takes seconds."""
 
-    def __init__(self, dtype: str) -> None:
-        self.dtype = dtype
+    def __init__(self, dtype: str, admission: Admission) -> None:
+        self.dtype, self.admission = dtype, admission
 
     def open(self, name: str, beside: Source, tell: Tell) -> Instruments:
         """See ``RigOpener``; RigError names the package that is not installed. A server needs none of them."""
@@ -130,7 +130,8 @@ class RigsOnDemand:
         tell("Importing torch …", None)
         shared_process().start()  # what it imports takes a second, beside torch
         try:
-            opened: Instruments = import_module(INSTRUMENTS).open_beside(beside, name, self.dtype, tell)
+            opened: Instruments = import_module(INSTRUMENTS).open_beside(
+                beside, name, self.dtype, tell, self.admission)
             return opened
         except ModuleNotFoundError as error:
             raise RigError(f"The rig {name!r} needs the package {error.name}, which is not installed.") from error
@@ -194,7 +195,8 @@ def serve_page(wanted: argparse.Namespace, recordings: Library, listening: Liste
 def build_page(wanted: argparse.Namespace, recordings: Library) -> tuple[gr.Blocks, list[Route]]:
     """The page as the command line wants it. Recordings answer at first; once it is served, the rig is loaded."""
     rig = CurrentRig(recorded_rig(recordings, LOADING), coming=loading(wanted.rig))
-    choice = RigChoice(rig, RunQueue(), RigsOnDemand(wanted.dtype), why_closed(wanted))
+    admission = Admission()
+    choice = RigChoice(rig, admission, RigsOnDemand(wanted.dtype, admission), why_closed(wanted))
     page, routes = import_module("explorer.page").build(rig, recordings, choice, wanted.results, follow_of(wanted))
 
     async def load() -> None:

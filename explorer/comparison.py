@@ -14,11 +14,12 @@ from engine.lab.settings import BASELINE
 from engine.lab.speed import SLOWER
 from engine.machine.threads import CROWDED
 from engine.records import PromptRequest
+from engine.requests.admission import Admission
 from engine.trace import Trace, committed_ids, encode_record, shared_rounds
 from explorer.browser_calls import Call, browser_call
 from explorer.claims import CUT, ENDED, GOING_ON, OtherSetting, RunComparison, State
+from explorer.jobs import Job, Jobs
 from explorer.rig import CurrentRig, Instruments
-from explorer.run_queue import Job, Jobs, RunQueue
 from explorer.runs import Runs
 from explorer.view import View
 
@@ -31,12 +32,12 @@ SMALLER = (16, 4)  # node budgets that are tried if a larger one did not pay
 class Comparison:
     """The functions that the browser may call once a run has ended. What was found is remembered with the run."""
 
-    def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace], queue: RunQueue, runs: Runs) -> None:
+    def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace], admission: Admission, runs: Runs) -> None:
         self._rig = rig
         self._trace_of = trace_of
-        self._queue = queue
+        self._admission = admission
         self._runs = runs
-        self._jobs = Jobs(queue)
+        self._jobs = Jobs(admission)
 
     def functions(self) -> list[Call]:
         return [browser_call("compare", self.compare), browser_call("compared", self._jobs.look)]
@@ -59,7 +60,7 @@ class Comparison:
             raise RequestError(f"The {source.name} does not run plain decoding, so it was not measured.")
         if (header.rig, header.hardware) != (source.name, source.hardware):
             raise RequestError(f"The run was made by the {header.rig} on {header.hardware}, which does not answer now.")
-        if self._queue.waiting(besides=run):  # a run that was stopped may still leave its place
+        if self._admission.waiting(besides=run):  # a run that was stopped may still leave its place
             raise RequestError("Another run or a measurement began before this run could be timed beside plain "
                                "decoding.")
 
@@ -110,7 +111,7 @@ class Comparison:
     def _interrupt(self, job: Job) -> Callable[[], None]:
         """What ends a measurement that was stopped, or that a run waits for, by raising."""
         def interrupt() -> None:
-            if job.stop.is_set() or self._queue.waiting() > 1:
+            if job.stop.is_set() or self._admission.waiting() > 1:
                 raise CancellationError("Another run came.")
         return interrupt
 

@@ -16,6 +16,7 @@ from gradio.events import api
 from engine.decoding.options import prompt_request
 from engine.errors import CanopyError, RequestError, TraceError
 from engine.records import MAX_TOKENS, PromptRequest
+from engine.requests.admission import WAITING_ROOM
 from engine.requests.limits import check_int
 from engine.trace import UPLOADED, RunText, Trace, committed_ids, encode_line, encode_record, known_tau, loads
 from explorer.browser_calls import Call, browser_call, named_fields
@@ -24,7 +25,6 @@ from explorer.export import export
 from explorer.follow import Follow
 from explorer.lines import encoded_within
 from explorer.recordings import LessonSummary, Library
-from explorer.run_queue import WAITING_ROOM
 from explorer.runs import Run, Runner, Runs
 from explorer.security.askers import Asker, asker
 from explorer.uploads import Uploads

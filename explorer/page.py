@@ -18,6 +18,7 @@ from starlette.types import Scope
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.decoding.methods import METHODS, SERVED
 from engine.decoding.options import CHOICES, DEFAULTS, HINTS, OPTIONS, options_of
+from engine.requests.admission import WAITING_ROOM, Admission
 from engine.requests.rig_names import usual_setting
 from explorer.browser_calls import bar_call, served
 from explorer.budgets import Budgets
@@ -31,7 +32,6 @@ from explorer.recordings import TOURED, Lesson, Library
 from explorer.rig import CurrentRig
 from explorer.rig_choice import RigChoice
 from explorer.run_form import Preset, Presets, choosing_drafters, fitting, names_of, read_presets, titles
-from explorer.run_queue import WAITING_ROOM, RunQueue
 from explorer.run_routes import RunRoutes
 from explorer.runs import Runner, Runs
 from explorer.security.bodies import Calls
@@ -52,11 +52,11 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
     """The page over the rig that answers and a library of recordings, and the routes of its runs; ``choice`` changes
     the rig, ``results`` is the file in which the lab keeps what it measured. Raises PresetError if a preset cannot be
     run."""
-    choice, runs = choice or RigChoice(rig, RunQueue()), Runs()
-    endpoints = Endpoints(library, runs, runner := Runner(rig, runs, choice.queue), follow)
+    choice, runs = choice or RigChoice(rig, Admission()), Runs()
+    endpoints = Endpoints(library, runs, runner := Runner(rig, runs, choice.admission), follow)
     trace_of = endpoints.trace_of
-    comparison = Comparison(rig, trace_of, choice.queue, runs)
-    lab = Lab(rig, trace_of, choice.queue, results, endpoints.speed_of)
+    comparison = Comparison(rig, trace_of, choice.admission, runs)
+    lab = Lab(rig, trace_of, choice.admission, results, endpoints.speed_of)
     presets = read_presets(ASSETS / "prompts")
     first = None if follow else library.first()
     with gr.Blocks(title="Canopy", analytics_enabled=False, fill_width=True) as page:

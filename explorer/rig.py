@@ -13,7 +13,7 @@ from engine.lab.findings import DoctorFinding
 from engine.lab.replay import WhatIf
 from engine.records import Precision, PromptRequest, Round
 from engine.trace import Line, Trace
-from explorer.run_queue import Job
+from explorer.jobs import Job
 
 if TYPE_CHECKING:
     from engine.lab.sweeping import Laboratory, Progress  # imports pydantic, which the first page does without

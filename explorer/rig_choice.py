@@ -12,6 +12,7 @@ from threading import Lock, Thread
 from typing import Any, Protocol, TypedDict
 
 from engine.errors import CancellationError, CanopyError, RequestError
+from engine.requests.admission import Admission
 from engine.requests.rig_names import (
     NAMED,
     PIN,
@@ -23,8 +24,8 @@ from engine.requests.rig_names import (
     usual_setting,
 )
 from explorer.browser_calls import browser_call
+from explorer.jobs import Job
 from explorer.rig import CurrentRig, Instruments, Source, Tell
-from explorer.run_queue import Job, RunQueue
 
 GIVING_WAY_SECONDS = 1.0  # that a brief measurement after a run may take to make room
 MAX_NAME_LENGTH = 500  # characters of what is typed
@@ -92,9 +93,10 @@ class RigChoice:
     """The functions about rigs that the browser may call, and the loading of rigs. ``closed`` says why people may not
     choose one in the page; empty if they may."""
 
-    def __init__(self, rig: CurrentRig, queue: RunQueue, opener: RigOpener | None = None, closed: str = "") -> None:
+    def __init__(self, rig: CurrentRig, admission: Admission, opener: RigOpener | None = None, closed: str = ""
+                 ) -> None:
         self._rig = rig
-        self.queue = queue
+        self.admission = admission
         self._opener = opener
         self._closed = closed or ("" if opener else CHOSEN)
         self._lock = Lock()
@@ -133,7 +135,7 @@ class RigChoice:
                 raise RequestError(f"{self._load.name} is being loaded; cancel that, or wait until it answers.")
             if name == self._rig.instruments.opened_as and not self._rig.instruments.reason:
                 raise RequestError(f"{name} is the rig that answers already.")
-            if not self.queue.alone(lambda: self._begin(name), GIVING_WAY_SECONDS):
+            if not self.admission.when_idle(lambda: self._begin(name), GIVING_WAY_SECONDS):
                 raise RequestError("A run or a measurement is in progress, and loading would distort its figures; "
                                    "choose the rig when it has ended, or stop it.")
         return self.state({})
@@ -199,7 +201,7 @@ class RigChoice:
         try:
             fresh, former = self._opener.open(load.name, self._rig.source, load.tell), self._rig.source
             note = f"{reason} The {fresh.source.name} answers instead." if reason else ""
-            while not self.queue.alone(lambda: self._rig.take(fresh, note), seconds=0.25):
+            while not self.admission.when_idle(lambda: self._rig.take(fresh, note), seconds=0.25):
                 load.tell("Loaded; it answers as soon as the run or measurement in progress has ended.", 1.0)
             former.close()
         except CancellationError:

@@ -15,12 +15,12 @@ from uuid import uuid4
 
 from engine.errors import CancellationError, CanopyError, RequestError
 from engine.records import PromptRequest
+from engine.requests.admission import WAITING_ROOM, Admission
 from engine.requests.rig_names import UsualSetting, usual_setting
 from engine.trace import End, Entry, Header, Line, Trace, held_bytes
 from explorer.claims import PlainComparison
 from explorer.lines import About, State, StateLine, about, encoded, encoded_within, remark, repetition
 from explorer.rig import CurrentRig
-from explorer.run_queue import WAITING_ROOM, RunQueue
 
 MAX_BYTES = 256 * 2**20  # of remembered runs; the oldest is forgotten first
 MAX_READERS = 32  # of one run
@@ -254,10 +254,10 @@ class Runs:
 class Runner:
     """Starts runs on the rig that answers."""
 
-    def __init__(self, rig: CurrentRig, runs: Runs, queue: RunQueue) -> None:
+    def __init__(self, rig: CurrentRig, runs: Runs, admission: Admission) -> None:
         self._rig = rig
         self._runs = runs
-        self._queue = queue
+        self._admission = admission
 
     def usual_setting(self) -> UsualSetting:
         """What a run takes that names no method or budget, as far as the rig that answers says it."""
@@ -265,7 +265,7 @@ class Runner:
 
     def pause(self) -> float:
         """Seconds between two chunks of lines: the more runs, the fewer for each."""
-        return max(SECONDS_BETWEEN_CHUNKS, self._queue.begun() / MAX_CHUNKS_PER_SECOND)
+        return max(SECONDS_BETWEEN_CHUNKS, self._admission.running() / MAX_CHUNKS_PER_SECOND)
 
     def start(self, ask: PromptRequest, address: str = "") -> Run:
         """A new run, which waits for the page's first rig, then for its turn. RequestError if too many do."""
@@ -291,7 +291,7 @@ class Runner:
             self._wait(run, sentence)
             sleep(SECONDS_BETWEEN_LOOKS)
         prepared = self._rig.source.prepare(ask)
-        with self._queue.place(run.address, prepared.share, run.id) as place:
+        with self._admission.place(run.address, prepared.share, run.id) as place:
             for sentence in place.sentences():
                 self._wait(run, sentence)
             run.say("running", READING)

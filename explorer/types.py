@@ -13,11 +13,11 @@ import numpy as np
 
 from engine.decoding.options import HINTS
 from explorer.budgets import BudgetForecast
+from explorer.jobs import JobView
 from explorer.lines import StreamLine
 from explorer.recordings import LessonSummary
 from explorer.rig_choice import RigState
 from explorer.run_form import VettedPrompt
-from explorer.run_queue import JobView
 from explorer.two_runs import TwoRuns
 
 FILE = Path(__file__).resolve().parent.parent / "assets" / "types.d.ts"

@@ -7,8 +7,8 @@ once. Everything else (embedding, final norm, output head) lies on the first GPU
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from ctypes import CDLL
 from dataclasses import dataclass
 from pathlib import Path
@@ -226,6 +226,15 @@ def trim_heap() -> None:
     shrinks by itself; with any other allocator this does nothing."""
     with suppress(AttributeError, OSError):
         CDLL(None).malloc_trim(0)
+
+
+@contextmanager
+def memory_errors(wish: str) -> Iterator[None]:
+    """Raise ``memory_error`` for whatever the block raises."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise memory_error(error, wish) from error
 
 
 def memory_error(error: Exception, wish: str) -> Exception:

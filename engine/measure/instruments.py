@@ -1,5 +1,6 @@
 """A live rig as what the page and the lab measure with: sweeps, what-ifs, cost curves and the doctor, on the very
-weights that answer. Everything here needs the rig to itself; the page's run queue sees to that."""
+weights that answer. Everything here needs the rig to itself, and waits for that unless its thread has it already
+(``requests/admission.py``)."""
 
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ from engine.machine.threads import OtherWork
 from engine.measure.doctor import diagnose
 from engine.measure.whatif import text_of_run, what_if
 from engine.records import PromptRequest, Round
+from engine.requests.admission import Admission
 from engine.serving.precision import DTYPES
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
@@ -123,14 +125,14 @@ class LiveInstruments:
         return diagnose(self.source, [prompt.text for prompt in prompt_set(name, count)], progress=progress)
 
 
-def open_beside(beside: object, name: str, dtype: str, tell: Tell) -> LiveInstruments:
-    """A rig whose runs share rounds, loaded while another one may answer; RigError says why it cannot be, and what was
-    loaded of it is freed."""
+def open_beside(beside: object, name: str, dtype: str, tell: Tell, admission: Admission) -> LiveInstruments:
+    """Load a rig whose runs share rounds, and are admitted with those of the page, while another rig may answer.
+    RigError says why it cannot be loaded, and what was loaded of it is freed."""
     collect()  # the caching allocator then returns what it keeps unused
     opening = Opening(tell)
     if isinstance(beside, Rig):
         opening = replace(opening, beside=beside.name, held_bytes=held_bytes(beside))
-    return LiveInstruments(load_rig(name, dtype, opening=opening, concurrent=True))
+    return LiveInstruments(load_rig(name, dtype, opening=opening, admission=admission))
 
 
 def collect() -> None:

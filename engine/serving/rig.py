@@ -18,7 +18,7 @@ import torch
 
 from engine.budget.auto import UNMEASURED, AutoBudget, DraftHistory
 from engine.budget.cost import CostCurve
-from engine.checkpoints.memory import RunMemory, memory_error
+from engine.checkpoints.memory import RunMemory, memory_errors
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import Run
 from engine.decoding.methods import METHODS, method_named
@@ -28,6 +28,7 @@ from engine.errors import RequestError
 from engine.models.device import rounds_in_inference_mode
 from engine.models.target import TorchTarget
 from engine.records import Integers, Precision, PromptRequest, Request, Round, Sampling
+from engine.requests.admission import Admission
 from engine.requests.prompts import Turn, outside
 from engine.serving.card import RigCard
 from engine.serving.cost import CostBook
@@ -82,6 +83,7 @@ class Rig:
 
     The runs of a ``concurrent`` rig, as the page's, share rounds, which one thread makes; otherwise they follow one
     another in their readers' threads, since two threads that compute slow each other down (``models/device.py``).
+    ``admission`` says who may start, and who has the rig alone; the page's rigs share one.
     """
 
     card: RigCard
@@ -93,6 +95,7 @@ class Rig:
     opened_as: str = ""
     precision: Precision = Precision("")
     concurrent: bool = False
+    admission: Admission = field(default_factory=Admission)
     stop_ids: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
@@ -154,8 +157,13 @@ class Rig:
         return Answer(self.run(prompt_request({**options, "prompt": prompt})))
 
     def run(self, options: PromptRequest) -> Generator[Line, None, None]:
-        """The lines of a run that begins with the first of them; RequestError, at once, if it cannot be served."""
-        return self.prepare(options).lines()
+        """Prepare a run, and return its lines, which begin with the first of them, when it is admitted."""
+        run = self.prepare(options)
+
+        def lines() -> Generator[Line, None, None]:
+            with self.admission.admitted(run.share):
+                yield from run.lines()
+        return lines()
 
     def prepare(self, options: PromptRequest, interrupt: Callable[[], None] | None = None) -> PreparedRun:
         """Tokenise the prompt, choose the drafters and check the request; RequestError if it cannot be served."""
@@ -169,13 +177,12 @@ class Rig:
 
     @contextmanager
     def exclusive(self, purpose: str) -> Iterator[None]:
-        """Hold the rig for the caller alone. RequestError if the device has no memory for the request; ``purpose``
-        completes its sentence with what was asked for. A later, smaller request may succeed."""
-        with self.scheduler.exclusive():
-            try:
-                yield
-            except torch.OutOfMemoryError as error:
-                raise memory_error(error, purpose) from error
+        """Hold the rig for the caller's thread alone, which may enter this again. RequestError if the device has no
+        memory for the request; ``purpose`` completes its sentence with what was asked for. A later, smaller request may
+        succeed."""
+        with self.admission.exclusive(), memory_errors(purpose):
+            self.scheduler.wait_until_idle()
+            yield
 
     @contextmanager
     def in_turns(self, asks: Sequence[PromptRequest], interrupt: Callable[[], None] | None = None) -> Iterator[
@@ -204,9 +211,10 @@ class Rig:
             return self.costs.ready(context, sampling, interrupt)
 
     def close(self) -> None:
-        """Free what finished runs left allocated; the weights are freed with the last reference to this object."""
-        with self.scheduler.exclusive():
-            self.target.release()
+        """Free what finished runs left allocated; the weights are freed with the last reference to this object. No run
+        may be in progress."""
+        self.scheduler.wait_until_idle()
+        self.target.release()
 
     @torch.inference_mode()
     def surprise(self, prompt_ids: Sequence[int]) -> float:
@@ -250,7 +258,7 @@ class PreparedRun(Run):
         if request.pace != AUTO or not self.drafters:
             return
         middle = len(request.prompt_ids) + request.max_tokens // 2
-        if rig.scheduler.concurrency < 2:
+        if rig.admission.running() < 2:
             curve = rig.costs.ready(middle, request.sampling, self.interrupt)
         else:
             curve = rig.costs.known(middle) or UNMEASURED
@@ -260,7 +268,8 @@ class PreparedRun(Run):
             self.policy = AutoBudget(curve, pools_rows=False)
 
     def lines(self) -> Generator[Line, None, None]:
-        """Begin, and yield the header, an entry per round, and the end. Closing the generator frees the caches."""
+        """Begin, and yield the header, an entry per round, and the end. The caller has a place in the rig's admission,
+        which has begun. Closing the generator frees the caches."""
         rig, request = self.rig, self.request
         with self._read() as (call, rounds):
             named = np.zeros(rig.target.config.vocab_size, np.bool_)  # the tokens whose text was in an earlier line
@@ -293,7 +302,7 @@ class PreparedRun(Run):
             with self.rig.scheduler.add_run(self) as reader:
                 yield reader.call, iter(reader.round, None)
         else:
-            with self.rig.exclusive(request_in_words(self.request)), closing(
+            with memory_errors(request_in_words(self.request)), closing(
                     rounds_in_inference_mode(self.rounds())) as rounds:
                 yield lambda act: act(), ((latest, None) for latest in rounds)
 

@@ -24,6 +24,7 @@ from engine.errors import RigError
 from engine.models.passes import length_of_switch
 from engine.models.target import TorchTarget, must_verify_trees
 from engine.records import Precision
+from engine.requests.admission import Admission
 from engine.requests.rig_names import (
     AUTO_DTYPE,
     BLOCK_SIZE,
@@ -63,9 +64,10 @@ class RigParts:
 
 
 def load_rig(name: str, dtype: str = AUTO_DTYPE, device: str = "", opening: Opening = ALONE,
-             concurrent: bool = False) -> Rig:
+             admission: Admission | None = None) -> Rig:
     """Load a rig by name, from a folder with a rig.json, or as TARGET::DRAFTER (see ``sources``), or make one of random
-    weights (random:SHAPE). The dtype "auto" is the fastest on this processor (see ``precision``).
+    weights (random:SHAPE). The dtype "auto" is the fastest on this processor (see ``precision``). With the
+    ``admission`` of whoever admits its runs, they are concurrent (see ``Rig``).
 
     RigError says what is missing or does not fit; where possible, before anything large is read.
     """
@@ -75,7 +77,7 @@ def load_rig(name: str, dtype: str = AUTO_DTYPE, device: str = "", opening: Open
     try:
         rig = (_random_rig(name, dtype, torch_device, opening) if name.startswith(RANDOM)
                else _loaded(rig_parts(name, opening), dtype, torch_device, opening))
-        return replace(rig, opened_as=name, concurrent=concurrent)
+        return replace(rig, opened_as=name, admission=admission or rig.admission, concurrent=admission is not None)
     except torch.OutOfMemoryError as error:
         torch.cuda.empty_cache()
         raise RigError(f"The GPU ran out of memory while {name} was loaded ({first_line(error)}); choose a smaller "

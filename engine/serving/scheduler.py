@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
-from threading import Condition, Lock
+from threading import Lock
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -127,18 +127,15 @@ class Scheduler:
     def __init__(self) -> None:
         self._cost = RoundCost()
         self._inbox: SimpleQueue[tuple[RunReader, Any]] = SimpleQueue()
-        self._entry = Condition()
+        self._entry = Lock()
         self._readers: list[RunReader] = []
-        self._claims = 0  # how many callers have or want the rig to themselves
-        self._claimed = Lock()  # held by the one who has it
         self._thread: TorchThread | None = None
 
     @contextmanager
     def add_run(self, run: Run) -> Iterator[RunReader]:
-        """Schedule a run, as soon as no caller has or wants the rig to itself. Its prompt is read when its first round
-        is asked for; leaving the block frees its caches."""
+        """Schedule a run that was admitted. Its prompt is read when its first round is asked for; leaving the block
+        frees its caches."""
         with self._entry:
-            self._entry.wait_for(lambda: not self._claims)
             taken = {other.seat for other in self._readers}
             seat = next(seat for seat in range(len(taken) + 1) if seat not in taken)
             reader = RunReader(run, seat, self._inbox)
@@ -151,25 +148,10 @@ class Scheduler:
         finally:
             reader.leave()
 
-    @contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """Hold the rig for the caller alone, once the runs in progress have ended; later callers wait."""
-        with self._entry:
-            self._claims += 1
-        try:
-            with self._claimed:
-                with self._entry:
-                    self._entry.wait_for(lambda: not self._readers)
-                yield
-        finally:
-            with self._entry:
-                self._claims -= 1
-                self._entry.notify_all()
-
-    @property
-    def concurrency(self) -> int:
-        """How many runs there are."""
-        return len(self._readers)
+    def wait_until_idle(self) -> None:
+        """Wait until all runs have left, and freed their caches. The caller sees to it that no other is added."""
+        if thread := self._thread:
+            thread.join()
 
     def _end_runs(self) -> None:
         for reader in list(self._readers):
@@ -223,11 +205,10 @@ class Scheduler:
         reader.run.close()
         with self._entry:
             self._readers = [other for other in self._readers if other is not reader]
-            self._entry.notify_all()
 
     def _give_up_stalled(self) -> None:
         """Give up runs whose readers have stopped reading, so that other runs do not wait for them."""
-        if len(self._readers) < 2 and not self._claims:
+        if len(self._readers) < 2:
             return
         for reader in list(self._readers):
             if not reader.pending and perf_counter() - reader.since > STALLED_SECONDS:

@@ -8,8 +8,8 @@ from engine.requests.limits import TRIED_CONCURRENCY
 from engine.servers.counters import Counts, Watch, by_depth, silence, traffic
 from engine.servers.load import ConcurrencyLevel, measure
 from engine.servers.server import Server
+from explorer.jobs import Job
 from explorer.lab.style import ACCENT, INK, axis, curve, figure
-from explorer.run_queue import Job
 from explorer.view import View
 
 

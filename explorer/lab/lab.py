@@ -18,12 +18,14 @@ from engine.lab.replay import WhatIf
 from engine.lab.report import run_command
 from engine.lab.settings import BASELINE
 from engine.lab.sweeping import Progress
+from engine.requests.admission import Admission
 from engine.requests.limits import TRIED_CONCURRENCY
 from engine.servers.counters import Watch
 from engine.servers.server import Server
 from engine.trace import Trace
 from explorer.attached import server_of
 from explorer.browser_calls import browser_call, served
+from explorer.jobs import Job, Jobs
 from explorer.lab import race
 from explorer.lab.acceptance import AcceptanceView, acceptance_view, rounds_at, run_view
 from explorer.lab.attached_server import counters_view, measure_concurrency
@@ -39,7 +41,6 @@ from explorer.lab.table import table_view
 from explorer.latest import Latest
 from explorer.recordings import TOURED
 from explorer.rig import CurrentRig
-from explorer.run_queue import Job, Jobs, RunQueue
 from explorer.view import View
 
 MAX_PREDICTIONS = 16  # that are remembered
@@ -50,14 +51,14 @@ class Lab:
     """One rig, its measurements, and whatever of them the browser asks for. What takes long is a job: it waits for its
     turn in the queue, and ``job`` tells how far it is."""
 
-    def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace], queue: RunQueue, path: Path,
+    def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace], admission: Admission, path: Path,
                  speed_of: Callable[[str], View] = lambda run: {}) -> None:
         self._rig = rig
         self._trace_of = trace_of
         self._speed_of = speed_of
         self._sets = PromptSets()
-        self._sweeps = Sweeps(rig, queue, path)
-        self._jobs = Jobs(queue)
+        self._sweeps = Sweeps(rig, admission, path)
+        self._jobs = Jobs(admission)
         # by the rig's title and the run's id
         self._predictions = Latest[tuple[str, str], WhatIf](MAX_PREDICTIONS)
         self._watch: Watch | None = None

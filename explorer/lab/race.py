@@ -10,8 +10,8 @@ from engine.lab.settings import CellResult, SweepPlan
 from engine.lab.speed import seconds_text
 from engine.lab.sweeping import Laboratory, Lane, lanes, run_race
 from engine.trace import Piece, as_bytes, joined
+from explorer.jobs import Job
 from explorer.lab.style import label_of
-from explorer.run_queue import Job
 from explorer.view import View
 
 

@@ -19,10 +19,11 @@ from engine.lab.settings import CellResult, SweepPlan
 from engine.lab.store import Results, Store, StoredSweep
 from engine.lab.summary import Summary, summarise
 from engine.lab.sweeping import LocalWorkers, run_sweep
+from engine.requests.admission import Admission
+from explorer.jobs import Job
 from explorer.lab.recorded import NUMBER, RecordedSweep, is_recorded, shipped
 from explorer.latest import Latest
 from explorer.rig import CurrentRig
-from explorer.run_queue import Job, RunQueue
 from explorer.view import View
 
 MAX_REMEMBERED = 3  # earlier sweeps whose results stay in memory; those of others are read from the file
@@ -56,9 +57,9 @@ class ShownSweep:
 class Sweeps:
     """The sweeps of a results file, and the one that is being measured: a ``Job`` whose result is what was measured."""
 
-    def __init__(self, rig: CurrentRig, queue: RunQueue, path: Path) -> None:
+    def __init__(self, rig: CurrentRig, admission: Admission, path: Path) -> None:
         self._rig = rig
-        self._queue = queue
+        self._admission = admission
         self._path = path
         self._lock = Lock()
         self._jobs: dict[int, Job] = {}  # of what this process has begun or taken up again
@@ -97,7 +98,7 @@ class Sweeps:
     def _begin(self, number: int, job: Job) -> None:
         others = [other for other in self._jobs if other != number][-MAX_REMEMBERED:]
         self._jobs = {**{other: self._jobs[other] for other in others}, number: job}
-        job.begin(self._queue, lambda job: self._measure(number, job))
+        job.begin(self._admission, lambda job: self._measure(number, job))
 
     def _measure(self, number: int, job: Job) -> list[CellResult]:
         job.message = "Warming up: every setting runs once, unmeasured."

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from engine.errors import CanopyError, TraceError
 from engine.recorder import Recorder, RecorderError
+from engine.requests.admission import Admission
 from engine.trace import UPLOADED, Trace, dumps, held_bytes, load, loads
 from engine.trace.reading import TraceTail
 from explorer.comparison import ask_of
 from explorer.export import EXPORTS, export
 from explorer.lab.lab import Lab
 from explorer.recordings import Lesson, Library
-from explorer.run_queue import RunQueue
 from explorer.runs import Run
 from tests.attack.area import Area, BrokenError, Case, check_sentence
 from tests.attack.strategies import ODD, bent, bent_bytes, bent_lines, often
@@ -128,7 +128,7 @@ class Attack(Area):
         self._folder = tempfile.TemporaryDirectory()
         self._path = Path(self._folder.name, "run.jsonl")
         self._at_hand: Any = None
-        self._lab = Lab(answering(), lambda _: self._at_hand, RunQueue(), self._path)
+        self._lab = Lab(answering(), lambda _: self._at_hand, Admission(), self._path)
 
     def trial(self, case: Case) -> None:
         try:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import lru_cache
 
+from engine.requests.admission import Admission
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 
@@ -14,4 +15,4 @@ def demo_rig(dtype: str = "float32") -> Rig:
 
 def demo_live(dtype: str = "float32", concurrent: bool = False) -> Rig:
     """The same weights, with nothing measured or learnt yet."""
-    return replace(demo_rig(dtype), concurrent=concurrent)
+    return replace(demo_rig(dtype), concurrent=concurrent, admission=Admission())

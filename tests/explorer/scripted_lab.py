@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from engine.requests.admission import Admission
 from explorer.lab.lab import Lab
-from explorer.run_queue import RunQueue
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_rigs import answering
@@ -17,11 +17,11 @@ FORM = {"methods": ["autoregressive", "ddtree", "joint"], "budgets": [8, 32, 16]
         "repeats": 1, "temperature": 0, "max_tokens": 64, "split": "total"}
 
 
-def lab_at(folder: Path = Path("nowhere"), pause_seconds: float = 0.0, queue: RunQueue | None = None,
+def lab_at(folder: Path = Path("nowhere"), pause_seconds: float = 0.0, queue: Admission | None = None,
            instruments: ScriptedInstruments | None = None) -> Lab:
     """A lab that keeps its results in that folder, and knows one run, whatever it is called."""
     rig = answering(None, instruments or ScriptedInstruments(pause_seconds))
-    return Lab(rig, lambda run: scripted_trace("joint", 32), queue or RunQueue(), folder / "results.sqlite")
+    return Lab(rig, lambda run: scripted_trace("joint", 32), queue or Admission(), folder / "results.sqlite")
 
 
 def state(lab: Lab) -> str:

@@ -6,11 +6,11 @@ from typing import Any
 
 from engine.errors import RigError
 from engine.records import PromptRequest
+from engine.requests.admission import Admission
 from engine.trace import Header
 from explorer.recordings import Library, NoInstruments, recorded_rig
 from explorer.rig import CurrentRig, Instruments, Source, Tell
 from explorer.rig_choice import RigChoice, RigState, loading
-from explorer.run_queue import RunQueue
 from explorer.runs import Run, Runner, Runs
 from tests.explorer.scripted import ScriptedSource
 from tests.explorer.scripted_instruments import ScriptedInstruments
@@ -34,9 +34,9 @@ def answering(source: Source | None = None, instruments: ScriptedInstruments | N
     return CurrentRig(instruments)
 
 
-def begun(rig: CurrentRig, ask: PromptRequest = ASK, queue: RunQueue | None = None) -> Run:
+def begun(rig: CurrentRig, ask: PromptRequest = ASK, queue: Admission | None = None) -> Run:
     """A run that was asked for. Nobody reads it, so it has ten seconds."""
-    return Runner(rig, Runs(), queue or RunQueue()).start(ask)
+    return Runner(rig, Runs(), queue or Admission()).start(ask)
 
 
 def ended(run: Run) -> Run:
@@ -98,7 +98,7 @@ class Rigged:
     def __init__(self, first: str = "", closed: str = "", methods: tuple[str, ...] = (),
                  rigs: Any = None) -> None:
         self.rigs: Any = rigs or ScriptedRigs(methods)
-        self.queue = RunQueue()
+        self.queue = Admission()
         recordings = partial(recorded_rig, Library([]))
         self.rig = (CurrentRig(recordings("Still loading."), loading(first)) if first
                     else CurrentRig(scripted_rig("first")))

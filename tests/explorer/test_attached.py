@@ -14,6 +14,7 @@ from engine.decoding.methods import METHODS, SERVED
 from engine.decoding.options import prompt_request
 from engine.errors import RequestError, RigError, ServerError
 from engine.records import PromptRequest
+from engine.requests.admission import Admission
 from engine.trace import Header, dumps, loads
 from explorer import page
 from explorer.attached import attach
@@ -23,7 +24,6 @@ from explorer.lab.lab import Lab
 from explorer.recordings import Library
 from explorer.rig import CurrentRig
 from explorer.run_form import fitting, read_presets
-from explorer.run_queue import RunQueue
 from explorer.runs import Runner, Runs
 from tests.engine.servers.scripted_server import (
     CHAT,
@@ -68,7 +68,7 @@ def test_a_run_of_chunks_that_were_steps_is_one_run() -> None:
     assert header.engine == "vLLM 0.32.0" and header.request.method == SERVED
     assert run.about["remark"].startswith("vLLM's own figures")
     assert loads(dumps(trace), "run").end.said == trace.end.said
-    lab = Lab(CurrentRig(scripted_rig("first")), lambda run: trace, RunQueue(), Path("nowhere"))
+    lab = Lab(CurrentRig(scripted_rig("first")), lambda run: trace, Admission(), Path("nowhere"))
     drawn = lab.acceptance({"run": "theirs"})  # as far as it is known
     assert "mean 9.88" in drawn["lengths"]["summary"] and drawn["calibration"] is None
 
@@ -94,7 +94,7 @@ def test_a_server_that_breaks_off_leaves_its_rounds_and_a_sentence() -> None:
 
 @pytest.mark.slow
 def test_a_server_is_chosen_as_a_rig_and_only_by_whoever_may_choose_one() -> None:
-    rigs = app.RigsOnDemand("auto")
+    rigs = app.RigsOnDemand("auto", Admission())
     with scripted(**vllm()) as script:
         rigged = Rigged(rigs=rigs)
         rigged.choose(f" {script.address}/v1/ ")
@@ -114,7 +114,7 @@ def test_a_server_is_chosen_as_a_rig_and_only_by_whoever_may_choose_one() -> Non
 
 
 def test_a_password_in_an_address_is_refused_before_it_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    rigged, written = Rigged(rigs=app.RigsOnDemand("auto")), "http://ada:secret@127.0.0.1:1"
+    rigged, written = Rigged(rigs=app.RigsOnDemand("auto", Admission())), "http://ada:secret@127.0.0.1:1"
     with pytest.raises(RigError, match="holds a name or a password, which would be shown") as refused:
         rigged.choose(written)
     assert "secret" not in str(refused.value) + str(rigged.state())
@@ -126,7 +126,7 @@ def test_a_password_in_an_address_is_refused_before_it_is_shown(capsys: pytest.C
 
 def test_the_lab_offers_the_servers_tab_alone(tmp_path: Path) -> None:
     with attached() as (rig, script):
-        lab = Lab(rig, lambda run: scripted_trace("joint", 8), RunQueue(), tmp_path / "results.sqlite")
+        lab = Lab(rig, lambda run: scripted_trace("joint", 8), Admission(), tmp_path / "results.sqlite")
         given, functions = lab.given(), lab.functions()
         assert given["server"] and given["reason"] and given["options"]["methods"] == []
         look = called(functions, "lab_server_look")
@@ -164,9 +164,9 @@ def test_what_the_server_decides_cannot_be_set_and_a_preset_fills_in_the_rest() 
 def test_plain_decoding_is_not_asked_of_a_server() -> None:
     with attached(DFLASH_ANSWER) as (rig, script):
         runs = Runs()
-        run = ended(Runner(rig, runs, RunQueue()).start(ASK))
+        run = ended(Runner(rig, runs, Admission()).start(ASK))
         asked = len(script.asked)
-        functions = Comparison(rig, runs.trace, RunQueue(), runs).functions()
+        functions = Comparison(rig, runs.trace, Admission(), runs).functions()
         refused = called(functions, "compare", run=run.id)["error"]
         assert refused.endswith("does not run plain decoding, so it was not measured.") and len(script.asked) == asked
 
@@ -207,11 +207,11 @@ def test_a_silent_server_is_a_sentence_and_asked_again_by_hand() -> None:
 
 @pytest.mark.parametrize("first", [b"", chunk("a") + chunk("b")], ids=["before the first token", "in the middle"])
 def test_a_run_that_waits_for_a_server_ends_at_once_when_it_is_stopped(first: bytes) -> None:
-    gone, queue = Event(), RunQueue()
+    gone, queue = Event(), Admission()
 
     with attached(models=MODELS, chat=SHORT) as (rig, script):
         script.replies[CHAT] = drips(PLAIN + first, b": still here\n", 0.05, gone.set)
         run = begun(rig, ASK, queue)
-        until(lambda: queue.begun() == 1 and (run.lines or not first))
+        until(lambda: queue.running() == 1 and (run.lines or not first))
         run.stop()
-        assert gone.wait(10) and ended(run).state_line["state"] == "stopped" and queue.begun() == 0
+        assert gone.wait(10) and ended(run).state_line["state"] == "stopped" and queue.running() == 0

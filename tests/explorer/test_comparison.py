@@ -14,11 +14,11 @@ from engine.lab.against_plain import NEAR_TIE, Difference, TextComparison
 from engine.lab.repetition import repetition_in, rounds_within
 from engine.lab.speed import rate_text, ratio_text
 from engine.records import Precision, PromptRequest, Round
+from engine.requests.admission import Admission
 from engine.trace import End, Line, Trace, encode_record, gather, pieces_of, tau
 from explorer.claims import text_sentence
 from explorer.comparison import Comparison, ask_of, others
 from explorer.rig import CurrentRig
-from explorer.run_queue import RunQueue
 from explorer.runs import Run, Runner, Runs
 from tests.explorer.scripted import STORY, ScriptedSource, going_on
 from tests.explorer.scripted_instruments import ScriptedInstruments
@@ -46,7 +46,7 @@ class Compared:
 
     def __init__(self, instruments: ScriptedInstruments | None = None, prompt: str = going_on(150),
                  max_tokens: int = 150, change: Callable[[Trace], Trace] = lambda trace: trace) -> None:
-        self.queue, self.runs = RunQueue(), Runs()
+        self.queue, self.runs = Admission(), Runs()
         request = PromptRequest(prompt, method="ddtree", budget=64, max_tokens=max_tokens)
         self.trace = change(gather(ScriptedSource().run(request)))
         self.runs.add(self.runs.begin(Run("mine")), *self.trace.lines)

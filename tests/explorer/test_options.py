@@ -11,10 +11,10 @@ from engine.commands.flags import FLAGS, add_flags
 from engine.decoding.options import CHOICES, DEFAULTS, HINTS, OPTIONS, high, options_of, prompt_request
 from engine.errors import RequestError
 from engine.records import PromptRequest
+from engine.requests.admission import Admission
 from explorer.endpoints import Endpoints
 from explorer.recordings import Library
 from explorer.rig import CurrentRig
-from explorer.run_queue import RunQueue
 from explorer.runs import Runner, Runs
 from tests.explorer.scripted_rigs import scripted_rig
 
@@ -46,7 +46,7 @@ def by_page(name: str, value: Any) -> Any:
 def by_endpoint(name: str, value: Any) -> Any:
     """As another program sends it to a page."""
     runs = Runs()
-    endpoints = Endpoints(Library([]), runs, Runner(CurrentRig(scripted_rig("x")), runs, RunQueue()))
+    endpoints = Endpoints(Library([]), runs, Runner(CurrentRig(scripted_rig("x")), runs, Admission()))
     given = {"prompt": "Hi", name: value}
     try:
         *_, last = endpoints._generate(given.pop("prompt"), options=given)

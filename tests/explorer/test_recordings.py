@@ -13,6 +13,7 @@ import pytest
 import app
 from engine.errors import RequestError
 from engine.records import PromptRequest, Sampling
+from engine.requests.admission import Admission
 from engine.trace import Header, dump, dumps, encode_record, recorded
 from explorer.claims import recorded_comparison
 from explorer.endpoints import Endpoints
@@ -20,7 +21,6 @@ from explorer.page import build
 from explorer.recordings import Lesson, Library, Recordings, recorded_rig, shipped
 from explorer.rig import CurrentRig
 from explorer.rig_choice import loading
-from explorer.run_queue import RunQueue
 from explorer.runs import Run, Runner, Runs
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import answering, called
@@ -41,7 +41,7 @@ class Asked:
 
     def __init__(self, library: Library) -> None:
         self.runs = Runs()
-        self.endpoints = Endpoints(library, self.runs, Runner(answering(), self.runs, RunQueue()))
+        self.endpoints = Endpoints(library, self.runs, Runner(answering(), self.runs, Admission()))
         self.functions = self.endpoints.functions()
 
     def __call__(self, name: str, /, **wanted: Any) -> Any:

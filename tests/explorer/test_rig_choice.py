@@ -9,6 +9,7 @@ import pytest
 import app
 from engine.errors import RequestError, RigError
 from engine.records import PromptRequest
+from engine.requests.admission import Admission
 from engine.trace import gather
 from explorer import page, rig_choice
 from explorer.endpoints import Endpoints
@@ -16,7 +17,6 @@ from explorer.lab.lab import Lab
 from explorer.recordings import Library
 from explorer.rig import CurrentRig
 from explorer.rig_choice import RigChoice, note_of
-from explorer.run_queue import RunQueue
 from explorer.runs import Runner, Runs
 from tests.explorer.scripted import ENDLESS, ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedLaboratory
@@ -150,7 +150,7 @@ def test_a_page_starts_with_what_its_rig_does_and_follows_it_until_somebody_choo
 def test_a_program_that_names_no_setting_gets_the_rigs_own() -> None:
     for rig, budget in (("smollm2", 3), ("another", PromptRequest.budget)):
         runs = Runs()
-        endpoints = Endpoints(Library([]), runs, Runner(CurrentRig(scripted_rig(rig)), runs, RunQueue()))
+        endpoints = Endpoints(Library([]), runs, Runner(CurrentRig(scripted_rig(rig)), runs, Admission()))
         *_, last = endpoints._generate("How many books?")
         assert runs.trace(last["run"]).header.request.budget == budget and last["state"] == "done" and last["text"]
         *_, last = endpoints._generate("How many books?", "joint", 5)
@@ -258,6 +258,6 @@ def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(app, "import_module", missing)
     with pytest.raises(RigError, match=r"^The rig 'own' needs the package torch, which is not installed\.$"):
-        app.RigsOnDemand("auto").open("own", scripted_rig("first").source, lambda message, share: None)
+        app.RigsOnDemand("auto", Admission()).open("own", scripted_rig("first").source, lambda message, share: None)
     monkeypatch.setattr(app, "find_spec", lambda name: None)
     assert app.why_closed(app.flags().parse_args([])) == "No rig can be loaded: the package torch is not installed."

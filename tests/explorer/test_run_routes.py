@@ -15,11 +15,11 @@ import pytest
 from starlette.applications import Starlette
 
 from engine.records import PromptRequest
+from engine.requests.admission import MAX_PLACES, Admission
 from engine.trace import Block, Entry, Line, SharedPass, encode_line, loads
 from explorer import runs as runs_module
 from explorer.lines import MAX_RANKS
 from explorer.opening import Listening, listener, sockets_of
-from explorer.run_queue import MAX_PLACES, RunQueue
 from explorer.run_routes import RunRoutes
 from explorer.runs import Runner, Runs
 from explorer.security.gate import Gate, hosts_of
@@ -38,7 +38,7 @@ class Served:
 
     client: httpx.Client
     runs: Runs
-    queue: RunQueue
+    queue: Admission
 
     @contextmanager
     def begun(self, **options: Any) -> Iterator[Iterator[dict[str, Any]]]:
@@ -56,7 +56,7 @@ class Served:
 
 @contextmanager
 def serving(source: Any) -> Iterator[Served]:
-    runs, queue = Runs(), RunQueue()
+    runs, queue = Runs(), Admission()
     routes = RunRoutes(Runner(answering(source), runs, queue), runs.find).routes()
     (bound,) = sockets_of("127.0.0.1", 0)[:1]
     server = listener(Gate(Starlette(routes=routes), hosts_of("127.0.0.1")), Listening())
@@ -128,7 +128,7 @@ def test_a_run_that_nobody_reads_ends_after_a_while_and_one_that_waits_gives_its
     with serving(source) as served:
         with served.begun(prompt=ENDLESS) as running:
             first = next(running)["run"]
-            until(lambda: served.queue.begun() == 1)
+            until(lambda: served.queue.running() == 1)
             with served.begun(prompt=ENDLESS) as waiting:
                 second = next(line["run"] for line in waiting if line["state"] == "queued")
             until(lambda: served.queue.waiting() == 1)

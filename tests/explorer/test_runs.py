@@ -7,10 +7,10 @@ import pytest
 
 from engine.errors import RequestError
 from engine.records import PromptRequest
+from engine.requests.admission import WAITING_ROOM, Admission
 from engine.trace import Line, dumps, held_bytes, loads
 from explorer import runs as runs_module
 from explorer.rig_choice import loading
-from explorer.run_queue import WAITING_ROOM, RunQueue
 from explorer.runs import Run, Runner, Runs
 from tests.explorer.scripted import ENDLESS, ScriptedSource, scripted_trace
 from tests.explorer.scripted_rigs import ASK, answering, begun, ended, states
@@ -23,7 +23,7 @@ class Started:
     """Runs on one rig, of which none is read."""
 
     def __init__(self, source: ScriptedSource) -> None:
-        self.queue = RunQueue()
+        self.queue = Admission()
         self._runner = Runner(answering(source), Runs(), self.queue)
 
     def begin(self, ask: PromptRequest = LONG) -> Run:

@@ -22,6 +22,7 @@ from engine.errors import CancellationError, RequestError, RigError
 from engine.measure.instruments import open_beside
 from engine.models import target as target_module
 from engine.records import Request, Sampling
+from engine.requests.admission import Admission
 from engine.serving import rigs
 from engine.serving.rigs import load_rig, rig_parts
 from tests.engine.material import plain_text, text_of
@@ -155,7 +156,7 @@ def test_the_page_and_the_command_line_say_the_same(pair: Path, capsys: pytest.C
     (pair / "target" / TOKENIZER).write_text("[]")
     name = f"{pair / 'target'}::ngram"
     with pytest.raises(RigError, match="cannot be loaded") as caught:
-        open_beside(None, name, "float32", unheard)
+        open_beside(None, name, "float32", unheard, Admission())
     assert main(["generate", "--prompt", "hi", "--dtype", "float32", "--rig", name]) == 1
     assert capsys.readouterr().err.endswith(f"{caught.value}\n")
 

@@ -23,6 +23,7 @@ from engine.lab.reading import Reading, reading_of
 from engine.measure import instruments
 from engine.measure.instruments import LiveInstruments, LiveLaboratory, held_bytes, open_beside
 from engine.records import PromptRequest, Sampling
+from engine.requests.admission import Admission
 from engine.serving import rigs
 from engine.serving.precision import storage_of
 from engine.serving.rig import Rig
@@ -30,7 +31,6 @@ from engine.serving.rigs import load_rig
 from engine.trace import gather
 from explorer.rig import CurrentRig
 from explorer.rig_choice import RigChoice
-from explorer.run_queue import RunQueue
 from tests.engine.demo import demo_live
 from tests.engine.published import write_short, write_short_dflash
 from tests.running import completed, until
@@ -156,7 +156,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 def opened(name: str, tell: Callable[[str, float | None], None] = lambda message, share: None) -> LiveInstruments:
-    return open_beside(None, name, "bfloat16", tell)
+    return open_beside(None, name, "bfloat16", tell, Admission())
 
 
 def test_a_switch_in_the_app_frees_the_former_rig(names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +196,8 @@ def test_what_does_not_fit_beside_the_running_rig_is_said_and_that_one_stays(
     held = held_bytes(rig.source)
     assert held == 2 * sum(value.numel() for model in models for value in model.parameters())
     monkeypatch.setattr(memory, "free_bytes", lambda device: held + 100_000)
-    choice = RigChoice(rig, RunQueue(), app.RigsOnDemand("bfloat16"))
+    admission = Admission()
+    choice = RigChoice(rig, admission, app.RigsOnDemand("bfloat16", admission))
     choice.choose({"rig": names[1]})
     until(lambda: choice.state({})["loading"] is None)
     failure = choice.state({})["failure"]
@@ -245,7 +246,8 @@ socket.getaddrinfo = socket.create_connection = socket.socket.connect = refuse
 import app
 app.keep_offline("demo", True)
 from engine.measure.instruments import open_beside
-print(open_beside(None, "demo", "bfloat16", lambda message, share: None).source.name)
+from engine.requests.admission import Admission
+print(open_beside(None, "demo", "bfloat16", lambda message, share: None, Admission()).source.name)
 """
 
 

@@ -15,6 +15,7 @@ from engine.decoding.loop import decode
 from engine.errors import RigError
 from engine.measure.instruments import open_beside
 from engine.records import PromptRequest, Request
+from engine.requests.admission import Admission
 from engine.requests.rig_names import from_hub
 from engine.serving import random_weights
 from engine.serving.precision import storage_of
@@ -84,7 +85,7 @@ def test_every_id_has_a_text_and_every_run_says_that_the_weights_are_random(capl
 
 def test_the_page_opens_it_in_bfloat16() -> None:
     told: list[str] = []
-    instruments = open_beside(None, TINY, "auto", lambda message, share: told.append(message))
+    instruments = open_beside(None, TINY, "auto", lambda message, share: told.append(message), Admission())
     assert instruments.source.target.dtype == "bfloat16" and instruments.opened_as == TINY
     assert told == ["Making random weights …"] and from_hub(TINY) == ()
 

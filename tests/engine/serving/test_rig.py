@@ -28,6 +28,7 @@ from engine.texts.bounded import BoundedTexts
 from engine.trace import Header, committed_ids, dump, dumps, gather, load, loads
 from tests.engine.demo import demo_live, demo_rig
 from tests.engine.material import WALKING
+from tests.running import until
 
 MATH = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?"
 PROMPTS = read_prompts(Path("assets/prompts/check.jsonl"))
@@ -247,3 +248,31 @@ def test_runs_are_taken_in_turns_and_write_what_they_write_alone() -> None:
         assert sum(pair.tokens for pair in turn_pairs(taking.rounds, taking.plain)) == len(text)
         assert all(round_.seconds["verify"] > 0 for round_ in taking.rounds)
     assert text_ids(live, MATH, max_tokens=FEW) == text, "the rig is free again"
+
+
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_who_has_the_rig_alone_may_run_and_measure_on_it_while_others_wait(concurrent: bool) -> None:
+    live, ask = demo_live(concurrent=concurrent), PromptRequest(MATH, method="ddtree", budget=8, max_tokens=6)
+    with ThreadPoolExecutor(1) as other:
+        with live.exclusive("for a test"):
+            waiting = other.submit(lambda: gather(live.run(ask)))
+            until(lambda: live.admission.waiting() == 2)
+            mine = gather(live.run(ask))
+            with live.in_turns([ask]) as (rounds,):
+                assert committed_ids(rounds) == committed_ids(entry.round for entry in mine.entries)
+            assert not waiting.done()
+        assert len(waiting.result(60).entries) == len(mine.entries)
+    assert live.admission.waiting() == 0
+
+
+def test_who_wants_the_rig_alone_waits_until_a_run_has_freed_its_caches() -> None:
+    live = demo_live(concurrent=True)
+    run = live.prepare(PromptRequest(MATH, method="ddtree", budget=8, max_tokens=100))
+    with ThreadPoolExecutor(1) as other:
+        with live.admission.place(share=run.share):
+            lines = run.lines()
+            assert len(list(islice(lines, 3))) == 3
+            measuring = other.submit(lambda: live.quick_curve(40, Sampling()) and run.closed)
+            until(lambda: live.admission.waiting() == 2)
+            lines.close()
+        assert measuring.result(60)

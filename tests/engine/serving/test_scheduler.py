@@ -112,12 +112,12 @@ def test_who_comes_joins_and_who_leaves_frees_its_place() -> None:
         first.round()
         for tokens in (30, 4000):
             with schedule.add_run(plain(target, tokens)) as second:
-                assert second.seat == 1 and schedule.concurrency == 2
+                assert second.seat == 1
                 assert len(read(second)) == 30 if tokens == 30 else second.round()
-            until(lambda: schedule.concurrency == 1)
-        assert first.round() is not None
-    until(lambda: schedule._thread is None)
-    assert schedule.concurrency == 0
+            round_ = first.round()
+            assert round_ and round_[1] is None, "it is alone again"
+    schedule.wait_until_idle()
+    assert first.run.closed and second.run.closed
 
 
 def test_a_slow_reader_sits_rounds_out_and_nothing_piles_up() -> None:
@@ -140,36 +140,10 @@ def test_a_reader_who_is_gone_is_given_up_once_others_wait(monkeypatch: pytest.M
         gone.round()
         time.sleep(0.5)
         assert gone.round() is not None, "nobody waits for it"
-        with schedule.exclusive():
-            assert schedule.concurrency == 0
+        with schedule.add_run(plain(target, 50)) as other:
+            until(lambda: (round_ := other.round()) is not None and round_[1] is None)
         with pytest.raises(RequestError, match="Nobody took this run's rounds"):
             gone.round()
-
-
-def test_whoever_measures_has_the_rig_alone_and_runs_wait() -> None:
-    target = ToyTarget(seed=2)
-    schedule = Scheduler()
-    order: list[str] = []
-
-    def measure() -> None:
-        with schedule.exclusive():
-            order.append("measured")
-            assert schedule.concurrency == 0
-
-    def late() -> None:
-        with schedule.add_run(plain(target, 5)) as reader:
-            order.append("ran after")
-            read(reader)
-    threads = [threading.Thread(target=act) for act in (measure, late)]
-    with schedule.add_run(plain(target, 5)) as reader:
-        threads[0].start()
-        until(lambda: schedule._claims == 1)
-        threads[1].start()
-        assert len(read(reader)) == 5
-        order.append("ran before")
-    for thread in threads:
-        thread.join(20)
-    assert order == ["ran before", "measured", "ran after"]
 
 
 def test_a_prompt_that_cannot_be_read_is_told_and_the_others_go_on() -> None:

@@ -9,11 +9,11 @@ import pytest
 from engine.decoding.budget_policy import MAX_AUTO_NODES
 from engine.errors import RequestError, ResultsError
 from engine.lab.store import Results, Store
+from engine.requests.admission import Admission
 from explorer.lab.forms import OPENING, PromptSets, sweep_plan_from
 from explorer.lab.recorded import NUMBER as RECORDED
 from explorer.lab.recorded import is_recorded
 from explorer.page import _setting_values
-from explorer.run_queue import RunQueue
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_lab import FORM, lab_at, measure, measured, saved, state
@@ -39,7 +39,7 @@ def test_a_sweep_measures_every_cell_and_recommends_the_maximum_of_its_table(tmp
 
 
 def test_points_are_there_while_it_measures_and_others_wait(tmp_path: Path) -> None:
-    queue = RunQueue()
+    queue = Admission()
     lab = lab_at(tmp_path, 0.001, queue)
     lab.start(FORM)
     until(lambda: 2 <= lab.progress({})["done"] < CELLS)
@@ -53,7 +53,7 @@ def test_points_are_there_while_it_measures_and_others_wait(tmp_path: Path) -> N
 
 
 def test_a_sweep_waits_for_the_runs_before_it(tmp_path: Path) -> None:
-    queue = RunQueue()
+    queue = Admission()
     lab = lab_at(tmp_path, queue=queue)
     with queue.place():
         lab.start(FORM)
@@ -66,7 +66,7 @@ def test_a_sweep_waits_for_the_runs_before_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("do", "ended", "restarted"), [("pause", "paused", False), ("stop", "stopped", True)])
 def test_what_was_ended_frees_the_machine_and_goes_on_also_in_another_app(
         tmp_path: Path, do: str, ended: str, restarted: bool) -> None:
-    queue = RunQueue()
+    queue = Admission()
     lab = lab_at(tmp_path, 0.001, queue)
     number = lab.start(FORM)["sweep"]
     until(lambda: lab.progress({})["done"] >= 2)

@@ -16,7 +16,9 @@ from engine.decoding.budget_policy import MAX_AUTO_NODES
 from engine.errors import RequestError
 from engine.lab.machines import FLOOR, machine_curve
 from engine.lab.replay import Gain, WhatIf
+from engine.requests.admission import Admission
 from engine.trace import Piece, Trace, load
+from explorer.jobs import Job, Jobs
 from explorer.lab.acceptance import run_view
 from explorer.lab.forms import race_plan_from
 from explorer.lab.lab import Lab
@@ -24,7 +26,6 @@ from explorer.lab.prediction import binned, cost_figure, elsewhere_view, gain_fi
 from explorer.lab.race import parts
 from explorer.recordings import NoInstruments
 from explorer.rig import CurrentRig
-from explorer.run_queue import Job, Jobs, RunQueue
 from tests.explorer.scripted import CODE, CURVE, PASSES_MS, STORY, ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_lab import FORM, ended, lab_at, measure, measured, saved
@@ -76,7 +77,7 @@ def test_a_race_that_is_none_is_refused(change: dict[str, Any], sentence: str) -
 
 
 def test_a_job_waits_its_turn_and_may_be_left() -> None:
-    queue = RunQueue()
+    queue = Admission()
     jobs = Jobs(queue)
     with queue.place():
         first, second = {"job": jobs.start(lambda job: 1)}, {"job": jobs.start(lambda job: 2)}
@@ -88,7 +89,7 @@ def test_a_job_waits_its_turn_and_may_be_left() -> None:
 
 
 def test_a_failing_job_says_so_and_gives_its_place_up(caplog: pytest.LogCaptureFixture) -> None:
-    queue = RunQueue()
+    queue = Admission()
     jobs = Jobs(queue)
 
     def work(job: Job) -> None:
@@ -212,7 +213,7 @@ def test_the_doctor_tells_how_far_it_is_names_the_worst_first_and_can_be_cancell
 def test_without_a_rig_the_lab_says_why_and_shows_what_was_measured(tmp_path: Path) -> None:
     lab = measured(tmp_path)
     instruments = NoInstruments(ScriptedSource(), "The rig has no weights.")
-    closed = Lab(CurrentRig(instruments), lambda run: scripted_trace("joint", 8), RunQueue(),
+    closed = Lab(CurrentRig(instruments), lambda run: scripted_trace("joint", 8), Admission(),
                         tmp_path / "results.sqlite")
     given = closed.given()
     assert given["reason"] == "The rig has no weights." and not given["server"]

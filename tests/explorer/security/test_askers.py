@@ -9,12 +9,13 @@ import httpx
 import pytest
 
 from engine.errors import RequestError
-from explorer import run_queue
+from engine.requests.admission import MAX_PLACES, Admission
+from explorer import jobs
 from explorer.endpoints import Endpoints
+from explorer.jobs import Jobs
 from explorer.opening import Listening
 from explorer.page import build, guarded
 from explorer.recordings import Library
-from explorer.run_queue import MAX_PLACES, Jobs, RunQueue
 from explorer.runs import Runner, Runs
 from explorer.security import askers
 from explorer.security.askers import (
@@ -67,7 +68,7 @@ def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch: pytest.MonkeyPatc
     who = Asker("10.0.0.1", "s", readers, clock.now)
     monkeypatch.setattr("explorer.endpoints.asker", lambda: who)
     source, runs = ScriptedSource(pause_seconds=0.01), Runs()
-    endpoints = Endpoints(Library([]), runs, Runner(answering(source), runs, RunQueue()))
+    endpoints = Endpoints(Library([]), runs, Runner(answering(source), runs, Admission()))
     answers = endpoints._generate(ENDLESS, "ddtree", 16)
     with readers.reading("s"):
         clock.now += 10 * LAPSE_SECONDS
@@ -80,7 +81,7 @@ def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch: pytest.MonkeyPatc
 
 
 def test_one_address_has_a_few_places_and_another_is_let_in() -> None:
-    queue = RunQueue()
+    queue = Admission()
     with ExitStack() as held:
         for _ in range(MAX_PLACES - 1):
             held.enter_context(queue.place("10.0.0.1"))
@@ -96,7 +97,7 @@ def test_one_address_has_a_few_places_and_another_is_let_in() -> None:
 
 
 def test_one_address_has_half_of_the_room_and_keeps_nobody_waiting() -> None:
-    queue = RunQueue()
+    queue = Admission()
     with queue.place("10.0.0.1", 0.3) as first, queue.place("10.0.0.1", 0.3) as second:
         assert (first.begun, second.begun) == (True, False)
         with queue.place("10.0.0.2", 0.4) as other, queue.place("10.0.0.3", 0.4) as last:
@@ -108,15 +109,15 @@ def test_one_address_has_half_of_the_room_and_keeps_nobody_waiting() -> None:
 
 
 def test_measurements_that_nobody_asks_about_lapse_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_queue, "LAPSE_SECONDS", 0.1)
-    queue = RunQueue()
-    jobs = Jobs(queue)
+    monkeypatch.setattr(jobs, "LAPSE_SECONDS", 0.1)
+    queue = Admission()
+    asked = Jobs(queue)
     with queue.place():
-        names = [jobs.start(lambda _: 1) for _ in range(run_queue.MAX_OPEN)]
+        names = [asked.start(lambda _: 1) for _ in range(jobs.MAX_OPEN)]
         with pytest.raises(RequestError, match="8 measurements wait or run already"):
-            jobs.start(lambda _: 1)
-        until(lambda: all(job.state == "stopped" for job in jobs._kept.values()))
-    assert {jobs.look({"job": name})["state"] for name in names} == {"stopped"}
+            asked.start(lambda _: 1)
+        until(lambda: queue.waiting() == 1)
+    assert {asked.look({"job": name})["state"] for name in names} == {"stopped"}
 
 
 def test_a_stream_that_is_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,119 @@
+"""Jobs: measurements in the background, each of which waits until it has the machine to itself."""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from threading import Event, Thread
+from time import monotonic
+from typing import Any, TypedDict
+from uuid import uuid4
+
+from engine.errors import CancellationError, CanopyError, RequestError
+from engine.requests.admission import Admission
+
+MAX_OPEN = 8  # jobs that wait or run
+LAPSE_SECONDS = 150.0  # without anybody who asks how far a job is; a tab in the background asks once a minute
+MAX_REMEMBERED = 24  # jobs with their results; the oldest is forgotten first
+
+log = logging.getLogger("canopy")
+
+
+@dataclass(eq=False)
+class Job:
+    """Work in the background, and how far it is. ``state`` is queued, running, done, error, or ``if_stopped`` if it
+    was stopped on the way; ``result`` may grow while it runs."""
+
+    name: str = ""
+    state: str = "queued"
+    message: str = "Waiting for the machine …"
+    done: int = 0
+    total: int = 0
+    share: float | None = None  # of it that is done, if that is known
+    seconds_left: float | None = None
+    result: Any = None
+    stop: Event = field(default_factory=Event)  # finish what is in hand, and begin nothing new
+    if_stopped: str = "stopped"
+    lapses: bool = True  # in the line, if nobody asks for it any more
+    asked: float = field(default_factory=monotonic)  # when its progress was last asked for
+
+    @property
+    def open(self) -> bool:
+        return self.state in ("queued", "running")
+
+    def tell(self, message: str, share: float | None = None) -> None:
+        """Take note of a step; CancellationError if the person has cancelled."""
+        if self.stop.is_set():
+            raise CancellationError("It was stopped.")
+        self.message, self.share = message, share
+
+    def view(self) -> "JobView":
+        return {"state": self.state, "message": self.message, "done": self.done, "total": self.total,
+                "share": self.share, "result": self.result}
+
+    def begin(self, admission: Admission, work: "Callable[[Job], Any]") -> None:
+        """Do the work in a thread, once that has the machine to itself. What ``work`` returns is the result."""
+        Thread(target=self._run, args=(admission, work), name="job", daemon=True).start()
+
+    def _wait(self, sentence: str) -> None:
+        self.message = sentence
+        if self.stop.is_set() or self.lapses and monotonic() - self.asked > LAPSE_SECONDS:
+            raise CancellationError("It was stopped.")
+
+    def _run(self, admission: Admission, work: "Callable[[Job], Any]") -> None:
+        try:
+            with admission.exclusive(self._wait):
+                self.state, self.message = "running", ""
+                self.result = work(self)
+            cut_short = self.stop.is_set() and not (self.total and self.done == self.total)
+            self.state, self.message = self.if_stopped if cut_short else "done", ""
+        except CancellationError:
+            self.state, self.message = self.if_stopped, ""
+        except CanopyError as error:
+            self.state, self.message = "error", str(error)
+        except Exception as error:
+            log.exception("A measurement failed.")
+            self.state, self.message = "error", (
+                f"The measurement ended with an internal error ({type(error).__name__}); the server's log has the "
+                "details.")
+
+
+class JobView(TypedDict):
+    """How far a job is; see ``Job``."""
+
+    state: str
+    message: str
+    done: int
+    total: int
+    share: float | None
+    result: Any
+
+
+class Jobs:
+    """Jobs by their ids."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self._kept: OrderedDict[str, Job] = OrderedDict()
+
+    def start(self, work: Callable[[Job], Any]) -> str:
+        waiting = sum(job.open for job in self._kept.values())
+        if waiting >= MAX_OPEN:
+            raise RequestError(f"{waiting} measurements wait or run already; wait until one has ended.")
+        name = uuid4().hex[:12]
+        job = self._kept[name] = Job()
+        job.begin(self._admission, work)
+        while len(self._kept) > MAX_REMEMBERED:
+            self._kept.popitem(last=False)[1].stop.set()
+        return name
+
+    def look(self, wanted: Mapping[str, Any]) -> JobView:
+        """How far a job is: {"job": its id, "stop": True to end it}; RequestError if it is gone."""
+        job = self._kept.get(str(wanted.get("job")))
+        if job is None:
+            raise RequestError("That measurement is gone: the server was restarted, or has made many others since; "
+                               "begin it again.")
+        job.asked = monotonic()
+        if wanted.get("stop"):
+            job.stop.set()
+        return job.view()
