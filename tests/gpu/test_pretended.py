@@ -1,6 +1,6 @@
 """The engine on a pretended GPU: the CPU's texts, no call over two devices, and the copies of a round counted."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from engine.records import PromptRequest, Request, Sampling
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from tests.engine.drafters.test_eagle3 import LAYERS, LLAMA, write_eagle3
+from tests.engine.drafters.test_mtp import write_mtp
+from tests.engine.drafters.test_uno import write_adapter
 from tests.engine.material import GREEDY, WARM, plain_text, text, text_of
 from tests.engine.models.shrunk import HalfKnowing, shrunk
 from tests.engine.published import write_short
@@ -82,9 +84,17 @@ def test_every_drafter_of_the_demo_rig_does(drafter: str, on_cpu: Rig, on_gpu: R
     assert answer(on_gpu, ask) == answer(on_cpu, ask)
 
 
-def test_an_eagle3_drafter_proposes_what_it_does_on_the_cpu(tmp_path: Path, gpu: Counts) -> None:
-    name = f"{write_short(tmp_path / 'target', LLAMA, num_hidden_layers=LAYERS)}::{write_eagle3(tmp_path / 'head')}"
-    trees = []
+DRAFTERS: dict[str, Callable[[Path], str]] = {
+    "EAGLE-3": lambda folder: f"{write_short(folder / 'target', LLAMA, num_hidden_layers=LAYERS)}::"
+                              f"{write_eagle3(folder / 'head')}",
+    "MTP": lambda folder: f"{write_mtp(folder / 'target', 'qwen3_5_text')}::mtp",
+    "MTP, latent attention": lambda folder: f"{write_mtp(folder / 'target', 'deepseek_v3')}::mtp",
+    "UNO": lambda folder: f"{write_short(folder / 'target', 'Qwen3-8B')}::{write_adapter(folder / 'uno')}"}
+
+
+@pytest.mark.parametrize("kind", DRAFTERS)
+def test_a_drafter_proposes_what_it_does_on_the_cpu(kind: str, tmp_path: Path, gpu: Counts) -> None:
+    name, trees = DRAFTERS[kind](tmp_path), []
     for device in ("cpu", "cuda"):
         rig = load_rig(name, "float32", device)
         with rig.in_turns([PromptRequest("A", method="ddtree", budget=8, max_tokens=12)]) as (rounds,):
