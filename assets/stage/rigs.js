@@ -8,8 +8,8 @@ import { controls } from "./controls.js";
 
 const BETWEEN_LOOKS_MS = 500;
 const AWAY = "The server does not answer; trying again.";
-const FORMS = "TARGET::DRAFTER, each a folder or a Hugging Face model id (with @revision if needed); the target may be "
-  + "a GGUF file, the drafter ngram. Or a folder with a rig.json. Weights are read from safetensors and GGUF alone. "
+const FORMS = "TARGET::DRAFTER, each a folder, a GGUF file or a Hugging Face model id (with @revision if needed); the "
+  + "drafter may be ngram or mtp. Or a folder with a rig.json. Weights are read from safetensors and GGUF alone. "
   + "Or http://HOST:PORT, a running vLLM, SGLang or llama.cpp server; with #MODEL if it has several.";
 
 export class Rigs {
