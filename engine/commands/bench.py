@@ -9,6 +9,10 @@ are engine time without the prefill. ``forward`` is the part of ``verify`` spent
     python -m engine bench --concurrency 1 2 4 8 --prompts bench --hard reworded
 
 measures requests that share their passes: the same budget for all, auto for each, auto shared, and no drafter.
+
+    python -m engine bench --counts --methods ddtree expand plain --budgets 16
+
+counts what a round asks of a GPU, on a pretended one (``engine/measure/pretended_gpu.py``): the same on every machine.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from engine.commands.flags import add_flags
 from engine.decoding.budget_policy import AUTO, MAX_AUTO_NODES
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
-from engine.lab.settings import BASELINE, prompt_set
+from engine.lab.settings import BASELINE, Cell, prompt_set
 from engine.measure.bench import (
     LONE,
     MAX_BUSY,
@@ -43,10 +47,14 @@ from engine.measure.bench import (
     Tally,
     can_run,
     measure_cells,
+    plain_rounds,
 )
+from engine.measure.pretended_gpu import KERNEL, KINDS, calls_per_round, pretended_gpu
 from engine.records import STAGES
 from engine.requests.limits import TRIED_BUDGETS
 from engine.requests.prompts import Prompt
+from engine.serving.rig import Rig
+from engine.serving.rigs import load_rig
 from engine.trace import mean_length
 
 BUDGETS = TRIED_BUDGETS[3:7]  # 16 to 128 nodes
@@ -73,6 +81,8 @@ def add(parser: argparse.ArgumentParser) -> None:
                         help="whether every round is recorded, as the page does: off, on or both")
     parser.add_argument("--beside", type=flags.whole(0, MAX_BUSY), default=0, metavar="N",
                         help="measure everything beside so many busy processes too")
+    parser.add_argument("--counts", action="store_true", help="count what a round asks of a GPU: kernels, copies to it "
+                        "and from it, other synchronisations; on a pretended one, for the first prompt")
     concurrent = parser.add_argument_group("several requests at once")
     add_flags(concurrent, "--concurrency")
     concurrent.add_argument("--hard", type=flags.name, metavar="SET", help="every second prompt is one of this set")
@@ -81,10 +91,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(choice: argparse.Namespace) -> Outcome:
     """Measure."""
+    if choice.counts:
+        return count_calls(choice)
     plan = concurrent_plan(choice) if choice.concurrency else plan_of(choice)
     rig = open_rig(choice.rig, choice.dtype)
-    if not choice.methods:
-        plan = replace(plan, settings=tuple(point for point in plan.settings if can_run(rig, point)))
+    plan = replace(plan, settings=settings_of(choice, plan, rig))
     tallies = {point: [Tally() for _ in range(plan.repeats)] for point in plan.settings}
     for point, cell, tally in measure_cells(rig, plan):
         tallies[point][cell.repeat].add(tally)
@@ -96,6 +107,41 @@ def run(choice: argparse.Namespace) -> Outcome:
         return Outcome({**result, "concurrency": rows, "verdicts": judged}, concurrent_table(rows, judged))
     points = against_plain([row_of(point, repeats) for point, repeats in tallies.items()])
     return Outcome({**result, "drafters": choice.drafters, "domain": choice.domain, "points": points}, table(points))
+
+
+def count_calls(choice: argparse.Namespace) -> Outcome:
+    """Count what each stage of a round asks of a GPU."""
+    if choice.concurrency or choice.beside:
+        raise RequestError("With --counts, --concurrency and --beside would change nothing; leave them out.")
+    plan = plan_of(choice)
+    if any(point.pace == AUTO for point in plan.settings):
+        raise RequestError(f"With --counts, a budget {AUTO} has no times to go by; name numbers of nodes.")
+    rows = []
+    with pretended_gpu() as counts:
+        rig = load_rig(choice.rig, choice.dtype, "cuda")
+        for point in settings_of(choice, plan, rig):
+            ask = plan.ask(Cell(0, point))
+            if point.way == PLAIN:
+                calls = calls_per_round(counts, plain_rounds(rig, ask))
+            else:
+                with rig.in_turns([ask]) as (rounds,):
+                    calls = calls_per_round(counts, rounds, recorded=point.way == ON)
+            named = {"method": PLAIN if point.way == PLAIN else point.method, "budget": point.budget,
+                     "recording": OFF if point.way == PLAIN else point.way}
+            stages = {} if point.way == PLAIN else dict.fromkeys(stage for stage, _ in calls)
+            rows += [{**named, "stage": stage, **{kind: round(calls.get((stage, kind), 0), 2) for kind in KINDS}}
+                     for stage in stages]
+            rows.append({**named, "stage": "round", **{
+                kind: round(sum(count for (_, one), count in calls.items() if one == kind), 2) for kind in KINDS}})
+    columns = {"method": "method", "budget": "budget", "rec": "recording", "stage": "stage", "kernels": KERNEL,
+               **{kind.replace("_", " "): kind for kind in KINDS[1:]}}
+    return Outcome({"rig": rig.name, "dtype": rig.target.dtype, "drafters": choice.drafters, "counts": rows},
+                   aligned([[*columns], *([row[name] for name in columns.values()] for row in rows)]))
+
+
+def settings_of(choice: argparse.Namespace, plan: BenchPlan, rig: Rig) -> tuple[BenchPoint, ...]:
+    """The plan's settings; if no method is named, those that the rig can run."""
+    return tuple(point for point in plan.settings if choice.methods or can_run(rig, point))
 
 
 def plan_of(choice: argparse.Namespace) -> BenchPlan:

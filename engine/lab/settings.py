@@ -10,7 +10,7 @@ All records are frozen, made of plain values and torch-free: the page, the store
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from random import Random
 
@@ -119,8 +119,8 @@ class SweepPlan:
 
     def ask(self, cell: Cell) -> PromptRequest:
         """What a cell asks of the rig."""
-        prompt, setting = self.prompts[cell.prompt], asdict(cell.setting)
-        del setting["concurrency"]
+        prompt = self.prompts[cell.prompt]
+        setting = {one.name: getattr(cell.setting, one.name) for one in fields(Setting) if one.name != "concurrency"}
         return prompt_request({"prompt": prompt.text, "turns": prompt.turns, "max_tokens": self.max_tokens,
                                "seed": self.seed + cell.repeat, **setting})
 

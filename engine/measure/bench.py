@@ -140,13 +140,18 @@ def run_alone(rig: Rig, ask: PromptRequest, recorded: bool) -> Tally:
 
 def plain_loop(rig: Rig, ask: PromptRequest) -> Tally:
     """DDTree the way the paper's reference runs it, on the same weights. Nothing is known of its trees."""
+    rounds = plain_rounds(rig, ask)
+    began = perf_counter()
+    lengths = [len(tokens) for tokens in rounds]
+    return Tally(sum(lengths), len(lengths), len(lengths), seconds=perf_counter() - began)
+
+
+def plain_rounds(rig: Rig, ask: PromptRequest) -> Iterator[list[int]]:
+    """The tokens that each round of the published loop commits, whose prompt is read at once."""
     ((name, drafter),) = rig.drafters_for(ask.method, ask.drafters).items()
     if not isinstance(drafter, BlockDrafter):
         raise RequestError(f"The plain loop drafts with a block-diffusion drafter; {name} is not one.")
-    loop = PlainLoop(rig.target, drafter, rig.prepare(ask).request)
-    began = perf_counter()
-    lengths = [len(tokens) for tokens in loop.rounds()]
-    return Tally(sum(lengths), len(lengths), len(lengths), seconds=perf_counter() - began)
+    return PlainLoop(rig.target, drafter, rig.prepare(ask).request).rounds()
 
 
 def run_concurrently(rig: Rig, point: BenchPoint, asks: Sequence[PromptRequest]) -> Tally:

@@ -1,35 +1,53 @@
-"""The engine on a pretended GPU: the CPU's texts, no call over two devices, and the copies of a round counted."""
+"""The engine on a pretended GPU: the CPU's texts, no call over two devices, and the calls of a round counted."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from engine.commands.program import main
 from engine.decoding.loop import Run, decode, decode_batch
 from engine.decoding.methods import METHODS
 from engine.decoding.protocols import Drafter
+from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.lattices import transitions
+from engine.machine.files import kept_files
+from engine.measure.pretended_gpu import (
+    KERNEL,
+    RECORD,
+    SYNCHRONISATION,
+    TO_DEVICE,
+    TO_HOST,
+    Counts,
+    calls_per_round,
+    pretended_gpu,
+)
 from engine.models.passes import FusedPass
 from engine.models.target import TorchTarget
 from engine.records import PromptRequest, Request, Sampling
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
-from tests.engine.drafters.test_eagle3 import LAYERS, LLAMA, write_eagle3
+from tests.engine.drafters import test_eagle3
+from tests.engine.drafters.test_dspark import FAMILIES
 from tests.engine.drafters.test_mtp import write_mtp
 from tests.engine.drafters.test_uno import write_adapter
-from tests.engine.material import GREEDY, WARM, plain_text, text, text_of
+from tests.engine.material import GREEDY, WARM, plain_text, text
 from tests.engine.models.shrunk import HalfKnowing, shrunk
 from tests.engine.published import write_short
-from tests.gpu.pretended import Counts, pretended_gpu
+from tests.engine.small import TAPS, small_drafter_model, small_target
 
 PROMPT = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?"
-# The fused pass, windows, latent attention, two kinds of recurrent layers: one of each cache.
+# The fused pass, windows, sinks, chunks, latent attention, delta rules, short convolutions and state spaces.
 DENSE: dict[str, dict[str, Any]] = {
-    "qwen3": {}, "gemma3_text": {}, "deepseek_v3": {"first_k_dense_replace": 4}, "qwen3_5_text": {}, "lfm2": {}}
-TARGETS = {**DENSE, "qwen3_moe": {}}
+    "qwen3": {}, "llama": {}, "gemma3_text": {}, "mistral": {}, "deepseek_v3": {"first_k_dense_replace": 4},
+    "qwen3_5_text": {}, "lfm2": {}, "mamba2": {}}
+# Experts, computed one by one in float32, are chosen on the host.
+TARGETS = {**DENSE, "qwen3_moe": {}, "gpt_oss": {}, "llama4_text": {}, "deepseek_v32": {}, "bamba": {}}
 SEES_ITS_PATH = "small"
+Parts = tuple[TorchTarget, list[Drafter]]
+WAYS = pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +66,9 @@ def on_gpu(gpu: Counts) -> Rig:
     return load_rig("demo", "float32", "cuda")
 
 
-def asked(method: str, sampling: Sampling = GREEDY, drafters: Sequence[str] = ()) -> PromptRequest:
-    return PromptRequest(PROMPT, method=method, budget=12, max_tokens=16, sampling=sampling, drafters=tuple(drafters))
+def asked(method: str, sampling: Sampling = GREEDY, drafters: Sequence[str] = (), budget: int = 12) -> PromptRequest:
+    return PromptRequest(PROMPT, method=method, budget=budget, max_tokens=16, sampling=sampling,
+                         drafters=tuple(drafters))
 
 
 def answer(rig: Rig, ask: PromptRequest) -> list[int]:
@@ -57,49 +76,85 @@ def answer(rig: Rig, ask: PromptRequest) -> list[int]:
         return text(rounds)
 
 
-def copies(rig: Rig, counts: Counts, ask: PromptRequest, recorded: bool) -> dict[str, float]:
-    """Copies and synchronisations a round, on average over the rounds after the first."""
-    made = 0
-    with rig.in_turns([ask]) as (rounds,):
-        for number, round_ in enumerate(rounds):
-            if recorded:
-                assert round_.verification.entropy.shape == round_.tree.tokens.shape
-            if number == 0:
-                counts.clear()
-            made = number
-    return {kind: counts.calls[kind] / made for kind in ("to_device", "to_host", "synchronisation")}
-
-
-@pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
+@WAYS
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_writes_the_cpus_text(method: str, sampling: Sampling, on_cpu: Rig, on_gpu: Rig) -> None:
-    drafters = [SEES_ITS_PATH] if method == "expand" else []
-    ask = asked(method, sampling, drafters)
+    ask = asked(method, sampling, [SEES_ITS_PATH] if method == "expand" else [])
     assert answer(on_gpu, ask) == answer(on_cpu, ask)
 
 
-@pytest.mark.parametrize("drafter", ["all", "all2", SEES_ITS_PATH])
-def test_every_drafter_of_the_demo_rig_does(drafter: str, on_cpu: Rig, on_gpu: Rig) -> None:
-    ask = asked("ddtree", drafters=[drafter])
-    assert answer(on_gpu, ask) == answer(on_cpu, ask)
+@pytest.mark.skipif(not (kept_files() / "rigs" / "smollm2" / "target").is_dir(), reason="smollm2 was never fetched")
+def test_smollm2_writes_the_cpus_text(gpu: Counts) -> None:
+    """In float32: products with weights of 4 bits have kernels for CPUs alone."""
+    for sampling in (GREEDY, WARM):
+        asks = [asked("ddtree", sampling, budget=3), asked("merged", sampling, budget=6)]
+        texts = [[answer(load_rig("smollm2", "float32", device), ask) for ask in asks] for device in ("cpu", "cuda")]
+        assert texts[0] == texts[1]
 
 
-DRAFTERS: dict[str, Callable[[Path], str]] = {
-    "EAGLE-3": lambda folder: f"{write_short(folder / 'target', LLAMA, num_hidden_layers=LAYERS)}::"
-                              f"{write_eagle3(folder / 'head')}",
-    "MTP": lambda folder: f"{write_mtp(folder / 'target', 'qwen3_5_text')}::mtp",
-    "MTP, latent attention": lambda folder: f"{write_mtp(folder / 'target', 'deepseek_v3')}::mtp",
-    "UNO": lambda folder: f"{write_short(folder / 'target', 'Qwen3-8B')}::{write_adapter(folder / 'uno')}"}
+def of_demo(name: str) -> Callable[[str, Path], Parts]:
+    def parts(device: str, folder: Path) -> Parts:
+        rig = load_rig("demo", "float32", device)
+        return rig.target, [rig.drafters[name]]
+    return parts
 
 
+def of_folder(write: Callable[[Path], str]) -> Callable[[str, Path], Parts]:
+    def parts(device: str, folder: Path) -> Parts:
+        rig = load_rig(write(folder / device), "float32", device)
+        return rig.target, [rig.drafters["drafter"]]
+    return parts
+
+
+def of_small(**named: Any) -> Callable[[str, Path], Parts]:
+    def parts(device: str, folder: Path) -> Parts:
+        target = TorchTarget(small_target().model.to(device), TAPS)
+        return target, [DFlashDrafter(small_drafter_model(**named).to(device), target.embedding, target.logits)]
+    return parts
+
+
+def eagle3(folder: Path) -> str:
+    target = write_short(folder / "target", test_eagle3.LLAMA, num_hidden_layers=test_eagle3.LAYERS)
+    return f"{target}::{test_eagle3.write_eagle3(folder / 'head')}"
+
+
+DRAFTERS: Mapping[str, Callable[[str, Path], Parts]] = {
+    "DFlash": of_demo("all"), "DFlash 2": of_demo("all2"), "n-grams": of_demo("ngram"),
+    "a small model": of_demo(SEES_ITS_PATH), "DFlash in a window": of_small(window=4, causal=True),
+    **{name: of_small(options=options) for name, (options, _) in FAMILIES.items()},
+    "EAGLE-3": of_folder(eagle3),
+    "MTP": of_folder(lambda folder: f"{write_mtp(folder, 'qwen3_5_text')}::mtp"),
+    "MTP, latent attention": of_folder(lambda folder: f"{write_mtp(folder, 'deepseek_v3')}::mtp"),
+    "UNO": of_folder(lambda folder: f"{write_short(folder / 'target', 'Qwen3-8B')}::{write_adapter(folder / 'uno')}")}
+
+
+@WAYS
 @pytest.mark.parametrize("kind", DRAFTERS)
-def test_a_drafter_proposes_what_it_does_on_the_cpu(kind: str, tmp_path: Path, gpu: Counts) -> None:
-    name, trees = DRAFTERS[kind](tmp_path), []
+def test_every_kind_of_drafter_drafts_the_cpus_trees_with_one_copy(kind: str, sampling: Sampling, gpu: Counts,
+                                                                   tmp_path: Path) -> None:
+    """At any concurrency. To draft, only what sees its path reads from the host: what the drafter has not read yet."""
+    requests = [Request(tuple(range(5, 5 + size)), method="ddtree", budget=6, max_tokens=6, sampling=sampling)
+                for size in (12, 30, 12)]
+    trees: dict[str, list[list[list[int]]]] = {}
     for device in ("cpu", "cuda"):
-        rig = load_rig(name, "float32", device)
-        with rig.in_turns([PromptRequest("A", method="ddtree", budget=8, max_tokens=12)]) as (rounds,):
-            trees.append([round_.tree.tokens.tolist() for round_ in rounds])
-    assert trees[0] == trees[1]
+        target, drafters = DRAFTERS[kind](device, tmp_path)
+        alone = decode(requests[0], target, drafters)
+        calls = calls_per_round(gpu, trees_into(trees.setdefault(device, [[]])[0], alone))
+        trees[device] += [[], [], []]
+        runs = [Run(one, target.fork(), [drafter.fork() for drafter in drafters]) for one in requests]
+        for number, round_ in decode_batch(runs, 3):
+            trees[device][1 + number].append(round_.tree.tokens.tolist())
+    assert trees["cuda"] == trees["cpu"]
+    rows = 1 + (kind == "UNO")  # which drafts with the target's own pass: its rows, and those that it keeps
+    assert calls.get(("draft", TO_HOST), 0) <= 1 and calls.get(("draft", TO_DEVICE), 0) <= rows, gpu.lines
+    assert calls["verify", TO_HOST] == calls["verify", TO_DEVICE] == 1, gpu.lines
+    assert not any(kind == SYNCHRONISATION for _, kind in calls), gpu.lines
+
+
+def trees_into(trees: list[list[int]], rounds: Iterator[Any]) -> Iterator[Any]:
+    for round_ in rounds:
+        trees.append(round_.tree.tokens.tolist())
+        yield round_
 
 
 def test_transitions_are_those_of_the_cpu_without_a_synchronisation(gpu: Counts) -> None:
@@ -109,26 +164,30 @@ def test_transitions_are_those_of_the_cpu_without_a_synchronisation(gpu: Counts)
     there, root = scores.to("cuda"), torch.tensor(5, device="cuda")
     gpu.clear()
     on_device = transitions(lambda slot, tokens: there[slot, tokens], 4, root, 6)
-    assert gpu.calls["to_host"] == 1 and not gpu.calls["synchronisation"] and not gpu.calls["to_device"]
+    assert gpu.total(TO_HOST) == 1 and not gpu.total(SYNCHRONISATION) and not gpu.total(TO_DEVICE)
     for name in ("tokens", "logprobs", "follow"):
         assert getattr(on_host, name).tolist() == getattr(on_device, name).tolist()
 
 
+@WAYS
 @pytest.mark.parametrize("kind", TARGETS)
-def test_targets_of_each_cache_write_the_cpus_text_at_any_concurrency(kind: str, gpu: Counts) -> None:
+def test_targets_of_each_cache_and_layer_write_the_cpus_text_at_any_concurrency(kind: str, sampling: Sampling,
+                                                                                gpu: Counts) -> None:
     prompt = tuple(range(5, 17))
-    request = Request(prompt, method="merged", budget=8, max_tokens=8)
+    request = Request(prompt, method="merged", budget=8, max_tokens=8, sampling=sampling)
     target = TorchTarget(shrunk(kind, **TARGETS[kind]), ())
     plain = plain_text(request, target)
     there = TorchTarget(shrunk(kind, **TARGETS[kind]).to("cuda"), ())
     drafters: list[Drafter] = [HalfKnowing(prompt, plain, seed) for seed in (0, 1)]
-    assert text_of(request, there, drafters) == plain
-    deep = Request((*prompt, *plain), method="merged", budget=8, max_tokens=6)
-    runs = [Run(one, there.fork(), [drafter.fork() for drafter in drafters]) for one in (request, deep, request)]
-    texts: dict[int, list[int]] = {0: [], 1: [], 2: []}
-    for number, round_ in decode_batch(runs, 3):
-        texts[number] += round_.committed.tolist()
-    assert texts == {0: plain, 1: plain_text(deep, target), 2: plain}
+    deep = Request((*prompt, *plain), method="merged", budget=8, max_tokens=6, sampling=sampling)
+    wanted = {0: plain, 1: plain_text(deep, target), 2: plain}
+    for numbers in ((0,), (0, 1, 2)):
+        runs = [Run(deep if number == 1 else request, there.fork(), [drafter.fork() for drafter in drafters])
+                for number in numbers]
+        texts: dict[int, list[int]] = {number: [] for number in numbers}
+        for number, round_ in decode_batch(runs, len(numbers)):
+            texts[number] += round_.committed.tolist()
+        assert texts == {number: wanted[number] for number in numbers}
 
 
 @pytest.mark.parametrize("recorded", [False, True], ids=["recording off", "recording on"])
@@ -137,44 +196,42 @@ def test_targets_of_each_cache_write_the_cpus_text_at_any_concurrency(kind: str,
     ("expand", [SEES_ITS_PATH], 1)])
 def test_a_round_copies_once_each_way(method: str, drafters: list[str], drafts: int, recorded: bool, on_gpu: Rig,
                                       gpu: Counts) -> None:
-    """To the device: the tree's rows, and which of them are kept; what a drafter that sees its path reads is not
-    there yet. To the host: each lattice, the choices, and the statistics if they are read."""
-    counted = copies(on_gpu, gpu, asked(method, drafters=drafters), recorded)
-    reads = method == "expand"
-    assert counted["to_device"] <= 2 + reads, gpu.lines
-    assert counted["to_host"] <= drafts + 1 + 1.5 * recorded, gpu.lines
-    assert counted["synchronisation"] == 0, gpu.lines
+    """To the device: the tree's rows, and which of them are kept. To the host: each lattice, the choices, and the
+    statistics if they are read."""
+    with on_gpu.in_turns([asked(method, drafters=drafters)]) as (rounds,):
+        calls = calls_per_round(gpu, rounds, recorded)
+    allowed = {("draft", TO_DEVICE): int(method == "expand"), ("draft", TO_HOST): drafts, ("verify", TO_DEVICE): 1,
+               ("verify", TO_HOST): 1, ("keep", TO_DEVICE): 1, (RECORD, TO_HOST): 1.5 * recorded}
+    copies = {key: count for key, count in calls.items() if key[1] != KERNEL}
+    assert all(count <= allowed.get(key, 0) for key, count in copies.items()), gpu.lines
 
 
-@pytest.mark.parametrize("kind", DENSE)  # experts, computed one by one in float32, are chosen on the host
+@pytest.mark.parametrize("kind", DENSE)
 def test_no_target_synchronises_to_learn_the_trees_shape(kind: str, gpu: Counts) -> None:
     prompt = tuple(range(5, 17))
     target = TorchTarget(shrunk(kind, **DENSE[kind]).to("cuda"), ())
     request = Request(prompt, method="ddtree", budget=8, max_tokens=6)
-    rounds = decode(request, target, [HalfKnowing(prompt, ())])
-    next(rounds)
-    gpu.clear()
-    made = len(list(rounds))
-    engines = {line: count / made for line, count in gpu.lines.items() if "to_host" in line or "synchron" in line}
-    assert sum(engines.values()) <= 1, engines
+    calls = calls_per_round(gpu, decode(request, target, [HalfKnowing(prompt, ())]))
+    assert calls["verify", TO_HOST] == 1 and not any(kind == SYNCHRONISATION for _, kind in calls), gpu.lines
 
 
 def test_the_fused_pass_takes_at_most_fifteen_kernels_a_layer(gpu: Counts, on_gpu: Rig) -> None:
     """Counted as the difference between all layers and half of them, so that what every pass has is left out."""
-    model = on_gpu.target.model
     counted = []
     for layers in (4, 8):
-        shorter = FusedPass(model, ())
-        shorter.layers = shorter.layers[:layers]
         target = on_gpu.target.fork()
-        target.fastest, target.taps = shorter, ()
+        target.fastest, target.taps = FusedPass(target.model, ()), ()
+        target.fastest.layers = target.fastest.layers[:layers]
         request = Request(tuple(range(5, 30)), method="ddtree", budget=8, max_tokens=6)
-        rounds = decode(request, target, [HalfKnowing(request.prompt_ids, ())])
-        next(rounds)
-        gpu.clear()
-        made = len(list(rounds))
-        counted.append(gpu.calls["kernel"] / made)
-    assert (counted[1] - counted[0]) / 4 <= 15, counted
+        counted.append(calls_per_round(gpu, decode(request, target, [HalfKnowing(request.prompt_ids, ())])))
+    assert (counted[1]["verify", KERNEL] - counted[0]["verify", KERNEL]) / 4 <= 15, counted
+
+
+def test_the_bench_counts_the_calls_of_a_round(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--counts", "--rig", "random:tiny", "--methods", "ddtree", "plain", "--budgets", "4",
+                 "--max-tokens", "8"]) == 0
+    ours, plain = (line.split() for line in capsys.readouterr().out.splitlines() if " round " in line)
+    assert [ours[0], plain[0]] == ["ddtree", "plain"] and 0 < float(ours[4]) < float(plain[4])
 
 
 def test_what_a_gpu_refuses_is_refused(gpu: Counts, on_gpu: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,13 @@
 """A pretended CUDA device: its tensors say that they are on ``cuda:0`` and compute on the CPU.
 
 They refuse what a GPU refuses, tensors of two devices in one call and numpy of a device's tensor. Kernels, copies and
-synchronisations are counted, each with the engine's line that causes it. So what goes wrong at a first run on a GPU
-fails on any machine, and the calls of a round can be tested even if its time cannot.
+synchronisations are counted, by the round's stage and by the engine's line that causes them. So what goes wrong at a
+first run on a GPU fails on any machine, and the calls of a round can be tested even if its time cannot.
 """
 
-import traceback
+import sys
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -28,30 +28,65 @@ SYNCHRONISING = {"aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero
 ALLOCATING = ("aten::empty", "aten::new_empty")
 
 
+KERNEL, TO_DEVICE, TO_HOST, SYNCHRONISATION = KINDS = ("kernel", "to_device", "to_host", "synchronisation")
+RECORD = "record"  # the stage of what is read of a round after its end
+# What the protocols' functions do in a round, by their names.
+STAGES = {"prefill": "prefill", "draft": "draft", "draft_batch": "draft", "observe": "draft", "verify_batch": "verify",
+          "accept": "accept", "commit": "keep"}
+
+
 @dataclass
 class Counts:
-    """What a GPU would have done: ``calls`` by kind (kernel, to_device, to_host, synchronisation), and the same by the
-    engine's line, as ``kind file:line``."""
+    """What a GPU would have done: how many ``calls`` of each stage and kind, and the ``lines`` of the engine that made
+    those that are no kernels, by kind."""
 
-    calls: Counter[str] = field(default_factory=Counter)
-    lines: Counter[str] = field(default_factory=Counter)
+    calls: Counter[tuple[str, str]] = field(default_factory=Counter)
+    lines: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def add(self, kind: str) -> None:
-        self.calls[kind] += 1
-        if kind != "kernel":
-            self.lines[f"{kind} {engine_line()}"] += 1
+        self.calls[running_stage(), kind] += 1
+        if kind != KERNEL:
+            self.lines[kind, running_line()] += 1
+
+    def total(self, kind: str) -> int:
+        """The calls of a kind in all stages."""
+        return sum(count for (_, one), count in self.calls.items() if one == kind)
 
     def clear(self) -> None:
         self.calls.clear()
         self.lines.clear()
 
 
-def engine_line() -> str:
+def running_stage() -> str:
+    """The stage of the round that is running."""
+    frame = sys._getframe()
+    while frame := frame.f_back:  # type: ignore[assignment]
+        if frame.f_code.co_name in STAGES and "/engine/" in frame.f_code.co_filename:
+            return STAGES[frame.f_code.co_name]
+    return RECORD
+
+
+def running_line() -> str:
     """The innermost line of the engine that is running, as ``models/passes.py:94``."""
-    for frame in reversed(traceback.extract_stack(limit=60)):
-        if "/engine/" in frame.filename and "/tests/" not in frame.filename:
-            return f"{frame.filename.rpartition('/engine/')[2]}:{frame.lineno}"
+    frame = sys._getframe()
+    while frame := frame.f_back:  # type: ignore[assignment]
+        _, engine, name = frame.f_code.co_filename.rpartition("/engine/")
+        if engine and frame.f_code.co_filename != __file__ and "/tests/" not in frame.f_code.co_filename:
+            return f"{name}:{frame.f_lineno}"
     return "?"
+
+
+def calls_per_round(counts: Counts, rounds: Iterable[Any], recorded: bool = False) -> dict[tuple[str, str], float]:
+    """The calls of each stage and kind, on average over the ``rounds`` after the first. The statistics of ``recorded``
+    rounds are read."""
+    made = -1
+    for round_ in rounds:
+        if recorded:
+            _ = round_.verification.entropy
+        if made < 0:
+            counts.clear()
+        made += 1
+    return {key: count / made for key, count in counts.calls.items()} if made > 0 else {}
 
 
 class DeviceTensor(Tensor):
@@ -73,6 +108,15 @@ class DeviceTensor(Tensor):
     is_cpu = property(lambda self: False)
     is_meta = property(lambda self: False)
 
+    @property
+    def data(self) -> Tensor:
+        return Tensor.data.__get__(self)  # type: ignore[attr-defined,no-any-return]
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        Tensor.data.__set__(self, value)  # type: ignore[attr-defined]
+        self.memory = memory_of(value)
+
     def __repr__(self, **_: Any) -> str:  # type: ignore[override]
         return f"DeviceTensor({self.memory})"
 
@@ -82,6 +126,7 @@ class DeviceTensor(Tensor):
 
 
 def is_on_gpu(value: object) -> bool:
+    """Whether something is a tensor of the pretended device."""
     return isinstance(value, DeviceTensor)
 
 
@@ -125,18 +170,18 @@ class Dispatch(TorchDispatchMode):
         held = memory_of(source)
         result = func(held, *tree_map(memory_of, args[1:]), **tree_map(memory_of, kwargs))
         if is_on_gpu(source) != there:
-            self.counts.add("to_device" if there else "to_host")
+            self.counts.add(TO_DEVICE if there else TO_HOST)
         elif result is held:
             return source
         elif there:
-            self.counts.add("kernel")
+            self.counts.add(KERNEL)
         return DeviceTensor(result) if there else result
 
     def _filled(self, func: Any, args: Any, kwargs: Any) -> Tensor:
         target, source = args[:2]
         if is_on_gpu(target) or is_on_gpu(source):
             same = is_on_gpu(target) == is_on_gpu(source)
-            self.counts.add("kernel" if same else "to_device" if is_on_gpu(target) else "to_host")
+            self.counts.add(KERNEL if same else TO_DEVICE if is_on_gpu(target) else TO_HOST)
         func(*tree_map(memory_of, args), **kwargs)
         return target  # type: ignore[no-any-return]
 
@@ -146,13 +191,13 @@ class Dispatch(TorchDispatchMode):
         if not on_host or not any(map(is_on_gpu, tensors)):
             return
         if name in ("aten::index", "aten::index_put", "aten::index_put_") and is_on_gpu(args[0]):
-            self.counts.add("to_device")
+            self.counts.add(TO_DEVICE)
             return
-        raise RuntimeError(f"Expected all tensors to be on the same device: {name} at {engine_line()}")
+        raise RuntimeError(f"Expected all tensors to be on the same device: {name} at {running_line()}")
 
     def _computed(self, func: Any, name: str, args: Any, kwargs: Any, tensors: Sequence[Tensor]) -> Any:
         if name in SYNCHRONISING:
-            self.counts.add("synchronisation")
+            self.counts.add(SYNCHRONISATION)
         given = tree_map(memory_of, args)
         if name == "aten::histc":  # has no kernel for integers on a CPU
             given = (given[0].float(), *given[1:])
@@ -163,7 +208,7 @@ class Dispatch(TorchDispatchMode):
         fresh = any(leaf.untyped_storage().data_ptr() not in storages
                     for leaf in tree_leaves(result) if isinstance(leaf, Tensor))
         if (written or fresh) and not name.startswith(ALLOCATING):  # else it is a view
-            self.counts.add("kernel")
+            self.counts.add(KERNEL)
         return tree_map(lambda value: memories[id(value)] if id(value) in memories
                         else DeviceTensor(value) if isinstance(value, Tensor) else value, result)
 
@@ -178,7 +223,7 @@ class Functions(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         if func is Tensor.numpy and is_on_gpu(args[0]):
-            raise TypeError(f"can't convert cuda:0 device type tensor to numpy at {engine_line()}")
+            raise TypeError(f"can't convert cuda:0 device type tensor to numpy at {running_line()}")
         if func is Tensor.tolist and is_on_gpu(args[0]):
             return args[0].cpu().tolist()
         if func is Tensor.to:  # without an index, torch would ask the missing driver for the current device
@@ -194,15 +239,15 @@ class Functions(TorchFunctionMode):
     def _made(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Tensor:
         if not is_cuda(kwargs.get("device")) or is_on_gpu(args[0]):
             return func(*args, **kwargs)  # type: ignore[no-any-return]
-        self.counts.add("to_device")
+        self.counts.add(TO_DEVICE)
         return DeviceTensor(func(*args, **kwargs | {"device": "cpu"}))
 
     def _attended(self, args: Any, kwargs: Any) -> Tensor:
         """One fused kernel, whose result lies row by row, all heads of a row together, as a GPU's do."""
         given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         if not all(map(is_on_gpu, given)):
-            raise RuntimeError(f"Expected all tensors to be on the same device: attention at {engine_line()}")
-        self.counts.add("kernel")
+            raise RuntimeError(f"Expected all tensors to be on the same device: attention at {running_line()}")
+        self.counts.add(KERNEL)
         with torch._C.DisableTorchFunction():
             mixed = scaled_dot_product_attention(*tree_map(memory_of, args), **tree_map(memory_of, kwargs))
             return DeviceTensor(mixed.transpose(1, 2).contiguous().transpose(1, 2))
@@ -249,6 +294,8 @@ ANSWERS: dict[str, Any] = {
     "mem_get_info": lambda *_: (MEMORY_BYTES, MEMORY_BYTES),
     "memory_reserved": lambda *_: 0,
     "memory_allocated": lambda *_: 0,
+    "get_rng_state": lambda *_: torch.empty(0),
+    "set_rng_state": lambda *_: None,
 }
 
 
