@@ -105,6 +105,122 @@ export interface TwoRuns {
   sides: Side[];
 }
 
+/** What the lab opens with; ``reason`` says why nothing can be measured, ``opening`` is the name of the recording that the page opens with, ``server`` whether one is attached. */
+export interface LabGiven {
+  rig: string;
+  hardware: string;
+  opening: string;
+  reason: string;
+  looks: Record<string, Look>;
+  live: Figure;
+  server: boolean;
+  settled: Settled;
+  options: LabOptions;
+}
+
+/** The curves and the table of a sweep at a number of requests at once, what a run predicts beside them, and what a pass costs; ``counts`` are the measured numbers of requests at once, ``command`` runs the best setting. */
+export interface LabCurves {
+  curves: RunCurves;
+  cost: CostView | null;
+  table: TableView | null;
+  counts: number[];
+  concurrency: number;
+  command: string;
+  seconds_per_run: number | null;
+}
+
+/** The same of a sweep that was recorded, if it was. */
+export interface LabConcurrency {
+  lines: string[];
+  line: string;
+  words: string[];
+  columns: string[];
+  rows: CellRow[];
+  heat: Figure | null;
+  recorded: RecordedOn | null;
+}
+
+/** The chosen sweep, null if there is none, and the list of all. */
+export interface SweepProgress {
+  sweep: number | null;
+  sweeps: SweepLine[];
+  state: string;
+  message: string;
+  done: number;
+  total: number;
+  failed: number;
+  seconds_left: number | null;
+  recorded: RecordedOn | null;
+  other_rig: string;
+  busy_elsewhere: boolean;
+  command: string;
+}
+
+/** The figures, None where the rounds do not hold what they show; empty if nothing was drafted. */
+export interface AcceptanceView {
+  lengths?: Figure;
+  map?: Figure;
+  calibration?: Figure | null;
+  rows?: Figure | null;
+  nodes?: Figure | null;
+  trees?: Figure | null;
+  words?: Record<string, string[]>;
+}
+
+/** A run on another machine, predicted: its speed-up by budget, or why there is none (``misfit``); flags to paste with whose cost they rest on; how far such predictions were off; and what can be chosen. */
+export interface ElsewhereView {
+  elsewhere: Figure | null;
+  misfit: string;
+  flags: Flags[];
+  priced: string;
+  caution: string;
+  models: string[];
+  devices: string[];
+  model: string;
+  device: string;
+}
+
+/** What a run predicts is there: of which run, how many places the target would choose otherwise, how long it took. */
+export interface Replayed {
+  what_if: string;
+  departures: number;
+  seconds: number;
+}
+
+/** A race; ``seconds`` are those of the longest lane. */
+export interface RaceView {
+  prompt: string;
+  repeats: number;
+  dtype: string;
+  greedy: boolean;
+  seconds: number;
+  lanes: LaneView[];
+}
+
+/** One check of one drafter, or of the target where ``drafter`` is empty. */
+export interface DoctorFinding {
+  name: string;
+  drafter: string;
+  status: string;
+  seen: string;
+  advice: string;
+}
+
+/** A server's counters now and before. */
+export interface CountersView {
+  about: string;
+  traffic: Figure | null;
+  places: Figure | null;
+  silence: string;
+  flags: Flags[];
+}
+
+/** An attached server's speed by requests at once, and which of them failed. */
+export interface ServerSpeed {
+  figure: Figure | null;
+  about: string;
+}
+
 /** The first line of a run; ``canopy_trace`` is the version of the format. */
 export interface HeaderLine {
   canopy_trace: number;
@@ -172,6 +288,113 @@ export interface Side {
   lengths: number[];
   depths: number[];
   round?: SideRound;
+}
+
+/** Colour, dash pattern and marker symbol of a method, in plotly's names. */
+export interface Look {
+  color: string;
+  dash: string;
+  symbol: string;
+}
+
+/** What ``Plotly.react`` draws, and what a screen reader says of it. */
+export interface Figure {
+  data: Record<string, unknown>[];
+  layout: Record<string, unknown>;
+  summary: string;
+}
+
+/** What the form of a sweep opens with: ``OPENING``, with the methods that the rig runs. */
+export interface Settled {
+  set: string;
+  prompts: number;
+  methods: string[];
+  budgets: (number | string)[];
+  concurrency: number[];
+  split: string;
+  temperature: number;
+  repeats: number;
+  max_tokens: number;
+}
+
+/** What there is to choose from. */
+export interface LabOptions {
+  methods: string[];
+  baseline: string;
+  budgets: (number | string)[];
+  concurrency: number[];
+  limits: FormLimits;
+  sets: PromptSet[];
+  drafter_counts: Record<string, number>;
+  summaries: Record<string, string>;
+}
+
+/** The same with the curves that a run predicts. */
+export interface RunCurves {
+  figure: CurvesFigure;
+  count: number;
+  predicted: PredictedLines;
+}
+
+/** What a pass costs and what a node gains, and how the cost was measured. */
+export interface CostView {
+  cost: Figure;
+  gain: Figure | null;
+  about: string;
+}
+
+/** The table of one number of requests at once, the fastest first and what is withheld last. */
+export interface TableView {
+  rows: TableRow[];
+  best: TableRow | null;
+  remark: string;
+  standing: string;
+}
+
+/** The cells of one number of requests, None where nothing was measured. */
+export interface CellRow {
+  concurrency: number;
+  cells: (Cell | null)[];
+}
+
+/** When and where a shipped sweep was measured. */
+export interface RecordedOn {
+  date: string;
+  rig: string;
+  hardware: string;
+  dtype: string;
+}
+
+/** A sweep in the list of all. */
+export interface SweepLine {
+  number: number;
+  rig: string;
+  other_rig: boolean;
+  concurrency: number;
+  started: string;
+  done: number;
+  total: number;
+  state: string;
+}
+
+/** What to paste: the ``engine``, its flags, and what is expected of them, a sentence. */
+export interface Flags {
+  engine: string;
+  flags: string;
+  expected: string;
+}
+
+/** A lane; ``parts`` is what each round added to the text, ``row`` its row of the table, null if it failed. */
+export interface LaneView {
+  label: string;
+  method: string;
+  seconds: number[];
+  tokens: number[];
+  end: string;
+  parts: string[];
+  failure: string;
+  row: TableRow | null;
+  difference: string;
 }
 
 /** What was run, on what, when. */
@@ -249,6 +472,70 @@ export interface SideRound {
   depth: number;
 }
 
+/** The most that each number of the forms may be. */
+export interface FormLimits {
+  prompts: number;
+  repeats: number;
+  max_tokens: number;
+  temperature: number;
+  budget: number;
+}
+
+/** A set of prompts in the list of all. */
+export interface PromptSet {
+  name: string;
+  title: string;
+  count: number;
+}
+
+/** Curves over a logarithmic axis of budgets, on which 0 stands at half the smallest number, at ``zero``, and ``auto``, which is none, at twice the largest, null without one. */
+export interface CurvesFigure {
+  data: Record<string, unknown>[];
+  layout: Record<string, unknown>;
+  summary: string;
+  zero: number;
+  auto: number | null;
+}
+
+/** The curves that a what-if predicts, the one of them that is drawn, and why no speed is predicted from it. */
+export interface PredictedLines {
+  lines: string[];
+  line: string;
+  withheld: string;
+}
+
+/** A setting and what was measured of it, see ``summary.Row``: ``total`` are the tokens/s of all requests together, ``record`` is what is printed of them. */
+export interface TableRow {
+  method: string;
+  budget: number;
+  nodes: string;
+  split: string;
+  pace: string;
+  concurrency: number;
+  label: string;
+  line: string;
+  lossless: boolean;
+  fastest: boolean;
+  runs: number;
+  failed: number;
+  same_text: number;
+  compared: number;
+  repeating: number;
+  tau: Estimate;
+  total: Estimate;
+  speedup: Estimate | null;
+  record: SpeedRecord;
+}
+
+/** A cell of the table: total tokens/s, the interval with the speed of each request, and what is remarkable. */
+export interface Cell {
+  text: string;
+  more: string;
+  best: boolean;
+  withheld: string;
+  differs: string;
+}
+
 /** A request to the engine; ``stop_ids`` end the text and are not part of it. */
 export interface Request {
   method: string;
@@ -316,6 +603,28 @@ export interface PlainComparison {
   speed: RunSpeed;
   gpu: GpuCost | null;
   others: OtherSetting[];
+}
+
+/** A median over prompts. */
+export interface Estimate {
+  median: number;
+  low: number | null;
+  high: number | null;
+  least: number;
+  most: number;
+  prompts: number;
+}
+
+/** A speed and plain decoding's, in tokens per second, and their ratio with the ``range`` that holds it at 95 %, all as printed: ``speed`` ÷ ``plain_speed`` = ``times``. */
+export interface SpeedRecord {
+  speed: string;
+  plain_speed: string;
+  ratio: number;
+  times: string;
+  range: string;
+  standing: string;
+  withheld: string;
+  again: boolean;
 }
 
 /** How the target turns its logits into a choice. */

@@ -12,8 +12,15 @@ from typing import Any, Literal, TypedDict, Union, get_args, get_origin, get_typ
 import numpy as np
 
 from engine.decoding.options import HINTS
+from engine.lab.findings import DoctorFinding
 from explorer.budgets import BudgetForecast
 from explorer.jobs import JobView
+from explorer.lab.acceptance import AcceptanceView
+from explorer.lab.attached_server import CountersView, ServerSpeed
+from explorer.lab.lab import LabConcurrency, LabCurves, LabGiven, Replayed
+from explorer.lab.prediction import ElsewhereView
+from explorer.lab.race import RaceView
+from explorer.lab.sweeps import SweepProgress
 from explorer.lines import StreamLine
 from explorer.recordings import LessonSummary
 from explorer.rig_choice import RigState
@@ -25,7 +32,9 @@ Options = TypedDict("Options", {name: hint for name, (hint, _) in HINTS.items()}
 Options.__doc__ = "The options of a run, as a program names them; what is left out has its default."
 UNIONS: Mapping[str, Any] = {"StreamLine": StreamLine}
 RECORDS: Sequence[Any] = (  # and all that these and the unions are made of
-    Options, RigState, JobView, VettedPrompt, LessonSummary, BudgetForecast, TwoRuns)
+    Options, RigState, JobView, VettedPrompt, LessonSummary, BudgetForecast, TwoRuns, LabGiven, LabCurves,
+    LabConcurrency, SweepProgress, AcceptanceView, ElsewhereView, Replayed, RaceView, DoctorFinding, CountersView,
+    ServerSpeed)
 BASIC: Mapping[Any, str] = {
     str: "string", int: "number", float: "number", bool: "boolean", NoneType: "null", Any: "unknown"}
 BEGINNING = """\

@@ -14,8 +14,20 @@ from engine.lab.redraft import CHAIN, MARGINALS, TRANSITIONS, WIDE
 from engine.lab.settings import CellResult
 from engine.lab.statistics import CalibrationBin, Measured, acceptance, calibration, histogram, share_of
 from engine.trace import Trace
-from explorer.lab.style import INK, QUIET, axis, curve, drafts, error_bars, figure, heat_map, line_of, look
-from explorer.view import View
+from explorer.lab.style import (
+    INK,
+    QUIET,
+    Figure,
+    Part,
+    axis,
+    curve,
+    drafts,
+    error_bars,
+    figure,
+    heat_map,
+    line_of,
+    look,
+)
 
 MAX_RANKS = 8  # of the depth and rank figure; the last column gathers all worse ranks
 DEEPEST = 24  # depth of that figure
@@ -36,12 +48,12 @@ class AcceptanceView(TypedDict, total=False):
     """The figures, None where the rounds do not hold what they show; empty if nothing was drafted. The last three and
     the sentences about them are of single runs alone."""
 
-    lengths: View
-    map: View
-    calibration: View | None
-    rows: View | None
-    nodes: View | None
-    trees: View | None
+    lengths: Figure
+    map: Figure
+    calibration: Figure | None
+    rows: Figure | None
+    nodes: Figure | None
+    trees: Figure | None
     words: Mapping[str, list[str]]
 
 
@@ -89,7 +101,7 @@ def run_view(trace: Trace) -> AcceptanceView:
             "trees": trees_figure(parts), "words": sentences(parts)}
 
 
-def _dots(name: str, values: Mapping[Any, Measured | CalibrationBin], color: str, **line: Any) -> View:
+def _dots(name: str, values: Mapping[Any, Measured | CalibrationBin], color: str, **line: Any) -> Part:
     """A line through measured values with their intervals."""
     seen = [value.value if isinstance(value, Measured) else value.realised for value in values.values()]
     return curve(name, values, seen, f"{name}, %{{x}}: %{{y:.3~g}} (%{{customdata[0]}})",
@@ -99,13 +111,13 @@ def _dots(name: str, values: Mapping[Any, Measured | CalibrationBin], color: str
                              for value in values.values()])
 
 
-def _measured_figure(traces: Sequence[View], summary: str, x: str, y: str, **more: Any) -> View | None:
+def _measured_figure(traces: Sequence[Part], summary: str, x: str, y: str, **more: Any) -> Figure | None:
     """A figure over categories; None if there is nothing to draw."""
     return figure(traces, summary, xaxis=axis(x, type="category"), yaxis=axis(y, **{"rangemode": "tozero", **more}),
                   showlegend=len(traces) > 1) if traces else None
 
 
-def lengths_figure(rounds: Rounds) -> View:
+def lengths_figure(rounds: Rounds) -> Figure:
     """The share of rounds by tokens committed, root included (paper 002, Figure 4), with intervals."""
     counts = histogram(rounds.readings)
     total = sum(counts)
@@ -122,7 +134,7 @@ def lengths_figure(rounds: Rounds) -> View:
                   yaxis=axis("share of rounds", tickformat=".0%", rangemode="tozero"))
 
 
-def map_figure(rounds: Rounds) -> View:
+def map_figure(rounds: Rounds) -> Figure:
     """How often a proposal of each depth and rank was accepted where verification reached it: a heat map with
     numbers."""
     cells = [cell for cell in acceptance(rounds.readings) if cell.depth <= DEEPEST]
@@ -148,7 +160,7 @@ def map_figure(rounds: Rounds) -> View:
         yaxis=axis("depth after the root", autorange="reversed", dtick=1, showgrid=False))
 
 
-def calibration_figure(rounds: Rounds) -> View:
+def calibration_figure(rounds: Rounds) -> Figure:
     """Expected length 1 + Σq against the realised one, with the diagonal of a perfectly calibrated drafter."""
     known = calibration(rounds.readings)
     bins = {bin_.expected: bin_ for bin_ in known.bins} if known else {}
@@ -172,7 +184,7 @@ def verdict(excess: float | None) -> str:
     return f"expects {excess:.2f} times the draft tokens that are accepted: {kind}"
 
 
-def trees_figure(parts: Anatomy) -> View | None:
+def trees_figure(parts: Anatomy) -> Figure | None:
     """Chain, wider chain and trees at the same places, of the drafter with the most of them."""
     if not parts.redrafts:
         return None

@@ -1,32 +1,47 @@
 """The tab of an attached server: its counters over time, and its speed with several requests at once."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from typing import TypedDict
 
-from engine.lab.machines import flags_of_server
+from engine.lab.machines import Flags, flags_of_server
 from engine.requests.limits import TRIED_CONCURRENCY
 from engine.servers.counters import Counts, Watch, by_depth, silence, traffic
 from engine.servers.load import ConcurrencyLevel, measure
 from engine.servers.server import Server
 from explorer.jobs import Job
-from explorer.lab.style import ACCENT, INK, axis, curve, figure
-from explorer.view import View
+from explorer.lab.style import ACCENT, INK, Figure, Part, axis, curve, figure
 
 
-def counters_view(watch: Watch) -> View:
-    """A server's counters now and before: {"about", "traffic", "places": figures or None, "silence": that it drafts
-    nothing, empty if it does, "flags": to paste, from its counts}."""
+class CountersView(TypedDict):
+    """A server's counters now and before. ``silence`` says that it drafts nothing, ``flags`` are to be pasted."""
+
+    about: str
+    traffic: Figure | None
+    places: Figure | None
+    silence: str
+    flags: list[Flags]
+
+
+class ServerSpeed(TypedDict):
+    """An attached server's speed by requests at once, and which of them failed."""
+
+    figure: Figure | None
+    about: str
+
+
+def counters_view(watch: Watch) -> CountersView:
+    """A server's counters now and before."""
     looks, server = watch.look(), watch.server
     counts, shares = looks[-1], by_depth(looks)
     running = "" if counts.running is None else f" {counts.running:.0f} requests run now."
     since = "" if counts.tau is None else f" τ since it began: {counts.tau:.2f}."
     return {"about": f"{server.title}, {server.model}: all of its requests.{running}{since}",
             "traffic": _traffic_figure(traffic(looks)), "places": _places_figure(shares), "silence": silence(looks),
-            "flags": [asdict(flags) for flags in flags_of_server(shares, int(counts.drafts or 0))]}
+            "flags": list(flags_of_server(shares, int(counts.drafts or 0)))}
 
 
-def measure_concurrency(server: Server, prompts: Sequence[str], job: Job) -> View:
-    """Measure its speed by requests at once; the job holds its progress. {"figure", "about": which requests failed}."""
+def measure_concurrency(server: Server, prompts: Sequence[str], job: Job) -> ServerSpeed:
+    """Measure its speed by requests at once; the job holds its progress."""
     levels: list[ConcurrencyLevel] = []
     job.message = "One request, which is not counted …"
     for level in measure(server, prompts, job.stop):
@@ -38,7 +53,7 @@ def measure_concurrency(server: Server, prompts: Sequence[str], job: Job) -> Vie
     return {"figure": _concurrency_figure(levels), "about": " ".join(failed)}
 
 
-def _traffic_figure(spans: Sequence[Counts]) -> View | None:
+def _traffic_figure(spans: Sequence[Counts]) -> Figure | None:
     """τ and tokens a second against time; None before the second look."""
     if not spans:
         return None
@@ -50,7 +65,7 @@ def _traffic_figure(spans: Sequence[Counts]) -> View | None:
         ("τ", [span.tau for span in spans], "τ %{y:.2f}"))
 
 
-def _concurrency_figure(levels: Sequence[ConcurrencyLevel]) -> View | None:
+def _concurrency_figure(levels: Sequence[ConcurrencyLevel]) -> Figure | None:
     """Tokens a second of all requests together, and the median latency, against requests at once."""
     answered = [level for level in levels if level.latency is not None]
     if not answered:
@@ -64,8 +79,8 @@ def _concurrency_figure(levels: Sequence[ConcurrencyLevel]) -> View | None:
         ("median seconds a request", [level.latency for level in answered], "%{x} at once: %{y:.2f} s a request"))
 
 
-def _on_two_axes(summary: str, below: View, x: Sequence[object],
-                 *curves: tuple[str, Sequence[float | None], str]) -> View:
+def _on_two_axes(summary: str, below: Part, x: Sequence[object],
+                 *curves: tuple[str, Sequence[float | None], str]) -> Figure:
     """A figure of two curves, each with its name, values and tooltip: the second has its axis on the right."""
     (left, left_values, left_hover), (right, right_values, right_hover) = curves
     return figure(
@@ -76,7 +91,7 @@ def _on_two_axes(summary: str, below: View, x: Sequence[object],
         yaxis2=axis(right, overlaying="y", side="right", rangemode="tozero", showgrid=False, tickmode="auto", nticks=6))
 
 
-def _places_figure(shares: Sequence[float]) -> View | None:
+def _places_figure(shares: Sequence[float]) -> Figure | None:
     """The share accepted by place in the draft; None if the server does not count it."""
     if not shares:
         return None

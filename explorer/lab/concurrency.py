@@ -10,8 +10,7 @@ from engine.lab.concurrency import concurrency_words
 from engine.lab.settings import Setting
 from engine.lab.speed import rate_text
 from engine.lab.summary import Row, Summary
-from explorer.lab.style import ACCENT, INK, axis, drafts, figure, heat_map, label_of, line_of, range_text
-from explorer.view import View
+from explorer.lab.style import ACCENT, INK, Figure, axis, drafts, figure, heat_map, label_of, line_of, range_text
 
 PLAIN = "plain"  # the column of decoding without a drafter
 TOOLTIP_WIDTH = 48  # characters
@@ -43,7 +42,7 @@ class ConcurrencyView(TypedDict):
     words: list[str]
     columns: list[str]
     rows: list[CellRow]
-    heat: View | None
+    heat: Figure | None
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ def _table_cell(row: Row, best: bool) -> Cell:
             "differs": "" if same else f"{row.same_text} of {row.compared} texts the same"}
 
 
-def heat_figure(grid: ConcurrencyGrid, concurrency: int) -> View:
+def heat_figure(grid: ConcurrencyGrid, concurrency: int) -> Figure:
     """A cell for each budget and number of requests: its colour and its label are the total tokens/s, a frame marks
     the best of each number, and ▸ the number that is looked at."""
     columns, rows = range(len(grid.columns)), [grid.row(count) for count in grid.counts]

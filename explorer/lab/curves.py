@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import log10
-from typing import Any
+from typing import Any, TypedDict
 
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.lab.settings import Setting
@@ -14,6 +14,8 @@ from explorer.lab.style import (
     ACCENT,
     INK,
     QUIET,
+    Figure,
+    Part,
     axis,
     curve,
     drafts,
@@ -25,14 +27,13 @@ from explorer.lab.style import (
     method_look,
     range_text,
 )
-from explorer.view import View
 
 RECENT_ROUNDS = 8  # over which the second line of each plot is taken
-PLOTS: Mapping[str, View] = {"tau": {"xaxis": "x", "yaxis": "y"}, "speed": {"xaxis": "x2", "yaxis": "y2"}}
+PLOTS: Mapping[str, Part] = {"tau": {"xaxis": "x", "yaxis": "y"}, "speed": {"xaxis": "x2", "yaxis": "y2"}}
 MARKER = 10  # pixels
 
 
-def _stacked(traces: Sequence[View], summary: str, x: str, speed: str, ticks: View, **layout: Any) -> View:
+def _stacked(traces: Sequence[Part], summary: str, x: str, speed: str, ticks: Part, **layout: Any) -> Figure:
     return figure(
         traces, summary, **layout,
         xaxis=axis("", anchor="y", showticklabels=False, matches="x2", **ticks),
@@ -41,7 +42,7 @@ def _stacked(traces: Sequence[View], summary: str, x: str, speed: str, ticks: Vi
         yaxis2=axis(speed, domain=[0, 0.46], anchor="x2", rangemode="tozero"))
 
 
-def live_figure() -> View:
+def live_figure() -> Figure:
     """Two stacked plots over rounds: τ, and tokens per second. Every trace names in ``meta`` what it is filled with."""
     traces = []
     for name, unit in (("tau", "tokens per round"), ("speed", "tokens/s")):
@@ -92,11 +93,17 @@ FAINT = 0.5  # of a curve's opacity
 THIN = 0.45  # of a curve's width: ``auto`` is a horizontal line, to be compared with all curves
 
 
+class CurvesFigure(Figure):
+    """Curves over a logarithmic axis of budgets, on which 0 stands at half the smallest number, at ``zero``, and
+    ``auto``, which is none, at twice the largest, null without one."""
+
+    zero: float
+    auto: float | None
+
+
 def curves_figure(swept: Sequence[CurvePoint], predicted: Sequence[CurvePoint], best: CurvePoint | None,
-                  concurrency: int = 1) -> View:
-    """The figure, its tokens per second those of ``concurrency`` requests. On the logarithmic axis a budget of 0 stands
-    at half the smallest number, ``auto``, which is none, at twice the largest: ``zero`` and ``auto`` tell the browser
-    where."""
+                  concurrency: int = 1) -> CurvesFigure:
+    """The figure, its tokens per second those of ``concurrency`` requests."""
     points = [*swept, *predicted]
     budgets = sorted({point.setting.budget for point in points if not point.paced})
     zero = min((budget for budget in budgets if budget), default=2) / 2
@@ -142,7 +149,7 @@ def _lines(points: Iterable[CurvePoint]) -> list[list[CurvePoint]]:
     return [list(members) for _, members in groupby(ordered, key=line)]
 
 
-def _traces(points: list[CurvePoint], place: Callable[[CurvePoint], float], across: list[float]) -> list[View]:
+def _traces(points: list[CurvePoint], place: Callable[[CurvePoint], float], across: list[float]) -> list[Part]:
     """A curve in both plots: a method against its budgets; plain decoding as a line across, since no budget changes it,
     with its marker at 0; ``auto`` as a thin one, whose marker stands at a tick of its own."""
     traces, first = [], points[0]
@@ -167,9 +174,9 @@ def _traces(points: list[CurvePoint], place: Callable[[CurvePoint], float], acro
     return traces
 
 
-def _trace(plot: str, points: Sequence[CurvePoint], x: Sequence[float], **more: Any) -> View:
+def _trace(plot: str, points: Sequence[CurvePoint], x: Sequence[float], **more: Any) -> Part:
     first = points[0]
-    seen: View = method_look(first.setting.method, 1.4 if first.predicted else 2.6, MARKER)
+    seen: Part = method_look(first.setting.method, 1.4 if first.predicted else 2.6, MARKER)
     if first.predicted:
         seen["line"]["dash"] = "dot"
     return curve(
@@ -180,7 +187,7 @@ def _trace(plot: str, points: Sequence[CurvePoint], x: Sequence[float], **more: 
         **{**seen, **PLOTS[plot], **more})
 
 
-def _running(plot: str) -> View:
+def _running(plot: str) -> Part:
     """Filled in by the browser: the setting that runs, or that the controls name."""
     return curve("running now", (), (), "this run: %{y:.4~g}", {}, mode="markers", meta=f"running.{plot}",
                  showlegend=False, marker={"symbol": "circle-open", "size": 13, "color": INK, "line": {"width": 2}},
@@ -197,9 +204,15 @@ def _summary(points: Sequence[CurvePoint], best: CurvePoint | None) -> str:
     return f"τ and tokens per second against the node budget for {', '.join(lines)}.{fastest}"
 
 
-def curves_view(summary: Summary, predicted: Sequence[CurvePoint] = ()) -> View:
-    """{figure, count}: the curves of a sweep and of one line of a what-if; count is how many points there are. What is
-    withheld is drawn without its speed."""
+class CurvesView(TypedDict):
+    """The curves, and how many points they have."""
+
+    figure: CurvesFigure
+    count: int
+
+
+def curves_view(summary: Summary, predicted: Sequence[CurvePoint] = ()) -> CurvesView:
+    """The curves of a sweep and of one line of a what-if. What is withheld is drawn without its speed."""
     swept = [CurvePoint(row.setting, row.tau, None if row.withheld else row.total) for row in summary.rows]
     best = next((point for point in swept if summary.best and point.setting == summary.best.setting), None)
     return {"figure": curves_figure(swept, predicted, best, summary.counts[0] if summary.counts else 1),

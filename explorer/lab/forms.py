@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 from uuid import uuid4
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -21,7 +21,6 @@ from engine.requests.prompts import Prompt, Turn, prompts_from
 from explorer.latest import Latest
 from explorer.rig import Instruments
 from explorer.uploads import Uploads
-from explorer.view import View
 
 TITLES: Mapping[str, str] = MappingProxyType({
     "all": "All domains", "math": "Arithmetic word problems", "code": "Small Python functions",
@@ -30,6 +29,24 @@ TITLES: Mapping[str, str] = MappingProxyType({
 MAX_UPLOAD = 8 * 2**20  # bytes of a prompt file
 MAX_FILE_PROMPTS = 10_000  # a sweep takes a tenth of them
 MAX_UPLOADS = 8  # files that are remembered
+
+
+class PromptSet(TypedDict):
+    """A set of prompts in the list of all."""
+
+    name: str
+    title: str
+    count: int
+
+
+class FormLimits(TypedDict):
+    """The most that each number of the forms may be."""
+
+    prompts: int
+    repeats: int
+    max_tokens: int
+    temperature: float
+    budget: int
 
 
 class PromptSets:
@@ -57,7 +74,7 @@ class PromptSets:
         """The source of its prompts that a sweep records: the set's name, or that of the uploaded file."""
         return self._uploaded[name][0] if name in self._uploaded else name
 
-    def view(self) -> list[View]:
+    def view(self) -> list[PromptSet]:
         """What the page lists."""
         return [{"name": name, "title": title, "count": len(prompts)} for name, (title, prompts) in self._all.items()]
 
@@ -141,10 +158,10 @@ OPENING = SweepForm(
     budgets=(AUTO, 16, 32, 64), temperature=0.0, repeats=1, max_tokens=128)
 
 
-def limits() -> View:
-    """The most that each number of the form may be, for the browser's fields."""
-    return {"prompts": MAX_PROMPTS, "repeats": MAX_SWEEP_REPEATS, **{
-        name: high(name, page=True) for name in ("max_tokens", "temperature", "budget")}}
+def limits() -> FormLimits:
+    """What the browser's fields allow."""
+    return {"prompts": MAX_PROMPTS, "repeats": MAX_SWEEP_REPEATS, "max_tokens": int(high("max_tokens", page=True)),
+            "temperature": high("temperature", page=True), "budget": int(high("budget", page=True))}
 
 
 def sweep_plan_from(form: Mapping[str, Any], sets: PromptSets, instruments: Instruments) -> SweepPlan:

@@ -3,17 +3,16 @@
 import base64
 import gzip
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import gradio as gr
 from plotly.offline import get_plotlyjs
 
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
-from engine.lab.findings import worst_first
+from engine.lab.findings import DoctorFinding, worst_first
 from engine.lab.replay import WhatIf
 from engine.lab.report import run_command
 from engine.lab.settings import BASELINE
@@ -28,23 +27,120 @@ from explorer.browser_calls import browser_call, served
 from explorer.jobs import Job, Jobs
 from explorer.lab import race
 from explorer.lab.acceptance import AcceptanceView, acceptance_view, rounds_at, run_view
-from explorer.lab.attached_server import counters_view, measure_concurrency
+from explorer.lab.attached_server import CountersView, counters_view, measure_concurrency
 from explorer.lab.concurrency import ConcurrencyView, concurrency_view
-from explorer.lab.curves import curves_view, live_figure
-from explorer.lab.forms import OFFERED, OPENING, PromptSets, limits, race_plan_from, sweep_plan_from
-from explorer.lab.prediction import ElsewhereView, cost_view, elsewhere_view, predicted_curves
+from explorer.lab.curves import CurvesView, curves_view, live_figure
+from explorer.lab.forms import (
+    OFFERED,
+    OPENING,
+    FormLimits,
+    PromptSet,
+    PromptSets,
+    limits,
+    race_plan_from,
+    sweep_plan_from,
+)
+from explorer.lab.prediction import (
+    CostView,
+    ElsewhereView,
+    PredictedLines,
+    cost_view,
+    elsewhere_view,
+    predicted_curves,
+)
 from explorer.lab.recorded import is_recorded
 from explorer.lab.report import saved
-from explorer.lab.style import looks_view
-from explorer.lab.sweeps import NOTHING, Sweeps, seconds_per_run
-from explorer.lab.table import table_view
+from explorer.lab.style import Figure, Look, looks_view
+from explorer.lab.sweeps import NOTHING, RecordedOn, SweepProgress, Sweeps, seconds_per_run
+from explorer.lab.table import TableView, table_view
 from explorer.latest import Latest
 from explorer.recordings import TOURED
 from explorer.rig import CurrentRig
-from explorer.view import View
 
 MAX_PREDICTIONS = 16  # that are remembered
 MAX_SERVER_PROMPTS = 32  # of a set
+
+
+class Settled(TypedDict):
+    """What the form of a sweep opens with: ``OPENING``, with the methods that the rig runs."""
+
+    set: str
+    prompts: int
+    methods: list[str]
+    budgets: list[int | str]
+    concurrency: list[int]
+    split: str
+    temperature: float
+    repeats: int
+    max_tokens: int
+
+
+class LabOptions(TypedDict):
+    """What there is to choose from."""
+
+    methods: list[str]
+    baseline: str
+    budgets: list[int | str]
+    concurrency: list[int]
+    limits: FormLimits
+    sets: list[PromptSet]
+    drafter_counts: dict[str, int]
+    summaries: dict[str, str]
+
+
+class LabGiven(TypedDict):
+    """What the lab opens with; ``reason`` says why nothing can be measured, ``opening`` is the name of the recording
+    that the page opens with, ``server`` whether one is attached."""
+
+    rig: str
+    hardware: str
+    opening: str
+    reason: str
+    looks: dict[str, Look]
+    live: Figure
+    server: bool
+    settled: Settled
+    options: LabOptions
+
+
+class RunCurves(CurvesView):
+    """The same with the curves that a run predicts."""
+
+    predicted: PredictedLines
+
+
+class LabCurves(TypedDict):
+    """The curves and the table of a sweep at a number of requests at once, what a run predicts beside them, and what a
+    pass costs; ``counts`` are the measured numbers of requests at once, ``command`` runs the best setting."""
+
+    curves: RunCurves
+    cost: CostView | None
+    table: TableView | None
+    counts: list[int]
+    concurrency: int
+    command: str
+    seconds_per_run: float | None
+
+
+class LabConcurrency(ConcurrencyView):
+    """The same of a sweep that was recorded, if it was."""
+
+    recorded: RecordedOn | None
+
+
+class Replayed(TypedDict):
+    """What a run predicts is there: of which run, how many places the target would choose otherwise, how long it
+    took."""
+
+    what_if: str
+    departures: int
+    seconds: float
+
+
+class Begun(TypedDict):
+    """A job that was begun; its result is told by ``lab_job``."""
+
+    job: str
 
 
 class Lab:
@@ -52,7 +148,7 @@ class Lab:
     turn in the queue, and ``job`` tells how far it is."""
 
     def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace], admission: Admission, path: Path,
-                 speed_of: Callable[[str], View] = lambda run: {}) -> None:
+                 speed_of: Callable[[str], Mapping[str, Any]] = lambda run: {}) -> None:
         self._rig = rig
         self._trace_of = trace_of
         self._speed_of = speed_of
@@ -75,18 +171,21 @@ class Lab:
             "lab_server_look": self.server_counters, "lab_server_concurrency": self.server_concurrency}
         return [browser_call(name, answer) for name, answer in answers.items()]
 
-    def given(self) -> View:
-        """What the lab opens with: the choices there are, the defaults, the empty live figure. RequestError until the
-        page's first rig is there."""
+    def given(self) -> LabGiven:
+        """What the lab opens with. RequestError until the page's first rig is there."""
         if waiting := self._rig.waiting():
             raise RequestError(waiting)
-        instruments, opening = self._rig.instruments, OPENING.model_dump()
+        instruments, opening = self._rig.instruments, OPENING
         conditions, methods = instruments.laboratory.conditions, list(instruments.laboratory.methods)
         return {
             "rig": conditions.rig, "hardware": conditions.hardware, "opening": TOURED, "reason": instruments.reason,
             "looks": looks_view(), "live": live_figure(),
             "server": server_of(self._rig.source) is not None,
-            "settled": {**opening, "methods": [name for name in opening["methods"] if name in methods]},
+            "settled": {
+                "set": opening.set, "prompts": opening.prompts, "budgets": list(opening.budgets),
+                "methods": [name for name in opening.methods if name in methods], "split": opening.split,
+                "concurrency": list(opening.concurrency), "temperature": opening.temperature,
+                "repeats": opening.repeats, "max_tokens": opening.max_tokens},
             "options": {
                 "methods": methods, "baseline": BASELINE, "budgets": list(OFFERED),
                 "concurrency": list(TRIED_CONCURRENCY), "limits": limits(), "sets": self._sets.view(),
@@ -98,18 +197,18 @@ class Lab:
         """plotly.js as base64 of its gzip: 2 MB that a browser asks for when it first opens the lab."""
         return base64.b64encode(gzip.compress(get_plotlyjs().encode(), mtime=0)).decode()
 
-    def progress(self, wanted: Mapping[str, Any]) -> View:
+    def progress(self, wanted: Mapping[str, Any]) -> SweepProgress:
         """The progress of a sweep: {"sweep": its number, or None for the one that the page shows}."""
         return self._sweeps.progress_view(wanted.get("sweep"))
 
-    def start(self, form: Mapping[str, Any]) -> View:
+    def start(self, form: Mapping[str, Any]) -> dict[str, int]:
         """Begin the sweep that the form asks for."""
         instruments = self._rig.instruments
         if instruments.reason:
             raise RequestError(instruments.reason)
         return {"sweep": self._sweeps.start(sweep_plan_from(form, self._sets, instruments))}
 
-    def control(self, wanted: Mapping[str, Any]) -> View:
+    def control(self, wanted: Mapping[str, Any]) -> dict[str, int]:
         """Pause, resume or stop a sweep: {"do", "sweep"}."""
         ends = {"pause": "paused", "stop": "stopped"}
         do, stored = str(wanted.get("do")), self._sweeps.chosen(wanted.get("sweep"))
@@ -124,7 +223,7 @@ class Lab:
             raise RequestError(f"A sweep cannot {do[:20]!r}; it can pause, resume, stop.")
         return {}
 
-    def delete(self, wanted: Mapping[str, Any]) -> View:
+    def delete(self, wanted: Mapping[str, Any]) -> dict[str, int]:
         """Forget a sweep and its results: {"sweep"}. If that is gone, no other one takes its place."""
         number = wanted.get("sweep")
         if not isinstance(number, int):
@@ -134,12 +233,12 @@ class Lab:
         self._sweeps.delete(number)
         return {}
 
-    def prompts(self, upload: Mapping[str, Any]) -> View:
-        """Take a prompt file; the sets there are now, and which is the new one."""
+    def prompts(self, upload: Mapping[str, Any]) -> dict[str, str | list[PromptSet]]:
+        """Take a prompt file: {"chosen": the new set, "sets": all there are now}."""
         chosen = self._sets.add(upload)
         return {"chosen": chosen, "sets": self._sets.view()}
 
-    def curves(self, wanted: Mapping[str, Any]) -> View:
+    def curves(self, wanted: Mapping[str, Any]) -> LabCurves:
         """The curves and the table of ``concurrency`` requests at once, and what a pass costs: {"sweep", "what_if": a
         run's id, "line": which curve of it, "concurrency"}. Predictions are of one request alone and of the loaded rig,
         so they stand beside no sweep of another."""
@@ -158,11 +257,11 @@ class Lab:
                 "command": run_command(stored.plan, summary.best.setting) if stored and summary.best else "",
                 "seconds_per_run": None if shown.other_rig or shown.recorded else seconds_per_run(shown.measured)}
 
-    def concurrency(self, wanted: Mapping[str, Any]) -> View:
+    def concurrency(self, wanted: Mapping[str, Any]) -> LabConcurrency:
         """Several requests at once: {"sweep", "line": of which method, "concurrency": the chosen number of requests}.
         If the recorded sweep is of one request alone, a recorded one of several is shown, and "recorded" says so."""
         shown, concurrency = self._sweeps.shown(wanted.get("sweep"), several=True), wanted.get("concurrency")
-        view: ConcurrencyView = concurrency_view(
+        view = concurrency_view(
             shown.summary, shown.stored.plan.settings if shown.stored else (), line=str(wanted.get("line")),
             concurrency=concurrency if isinstance(concurrency, int) else 1)
         return {**view, "recorded": shown.recorded}
@@ -187,12 +286,12 @@ class Lab:
         JSON."""
         return saved(str(wanted.get("kind")), self._sweeps.shown(wanted.get("sweep"))).as_json()
 
-    def what_if(self, wanted: Mapping[str, Any]) -> View:
+    def what_if(self, wanted: Mapping[str, Any]) -> Begun:
         """Begin to predict every setting from a run, {"run"}. The result names the forecast for curves and cost."""
         name = str(wanted.get("run"))
         trace = self._trace_of(name)
 
-        def work(job: Job) -> View:
+        def work(job: Job) -> Replayed:
             forecast = self.forecast(name)
             if forecast is None:
                 job.message = "Measuring what a pass costs, then replaying the text …"
@@ -208,27 +307,27 @@ class Lab:
     def _key(self, run: object) -> tuple[str, str]:
         return self._rig.instruments.laboratory.conditions.rig, str(run)
 
-    def race(self, form: Mapping[str, Any]) -> View:
+    def race(self, form: Mapping[str, Any]) -> Begun:
         """Begin a race; see ``forms.RaceForm``."""
         plan = race_plan_from(form, self._rig.instruments)
         return {"job": self._jobs.start(lambda job: race.run(self._rig.instruments.laboratory, plan, job))}
 
-    def doctor(self, _: Mapping[str, Any]) -> View:
+    def doctor(self, _: Mapping[str, Any]) -> Begun:
         """Begin an examination of the rig."""
-        def work(job: Job) -> View:
+        def work(job: Job) -> dict[str, list[DoctorFinding]]:
             job.message = "Running every drafter as configured, and with each common mistake in its configuration …"
             findings = self._rig.instruments.doctor(Progress(job.tell))
-            return {"findings": [asdict(finding) for finding in worst_first(findings)]}
+            return {"findings": worst_first(findings)}
         return {"job": self._jobs.start(work)}
 
-    def server_counters(self, _: Mapping[str, Any]) -> View:
+    def server_counters(self, _: Mapping[str, Any]) -> CountersView:
         """The attached server's counters now and before; no other server is asked."""
         server = self._server()
         if self._watch is None or self._watch.server is not server:
             self._watch = Watch(server)
         return counters_view(self._watch)
 
-    def server_concurrency(self, wanted: Mapping[str, Any]) -> View:
+    def server_concurrency(self, wanted: Mapping[str, Any]) -> Begun:
         """Begin to measure the attached server's speed by requests at once over the prompts of {"set"}."""
         server = self._server()
         prompts = [prompt.text for prompt in self._sets.named(str(wanted.get("set")))[:MAX_SERVER_PROMPTS]]

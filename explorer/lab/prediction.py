@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from statistics import median
 from typing import Any, TypedDict
 
@@ -17,6 +17,7 @@ from engine.lab.machines import (
     LINES,
     LOOP,
     PUBLISHED_DEVICE,
+    Flags,
     caution,
     devices,
     flags_of_run,
@@ -29,8 +30,7 @@ from engine.lab.settings import Setting
 from engine.lab.statistics import estimate
 from engine.trace import Trace
 from explorer.lab.curves import CurvePoint
-from explorer.lab.style import ACCENT, INK, QUIET, axis, curve, drafts, figure, line_of, log_axis, look
-from explorer.view import View
+from explorer.lab.style import ACCENT, INK, QUIET, Figure, Part, axis, curve, drafts, figure, line_of, log_axis, look
 
 Reals = NDArray[np.float64]
 
@@ -92,8 +92,8 @@ MIN_ROWS = 64  # up to which the cost is drawn, at least
 class CostView(TypedDict):
     """What a pass costs and what a node gains, and how the cost was measured."""
 
-    cost: View
-    gain: View | None
+    cost: Figure
+    gain: Figure | None
     about: str
 
 
@@ -111,7 +111,7 @@ def cost_view(what_if: WhatIf | None, line: str) -> CostView | None:
                      f"medians of {costs.repeats}."}
 
 
-def cost_figure(costs: CostCurve, best: int = 0) -> View:
+def cost_figure(costs: CostCurve, best: int = 0) -> Figure:
     """Milliseconds against rows, both logarithmic: a pass with the range of eight in ten, a draft, and a round without
     a drafter. In view are the rows that may pay, up to some times ``best``, the budget that is predicted to be fastest;
     the others are there for who zooms out."""
@@ -138,7 +138,7 @@ def cost_figure(costs: CostCurve, best: int = 0) -> View:
                        1.2 * max([*shown, costs.plain_ms])))
 
 
-def gain_figure(what_if: WhatIf, gain: Gain) -> View:
+def gain_figure(what_if: WhatIf, gain: Gain) -> Figure:
     """Tokens that the n-th node adds to a round, against what its row costs, in tokens of the best rate.
 
     A node pays while its gain lies above its cost. The cost of the n-th row is its milliseconds times the tokens
@@ -190,7 +190,7 @@ def binned(values: Reals) -> tuple[Reals, Reals]:
     return np.sqrt(edges * ends), np.add.reduceat(values, edges - 1) / (ends - edges + 1)
 
 
-def _gain_curve(nodes: Reals, values: Reals, name: str, line: View, **more: Any) -> View:
+def _gain_curve(nodes: Reals, values: Reals, name: str, line: Part, **more: Any) -> Part:
     """A curve over nodes. What is 0, which a logarithmic axis cannot show, lies at the foot of the axis."""
     return curve(name, nodes.tolist(), np.maximum(values, MIN_GAIN).tolist(),
                  f"node %{{x:.0f}}, {name}: %{{customdata[0]:.3~g}} tokens", line,
@@ -201,9 +201,9 @@ class ElsewhereView(TypedDict):
     """A run on another machine, predicted: its speed-up by budget, or why there is none (``misfit``); flags to paste
     with whose cost they rest on; how far such predictions were off; and what can be chosen."""
 
-    elsewhere: View | None
+    elsewhere: Figure | None
     misfit: str
-    flags: list[dict[str, str]]
+    flags: list[Flags]
     priced: str
     caution: str
     models: list[str]
@@ -223,12 +223,12 @@ def elsewhere_view(trace: Trace, cost: CostCurve | None, model: str, device: str
     cost = cost if cost and not cost.disorder else curves.get(LOOP)
     return {
         "elsewhere": elsewhere_figure(parts, curves), "misfit": reason, "caution": caution(),
-        "flags": [asdict(flags) for flags in flags_of_run(parts, cost)] if cost else [],
+        "flags": flags_of_run(parts, cost) if cost else [],
         "priced": cost.hardware if cost else "", "models": list(models()), "devices": list(devices()),
         "model": model, "device": device}
 
 
-def elsewhere_figure(parts: Anatomy, curves: Mapping[str, CostCurve]) -> View | None:
+def elsewhere_figure(parts: Anatomy, curves: Mapping[str, CostCurve]) -> Figure | None:
     """The run's trees on another machine: measured τ over the predicted cost of a round, by node budget."""
     kept = {size: mean.value for size, mean in parts.first_nodes.items()}
     if not kept or not curves:

@@ -2,8 +2,8 @@
 
 from codecs import getincrementaldecoder
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from itertools import pairwise
+from typing import TypedDict
 
 from engine.lab.against_plain import likelier
 from engine.lab.settings import CellResult, SweepPlan
@@ -12,12 +12,38 @@ from engine.lab.sweeping import Laboratory, Lane, lanes, run_race
 from engine.trace import Piece, as_bytes, joined
 from explorer.jobs import Job
 from explorer.lab.style import label_of
-from explorer.view import View
+from explorer.lab.table import TableRow, row_view
 
 
-def run(laboratory: Laboratory, plan: SweepPlan, job: Job) -> View:
-    """Measure the race; the job holds its progress. {prompt, repeats, greedy, dtype, seconds: of the longest lane,
-    lanes}."""
+class LaneView(TypedDict):
+    """A lane; ``parts`` is what each round added to the text, ``row`` its row of the table, null if it failed. ``end``
+    are the seconds of the whole text at the printed speed, to which its rounds are stretched; empty if that is
+    withheld: such a lane is not raced."""
+
+    label: str
+    method: str
+    seconds: Sequence[float]
+    tokens: Sequence[int]
+    end: str
+    parts: list[str]
+    failure: str
+    row: TableRow | None
+    difference: str
+
+
+class RaceView(TypedDict):
+    """A race; ``seconds`` are those of the longest lane."""
+
+    prompt: str
+    repeats: int
+    dtype: str
+    greedy: bool
+    seconds: float
+    lanes: list[LaneView]
+
+
+def run(laboratory: Laboratory, plan: SweepPlan, job: Job) -> RaceView:
+    """Measure the race; the job holds its progress."""
     results: list[CellResult] = []
     job.total, job.share, job.message = len(plan), 0.0, "Warming up: every lane runs once, unmeasured."
     for measured in run_race(laboratory, plan, job.stop):
@@ -30,10 +56,8 @@ def run(laboratory: Laboratory, plan: SweepPlan, job: Job) -> View:
             "seconds": max((view["seconds"][-1] for view in views if view["end"]), default=0.0), "lanes": views}
 
 
-def lane_view(lane: Lane, pieces: Mapping[int, Piece]) -> View:
-    """A lane; ``parts`` is what each round added to the text, ``row`` its row of the table, None if it failed.
-    ``end`` are the seconds of the whole text at the printed speed, to which its rounds are stretched; empty if that
-    is withheld: such a lane is not raced."""
+def lane_view(lane: Lane, pieces: Mapping[int, Piece]) -> LaneView:
+    """A lane as the page shows it."""
     seconds, end = lane.seconds, ""
     if lane.row and not lane.row.withheld:
         end = seconds_text(lane.tokens[-1], lane.row.record.speed)
@@ -41,7 +65,7 @@ def lane_view(lane: Lane, pieces: Mapping[int, Piece]) -> View:
     return {
         "label": label_of(lane.setting), "method": lane.setting.method, "seconds": seconds, "tokens": lane.tokens,
         "end": end, "parts": parts(lane.text_pieces, lane.tokens), "failure": lane.failure,
-        "row": {**asdict(lane.row), "record": asdict(lane.row.record)} if lane.row else None,
+        "row": row_view(lane.row, fastest=False) if lane.row else None,
         "difference": difference(lane, pieces)}
 
 

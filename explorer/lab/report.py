@@ -20,10 +20,9 @@ from explorer.export import Download
 from explorer.lab.acceptance import calibration_figure, lengths_figure, map_figure, rounds_at
 from explorer.lab.concurrency import concurrency_view
 from explorer.lab.curves import curves_view
-from explorer.lab.style import drafts, line_of
+from explorer.lab.style import Figure, drafts, line_of
 from explorer.lab.sweeps import NOTHING, ShownSweep
 from explorer.lab.table import table_view
-from explorer.view import View
 
 FORMS = {"html": (".html", "text/html"), "csv": (".csv", "text/csv"), "runs": ("-runs.csv", "text/csv")}
 MAX_FAILURES = 20  # that are listed
@@ -64,11 +63,12 @@ def html_page(stored: StoredSweep, measured: Sequence[CellResult], summary: Summ
         plotly=get_plotlyjs(), script=script("lab/report.js"))
 
 
-def figures(stored: StoredSweep, measured: Sequence[CellResult], summary: Summary) -> list[tuple[str, View]]:
+def figures(stored: StoredSweep, measured: Sequence[CellResult], summary: Summary) -> list[tuple[str, Figure]]:
     """The figures of a report, each with its caption; of several requests at once, the curve that is fastest."""
-    drawn = [("τ and tokens per second against the node budget: medians over prompts with 95 % intervals. "
-              "Thin horizontal lines: auto, where each round verifies as many nodes as pay.",
-              curves_view(summary.at(min(summary.counts, default=1)))["figure"])]
+    drawn: list[tuple[str, Figure]] = [
+        ("τ and tokens per second against the node budget: medians over prompts with 95 % intervals. "
+         "Thin horizontal lines: auto, where each round verifies as many nodes as pay.",
+         curves_view(summary.at(min(summary.counts, default=1)))["figure"])]
     concurrent = concurrency_view(summary, stored.plan.settings)
     if concurrent["heat"] and len(concurrent["rows"]) > 1:
         drawn.append((f"Total tokens per second of {concurrent['line']} over node budget and requests at once. "

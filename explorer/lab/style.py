@@ -7,16 +7,25 @@ variables (``assets/lab/lab.css``), which the browser resolves when it draws, so
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import ceil, floor, log10
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypedDict
 
 from engine.decoding.budget_policy import FIXED, MAX_AUTO_NODES
 from engine.decoding.methods import METHODS
 from engine.lab.settings import Setting
 from engine.lab.statistics import CalibrationBin, Estimate, Measured
-from explorer.view import View
+
+Part = dict[str, Any]  # of a figure, in plotly's names
+
+
+class Figure(TypedDict):
+    """What ``Plotly.react`` draws, and what a screen reader says of it."""
+
+    data: list[Part]
+    layout: Part
+    summary: str
 
 
 def drafts(setting: Setting) -> bool:
@@ -78,12 +87,12 @@ def look(method: str) -> Look:
     return LOOKS.get(method) or (SPARE[unnamed.index(method) % len(SPARE)] if method in unnamed else OTHER)
 
 
-def looks_view() -> View:
+def looks_view() -> dict[str, Look]:
     """The looks for the browser, by method; that of the empty name is for methods that are not here."""
-    return {**{method: asdict(look(method)) for method in METHODS}, "": asdict(OTHER)}
+    return {**{method: look(method) for method in METHODS}, "": OTHER}
 
 
-def figure(traces: Sequence[View], summary: str, **layout: Any) -> View:
+def figure(traces: Sequence[Part], summary: str, **layout: Any) -> Figure:
     """A figure on the page's own ground."""
     legend = layout.get("showlegend", True)
     base = {
@@ -94,19 +103,19 @@ def figure(traces: Sequence[View], summary: str, **layout: Any) -> View:
     return {"data": list(traces), "layout": {**base, **layout}, "summary": summary}
 
 
-def axis(title: str, **more: Any) -> View:
+def axis(title: str, **more: Any) -> Part:
     """An axis with its title, quiet grid lines and no box."""
     return {"title": {"text": title, "font": {"size": 13, "color": QUIET}, "standoff": 6}, "gridcolor": LINE,
             "zeroline": False, "linecolor": LINE, "tickfont": {"color": QUIET, "size": 13}, "automargin": True, **more}
 
 
-def curve(name: str, x: Iterable[Any], y: Iterable[float | None], hover: str, line: View, **more: Any) -> View:
+def curve(name: str, x: Iterable[Any], y: Iterable[float | None], hover: str, line: Part, **more: Any) -> Part:
     """A line, whose points' tooltips are made by the template ``hover``."""
     return {"type": "scatter", "mode": "lines", "name": name, "x": list(x), "y": list(y), "line": line,
             "hovertemplate": f"{hover}<extra></extra>", **more}
 
 
-def method_look(method: str, width: float = 2.2, size: int = 7) -> View:
+def method_look(method: str, width: float = 2.2, size: int = 7) -> Part:
     """A method's line and markers."""
     color, dash, symbol = look(method).color, look(method).dash, look(method).symbol
     return {"line": {"color": color, "dash": dash, "width": width},
@@ -128,7 +137,7 @@ def range_text(value: Estimate, digits: int) -> str:
     return f"{low:,.{digits}f} – {high:,.{digits}f}"
 
 
-def error_bars(values: Sequence[Interval], color: str) -> View:
+def error_bars(values: Sequence[Interval], color: str) -> Part:
     """Their spans as plotly draws them."""
     spans = list(map(span, values))
     return {"type": "data", "symmetric": False, "thickness": 1.1, "width": 3, "color": color,
@@ -136,13 +145,13 @@ def error_bars(values: Sequence[Interval], color: str) -> View:
             "arrayminus": [value - low for low, value, _ in spans]}
 
 
-def heat_map(values: Sequence[Sequence[float | None]], **more: Any) -> View:
+def heat_map(values: Sequence[Sequence[float | None]], **more: Any) -> Part:
     """Cells coloured by their values, with gaps between them. Their numbers stand in them, so there is no scale."""
     return {"type": "heatmap", "z": values, "zmin": 0, "hoverongaps": False, "showscale": False,
             "colorscale": [[0, "var(--heat-0)"], [0.5, "var(--heat-1)"], [1, "var(--heat-2)"]], **more}
 
 
-def log_axis(title: str, low: float, high: float, **more: Any) -> View:
+def log_axis(title: str, low: float, high: float, **more: Any) -> Part:
     """A logarithmic axis from ``low`` to ``high``, both above 0, with ticks at 1, 2, 5, 10, 20, 50 and so on."""
     decades = range(floor(log10(low)), ceil(log10(high)) + 1)
     ticks = [step * 10.0**decade for decade in decades for step in (1, 2, 5)]

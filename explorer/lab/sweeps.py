@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from threading import Lock
 from time import monotonic
+from typing import TypedDict
 
 from engine.errors import RequestError
 from engine.lab.report import sweep_command
@@ -24,14 +25,51 @@ from explorer.jobs import Job
 from explorer.lab.recorded import NUMBER, RecordedSweep, is_recorded, shipped
 from explorer.latest import Latest
 from explorer.rig import CurrentRig
-from explorer.view import View
 
 MAX_REMEMBERED = 3  # earlier sweeps whose results stay in memory; those of others are read from the file
 SECONDS_BETWEEN_READS = 5.0  # of the results file's list, while nothing here is changing it
 MAX_LISTED = 40
 NOTHING = "Nothing has been measured yet; press Measure first."
-NO_SWEEP = {"sweep": None, "other_rig": "", "state": "none", "message": "", "done": 0, "total": 0, "failed": 0,
-            "seconds_left": None, "recorded": None, "busy_elsewhere": False, "command": ""}
+
+
+class RecordedOn(TypedDict):
+    """When and where a shipped sweep was measured."""
+
+    date: str
+    rig: str
+    hardware: str
+    dtype: str
+
+
+class SweepLine(TypedDict):
+    """A sweep in the list of all."""
+
+    number: int
+    rig: str
+    other_rig: bool
+    concurrency: int
+    started: str
+    done: int
+    total: int
+    state: str
+
+
+class SweepProgress(TypedDict):
+    """The chosen sweep, null if there is none, and the list of all. ``other_rig`` names the rig that it was measured
+    on, if another one answers now; ``busy_elsewhere``: another sweep is being measured."""
+
+    sweep: int | None
+    sweeps: list[SweepLine]
+    state: str
+    message: str
+    done: int
+    total: int
+    failed: int
+    seconds_left: float | None
+    recorded: RecordedOn | None
+    other_rig: str
+    busy_elsewhere: bool
+    command: str
 
 
 @dataclass(frozen=True)
@@ -45,8 +83,8 @@ class ShownSweep:
     other_rig: bool = False
 
     @property
-    def recorded(self) -> View | None:
-        """Of a sweep that ships with the page: {date, rig, hardware, dtype}; None of any other."""
+    def recorded(self) -> RecordedOn | None:
+        """When and where a sweep that ships with the page was measured; None of any other."""
         if self.stored is None or not is_recorded(self.stored.number):
             return None
         conditions = self.stored.conditions
@@ -197,23 +235,25 @@ class Sweeps:
             measured: list[CellResult] = results.measured(number)
         return measured
 
-    def progress_view(self, wanted: object) -> View:
-        """What the page shows of the chosen sweep; see ``assets/lab/sweep.js``."""
+    def progress_view(self, wanted: object) -> SweepProgress:
+        """What the page shows of the chosen sweep."""
         stored = self.chosen(wanted)
         sweeps = [*reversed(self.stored()[-MAX_LISTED:]), *(recorded.stored for recorded in self.recorded)]
         listed = [self._line(sweep) for sweep in sweeps]
         if stored is None:
-            return {**NO_SWEEP, "sweeps": listed}
-        job = self._jobs.get(stored.number)
+            return {"sweep": None, "sweeps": listed, "state": "none", "message": "", "done": 0, "total": 0, "failed": 0,
+                    "seconds_left": None, "recorded": None, "other_rig": "", "busy_elsewhere": False, "command": ""}
+        job, line = self._jobs.get(stored.number), self._line(stored)
         return {
-            **self._line(stored), "sweep": stored.number, "sweeps": listed, "command": sweep_command(stored.plan),
+            "state": line["state"], "done": line["done"], "total": line["total"], "sweep": stored.number,
+            "sweeps": listed, "command": sweep_command(stored.plan),
             "other_rig": stored.conditions.rig if self.of_another_rig(stored) else "",
             "recorded": ShownSweep(stored).recorded,
             "message": job.message if job else "", "seconds_left": job.seconds_left if job else None,
             "failed": sum(result.reading is None for result in list(job.result)) if job else 0,
             "busy_elsewhere": self.active not in (None, stored.number)}
 
-    def _line(self, stored: StoredSweep) -> View:
+    def _line(self, stored: StoredSweep) -> SweepLine:
         job = self._jobs.get(stored.number)
         done = job.done if job else stored.done
         usual = "done" if done == len(stored.plan) else "stopped"

@@ -1,35 +1,71 @@
 """A sweep's table: its rows, the recommended setting, and how sure that is, in a sentence."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from typing import TypedDict
 
 from engine.decoding.methods import METHODS
 from engine.lab.against_plain import unsteady
+from engine.lab.speed import SpeedRecord
+from engine.lab.statistics import Estimate
 from engine.lab.summary import Row, Summary
 from explorer.lab.style import drafts, label_of, line_of
-from explorer.view import View
 
 WITHIN = 0.95  # of the fastest setting's median: what comes so near is named
 MAX_NAMED = 3
 
 
-def table_view(summary: Summary) -> View:
-    """The table of one number of requests at once, the fastest first and what is withheld last: {rows, best, remark,
-    standing}. ``best`` is the row with the most tokens/s, all requests together, of those that are lossless; where its
-    speed-up is withheld, it is not marked as the fastest."""
+class TableRow(TypedDict):
+    """A setting and what was measured of it, see ``summary.Row``: ``total`` are the tokens/s of all requests together,
+    ``record`` is what is printed of them."""
+
+    method: str
+    budget: int
+    nodes: str
+    split: str
+    pace: str
+    concurrency: int
+    label: str
+    line: str
+    lossless: bool
+    fastest: bool
+    runs: int
+    failed: int
+    same_text: int
+    compared: int
+    repeating: int
+    tau: Estimate
+    total: Estimate
+    speedup: Estimate | None
+    record: SpeedRecord
+
+
+class TableView(TypedDict):
+    """The table of one number of requests at once, the fastest first and what is withheld last. ``best`` has the most
+    tokens/s, all requests together, of the lossless rows; ``standing``: see the function."""
+
+    rows: list[TableRow]
+    best: TableRow | None
+    remark: str
+    standing: str
+
+
+def table_view(summary: Summary) -> TableView:
+    """The table. Where the speed-up of the best row is withheld, it is not marked as the fastest."""
     best = summary.best
     rows = [row_view(row, row is best and not best.withheld) for row in _fastest_first(summary.rows)]
     return {"rows": rows, "best": row_view(best, not best.withheld) if best else None, "remark": remark(summary),
             "standing": standing(best)}
 
 
-def row_view(row: Row, fastest: bool) -> View:
-    """A row and its setting as JSON values; ``total`` are the tokens/s of all requests together, ``record`` is what is
-    printed of them, ``fastest`` whether it is marked as such."""
+def row_view(row: Row, fastest: bool) -> TableRow:
+    """A row as the page shows it; ``fastest``: it is marked as such."""
     setting = row.setting
-    return {**asdict(row), **asdict(setting), "record": asdict(row.record), "label": label_of(setting),
-            "line": line_of(setting), "nodes": setting.nodes, "lossless": METHODS[setting.method].lossless,
-            "fastest": fastest}
+    return {
+        "method": setting.method, "budget": setting.budget, "nodes": setting.nodes, "split": setting.split,
+        "pace": setting.pace, "concurrency": setting.concurrency, "label": label_of(setting), "line": line_of(setting),
+        "lossless": METHODS[setting.method].lossless, "fastest": fastest, "runs": row.runs, "failed": row.failed,
+        "same_text": row.same_text, "compared": row.compared, "repeating": row.repeating, "tau": row.tau,
+        "total": row.total, "speedup": row.speedup, "record": row.record}
 
 
 def standing(best: Row | None) -> str:

@@ -15,7 +15,7 @@ from engine.records import PromptRequest
 from engine.servers.counters import Watch
 from engine.servers.kinds import KINDS
 from engine.servers.server import CHAT, MODELS
-from engine.trace import UPLOADED, dumps, gather, loads
+from engine.trace import UPLOADED, dumps, encode_record, gather, loads
 from explorer.attached import attach, server_of
 from explorer.lab.attached_server import counters_view
 from explorer.lines import encoded
@@ -109,7 +109,7 @@ class Attack(Area):
             server = server_of(source)
             assert server
             self._run(source, case["max_tokens"])
-            json.dumps(counters_view(Watch(server)), allow_nan=False).encode()
+            json.dumps(encode_record(counters_view(Watch(server))), allow_nan=False).encode()
         except CanopyError as error:
             check_sentence(error)
 

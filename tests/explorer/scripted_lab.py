@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.requests.admission import Admission
+from engine.trace import encode_record
 from explorer.lab.lab import Lab
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
@@ -17,35 +18,46 @@ FORM = {"methods": ["autoregressive", "ddtree", "joint"], "budgets": [8, 32, 16]
         "repeats": 1, "temperature": 0, "max_tokens": 64, "split": "total"}
 
 
+class Answering:
+    """A lab whose functions answer as the browser reads it: in JSON."""
+
+    def __init__(self, lab: Any) -> None:
+        self._lab = lab
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._lab, name)
+        return value if name.startswith("_") else lambda *wanted: encode_record(value(*wanted))
+
+
 def lab_at(folder: Path = Path("nowhere"), pause_seconds: float = 0.0, queue: Admission | None = None,
-           instruments: ScriptedInstruments | None = None) -> Lab:
+           instruments: ScriptedInstruments | None = None) -> Any:
     """A lab that keeps its results in that folder, and knows one run, whatever it is called."""
     rig = answering(None, instruments or ScriptedInstruments(pause_seconds))
-    return Lab(rig, lambda run: scripted_trace("joint", 32), queue or Admission(), folder / "results.sqlite")
+    return Answering(Lab(rig, lambda run: scripted_trace("joint", 32), queue or Admission(), folder / "results.sqlite"))
 
 
-def state(lab: Lab) -> str:
+def state(lab: Any) -> str:
     return str(lab.progress({})["state"])
 
 
-def measure(lab: Lab, form: Mapping[str, Any] = FORM) -> int:
+def measure(lab: Any, form: Mapping[str, Any] = FORM) -> int:
     """A sweep of that form, to its end; its number."""
     number = int(lab.start(form)["sweep"])
     until(lambda: lab.progress({"sweep": number})["state"] == "done")
     return number
 
 
-def measured(folder: Path, form: Mapping[str, Any] = FORM) -> Lab:
+def measured(folder: Path, form: Mapping[str, Any] = FORM) -> Any:
     """A lab in which that was measured."""
     lab = lab_at(folder)
     measure(lab, form)
     return lab
 
 
-def saved(lab: Lab, kind: str) -> bytes:
+def saved(lab: Any, kind: str) -> bytes:
     return base64.b64decode(json.loads(lab.report({"sweep": None, "kind": kind}))["data"])
 
 
-def ended(lab: Lab, begun: Mapping[str, Any]) -> Any:
+def ended(lab: Any, begun: Mapping[str, Any]) -> Any:
     until(lambda: lab._jobs.look(begun)["state"] in ("done", "error", "stopped"))
-    return lab._jobs.look(begun)
+    return encode_record(lab._jobs.look(begun))

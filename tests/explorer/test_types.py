@@ -12,9 +12,14 @@ from engine.trace import Block, SharedPass, encode_line, encode_record
 from explorer.claims import recorded_comparison
 from explorer.types import FILE, Writer
 from tests.engine.test_trace import toy_trace
+from tests.explorer.lab.test_tools import RACE
+from tests.explorer.scripted_lab import ended, measured
 from tests.house.reading import HOUSE
 
 TSC = HOUSE / "node_modules" / ".bin" / "tsc"
+
+
+NEEDS_NODE = pytest.mark.skipif(not TSC.exists() or not shutil.which("node"), reason="needs Node.js and `npm ci`")
 
 
 def problems(values: list[tuple[str, Any]], folder: Path) -> str:
@@ -31,7 +36,7 @@ def test_the_types_are_those_of_the_records() -> None:
     assert FILE.read_text("utf8") == Writer().text(), "make types writes them"
 
 
-@pytest.mark.skipif(not TSC.exists() or not shutil.which("node"), reason="needs Node.js and `npm ci`")
+@NEEDS_NODE
 def test_every_line_has_its_type(tmp_path: Path) -> None:
     trace = toy_trace("nanogpt", most=6)
     tree = trace.entries[0].round.tree
@@ -44,3 +49,16 @@ def test_every_line_has_its_type(tmp_path: Path) -> None:
     renamed = encode_line(trace.entries[0])
     renamed["round"]["begin"] = renamed["round"].pop("start")
     assert "begin" in problems([("Entry", renamed)], tmp_path)
+
+
+@NEEDS_NODE
+@pytest.mark.slow
+def test_the_answers_of_the_lab_have_their_types(tmp_path: Path) -> None:
+    lab = measured(tmp_path)
+    race = ended(lab, lab.race(RACE))["result"]
+    replayed = ended(lab, lab.what_if({"run": "r"}))["result"]
+    answers = [("LabGiven", lab.given()), ("LabCurves", lab.curves({"what_if": "r"})),
+               ("LabConcurrency", lab.concurrency({})), ("SweepProgress", lab.progress({})),
+               ("AcceptanceView", lab.acceptance({"run": "r"})), ("ElsewhereView", lab.elsewhere({"run": "r"})),
+               ("RaceView", race), ("Replayed", replayed), ("JobView", ended(lab, lab.doctor({})))]
+    assert problems(answers, tmp_path) == ""

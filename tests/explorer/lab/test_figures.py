@@ -148,7 +148,7 @@ def test_intervals_and_their_words() -> None:
 
 def test_every_method_has_a_look_of_its_own_in_both_themes() -> None:
     looks = [*LOOKS.values(), *SPARE]
-    assert set(METHODS) <= set(LOOKS) and looks_view()["joint"]["dash"] == LOOKS["joint"].dash
+    assert set(METHODS) <= set(LOOKS) and looks_view()["joint"] == LOOKS["joint"]
     assert len({(look.color, look.dash) for look in looks}) == len({look.symbol for look in looks}) == len(looks)
     assert not {look.color for look in SPARE} & {look.color for look in LOOKS.values()}
     drawn_together = ("autoregressive", "dflash", "ddtree", "routed", "merged", "joint")
@@ -230,9 +230,9 @@ def test_a_speed_up_that_is_withheld_is_neither_shown_nor_counted(speedups: tupl
     plain, best = against(speedups).rows
     summary = Summary((plain, replace(best, speedup=None, withheld="It was chance.")))
     view = table_view(summary)
-    assert view["standing"] == "withheld" and "It was chance." in view["remark"]
-    assert (view["best"]["speedup"], view["best"]["withheld"]) == (None, "It was chance.")
-    assert not any(line["fastest"] for line in view["rows"]) and not view["best"]["record"]["times"]
+    assert view["standing"] == "withheld" and "It was chance." in view["remark"] and view["best"]
+    assert (view["best"]["speedup"], view["best"]["record"].withheld) == (None, "It was chance.")
+    assert not any(line["fastest"] for line in view["rows"]) and not view["best"]["record"].times
     figure = curves_view(summary)["figure"]
     assert not traces(figure, "best") and not figure["layout"]["annotations"]
     assert {trace["name"] for trace in traces(figure, "swept") if trace["yaxis"] == "y2"} == {"autoregressive"}

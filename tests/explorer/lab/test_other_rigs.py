@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from engine.errors import RequestError
-from explorer.lab.lab import Lab
 from explorer.lab.recorded import FOLDER, NUMBER, pack, read_packed, shipped
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_lab import FORM, ended, lab_at, measure, measured
@@ -16,7 +15,7 @@ HERE, THERE = "scripted rig", "another rig"
 SMALL = {**FORM, "methods": ["ddtree"], "budgets": [8], "prompts": "1"}
 
 
-def lab_of(folder: Path, rig: str = HERE) -> Lab:
+def lab_of(folder: Path, rig: str = HERE) -> Any:
     """The lab while that rig is loaded, over the folder's results file and its recorded sweeps."""
     folder.mkdir(exist_ok=True)
     instruments = ScriptedInstruments()
@@ -93,7 +92,7 @@ def test_nothing_of_the_loaded_rig_shares_an_axis_with_another_rig(tmp_path: Pat
 def test_a_what_if_of_a_rig_that_is_gone_is_not_drawn(tmp_path: Path) -> None:
     lab = lab_of(tmp_path)
     ended(lab, lab.what_if({"run": "r"}))
-    lab._rig.instruments.laboratory.conditions = replace(  # type: ignore[misc]
+    lab._rig.instruments.laboratory.conditions = replace(
         lab._rig.instruments.laboratory.conditions, rig=THERE)
     assert drawn(lab.curves({"what_if": "r"})) == set()
 

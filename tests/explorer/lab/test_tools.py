@@ -28,7 +28,7 @@ from explorer.recordings import NoInstruments
 from explorer.rig import CurrentRig
 from tests.explorer.scripted import CODE, CURVE, PASSES_MS, STORY, ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
-from tests.explorer.scripted_lab import FORM, ended, lab_at, measure, measured, saved
+from tests.explorer.scripted_lab import FORM, Answering, ended, lab_at, measure, measured, saved
 from tests.running import until
 
 RACE = {"prompt": "How many books? ${7*6}", "methods": ["autoregressive", "ddtree", "joint"], "budget": 32,
@@ -105,7 +105,7 @@ def test_a_failing_job_says_so_and_gives_its_place_up(caplog: pytest.LogCaptureF
 
 
 @pytest.fixture(scope="module")
-def predicted() -> Lab:
+def predicted() -> Any:
     """A lab that has replayed its run."""
     lab = lab_at()
     assert lab.curves({"what_if": "r"})["cost"] is None
@@ -114,15 +114,15 @@ def predicted() -> Lab:
 
 
 @pytest.fixture
-def forecast(predicted: Lab) -> WhatIf:
+def forecast(predicted: Any) -> WhatIf:
     """What its run comes to."""
-    what_if = predicted.forecast("r")
+    what_if: WhatIf | None = predicted._lab.forecast("r")
     assert what_if is not None
     return what_if
 
 
 @pytest.mark.slow
-def test_the_cost_of_a_row_crosses_its_gain_at_the_best_budget(predicted: Lab, forecast: WhatIf) -> None:
+def test_the_cost_of_a_row_crosses_its_gain_at_the_best_budget(predicted: Any, forecast: WhatIf) -> None:
     answer = predicted.curves({"what_if": "r", "line": "joint"})
     assert answer["curves"]["predicted"]["lines"] == ["ddtree", "joint"]
     assert "joint" in answer["cost"]["gain"]["summary"]
@@ -201,7 +201,7 @@ def test_the_doctor_tells_how_far_it_is_names_the_worst_first_and_can_be_cancell
     lab = lab_at()
     findings = ended(lab, lab.doctor({}))["result"]["findings"]
     assert [finding["status"] for finding in findings] == ["wrong", "fine"]
-    lab._rig.instruments.doctor_seconds = 1.0  # type: ignore[attr-defined]
+    lab._rig.instruments.doctor_seconds = 1.0
     begun = lab.doctor({})
     until(lambda: (lab._jobs.look(begun)["share"] or 0) > 0.1)
     assert lab._jobs.look(begun)["message"].startswith("Step ")
@@ -213,8 +213,8 @@ def test_the_doctor_tells_how_far_it_is_names_the_worst_first_and_can_be_cancell
 def test_without_a_rig_the_lab_says_why_and_shows_what_was_measured(tmp_path: Path) -> None:
     lab = measured(tmp_path)
     instruments = NoInstruments(ScriptedSource(), "The rig has no weights.")
-    closed = Lab(CurrentRig(instruments), lambda run: scripted_trace("joint", 8), Admission(),
-                        tmp_path / "results.sqlite")
+    closed = Answering(Lab(CurrentRig(instruments), lambda run: scripted_trace("joint", 8), Admission(),
+                           tmp_path / "results.sqlite"))
     given = closed.given()
     assert given["reason"] == "The rig has no weights." and not given["server"]
     assert closed.curves({})["table"]["best"] == lab.curves({})["table"]["best"]
@@ -277,7 +277,7 @@ def test_what_was_measured_here_comes_first(trace: Trace) -> None:
     here = replace(machine_curve("qwen3-4b", "L4", FLOOR), hardware="this processor")
     view = elsewhere_view(trace, here, "qwen3-coder-30b-a3b", "L4")
     assert view["priced"] == "this processor" and view["elsewhere"] is None and "has 24 GB" in view["misfit"]
-    assert [row["engine"] for row in view["flags"]] == ["vLLM", "SGLang", "llama.cpp", "SGLang, a tree", "Canopy"]
+    assert [row.engine for row in view["flags"]] == ["vLLM", "SGLang", "llama.cpp", "SGLang, a tree", "Canopy"]
     passes = (here.verify_ms[0], 9 * here.verify_ms[-1], *here.verify_ms[2:])
     disordered = replace(here, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes)
     assert disordered.disorder
