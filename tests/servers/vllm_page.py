@@ -6,8 +6,6 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from engine.records import PromptRequest
 from engine.requests.rig_names import RIGS_FOLDER
 from engine.servers.counters import Watch, traffic
 from engine.serving.rigs import load_rig
-from engine.trace import Header, gather
+from engine.trace import gather
 from explorer.attached import attach
 from explorer.two_runs import two_runs
 from tests.browser.conftest import PORT, browser, served, visit  # noqa: F401  (browser is a fixture)
@@ -37,77 +35,58 @@ SETTLED = f"Canopy.parts && Canopy.parts.ready && {RIGS} && {RIGS}.state && !{RI
 LOGGED_SECONDS = 12.0  # vLLM says what it counted every ten
 
 
-@dataclass(frozen=True)
-class Serving:
+@pytest.fixture(scope="module")
+def vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """A vLLM of its own environment, serving the demo target with one of its DFlash drafters on the CPU: its address,
     and the file that it logs to."""
-
-    address: str
-    log: Path
-
-    def logged_lines(self) -> list[str]:
-        """What it says of its speculation every ten seconds."""
-        return re.findall(r"SpecDecoding metrics: .*", self.log.read_text("utf8", "replace"))
-
-
-@contextmanager
-def serving(log: Path) -> Iterator[Serving]:
-    """Start it, and end it."""
-    port = free_port()
+    port, log = free_port(), tmp_path_factory.mktemp("vllm") / "log"
     words = [str(VLLM / "bin" / "vllm"), "serve", "assets/demo/target", "--port", str(port), *FLAGS]
     with log.open("wb") as output:
         server = subprocess.Popen(words, cwd=ROOT, env={**os.environ, **QUIET}, stdout=output, stderr=subprocess.STDOUT)
         try:
             wait_until_served(f"http://127.0.0.1:{port}/health", server, START_SECONDS)
-            yield Serving(f"http://127.0.0.1:{port}", log)
+            yield f"http://127.0.0.1:{port}", log
         finally:
             print(log.read_text("utf8", "replace")[-3000:])
             server.terminate()
             server.wait(60)
 
 
-@pytest.fixture(scope="module")
-def vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    with serving(tmp_path_factory.mktemp("vllm") / "log") as server:
-        yield server
-
-
-def test_its_texts_are_ours_and_its_rounds_as_reported(vllm: Serving) -> None:
-    source = attach(vllm.address, lambda *_: None).source
+def test_its_texts_are_ours_and_its_rounds_as_reported(vllm: tuple[str, Path]) -> None:
+    address, log = vllm
+    source = attach(address, lambda *_: None).source
     ours = load_rig("demo", "float32")
     watch, rounds, accepted = Watch(source.server), 0, 0  # type: ignore[attr-defined]
     watch.look()
     for prompt in PROMPTS:
-        lines = list(source.prepare(PromptRequest(prompt, method=SERVED, max_tokens=200)).lines())
-        anew = sum(isinstance(line, Header) for line in lines) - 1  # if a chunk held several steps
-        theirs = gather(lines)
+        theirs = gather(source.prepare(PromptRequest(prompt, method=SERVED, max_tokens=200)).lines())
         expected = gather(ours.run(PromptRequest(
             prompt, method="dflash", budget=15, max_tokens=200, drafters=("math",))))
         comparison = two_runs(expected, theirs)
-        print(anew, comparison["said"], [side["lengths"] for side in comparison["sides"]], theirs.end.said)
+        print(comparison["said"], [side["lengths"] for side in comparison["sides"]], theirs.end.said)
         assert comparison["same_text"] and theirs.header.request.prompt_ids == expected.header.request.prompt_ids
         rounds += comparison["sides"][1]["rounds"]
         accepted += int(re.search(r"(\d+) of \d+ drafted", theirs.end.said)[1])  # type: ignore[index]
     time.sleep(LOGGED_SECONDS)
-    print(f"{rounds} rounds, {accepted} drafted tokens accepted: 1 + {accepted}/{rounds} = {1 + accepted / rounds:.3f}")
-    print("\n".join(vllm.logged_lines()))
     counted = traffic(watch.look())[-1]
+    print(f"{rounds} rounds, {accepted} drafted tokens accepted: 1 + {accepted}/{rounds} = {1 + accepted / rounds:.3f}")
     assert (counted.drafts, counted.accepted) == (rounds, accepted)
-    assert vllm.logged_lines()
+    assert "SpecDecoding metrics" in log.read_text("utf8", "replace")
 
 
-def test_the_page_runs_it_beside_our_own_rig(vllm: Serving, browser: Any, tmp_path: Path) -> None:  # noqa: F811
+def test_the_page_runs_it_beside_our_own_rig(
+        vllm: tuple[str, Path], browser: Any, tmp_path: Path) -> None:  # noqa: F811
     results = str(tmp_path / "results.sqlite")
     with served("app.py", "--port", PORT, "--rig", "demo", "--results", results) as url, visit(browser, url) as watched:
         page = watched.open(f"{url}#mode=workbench")
         wait(page, SETTLED)
         ours = run(page, PROMPTS[0], "dflash")
         page.locator(".cs-rig").click()
-        page.get_by_label("Your own rig").fill(vllm.address)
+        page.get_by_label("Your own rig").fill(vllm[0])
         page.evaluate("window.before = true")
         page.get_by_role("button", name="Load", exact=True).click()
         wait(page, f"!window.before && {SETTLED}")  # it opens anew
-        named = f"(document.querySelector('.cs-rig') || document.body).innerText.includes('demo at {vllm.address}')"
+        named = f"(document.querySelector('.cs-rig') || document.body).innerText.includes('demo at {vllm[0]}')"
         wait(page, named)
         theirs = run(page, PROMPTS[0], SERVED)
         comparison = page.evaluate("(runs) => Canopy.parts.stage.server.two_runs(runs)",
@@ -124,19 +103,14 @@ def test_the_page_runs_it_beside_our_own_rig(vllm: Serving, browser: Any, tmp_pa
 def run(page: Any, prompt: str, method: str) -> str:
     """Ask in the bar; the run's name once it has ended."""
     page.locator("#canopy-prompt textarea").fill(prompt)
-    choose(page, method)
+    if (field := page.locator("#canopy-method input")).input_value() != method:
+        field.click()
+        page.get_by_role("option", name=method, exact=True).click()
     before = page.evaluate("Canopy.parts.stage.value.run")
     page.get_by_role("button", name="▶ Run").click()
     wait(page, f"Canopy.parts.stage.state === 'done' && Canopy.parts.stage.value.run !== {json.dumps(before)}")
     assert page.evaluate("Canopy.parts.stage.header.method") == method
     return str(page.evaluate("Canopy.parts.stage.value.run"))
-
-
-def choose(page: Any, method: str) -> None:
-    field = page.locator("#canopy-method input")
-    if field.input_value() != method:
-        field.click()
-        page.get_by_role("option", name=method, exact=True).click()
 
 
 def wait(page: Any, condition: str) -> None:
@@ -146,9 +120,9 @@ def wait(page: Any, condition: str) -> None:
 def see_the_tab(page: Any, folder: Path) -> None:
     """The lab's tab of the server: its counters, and a press of the button."""
     page.evaluate("Canopy.parts.stage.setMode('lab')")
-    page.get_by_role("tab", name="Server").click()
+    page.get_by_role("tab", name="Load", exact=True).click()
     page.wait_for_selector("[data-plot=places] .main-svg")
-    assert "vLLM 0.32.0, demo: all of its requests." in page.locator(".lab-pane-server .lab-note").inner_text()
+    assert "vLLM 0.32.0, demo: all of its requests." in page.locator(".lab-pane-load .lab-note").inner_text()
     page.get_by_role("button", name="Measure requests at once").click()
     page.wait_for_selector("[data-plot=concurrency] .main-svg", timeout=400_000)
     print(page.locator("[data-plot=concurrency] .lab-canvas").get_attribute("aria-label"))
