@@ -86,7 +86,7 @@ class Comparison:
 
     def _beside_plain(self, run: str, comparison: RunComparison, ask: PromptRequest, job: Job) -> RunComparison:
         """Time the ask in turns with plain decoding until both texts end, or until it is interrupted."""
-        with self._in_turns(ask, self._interrupt(job)) as taking:
+        with self._interleaved(ask, self._interrupt(job)) as taking:
             seen = monotonic()
             state: State = GOING_ON
             while state == GOING_ON:
@@ -116,17 +116,17 @@ class Comparison:
         return interrupt
 
     @contextmanager
-    def _in_turns(self, ask: PromptRequest, interrupt: Callable[[], None], other: Instruments | None = None
+    def _interleaved(self, ask: PromptRequest, interrupt: Callable[[], None], other: Instruments | None = None
                   ) -> Iterator[TurnTaking]:
         """The ask, on another rig if one is given, in turns with plain decoding on this one."""
         with ExitStack() as opened:
             asks = [plain_of(ask)] if other else [plain_of(ask), ask]
-            plain, *turns = opened.enter_context(self._rig.instruments.in_turns(asks, interrupt))
-            (rounds,) = opened.enter_context(other.in_turns([ask], interrupt)) if other else turns
+            plain, *turns = opened.enter_context(self._rig.instruments.interleaved(asks, interrupt))
+            (rounds,) = opened.enter_context(other.interleaved([ask], interrupt)) if other else turns
             yield TurnTaking(rounds, plain)
 
     def _time(self, ask: PromptRequest, until: float, job: Job, other: Instruments | None = None) -> TurnTaking:
-        with self._in_turns(ask, self._interrupt(job), other) as taking:
+        with self._interleaved(ask, self._interrupt(job), other) as taking:
             while monotonic() < until and taking.turn():
                 pass
         return taking

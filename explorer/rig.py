@@ -98,7 +98,7 @@ class Instruments(Protocol):
     def laboratory(self) -> "Laboratory":
         """What sweeps and races measure with."""
 
-    def in_turns(self, asks: Sequence[PromptRequest],
+    def interleaved(self, asks: Sequence[PromptRequest],
                  interrupt: Callable[[], None]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
         """The rounds of several asks, to be taken a few at a time from either. ``interrupt`` is called again and again,
         and ends a round, or what is measured before the first one, by raising."""

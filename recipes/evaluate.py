@@ -78,7 +78,7 @@ def answer(rig: Rig, item: Item, setting: Drafting, choice: argparse.Namespace) 
     """Answer one item, and return the rounds."""
     ask = PromptRequest(item.prompt, method=setting.method, budget=choice.budget, max_tokens=choice.max_tokens,
                         split=setting.split, drafters=setting.drafters)
-    with rig.in_turns([ask]) as (rounds,):
+    with rig.interleaved([ask]) as (rounds,):
         return list(rounds)
 
 

@@ -65,7 +65,7 @@ def with_unary(rig: Rig) -> Rig:
 def measure_in_turns(rig: Rig, settings: list[Contender], prompt: str, max_tokens: int,
                      seed: int) -> NDArray[np.float64]:
     """Tokens, rounds and seconds of each setting for a prompt, all in turns: (settings, 3)."""
-    with rig.in_turns([setting.ask(prompt, max_tokens) for setting in settings]) as runs:
+    with rig.interleaved([setting.ask(prompt, max_tokens) for setting in settings]) as runs:
         figures, order, open_runs = np.zeros((len(settings), 3)), random.Random(seed), list(range(len(settings)))
         while open_runs:
             for number in order.sample(open_runs, len(open_runs)):

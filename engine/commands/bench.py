@@ -124,7 +124,7 @@ def count_calls(choice: argparse.Namespace) -> Outcome:
             if point.way == PLAIN:
                 calls = calls_per_round(counts, plain_rounds(rig, ask))
             else:
-                with rig.in_turns([ask]) as (rounds,):
+                with rig.interleaved([ask]) as (rounds,):
                     calls = calls_per_round(counts, rounds, recorded=point.way == ON)
             named = {"method": PLAIN if point.way == PLAIN else point.method, "budget": point.budget,
                      "recording": OFF if point.way == PLAIN else point.way}

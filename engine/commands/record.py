@@ -126,7 +126,7 @@ def pairs(lessons: Sequence[LessonPlan]) -> Iterator[tuple[LessonPlan, LessonPla
 
 def time_in_turns(rig: Rig, traces: Sequence[Trace], lessons: Sequence[LessonPlan]) -> list[Trace]:
     """The traces of a lesson and of plain decoding, with the seconds of runs that were made in turns."""
-    with rig.in_turns([lesson.ask for lesson in lessons]) as sources:
+    with rig.interleaved([lesson.ask for lesson in lessons]) as sources:
         taking = TurnTaking(*sources)
         while taking.turn():
             pass

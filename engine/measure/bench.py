@@ -132,7 +132,7 @@ def run_alone(rig: Rig, ask: PromptRequest, recorded: bool) -> Tally:
     if recorded:
         reading = read(Answer(rig.run(ask)))
     else:
-        with rig.in_turns([ask]) as (rounds,):
+        with rig.interleaved([ask]) as (rounds,):
             reading = read(rounds)
     return Tally(len(reading.token_ids), reading.rounds, reading.rounds, sum(reading.rows) - reading.rounds,
                  reading.seconds, 0.0, dict(reading.stage_seconds), [reading.tokens_per_second])

@@ -51,14 +51,14 @@ class LiveLaboratory:
         return Conditions(self.rig.name, self.rig.hardware, self.rig.target.dtype, versions)
 
     def measure(self, ask: PromptRequest) -> Reading:
-        with self.rig.in_turns([ask]) as (rounds,):
+        with self.rig.interleaved([ask]) as (rounds,):
             return read(rounds)
 
     def measure_concurrent(self, ask: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> Reading:
         """Requests at ``auto`` share one total of rows, whose costs are measured first."""
         with self.rig.exclusive(f"with {concurrency} requests at once"), torch.inference_mode():
             measured = self.rig.prepare(ask)
-            measured.choose_policy()  # what it measures is none of the reading's time
+            measured.choose_policy()  # before the reading, because it may measure for a second
             return read_concurrent(measured, [partial(self.rig.prepare, one) for one in others], concurrency)
 
     def concurrent_cost(self, ask: PromptRequest, requests: int) -> CostCurve:
@@ -91,9 +91,9 @@ class LiveInstruments:
         self._twin: LiveInstruments | None = None
         self._others = OtherWork()
 
-    def in_turns(self, asks: Sequence[PromptRequest],
+    def interleaved(self, asks: Sequence[PromptRequest],
                  interrupt: Callable[[], None]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
-        return self.source.in_turns(asks, interrupt)
+        return self.source.interleaved(asks, interrupt)
 
     def missing_processors(self) -> float:
         return self._others.missing()

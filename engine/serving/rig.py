@@ -103,7 +103,8 @@ class Rig:
         self.costs = CostBook(self.name, self.target, usual)  # needs the rig to itself
         self.scheduler = Scheduler()
         self.memory = RunMemory(self.target)
-        self.histories: dict[tuple[str, tuple[str, ...]], DraftHistory] = defaultdict(DraftHistory)  # by drafters
+        # by method and names of drafters
+        self.histories: dict[tuple[str, tuple[str, ...]], DraftHistory] = defaultdict(DraftHistory)
         self._reading = Lock()
         self.token_texts = TokenTexts(self.texts)
 
@@ -185,16 +186,16 @@ class Rig:
             yield
 
     @contextmanager
-    def in_turns(self, asks: Sequence[PromptRequest], interrupt: Callable[[], None] | None = None) -> Iterator[
+    def interleaved(self, asks: Sequence[PromptRequest], interrupt: Callable[[], None] | None = None) -> Iterator[
             list[Generator[Round, None, None]]]:
-        """Yield the rounds of several asks, without text or trace lines, for a caller that takes a few of the one and a
-        few of the other; it holds the rig meanwhile. ``interrupt`` is called before every layer of every pass, and ends
-        it by raising."""
+        """Hold the rig, and yield the rounds of each request, for a caller that takes a few of one and a few of
+        another. They have no text and no trace lines. ``interrupt`` is called before every layer of every pass, and
+        ends it by raising."""
         runs = [self.prepare(ask, interrupt) for ask in asks]
         purpose = " beside ".join(request_in_words(run.request) for run in runs)
         with self.exclusive(purpose), ExitStack() as opened:
             for run in runs:
-                run.choose_policy()  # what it measures is none of the rounds' time
+                run.choose_policy()  # before the rounds, because it may measure for a second
             yield [opened.enter_context(closing(rounds_in_inference_mode(run.rounds()))) for run in runs]
 
     def curve(self, context: int, sampling: Sampling, requests: int = 1) -> CostCurve:

@@ -85,7 +85,8 @@ class ScriptedInstruments:
         self.measuring_cost = Event()
 
     @contextmanager
-    def in_turns(self, asks: Sequence[PromptRequest], interrupt: Callable[[], None]) -> Iterator[list[Iterator[Round]]]:
+    def interleaved(self, asks: Sequence[PromptRequest], interrupt: Callable[[], None]) -> Iterator[
+            list[Iterator[Round]]]:
         def interruptible(rounds: Iterator[Round]) -> Iterator[Round]:
             for round_ in rounds:
                 interrupt()

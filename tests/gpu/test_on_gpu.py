@@ -19,7 +19,7 @@ def tau_on(device: str, method: str) -> float:
     live = load_rig("demo", "float32", device)
     lengths: list[int] = []
     for prompt in read_prompts(Path("assets/prompts/bench.jsonl"))[:12]:
-        with live.in_turns([PromptRequest(prompt.text, method=method, budget=64, max_tokens=96)]) as (rounds,):
+        with live.interleaved([PromptRequest(prompt.text, method=method, budget=64, max_tokens=96)]) as (rounds,):
             lengths += [len(round_.committed) for round_ in rounds]
     return mean_length(sum(lengths), len(lengths))
 

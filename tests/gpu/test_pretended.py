@@ -72,7 +72,7 @@ def asked(method: str, sampling: Sampling = GREEDY, drafters: Sequence[str] = ()
 
 
 def answer(rig: Rig, ask: PromptRequest) -> list[int]:
-    with rig.in_turns([ask]) as (rounds,):
+    with rig.interleaved([ask]) as (rounds,):
         return text(rounds)
 
 
@@ -198,7 +198,7 @@ def test_a_round_copies_once_each_way(method: str, drafters: list[str], drafts: 
                                       gpu: Counts) -> None:
     """To the device: the tree's rows, and which of them are kept. To the host: each lattice, the choices, and the
     statistics if they are read."""
-    with on_gpu.in_turns([asked(method, drafters=drafters)]) as (rounds,):
+    with on_gpu.interleaved([asked(method, drafters=drafters)]) as (rounds,):
         calls = calls_per_round(gpu, rounds, recorded)
     allowed = {("draft", TO_DEVICE): int(method == "expand"), ("draft", TO_HOST): drafts, ("verify", TO_DEVICE): 1,
                ("verify", TO_HOST): 1, ("keep", TO_DEVICE): 1, (RECORD, TO_HOST): 1.5 * recorded}

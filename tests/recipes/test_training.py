@@ -209,7 +209,7 @@ def test_answers_are_what_plain_decoding_writes() -> None:
     rig = load_rig("demo", "float32")
     for item, talk, answered in zip(items, talks, answer_greedily(TARGET, TOKENIZER, talks, 256), strict=True):
         ask = PromptRequest(item.prompt, method="autoregressive", budget=0, max_tokens=200)
-        with rig.in_turns([ask]) as (rounds,):
+        with rig.interleaved([ask]) as (rounds,):
             written = committed_ids(rounds)
         assert answered is not None and answered.prompt == talk.prompt
         assert TOKENIZER.decode(answered.response) == TOKENIZER.decode(written) + "<|im_end|>\n"

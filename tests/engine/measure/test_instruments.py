@@ -103,7 +103,7 @@ def test_what_is_measured_ends_at_once_in_the_middle_of_a_pass(measuring: str, l
     with pytest.raises(CancellationError):
         if measuring == "cost":
             live.measure_cost(trace, interrupt)
-        with live.in_turns([ask, an_ask("autoregressive", 0, 100)], interrupt) as sources:
+        with live.interleaved([ask, an_ask("autoregressive", 0, 100)], interrupt) as sources:
             for rounds in sources:
                 list(rounds)
     assert time.perf_counter() - interrupt.ended < 0.5
@@ -113,7 +113,7 @@ def test_what_is_measured_ends_at_once_in_the_middle_of_a_pass(measuring: str, l
 
 def test_a_measurement_can_be_ended_before_every_layer(laboratory: LiveLaboratory) -> None:
     interrupt = Interrupt(10**9)
-    with LiveInstruments(laboratory.rig).in_turns([an_ask("autoregressive", 0, 3)], interrupt) as (rounds,):
+    with LiveInstruments(laboratory.rig).interleaved([an_ask("autoregressive", 0, 3)], interrupt) as (rounds,):
         assert len(list(rounds)) == 3
     assert interrupt.calls == 4 * laboratory.rig.target.config.num_hidden_layers, "the prompt's pass, and three rounds"
 

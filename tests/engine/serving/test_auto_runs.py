@@ -92,7 +92,7 @@ def test_rounds_are_learnt_from_but_where_a_text_would_follow_the_clock(
     for ask, learns in ((ASKS[0], True), (ASKS[4], False)):
         entries = answers(live, ask)[0]
         assert len(told) == len(entries) * learns
-        with live.in_turns([ask]) as (rounds,):
+        with live.interleaved([ask]) as (rounds,):
             seconds = [sum(round_.seconds.values()) for round_ in rounds]
         assert told[-len(seconds):] == (seconds if learns else [])
         told.clear()

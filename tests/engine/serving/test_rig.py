@@ -213,7 +213,7 @@ def test_out_of_memory_is_said_and_the_next_run_is_served(monkeypatch: pytest.Mo
         patch.setattr(TorchTarget, "verify_batch", full)
         with pytest.raises(RequestError) as caught:
             gather(live.run(ask))
-        with pytest.raises(RequestError, match=r"2.50 GiB more was needed. at a budget of 8"), live.in_turns(
+        with pytest.raises(RequestError, match=r"2.50 GiB more was needed. at a budget of 8"), live.interleaved(
                 [ask]) as (rounds,):
             list(rounds)
         with pytest.raises(RequestError, match="while the cost of rounds after 40 tokens was measured; lower"):
@@ -240,7 +240,7 @@ def test_runs_are_taken_in_turns_and_write_what_they_write_alone() -> None:
     text = text_ids(live, MATH, max_tokens=FEW)
     for pace in ("fixed", "auto"):
         ask = PromptRequest(MATH, method="ddtree", budget=16, max_tokens=FEW, pace=pace)
-        with live.in_turns([ask, plain]) as sources:
+        with live.interleaved([ask, plain]) as sources:
             taking = TurnTaking(*sources)
             while taking.turn():
                 pass
@@ -258,7 +258,7 @@ def test_who_has_the_rig_alone_may_run_and_measure_on_it_while_others_wait(concu
             waiting = other.submit(lambda: gather(live.run(ask)))
             until(lambda: live.admission.waiting() == 2)
             mine = gather(live.run(ask))
-            with live.in_turns([ask]) as (rounds,):
+            with live.interleaved([ask]) as (rounds,):
                 assert committed_ids(rounds) == committed_ids(entry.round for entry in mine.entries)
             assert not waiting.done()
         assert len(waiting.result(60).entries) == len(mine.entries)
