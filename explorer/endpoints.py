@@ -85,7 +85,9 @@ class Endpoints:
     def _export(self, given: Mapping[str, Any]) -> bytes:
         """A file of a run: {"kind", "run", "round": from 0} gives {"name", "media", "data": base64} as JSON."""
         run, number = str(given.get("run", "")), check_int("The round", given.get("round", 0), 0, MAX_TOKENS)
-        return export(str(given.get("kind"))[:40], self.run_of(run), self.trace_of(run), number).as_json()
+        known, trace = self.run_of(run), self.trace_of(run)
+        shown = known if known.over else Run.recorded(run, trace)  # of others in its rounds nothing leaves
+        return export(str(given.get("kind"))[:40], shown, trace, number).as_json()
 
     def publish(self) -> None:
         """Declare the named endpoints for other programs, while the page is being built."""

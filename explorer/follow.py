@@ -13,7 +13,6 @@ from engine.trace import End, Trace, load
 from engine.trace.reading import TraceTail
 from explorer.lines import encoded, encoded_within
 from explorer.runs import MAX_CHUNK_BYTES, Run, Runs
-from explorer.view import View
 
 SECONDS_BETWEEN_LOOKS = 0.05  # at the file
 SECONDS_BETWEEN_SEARCHES = 0.5  # for a newer file in the folder
@@ -63,10 +62,6 @@ class Follow:
                     dated.append((path.stat().st_mtime_ns, path))
         return [path for _, path in sorted(dated, reverse=True)[:MAX_LISTED]]
 
-    def listed(self) -> list[View]:
-        """The runs of the folder as a menu lists them: by the names of their files."""
-        return [{"name": name, "title": name} for name in map(name_in_utf8, self.paths())]
-
     def trace(self, name: str) -> Trace | None:
         """The listed run of that file name, as far as it has been written; None if there is no such file."""
         run = self._runs.get(name)
@@ -77,14 +72,14 @@ class Follow:
 
     async def lines(self) -> AsyncIterator[bytes]:
         """The lines of the newest run as it grows, as they are sent, then of the next one. Before each of them are the
-        runs of the folder, {"listed"}."""
+        names of the runs in the folder, {"listed"}."""
         shown: GrowingRun | None = None
         first, known, state = 0, None, None
         while True:
             newest = await asyncio.to_thread(self._newest)
             if newest is not shown and newest:
                 shown, first, known, state = newest, 0, None, None
-                yield encoded({"listed": self.listed()})
+                yield encoded({"listed": list(map(name_in_utf8, self.paths()))})
             if shown:
                 over, now, about, fresh = shown.run.over, shown.run.state_line, shown.run.about, shown.run.lines[first:]
                 if state is None:

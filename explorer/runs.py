@@ -23,6 +23,7 @@ from explorer.lines import About, State, StateLine, about, encoded, encoded_with
 from explorer.rig import CurrentRig
 
 MAX_BYTES = 256 * 2**20  # of remembered runs; the oldest is forgotten first
+RUN_BYTES = 3_000  # of a run, whatever it holds
 MAX_READERS = 32  # of one run
 ENCODERS = ThreadPoolExecutor(2, "encoder")  # for all readers: encoding is work that rounds have to wait for
 MAX_CHUNK_BYTES = 2**18  # of lines; a single line may be longer
@@ -31,7 +32,7 @@ SECONDS_BETWEEN_CHUNKS = 1 / 30  # of a run in progress
 MAX_CHUNKS_PER_SECOND = 80  # of all runs in progress
 LAPSE_SECONDS = 10.0  # that a run in progress goes on without a reader
 MIN_LOOK_TOKENS, LOOK_SHARE = 16, 0.25  # new ones, and of the text, after which it is looked for a loop again
-READING, STOPPED = "Reading the prompt …", "It was stopped."
+READING = "Reading the prompt …"
 ENDED = ("stopped", "done", "error")
 
 log = logging.getLogger("canopy")
@@ -45,7 +46,7 @@ class Run:
     id: str
     address: str = ""
     lines: list[Line] = field(default_factory=list)
-    size: int = 0  # in bytes of memory, about
+    size: int = RUN_BYTES  # in memory, about
     about: About = field(default_factory=About)
 
     def __post_init__(self) -> None:
@@ -116,7 +117,7 @@ class Run:
     def check(self) -> None:
         """CancellationError if it was stopped, or if nobody has read it for a while."""
         if self._stopped or not self._readers and monotonic() - self._left > LAPSE_SECONDS:
-            raise CancellationError(STOPPED)
+            raise CancellationError("It was stopped.")
 
     def trace(self) -> Trace | None:
         """The run as a trace, closed where it stands; None without a round."""
@@ -206,6 +207,7 @@ class Runs:
                                    "one has ended.")
             self._kept[run.id] = run
             self._kept.move_to_end(run.id)
+            self._forget(run)
         return run
 
     def add(self, run: Run, *lines: Line) -> None:
@@ -245,11 +247,12 @@ class Runs:
 
     def keep(self, run: Run) -> None:
         """Remember a run that is over."""
-        run.size = sum(map(held_bytes, run.lines))
+        run.size += sum(map(held_bytes, run.lines))
         self._check(run.size)
         with self._lock:
             self._kept[run.id] = run
             self._forget(run)
+
 
 class Runner:
     """Starts runs on the rig that answers."""

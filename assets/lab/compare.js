@@ -70,10 +70,11 @@ class Side {
       write(this.title, "Choose a run.");
       return;
     }
-    await this.stage.follow(knownRun(run));
+    this.ends = null; // of each round's tokens in the text, once all are there
+    const arrived = await this.stage.follow(knownRun(run));
     if (run !== this.run) return;
     write(this.title, this.stage.refusal);
-    if (!this.stage.refusal) {
+    if (arrived) {
       this.ends = [];
       for (const { keep } of this.stage.rounds) this.ends.push((this.ends.at(-1) || 0) + keep.length);
       const { header } = this.stage;
@@ -83,7 +84,7 @@ class Side {
   }
 
   get shown() {
-    return this.stage.rounds.length > 0;
+    return Boolean(this.ends);
   }
 
   // Its figures beside the other runs'. Beside a run that was measured in turns with plain decoding, that is printed with

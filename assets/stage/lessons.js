@@ -39,7 +39,7 @@ export class Followed {
       if (line.state) this.latest = line.run;
     }
     if (!stage.elsewhere) {
-      stage.read(lines, true);
+      stage.read(lines.filter((line) => !line.listed), true);
       this.told = false;
     } else if (!this.told && lines.some((line) => line.round)) {
       this.told = true;
@@ -50,8 +50,8 @@ export class Followed {
   // For the list of recordings.
   entries() {
     const open = (name, place) => (place ? this.lessons.open(name, { push: true }) : this.follow());
-    const entries = this.listed.map(({ name, title }, place) => ({
-      label: title, note: place ? "" : "the newest, followed", act: () => open(name, place) }));
+    const entries = this.listed.map((name, place) => ({
+      label: name, note: place ? "" : "the newest, followed", act: () => open(name, place) }));
     return entries.length ? [{ heading: "Runs in the folder that is followed" }, ...entries] : entries;
   }
 }

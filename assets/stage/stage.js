@@ -208,6 +208,7 @@ export class Stage extends Teller {
     this.reading?.abort();
     const reading = this.reading = new AbortController();
     this.elsewhere = true;
+    this.refusal = "";
     return new Promise((shown) => { this.readAll(lines, reading, shown).then(shown); });
   }
 

@@ -46,7 +46,7 @@ class Browser:
         """What comes next."""
         for row in self._loop.run_until_complete(asyncio.wait_for(anext(self._lines), PATIENCE_SECONDS)).splitlines():
             line = json.loads(row)
-            self.listed = [run["name"] for run in line.get("listed", [])] or self.listed
+            self.listed = line.get("listed", self.listed)
             self.state = line if "state" in line else self.state
             self.end = line.get("end", self.end)
             if "header" in line:

@@ -11,7 +11,7 @@ from engine.requests.admission import WAITING_ROOM, Admission
 from engine.trace import Line, dumps, held_bytes, loads
 from explorer import runs as runs_module
 from explorer.rig_choice import loading
-from explorer.runs import Run, Runner, Runs
+from explorer.runs import RUN_BYTES, Run, Runner, Runs
 from tests.explorer.scripted import ENDLESS, ScriptedSource, scripted_trace
 from tests.explorer.scripted_rigs import ASK, answering, begun, ended, states
 from tests.running import until
@@ -99,7 +99,7 @@ def test_whoever_measures_waits_for_all_runs_and_later_runs_wait_for_it() -> Non
 def test_what_is_remembered_is_bounded_by_bytes() -> None:
     trace = scripted_trace("ddtree")
     lines: list[Line] = [trace.header, *trace.entries, trace.end]
-    size = sum(map(held_bytes, lines))
+    size = RUN_BYTES + sum(map(held_bytes, lines))
     runs = Runs(most_bytes=3 * size)
     for name in "abc":
         runs.keep(Run.recorded(name, trace))
@@ -117,6 +117,9 @@ def test_what_is_remembered_is_bounded_by_bytes() -> None:
     assert small.trace("run").end.reason == "stopped", "what was made is kept"
     with pytest.raises(RequestError, match="which is the most that is remembered"):
         small.keep(Run.recorded("whole", trace))
+    for number in range(2 * size // RUN_BYTES):
+        small.begin(Run(str(number))).end("It was refused.")
+    assert not small.get("0"), "runs without a line are forgotten too"
 
 
 def test_so_many_runs_are_in_progress_and_no_more() -> None:
