@@ -50,12 +50,11 @@ ALONE = Opening()
 
 @dataclass(frozen=True)
 class Storage:
-    """What a rig opened in the dtype ``name`` holds in memory: the dtypes of weights and of keys and values, and how
-    many more bytes it holds per weight."""
+    """What a rig opened in the dtype ``name`` holds in memory: the dtype of weights, which is that of keys and values,
+    and how many more bytes it holds per weight."""
 
     name: str
     weights: torch.dtype
-    cache: torch.dtype
     besides: float = 0.0
 
     @property
@@ -89,7 +88,7 @@ def _left(device: torch.device, opening: Opening) -> int:
 
 def usual_cache_bytes(text: Any, storage: Storage) -> int:
     """Bytes of a cache of usual length."""
-    return cache_bytes(text, min(USUAL_POSITIONS, positions_of(text)), storage.cache)
+    return cache_bytes(text, min(USUAL_POSITIONS, positions_of(text)), storage.weights)
 
 
 def cache_bytes(text: Any, positions: int, dtype: torch.dtype) -> int:
@@ -203,7 +202,7 @@ def run_bytes(target: TorchTarget, request: Request, drafter_count: int) -> int:
     never larger, and the logits of a round's rows."""
     rows = 2 * request.budget + 1  # the budget may be one for each of two drafters
     positions = min(len(request.prompt_ids) + request.max_tokens, target.context_limit) + rows
-    cache = cache_bytes(target.config, positions, target.cache_dtype)
+    cache = cache_bytes(target.config, positions, target.model.dtype)
     return (1 + drafter_count) * cache + LOGIT_BYTES * rows * int(target.config.vocab_size)
 
 

@@ -24,7 +24,7 @@ from engine.decoding.tree import pack
 from engine.lab.machines import ModelShape, Processor
 from engine.models.device import in_inference_mode
 from engine.models.packed_linear import (
-    CACHE_DTYPE,
+    ATTENTION_DTYPE,
     GROUP,
     HIGHEST,
     PACKED_BYTES,
@@ -70,7 +70,8 @@ class Probes:
         self.outputs = max(1, shape.head // SIDE)
         self.head = PackedHead(nn.Linear(SIDE, self.outputs, bias=False, dtype=self.states))
         self.target = self._small_target()
-        self.slots = torch.randn(2, 1, HEADS, KEYS, SMALL, dtype=CACHE_DTYPE if self.four_bits else self.states)
+        self.slots = torch.randn(2, 1, HEADS, KEYS, SMALL, dtype=self.states)
+        self.attention_dtype = ATTENTION_DTYPE if self.four_bits else self.states
         if self.four_bits:
             self.head.make_batch_invariant()
             for weight in self.weights:
@@ -98,10 +99,14 @@ class Probes:
         target.prefill([0] * PREFIX, 1024, Sampling())
         return target
 
+    def _attended(self, queries: Tensor) -> Tensor:
+        keys, values = self.slots.to(self.attention_dtype).unbind()
+        return scaled_dot_product_attention(queries, keys, values)
+
     def of(self, rows: int) -> dict[str, Probe]:
         """By the name of the field of ``Processor``."""
         inputs = torch.randn(rows, SIDE, dtype=self.states)
-        queries = torch.randn(1, HEADS, GROUPS * rows, SMALL, dtype=self.slots.dtype)
+        queries = torch.randn(1, HEADS, GROUPS * rows, SMALL, dtype=self.attention_dtype)
         logits, tree = torch.randn(rows, self.vocabulary, dtype=self.states), pack(mock_tree(0, rows), PREFIX)
         tree_on_host = tree_rows(tree, NO_DRAWS, logits.device)
         return {
@@ -109,7 +114,7 @@ class Probes:
             "head": (self.outputs * SIDE / MILLION, lambda: self.head(inputs)),
             "layer": (LAYERS, lambda: self.target.verify(tree)),
             "attention": (queries.numel() * KEYS / MILLION,
-                          lambda: scaled_dot_product_attention(queries, self.slots[:1, 0], self.slots[1:, 0])),
+                          lambda: self._attended(queries)),
             "choice": (logits.numel() / MILLION, lambda: verification(logits, Sampling(), tree_on_host))}
 
 

@@ -41,12 +41,12 @@ class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not rea
     def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[
             Tensor, Tensor]:
         """Write new rows (1, kv heads, rows, head size) after the committed ones, and return the keys and values of all
-        slots up to them, in the rows' dtype."""
+        slots up to them."""
         end = self.length + key_states.shape[-2]
         keys, values = self.slots[layer_idx]
         keys[:, :, self.length:end] = key_states
         values[:, :, self.length:end] = value_states
-        return keys[:, :, :end].to(key_states.dtype), values[:, :, :end].to(value_states.dtype)
+        return keys[:, :, :end], values[:, :, :end]
 
     def kv_slots(self, rows: int, multiple: int = 1) -> Tensor:
         """A view of all committed slots and of ``rows`` slots after them, to write into: (layers, 2, kv heads, length +

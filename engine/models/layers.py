@@ -120,14 +120,15 @@ class Experts:
 
 class View(NamedTuple):
     """What one text's ``rows`` of a pass see in a layer. ``slots`` (2, kv heads, keys, head size) holds the keys and
-    values of all earlier positions, and attention is computed in its dtype; those of these rows are written into its
-    last slots before the ``spare`` ones, which the mask hides. ``mask`` is (1, 1, folded groups × rows, keys), see
-    ``additive``."""
+    values of all earlier positions; those of these rows are written into its last slots before the ``spare`` ones,
+    which the mask hides. ``mask`` is (1, 1, folded groups × rows, keys), see ``additive``. Attention is computed in
+    ``dtype``, by default in that of the slots."""
 
     rows: int
     slots: Tensor
     mask: Tensor | None
     spare: int = 0
+    dtype: torch.dtype | None = None
 
 
 class Layer:
@@ -171,25 +172,28 @@ class Layer:
         heads = states[:, :self.query_heads + self.kv_heads]
         turned = repeated(heads) if self.head_norm is None else self.head_norm(heads[:, :, None]).flatten(2)
         apply_rotary(turned, rotation, out=heads)  # beside the values, so that one copy takes keys and values
+        if len(views) == 1:
+            return self.out(self._attended(states, views[0]), residual)
         texts = states.split([view.rows for view in views])
         mixed = [self._attended(*text) for text in zip(texts, views, strict=True)]
-        return self.out(mixed[0] if len(mixed) == 1 else torch.cat(mixed), residual)
+        return self.out(torch.cat(mixed), residual)
 
     def _attended(self, states: Tensor, view: View) -> Tensor:
         """The attention output (rows, query heads × head size) of one text's queries, keys and values (rows, heads,
         head size)."""
         slots, rows = view.slots, view.rows
-        end = slots.shape[2] - view.spare
-        query, new = states.split([self.query_heads, 2 * self.kv_heads], 1)
-        slots[:, :, end - rows:end] = new.unflatten(1, (2, -1)).permute(1, 2, 0, 3)
-        query = query.unflatten(1, (self.kv_heads, -1)).permute(1, 2, 0, 3)
-        if query.device.type == "cpu":
-            query, keys_values = query.flatten(1, 2)[None].to(slots.dtype), slots[:, None]
+        end, dtype = slots.shape[2] - view.spare, view.dtype or slots.dtype
+        slots[:, :, end - rows:end] = states[:, self.query_heads:].view(rows, 2, -1, self.size).permute(1, 2, 0, 3)
+        query = states[:, :self.query_heads].view(rows, self.kv_heads, -1, self.size).permute(1, 2, 0, 3)
+        keys, values = slots.to(dtype).unbind()
+        if query.is_cpu:
+            query = query.to(dtype, memory_format=torch.contiguous_format).flatten(1, 2)[None]
+            keys, values = keys[None], values[None]
         else:
-            keys_values = slots[:, :, None].expand(-1, -1, query.shape[1], -1, -1)
-        keys, values = keys_values
+            keys, values = (one[:, None].expand(-1, query.shape[1], -1, -1) for one in (keys, values))
         mixed = scaled_dot_product_attention(query, keys, values, attn_mask=view.mask)
-        return mixed.view(self.kv_heads, -1, rows, self.size).permute(2, 0, 1, 3).reshape(rows, -1).to(states.dtype)
+        mixed = mixed.view(self.kv_heads, -1, rows, self.size).permute(2, 0, 1, 3)
+        return mixed.to(states.dtype, memory_format=torch.contiguous_format).reshape(rows, -1)
 
 
 class KeysValues:

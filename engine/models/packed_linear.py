@@ -32,7 +32,7 @@ MIDDLE = 8  # the level that the kernel counts from
 LANES = 16  # the number of outputs has to be a multiple of it
 ROUNDING = 2.0**-7  # of a group's largest weight: how far bfloat16 moves a weight and its group's ends by rounding
 PACKED_BYTES = 0.5 + 4 / GROUP  # of a weight: its level's number, and its part of the group's scales
-CACHE_DTYPE = torch.float64  # of keys and values beside such weights: see ``TorchTarget.cache_dtype``
+ATTENTION_DTYPE = torch.float64  # beside such weights: see ``FusedPass.enable_int4``
 CLEAR = 0.25  # of a step: where rounding moves weights further, one could lie on either of two levels
 
 

@@ -17,7 +17,7 @@ from engine.models.attention import takes_tree_masks
 from engine.models.cache import LayeredCache, TreeCache, cache_argument
 from engine.models.device import gpus_of
 from engine.models.layers import Experts, Layer, Rotations, View, additive, folded_groups, norm_of
-from engine.models.packed_linear import LevelsRule, PackedHead
+from engine.models.packed_linear import ATTENTION_DTYPE, LevelsRule, PackedHead
 from engine.models.rows import PassRows
 
 KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})  # pre-norm, rotary, gated SiLU, nothing else
@@ -114,12 +114,15 @@ class FusedPass(nn.Module):
         self.rotations = Rotations(
             self.base.rotary_emb, self.base.embed_tokens.weight, config.max_position_embeddings)
         self.taps = tuple(taps)
+        self.attention_dtype = self.base.embed_tokens.weight.dtype
 
     def enable_int4(self, rule: LevelsRule | None = None) -> bool:
         """Multiply with 4-bit weights, found by the rule (see ``PackedLinear``), without unpacking them; return whether
         most of the layers' weights are 4-bit. If so, the others and the output head too give a row the same bits
-        whatever rows are computed with it. Nothing is known of a mixture of experts, whose products are transformers'
-        own, so it is False there."""
+        whatever rows are computed with it, and attention is computed in float64: the order of keys, which differs
+        between a tree and a text, no longer shows once its result is rounded to bfloat16. So every method writes
+        exactly plain decoding's text. Nothing is known of a mixture of experts, whose products are transformers' own,
+        so it is False there."""
         if any(isinstance(layer.mlp, Experts) for layer in self.layers):
             return False
         products = [product for layer in self.layers for product in layer.linears()]
@@ -128,6 +131,7 @@ class FusedPass(nn.Module):
             return False
         for product in (*finer, self.head):
             product.make_batch_invariant()
+        self.attention_dtype = ATTENTION_DTYPE
         return True
 
     def forward(self, parts: Sequence[PassPart]) -> list[PassOutput]:
@@ -142,7 +146,7 @@ class FusedPass(nn.Module):
             for interrupt in interrupts:
                 interrupt()
             hidden = layer.run(hidden, rotation, [
-                View(count, slots[number], mask, spare)
+                View(count, slots[number], mask, spare, self.attention_dtype)
                 for count, (slots, mask, spare) in zip(rows, seen_by, strict=True)])
             outputs.append(hidden)
         logits, tapped = self.head(self.norm(hidden)), concat_taps([outputs[layer] for layer in self.taps])
@@ -156,7 +160,8 @@ class FusedPass(nn.Module):
         seen = part.rows.seen
         slots = part.cache.kv_slots(len(part.rows.tokens), 1 if seen is None else SLOT_MULTIPLE)
         spare = slots.shape[3] - part.end
-        mask = None if seen is None else additive(seen, part.cache.length, slots, self.groups, spare)
+        like = slots.new_empty(0, dtype=self.attention_dtype)
+        mask = None if seen is None else additive(seen, part.cache.length, like, self.groups, spare)
         return slots.unbind(), mask, spare
 
 

@@ -16,7 +16,7 @@ from engine.decoding.tree import pack, path_to
 from engine.errors import RequestError, RigError
 from engine.models.cache import LayeredCache, TreeCache
 from engine.models.device import WaitingPolicy, gpus_of, hardware, in_inference_mode
-from engine.models.packed_linear import CACHE_DTYPE, LevelsRule, PackedHead
+from engine.models.packed_linear import LevelsRule, PackedHead
 from engine.models.passes import (
     KNOWN,
     AnyCache,
@@ -86,14 +86,6 @@ class TorchTarget:
     def dtype(self) -> str:
         """The name of its weights' dtype."""
         return FOUR_BITS if self._in_four_bits else str(self.model.dtype).removeprefix("torch.")
-
-    @property
-    def cache_dtype(self) -> torch.dtype:
-        """The dtype of keys and values, in which attention is computed. With weights of 4 bits it is float64: then the
-        order of keys, which differs between a tree and a text, no longer shows once the result is rounded to bfloat16,
-        and all other operations give a row the same bits whatever rows are computed with it. So every method writes
-        exactly plain decoding's text."""
-        return CACHE_DTYPE if self._in_four_bits else self.model.dtype
 
     def enable_int4(self, rule: LevelsRule | None = None) -> bool:
         """Multiply with 4-bit weights, found by the rule (see ``PackedLinear``), without unpacking them; return whether
@@ -229,7 +221,7 @@ class TorchTarget:
     def _new_cache(self, capacity: int) -> AnyCache:
         if self.fastest is self.reference:
             return LayeredCache(capacity, self.model.config)
-        return TreeCache(self.config, capacity, self.embedding.weight.new_empty(0, dtype=self.cache_dtype))
+        return TreeCache(self.config, capacity, self.embedding.weight)
 
     @property
     def _open_cache(self) -> AnyCache:

@@ -28,7 +28,7 @@ from engine.decoding.tree import pack
 from engine.errors import FileError, RigError
 from engine.machine.files import kept_files, replace_file
 from engine.models.device import hardware
-from engine.models.packed_linear import CACHE_DTYPE, GROUP, levels_of, rounded_levels
+from engine.models.packed_linear import GROUP, levels_of, rounded_levels
 from engine.models.target import TorchTarget
 from engine.records import Precision, Sampling
 from engine.requests.rig_names import AUTO_DTYPE, EXACTNESS, FOUR_BITS
@@ -78,7 +78,7 @@ def storage_of(name: str) -> Storage:
     """What a rig in the dtype of this name keeps in memory. Beside the bfloat16 weights that prompts are read with, an
     int4 rig holds each weight as 4 bits or, if it is finer, as a copy that is laid out: counted as if all were."""
     dtype = DTYPES[name]
-    return Storage(name, dtype, CACHE_DTYPE, dtype.itemsize) if name == FOUR_BITS else Storage(name, dtype, dtype)
+    return Storage(name, dtype, dtype.itemsize if name == FOUR_BITS else 0.0)
 
 
 def chosen(times: Mapping[str, PassTimes], lengths: Mapping[int, float]) -> Precision:

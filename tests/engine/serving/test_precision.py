@@ -157,10 +157,10 @@ def test_the_memory_check_counts_the_cache_that_a_target_has(name: str, monkeypa
     target.model.to(precision.DTYPES[name])
     monkeypatch.setattr(target, "_in_four_bits", name == "int4")
     storage = precision.storage_of(name)
-    assert (storage.cache, storage.weights) == (target.cache_dtype, target.model.dtype)
+    assert storage.weights == target.model.dtype
     text = SimpleNamespace(num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
                            max_position_embeddings=10**6)
-    cache = 2 * 3 * 2 * 8 * memory.USUAL_POSITIONS * storage.cache.itemsize
+    cache = 2 * 3 * 2 * 8 * memory.USUAL_POSITIONS * storage.weights.itemsize
     needed = cache + int(1000 * storage.weight_bytes)
     monkeypatch.setattr(memory, "free_bytes", lambda _: needed)
     asked: tuple[int, Any, Storage, torch.device] = 1000, text, storage, torch.device("cpu")
