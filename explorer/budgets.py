@@ -20,7 +20,6 @@ from explorer.browser_calls import Call, browser_call
 from explorer.latest import Latest
 from explorer.lines import encoded
 from explorer.rig import CurrentRig
-from explorer.view import View
 
 MAX_READ = 128  # rounds of a run, evenly chosen
 READ_AT_ONCE = 6  # of a run in progress, whose own times reading disturbs
@@ -51,7 +50,7 @@ class Budgets:
     """The functions with which the browser tunes the budget by eye."""
 
     def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace],
-                 speed_of: Callable[[str], View] = lambda run: {}) -> None:
+                 speed_of: Callable[[str], dict[str, Any]] = lambda run: {}) -> None:
         self._rig = rig
         self._trace_of = trace_of
         self._speed_of = speed_of

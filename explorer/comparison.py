@@ -21,7 +21,6 @@ from explorer.claims import CUT, ENDED, GOING_ON, OtherSetting, RunComparison, S
 from explorer.jobs import Job, Jobs
 from explorer.rig import CurrentRig, Instruments
 from explorer.runs import Runs
-from explorer.view import View
 
 AGAIN_SECONDS, OTHER_SECONDS = 4.0, 2.0  # at most, for a short text once more, and for one other setting
 MAX_TOKENS = 64  # of another setting
@@ -42,7 +41,7 @@ class Comparison:
     def functions(self) -> list[Call]:
         return [browser_call("compare", self.compare), browser_call("compared", self._jobs.look)]
 
-    def compare(self, wanted: Mapping[str, Any]) -> View:
+    def compare(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Begin to compare {"run"} with plain decoding: {"job"}. RequestError if another run waits, or where this
         one was made on another rig or machine. The job's result is a ``PlainComparison``, as far as it is."""
         run = str(wanted.get("run"))
@@ -64,7 +63,7 @@ class Comparison:
             raise RequestError("Another run or a measurement began before this run could be timed beside plain "
                                "decoding.")
 
-    def _measure(self, run: str, trace: Trace, job: Job) -> View:
+    def _measure(self, run: str, trace: Trace, job: Job) -> dict[str, Any]:
         instruments, ask, interrupt = self._rig.instruments, ask_of(trace), self._interrupt(job)
         instruments.missing_processors()
         comparison = self._beside_plain(run, RunComparison(trace, (), (), (), {}, GOING_ON), ask, job)
@@ -101,9 +100,9 @@ class Comparison:
                     job.result = self._note(run, comparison)
         return comparison
 
-    def _note(self, run: str, comparison: RunComparison, others: Sequence[OtherSetting] = ()) -> View:
+    def _note(self, run: str, comparison: RunComparison, others: Sequence[OtherSetting] = ()) -> dict[str, Any]:
         record = replace(comparison.record(self._rig.instruments.precision), others=tuple(others))
-        view: View = encode_record(record)
+        view: dict[str, Any] = encode_record(record)
         if kept := self._runs.get(run):
             kept.note(record)
         return view

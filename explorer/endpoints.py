@@ -28,7 +28,6 @@ from explorer.recordings import LessonSummary, Library
 from explorer.runs import Run, Runner, Runs
 from explorer.security.askers import Asker, asker
 from explorer.uploads import Uploads
-from explorer.view import View
 
 FROM_FILE = "file-"  # how the runs are named that were opened from one
 UNDATED = "in a file"  # when such a run was recorded, if the file does not say it
@@ -66,13 +65,13 @@ class Endpoints:
         followed = self._follow.trace(name) if self._follow else None
         return followed or self._runs.trace(name)
 
-    def speed_of(self, name: str) -> View:
+    def speed_of(self, name: str) -> dict[str, Any]:
         """What was found of the run's speed beside plain decoding's (``claims.RunSpeed``); empty if nothing was."""
         run = self._runs.get(name)
         compared = run.about.get("comparison") if run else self._library.comparison(name)
         return {} if compared is None or compared.state == GOING_ON else encode_record(compared.speed)
 
-    def _open_file(self, given: Mapping[str, Any]) -> View:
+    def _open_file(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Keep a trace file as a run, {"run": its name}: {"name", and what ``Uploads.whole`` takes}."""
         name, file = str(given.get("name", "the file"))[:80], self._uploads.whole(given)
         trace, run = loads(file, name, UPLOADED), FROM_FILE + uuid4().hex[:12]
@@ -111,7 +110,7 @@ class Endpoints:
                      **named_fields(options or {}), "prompt": prompt}
             yield from self._summaries(prompt_request(given, page=True), asker())
 
-    def _summaries(self, ask: PromptRequest, who: Asker) -> Iterator[View]:
+    def _summaries(self, ask: PromptRequest, who: Asker) -> Iterator[dict[str, Any]]:
         run = self._runner.start(ask, who.address)
         try:
             for more in run.news(self._runner.pause):
@@ -155,7 +154,7 @@ def _refusal() -> Iterator[None]:
         raise gr.Error(str(error), print_exception=False) from error
 
 
-def summary(run: Run) -> View:
+def summary(run: Run) -> dict[str, Any]:
     """A run for programs: how it stands, the text and its token ids so far, without the trees."""
     trace = run.trace()
     rounds = [entry.round for entry in trace.entries] if trace else []

@@ -9,7 +9,6 @@ from typing import Any
 from uuid import uuid4
 
 from engine.errors import RequestError
-from explorer.view import View
 
 MAX_AT_ONCE = 4  # files that are arriving
 LAPSE_SECONDS = 60.0  # without a piece
@@ -33,7 +32,7 @@ class Uploads:
         self._lock = Lock()
         self._arriving: dict[str, Arriving] = {}
 
-    def take(self, wanted: Mapping[str, Any]) -> View:
+    def take(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """One piece, {"upload": empty for the first of a file, "data": base64}, gives {"upload": the file's name}.
         RequestError if it is damaged, too much, or of a file that was given up."""
         piece = self._decoded(wanted)

@@ -31,10 +31,10 @@ from engine.trace.lines import (
 )
 from engine.trace.reading import UNREADABLE, load, loads
 from engine.trace.stream import LIMITS, UPLOADED, Limits
-from engine.trace.writing import dump, dumps, encode_line, encode_pieces, encode_record, packed
+from engine.trace.writing import dump, dumps, encode_line, encode_record, packed
 
 __all__ = [
     "LIMITS", "UNREADABLE", "UPLOADED", "Block", "End", "Entry", "Header", "Limits", "Line", "Piece", "RunText",
-    "SharedPass", "Trace", "as_bytes", "committed_ids", "dump", "dumps", "encode_line", "encode_pieces",
+    "SharedPass", "Trace", "as_bytes", "committed_ids", "dump", "dumps", "encode_line",
     "encode_record", "gather", "held_bytes", "joined", "known_tau", "load", "loads", "mean_length", "packed",
     "pieces_of", "readable", "recorded", "shared_rounds", "tau"]

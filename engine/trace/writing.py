@@ -15,7 +15,7 @@ import numpy as np
 from engine.errors import FileError, TraceError
 from engine.machine.files import replace_file
 from engine.recorder import VERSION
-from engine.trace.lines import Entry, Header, Line, Piece, Trace
+from engine.trace.lines import Entry, Header, Line, Trace
 from engine.trace.stream import LIMITS
 
 
@@ -52,11 +52,6 @@ def encode_line(line: Line) -> dict[str, Any]:
     if isinstance(line, Entry):
         return record
     return {"canopy_trace": VERSION, "header": record} if isinstance(line, Header) else {"end": record}
-
-
-def encode_pieces(pieces: Mapping[int, Piece]) -> dict[str, str | list[int]]:
-    """Texts by id or position, as strings, to text or to a list of byte values."""
-    return {str(number): piece if isinstance(piece, str) else list(piece) for number, piece in pieces.items()}
 
 
 def encode_record(record: Any) -> Any:
