@@ -35,7 +35,7 @@ from explorer.recordings import Library, recorded_rig, shipped
 from explorer.rig import CurrentRig, Instruments, Source, Tell
 from explorer.rig_choice import RigChoice, loading
 from explorer.runs import Run
-from explorer.security.gate import MAX_PATH_LENGTH, Address, proxy_address
+from explorer.security.gate import MAX_PATH_LENGTH, Address, frame_origin, proxy_address
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -57,6 +57,9 @@ def flags() -> CommandLine:
                         "often as there are names (default: only the names of the address that it listens on)")
     parser.add_argument("--root-path", type=_root_path, default="", metavar="PATH", help="the path that a proxy serves "
                         "this page below and takes away from what it passes on, such as /canopy")
+    parser.add_argument("--allow-frame", type=partial(_sentence, frame_origin), action="append", default=[],
+                        metavar="ORIGIN", help="an origin whose pages may show this page in a frame, such as "
+                        "https://huggingface.co; as often as there are origins (default: none)")
     parser.add_argument("--auth", type=_credentials, metavar="USER:PASSWORD", help="ask for this name and password")
     add_flags(parser, "--rig", type=_rig, help="a rig's name, a folder with a rig.json, or TARGET::DRAFTER, each a "
               "folder or a model id of the hub; or random:SHAPE, random weights in a published size; or "
@@ -216,7 +219,8 @@ def main() -> int:
         return NOT_UNDERSTOOD
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     keep_offline(wanted.rig, may_choose(wanted))
-    listening = Listening(wanted.host, wanted.port, wanted.auth, wanted.allow_host, wanted.root_path)
+    listening = Listening(wanted.host, wanted.port, wanted.auth, wanted.allow_host, wanted.root_path,
+                          wanted.allow_frame)
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         follow_of(wanted)

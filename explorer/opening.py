@@ -29,13 +29,15 @@ PATIENCE_SECONDS = 120.0  # that one of them waits
 @dataclass(frozen=True)
 class Listening:
     """Where the page is served, and to whom: ``allowed`` are the proxies' addresses that pass requests on to it,
-    ``auth`` is a name and a password, ``root_path`` the path that a proxy serves the page below, and takes away."""
+    ``auth`` is a name and a password, ``root_path`` the path that a proxy serves the page below, and takes away,
+    ``frames`` the origins whose pages may show it in a frame."""
 
     host: str = "127.0.0.1"
     port: int = 7860
     auth: tuple[str, str] | None = None
     allowed: Sequence[Address] = ()
     root_path: str = ""
+    frames: Sequence[str] = ()
 
 
 def listener(app: ASGIApp, listening: Listening) -> uvicorn.Server:
@@ -155,7 +157,7 @@ def serve_at_once(page: str, build: Callable[[], Starlette], listening: Listenin
     async def opened(_: Request) -> HTMLResponse:
         return HTMLResponse(page, headers={"Cache-Control": "no-store"})
 
-    first = Gate(Starlette(routes=[Route("/", opened)]), hosts_of(listening.host, listening.allowed))
+    first = Gate(Starlette(routes=[Route("/", opened)]), hosts_of(listening.host, listening.allowed, listening.frames))
     opening = FirstSeconds(first, build, leave)
     sockets = open_sockets(listening)
     server = listener(opening, listening)

@@ -88,7 +88,7 @@ def guarded(page: gr.Blocks, routes: Sequence[Route], listening: Listening) -> F
         names = (f"access-token-{gradio_app.cookie_id}", f"access-token-unsecure-{gradio_app.cookie_id}")
         return listening.auth is None or any(cookies.get(name) in gradio_app.tokens for name in names)
 
-    gate = Middleware(Gate, hosts_of(listening.host, listening.allowed), Calls(page).check, admits)
+    gate = Middleware(Gate, hosts_of(listening.host, listening.allowed, listening.frames), Calls(page).check, admits)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, middleware=[gate], routes=list(routes))
     page.queue(max_size=WAITING_ROOM, api_open=False)
     page.state_session_capacity = MAX_SESSIONS

@@ -1,6 +1,8 @@
 // What every panel draws with: elements, marks, clipped token text, formatted numbers.
 // Model text passes through `textContent` and `fillText` alone, so a token is always shown as typed.
 
+import "./stores.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 export const MONO = '"DejaVu Sans Mono", "Cascadia Mono", Menlo, Consolas, monospace';
 export const ORIGIN = { root: "--target", drafter1: "--drafter1", drafter2: "--drafter2", both: "--both" };

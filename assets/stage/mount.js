@@ -119,9 +119,26 @@ async function begin(parts, opening, name) {
     if (gone) notices.fail(gone);
   }
   if (kept) notices.runAgain("The server answers again; this run broke off with it.");
-  else if (!restored || controls.goesOn) film.open(controls.goesOn);
+  else if (!embed(parts) && (!restored || controls.goesOn)) film.open(controls.goesOn);
   stage.tell("mode", { push: false });
   parts.ready = true;
+}
+
+// In a frame of another page: `?panel=tree,mask` shows these panels alone, `&bare` nothing around them, `&round=5` that round.
+// Returns whether the address asks for any of it.
+function embed({ stage, frames }) {
+  const asked = new URLSearchParams(window.location.search);
+  const all = Array.from(frames.area.querySelectorAll("[data-panel]"));
+  const wanted = (asked.get("panel") || "").split(",");
+  const shown = all.filter((frame) => wanted.includes(frame.dataset.panel));
+  if (shown.length) {
+    stage.setMode("workbench");
+    for (const part of [...all, ...frames.area.querySelectorAll(".cs-divider")]) part.classList.toggle("is-left-out", !shown.includes(part));
+    for (const row of [frames.upper, frames.lower]) row.classList.toggle("is-left-out", !shown.some((frame) => row.contains(frame)));
+  }
+  document.body.classList.toggle("cs-bare", asked.has("bare"));
+  if (asked.has("round")) stage.go((parseInt(asked.get("round"), 10) || 1) - 1, {});
+  return shown.length > 0 || asked.has("bare") || asked.has("round");
 }
 
 function open(element, props, server, tell) {

@@ -29,9 +29,10 @@ PAGES = ("/", "/login_check", "/logout", "/config", "/theme.css", "/favicon.ico"
 FOLDERS = ("/assets/", "/static/", "/svelte/", f"{RUNS}/")
 ASKED = ("info", "openapi.json", "app_id", "user", "login_check", "startup-events", "theme.css", "queue/", "call/",
          "run/", "cancel", "reset", "component_server", "heartbeat/")  # below API; what ends in / and what lies below
+POLICY = "Content-Security-Policy"
 ANSWER_HEADERS: Mapping[str, str] = MappingProxyType({
-    "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "X-Frame-Options": "SAMEORIGIN",
-    "Content-Security-Policy": "frame-ancestors 'self'; form-action 'self'; base-uri 'self'; object-src 'none'",
+    "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
+    POLICY: "frame-ancestors 'self'; form-action 'self'; base-uri 'self'; object-src 'none'",
     "Cross-Origin-Resource-Policy": "same-origin"})
 MAX_PATH_LENGTH, MAX_STEP_LENGTH = 1024, 255  # bytes: of a path, and of a name in it, as for files
 GRANTED = ("access-control-allow-origin", "access-control-allow-credentials")  # to pages of others; nobody has any
@@ -75,11 +76,12 @@ def is_ip(name: str) -> bool:
 class Hosts:
     """The names that a server answers to: ``names`` are those of the machine; ``addresses``: whether any plain address
     will do, as it has to if the server listens on all; ``proxies`` are the addresses at which others pass requests
-    on to this server."""
+    on to this server; ``frames`` are the origins whose pages may show it in a frame."""
 
     names: frozenset[str]
     addresses: bool = False
     proxies: tuple[Address, ...] = ()
+    frames: tuple[str, ...] = ()
 
     def answers_to(self, host: str) -> bool:
         if (address := address_of(host)) is None:
@@ -97,14 +99,13 @@ class Hosts:
         return page in [(name, port or usual) for name, port in (asked, *self.proxies)]
 
 
-def hosts_of(listens_on: str, proxies: Sequence[Address] = ()) -> Hosts:
+def hosts_of(listens_on: str, proxies: Sequence[Address] = (), frames: Sequence[str] = ()) -> Hosts:
     """The hosts of a server that listens on an address or a name, behind proxies at those addresses."""
     name = listens_on.strip("[]").lower()
-    if name in LOOPBACK:
-        return Hosts(frozenset(LOOPBACK), proxies=tuple(proxies))
+    names = {name} if name not in (*LOOPBACK, *EVERYWHERE) else set(LOOPBACK)
     if name in EVERYWHERE:
-        return Hosts(frozenset({*LOOPBACK, socket.gethostname().lower()}), True, tuple(proxies))
-    return Hosts(frozenset({name}), proxies=tuple(proxies))
+        names.add(socket.gethostname().lower())
+    return Hosts(frozenset(names), name in EVERYWHERE, tuple(proxies), tuple(frames))
 
 
 def proxy_address(text: str) -> Address:
@@ -112,6 +113,13 @@ def proxy_address(text: str) -> Address:
     if (address := address_of(text)) is None:
         raise RequestError(f"{text[:60]!r} is no host; name one as canopy.example.org or canopy.example.org:8443.")
     return address
+
+
+def frame_origin(text: str) -> str:
+    """What ``--allow-frame`` names; RequestError if it is no origin."""
+    if origin_of(origin := text.removesuffix("/")) is None or set(origin) & set("?#"):
+        raise RequestError(f"{text[:60]!r} is no origin; name one as https://huggingface.co.")
+    return origin
 
 
 class Gate:
@@ -129,9 +137,9 @@ class Gate:
             await self.app(scope, receive, send)
         elif scope["type"] == "http":
             try:
-                await self._admit(scope, receive, _with_headers(send))
+                await self._admit(scope, receive, self._with_headers(send))
             except Refusal as refusal:
-                await refusal.response(scope["path"].startswith((API, RUNS)))(scope, receive, _with_headers(send))
+                await refusal.response(scope["path"].startswith((API, RUNS)))(scope, receive, self._with_headers(send))
         else:
             await send({"type": "websocket.close", "code": 1008})
 
@@ -153,6 +161,25 @@ class Gate:
             send = impatient(send) if of_runs else self._count_login(scope, send) if posts and logs_in else send
             async with self._bodies.read(scope, receive) if posts else nullcontext(receive) as body:
                 await self.app(scope, body, send)
+
+    def _with_headers(self, send: Send) -> Send:
+        """Every answer is for the server's own pages alone, and its cookies are not sent along where others ask."""
+        frames = self._hosts.frames
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name in GRANTED:
+                    del headers[name]
+                headers.update(ANSWER_HEADERS)
+                if frames:
+                    headers[POLICY] = ANSWER_HEADERS[POLICY].replace("'self'", f"'self' {' '.join(frames)}", 1)
+                else:
+                    headers["X-Frame-Options"] = "SAMEORIGIN"  # for browsers that do not know the policy
+                message["headers"] = [(name, _lax(value) if name == b"set-cookie" else value)
+                                      for name, value in message["headers"]]
+            await send(message)
+        return send_with_headers
 
     def _count_login(self, scope: Scope, send: Send) -> Send:
         """A login is one attempt of its address, until it turns out to be right."""
@@ -186,8 +213,8 @@ def check_origin(hosts: Hosts, scope: Scope, headers: Headers) -> None:
     if any(not hosts.is_of_this_server(origin, headers["host"]) for origin in origins):
         raise Refusal(403, f"Another website ({origins[0][:80]}) asked this Canopy for something; only its own page "
                            "may.")
-    opened = scope["method"] == "GET" and scope["path"] == "/" and (
-        headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document")
+    opened = scope["method"] == "GET" and scope["path"] == "/" and headers.get("sec-fetch-mode") == "navigate" and (
+        headers.get("sec-fetch-dest") in (("document", "iframe") if hosts.frames else ("document",)))
     typed = scope["method"] in ("GET", "HEAD") and site == "none"
     if site != "same-origin" and not opened and not typed:
         raise Refusal(403, "Another website asked this Canopy for something; only its own page may. A link may lead "
@@ -223,20 +250,6 @@ def _without_forwarding(hosts: Hosts, headers: list[tuple[bytes, bytes]]) -> lis
     if hosts.proxies:
         return headers
     return [(name, value) for name, value in headers if not name.startswith((b"x-forwarded-", b"forwarded"))]
-
-
-def _with_headers(send: Send) -> Send:
-    """Every answer is for the server's own pages alone, and its cookies are not sent along where others ask."""
-    async def send_with_headers(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name in GRANTED:
-                del headers[name]
-            headers.update(ANSWER_HEADERS)
-            message["headers"] = [(name, _lax(value) if name == b"set-cookie" else value)
-                                  for name, value in message["headers"]]
-        await send(message)
-    return send_with_headers
 
 
 def _lax(cookie: bytes) -> bytes:

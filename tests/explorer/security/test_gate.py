@@ -1,7 +1,7 @@
 """What the gate lets through to the app, and with what sentence it turns away the rest."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import httpx
@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from engine.errors import RequestError
 from explorer.security import bodies
-from explorer.security.gate import Address, Gate, address_of, hosts_of, origin_of, proxy_address
+from explorer.security.gate import Address, Gate, address_of, frame_origin, hosts_of, origin_of, proxy_address
 from tests.running import completed
 
 HERE = "http://127.0.0.1:7860"
@@ -31,10 +31,10 @@ async def answered(request: Request) -> Response:
     return answer
 
 
-def gate(*proxies: Address) -> Gate:
+def gate(*proxies: Address, frames: Sequence[str] = ()) -> Gate:
     """The gate in front of an app that answers everything."""
     app = Starlette(routes=[Route("/{path:path}", answered, methods=["GET", "HEAD", "POST", "PUT", "OPTIONS"])])
-    return Gate(app, hosts_of("127.0.0.1", proxies))
+    return Gate(app, hosts_of("127.0.0.1", proxies, frames))
 
 
 def client(through: Gate) -> httpx.AsyncClient:
@@ -227,3 +227,32 @@ def test_what_is_no_host_cannot_be_allowed() -> None:
     for text in ("", "https://canopy.example", "*", "a b"):
         with pytest.raises(RequestError, match="no host"):
             proxy_address(text)
+
+
+FRAMED = {**OPENED, "Sec-Fetch-Dest": "iframe"}
+
+
+def test_only_named_origins_may_show_the_page_in_a_frame() -> None:
+    shut = ask("GET", "/", headers=FRAMED)
+    assert shut.status_code == 403
+    assert "frame-ancestors 'self';" in shut.headers["content-security-policy"]
+    assert shut.headers["x-frame-options"] == "SAMEORIGIN"
+    through = gate(frames=["https://huggingface.co", "http://blog.test:8080"])
+    framed = ask("GET", "/?x=1", through, headers=FRAMED)
+    assert framed.status_code == 200 and "x-frame-options" not in framed.headers
+    policy = framed.headers["content-security-policy"]
+    assert "frame-ancestors 'self' https://huggingface.co http://blog.test:8080;" in policy
+    assert ask("POST", CALL, through, headers=FRAMED, json={}).status_code == 403
+    assert ask("GET", "/config", through, headers=FRAMED).status_code == 403
+
+
+@pytest.mark.parametrize("text", ["", "huggingface.co", "https://", "https://a.test/path", "https://a.test?b", "null",
+                                  "javascript:alert(1)", "https://a.test; script-src *", "https://a.test b.test", "*"])
+def test_what_is_no_origin_is_refused(text: str) -> None:
+    with pytest.raises(RequestError, match="no origin"):
+        frame_origin(text)
+
+
+def test_an_origin_is_named_with_or_without_a_port() -> None:
+    assert [frame_origin(text) for text in ("https://huggingface.co/", "http://blog.test:8080")] == [
+        "https://huggingface.co", "http://blog.test:8080"]
