@@ -79,7 +79,7 @@ def panel(page: Any) -> None:
     assert len(rows) == 2 and sum(row.startswith("yours") for row in rows) == 1
     assert "rows of 2 runs" in batch.locator("svg[role=img]").get_attribute("aria-label")
     sent = page.evaluate(f"{STAGE}.rounds.flatMap((made) => made.shared ? made.shared.blocks.map(Object.keys) : [])")
-    assert {tuple(sorted(block)) for block in sent} == {("keep", "parents", "pools_rows", "seat")}
+    assert {tuple(sorted(block)) for block in sent} == {("keep", "parents", "poolsRows", "seat")}
     assert "not compared" in page.locator(".cs-metric-gain").inner_text()
     assert "shared" in page.locator(".cs-metric-speed").inner_text()
     page.evaluate(AXE)
