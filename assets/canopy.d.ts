@@ -207,6 +207,29 @@ type PlainComparison = import("./types.d.ts").PlainComparison;
 type RunSpeed = import("./types.d.ts").RunSpeed;
 type RunFigures = ReturnType<typeof import("./shared/round.js").figuresOf>;
 
+/** The parts of the page, once it is put together; what needs a server is null in a replay file. */
+interface Parts {
+  stage: Stage;
+  player: import("./stage/player.js").Player;
+  frames: import("./stage/frames.js").Frames;
+  search: import("./stage/keys.js").Search;
+  lessons: import("./stage/lessons.js").Lessons;
+  save: import("./stage/save.js").Save;
+  notices: import("./stage/notices.js").Notices;
+  film: import("./stage/film.js").Film;
+  conversation: import("./stage/conversation.js").Conversation | null;
+  rigs: import("./stage/rigs.js").Rigs | null;
+  tour: import("./stage/tour.js").Tour | null;
+  lost: import("./stage/notices.js").Lost | null;
+  keys: import("./stage/keys.js").Keys;
+  address: import("./stage/address.js").Address;
+  /** Whether the view that the address names is shown. */
+  ready: boolean;
+  help: import("./stage/keys.js").Help;
+  /** Runs one of the presenter's prompts. */
+  ask?(place: number): void;
+}
+
 /** The detail of an event, or of any of several, with spaces between. */
 type DetailOf<Events, Names> = Names extends keyof Events ? Events[Names]
   : Names extends `${infer First} ${infer Rest}` ? DetailOf<Events, First> | DetailOf<Events, Rest> : never;

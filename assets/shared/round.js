@@ -184,12 +184,12 @@ export class Run {
 }
 
 /** What the bar takes of a run. @param {Header} header */
-export function settingFrom({ pieces, prompt_ids, stop_ids, revisions, turns, ...setting }) {
-  return setting;
+export function settingFrom(/** @type {Header} */ { pieces, prompt_ids, stop_ids, revisions, turns, budget, ...setting }) {
+  return { ...setting, ...(budget === null ? {} : { budget }) };
 }
 
 // What was asked, in a few words; another engine may not have recorded how many nodes.
-export function settingOf(/** @type {Header} */ header) {
+export function settingOf(/** @type {Pick<Header, "method" | "budget" | "drafters">} */ header) {
   return header.budget === null || header.drafters?.length === 0 ? header.method : `${header.method}, ${counted(header.budget, "node")}`;
 }
 

@@ -72,8 +72,7 @@ export class Address {
     try {
       this.stage.setMode(asked.mode || this.first);
       if (asked.tab) this.stage.setTab(asked.tab);
-      const other = asked.trace && asked.trace !== this.stage.value.run;
-      if (other) await this.lessons.open(asked.trace, { still: true });
+      if (asked.trace && asked.trace !== this.stage.value.run) await this.lessons.open(asked.trace, { still: true });
       const known = !asked.trace || asked.trace === this.stage.value.run;
       if (known) await this.point(asked);
       if ((asked.panel || null) !== this.frames.filling) this.frames.full(asked.panel);

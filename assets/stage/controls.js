@@ -5,18 +5,24 @@ import { pause } from "../shared/ink.js";
 import { newRun, routeTo, stopRun } from "../shared/lines.js";
 import { Address } from "./address.js";
 
-const STORE = "canopy-reload"; // {prompt, turns, goesOn, run, again}, each if there is one
+const STORE = "canopy-reload";
 const MAX_SECONDS = 10; // until the bar is as it was asked to be
 const SETTLED_MS = 500;
 const NOT_YET = 503; // while the page is being built
 const SERVED = "served"; // the method of an attached server
 const DECIDED = ["steps", "budget", "pace", "split", "drafters"]; // what its own command line sets
 
-const handed = JSON.parse(sessionStorage.getItem(STORE)) || {};
+/** What goes from the page to the one that replaces it. `goesOn`: what it was doing ("runs", "plays", "card"), `again`: the
+ *  prompt to run, `run`: the lines of the run that was shown when the server was lost.
+ *  @typedef {{ prompt?: string | null, turns?: Turns, goesOn?: string | null, again?: string | null,
+ *    run?: import("../types.d.ts").StreamLine[] | null }} Handed */
+
+/** @type {Handed} */
+const handed = JSON.parse(sessionStorage.getItem(STORE) ?? "{}");
 sessionStorage.removeItem(STORE);
 
 // For the page when it is loaded again; a run that is too large for the browser's store is let go.
-function hand(over) {
+function hand(/** @type {Handed} */ over) {
   try {
     sessionStorage.setItem(STORE, JSON.stringify(over));
   } catch {
@@ -25,7 +31,7 @@ function hand(over) {
 }
 
 // Whether something came true in time.
-async function until(holds) {
+async function until(/** @type {() => unknown} */ holds) {
   const end = performance.now() + 1000 * MAX_SECONDS;
   while (!holds() && performance.now() < end) await pause(100);
   return holds();
@@ -33,27 +39,28 @@ async function until(holds) {
 
 export const field = () => document.querySelector("#canopy-prompt textarea");
 
-// As if it had been typed.
+/** As if it had been typed. @param {HTMLInputElement | null} input @param {string | number} value */
 export function type(input, value) {
   if (!input) return;
-  input.value = value;
+  input.value = String(value);
   input.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
 export const controls = {
-  parts: null, // of the page, once it is put together
+  parts: /** @type {Parts | null} */ (null), // of the page, once it is put together
   turns: handed.turns || [], // before the prompt: they go along with the next run
   carried: handed.prompt ?? null, // the prompt as it stood when the page reloaded itself, else null
   kept: handed.run || null, // the run that was shown when the server was lost, else null
   goesOn: handed.goesOn || null, // what the first page was doing when this one took its place: "runs", "plays", or null
-  again: null, // the prompt that the page runs by itself after it has reloaded
-  budgetOf: (step) => (step <= 0 ? 0 : 2 ** (step - 1)),
+  again: /** @type {string | null} */ (null), // the prompt that the page runs by itself after it has reloaded
+  budgetOf: (/** @type {number} */ step) => (step <= 0 ? 0 : 2 ** (step - 1)),
   // The slider's step nearest to a budget: 0 for a budget of 0, else one more than its base-2 logarithm.
-  stepOf(budget) {
+  stepOf(/** @type {number} */ budget) {
     const most = Number(document.querySelector("#canopy-steps input[type=range]").max);
     return budget >= 1 ? Math.min(most, Math.round(Math.log2(budget)) + 1) : 0;
   },
 
+  /** The bar's values have changed. @param {string} method @param {number} budget @param {string} [pace] */
   note(method, budget, pace) {
     if (!controls.parts) return;
     const { stage } = controls.parts;
@@ -67,43 +74,48 @@ export const controls = {
   },
 
   // The values that method, budget, prompt and step have to take when the page opens.
+  /** @param {string} method @param {number} budget @param {string} prompt */
   restore(method, budget, prompt) {
     const asked = Address.opened;
     document.querySelector("#canopy-preset input").placeholder = "Pick a prompt …"; // Gradio's list takes none
-    const wanted = [asked.method || method, asked.budget === null ? budget : asked.budget];
+    const wanted = /** @type {const} */ ([asked.method || method, asked.budget ?? budget]);
     controls.note(...wanted);
-    if (controls.parts) controls.parts.conversation.draw(); // the prompt is here now, whichever came first
+    controls.parts?.conversation?.draw(); // the prompt is here now, whichever came first
     return [...wanted, controls.carried ?? controls.restored() ?? prompt, controls.stepOf(wanted[1])];
   },
 
   // Puts a node budget into the bar.
-  setBudget: (budget) => type(document.querySelector("#canopy-budget input"), budget),
+  setBudget: (/** @type {number} */ budget) => type(document.querySelector("#canopy-budget input"), budget),
 
-  // What Run does: the bar's values by the names of their fields, the drafters as a list and the turns from here.
+  /** What Run does: the bar's values by the names of their fields, the drafters as a list and the turns from here.
+   *  @param {string[]} fields @param {unknown[]} values */
   async run(fields, values) {
+    if (!controls.parts) return;
     const { stage, lost } = controls.parts;
     if (stage.busy) return;
     const options = Object.fromEntries(fields.map((field, place) => [field, values[place]]));
-    const drafters = (options.drafters || "").startsWith("[") ? JSON.parse(options.drafters) : [];
-    stage.ask(options.prompt, controls.turns);
+    const chosen = String(options.drafters ?? "");
+    const drafters = chosen.startsWith("[") ? JSON.parse(chosen) : [];
+    stage.ask(String(options.prompt), controls.turns);
     await stage.follow(newRun({ ...options, drafters, turns: controls.turns }));
-    if (lost.gone) lost.runsThen();
+    if (lost?.gone) lost.runsThen();
   },
 
   // Reloads the page, with the prompt as it stands and the turns before it.
   reload() {
     const { again } = controls;
     controls.keep({ again });
-    if (again) window.history.replaceState(null, "", `#mode=${controls.parts.stage.mode}&method=ddtree`);
+    if (again) window.history.replaceState(null, "", `#mode=${controls.parts?.stage.mode}&method=ddtree`);
     window.location.reload();
   },
 
   // What the page is to have when it is loaded again, besides the turns.
-  keep({ run = null, goesOn = null, again = null }) {
+  keep(/** @type {Handed} */ { run = null, goesOn = null, again = null }) {
     hand({ prompt: again || field().value, turns: controls.turns, goesOn, run, again });
   },
 
   // From the first page to this one: the prompt if one was typed, and what goes on.
+  /** @param {string} prompt @param {string | null} goesOn */
   handOver(prompt, goesOn) {
     hand({ ...handed, run: null, prompt: prompt || handed.prompt, goesOn });
     window.location.reload();
@@ -111,30 +123,31 @@ export const controls = {
 
   // The prompt of the run that the address brought back, if that was here before the bar.
   restored() {
-    const { stage } = controls.parts || {};
+    const stage = controls.parts?.stage;
     const { trace } = Address.opened;
-    return stage && trace && stage.value.run === trace && stage.header ? stage.header.prompt : null;
+    return stage?.header && trace && stage.value.run === trace ? stage.header.prompt : null;
   },
 
   // Presses Run as soon as the bar holds that prompt, and never if it does not come to. A run that is asked for
   // `early` waits in the queue for the page's first rig.
-  async runWhen(prompt, pace, early) {
+  /** @param {string | null} prompt @param {string | null} pace @param {boolean} early */
+  async runWhen(prompt, pace = "", early = false) {
     await pause(100); // what is put into the bar arrives later
     const paced = () => !pace || document.querySelector("#canopy-pace input").value === pace;
-    const ready = ({ rigs }) => rigs && rigs.state && (early || !rigs.state.coming);
-    const asked = await until(() => field()?.value === prompt && paced() && ready(controls.parts || {}));
+    const state = () => controls.parts?.rigs?.state;
+    const asked = await until(() => field()?.value === prompt && paced() && state() && (early || !state()?.coming));
     if (asked) document.querySelector("#canopy-run").click();
   },
 
   // In full, because auto would first time passes of the new rig. It waits until the bar's values have been restored and
   // what the rig can do has arrived.
-  async askAgain(adopt) {
+  async askAgain(/** @type {(setting: Setting) => void} */ adopt) {
     const prompt = handed.again;
     if (!prompt) return;
-    await until(() => controls.parts?.ready && controls.parts.rigs.state && !controls.parts.rigs.state.coming);
+    const state = () => controls.parts?.rigs?.state;
+    await until(() => controls.parts?.ready && state() && !state()?.coming);
     await pause(SETTLED_MS);
-    const { usual } = controls.parts.rigs.state;
-    adopt({ prompt, method: "ddtree", budget: 16, ...usual, temperature: 0, pace: "fixed", drafters: [] });
+    adopt({ prompt, method: "ddtree", budget: 16, ...state()?.usual, temperature: 0, pace: "fixed", drafters: [] });
     controls.runWhen(prompt, "in full");
   },
 

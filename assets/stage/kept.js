@@ -11,9 +11,9 @@ const STORE = "canopy-runs"; // of the tab; the server has their rounds
 export const PINS = ["A", "B"];
 
 export class KeptRuns {
-  constructor(stage) {
+  constructor(/** @type {Stage} */ stage) {
     this.stage = stage;
-    stage.kept = JSON.parse(sessionStorage.getItem(STORE)) || [];
+    stage.kept = JSON.parse(sessionStorage.getItem(STORE) ?? "[]");
     this.sheet = new Sheet("Your runs", "cs-runs");
     html("h2", "", this.sheet.box, "Your runs");
     this.said = html("p", { role: "status" }, this.sheet.box);
@@ -23,9 +23,9 @@ export class KeptRuns {
 
   keep() {
     const { stage } = this;
-    const { value: { run, state }, rounds } = stage;
-    if (!["done", "stopped"].includes(state) || stage.recorded || rounds.length < 2) return;
-    const point = pointOf(stage);
+    const { value: { run, state }, header, rounds } = stage;
+    if (!header || !["done", "stopped"].includes(state) || stage.recorded || rounds.length < 2) return;
+    const point = pointOf(stage, header);
     const known = stage.kept.some((one) => one.run === run);
     stage.kept = known ? stage.kept.map((one) => (one.run === run ? point : one)) : [point, ...stage.kept].slice(0, MAX_RUNS);
     for (const pin of PINS) if (stage.pins[pin]?.run === run) stage.pins[pin] = point;
@@ -40,15 +40,15 @@ export class KeptRuns {
   // The run that is shown, the latest, and the pinned ones.
   draw() {
     const { stage } = this;
-    const { rounds } = stage;
-    const shown = rounds.length > 1 ? [pointOf(stage)] : [];
+    const { header, rounds } = stage;
+    const shown = header && rounds.length > 1 ? [pointOf(stage, header)] : [];
     const all = [...shown, ...stage.kept, ...Object.values(stage.pins)].filter((point) => point.spent);
     const runs = all.filter((point, place) => all.findIndex((other) => other.run === point.run) === place);
     this.list.replaceChildren(...runs.map((point) => this.row(point)));
     write(this.said, runs.length ? "A and B are laid over the timeline and the budget's curves, and can be chosen in the lab's Compare." : "None yet: press Run.");
   }
 
-  row(point) {
+  row(/** @type {RunPoint} */ point) {
     const row = html("div", "cs-run", null);
     html("span", "cs-run-what", row, `${point.title}: ${point.prompt}`);
     html("span", "", row, `τ ${point.tau.toFixed(2)}`);
@@ -60,6 +60,7 @@ export class KeptRuns {
     return row;
   }
 
+  /** @param {string} pin @param {RunPoint} point */
   pin(pin, point) {
     const { pins } = this.stage;
     if (pins[pin]?.run === point.run) delete pins[pin];
@@ -72,8 +73,8 @@ export class KeptRuns {
   }
 }
 
-// A run as its figures, and what each round kept and took.
-function pointOf({ value: { run }, header, rounds, measured, speed }) {
+/** The run that is shown as its figures, and what each round kept and took. @param {Stage} stage @param {Header} header */
+function pointOf({ value: { run }, rounds, measured, speed }, header) {
   const some = rounds.slice(0, MAX_ROUNDS);
   return {
     run, title: settingOf(header), method: header.method, prompt: header.prompt, budget: usedOf(header, rounds), tau: measured.tau, speed: speed.value, printed: speed.text,
@@ -84,14 +85,16 @@ function pointOf({ value: { run }, header, rounds, measured, speed }) {
 const FILES = "canopy-named-runs";
 const MAX_CHARACTERS = 3e6; // characters of all of them; browsers keep 5 million
 
-// As {name, note, file, data: base64}, the newest first.
+/** A run as a trace file in base64. @typedef {{ name: string, note: string, file: string, data: string }} NamedRun */
+
+// The newest first.
 export class NamedRuns {
   get all() {
-    return JSON.parse(localStorage.getItem(FILES)) || [];
+    return /** @type {NamedRun[]} */ (JSON.parse(localStorage.getItem(FILES) ?? "[]"));
   }
 
   // Why the run cannot be kept, or nothing. One of the same name is replaced.
-  keep(one) {
+  keep(/** @type {NamedRun} */ one) {
     const all = [one, ...this.all.filter(({ name }) => name !== one.name)];
     const full = "The browser has no room for this run beside those that it keeps; forget one (Recordings), or save this one as a file.";
     const text = JSON.stringify(all);
@@ -104,7 +107,7 @@ export class NamedRuns {
     return "";
   }
 
-  forget(name) {
+  forget(/** @type {string} */ name) {
     localStorage.setItem(FILES, JSON.stringify(this.all.filter((one) => one.name !== name)));
   }
 }

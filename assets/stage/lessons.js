@@ -1,5 +1,9 @@
 // Runs that another program writes: the newest is followed as it grows, the others in its folder are listed.
 
+/** @import { StreamLine } from "../types.d.ts" */
+/** @import { Notices } from "./notices.js" */
+/** @import { Player } from "./player.js" */
+
 import { bytesOf, html } from "../shared/ink.js";
 import { knownRun } from "../shared/lines.js";
 import { NamedRuns } from "./kept.js";
@@ -7,12 +11,15 @@ import { settingOf } from "../shared/round.js";
 import { send } from "./save.js";
 
 export class Followed {
+  /** @param {Stage} stage @param {Lessons} lessons @param {Notices} notices */
   constructor(stage, lessons, notices) {
     this.stage = stage;
     this.lessons = lessons;
     this.notices = notices;
-    this.listed = [];
+    this.listed = /** @type {string[]} */ ([]);
     this.latest = "";
+    this.told = false; // whether a notice says that it grows while another run is shown
+    this.reading = /** @type {AbortController | undefined} */ (undefined);
   }
 
   // Reads the newest run as it grows, then the next one. While another run is shown, the growing one waits, and one notice
@@ -32,16 +39,16 @@ export class Followed {
     stage.tell("broken");
   }
 
-  take(lines) {
+  take(/** @type {StreamLine[]} */ lines) {
     const { stage, notices } = this;
     for (const line of lines) {
-      if (line.listed) this.listed = line.listed;
-      if (line.state) this.latest = line.run;
+      if ("listed" in line) this.listed = /** @type {typeof this.listed} */ (line.listed);
+      if ("state" in line) this.latest = line.run;
     }
     if (!stage.elsewhere) {
-      stage.read(lines.filter((line) => !line.listed), true);
+      stage.read(lines.filter((line) => !("listed" in line)), true);
       this.told = false;
-    } else if (!this.told && lines.some((line) => line.round)) {
+    } else if (!this.told && lines.some((line) => "round" in line)) {
       this.told = true;
       notices.news.say(`${this.latest} goes on.`, "Follow it", () => this.follow());
     }
@@ -49,7 +56,7 @@ export class Followed {
 
   // For the list of recordings.
   entries() {
-    const open = (name, place) => (place ? this.lessons.open(name, { push: true }) : this.follow());
+    const open = (/** @type {string} */ name, /** @type {number} */ place) => (place ? this.lessons.open(name, { push: true }) : this.follow());
     const entries = this.listed.map((name, place) => ({
       label: name, note: place ? "" : "the newest, followed", act: () => open(name, place) }));
     return entries.length ? [{ heading: "Runs in the folder that is followed" }, ...entries] : entries;
@@ -61,6 +68,7 @@ const MIB = 2 ** 20;
 const MAX_BYTES = 32 * MIB; // of a trace file, as on the server
 
 export class Lessons {
+  /** @param {Stage} stage @param {Player} player @param {Notices} notices @param {Recording[]} listed */
   constructor(stage, player, notices, listed) {
     this.stage = stage;
     this.player = player;
@@ -69,7 +77,7 @@ export class Lessons {
     this.named = new NamedRuns();
     this.toured = ""; // the recording that the tour's texts speak of
     this.input = html("input", { type: "file", hidden: true, "aria-label": "Trace file to open" }, document.body);
-    this.input.addEventListener("change", () => this.read(this.input.files[0]));
+    this.input.addEventListener("change", () => this.read(this.input.files?.[0]));
     this.drop();
     this.followed = new Followed(stage, this, notices);
   }
@@ -81,7 +89,7 @@ export class Lessons {
       act: () => this.open(lesson.name, { push: true }),
     }));
     const kept = this.stage.kept.map(({ run, title, prompt, tau }) => ({
-      label: prompt, note: `${title}, τ ${tau.toFixed(1)}`, act: () => this.open(run, { push: true }) }));
+      label: prompt ?? "", note: `${title}, τ ${tau.toFixed(1)}`, act: () => this.open(run, { push: true }) }));
     return [
       ...this.followed.entries(),
       ...(kept.length ? [{ heading: "Your latest runs" }, ...kept] : []),
@@ -98,24 +106,25 @@ export class Lessons {
     const all = this.stage.server ? this.named.all : [];
     const name = header && `${(header.prompt || header.title || "").slice(0, 60)} (${settingOf(header)})`;
     const known = all.some((one) => one.name === name);
-    const offered = this.stage.server && rounds.length && !live && !known && !this.listed.some((lesson) => lesson.name === run);
+    const offered = name !== null && this.stage.server && rounds.length && !live && !known && !this.listed.some((lesson) => lesson.name === run);
     const entries = [
       ...all.map((one) => ({ label: one.name, note: one.note, act: () => this.give(new File([bytesOf(one.data)], one.file)) })),
       ...(offered ? [{ label: "Keep this run", note: "until you forget it", act: () => this.keep(name) }] : []),
-      ...(known ? [{ label: "Forget this run", note: "here", act: () => this.named.forget(name) }] : []),
+      ...(known && name !== null ? [{ label: "Forget this run", note: "here", act: () => this.named.forget(name) }] : []),
     ];
     return entries.length ? [{ heading: "In this browser" }, ...entries] : entries;
   }
 
-  async keep(name) {
+  async keep(/** @type {string} */ name) {
     const { measured, speed, server, value: { run } } = this.stage;
     const note = [`τ ${measured.tau.toFixed(1)}`, speed.text && `${speed.text} tokens/s`].filter(Boolean).join(", ");
+    if (!server) return;
     const file = await this.answer(() => server.export({ kind: "trace", run, round: 0 }));
     const refused = file && this.named.keep({ name, note, file: file.name, data: file.data });
     if (refused) this.notices.fail(refused);
   }
 
-  // Returns whether it could be shown.
+  /** Returns whether it could be shown. @param {string} name @param {{ push?: boolean, still?: boolean }} [how] */
   async open(name, how = {}) {
     if (!this.stage.server) return false;
     if (!await this.stage.follow(knownRun(name))) return false;
@@ -129,33 +138,36 @@ export class Lessons {
     if (!this.stage.reducedMotion && this.stage.rounds.length > 1) this.player.play();
   }
 
+  /** What the server answers; null if that is an error, which a notice says.
+   *  @template {object} Answer @param {() => Promise<Answer | Failed>} ask @returns {Promise<Answer | null>} */
   async answer(ask) {
     try {
       const value = await ask();
-      if (value && !value.error) return value;
-      this.notices.fail(value ? value.error : "The server gave no answer; try again.");
+      if (value && !("error" in value)) return value;
+      this.notices.fail(value && "error" in value ? String(value.error) : "The server gave no answer; try again.");
     } catch {
       this.notices.fail("The server cannot be reached; check that it is still running, then try again.");
     }
     return null;
   }
 
-  async read(file) {
+  async read(/** @type {File | undefined} */ file) {
     this.input.value = "";
     if (!file) return;
     await this.give(file);
     this.opened = file.name; // shown, or refused
   }
 
-  async give(file) {
+  async give(/** @type {File} */ file) {
     if (file.size > MAX_BYTES) {
       this.notices.fail(`${file.name} has ${Math.round(file.size / MIB)} MiB; a trace file may have ${MAX_BYTES / MIB} MiB at most.`);
       return;
     }
     const { server } = this.stage;
+    if (!server) return;
     const opened = await this.answer(async () => {
-      const sent = await send((piece) => server.upload(piece), file);
-      return sent.error ? sent : server.open_trace({ name: file.name, upload: sent.upload });
+      const { error, upload } = await send((piece) => server.upload(piece), file);
+      return error ? { error } : server.open_trace({ name: file.name, upload });
     });
     if (opened) await this.open(opened.run, { push: true });
   }

@@ -141,7 +141,7 @@ export function paced(header, rounds, busy) {
   if (!header || header.pace !== "auto" || !header.drafters.length || !rounds.length) return "";
   const drafted = rounds.filter((round) => round.n > 1).length;
   if (!drafted) return `auto ${busy ? "has decoded plainly so far" : "decoded plainly"}: a draft would have cost more than it brought.`;
-  const used = `auto used ${usedOf(header, rounds)} of up to ${header.budget.toLocaleString("en")} nodes`;
+  const used = `auto used ${usedOf(header, rounds)} of up to ${(header.budget ?? 0).toLocaleString("en")} nodes`;
   if (drafted > NEARLY * rounds.length) return `${used}.`;
   return `${used} and drafted in ${drafted} of ${rounds.length} rounds${busy ? " so far" : ""}; in the others a draft would have cost more than it brought.`;
 }

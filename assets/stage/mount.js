@@ -27,8 +27,15 @@ import { TextPanel } from "./text.js";
 import { Timeline } from "./timeline.js";
 import { Tour } from "./tour.js";
 
+/** What the server gives the page: prompts that each rig answers right, the recording to open with, and whether a file is
+ *  followed. @typedef {{ lessons: Recording[], toured: string, opening: string, followed: boolean,
+ *    vetted: Record<string, VettedPrompt[]> }} Props */
+/** What the page says to Gradio's components. @typedef {{ adopt: (setting: Setting) => void, rig: () => void }} Tell */
+
+/** @type {{ row: "upper" | "lower", share: number }} */
 const PLACE = { row: "lower", share: 1 }; // of a panel that names none
 
+/** @param {Stage} stage @param {HTMLElement} header @param {HTMLElement} host @param {{ lessons: Recording[] }} given */
 function build(stage, header, host, given) {
   document.body.classList.toggle("cs-presenting", new URLSearchParams(window.location.search).has("present"));
   const root = html("div", "cs-stage", host);
@@ -47,10 +54,11 @@ function build(stage, header, host, given) {
   const lessons = new Lessons(stage, player, notices, given.lessons);
   new Cheaper(stage, plainly.box, lessons);
   const save = new Save(stage, frames, lessons, notices);
-  const parts = /** @type {any} */ ({ stage, player, frames, search, lessons, save, notices, lost, film });
-  parts.conversation = stage.server ? new Conversation(stage, text) : null;
-  parts.rigs = stage.server ? new Rigs(stage, notices) : null;
-  parts.tour = Tour && stage.server ? new Tour(parts) : null;
+  const parts = /** @type {Parts} */ ({
+    stage, player, frames, search, lessons, save, notices, lost, film, ready: false,
+    conversation: stage.server ? new Conversation(stage, text) : null, rigs: stage.server ? new Rigs(stage, notices) : null,
+  });
+  parts.tour = stage.server ? new Tour(parts) : null;
   parts.keys = new Keys(parts);
   parts.help = new Help(parts.keys.table);
   new Bar(stage, header, parts);
@@ -59,6 +67,7 @@ function build(stage, header, host, given) {
   return parts;
 }
 
+/** @param {Stage} stage @param {Frames} frames */
 function arrange(stage, frames) {
   const text = frames.frame(frames.upper, "text", 0.72, {
     title: "Text", caption: "Each token in the colour of who guessed it.",
@@ -78,6 +87,7 @@ function arrange(stage, frames) {
 }
 
 // The mode and the state as attributes, for the style sheet; the stage's height is what the window has left.
+/** @param {Stage} stage @param {HTMLElement} root */
 function dress(stage, root) {
   const mark = () => {
     document.body.dataset.canopyMode = root.dataset.mode = stage.mode;
@@ -94,7 +104,7 @@ function dress(stage, root) {
   });
   stage.on("state", mark);
   window.addEventListener("resize", fit);
-  new ResizeObserver(fit).observe(root.parentElement.closest(".gradio-container") || document.body);
+  new ResizeObserver(fit).observe(root.closest(".gradio-container") || document.body);
   for (const controls of document.querySelectorAll("#canopy-ask, #canopy-settings")) {
     new ResizeObserver(fit).observe(controls);
   }
@@ -104,11 +114,12 @@ function dress(stage, root) {
 
 // The view that the address names, else the run that was kept, else the recording that the page opens with: `name`, which
 // `opening` reads.
+/** @param {Parts} parts @param {RunLines} opening @param {string} name */
 async function begin(parts, opening, name) {
   const { stage, address, notices, film } = parts;
   const asked = Address.opened;
   const { kept } = controls;
-  stage.settings = { method: asked.method, budget: asked.budget };
+  stage.settings = { method: asked.method ?? undefined, budget: asked.budget ?? undefined };
   stage.setMode(asked.mode);
   if (kept) stage.read(kept);
   else if (name && (!asked.trace || asked.trace === name)) await stage.follow(opening);
@@ -126,7 +137,7 @@ async function begin(parts, opening, name) {
 
 // In a frame of another page: `?panel=tree,mask` shows these panels alone, `&bare` nothing around them, `&round=5` that round.
 // Returns whether the address asks for any of it.
-function embed({ stage, frames }) {
+function embed(/** @type {Parts} */ { stage, frames }) {
   const asked = new URLSearchParams(window.location.search);
   const all = Array.from(frames.area.querySelectorAll("[data-panel]"));
   const wanted = (asked.get("panel") || "").split(",");
@@ -137,10 +148,11 @@ function embed({ stage, frames }) {
     for (const row of [frames.upper, frames.lower]) row.classList.toggle("is-left-out", !shown.some((frame) => row.contains(frame)));
   }
   document.body.classList.toggle("cs-bare", asked.has("bare"));
-  if (asked.has("round")) stage.go((parseInt(asked.get("round"), 10) || 1) - 1, {});
+  if (asked.has("round")) stage.go((parseInt(asked.get("round") ?? "", 10) || 1) - 1, {});
   return shown.length > 0 || asked.has("bare") || asked.has("round");
 }
 
+/** @param {HTMLElement} element @param {Props} props @param {Server} server @param {Tell} tell */
 function open(element, props, server, tell) {
   if (element.querySelector(".cs-stage")) return;
   followTheme();
@@ -153,12 +165,12 @@ function open(element, props, server, tell) {
   // A run that is opened fills the bar, so that Run repeats it live; if an address named it, the setting in that
   // address takes precedence over the run's own.
   stage.on("opened", ({ push }) => {
+    if (!stage.header || stage.header.engine) return;
     const asked = settingFrom(stage.header);
-    if (stage.header.engine) return;
     if (!push && !parts.ready && controls.carried !== null) return; // the bar keeps its values
-    const named = push ? {} : Address.read();
-    tell.adopt({ ...asked, method: named.method || asked.method, budget: named.budget ?? asked.budget });
-    parts.conversation.take(stage.header.turns);
+    const named = push ? null : Address.read();
+    tell.adopt({ ...asked, method: named?.method || asked.method, budget: named?.budget ?? asked.budget });
+    parts.conversation?.take(stage.header.turns);
   });
   stage.on("budget", controls.setBudget); // tried out in its panel
   new Comparing(stage);
@@ -166,9 +178,9 @@ function open(element, props, server, tell) {
     tell.adopt(asked);
     parts.notices.brief("The setting is in the bar: press Run.");
   });
-  new WayOut(stage, parts.notices, parts.rigs);
-  const vetted = (rig) => Array.from(props.vetted[rig] || props.vetted.any);
-  const ask = (asked) => {
+  if (parts.rigs) new WayOut(stage, parts.notices, parts.rigs);
+  const vetted = (/** @type {string} */ rig) => Array.from(props.vetted[rig] || props.vetted.any);
+  const ask = (/** @type {Setting & { prompt: string }} */ asked) => {
     tell.adopt({ ...asked, drafters: [] });
     controls.runWhen(asked.prompt);
   };
@@ -186,20 +198,21 @@ function open(element, props, server, tell) {
 // as one.
 const WARM_TOKENS = 8;
 
+/** @param {Parts} parts @param {string} opening @param {(rig: string) => VettedPrompt[]} vetted @param {(asked: VettedPrompt) => void} ask */
 async function present(parts, opening, vetted, ask) {
   const { stage, film, rigs } = parts;
-  const prompts = () => vetted(rigs.state.opened);
+  const prompts = () => (rigs?.state ? vetted(rigs.state.opened) : []);
   parts.ask = (place) => {
     document.documentElement.requestFullscreen().catch(() => undefined); // refused if the browser wants a click first
-    if (rigs.state && prompts()[place]) ask(prompts()[place]);
+    if (prompts()[place]) ask(prompts()[place]);
   };
-  const recording = [];
+  const recording = /** @type {import("../types.d.ts").StreamLine[]} */ ([]);
   for await (const lines of knownRun(opening)(new AbortController().signal)) recording.push(...lines);
   stage.on("lost", () => {
     stage.read(recording);
-    film.open();
+    film.open(null);
   });
-  await new Promise((loaded) => { stage.on("rigs", () => rigs.state && !rigs.state.coming && loaded(null)); });
+  await new Promise((loaded) => { stage.on("rigs", () => rigs?.state && !rigs.state.coming && loaded(null)); });
   for (const { prompt, method, budget, temperature } of prompts()) {
     const body = JSON.stringify({ data: [prompt, method, budget, temperature, { max_tokens: WARM_TOKENS }] });
     await fetch(routeTo("gradio_api/call/generate"), { method: "POST", headers: { "Content-Type": "application/json" }, body }).catch(() => undefined);
@@ -209,11 +222,11 @@ async function present(parts, opening, vetted, ask) {
 function openReplay() {
   followTheme();
   const stage = new Stage();
-  const find = (id) => document.getElementById(id);
+  const find = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
   const parts = build(stage, find("canopy-header"), find("canopy-stage"), { lessons: [] });
   new ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), null, [], () => undefined);
   controls.parts = parts;
-  const lines = linesIn(find("canopy-data").textContent);
+  const lines = linesIn(find("canopy-data").textContent ?? "");
   begin(parts, async function* opening() { yield lines; }, lines.length && lines[0].run);
   return parts;
 }
@@ -224,12 +237,12 @@ const STILL_MS = 1200;
 const BETWEEN_LOOKS_MS = 500;
 const WAITS = "The page is almost ready; your run begins by itself then.";
 
-async function openFirst(root) {
+async function openFirst(/** @type {string} */ root) {
   site.root = root;
   const { film, player, stage } = openReplay();
   const { hash } = window.location; // as it was opened: the view that the other page restores
   const form = html("form", "cs-opening", null);
-  document.getElementById("canopy-stage").before(form);
+  document.getElementById("canopy-stage")?.before(form);
   const field = html("textarea", { rows: 1, placeholder: "Ask something …", "aria-label": "Prompt" }, form);
   const said = html("p", { role: "status" }, form);
   let runs = false;
@@ -248,7 +261,7 @@ async function openFirst(root) {
     await pause(BETWEEN_LOOKS_MS);
   }
   if (hash) window.history.replaceState(null, "", hash);
-  controls.handOver(field.value, runs ? "runs" : stage.scene === "card" ? "card" : !hash && player.playing && "plays");
+  controls.handOver(field.value, runs ? "runs" : stage.scene === "card" ? "card" : !hash && player.playing ? "plays" : null);
 }
 
 // What Gradio's components, replay files and tests call.

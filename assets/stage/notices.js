@@ -174,7 +174,8 @@ export class Lost {
   keep() {
     const { stage, goesOn } = this;
     const { value: { run, state, message }, run: { lines } } = stage;
-    controls.keep({ run: lines.length ? [{ state, run, message }, ...lines] : null, goesOn });
+    const standing = /** @type {import("../types.d.ts").StateLine} */ ({ state, run, message });
+    controls.keep({ run: lines.length ? [standing, ...lines] : null, goesOn });
   }
 }
 

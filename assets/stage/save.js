@@ -96,7 +96,7 @@ export class Save {
   }
 
   part(/** @type {string} */ selector) {
-    return this.frames.area.closest(".cs-stage").parentElement.querySelector(selector);
+    return this.frames.area.ownerDocument.querySelector(selector);
   }
 
   /** @param {string} name @param {string} kind @param {() => string | null} draw */

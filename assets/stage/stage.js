@@ -383,9 +383,9 @@ export class Stage extends Teller {
     this.tell("select", this.selection);
   }
 
-  /** @param {string} mode @param {{ push?: boolean }} [how] */
+  /** @param {string | null} mode @param {{ push?: boolean }} [how] */
   setMode(mode, how = {}) {
-    if (!modes.includes(mode)) return;
+    if (mode === null || !modes.includes(mode)) return;
     const moved = mode !== this.mode;
     this.mode = mode;
     if (this.tried !== null) this.tune(null);
