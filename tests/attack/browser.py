@@ -18,12 +18,11 @@ from tests.explorer.scripted import scripted_trace
 
 PATIENCE_MS = 60_000
 OPEN = """async ([name, data]) => {
-  const parts = Canopy.parts;
-  const before = parts.stage.value && parts.stage.value.run;
-  parts.notices.error.say("");
-  await parts.lessons.give(new File([Uint8Array.from(atob(data), (sign) => sign.charCodeAt(0))], name));
-  if (parts.stage.value && parts.stage.value.run !== before) return "";
-  return parts.notices.error.said || "nothing at all";
+  const { stage, notices, lessons } = Canopy.parts;
+  const opened = new Promise((done) => stage.on("opened", () => done("")));
+  notices.error.say("");
+  await lessons.give(new File([Uint8Array.from(atob(data), (sign) => sign.charCodeAt(0))], name));
+  return Promise.race([opened, notices.error.box.innerText.replace(/\\s*Dismiss$/, "") || "nothing at all"]);
 }"""
 LOOK = """async ([mode, round]) => {
   const settled = () => new Promise((done) => setTimeout(done, 40));
