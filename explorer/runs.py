@@ -15,14 +15,14 @@ from uuid import uuid4
 
 from engine.errors import CancellationError, CanopyError, RequestError
 from engine.records import PromptRequest
-from engine.requests.admission import WAITING_ROOM, Admission
+from engine.requests.admission import WAITING_ROOM, Admission, Place
 from engine.requests.rig_names import UsualSetting, usual_setting
 from engine.trace import End, Entry, Header, Line, Trace, held_bytes
 from explorer.claims import PlainComparison
 from explorer.lines import About, State, StateLine, about, encoded, encoded_within, remark, repetition
-from explorer.rig import CurrentRig
+from explorer.rig import CurrentRig, PreparedRun
 
-MAX_BYTES = 256 * 2**20  # of remembered runs; the oldest is forgotten first
+MAX_BYTES = 256 * 2**20  # of remembered runs; the oldest that is over is forgotten first
 RUN_BYTES = 3_000  # of a run, whatever it holds
 MAX_READERS = 32  # of one run
 ENCODERS = ThreadPoolExecutor(2, "encoder")  # for all readers: encoding is work that rounds have to wait for
@@ -104,8 +104,8 @@ class Run:
         """It is over: as its last line says, or with a sentence on why it failed. Of other people's runs nothing is
         kept."""
         lines = [replace(line, shared=None) if isinstance(line, Entry) else line for line in self.lines]
-        if lines and isinstance(last := lines[-1], Entry):
-            lines.append(End("stopped", sum(isinstance(line, Entry) for line in lines), last.elapsed_seconds))
+        if lines and isinstance(lines[-1], Entry) and (trace := self.trace()):
+            lines.append(trace.end)
         self.lines = lines
         ended = lines[-1].reason if lines and isinstance(lines[-1], End) else "stopped"
         self.say("error" if failure else "stopped" if ended in ("stopped", "cut") else "done", failure)
@@ -148,7 +148,7 @@ class Run:
         with self._reading(wake.set):
             while True:
                 over = self.over
-                yield more
+                yield more or over
                 if over:
                     return
                 sleep(pause())
@@ -211,8 +211,8 @@ class Runs:
         return run
 
     def add(self, run: Run, *lines: Line) -> None:
-        """Add lines to a run. The oldest other runs are forgotten where memory for all is short; RequestError if this
-        run alone needs more."""
+        """Add lines to a run. If memory for all is short, the oldest other runs are forgotten, those in progress last;
+        RequestError if this run alone needs more."""
         self._check(run.size + sum(map(held_bytes, lines)))
         for line in lines:
             run.add(line)
@@ -226,7 +226,10 @@ class Runs:
 
     def _forget(self, besides: Run) -> None:
         while sum(other.size for other in self._kept.values()) > self._most_bytes:
-            del self._kept[next(name for name in self._kept if name != besides.id)]
+            others = [other for other in self._kept.values() if other is not besides]
+            oldest = min(others, key=lambda other: not other.over)
+            oldest.stop()  # nobody could do so any more if it is in progress
+            del self._kept[oldest.id]
 
     def get(self, name: str) -> Run | None:
         with self._lock:
@@ -293,20 +296,28 @@ class Runner:
         while sentence := self._rig.waiting():
             self._wait(run, sentence)
             sleep(SECONDS_BETWEEN_LOOKS)
-        prepared = self._rig.source.prepare(ask)
-        with self._admission.place(run.address, prepared.share, run.id) as place:
-            for sentence in place.sentences():
-                self._wait(run, sentence)
-            run.say("running", READING)
-            with closing(prepared.lines()) as lines:
-                for line in lines:
-                    run.check()
-                    if isinstance(line, Header):
-                        line = replace(line, note=f"{self._rig.note} {line.note}".strip())  # noqa: PLW2901
-                    if line is not None:
-                        self._runs.add(run, line)
+        same = False
+        while not same:
+            changes, prepared = self._rig.changes, self._rig.source.prepare(ask)
+            with self._admission.place(run.address, prepared.share, run.id) as place:
+                same = changes == self._rig.changes  # no other rig takes over while the run has a place
+                if same:
+                    self._write(run, prepared, place)
         if not run.lines:
             raise RequestError("The run wrote nothing; try another prompt.")
+
+    def _write(self, run: Run, prepared: PreparedRun, place: Place) -> None:
+        """Add the lines of a prepared run, from its turn on."""
+        for sentence in place.sentences():
+            self._wait(run, sentence)
+        run.say("running", READING)
+        with closing(prepared.lines()) as lines:
+            for line in lines:
+                run.check()
+                if isinstance(line, Header):
+                    line = replace(line, note=f"{self._rig.note} {line.note}".strip())  # noqa: PLW2901
+                if line is not None:
+                    self._runs.add(run, line)
 
     @staticmethod
     def _wait(run: Run, sentence: str) -> None:

@@ -1,19 +1,19 @@
 """Live runs: in turn, kept, ended when nobody looks any more."""
 
 import tracemalloc
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 
-from engine.errors import RequestError
+from engine.errors import CancellationError, RequestError
 from engine.records import PromptRequest
 from engine.requests.admission import WAITING_ROOM, Admission
 from engine.trace import Line, dumps, held_bytes, loads
 from explorer import runs as runs_module
 from explorer.rig_choice import loading
 from explorer.runs import RUN_BYTES, Run, Runner, Runs
-from tests.explorer.scripted import ENDLESS, ScriptedSource, scripted_trace
-from tests.explorer.scripted_rigs import ASK, answering, begun, ended, states
+from tests.explorer.scripted import ENDLESS, ScriptedRun, ScriptedSource, scripted_trace
+from tests.explorer.scripted_rigs import ASK, answering, begun, ended, header_of, scripted_rig, states
 from tests.running import until
 
 LONG = PromptRequest(ENDLESS, method="ddtree", budget=16)
@@ -149,6 +149,53 @@ def test_many_read_a_run_at_once_and_see_the_same() -> None:
     for reader in readers:
         reader.join()
     assert len(seen) == 4 and {last for *_, last in seen} == {"done"} and run.readers == 0
+
+
+def test_the_last_news_of_a_run_are_never_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Late(Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            run.end()
+            return False  # it ended in the moment after a second without news
+
+    monkeypatch.setattr(runs_module, "Event", Late)
+    run = Run("late")
+    assert list(run.news(lambda: 0.0)) == [True, True]
+
+
+def test_a_rig_that_takes_over_while_a_run_is_prepared_answers_it() -> None:
+    class Former(ScriptedSource):
+        def prepare(self, ask: PromptRequest) -> ScriptedRun:
+            rig.take(scripted_rig("latter"))
+            return super().prepare(ask)
+
+    rig = answering(Former())
+    assert header_of(ended(begun(rig))).rig == "latter rig"
+
+
+def test_what_is_in_progress_is_forgotten_last_and_ends_then() -> None:
+    trace = scripted_trace("ddtree")
+    size = RUN_BYTES + sum(map(held_bytes, trace.lines))
+    runs = Runs(most_bytes=2 * size)
+    going_on = runs.begin(Run("going on"))
+    runs.add(going_on, trace.header, *trace.entries)
+    for name in "ab":
+        runs.keep(Run.recorded(name, trace))
+    assert [run for run in ("going on", "a", "b") if runs.get(run)] == ["going on", "b"]
+    going_on.check()
+    other = runs.begin(Run("other"))
+    runs.add(other, trace.header, *trace.entries)
+    assert not runs.get("b") and runs.get("going on")
+    runs.add(other, *trace.entries[:-1])
+    assert not runs.get("going on")
+    with pytest.raises(CancellationError):
+        going_on.check()
+
+
+def test_a_run_that_began_anew_and_was_stopped_has_the_rounds_since_then() -> None:
+    trace, run = scripted_trace("ddtree"), Run("anew")
+    Runs().add(run, trace.header, *trace.entries[:3], trace.header, *trace.entries[:2])
+    run.end()
+    assert (whole := run.trace()) and whole.end.rounds == len(whole.entries) == 2
 
 
 def test_the_weight_of_a_run_is_near_what_it_takes() -> None:
