@@ -13,7 +13,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -70,15 +70,21 @@ class Bodies:
         if large and self._large.locked():
             raise Refusal(503, "Other large requests are being read just now; send yours again in a minute.",
                           {"Retry-After": "20"})
-        async with self._large if large else nullcontext():
+        async with AsyncExitStack() as held:
+            if large:
+                await held.enter_async_context(self._large)
             body = await _read_whole(receive, most if large else min(most, COMMON_BODY_BYTES))
             if self._check and not is_login(path):
                 self._check(path, body)
             waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
             async def again() -> Message:
-                """The body in one message; after it whatever comes, which is the end of the connection."""
-                return waiting.pop() if waiting else await receive()
+                """The body in one message; after it whatever comes, which is the end of the connection. Who asks for
+                that has read the body, and may answer for minutes."""
+                if waiting:
+                    return waiting.pop()
+                await held.aclose()
+                return await receive()
             yield again
 
 

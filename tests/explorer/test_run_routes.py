@@ -22,6 +22,7 @@ from explorer.lines import MAX_RANKS
 from explorer.opening import Listening, listener, sockets_of
 from explorer.run_routes import RunRoutes
 from explorer.runs import Runner, Runs
+from explorer.security import bodies
 from explorer.security.gate import Gate, hosts_of
 from tests.explorer.scripted import ENDLESS, ScriptedSource
 from tests.explorer.scripted_rigs import answering
@@ -200,6 +201,19 @@ def test_one_address_has_a_few_runs() -> None:
             served.client.delete(f"{RUNS}/{run}")
         for stream in streams:
             stream.__exit__(None, None, None)
+
+
+def test_a_long_conversation_keeps_no_other_large_request_out_while_its_run_goes_on(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "MAX_LARGE", 1)
+    long = json.dumps({**ASK, "prompt": ENDLESS, "turns": [["user", "a" * bodies.COMMON_BODY_BYTES]]})
+    headers = {"Content-Type": "application/json"}
+    with serving(ScriptedSource(pause_seconds=0.02)) as served, served.client.stream(
+            "POST", RUNS, content=long, headers=headers) as first:
+        lines = first.iter_lines()
+        next(lines)
+        with served.client.stream("POST", RUNS, content=long, headers=headers) as second:
+            assert second.status_code == 200
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
