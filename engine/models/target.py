@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from engine.decoding.protocols import position_draws
-from engine.decoding.tree import pack, path_to
+from engine.decoding.tree import pack, path_to, root_only
 from engine.errors import RequestError, RigError
 from engine.models.cache import LayeredCache, TreeCache
 from engine.models.device import WaitingPolicy, gpus_of, hardware, in_inference_mode
@@ -170,8 +170,11 @@ class TorchTarget:
         rows = PassRows(tokens, torch.arange(cache.length, cache.length + len(tokens), device=self.device),
                         torch.ones(len(tokens), len(tokens), dtype=torch.bool, device=self.device).tril())
         logits = forward([PassPart(rows, cache, self._interrupt)])[0].logits
+        first = logits[:1]
+        if self._adjustment:
+            first = self._adjustment.adjust(first, pack(root_only(block[0]), cache.length))
         draw = torch.from_numpy(self._draws[[cache.length + 1]]).to(self.device)
-        return int(choices(logits[:1], self._sampling, draw)[0][0]), logits
+        return int(choices(first, self._sampling, draw)[0][0]), logits
 
     def fork(self, interrupt: Callable[[], None] | None = None) -> Self:
         """See ``protocols.Target``: the same weights and passes, with its own cache. ``interrupt`` is called before

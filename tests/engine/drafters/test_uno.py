@@ -147,7 +147,8 @@ def test_the_tree_is_sglangs(nodes: int, target: Path, tmp_path: Path) -> None:
     assert {path[1:] for path in drafted} == tree_of_sglang(lattice, nodes, 40)
 
 
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0, 0, 0.95, 3)])
+@pytest.mark.parametrize("sampling", [
+    Sampling(), Sampling(1.0, 0, 0.95, 3), Sampling(repetition_penalty=1.8, presence_penalty=1.0)])
 def test_every_method_writes_plain_decodings_text_to_the_end_of_the_context(
         sampling: Sampling, target: Path, tmp_path: Path) -> None:
     rig = opened(target, write_adapter(tmp_path / "uno"), "?block_size=12")
@@ -161,7 +162,7 @@ def test_every_method_writes_plain_decodings_text_to_the_end_of_the_context(
             assert text_of(replace(request, method=method), rig.target, drafters) == wanted, method
     rounds = list(decode(replace(request, method="dflash", budget=12), rig.target, [rig.drafters["drafter"]]))
     assert rounds[0].drafts[0].depth == 12
-    # the target chooses what it chose in the draft, under any temperature
+    # the target chooses what it chose in the draft, under any sampling
     assert all(len(round_.acceptance.keep) > 1 for round_ in rounds[:-1])
 
 
