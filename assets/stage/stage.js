@@ -105,9 +105,10 @@ export class Stage extends Teller {
     this.tell("state");
   }
 
-  // The run that was waited for will not come.
+  // The run that was waited for will not come. The one that is shown is read no longer.
   refuse(/** @type {string} */ message) {
     this.coming = null;
+    if (this.live) this.value = { ...this.value, state: "stopped", message: "" };
     this.refusal = message;
     this.tell("refused", message);
     this.tell("state");

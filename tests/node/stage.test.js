@@ -95,6 +95,17 @@ test("a run without a round is refused with its sentence, and so is one that the
   assert.equal(refused.length, 3, "the server is gone");
 });
 
+test("a run that is no longer read does not seem to go on if what was opened in its place is gone", async () => {
+  const stage = new Stage();
+  await stage.follow(async function* lines(signal) {
+    yield [state("running"), header(), ...rounds(0)];
+    await new Promise((_, fail) => { signal.addEventListener("abort", fail); });
+  });
+  assert.ok(stage.live);
+  assert.equal(await stage.follow(answer(state("error", "b", "There is no run b any more."))), false);
+  assert.deepEqual([stage.value.run, stage.state, stage.busy], ["a", "stopped", false]);
+});
+
 test("a run that was stopped is so at once, and ended by itself if its last lines say so", async () => {
   const stage = shown(0);
   let go;
