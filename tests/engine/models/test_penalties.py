@@ -1,6 +1,7 @@
 """Penalties, biases and min-p: each node has the logits of plain decoding, so every method writes the same text."""
 
 from dataclasses import replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,20 @@ def test_a_node_counts_the_text_and_its_own_path() -> None:
                 wanted = wanted / 1.4 if wanted > 0 else wanted * 1.4
             wanted -= 0.2 * text.count(token) + 0.3 * (token in text)
             assert found[node, token] == pytest.approx(wanted, abs=1e-5), (node, token)
+
+
+def test_counting_the_paths_of_a_large_tree_takes_no_longer_than_the_penalties() -> None:
+    nodes, vocabulary = 512, 5000
+    parents = np.maximum(np.arange(-1, nodes - 1, dtype=np.int32), 0)
+    tree = PackedTree(parents, parents, parents, ancestors(parents))
+    logits = torch.zeros(nodes, vocabulary)
+    adjustment = LogitsAdjustment(Sampling(repetition_penalty=1.4), range(vocabulary), vocabulary)
+
+    def seconds(*given: PackedTree) -> float:
+        began = perf_counter()
+        adjustment.adjust(logits, *given)
+        return perf_counter() - began
+    assert min(seconds(tree) for _ in range(3)) < 5 * min(seconds() for _ in range(3))
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=",".join)
