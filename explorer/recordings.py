@@ -103,8 +103,8 @@ def _comparable(header: Header) -> tuple[object, ...]:
 
 
 def name_of(path: Path) -> str:
-    """The name of a recording: its file's, without the endings."""
-    return name_in_utf8(path).split(".")[0]
+    """The name of a recording: its file's, without the ending of a trace."""
+    return name_in_utf8(path).removesuffix(".gz").removesuffix(".jsonl")
 
 
 def _read(path: Path) -> list[Lesson]:

@@ -34,6 +34,14 @@ def test_each_run_has_its_figures_its_picture_and_its_page(tmp_path: Path, monke
     assert f"τ {tau:.2f}" in index and "http:" not in index and "https:" not in index
 
 
+def test_names_may_hold_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (runs := tmp_path / "runs").mkdir()
+    for name in ("temperature-0.5.jsonl", "temperature-0.7.jsonl.gz"):
+        dump(load(TRACES / "welcome.jsonl.gz"), runs / name)
+    assert gallery(monkeypatch, runs, tmp_path / "site") == 0
+    assert len(list((tmp_path / "site").glob("0*.html"))) == 2
+
+
 def test_what_is_no_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                       capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
