@@ -64,11 +64,11 @@ lint: setup lint-browser
 	$(BIN)/ruff check .
 	$(BIN)/mypy engine explorer adapters recipes tests app.py
 
-# The browser's half: ESLint (eslint.config.js) and TypeScript's type checker (tsconfig.json, strict; tsconfig.lab.json for the lab). Neither is shipped, so a
+# The browser's half: ESLint (eslint.config.js) and TypeScript's type checker (tsconfig.json). Neither is shipped, so a
 # machine without Node.js skips them; CI may not.
 lint-browser:
 	@if command -v npm >/dev/null; then $(MAKE) --silent node_modules/.ready && \
-	    node_modules/.bin/eslint --cache --cache-location node_modules/.cache/eslint assets tests/node && node_modules/.bin/tsc --project . && node_modules/.bin/tsc --project tsconfig.lab.json; \
+	    node_modules/.bin/eslint --cache --cache-location node_modules/.cache/eslint assets tests/node && node_modules/.bin/tsc --project .; \
 	  elif [ -z "$$CI" ]; then echo "NOT CHECKED: assets/**/*.js, because npm is not installed."; \
 	  else echo "npm is not installed, and the browser's half cannot be checked without it." >&2; exit 1; fi
 

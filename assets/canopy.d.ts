@@ -188,8 +188,54 @@ interface Server {
   open_trace(asked: { name: string; upload: string }): Promise<{ run: string } | Failed>;
   budgets(asked: { run: string; live: boolean }): Promise<BudgetForecast>;
   round_at(asked: { run: string; round: number; budget: number }): Promise<import("./types.d.ts").Entry | Failed>;
+  two_runs(asked: { first: { run: string }; second: { run: string } }): Promise<import("./types.d.ts").TwoRuns | Failed>;
   compare(asked: { run: string }): Promise<{ job: string } | Failed>;
   compared(asked: { job: string }): Promise<{ state: string; message: string; result?: PlainComparison | null } | Failed>;
+}
+
+// ---- The lab
+
+type Lab = import("./lab/mount.js").Lab;
+type Figure = import("./types.d.ts").Figure;
+type TableRow = import("./types.d.ts").TableRow;
+type LabPrompts = { chosen: string; sets: import("./types.d.ts").PromptSet[] };
+
+/** What the server's functions for the lab answer; a job's result comes later, see `JobResults`. */
+interface LabAnswers {
+  lab_given: import("./types.d.ts").LabGiven;
+  lab_plotly: string;
+  lab_progress: import("./types.d.ts").SweepProgress;
+  lab_curves: import("./types.d.ts").LabCurves;
+  lab_concurrency: import("./types.d.ts").LabConcurrency;
+  lab_start: { sweep: number };
+  lab_control: object;
+  lab_delete: object;
+  lab_prompts: LabPrompts;
+  lab_upload: { upload: string };
+  lab_acceptance: import("./types.d.ts").AcceptanceView;
+  lab_elsewhere: import("./types.d.ts").ElsewhereView;
+  lab_report: SavedFile;
+  lab_job: import("./types.d.ts").JobView;
+  lab_server_look: import("./types.d.ts").CountersView;
+  lab_what_if: { job: string };
+  lab_race: { job: string };
+  lab_doctor: { job: string };
+  lab_server_concurrency: { job: string };
+}
+
+interface JobResults {
+  lab_what_if: import("./types.d.ts").Replayed;
+  lab_race: import("./types.d.ts").RaceView;
+  lab_doctor: { findings: import("./types.d.ts").DoctorFinding[] };
+  lab_server_concurrency: import("./types.d.ts").ServerSpeed;
+}
+
+type LabServer = { [Name in keyof LabAnswers]: (wanted: object) => Promise<LabAnswers[Name] | Failed | null> };
+
+/** What the parts of the lab hear: how far the measurement is, or new curves with their table. */
+interface LabEvents {
+  progress: void;
+  table: void;
 }
 
 // ---- The stage

@@ -6,16 +6,19 @@ import { drawAll } from "./plots.js";
 import { Tool } from "./tools.js";
 import { html } from "../shared/ink.js";
 
+/** @import { AcceptanceView } from "../types.d.ts" */
+
 const CHOOSE_A_RUN = "Choose the current run to see where its tree pays: what rows earned, how many nodes do, other trees.";
-const OF_A_RUN = { rows: ["drafters"], nodes: ["nodes"], trees: ["branching", "lacking"] }; // by figure, the sentences under it
+const OF_A_RUN = /** @type {const} */ ([["rows", ["drafters"]], ["nodes", ["nodes"]], ["trees", ["branching", "lacking"]]]); // by figure, the sentences under it
 
 export class Acceptance extends Tool {
+  /** @param {Lab} lab @param {HTMLElement} pane */
   constructor(lab, pane) {
     super(lab, pane);
     this.source = this.select("Rounds of", "The measurement or run whose rounds are drawn");
     this.budget = this.select("Node budget", "The budget whose rounds are drawn");
     this.method = this.select("Method", "The method whose rounds are drawn");
-    this.status = this.note("status");
+    this.status = this.note();
     this.plots = this.plotsIn("lab-three", {
       lengths: ["Acceptance lengths", "The share of rounds that added so many tokens, with {95 %} intervals."],
       map: ["Depth and rank", "Of the proposals that verification reached, the percentage that was accepted, by {depth} and {rank}."],
@@ -27,24 +30,27 @@ export class Acceptance extends Tool {
       nodes: ["The next node, and the last", "Drafted tokens that a {round} would have kept with the first nodes of its tree alone."],
       trees: ["Other trees of the same drafts", "Chain, wider chain and trees, replayed at the same places of the known text."],
     });
-    this.lists = Object.fromEntries(Object.entries(this.parts).map(([name, plot]) => [name, html("ul", "lab-words", plot.box)]));
+    this.lists = OF_A_RUN.map(([name, topics]) => ({ topics, list: html("ul", "lab-words", this.parts[name].box) }));
     const [whole, parts] = pane.querySelectorAll(".lab-grid");
     this.grids = { whole, parts };
   }
 
   choices() {
+    /** @type {(value: string, text: string) => [string, string]} */
+    const choice = (value, text) => [value, text];
     const { table, progress, runRig, unasked, stage } = this.lab;
     const whence = progress.other_rig || (progress.recorded ? "recorded measurement" : `measurement ${progress.sweep}`);
-    const run = stage.header && stage.rounds.length && !unasked ? [["run", runRig ? `current run, of ${runRig}` : "current run"]] : [];
+    const run = stage.header && stage.rounds.length && !unasked ? [choice("run", runRig ? `current run, of ${runRig}` : "current run")] : [];
     const rows = table ? table.rows.filter((row) => row.budget > 0) : [];
-    fillSelect(this.source, [...(rows.length ? [["sweep", whence]] : []), ...run]);
+    fillSelect(this.source, [...(rows.length ? [choice("sweep", whence)] : []), ...run]);
     this.cells(rows, (table && table.best) || { nodes: "", line: "" });
     for (const field of [this.budget, this.method]) offer(field, this.source.value === "sweep");
   }
 
-  // The budgets of a measurement's rows, and the lines of the chosen one.
+  /** The budgets of a measurement's rows, and the lines of the chosen one.
+   *  @param {TableRow[]} rows @param {{ nodes: string, line: string }} best */
   cells(rows, best) {
-    const rank = (nodes) => (nodes === "auto" ? Infinity : Number(nodes));
+    const rank = (/** @type {string} */ nodes) => (nodes === "auto" ? Infinity : Number(nodes));
     const budgets = [...new Set(rows.map((row) => row.nodes))].sort((one, other) => rank(one) - rank(other));
     fillSelect(this.budget, budgets, this.budget.value || best.nodes);
     const lines = rows.filter((row) => row.nodes === this.budget.value).map((row) => row.line);
@@ -58,21 +64,24 @@ export class Acceptance extends Tool {
     for (const grid of Object.values(this.grids)) grid.classList.toggle("is-other-rig", Boolean(source === "run" ? runRig : source && progress.other_rig));
     const wanted = source === "run" ? { run: stage.value.run } : { sweep: progress.sweep, nodes: this.budget.value, line: this.method.value };
     const answer = source ? await this.lab.ask("lab_acceptance", wanted) : {};
-    drawAll(this.plots, answer, () => {
+    /** @type {AcceptanceView} */
+    const view = "error" in answer ? {} : answer;
+    drawAll(this.plots, view, () => {
       if (!source) return ["No rounds yet", "Press Run, or Measure."];
-      if (answer.error) return ["Nothing to draw", answer.error];
-      if (answer.lengths) return ["Not recorded by this engine", "recorder.round(…, logprobs): what the drafter believed of each node."];
+      if ("error" in answer) return ["Nothing to draw", answer.error];
+      if (view.lengths) return ["Not recorded by this engine", "recorder.round(…, logprobs): what the drafter believed of each node."];
       return ["Nothing was drafted", "Plain decoding has one token a round and no drafter to judge."];
     });
-    const words = answer.words || {};
-    this.grids.parts.hidden = !answer.words;
+    const words = view.words ?? {};
+    this.grids.parts.hidden = !view.words;
     tell(this.status, source === "sweep" && this.source.options.length > 1 ? CHOOSE_A_RUN : "");
     this.list(this.misses, words.misses);
-    if (!answer.words) return;
-    drawAll(this.parts, answer, () => ["Not in this run", "Nothing was drafted, or its engine does not record it."]);
-    for (const [name, list] of Object.entries(this.lists)) this.list(list, OF_A_RUN[name].flatMap((topic) => words[topic] || []));
+    if (!view.words) return;
+    drawAll(this.parts, view, () => ["Not in this run", "Nothing was drafted, or its engine does not record it."]);
+    for (const { topics, list } of this.lists) this.list(list, topics.flatMap((topic) => words[topic] || []));
   }
 
+  /** @param {HTMLElement} list @param {string[]} [lines] */
   list(list, lines = []) {
     list.hidden = !lines.length;
     list.replaceChildren(...lines.map((line) => html("li", "", null, line)));

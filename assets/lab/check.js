@@ -4,9 +4,13 @@ import { Begin, Tool } from "./tools.js";
 import { html } from "../shared/ink.js";
 import { counted } from "../shared/round.js";
 
+/** @import { DoctorFinding } from "../types.d.ts" */
+
+/** @type {Record<string, string>} */
 const GLYPHS = { wrong: "✕", suspicious: "▲", fine: "✓" };
 
 export class Check extends Tool {
+  /** @param {Lab} lab @param {HTMLElement} pane */
   constructor(lab, pane) {
     super(lab, pane);
     this.begin = new Begin(this, { label: "Examine the rig", title: "Runs every drafter as configured and with each common mistake in its configuration; can take minutes", act: () => this.examine() });
@@ -15,10 +19,10 @@ export class Check extends Tool {
   }
 
   async examine() {
-    const { findings } = await this.begin.run("lab_doctor", {});
-    if (!findings) return;
-    const fine = findings.filter(({ status }) => status === "fine");
-    const odd = findings.filter(({ status }) => status !== "fine");
+    const { result } = await this.begin.run("lab_doctor", {});
+    if (!result) return;
+    const fine = result.findings.filter(({ status }) => status === "fine");
+    const odd = result.findings.filter(({ status }) => status !== "fine");
     this.box.replaceChildren();
     if (!odd.length) html("h3", "", this.box, "Nothing is wrong or unusual.");
     this.list(this.box, odd);
@@ -28,7 +32,7 @@ export class Check extends Tool {
     this.list(details, fine);
   }
 
-  // The findings under the name of their drafter.
+  /** The findings under the name of their drafter. @param {Element} parent @param {DoctorFinding[]} findings */
   list(parent, findings) {
     for (const drafter of new Set(findings.map((finding) => finding.drafter))) {
       html("h3", "", parent, drafter ? `Drafter ${drafter}` : "The target");
@@ -37,7 +41,7 @@ export class Check extends Tool {
     }
   }
 
-  finding({ name, status, seen, advice }) {
+  finding(/** @type {DoctorFinding} */ { name, status, seen, advice }) {
     const item = html("li", "lab-finding");
     item.dataset.status = status;
     html("span", { class: "lab-verdict-glyph", title: status }, item, GLYPHS[status]);

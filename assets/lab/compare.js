@@ -9,10 +9,17 @@ import { settingOf } from "../shared/round.js";
 import { Stage } from "../stage/stage.js";
 import { TextPanel } from "../stage/text.js";
 
+/** @import * as types from "../types.d.ts" */
+/** A run whose figures are shown beside the others'; `fair`: whether all are of one prompt on one machine.
+ *  @typedef {Pick<Stage, "measured" | "figures" | "rounds" | "header" | "withheld"> & { fair: boolean, speed: { text: string },
+ *    against: Pick<RunSpeed, "ratio" | "times"> & { speed: string } | null }} Shown */
+/** `value` is what is compared, null if it is not. @typedef {{ name: string, value: number | null, text: string }} Compared */
+
 const SIDES = ["first", "second", "third", "fourth"];
-// Each as {name, value: what is compared, null if it is not, text}. Of a text that repeats itself, τ and speed are those
-// of the part before.
-/** @type {{name: string, value: (shown: any) => number | null, text: (shown: any) => string}[]} */
+const MACHINE = /** @type {const} */ (["rig", "hardware", "dtype"]);
+
+// Of a text that repeats itself, τ and speed are those of the part before.
+/** @type {{ name: string, value: (shown: Shown) => number | null, text: (shown: Shown) => string }[]} */
 const FIGURES = [
   { name: "tokens per round", value: ({ measured }) => measured.tau, text: ({ measured }) => measured.tau.toFixed(2) },
   { name: "tokens/s", value: ({ against, fair }) => (against && fair ? Number(against.speed) : null), text: ({ speed }) => speed.text || "–" },
@@ -21,21 +28,27 @@ const FIGURES = [
   { name: "tokens", value: () => null, text: ({ figures }) => String(figures.tokens) },
 ];
 
-function timesOf({ against, header, withheld }) {
+function timesOf(/** @type {Shown} */ { against, header, withheld }) {
   if (against) return against.times;
-  if (header && !header.drafters.length) return "1×";
+  if (header?.drafters.length === 0) return "1×";
   return withheld ? "withheld" : "not measured";
 }
 
-// Whether one run is what the other was measured beside: plain decoding of the same prompt.
-const isPlainOf = (plain, { against, header }) => Boolean(against) && !plain.header.drafters.length && comparable(plain.header, header);
+/** Whether one run is what the other was measured beside: plain decoding of the same prompt. @param {Stage} plain @param {Stage} other */
+const isPlainOf = (plain, { against, header }) => Boolean(against) && plain.header?.drafters.length === 0 && comparable(plain.header, header);
 
-const comparable = (first, second) => sameMachine(first, second) && first.prompt === second.prompt;
+/** @param {Header | null} first @param {Header | null} second */
+const comparable = (first, second) => sameMachine(first, second) && first?.prompt === second?.prompt;
 
-const sameMachine = (first, second) => ["rig", "hardware", "dtype"].every((name) => first[name] === second[name]);
+/** @param {Header | null} first @param {Header | null} second */
+const sameMachine = (first, second) => MACHINE.every((name) => first?.[name] === second?.[name]);
 
 // One of the runs: a stage of its own, with the page's own text and tree on it.
 class Side {
+  ends = /** @type {number[] | null} */ (null); // of each round's tokens in the text, once all are there
+  key = ""; // of what is offered
+
+  /** @param {Lab} lab @param {Element} parent @param {number} place @param {() => unknown} changed */
   constructor(lab, parent, place, changed) {
     this.lab = lab;
     this.box = html("section", { class: "lab-plot lab-side-run", "aria-label": `The ${SIDES[place]} run` }, parent);
@@ -47,12 +60,13 @@ class Side {
     this.text = html("div", "lab-pair-text", this.box);
     new TextPanel(this.stage, this.text);
     const host = html("div", "lab-pair-tree", this.box);
-    this.tree = panels.get("tree").create(host, this.stage);
+    this.tree = /** @type {PanelDefinition} */ (panels.get("tree")).create(host, this.stage);
     this.stage.on("round", () => this.tree.draw(this.stage.round));
     this.stage.on("select", (selection) => this.tree.select(selection));
-    new ResizeObserver(() => host.clientWidth > 40 && this.tree.resize()).observe(host);
+    new ResizeObserver(() => host.clientWidth > 40 && this.tree.resize?.()).observe(host);
   }
 
+  /** @param {[string, string][]} entries @param {string} usual */
   offer(entries, usual) {
     const key = JSON.stringify(entries);
     if (key === this.key) return;
@@ -64,20 +78,20 @@ class Side {
     return this.choice.value === "stage" ? this.lab.stage.value.run : this.choice.value;
   }
 
-  async open(changed) {
+  async open(/** @type {() => unknown} */ changed) {
     const { run } = this;
     if (!run) {
       write(this.title, "Choose a run.");
       return;
     }
-    this.ends = null; // of each round's tokens in the text, once all are there
+    this.ends = null;
     const arrived = await this.stage.follow(knownRun(run));
     if (run !== this.run) return;
     write(this.title, this.stage.refusal);
-    if (arrived) {
-      this.ends = [];
-      for (const { keep } of this.stage.rounds) this.ends.push((this.ends.at(-1) || 0) + keep.length);
-      const { header } = this.stage;
+    const { header } = this.stage;
+    if (arrived && header) {
+      let end = 0;
+      this.ends = this.stage.rounds.map(({ keep }) => (end += keep.length));
       write(this.title, [header.title, settingOf(header), header.rig, header.hardware, header.dtype].filter(Boolean).join(" · "));
     }
     changed();
@@ -87,24 +101,29 @@ class Side {
     return Boolean(this.ends);
   }
 
-  // Its figures beside the other runs'. Beside a run that was measured in turns with plain decoding, that is printed with
-  // the speed that it had then.
+  // How many tokens the text has.
+  get length() {
+    return this.ends?.at(-1) ?? 0;
+  }
+
+  /** Its figures beside the other runs'. Beside a run that was measured in turns with plain decoding, that is printed with
+   *  the speed that it had then. @param {Side[]} others @returns {Compared[]} */
   values(others) {
     const { stage } = this;
-    const drafted = others.find((other) => isPlainOf(stage, other.stage));
-    const beside = drafted ? { speed: drafted.stage.against.plain_speed, ratio: 1, times: "1×" } : null;
+    const measuredBeside = others.find((other) => isPlainOf(stage, other.stage))?.stage.against;
+    const beside = measuredBeside ? { speed: measuredBeside.plain_speed, ratio: 1, times: "1×" } : null;
     const { measured, figures, rounds, header, withheld } = stage;
     const fair = others.every((other) => comparable(stage.header, other.stage.header));
     const shown = { measured, figures, rounds, header, withheld, fair, against: beside || stage.against, speed: beside ? { text: beside.speed } : stage.speed };
     return FIGURES.map(({ name, value, text }) => ({ name, value: value(shown), text: text(shown) }));
   }
 
-  // The figures, the best of all runs marked.
+  /** The figures, the best of all runs marked. @param {Compared[]} values @param {Compared[][]} others */
   tell(values, others) {
     this.figures.replaceChildren(...values.map(({ name, value, text }, place) => {
       const item = html("div", "");
-      const known = others.length > 0 && [value, ...others.map((other) => other[place].value)].every((one) => one !== null);
-      const better = known && others.every((other) => value > other[place].value);
+      const rivals = others.map((other) => other[place].value);
+      const better = value !== null && rivals.length > 0 && rivals.every((rival) => rival !== null && value > rival);
       html("dd", better ? "is-better" : "", item, better ? `${text} ▲` : text);
       html("dt", "", item, name);
       return item;
@@ -112,13 +131,17 @@ class Side {
   }
 
   // The round that wrote the token at this place of the text.
-  go(token) {
-    const index = this.ends.findIndex((end) => token < end);
-    this.stage.go(index < 0 ? this.ends.length - 1 : index, {});
+  go(/** @type {number} */ token) {
+    const index = this.ends?.findIndex((end) => token < end) ?? 0;
+    this.stage.go(index < 0 ? this.stage.rounds.length - 1 : index);
   }
 }
 
 export class Compare {
+  sides = /** @type {Side[]} */ ([]);
+  parted = 0; // the token at which the texts first differ
+
+  /** @param {Lab} lab @param {Element} parent */
   constructor(lab, parent) {
     this.lab = lab;
     const bar = html("div", "lab-race-bar lab-pair-bar", parent);
@@ -131,7 +154,6 @@ export class Compare {
     this.more = action(bar, "Add a run", "Compare one run more", () => this.add());
     this.less = action(bar, "Remove the last", "Compare one run fewer", () => this.remove());
     this.grid = html("div", "lab-grid lab-runs", parent);
-    this.sides = [];
     this.depths = html("div", { class: "lab-pair-depths", role: "img" }, parent);
     for (let place = 0; place < 2; place++) this.add(false);
   }
@@ -143,7 +165,7 @@ export class Compare {
   }
 
   remove() {
-    this.sides.pop().box.remove();
+    this.sides.pop()?.box.remove();
     this.count();
     this.changed();
   }
@@ -157,11 +179,15 @@ export class Compare {
   draw() {
     const { stage } = this.lab;
     const { run } = stage.value;
-    const named = (known) => [known.run, `${known.title}: ${known.prompt.slice(0, 40)}`];
-    const listed = controls.parts.lessons.listed.map(({ name, title }) => [name, title]);
+    /** @type {(known: RunPoint) => [string, string]} */
+    const named = ({ run: name, title, prompt = "" }) => [name, `${title}: ${prompt.slice(0, 40)}`];
+    /** @type {[string, string][]} */
+    const listed = (controls.parts?.lessons.listed ?? []).map(({ name, title }) => [name, title]);
     const current = stage.header && stage.rounds.length && !stage.busy && !listed.some(([name]) => name === run);
     const earlier = stage.kept.filter((kept) => !current || kept.run !== run).map(named);
-    const entries = [...(current ? [["stage", "current run"]] : []), ...earlier, ...listed];
+    /** @type {[string, string][]} */
+    const entries = [...earlier, ...listed];
+    if (current) entries.unshift(["stage", "current run"]);
     const pins = Object.values(stage.pins).map((pin) => named(current && pin.run === run ? { ...pin, run: "stage" } : pin));
     entries.push(...pins.filter(([name]) => !entries.some(([other]) => other === name)));
     const recording = listed.find(([name]) => name === run);
@@ -176,30 +202,36 @@ export class Compare {
   changed() {
     const shown = this.sides.filter((side) => side.shown);
     const values = new Map(shown.map((side) => [side, side.values(shown.filter((other) => other !== side))]));
-    for (const [side, own] of values) side.tell(own, shown.filter((other) => other !== side).map((other) => values.get(other)));
-    this.slider.max = String(Math.max(0, ...shown.map((side) => side.ends.at(-1) - 1)));
+    for (const [side, own] of values) side.tell(own, [...values.values()].filter((other) => other !== own));
+    this.slider.max = String(Math.max(0, ...shown.map((side) => side.length - 1)));
     write(this.status, shown.length > 1 ? this.relation(shown) : "Choose two runs.");
     this.go(Math.min(Number(this.slider.value), Number(this.slider.max)));
     this.hold(shown);
   }
 
   // Where texts and rounds differ, and how deep each run accepted: the server compares the first with each other run.
-  async hold(shown) {
+  async hold(/** @type {Side[]} */ shown) {
     const runs = shown.map((side) => side.run);
     const [first, ...others] = runs;
     const { server } = this.lab.stage;
+    if (!server) return;
     const answers = await Promise.all(others.map((run) => server.two_runs({ first: { run: first }, second: { run } })));
     if (shown.some((side, place) => side.run !== runs[place])) return;
-    const parted = answers.flatMap((answer) => (answer.same_prompt && answer.texts_part ? [answer.texts_part[0]] : []));
+    const compared = answers.flatMap((answer) => ("error" in answer ? [] : [answer]));
+    const parted = compared.flatMap(({ same_prompt: same, texts_part: part }) => (same && part ? [part[0]] : []));
     this.parted = Math.min(...parted);
     this.part.hidden = !parted.length;
-    const said = answers.map(({ error, said: sentence = error, rule = "" }, place) => `${others.length > 1 ? `Beside the ${SIDES[place + 1]}: ` : ""}${sentence} ${rule}`.trim());
+    const said = answers.map((answer, place) => {
+      const sentence = "error" in answer ? answer.error : `${answer.said} ${answer.rule}`.trim();
+      return others.length > 1 ? `Beside the ${SIDES[place + 1]}: ${sentence}` : sentence;
+    });
     if (said.length) write(this.status, [...said, this.relation(shown)].join(" "));
-    this.drawDepths(answers.every(({ sides }) => sides) && answers.length ? [answers[0].sides[0], ...answers.map(({ sides }) => sides[1])] : []);
+    const all = compared.length > 0 && compared.length === answers.length;
+    this.drawDepths(all ? [compared[0].sides[0], ...compared.map(({ sides }) => sides[1])] : []);
   }
 
   // For each depth a bar of each run: of its rounds that drafted to that depth, the share that accepted to it.
-  drawDepths(sides) {
+  drawDepths(/** @type {types.Side[]} */ sides) {
     const deepest = Math.max(0, ...sides.map(({ depths }) => depths.length));
     this.depths.hidden = deepest === 0;
     const words = sides.map(({ depths, rows }, place) => `${SIDES[place]}: ${rows.toFixed(1)} rows a round, ${depths.map((share) => `${Math.round(share * 100)} %`).join(", ")}`);
@@ -225,15 +257,15 @@ export class Compare {
   }
 
   // Which figures may be compared, in sentences.
-  relation(shown) {
+  relation(/** @type {Side[]} */ shown) {
     const stages = shown.map((side) => side.stage);
     const told = stages.map(({ repetition }, place) => (repetition ? `The ${SIDES[place]} text repeats itself from token ${repetition.token + 1} on; its τ and speed are those of the part before.` : ""));
     return [this.comparable(stages), ...told].filter(Boolean).join(" ");
   }
 
-  comparable(stages) {
+  comparable(/** @type {Stage[]} */ stages) {
     const [first, ...others] = stages.map(({ header }) => header);
-    const prompt = others.every((other) => other.prompt === first.prompt);
+    const prompt = others.every((other) => other?.prompt === first?.prompt);
     const machine = others.every((other) => sameMachine(first, other));
     const known = stages.every((run) => Boolean(run.against) || stages.some((other) => isPlainOf(run, other)));
     if (prompt && machine && known) return "The same prompt on the same machine: speeds can be compared.";
@@ -242,7 +274,7 @@ export class Compare {
     return `${prompt ? "The same prompt" : "Different prompts"} on different machines or precisions: do not compare tokens/s.`;
   }
 
-  go(token) {
+  go(/** @type {number} */ token) {
     this.slider.value = String(token);
     for (const side of this.sides) if (side.shown) side.go(token);
     write(this.place, `token ${token + 1} of ${Number(this.slider.max) + 1}`);

@@ -10,8 +10,12 @@ import { meanLength, settingOf } from "../shared/round.js";
 const RECENT = 8;
 const BETWEEN_DRAWS_MS = 120;
 
+/** @typedef {{ x: number[], "tau.all": number[], "tau.recent": number[], "speed.all": (number | null)[],
+ *    "speed.recent": (number | null)[] }} RoundCurves */
+
 // The curves of a run's rounds: cumulative τ and tokens per second, and both over the latest rounds.
-export function curvesOf(rounds) {
+export function curvesOf(/** @type {Round[]} */ rounds) {
+  /** @type {RoundCurves} */
   const curves = { x: [], "tau.all": [], "tau.recent": [], "speed.all": [], "speed.recent": [] };
   const tokens = [0];
   const timed = [0]; // the tokens of rounds whose time is known
@@ -22,7 +26,7 @@ export function curvesOf(rounds) {
     timed.push(timed[place] + (parts.length ? round.keep.length : 0));
     seconds.push(seconds[place] + parts.reduce((sum, spent) => sum + spent, 0));
     const from = Math.max(0, place + 1 - RECENT);
-    const rate = (first) => {
+    const rate = (/** @type {number} */ first) => {
       const spent = seconds[place + 1] - seconds[first];
       return spent > 0 ? (timed[place + 1] - timed[first]) / spent : null;
     };
@@ -35,9 +39,11 @@ export function curvesOf(rounds) {
   return curves;
 }
 
+/** @type {Record<string, string>} */
 const HOW = { running: "running", done: "done", stopped: "stopped", error: "ended by an error" };
 
 export class Live {
+  /** @param {Lab} lab @param {Element} parent */
   constructor(lab, parent) {
     this.lab = lab;
     this.stage = lab.stage;
@@ -47,7 +53,7 @@ export class Live {
     this.plot.body.before(this.notice, this.headline);
     // A run reports every update; a plot is drawn a few times a second, and only while it is on the screen.
     const plan = sparing(() => lab.shown && this.draw(), BETWEEN_DRAWS_MS);
-    for (const event of ["value", "state", "begin"]) this.stage.on(event, plan);
+    this.stage.on("value state begin", plan);
   }
 
   draw() {
@@ -61,35 +67,38 @@ export class Live {
       this.plot.say(runRig ? `No run of ${given.rig} yet` : "No run yet", "Press Run: the curves grow with the text.");
       return;
     }
-    write(this.headline, this.words(runRig));
+    write(this.headline, this.words(header, runRig));
     this.plot.draw(this.filled(curvesOf(rounds), header));
   }
 
-  // The run in words, with its rig if that is another one than the rig that answers.
-  words(otherRig) {
-    const { rounds, header, recorded, value, measured: { tau }, speed: { text } } = this.stage;
+  /** The run in words, with its rig if that is another one than the rig that answers.
+   *  @param {Header} header @param {string} otherRig */
+  words(header, otherRig) {
+    const { rounds, recorded, value, measured: { tau }, speed: { text } } = this.stage;
     const name = header.pace === "auto" ? `${header.method}, auto up to ${header.budget} nodes` : settingOf(header);
     return `${otherRig && `${otherRig}, `}${name}: τ ${tau.toFixed(2)}, ${text && `${text} tokens/s, `}${rounds.length} rounds, ${recorded ? "a recording" : HOW[value.state] || ""}`;
   }
 
+  /** @param {RoundCurves} curves @param {Header} header @returns {Figure} */
   filled(curves, header) {
     const { stage, lab } = this;
     const { color } = lab.look(header.method);
     const plain = stage.against ? Number(stage.against.plain_speed) : null;
-    const data = lab.live.data.map((trace) => {
+    const data = lab.live.data.map((/** @type {any} */ trace) => {
       if (trace.meta === "speed.plain") {
         const ends = plain ? [1, curves.x.length] : [];
         return { ...trace, x: ends, y: ends.map(() => plain), showlegend: Boolean(plain) };
       }
-      return { ...trace, x: curves.x, y: curves[trace.meta], line: { ...trace.line, color } };
+      return { ...trace, x: curves.x, y: curves[/** @type {keyof RoundCurves} */ (trace.meta)], line: { ...trace.line, color } };
     });
-    const summary = `${settingOf(header)} after ${curves.x.length} rounds: τ ${curves["tau.all"].at(-1).toFixed(2)}.`;
+    const summary = `${settingOf(header)} after ${curves.x.length} rounds: τ ${curves["tau.all"].at(-1)?.toFixed(2)}.`;
     return { data, layout: { ...lab.live.layout, uirevision: stage.value.run }, summary };
   }
 }
 
 // τ and tokens per second against the node budget: measured settings, predictions, the run in progress.
 export class Curves {
+  /** @param {Lab} lab @param {Element} parent */
   constructor(lab, parent) {
     this.lab = lab;
     this.stage = lab.stage;
@@ -102,9 +111,10 @@ export class Curves {
     this.plot.body.before(this.origin, this.doubt);
     this.plot.onPoint = (point) => this.chosen(point);
     const plan = sparing(() => lab.shown && this.draw(), 250);
-    for (const event of ["value", "settings", "begin"]) this.stage.on(event, plan);
+    this.stage.on("value settings begin", plan);
   }
 
+  /** A click on a point puts its setting into the page's controls. @param {{ customdata?: [number, string, unknown, string] }} point */
   chosen({ customdata }) {
     if (!customdata) return;
     const [budget, method, , pace] = customdata;
@@ -121,7 +131,7 @@ export class Curves {
       return;
     }
     const { figure } = curves;
-    const place = progress.other_rig ? null : this.place; // no run of the loaded rig on another rig's axis
+    const place = progress.other_rig ? null : this.place(figure); // no run of the loaded rig on another rig's axis
     const shapes = place === null ? [] : [this.rule(place)];
     this.plot.draw({ ...figure, data: figure.data.map((trace) => this.filled(trace, place)), layout: { ...figure.layout, shapes } });
   }
@@ -136,26 +146,25 @@ export class Curves {
   // The setting that runs, or that the controls name.
   get setting() {
     const { header, settings, live } = this.stage;
-    return live ? header : settings;
+    return (live && header) || settings;
   }
 
   // Where that setting stands on the axis; null if it has no place there.
-  get place() {
+  place(/** @type {import("../types.d.ts").CurvesFigure} */ { zero, auto }) {
     const { budget, pace } = this.setting;
-    const { zero, auto } = this.lab.curves.figure;
     if (pace === "auto") return auto;
-    if (!Number.isInteger(budget)) return null;
+    if (typeof budget !== "number" || !Number.isInteger(budget)) return null;
     return budget >= 1 ? budget : zero;
   }
 
-  rule(x) {
+  rule(/** @type {number} */ x) {
     return {
       type: "line", xref: "x2", yref: "paper", x0: x, x1: x, y0: 0, y1: 1, layer: "below",
       line: { color: "var(--quiet)", width: 1, dash: "dot" },
     };
   }
 
-  // The current run, on top of what was measured.
+  /** The current run, on top of what was measured. @param {Record<string, unknown>} trace @param {number | null} place */
   filled(trace, place) {
     const { rounds, header, recorded, measured: { tau }, speed } = this.stage;
     if (!String(trace.meta).startsWith("running.") || !rounds.length || recorded || this.lab.runRig || place === null) return trace;

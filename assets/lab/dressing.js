@@ -6,15 +6,18 @@ export const CONFIG = {
 };
 const BULK = new Set(["x", "y", "z", "customdata", "text", "hovertext", "meta"]); // data, in which no colour stands
 
-// A figure with its CSS variables resolved.
+/** A figure with its CSS variables resolved. @param {Figure} figure @param {Element} host */
 export function dressed(figure, host) {
   const style = getComputedStyle(host);
+  /** @type {Map<string, string>} */
   const known = new Map();
-  const colour = (name) => {
-    if (!known.has(name)) known.set(name, style.getPropertyValue(name).trim() || "#888888");
-    return known.get(name);
+  const colour = (/** @type {string} */ name) => {
+    const value = known.get(name) ?? (style.getPropertyValue(name).trim() || "#888888");
+    known.set(name, value);
+    return value;
   };
-  const walk = (value, key) => {
+  /** @param {unknown} value @param {string} [key] @returns {any} a part of a figure, in Plotly's names */
+  const walk = (value, key = "") => {
     if (typeof value === "string") return value.startsWith("var(--") ? colour(value.slice(4, -1)) : value;
     if (Array.isArray(value)) return BULK.has(key) ? value : value.map((item) => walk(item));
     if (!value || typeof value !== "object") return value;

@@ -8,7 +8,12 @@ import { Begin, Tool } from "./tools.js";
 import { recordedOn } from "./verdict.js";
 import { html, write } from "../shared/ink.js";
 
+/** @import * as types from "../types.d.ts" */
+
 export class Load extends Tool {
+  view = /** @type {types.LabConcurrency | null} */ (null);
+
+  /** @param {Lab} lab @param {HTMLElement} pane */
   constructor(lab, pane) {
     super(lab, pane);
     this.line = this.select("Method", "The method whose budgets are drawn");
@@ -22,9 +27,11 @@ export class Load extends Tool {
     this.table = tableIn(html("div", { class: "lab-scroll", tabIndex: 0 }, this.box), "Total tokens/s with the 95 % interval (the range, with fewer than six prompts), and tokens/s of each request, by requests at once and node budget.");
   }
 
-  // A click on a cell chooses that number of requests, and puts the budget into the page's controls.
+  /** A click on a cell chooses that number of requests, and puts the budget into the page's controls.
+   *  @param {number} x @param {number} y */
   chosen(x, y) {
-    const { columns, rows, line } = this.answer;
+    if (!this.view) return;
+    const { columns, rows, line } = this.view;
     const clicked = rows[Math.round(y)];
     const nodes = columns[Math.round(x)];
     if (!clicked || nodes === undefined) return;
@@ -37,23 +44,23 @@ export class Load extends Tool {
   async redraw() {
     const { progress, concurrency } = this.lab;
     const answer = await this.lab.ask("lab_concurrency", { sweep: progress.sweep, line: this.line.value, concurrency }, "The server does not answer; this will be drawn when it does.");
-    this.answer = answer;
-    const { lines = [], line, rows = [], words = [], recorded, heat, error } = answer;
-    if (!error) {
-      offer(this.line, lines.length > 0);
-      fillSelect(this.line, lines, line);
+    const view = this.view = "error" in answer ? null : answer;
+    if (view) {
+      offer(this.line, view.lines.length > 0);
+      fillSelect(this.line, view.lines, view.line);
     }
-    const drawn = Boolean(heat) && rows.length > 1;
+    const drawn = view?.heat && view.rows.length > 1 ? view : null;
     this.words.hidden = this.box.hidden = !drawn;
-    drawAll(this.plots, { heat: drawn && heat }, () => [
+    drawAll(this.plots, { heat: drawn?.heat }, () => [
       this.lab.table ? "Measured for one request at a time so far" : `Nothing measured with ${this.lab.given.rig} yet`,
-      error || "Choose more “Concurrency” in the form, then press Measure."]);
+      "error" in answer ? answer.error : "Choose more “Concurrency” in the form, then press Measure."]);
     if (!drawn) return;
-    this.words.replaceChildren(...[...words, recorded && recordedOn(recorded)].filter(Boolean).map((sentence) => html("li", "", null, sentence)));
-    this.fill(answer);
+    const sentences = drawn.recorded ? [...drawn.words, recordedOn(drawn.recorded)] : drawn.words;
+    this.words.replaceChildren(...sentences.map((sentence) => html("li", "", null, sentence)));
+    this.fill(drawn);
   }
 
-  fill({ columns, rows }) {
+  fill(/** @type {types.LabConcurrency} */ { columns, rows }) {
     this.table.head(["requests at once", ...columns.map((column) => (/^[0-9]/.test(column) ? `${column} nodes` : column))]);
     this.table.fill(rows.map((row) => {
       const line = html("tr", row.concurrency === this.lab.concurrency ? "is-best" : "");
@@ -63,6 +70,7 @@ export class Load extends Tool {
     }));
   }
 
+  /** @param {Element} place @param {types.Cell | null} cell */
   cell(place, cell) {
     if (!cell) {
       place.append("–");
@@ -79,13 +87,16 @@ export class Load extends Tool {
 const BETWEEN_COUNTS_MS = 2000;
 
 export class ServerLoad extends Tool {
+  timer = 0;
+
+  /** @param {Lab} lab @param {HTMLElement} pane */
   constructor(lab, pane) {
     super(lab, pane);
     this.begin = new Begin(this, { label: "Measure requests at once", refused: "", act: () => this.measure(),
       title: "Sends prompts of the chosen set to this server, 1, 2, 4, 8 and 16 at once, 64 tokens each" });
     this.set = this.select("Prompts", "The set whose prompts are sent");
     fillSelect(this.set, lab.given.options.sets.map(({ name, title }) => [name, title]), "bench");
-    this.about = this.note("status");
+    this.about = this.note();
     const { concurrency, ...counters } = this.plotsIn("lab-three", {
       traffic: ["All requests to the server", "{τ} and tokens per second between two readings of the server's counters."],
       places: ["Acceptance by position", "The share of drafts in which the token at each position was accepted, since this tab was first opened."],
@@ -107,8 +118,10 @@ export class ServerLoad extends Tool {
     this.timer = setTimeout(() => this.draw(), BETWEEN_COUNTS_MS);
   }
 
-  show({ about, error, silence, flags = [], ...figures }) {
-    write(this.about, error || about);
+  show(/** @type {types.CountersView | Failed} */ answer) {
+    const error = "error" in answer ? answer.error : "";
+    const { about, silence, flags, ...figures } = "error" in answer ? { about: error, silence: "", flags: [] } : answer;
+    write(this.about, about);
     tell(this.silence, silence);
     this.flags.box.hidden = !flags.length;
     this.flags.show(flags);
@@ -117,10 +130,10 @@ export class ServerLoad extends Tool {
   }
 
   async measure() {
-    const { error, figure, about } = await this.begin.run("lab_server_concurrency", { set: this.set.value });
+    const { result, error } = await this.begin.run("lab_server_concurrency", { set: this.set.value });
     if (error) return;
-    if (figure) this.concurrency.draw(figure);
-    else this.concurrency.say("Nothing was measured", about || "It was stopped.");
-    if (about) this.begin.tell(about, true);
+    if (result?.figure) this.concurrency.draw(result.figure);
+    else this.concurrency.say("Nothing was measured", result?.about || "It was stopped.");
+    if (result?.about) this.begin.tell(result.about, true);
   }
 }

@@ -16,18 +16,26 @@ import { counted } from "../shared/round.js";
 import { controls } from "../stage/controls.js";
 import { Teller } from "../stage/stage.js";
 
-export class Tabs {
+/** @import * as types from "../types.d.ts" */
+
+class Tabs {
+  current = "";
+  /** By name. @type {Map<string, { tab: HTMLElement, pane: HTMLElement, part: { draw(): unknown } }>} */
+  panes = new Map();
+
+  /** @param {Lab} lab @param {Element} parent */
   constructor(lab, parent) {
     this.lab = lab;
     this.parent = parent;
-    this.panes = new Map(); // by name, with the tab, and the parts of the lab in it
     const bar = html("div", "lab-tabs", parent);
     this.list = html("div", { class: "lab-tablist", role: "tablist", "aria-label": "Parts of the lab" }, bar);
     this.list.addEventListener("keydown", (event) => this.key(event));
-    lab.applied = html("span", { class: "lab-applied", role: "status" }, bar);
+    this.applied = html("span", { class: "lab-applied", role: "status" }, bar);
   }
 
-  // `make` puts a part of the lab into its pane.
+  /** `make` puts a part of the lab into its pane.
+   *  @template {{ draw(): unknown }} Part
+   *  @param {string} name @param {string} label @param {string} title @param {(pane: HTMLElement) => Part} make */
   add(name, label, title, make) {
     const tab = html("button", {
       class: "lab-tab", type: "button", title, id: `lab-tab-${name}`, role: "tab", "aria-controls": `lab-pane-${name}`,
@@ -42,7 +50,7 @@ export class Tabs {
     return part;
   }
 
-  go(name) {
+  go(/** @type {string} */ name) {
     this.current = name;
     if (name !== this.lab.stage.tab) this.lab.stage.setTab(name);
     for (const [other, { tab, pane }] of this.panes) {
@@ -56,22 +64,22 @@ export class Tabs {
 
   // What is in front; whatever else is new is drawn when its tab is opened.
   draw() {
-    this.panes.get(this.current).part.draw?.();
+    this.panes.get(this.current)?.part.draw();
   }
 
-  key(event) {
+  key(/** @type {KeyboardEvent} */ event) {
     const names = Array.from(this.panes.keys());
-    const to = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const to = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : 0;
     if (!to) return;
     event.preventDefault();
     event.stopPropagation();
     const name = names[(names.indexOf(this.current) + to + names.length) % names.length];
     this.go(name);
-    this.panes.get(name).tab.focus();
+    this.panes.get(name)?.tab.focus();
   }
 }
 
-// A measurement's number and how it is called in the list.
+/** A measurement's number and how it is called in the list. @param {types.SweepLine} sweep @returns {[string, string]} */
 function named({ number, started, rig, concurrency, state, done, total, other_rig: otherRig }) {
   if (number <= 0) return [String(number), `recorded ${started.slice(0, 10)}: ${rig}${concurrency > 1 ? `, up to ${concurrency} at once` : ""}`];
   const when = new Date(started).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
@@ -79,7 +87,10 @@ function named({ number, started, rig, concurrency, state, done, total, other_ri
   return [String(number), `${number}: ${otherRig ? `${rig}, ` : ""}${when}, ${far}`];
 }
 
-export class History {
+class History {
+  key = ""; // of what is listed
+
+  /** @param {Lab} lab @param {Element} parent */
   constructor(lab, parent) {
     this.lab = lab;
     this.box = html("section", "lab-card lab-history", parent);
@@ -100,7 +111,7 @@ export class History {
     ];
   }
 
-  async remove(sweep) {
+  async remove(/** @type {number | null} */ sweep) {
     const answer = await this.lab.ask("lab_delete", { sweep });
     if (!this.lab.sweep.refused(answer)) await this.lab.follow(null);
   }
@@ -126,13 +137,17 @@ const IDLE_MS = 4000;
 const OF_THE_RUN = ["speed", "acceptance"]; // tabs that are drawn from the rounds of the run on the stage, as they come
 const BETWEEN_DRAWS_MS = 600;
 const LOST = "The server does not answer; the lab keeps trying.";
+/** @type {Record<string, string>} */
 const FORMER = { // tabs of older addresses, and which of today's has what they showed
   curves: "speed", table: "speed", cost: "speed", shapes: "acceptance", anatomy: "acceptance", concurrency: "load", server: "load", race: "compare", doctor: "check",
 };
-const NOTHING = { sweep: null, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, recorded: null, other_rig: "", sweeps: [], command: "" };
+/** @type {types.SweepProgress} */
+const NOTHING = { sweep: null, busy_elsewhere: false, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, recorded: null, other_rig: "", sweeps: [], command: "" };
 
-// Asks the server for the answer of one of its functions; {error} says why there is none.
+/** @param {LabServer} server */
 function askOf(server) {
+  /** The answer of one of the server's functions, or why there is none.
+   *  @template {keyof LabAnswers} Name @param {Name} name @param {object} wanted @returns {Promise<LabAnswers[Name] | Failed>} */
   return async (name, wanted, silence = "The server does not answer; try again.") => {
     try {
       return (await server[name](wanted)) || { error: silence };
@@ -142,11 +157,28 @@ function askOf(server) {
   };
 }
 
-class View extends Teller {
+/** @extends {Teller<LabEvents>} */
+export class Lab extends Teller {
+  wanted = /** @type {number | null} */ (null); // the measurement that was chosen
+  progress = NOTHING;
+  table = /** @type {types.TableView | null} */ (null);
+  curves = /** @type {types.RunCurves | null} */ (null);
+  cost = /** @type {types.CostView | null} */ (null);
+  command = "";
+  secondsPerRun = /** @type {number | null} */ (null);
+  prediction = ""; // the run that predicts
+  counts = [1]; // the measured numbers of requests at once; below, the one shown and the one asked for
+  concurrency = 1;
+  asked = /** @type {number | null} */ (null);
+  lost = false; // the server did not answer
+  timer = 0;
+  reload = inTurn(() => this.loadCurves());
+
+  /** @param {Stage} stage @param {Element} host @param {LabServer} server @param {types.LabGiven} given
+   *  @param {(setting: object) => unknown} adopt */
   constructor(stage, host, server, given, adopt) {
     super();
     this.stage = stage;
-    this.host = host;
     this.server = server;
     this.ask = askOf(server);
     this.given = given;
@@ -154,13 +186,25 @@ class View extends Teller {
     this.live = given.live;
     this.reason = given.reason;
     this.library = new Library(server);
-    this.reload = inTurn(() => this.loadCurves());
-    this.progress = NOTHING;
-    this.table = this.curves = this.cost = this.prediction = this.applied = null;
-    this.counts = [1]; // the measured numbers of requests at once; below, the one shown and the one asked for
-    this.concurrency = 1;
-    this.asked = null;
-    this.build();
+    this.root = html("div", "lab", host);
+    const side = html("aside", "lab-side", this.root);
+    const main = html("div", "lab-main", this.root);
+    this.verdict = new Verdict(this, side);
+    this.sweep = new Sweep(this, side);
+    this.history = new History(this, side);
+    this.tabs = new Tabs(this, main);
+    const { tabs } = this;
+    this.speed = tabs.add("speed", "Speed", "Which method and budget are fastest: curves, table, cost of a pass, other machines", (pane) => new Speed(this, pane));
+    this.acceptance = tabs.add("acceptance", "Acceptance", "How many tokens rounds add, which guesses are accepted, where a tree pays", (pane) => new Acceptance(this, pane));
+    this.load = tabs.add("load", "Load", "Several requests at once: which budget is fastest, and where drafting stops paying", (pane) => new (given.server ? ServerLoad : Load)(this, pane));
+    this.compare = tabs.add("compare", "Compare", "Methods in a race on one prompt, and runs side by side", (pane) => {
+      this.race = new Race(this, pane);
+      return new Compare(this, pane);
+    });
+    tabs.add("check", "Check", "Why is τ low? Checks every drafter's configuration", (pane) => new Check(this, pane));
+    const known = (/** @type {string} */ name) => (tabs.panes.has(FORMER[name] || name) ? FORMER[name] || name : "");
+    tabs.go(known(stage.tab) || "speed");
+    stage.on("tab", (name) => known(name) && known(name) !== tabs.current && tabs.go(known(name)));
     stage.on("mode", () => this.show());
     stage.on("state", sparing(() => this.shown && OF_THE_RUN.includes(this.tab) && this.tabs.draw(), BETWEEN_DRAWS_MS));
     new ResizeObserver(() => this.fit()).observe(document.getElementById("canopy-settings") || document.body);
@@ -168,7 +212,7 @@ class View extends Teller {
     this.show();
   }
 
-  look(method) {
+  look(/** @type {string} */ method) {
     return this.given.looks[method] || this.given.looks[""];
   }
 
@@ -193,30 +237,6 @@ class View extends Teller {
     return ["queued", "running"].includes(this.progress.state);
   }
 
-  build() {
-    this.root = html("div", "lab", this.host);
-    const side = html("aside", "lab-side", this.root);
-    this.main = html("div", "lab-main", this.root);
-    this.verdict = new Verdict(this, side);
-    this.sweep = new Sweep(this, side);
-    this.history = new History(this, side);
-    this.tabs = new Tabs(this, this.main);
-    const tab = (name, label, title, Part) => this.tabs.add(name, label, title, (pane) => new Part(this, pane));
-    this.speed = tab("speed", "Speed", "Which method and budget are fastest: curves, table, cost of a pass, other machines", Speed);
-    this.acceptance = tab("acceptance", "Acceptance", "How many tokens rounds add, which guesses are accepted, where a tree pays", Acceptance);
-    this.load = tab("load", "Load", "Several requests at once: which budget is fastest, and where drafting stops paying", this.given.server ? ServerLoad : Load);
-    this.tabs.add("compare", "Compare", "Methods in a race on one prompt, and runs side by side", (pane) => {
-      this.race = new Race(this, pane);
-      this.compare = new Compare(this, pane);
-      return this.compare;
-    });
-    tab("check", "Check", "Why is τ low? Checks every drafter's configuration", Check);
-    const { stage, tabs } = this;
-    const known = (name) => (tabs.panes.has(FORMER[name] || name) ? FORMER[name] || name : "");
-    tabs.go(known(stage.tab) || "speed");
-    stage.on("tab", (name) => known(name) && known(name) !== tabs.current && tabs.go(known(name)));
-  }
-
   get tab() {
     return this.tabs.current;
   }
@@ -235,7 +255,7 @@ class View extends Teller {
   }
 
   // The sweep to show: the one asked for, else the one being measured, else the latest.
-  async follow(sweep) {
+  async follow(/** @type {number | null} */ sweep) {
     this.wanted = sweep;
     await this.refresh();
   }
@@ -243,17 +263,19 @@ class View extends Teller {
   // Asks how far the sweep is, and goes on asking while the lab is open: often while something is measured.
   async refresh() {
     clearTimeout(this.timer);
-    const answer = await this.ask("lab_progress", { sweep: this.wanted ?? null }, LOST);
+    const answer = await this.ask("lab_progress", { sweep: this.wanted }, LOST);
+    const error = "error" in answer ? answer.error : "";
     const { lost } = this;
-    if (answer.error || lost) this.sweep.fail(answer.error || "");
-    this.lost = answer.error === LOST;
-    if (!answer.error) this.take(answer, lost);
+    if (error || lost) this.sweep.fail(error);
+    this.lost = error === LOST;
+    if (!("error" in answer)) this.take(answer, lost);
     clearTimeout(this.timer);
     if (this.shown || this.busy) this.timer = setTimeout(() => this.refresh(), this.busy ? BUSY_MS : IDLE_MS);
   }
 
-  take(answer, anew = false) {
-    const key = (progress) => [progress.sweep, progress.done, progress.state].join(" ");
+  /** @param {types.SweepProgress} answer @param {boolean} anew */
+  take(answer, anew) {
+    const key = (/** @type {types.SweepProgress} */ progress) => [progress.sweep, progress.done, progress.state].join(" ");
     const moved = anew || key(answer) !== key(this.progress) || !this.curves;
     this.progress = answer;
     this.root.classList.toggle("is-other-rig", Boolean(answer.other_rig));
@@ -265,7 +287,7 @@ class View extends Teller {
   async loadCurves() {
     const answer = await this.ask("lab_curves", {
       sweep: this.progress.sweep, what_if: this.prediction || null, line: this.speed.line.value, concurrency: this.asked }, LOST);
-    if (answer.error) {
+    if ("error" in answer) {
       this.lost = answer.error === LOST;
       this.sweep.fail(answer.error);
       return;
@@ -283,33 +305,35 @@ class View extends Teller {
   }
 
   // From now on, curves, table and recommendation are for this many requests at once.
-  lookAt(concurrency) {
+  lookAt(/** @type {number} */ concurrency) {
     this.asked = concurrency;
     return this.reload();
   }
 
-  // One click puts a setting into the page's controls.
+  /** One click puts a setting into the page's controls.
+   *  @param {{ method: string, budget: number, split?: string, pace: string }} setting */
   apply({ method, budget, split, pace }) {
     this.adopt({ method, budget, split: split || null, pace });
     const nodes = budget ? `, ${pace === "auto" ? "auto up to " : ""}${counted(budget, "node")}` : "";
-    write(this.applied, `The page's controls now say ${method}${nodes}.`);
+    write(this.tabs.applied, `The page's controls now say ${method}${nodes}.`);
   }
 }
 
-// Waits for the page's first rig, and for the stage, which another component brings along.
+/** Waits for the page's first rig, and for the stage, which another component brings along.
+ *  @param {Element} element @param {LabServer} server @param {(setting: object) => unknown} adopt */
 async function openLab(element, server, adopt) {
   const host = element.querySelector(".canopy-host");
   const waiting = html("p", "lab-note lab-waiting", host);
   const ask = askOf(server);
   let given = await ask("lab_given", {}, ""); // of the rig that answers now: another one may have been chosen
-  while (given.error !== undefined) {
+  while ("error" in given) {
     write(waiting, given.error);
     await pause(BUSY_MS);
     given = await ask("lab_given", {}, "");
   }
   waiting.remove();
   while (!controls.parts) await pause(30);
-  if (!host.querySelector(".lab")) window.Canopy.laboratory = new View(controls.parts.stage, host, server, given, adopt);
+  if (!host.querySelector(".lab")) window.Canopy.laboratory = new Lab(controls.parts.stage, host, server, given, adopt);
 }
 
 window.Canopy.lab = { open: openLab };

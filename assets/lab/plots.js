@@ -7,6 +7,7 @@ import { onTheme } from "../shared/pen.js";
 import { Menu } from "../shared/overlays.js";
 import { modes } from "../stage/stage.js";
 
+/** @type {Record<string, string>} */
 export const WORDS = {
   "τ": "Tokens that a round adds to the text, on average; the root counts, so plain decoding has τ = 1.",
   "tokens/s": "Tokens divided by engine time: the sum of all rounds, without reading the prompt, the network or this page.",
@@ -23,7 +24,7 @@ export const WORDS = {
   "round": "One draft and one pass of the target over it.",
 };
 
-// Text in which {word} is a word with its definition on hover.
+/** Text in which {word} is a word with its definition on hover. @template {Element} E @param {E} parent @param {string} text */
 export function prose(parent, text) {
   for (const part of text.split(/(\{[^}]+\})/)) {
     const word = part.startsWith("{") ? part.slice(1, -1) : "";
@@ -33,26 +34,27 @@ export function prose(parent, text) {
   return parent;
 }
 
-async function unpacked(data) {
+async function unpacked(/** @type {string} */ data) {
   return new Response(new Blob([bytesOf(data)]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
 // plotly.js, fetched from the page's own server when the lab is first looked at. Our own reference to it is kept:
 // other components may bring another version along under the same name.
 export class Library {
-  constructor(server) {
+  plotly = /** @type {any} */ (null);
+  loading = /** @type {Promise<any> | null} */ (null);
+
+  constructor(/** @type {LabServer} */ server) {
     this.server = server;
-    this.plotly = null;
   }
 
   load() {
-    this.loading = this.loading || this.fetch();
-    return this.loading;
+    return this.loading ??= this.fetch();
   }
 
   async fetch() {
     const script = document.createElement("script");
-    script.text = await unpacked(await this.server.lab_plotly());
+    script.text = await unpacked(/** @type {string} */ (await this.server.lab_plotly({})));
     const before = window.Plotly;
     document.head.append(script);
     this.plotly = window.Plotly;
@@ -62,13 +64,18 @@ export class Library {
 }
 
 export class Plot {
-  onPoint = null; // called for a click on a point, with Plotly's description of the point
+  onPoint = /** @type {((point: any) => unknown) | null} */ (null); // called for a click on a point, with Plotly's description of it
+  figure = /** @type {Figure | null} */ (null);
+  stale = false; // the figure is not drawn yet
+  held = false; // in the middle of a drag
+  drawn = ""; // the size that it was drawn in
+  fits = 0; // how often a zoom was undone
+  listening = false;
 
-  // `about`: {name, title, caption}; the caption is one sentence, its {words} explained on hover.
+  /** The caption is one sentence, its {words} explained on hover.
+   *  @param {Library} library @param {Element} parent @param {{ name: string, title: string, caption: string }} about */
   constructor(library, parent, about) {
     this.library = library;
-    this.figure = null;
-    this.fits = 0; // how often a zoom was undone
     this.box = html("section", `lab-plot lab-plot-${about.name}`, parent);
     this.box.dataset.plot = about.name;
     this.box.setAttribute("aria-label", about.title);
@@ -88,14 +95,14 @@ export class Plot {
     onTheme(() => this.redraw());
   }
 
-  // Instead of a figure, why there is none and how to get one.
+  /** Instead of a figure, why there is none and how to get one. @param {string} headline @param {string} more */
   say(headline, more) {
     this.figure = null;
     this.canvas.hidden = true;
     this.empty.say(headline, more);
   }
 
-  draw(figure) {
+  draw(/** @type {Figure} */ figure) {
     this.figure = figure;
     this.stale = true; // drawn as soon as it is on the screen
     this.empty.hide();
@@ -148,6 +155,7 @@ export class Plot {
     if (this.visible && (this.stale || moved)) this.redraw();
   }
 
+  /** @param {string} format @param {string} name */
   save(format, name) {
     if (!this.figure || !this.library.plotly) return;
     const { width, height } = this.canvas.getBoundingClientRect();
@@ -155,11 +163,14 @@ export class Plot {
   }
 }
 
-// Draws the figures that there are; the others say why not: `why` gives a headline and more for a plot's name.
+/** Draws the figures that there are; the others say why not: `why` gives a headline and more for a plot's name.
+ *  @template {string} Name @param {Record<Name, Plot>} plots @param {{ [name in NoInfer<Name>]?: Figure | null }} figures
+ *  @param {(name: NoInfer<Name>) => [headline: string, more: string]} why */
 export function drawAll(plots, figures, why) {
-  for (const [name, plot] of Object.entries(plots)) {
-    if (figures[name]) plot.draw(figures[name]);
-    else plot.say(...why(name));
+  for (const name in plots) {
+    const figure = figures[name];
+    if (figure) plots[name].draw(figure);
+    else plots[name].say(...why(name));
   }
 }
 

@@ -6,69 +6,69 @@ import { Begin, Tool } from "./tools.js";
 import { button, html } from "../shared/ink.js";
 import { controls } from "../stage/controls.js";
 
+/** @import { Estimate, LaneView, RaceView } from "../types.d.ts" */
+
 const SPEEDS = [["1", "real time"], ["0.5", "1/2"], ["0.25", "1/4"], ["0.1", "1/10"], ["0.05", "1/20"]];
+/** @type {Record<string, string>} */
 const SPLITS = { "full for each": "each", shared: "total" }; // by their names in the bar
 const WATCHED_SECONDS = 9; // about how long it should take to watch the slowest lane
 
 export class Race extends Tool {
+  at = 0; // seconds of the wall clock
+  seconds = 0; // of the longest lane
+  playing = false;
+  drawn = /** @type {ReturnType<Race["lane"]>[]} */ ([]); // the lanes
+
+  /** @param {Lab} lab @param {HTMLElement} pane */
   constructor(lab, pane) {
     super(lab, pane);
-    this.at = 0;
     this.begin = new Begin(this, { label: "▶ Race", title: "Measure the methods one at a time on the prompt in the bar above, then replay them together",
       act: () => this.start(), ending: "■ Stop", endingTitle: "End the race after the current run" });
-    this.form(html("details", "lab-form lab-race-form", pane));
-    this.box = html("section", { class: "lab-plot lab-race", "aria-label": "Race", hidden: true }, pane);
-    this.caption = prose(html("p", "lab-caption lab-race-caption", this.box),
-      "Measured one after the other, each with the machine to itself, then replayed on one clock; medians with their {spread}, speed-up over {plain decoding}.");
-    this.transport();
-    this.scroll = html("div", { class: "lab-scroll", tabIndex: 0 }, this.box);
-    this.lanes = html("div", "lab-lanes", this.scroll);
-  }
-
-  form(details) {
-    const { options, settled } = this.lab.given;
+    const { options, settled } = lab.given;
+    const details = html("details", "lab-form lab-race-form", pane);
     html("summary", "", details, "Choose the methods");
-    this.methods = new Chips(details, "Methods, at the node budget in the bar above", () => {});
-    this.methods.addMethods(options.methods, this.lab, settled.methods);
-    this.auto = new Chips(details, "Methods, at the budget auto", () => {});
+    this.methods = /** @type {Chips<string>} */ (new Chips(details, "Methods, at the node budget in the bar above", () => {}));
+    this.methods.addMethods(options.methods, lab, settled.methods);
+    this.auto = /** @type {Chips<string>} */ (new Chips(details, "Methods, at the budget auto", () => {}));
     this.auto.box.title = WORDS.auto;
-    this.auto.addMethods(options.methods.filter((name) => options.drafter_counts[name] > 0), this.lab, []);
+    this.auto.addMethods(options.methods.filter((name) => options.drafter_counts[name] > 0), lab, []);
     const row = html("div", "lab-row lab-fine", details);
     this.repeats = numberField(row, "Repeats", { value: 3, least: 3, most: 20, title: "How often each method runs; at least three, to show a spread" }, () => {});
     this.tokens = numberField(row, "Max tokens", { value: settled.max_tokens, least: 1, most: options.limits.max_tokens }, () => {});
-  }
-
-  transport() {
+    this.box = html("section", { class: "lab-plot lab-race", "aria-label": "Race", hidden: true }, pane);
+    prose(html("p", "lab-caption lab-race-caption", this.box),
+      "Measured one after the other, each with the machine to itself, then replayed on one clock; medians with their {spread}, speed-up over {plain decoding}.");
     const bar = html("div", "lab-race-bar", this.box);
     this.play = button(bar, "▶", "Play or pause the race", () => (this.playing ? this.pause() : this.run()));
     this.range = html("input", { type: "range", min: 0, max: 1000, value: 0, "aria-label": "Wall clock of the race" }, bar);
     this.range.addEventListener("input", () => {
       this.pause();
-      this.show((this.race.seconds * Number(this.range.value)) / 1000);
+      this.show((this.seconds * Number(this.range.value)) / 1000);
     });
     this.clock = html("output", "lab-clock", bar);
     this.speed = html("select", { "aria-label": "Speed of the replay" }, bar);
     for (const [value, text] of SPEEDS) this.speed.append(new Option(text, value));
+    this.lanes = html("div", "lab-lanes", html("div", { class: "lab-scroll", tabIndex: 0 }, this.box));
   }
 
   async start() {
     this.pause();
-    const value = (selector) => (document.querySelector(selector) || {}).value;
+    const value = (/** @type {string} */ selector) => document.querySelector(selector)?.value;
     const wanted = {
       prompt: value("#canopy-prompt textarea"), turns: controls.turns, budget: value("#canopy-budget input"), temperature: value("#canopy-temperature input") || 0,
       split: SPLITS[value("#canopy-split input")] || "total", methods: this.methods.values, auto: this.auto.values, repeats: this.repeats.value, max_tokens: this.tokens.value };
-    const answer = await this.begin.run("lab_race", wanted);
-    if (answer.lanes) this.open(answer);
+    const { result } = await this.begin.run("lab_race", wanted);
+    if (result) this.open(result);
   }
 
-  open(race) {
-    this.race = race;
+  open(/** @type {RaceView} */ race) {
+    this.seconds = race.seconds;
     this.box.hidden = false;
     const best = Math.max(...race.lanes.map(({ row }) => (row && !row.record.withheld ? row.total.median : 0)));
     this.drawn = race.lanes.map((lane) => this.lane(lane, best));
     this.lanes.replaceChildren(...this.drawn.map(({ box }) => box));
     const wanted = race.seconds / WATCHED_SECONDS;
-    this.speed.value = (SPEEDS.find(([value]) => Number(value) <= wanted) || SPEEDS.at(-1))[0];
+    this.speed.value = (SPEEDS.find(([value]) => Number(value) <= wanted) ?? SPEEDS[SPEEDS.length - 1])[0];
     if (this.lab.stage.reducedMotion) this.show(race.seconds);
     else {
       this.show(0);
@@ -76,6 +76,7 @@ export class Race extends Tool {
     }
   }
 
+  /** @param {LaneView} lane @param {number} best the most tokens per second */
   lane(lane, best) {
     const box = html("article", "lab-lane");
     box.style.setProperty("--lane", this.lab.look(lane.method).color);
@@ -83,8 +84,8 @@ export class Race extends Tool {
     html("span", "lab-swatch", head).style.background = "var(--lane)";
     html("strong", "", head, lane.label);
     const figures = html("span", "lab-lane-figures", head);
-    if (lane.failure) html("span", "lab-lane-failure", head, lane.failure);
-    else this.figures(figures, lane, best);
+    if (lane.row) this.figures(figures, lane.row, lane.difference, best);
+    else html("span", "lab-lane-failure", head, lane.failure);
     const track = html("div", "lab-track", box);
     const fill = html("div", "lab-track-fill", track);
     const flag = html("span", "lab-flag", track);
@@ -92,31 +93,31 @@ export class Race extends Tool {
     return { lane, box, fill, flag, text, last: lane.seconds.at(-1) || 0, shown: -1, still: Boolean(lane.row?.record.withheld) };
   }
 
-  figures(parent, { row, difference }, best) {
-    const { total, speedup, record, tau } = row;
-    const figure = (text, title, look) => { html("span", look || "", parent, text).title = title; };
-    const range = (of, digits) => `${of.least.toFixed(digits)} – ${of.most.toFixed(digits)}`;
+  /** @param {Element} parent @param {TableRow} row @param {string} difference @param {number} best */
+  figures(parent, { total, speedup, record, tau, repeating }, difference, best) {
+    const figure = (/** @type {string} */ text, /** @type {string} */ title, look = "") => html("span", { class: look, title }, parent, text);
+    const range = (/** @type {Estimate} */ { least, most }, /** @type {number} */ digits) => `${least.toFixed(digits)} – ${most.toFixed(digits)}`;
     if (total.median === best && record.ratio > 1) figure("fastest", "The most tokens per second in this race", "lab-tag");
     figure(`${record.speed} tokens/s`, `${WORDS["tokens/s"]} Spread: ${range(total, 0)}`);
     figure(`(${range(total, 0)})`, WORDS.spread, "lab-quiet");
-    if (record.times) figure(record.times, `Over plain decoding, its tokens/s divided by those. Spread in single repeats: ${range(speedup, 2)}`);
+    if (record.times && speedup) figure(record.times, `Over plain decoding, its tokens/s divided by those. Spread in single repeats: ${range(speedup, 2)}`);
     else if (record.withheld) figure("speed-up not said", record.withheld, "lab-quiet");
     figure(`τ ${tau.median.toFixed(2)}`, WORDS["τ"]);
-    if (row.repeating) figure("repeats itself", "The text repeats itself, which every drafter guesses right; these figures count it.", "lab-tag is-warning");
+    if (repeating) figure("repeats itself", "The text repeats itself, which every drafter guesses right; these figures count it.", "lab-tag is-warning");
     figure(difference ? "≠ text differs" : "= same text",
       difference || "The text is the same as plain decoding's, token for token, in every repeat.", difference ? "lab-tag is-warning" : "lab-quiet");
   }
 
   run() {
-    if (this.at >= this.race.seconds) this.show(0);
+    if (this.at >= this.seconds) this.show(0);
     this.playing = true;
     this.play.textContent = "❚❚";
     let before = performance.now();
-    const frame = (now) => {
+    const frame = (/** @type {number} */ now) => {
       if (!this.playing) return;
       this.show(this.at + ((now - before) / 1000) * Number(this.speed.value));
       before = now;
-      if (this.at >= this.race.seconds) this.pause();
+      if (this.at >= this.seconds) this.pause();
       else requestAnimationFrame(frame);
     };
     requestAnimationFrame(frame);
@@ -128,14 +129,15 @@ export class Race extends Tool {
   }
 
   // The race at a moment of its wall clock, in seconds.
-  show(at) {
-    this.at = Math.max(0, Math.min(this.race.seconds, at));
-    this.range.value = String(this.race.seconds ? (1000 * this.at) / this.race.seconds : 0);
-    this.clock.textContent = `${this.at.toFixed(2)} of ${this.race.seconds.toFixed(2)} s`;
+  show(/** @type {number} */ at) {
+    const { seconds } = this;
+    this.at = Math.max(0, Math.min(seconds, at));
+    this.range.value = String(seconds ? (1000 * this.at) / seconds : 0);
+    this.clock.textContent = `${this.at.toFixed(2)} of ${seconds.toFixed(2)} s`;
     for (const drawn of this.drawn) this.advance(drawn);
   }
 
-  advance(drawn) {
+  advance(/** @type {ReturnType<Race["lane"]>} */ drawn) {
     const { lane, fill, flag, text, last, still } = drawn;
     const over = still || this.at >= last;
     const count = over ? lane.seconds.length : lane.seconds.findIndex((second) => second > this.at);

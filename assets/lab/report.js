@@ -3,7 +3,7 @@
 import { CONFIG, dressed } from "./dressing.js";
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
-const drawings = JSON.parse(document.getElementById("drawings").textContent);
+const drawings = JSON.parse(document.querySelector("#drawings").textContent);
 
 function draw() {
   document.body.classList.toggle("dark", dark.matches);

@@ -8,9 +8,12 @@ import { Begin, Tool } from "./tools.js";
 import { html, write } from "../shared/ink.js";
 
 export class Speed extends Tool {
+  /** @param {Lab} lab @param {HTMLElement} pane */
   constructor(lab, pane) {
     super(lab, pane);
-    this.slider();
+    this.concurrency = sliderField(this.bar, "Concurrency", "How many requests are answered at once; the curves, the table and the recommendation follow",
+      () => lab.lookAt(lab.counts[Number(this.concurrency.value)]));
+    this.shown = html("output", { htmlFor: this.concurrency.id }, this.concurrency.parentElement);
     this.begin = new Begin(this, { label: "Predict all budgets", look: "", act: () => this.predict(), title: "Times forward passes of every size here, then replays the current run's text with every budget: τ is exact, tokens/s are predicted" });
     this.line = selectField(this.bar, "Predicted", "The method whose prediction is drawn", () => lab.reload());
     const pair = html("div", "lab-grid lab-pair", pane);
@@ -26,21 +29,17 @@ export class Speed extends Tool {
     this.elsewhere = new Elsewhere(lab, pane);
   }
 
-  // How many requests at once the curves, the table and the recommendation are for.
-  slider() {
-    const { lab } = this;
-    this.concurrency = sliderField(this.bar, "Concurrency", "How many requests are answered at once; the curves, the table and the recommendation follow",
-      () => lab.lookAt(lab.counts[Number(this.concurrency.value)]));
-    this.shown = html("output", { htmlFor: this.concurrency.id }, this.concurrency.parentElement);
-  }
-
   // From the current run: what a pass costs here, and what every budget would have achieved.
   async predict() {
     const { lab, begin } = this;
-    const { what_if: prediction, departures } = await begin.replay("lab_what_if");
-    if (!prediction) return;
-    lab.prediction = prediction;
-    if (departures) begin.tell(`Because of rounding, the target would choose another token at ${departures} places of this text, so τ is not exact.`);
+    if (!lab.stage.header || lab.unasked) {
+      begin.tell("Open a recording or press Run first: the prediction replays the text of a run.", true);
+      return;
+    }
+    const { result } = await begin.run("lab_what_if", { run: lab.stage.value.run });
+    if (!result) return;
+    lab.prediction = result.what_if;
+    if (result.departures) begin.tell(`Because of rounding, the target would choose another token at ${result.departures} places of this text, so τ is not exact.`);
     await lab.reload();
   }
 
@@ -66,6 +65,9 @@ export class Speed extends Tool {
 
 // The current run's trees on another machine, predicted, with flags of other engines to paste. Asked for once it is opened.
 class Elsewhere {
+  asked = ""; // of which run and machine
+
+  /** @param {Lab} lab @param {Element} pane */
   constructor(lab, pane) {
     this.lab = lab;
     this.box = html("details", "lab-card lab-elsewhere", pane);
@@ -99,12 +101,12 @@ class Elsewhere {
     this.asked = about;
     const answer = await this.lab.ask("lab_elsewhere", { run, model: this.model.value, device: this.device.value });
     if (about !== choice()) return; // another one was chosen meanwhile
-    write(this.status, answer.error || answer.caution);
-    if (!answer.error) this.show(answer);
+    write(this.status, "error" in answer ? answer.error : answer.caution);
+    if (!("error" in answer)) this.show(answer);
     this.asked = choice();
   }
 
-  show({ elsewhere, misfit, flags, priced, models, devices, model, device }) {
+  show(/** @type {import("../types.d.ts").ElsewhereView} */ { elsewhere, misfit, flags, priced, models, devices, model, device }) {
     drawAll({ elsewhere: this.plot }, { elsewhere }, () => ["Nothing to predict", misfit || "Nothing was drafted."]);
     fillSelect(this.model, models, model);
     fillSelect(this.device, devices, device);

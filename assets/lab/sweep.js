@@ -6,54 +6,41 @@ import { action, button, html, write } from "../shared/ink.js";
 import { send } from "../stage/save.js";
 
 const MAX_FILE = 8 * 2 ** 20; // as on the server
+/** @type {Record<string, string>} */
 export const STATES = {
   none: "", queued: "waiting", running: "measuring", paused: "paused", stopped: "stopped", done: "done", error: "ended by an error",
 };
 
 export class Sweep {
+  /** @param {Lab} lab @param {Element} parent */
   constructor(lab, parent) {
     this.lab = lab;
     this.box = html("section", { class: "lab-card lab-sweep", "aria-label": "Measure" }, parent);
-    this.buttons();
-    this.progress();
-    this.form();
-    lab.on("progress", () => this.draw());
-    lab.on("table", () => this.count());
-    this.count();
-  }
-
-  buttons() {
-    const act = (label, look, title, does) => action(this.row, label, title, does, look);
     this.plan = html("p", "lab-plan", this.box);
     this.row = html("div", "lab-row", this.box);
-    this.start = act("▶ Measure", "lab-primary", "Measure these settings one at a time, in mixed order", () => this.begin());
-    this.pause = act("❚❚ Pause", "", "Finish the current run, then free the machine for others", () => this.ask("pause"));
-    this.resume = act("▶ Resume", "lab-primary", "Go on where it stopped", () => this.ask("resume"));
-    this.stop = act("■ Stop", "", "Finish the current run, then end; what was measured is kept", () => this.ask("stop"));
-  }
-
-  progress() {
+    this.start = action(this.row, "▶ Measure", "Measure these settings one at a time, in mixed order", () => this.begin(), "lab-primary");
+    this.pause = action(this.row, "❚❚ Pause", "Finish the current run, then free the machine for others", () => this.ask("pause"));
+    this.resume = action(this.row, "▶ Resume", "Go on where it stopped", () => this.ask("resume"), "lab-primary");
+    this.stop = action(this.row, "■ Stop", "Finish the current run, then end; what was measured is kept", () => this.ask("stop"));
     this.state = html("div", "lab-progress", this.box);
     this.bar = html("progress", { "aria-label": "Progress of the measurement" }, this.state);
     this.said = html("p", { class: "lab-said", role: "status" }, this.state);
     this.error = html("p", { class: "lab-error", role: "alert", hidden: true }, this.box);
-  }
 
-  form() {
-    const { options, settled } = this.lab.given;
+    const { options, settled } = lab.given;
     const { limits } = options;
     const changed = () => this.count();
     this.details = html("details", "lab-form", this.box);
     html("summary", "", this.details, "Choose what to measure");
-    this.methods = new Chips(this.details, "Methods", changed);
-    this.methods.addMethods(options.methods, this.lab, settled.methods, "Always measured, because speed-ups are against it. ");
+    this.methods = /** @type {Chips<string>} */ (new Chips(this.details, "Methods", changed));
+    this.methods.addMethods(options.methods, lab, settled.methods, "Always measured, because speed-ups are against it. ");
     this.budgets = new Chips(this.details, "Node budgets", changed);
     for (const budget of options.budgets) {
       this.budgets.add(budget, String(budget), { on: settled.budgets.includes(budget), title: WORDS[budget] || "" });
     }
-    textField(this.details, "Other budgets", { placeholder: "e.g. 24, 48, 96", title: `Whole numbers from 0 to ${limits.budget}; Enter adds them` },
-      ({ target }) => this.addBudgets(target));
-    this.concurrency = new Chips(this.details, "Concurrency", changed);
+    const other = textField(this.details, "Other budgets", { placeholder: "e.g. 24, 48, 96", title: `Whole numbers from 0 to ${limits.budget}; Enter adds them` },
+      () => this.addBudgets(other));
+    this.concurrency = /** @type {Chips<number>} */ (new Chips(this.details, "Concurrency", changed));
     for (const count of options.concurrency) {
       const title = count > 1 ? `${count} requests share every forward pass; a run writes ${count} texts` : "One request alone";
       this.concurrency.add(count, String(count), { on: settled.concurrency.includes(count), title });
@@ -65,21 +52,25 @@ export class Sweep {
     file.addEventListener("change", () => this.upload(file));
     button(this.details, "Upload prompts …", "A JSONL file: every line has a “prompt”, or “turns”, of which the first is used", () => file.click());
     const more = html("div", "lab-row lab-fine", this.details);
-    const given = (text, value, least, most, title, step) => numberField(more, text, { value, least, most, step, title }, changed);
-    this.repeats = given("Repeats", settled.repeats, 1, limits.repeats, "How many times every setting answers every prompt");
-    this.temperature = given("Temperature", settled.temperature, 0, limits.temperature, "0: always the most probable token (greedy)", 0.1);
-    this.tokens = given("Max tokens", settled.max_tokens, 1, limits.max_tokens, "The most tokens that an answer may have");
+    this.repeats = numberField(more, "Repeats", { value: settled.repeats, least: 1, most: limits.repeats, title: "How many times every setting answers every prompt" }, changed);
+    this.temperature = numberField(more, "Temperature", { value: settled.temperature, least: 0, most: limits.temperature, step: 0.1, title: "0: always the most probable token (greedy)" }, changed);
+    this.tokens = numberField(more, "Max tokens", { value: settled.max_tokens, least: 1, most: limits.max_tokens, title: "The most tokens that an answer may have" }, changed);
     this.split = selectField(more, "Merged budget", "With the method merged, the two drafters share the node budget, or each gets all of it", changed);
     fillSelect(this.split, [["total", "shared"], ["each", "full for each"]], "total");
-    this.fill(options.sets, settled.set);
+    this.sets = options.sets;
+    this.fill(settled.set);
+
+    lab.on("progress", () => this.draw());
+    lab.on("table", () => this.count());
+    this.count();
   }
 
-  fill(sets, chosen) {
-    this.sets = sets;
+  fill(/** @type {string} */ chosen) {
+    const { sets } = this;
     fillSelect(this.set, sets.map(({ name, title, count }) => [name, `${title} (${count})`]), chosen);
   }
 
-  addBudgets(field) {
+  addBudgets(/** @type {HTMLInputElement} */ field) {
     const most = this.lab.given.options.limits.budget;
     const words = field.value.split(/[\s,;]+/).filter(Boolean);
     const wrong = words.find((word) => !/^\d{1,9}$/.test(word) || Number(word) > most);
@@ -93,18 +84,19 @@ export class Sweep {
     this.count();
   }
 
-  async upload(input) {
-    const [file] = input.files;
+  async upload(/** @type {HTMLInputElement} */ input) {
+    const file = input.files?.[0];
     input.value = "";
     if (!file) return;
     if (file.size > MAX_FILE) {
       this.fail(`${file.name} has ${whole(file.size / 2 ** 20)} MB; at most 8 MB are taken.`);
       return;
     }
-    const sent = await send((piece) => this.lab.ask("lab_upload", piece), file);
-    const answer = sent.error ? sent : await this.lab.ask("lab_prompts", { name: file.name, upload: sent.upload });
+    const { upload, error } = await send(async (piece) => ({ upload: "", ...await this.lab.ask("lab_upload", piece) }), file);
+    const answer = error ? { error } : await this.lab.ask("lab_prompts", { name: file.name, upload });
     if (this.refused(answer)) return;
-    this.fill(answer.sets, answer.chosen);
+    this.sets = answer.sets;
+    this.fill(answer.chosen);
     this.count();
   }
 
@@ -149,17 +141,19 @@ export class Sweep {
     this.draw();
   }
 
-  async ask(what) {
+  async ask(/** @type {string} */ what) {
     const answer = await this.lab.ask("lab_control", { do: what, sweep: this.lab.progress.sweep });
     if (!this.refused(answer)) await this.lab.refresh();
   }
 
+  /** Whether the server refused, which the form then says. @param {object} answer @returns {answer is Failed} */
   refused(answer) {
-    this.fail(answer.error || "");
-    return Boolean(answer.error);
+    const refused = "error" in answer;
+    this.fail(refused ? String(answer.error) : "");
+    return refused;
   }
 
-  fail(message) {
+  fail(/** @type {string} */ message) {
     tell(this.error, message);
   }
 
@@ -185,6 +179,7 @@ export class Sweep {
   }
 }
 
+/** @param {number} count @param {string} noun */
 export function counted(count, noun) {
   return `${whole(count)} ${noun}${count === 1 ? "" : "s"}`;
 }

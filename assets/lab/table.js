@@ -3,16 +3,17 @@
 import { prose, WORDS } from "./plots.js";
 import { button, html } from "../shared/ink.js";
 
+/** @param {number} value @param {number} digits */
 const rounded = (value, digits) => value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
 
-// The 95 % interval, or the range if there are too few prompts for one.
+/** The 95 % interval, or the range if there are too few prompts for one.
+ *  @param {import("../types.d.ts").Estimate} estimate @param {number} digits */
 export function spread({ low, high, least, most, prompts }, digits) {
   if (prompts < 2) return "1 prompt";
-  const [from, to] = low === null ? [least, most] : [low, high];
-  return `${rounded(from, digits)} – ${rounded(to, digits)}`;
+  return `${rounded(low ?? least, digits)} – ${rounded(high ?? most, digits)}`;
 }
 
-// A table whose columns are named, with titles by name, and whose rows are replaced as a whole.
+/** A table whose columns are named, with titles by name, and whose rows are replaced as a whole. @param {Element} parent */
 export function tableIn(parent, caption = "") {
   const element = html("table", "lab-table", parent);
   if (caption) html("caption", "", element, caption);
@@ -20,8 +21,9 @@ export function tableIn(parent, caption = "") {
   const body = html("tbody", "", element);
   return {
     element,
+    /** @param {string[]} names @param {Record<string, string>} [titles] */
     head: (names, titles = {}) => row.replaceChildren(...names.map((name) => html("th", { scope: "col", title: titles[name] || "" }, null, name))),
-    fill: (rows) => body.replaceChildren(...rows),
+    fill: (/** @type {Element[]} */ rows) => body.replaceChildren(...rows),
   };
 }
 
@@ -34,6 +36,7 @@ const COLUMNS = {
 
 // The table behind the plots: a row for each setting, the fastest first, those whose speed-up is withheld last.
 export class Table {
+  /** @param {Lab} lab @param {Element} parent */
   constructor(lab, parent) {
     this.lab = lab;
     const box = html("section", { class: "lab-plot lab-table-box", "aria-label": "Table of settings" }, parent);
@@ -53,17 +56,17 @@ export class Table {
     this.table.fill(rows.map((row) => this.row(row)));
   }
 
-  row(row) {
+  row(/** @type {TableRow} */ row) {
     const { record, total, speedup, tau } = row;
-    const line = html("tr", row.fastest ? "is-best" : record.withheld && "is-withheld");
+    const line = html("tr", row.fastest ? "is-best" : record.withheld ? "is-withheld" : "");
     this.name(html("th", { scope: "row" }, line), row);
-    const figure = (printed, beside) => {
+    const figure = (/** @type {string} */ printed, beside = "") => {
       const cell = html("td", "", line);
       html("strong", "", cell, printed || "–");
       html("small", "", cell, printed ? beside : "");
     };
     figure(record.speed, spread(total, 0));
-    figure(record.times.replace("×", ""), record.range || (speedup && spread(speedup, 2)));
+    figure(record.times.replace("×", ""), record.range || (speedup ? spread(speedup, 2) : ""));
     figure(rounded(tau.median, 2), spread(tau, 2));
     html("td", "", line, row.failed ? `${row.runs} (${row.failed})` : String(row.runs));
     html("td", "", line, row.compared ? `${row.same_text} of ${row.compared}` : "–");
@@ -71,12 +74,13 @@ export class Table {
     return line;
   }
 
+  /** @param {Element} parent @param {TableRow} row */
   name(parent, { method, label, fastest, lossless, record: { withheld } }) {
     html("span", "lab-swatch", parent).style.background = this.lab.look(method).color;
     parent.append(label);
-    const tag = (on, text, look, title) => on && parent.append(" ", html("span", { class: `lab-tag ${look}`, title }, null, text));
-    tag(fastest, "fastest", "", "");
-    tag(withheld, "no speed-up said", "", withheld);
-    tag(!lossless, "biased", "is-warning", "");
+    const tag = (/** @type {string} */ text, look = "", title = "") => parent.append(" ", html("span", { class: `lab-tag ${look}`, title }, null, text));
+    if (fastest) tag("fastest");
+    if (withheld) tag("no speed-up said", "", withheld);
+    if (!lossless) tag("biased", "is-warning");
   }
 }

@@ -8,6 +8,7 @@ const BETWEEN_LOOKS_MS = 300;
 
 // A tab: a toolbar, and below it what `redraw` draws whenever the tab is looked at or something new is known.
 export class Tool {
+  /** @param {Lab} lab @param {HTMLElement} pane */
   constructor(lab, pane) {
     this.lab = lab;
     this.pane = pane;
@@ -17,23 +18,36 @@ export class Tool {
 
   async redraw() {}
 
+  /** @param {string} label @param {string} title */
   select(label, title) {
     return selectField(this.bar, label, title, () => this.draw());
   }
 
-  note(role) {
-    return html("p", { class: "lab-note", role }, this.bar);
+  // A line for what is said of the figures, read aloud when it changes.
+  note() {
+    return html("p", { class: "lab-note", role: "status" }, this.bar);
   }
 
-  // A grid of plots, by name: `about` has a title and a caption for each.
+  /** A grid of plots, by name: `about` has a title and a caption for each.
+   *  @template {string} Name @param {string} look @param {Record<Name, [title: string, caption: string]>} about */
   plotsIn(look, about) {
     const grid = html("div", `lab-grid ${look}`, this.pane);
-    return Object.fromEntries(Object.entries(about).map(([name, [title, caption]]) => [name, new Plot(this.lab.library, grid, { name, title, caption })]));
+    const plots = /** @type {Record<Name, Plot>} */ ({});
+    for (const name in about) {
+      const [title, caption] = about[name];
+      plots[name] = new Plot(this.lab.library, grid, { name, title, caption });
+    }
+    return plots;
   }
 }
 
 // A button that begins a measurement, a job of the server, and beside it the job's progress.
 export class Begin {
+  job = "";
+
+  /** `refused` says why nothing can be begun.
+   *  @param {Tool} tool
+   *  @param {{ label: string, title: string, act: () => unknown, look?: string, refused?: string, ending?: string, endingTitle?: string }} about */
   constructor({ lab, bar }, { label, title, act, look = "lab-primary", refused = lab.reason, ending = "Cancel", endingTitle = "Cancel and drop what was measured so far" }) {
     this.lab = lab;
     this.button = action(bar, label, refused || title, act, look);
@@ -44,7 +58,7 @@ export class Begin {
     this.status = html("p", { class: "lab-said", role: "status" }, bar);
   }
 
-  hear(job) {
+  hear(/** @type {import("../types.d.ts").JobView} */ job) {
     write(this.status, job.message || (job.total ? `${job.done} of ${job.total} runs` : ""));
     this.cancel.hidden = false;
     this.bar.hidden = job.share === null;
@@ -56,40 +70,35 @@ export class Begin {
     await this.lab.ask("lab_job", { job: this.job, stop: true });
   }
 
-  // Begins the job and waits for it. Returns the result or {error}, which is shown.
+  /** Begins the job and waits for it. An error is shown; a job that was stopped may have no result.
+   *  @template {keyof JobResults} Name @param {Name} name @param {object} wanted
+   *  @returns {Promise<{ result: JobResults[Name] | null, error: string }>} */
   async run(name, wanted) {
     this.button.disabled = true;
     this.tell("Asking …");
-    const answer = await this.answered(name, wanted);
-    this.tell(answer.error || (answer.state === "stopped" ? "Stopped." : ""), Boolean(answer.error));
+    const job = await this.ended(name, wanted);
+    const error = "error" in job ? job.error : job.state === "error" ? job.message : "";
+    const stopped = "state" in job && job.state === "stopped";
+    this.tell(error || (stopped ? "Stopped." : ""), Boolean(error));
     this.button.disabled = false;
     this.bar.hidden = this.cancel.hidden = true;
-    return answer;
+    return { result: error || !("result" in job) ? null : /** @type {JobResults[Name] | null} */ (job.result), error };
   }
 
-  // As `run`, of the run on the stage.
-  async replay(name) {
-    const { stage, unasked } = this.lab;
-    if (stage.header && !unasked) return this.run(name, { run: stage.value.run });
-    const error = "Open a recording or press Run first: the prediction replays the text of a run.";
-    this.tell(error, true);
-    return { error };
-  }
-
-  async answered(name, wanted) {
-    const { job: id, error } = await this.lab.ask(name, wanted);
-    if (error) return { error };
-    this.job = id;
+  /** The job once it has ended. @param {keyof JobResults} name @param {object} wanted */
+  async ended(name, wanted) {
+    const begun = await this.lab.ask(name, wanted);
+    if ("error" in begun) return begun;
+    this.job = begun.job;
     for (;;) {
-      const job = await this.lab.ask("lab_job", { job: id });
-      if (job.error) return job;
-      if (job.state === "error") return { error: job.message };
-      if (job.state === "done" || job.state === "stopped") return { ...job.result, state: job.state };
+      const job = await this.lab.ask("lab_job", { job: this.job });
+      if ("error" in job || ["error", "done", "stopped"].includes(job.state)) return job;
       this.hear(job);
       await pause(BETWEEN_LOOKS_MS);
     }
   }
 
+  /** @param {string} message @param {boolean} [wrong] */
   tell(message, wrong = false) {
     this.status.classList.toggle("is-error", wrong);
     write(this.status, message);

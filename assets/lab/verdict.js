@@ -7,12 +7,16 @@ import { action, html, write } from "../shared/ink.js";
 import { Menu } from "../shared/overlays.js";
 import { download } from "../stage/save.js";
 
+/** @type {Record<string, string>} */
 const SURE = {
   plain: "Plain decoding is fastest here", few: "Fastest so far, over too few prompts to be sure",
   unclear: "Not yet clearly faster than plain decoding", withheld: "No speed-up is said", faster: "Fastest here",
 };
 
 export class Verdict {
+  best = /** @type {TableRow | null} */ (null);
+
+  /** @param {Lab} lab @param {Element} parent */
   constructor(lab, parent) {
     this.lab = lab;
     this.box = html("section", { class: "lab-card lab-verdict", "aria-label": "Recommended setting" }, parent);
@@ -21,7 +25,8 @@ export class Verdict {
     this.figures = html("dl", "lab-figures", this.box);
     this.note = html("p", "lab-note", this.box);
     this.row = html("div", "lab-row", this.box);
-    this.use = action(this.row, "Use it", "Set the controls of the page to this method and budget", () => lab.apply(this.best), "lab-primary");
+    this.use = action(this.row, "Use it", "Set the controls of the page to this method and budget", () => this.best && lab.apply(this.best), "lab-primary");
+    /** @param {string} label @param {string} note @param {string} kind */
     const save = (label, note, kind) => ({ label, note, act: () => this.save(kind) });
     this.report = new Menu(this.row, "Report ▾", "Save what was measured", () => [
       save("HTML page", "self-contained", "html"), save("CSV of settings", "a row each", "csv"), save("CSV of runs", "a row each", "runs")]);
@@ -31,7 +36,7 @@ export class Verdict {
     this.draw();
   }
 
-  async save(kind) {
+  async save(/** @type {string} */ kind) {
     const file = await this.lab.ask("lab_report", { sweep: this.lab.progress.sweep, kind });
     if (!this.lab.sweep.refused(file)) download(file);
   }
@@ -43,11 +48,11 @@ export class Verdict {
     this.use.hidden = Boolean(progress.other_rig);
     this.command.show(this.best ? progress.command : "");
     this.own.show(this.best && counts.length > 1 ? command : "");
-    if (this.best) this.found(table, busy);
+    if (table && this.best) this.found(table, this.best);
     else this.nothing(busy);
   }
 
-  nothing(busy) {
+  nothing(/** @type {boolean} */ busy) {
     const { reason, given } = this.lab;
     const none = `Nothing was measured with ${given.rig} yet, and no recorded measurement of it comes with the page.`;
     write(this.eyebrow, given.rig);
@@ -55,14 +60,15 @@ export class Verdict {
     write(this.note, reason || (busy ? "The first figures come in a moment." : `${none} One press measures them on this machine, beside plain decoding.`));
   }
 
-  found({ standing, remark }, busy) {
+  /** @param {import("../types.d.ts").TableView} table @param {TableRow} best */
+  found({ standing, remark }, best) {
     const { done, total, recorded, other_rig: otherRig } = this.lab.progress;
-    const partial = busy || done < total;
+    const partial = this.lab.busy || done < total;
     const sure = SURE[standing] || "Fastest here";
     this.more.hidden = partial || Boolean(recorded || otherRig) || !["few", "unclear"].includes(standing);
     this.box.classList.toggle("is-unclear", !partial && ["plain", "few", "unclear", "withheld"].includes(standing));
-    write(this.headline, this.best.label);
-    this.fill(this.best);
+    write(this.headline, best.label);
+    this.fill(best);
     let advice = "";
     if (otherRig) {
       write(this.eyebrow, `Of another rig: ${otherRig}`);
@@ -74,11 +80,11 @@ export class Verdict {
     write(this.note, [recorded && recordedOn(recorded), remark, advice].filter(Boolean).join(" "));
   }
 
-  fill({ total, speedup, record, tau, concurrency }) {
+  fill(/** @type {TableRow} */ { total, speedup, record, tau, concurrency }) {
     const { withheld } = record;
     const figures = [
       [record.speed, concurrency > 1 ? `tokens/s, ${concurrency} at once` : "tokens/s", spread(total, 0), WORDS["tokens/s"]],
-      [record.times || "–", "plain decoding", record.range || (speedup ? spread(speedup, 2) : withheld && "not said"), withheld || WORDS["plain decoding"]],
+      [record.times || "–", "plain decoding", record.range || (speedup ? spread(speedup, 2) : withheld ? "not said" : ""), withheld || WORDS["plain decoding"]],
       [tau.median.toFixed(2), "τ", spread(tau, 2), WORDS["τ"]],
     ];
     this.figures.replaceChildren(...figures.map(([number, name, range, title]) => {
@@ -91,4 +97,4 @@ export class Verdict {
 }
 
 // Where and when the recorded measurement was made, in a sentence.
-export const recordedOn = ({ date, rig, hardware, dtype }) => `Recorded on ${date}: ${rig}, ${hardware}, ${dtype}.`;
+export const recordedOn = (/** @type {import("../types.d.ts").RecordedOn} */ { date, rig, hardware, dtype }) => `Recorded on ${date}: ${rig}, ${hardware}, ${dtype}.`;

@@ -185,7 +185,7 @@ def measure_adopt_and_race_auto(lab: Any) -> None:
     lab.click(".lab-race-form summary")
     lab.evaluate(f"[{LAB}.race.methods.values, {LAB}.race.auto.values] = [['joint'], ['joint']]")
     lab.locator(".lab-pane-compare .lab-primary").click()
-    lab.wait_for_function(f"{LAB}.race.race")
+    lab.wait_for_function(f"{LAB}.race.drawn.length")
     lanes = lab.locator(".lab-lane")
     assert lanes.locator("strong").all_inner_texts() == ["autoregressive", "joint, 256 nodes", "joint, auto"]
     assert [text.strip() for text in lab.locator(".lab-lane-figures > :last-child").all_inner_texts()] == [

@@ -65,7 +65,8 @@ def test_two_recordings_stand_side_by_side_with_their_trees(watched: Watched, ad
     assert page.locator(".lab-pair-figures").first.inner_text().count("\n") >= 5
     page.wait_for_function("document.querySelectorAll('.lab-pair-depth').length > 3")
     note = page.locator(".lab-pane-compare .lab-note").inner_text()
-    held = page.evaluate("Canopy.laboratory.compare.held")
+    held = page.evaluate("([first, second]) => Canopy.parts.stage.server.two_runs("
+                         "{ first: { run: first }, second: { run: second } })", runs)
     assert note.startswith(held["said"]) and len(held["sides"]) == 2
     depths = max(len(side["depths"]) for side in held["sides"])
     assert page.locator(".lab-pair-depth").count() == depths
