@@ -24,9 +24,16 @@ export class Teller {
     for (const event of events.split(" ")) this.listeners.set(event, [...(this.listeners.get(event) || []), listener]);
   }
 
-  /** @template {keyof Events & string} Name @param {Name} event @param {Events[Name]} [detail] */
+  /** A listener that fails leaves the others alone, and whoever tells: a run whose text cannot be drawn is no lost server.
+   *  @template {keyof Events & string} Name @param {Name} event @param {Events[Name]} [detail] */
   tell(event, detail) {
-    for (const listener of this.listeners.get(event) || []) listener(/** @type {never} */ (detail));
+    for (const listener of this.listeners.get(event) || []) {
+      try {
+        listener(/** @type {never} */ (detail));
+      } catch (error) {
+        console.error(error);
+      }
+    }
   }
 }
 

@@ -106,6 +106,17 @@ test("a run that is no longer read does not seem to go on if what was opened in 
   assert.deepEqual([stage.value.run, stage.state, stage.busy], ["a", "stopped", false]);
 });
 
+test("a part of the page that fails is not taken for a server that is gone", async (context) => {
+  const said = context.mock.method(console, "error", () => undefined);
+  const stage = new Stage();
+  const told = [];
+  stage.on("begin", () => { throw new Error("It cannot be drawn."); });
+  stage.on("begin", () => told.push("begin"));
+  stage.on("broken", () => told.push("broken"));
+  assert.ok(await stage.follow(answer(state("done"), header(), ...rounds(0, 1), END, state("done"))));
+  assert.deepEqual([told, stage.rounds.length, stage.state, said.mock.callCount()], [["begin"], 2, "done", 1]);
+});
+
 test("a run that was stopped is so at once, and ended by itself if its last lines say so", async () => {
   const stage = shown(0);
   let go;
