@@ -130,6 +130,7 @@ export class Plot {
 
   fit() {
     this.fits++;
+    this.stale = true; // during a drag nothing is drawn, but after it
     return this.redraw();
   }
 

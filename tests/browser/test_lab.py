@@ -299,6 +299,15 @@ def test_a_plots_zoom_is_undone_and_nothing_stands_on_its_legend(lab: Any) -> No
     assert on_legend == [False, False, False] and lab.locator(".modebar:visible").count() == 0
     lab.locator("[data-plot=curves]").get_by_role("button", name="Undo the zoom").click()
     lab.wait_for_function("JSON.stringify(div._fullLayout.xaxis.range) === fitted")
+    # pressed before the drag has ended, it is undone after it
+    zoom(lab, "[data-plot=curves] .draglayer .xy .nsewdrag")
+    lab.wait_for_function("JSON.stringify(div._fullLayout.xaxis.range) !== fitted")
+    lab.evaluate("""() => {
+        div.dispatchEvent(new PointerEvent("pointerdown"));
+        document.querySelector("[data-plot=curves] [title^='Undo the zoom']").click();
+        window.dispatchEvent(new PointerEvent("pointerup"));
+    }""")
+    lab.wait_for_function("JSON.stringify(div._fullLayout.xaxis.range) === fitted", timeout=5000)
 
 
 def test_a_run_is_taken_apart_and_priced_elsewhere_with_flags_to_copy(lab: Any) -> None:
