@@ -79,7 +79,8 @@ def two_runs(first: Trace, second: Trace) -> TwoRuns:
                                "report them; there is nothing to compare round by round.")
     parted, sides = texts_part(first, second), [side_view(first), side_view(second)]
     lengths = [side["lengths"] for side in sides]
-    same_prompt = (first.header.prompt, first.header.turns) == (second.header.prompt, second.header.turns)
+    asked, also_asked = ((trace.header.prompt, trace.header.turns, trace.header.thinking) for trace in (first, second))
+    same_prompt = asked == also_asked
     why = _why((first, second), parted) if parted and same_prompt else ""
     rounds_part = next((number for number, pair in enumerate(zip(*lengths, strict=False)) if pair[0] != pair[1]), None)
     sentences = [] if same_prompt else ["The prompts differ, and so may everything else."]

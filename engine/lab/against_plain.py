@@ -126,13 +126,14 @@ RULE = ("Texts that one model chooses at temperature 0 may part if its two best 
 
 def verdict(requests: Sequence[Request], gap: float | None, rounding: float) -> str:
     """Why the texts of these requests part where the widest gap is this: ``RULE``. A draw that lies between two tokens
-    may be turned by rounding however far these are apart, so a gap explains only what was chosen at temperature 0."""
+    may be turned by rounding however far these are apart, so a gap explains only what was chosen at temperature 0, and
+    by the model's own logits."""
     methods = [METHODS.get(request.method) for request in requests]
     if any(method and not method.lossless for method in methods):
         return BIASED
     if any(request.sampling.temperature > 0 for request in requests):
         return UNKNOWN if all(method and method.follows_text for method in methods) else DRAWN
-    if gap is None:
+    if gap is None or any(request.sampling.adjusts for request in requests):
         return UNKNOWN
     return NEAR_TIE if gap <= rounding else UNEXPLAINED
 
@@ -146,7 +147,7 @@ def verdict_words(why: str, temperature: float, gap: float | None, dtype: str) -
                 "decoding's distribution, not its draws.")
     if temperature > 0:
         return f"Both were drawn at temperature {temperature:g}; how near the draw was to the other token is not known."
-    if gap is None:
+    if gap is None or why == UNKNOWN:
         return "How near the two tokens were for the big model is not known."
     near = f"For the big model {likelier(gap)}"
     if why == NEAR_TIE:

@@ -81,14 +81,14 @@ def test_what_cannot_be_compared_is_a_sentence(wanted: Any, words: str) -> None:
     assert words in ask(wanted)["error"]
 
 
-def parted(gap: float, dtype: str = "float32", temperature: float = 0.0) -> TwoRuns:
+def parted(gap: float, dtype: str = "float32", **sampling: Any) -> TwoRuns:
     """Two runs of one prompt whose second tokens differ, if the first run's gap there was this."""
     one, other = scripted_trace("ddtree", 8), scripted_trace("ddtree", 8)
     first = one.entries[0]
     blank = np.full(len(first.round.tree), gap, np.float32)
     verified = replace(first.round.verification, gap=blank)
     header = replace(one.header, dtype=dtype, request=replace(
-        one.header.request, sampling=Sampling(temperature=temperature)))
+        one.header.request, sampling=Sampling(**sampling)))
     tokens = first.round.tree.tokens.copy()
     tokens[first.round.acceptance.keep[1]] = tokens[0]
     changed = replace(first.round, tree=replace(first.round.tree, tokens=tokens), verification=verified)
@@ -103,6 +103,9 @@ def test_where_two_texts_part_has_one_verdict_and_its_rule() -> None:
     assert "a near-tie" in parted(0.2, "bfloat16")["said"] and "Both were drawn" in drawn["said"]
     assert near["rule"].endswith("nothing follows.") and " are as near." in near["said"]
     assert parted(float("nan"))["said"].count("is not known.") == 1
+    assert "is not known." in parted(0.2, presence_penalty=1.0)["said"], "the choice was by other logits"
+    thinks = scripted_trace("ddtree", 8)
+    assert not two_runs(thinks, replace(thinks, header=replace(thinks.header, thinking="off")))["same_prompt"]
 
 
 def test_the_widest_gap_of_either_run_decides() -> None:

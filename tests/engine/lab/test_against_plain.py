@@ -3,6 +3,7 @@ compared token by token."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,8 +105,8 @@ def test_a_ratio_that_cannot_be_true_or_says_nothing_is_withheld(
     assert reason in speed_beside_plain(turns, run, busy=busy).withheld
 
 
-def asked(temperature: float = 0.0, method: str = "ddtree") -> Request:
-    return Request((1,), method=method, sampling=Sampling(temperature=temperature))
+def asked(temperature: float = 0.0, method: str = "ddtree", **sampling: Any) -> Request:
+    return Request((1,), method=method, sampling=Sampling(temperature, **sampling))
 
 
 TEXT = text_of(PLAIN)
@@ -128,6 +129,7 @@ def test_the_same_text_is_said_of_what_was_compared(
     (OTHER, TEXT, asked(), "bfloat16", NEAR_TIE),
     (OTHER, TEXT, asked(), "float32", UNEXPLAINED),
     (OTHER, TEXT, asked(0.7), "bfloat16", UNKNOWN),
+    (OTHER, TEXT, asked(presence_penalty=1.0), "float32", UNKNOWN),  # gaps are between the model's own logits
     (OTHER, TEXT, asked(0.7, "nanogpt"), "bfloat16", DRAWN),
     (OTHER, TEXT, asked(method="nanogpt_ratio"), "float32", BIASED),
     (OTHER, without_gaps(TEXT), asked(), "bfloat16", NEAR_TIE),  # by the run's own gap
