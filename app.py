@@ -57,7 +57,7 @@ def flags() -> CommandLine:
                         "often as there are names (default: only the names of the address that it listens on)")
     parser.add_argument("--root-path", type=_root_path, default="", metavar="PATH", help="the path that a proxy serves "
                         "this page below and takes away from what it passes on, such as /canopy")
-    parser.add_argument("--allow-frame", type=partial(_sentence, frame_origin), action="append", default=[],
+    parser.add_argument("--allow-frame", type=_frame, action="append", default=[],
                         metavar="ORIGIN", help="an origin whose pages may show this page in a frame, such as "
                         "https://huggingface.co; as often as there are origins (default: none)")
     parser.add_argument("--auth", type=_credentials, metavar="USER:PASSWORD", help="ask for this name and password")
@@ -109,6 +109,10 @@ def _rig(text: str) -> str:
 
 def _proxy(text: str) -> Address:
     return _sentence(proxy_address, text)
+
+
+def _frame(text: str) -> str:
+    return _sentence(frame_origin, text)
 
 
 def _sentence(read: Callable[[str], Read], text: str) -> Read:

@@ -315,6 +315,9 @@ interface StageEvents {
   hand: void;
   budget: number;
   adopt: Setting;
+  // A run is to begin at a node; the run that it branched off is to be shown again.
+  branch: number;
+  unbranch: void;
   pins: void;
   settings: void;
 }

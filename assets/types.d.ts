@@ -28,6 +28,7 @@ export interface Options {
   prompt?: string;
   drafters?: string[];
   turns?: [string, string][];
+  forced?: number[];
   thinking?: string;
 }
 
@@ -419,6 +420,7 @@ export interface Header {
   in_turns: boolean;
   recurrent_layers: number;
   thinking: string;
+  forced: number;
 }
 
 /** One draft, one verify, one commit. */

@@ -129,6 +129,9 @@ class PromptRequest(RunOptions):
         "The drafters", "drafters by name, in order, for the methods that take so many")] = ()
     turns: Annotated[tuple[tuple[str, str], ...], Option(
         "The turns", "the conversation before the prompt", page_high=64)] = ()
+    forced: Annotated[tuple[int, ...], Option(
+        "The forced tokens", "ids of tokens that the answer begins with, whoever would have chosen others", 0,
+        2**31 - 1, page_high=4096)] = ()
     thinking: Annotated[str, Option(
         "The thinking switch", "of chat templates that have one; auto is what suits the drafters")] = "auto"
 

@@ -168,6 +168,7 @@ def ask_of(trace: Trace) -> PromptRequest:
     """The run's own ask; of a run that was cut off, for as many tokens as it has."""
     header, written = trace.header, len(committed_ids(entry.round for entry in trace.entries))
     ask = PromptRequest(header.prompt, drafters=header.drafters, turns=header.turns, thinking=header.thinking,
+                        forced=header.request.prompt_ids[len(header.request.prompt_ids) - header.forced:],
                         **header.request.shared())
     return ask if trace.end.reason in ("stop", "context") else replace(ask, max_tokens=written)
 

@@ -39,7 +39,8 @@ from explorer.security.gate import Gate, hosts_of
 from explorer.two_runs import two_runs_call
 
 MAX_SESSIONS = 512  # that Gradio remembers, each with the values of all components
-FILLED = tuple(name for name in OPTIONS if name not in ("drafters", "turns"))  # set by a preset or a recording
+ASKED = tuple(name for name in OPTIONS if name != "forced")  # options that the bar has
+FILLED = tuple(name for name in ASKED if name not in ("drafters", "turns"))  # set by a preset or a recording
 QUIET: Mapping[str, Any] = MappingProxyType({"queue": False, "show_progress": "hidden", "api_visibility": "private"})
 RESULTS = Path("results.sqlite")  # that of ``python -m engine sweep`` too, so that either can resume the other's sweeps
 HOST = '<div class="canopy-host"></div>'  # constant: a template that changes would wipe out what is drawn in it
@@ -151,7 +152,7 @@ class Controls:
 
     def _fine(self, first: Mapping[str, Any], drafters: dict[str, Any]) -> None:
         """The options that have no place of their own, with the name and the help of their declaration."""
-        for name in [name for name in OPTIONS if name not in (*vars(self), "drafters", "turns")]:
+        for name in [name for name in OPTIONS if name not in (*vars(self), "drafters", "turns", "forced")]:
             option, kind = OPTIONS[name], HINTS[name][0]
             about = {"label": option.name.removeprefix("The ").capitalize(), "info": option.help,
                      "elem_id": f"canopy-{name.replace('_', '-')}"}
@@ -170,8 +171,8 @@ class Controls:
         return [self.method, self.budget, self.split, self.pace]
 
     def inputs(self) -> list[Any]:
-        """The components whose values make a request: one for each option, in their order."""
-        return [getattr(self, name) for name in OPTIONS]
+        """The components whose values make a request: one for each option of the bar, in their order."""
+        return [getattr(self, name) for name in ASKED]
 
     def drafting(self) -> list[Any]:
         """The components that say how this page drafts."""
@@ -185,7 +186,7 @@ class Controls:
 def _wire(controls: Controls) -> None:
     in_browser: dict[str, Any] = {"fn": None, "queue": False, "api_visibility": "private"}
     gr.on([controls.run.click, controls.prompt.submit], **in_browser, inputs=controls.inputs(),
-          js=f"(...values) => {{ Canopy.controls.run({json.dumps(list(OPTIONS))}, values); }}")
+          js=f"(...values) => {{ Canopy.controls.run({json.dumps(ASKED)}, values); }}")
     controls.stop.click(**in_browser, js="() => { Canopy.controls.stop(); }")
     controls.steps.input(**in_browser, inputs=controls.steps, outputs=controls.budget,
                          js="(step) => Canopy.controls.budgetOf(step)")

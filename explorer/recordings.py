@@ -99,7 +99,7 @@ class Library:
 def _comparable(header: Header) -> tuple[object, ...]:
     """What two runs must have in common for their speeds to be compared: the machine, and the prompt."""
     return (header.rig, header.hardware, header.dtype), (
-        header.turns, header.prompt, header.thinking, header.request.sampling)
+        header.request.prompt_ids, header.prompt, header.request.sampling)
 
 
 def name_of(path: Path) -> str:

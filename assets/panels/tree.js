@@ -55,6 +55,8 @@ export class TreePanel extends DrawnPanel {
       this.asIcicle = !this.isIcicle;
       this.draw(this.round);
     });
+    this.branchButton = button(bar, "go on from here", "Force the text up to the pinned node, and let the target go on from there: a new run",
+      () => this.stage.pinned !== null && this.stage.tell("branch", this.stage.pinned));
     this.zoomButtons = [button(bar, "fit", "Fit the tree into the panel", () => this.fit()),
       button(bar, "−", "Zoom out", () => this.zoom(1 / 1.35)), button(bar, "+", "Zoom in", () => this.zoom(1.35))];
     this.listen();
@@ -181,6 +183,7 @@ export class TreePanel extends DrawnPanel {
 
   select(/** @type {NodeSelection} */ { node, pinned }) {
     this.canvas.classList.toggle("is-pinned", pinned);
+    this.branchButton.hidden = !pinned || !node || !this.stage.canBranch;
     if (this.round.n) this.marks.select(node, this.matches);
   }
 

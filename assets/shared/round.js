@@ -183,8 +183,11 @@ export class Run {
   }
 }
 
+/** The tokens that a run's answer begins with because they were set. @param {Header} header */
+export const forcedOf = ({ prompt_ids, forced }) => prompt_ids.slice(prompt_ids.length - (forced || 0));
+
 /** What the bar takes of a run. @param {Header} header */
-export function settingFrom(/** @type {Header} */ { pieces, prompt_ids, stop_ids, revisions, turns, budget, ...setting }) {
+export function settingFrom(/** @type {Header} */ { pieces, prompt_ids, stop_ids, revisions, turns, forced, budget, ...setting }) {
   return { ...setting, ...(budget === null ? {} : { budget }) };
 }
 

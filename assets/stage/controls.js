@@ -3,7 +3,9 @@
 
 import { pause } from "../shared/ink.js";
 import { newRun, routeTo, stopRun } from "../shared/lines.js";
+import { forcedOf } from "../shared/round.js";
 import { Address } from "./address.js";
+import { pointOf } from "./kept.js";
 
 const STORE = "canopy-reload";
 const MAX_SECONDS = 10; // until the bar is as it was asked to be
@@ -99,6 +101,25 @@ export const controls = {
     stage.ask(String(options.prompt), controls.turns);
     await stage.follow(newRun({ ...options, drafters, turns: controls.turns }));
     if (lost?.gone) lost.runsThen();
+  },
+
+  // Begins a run whose answer is the text that is shown up to a drafted node; the run that it leaves is laid over it as A.
+  async branch(/** @type {number} */ node) {
+    const { stage } = controls.parts ?? {};
+    if (!stage?.header || !stage.round || stage.busy) return;
+    const { header, rounds, current, round, value } = stage;
+    const path = round.path(node).map((step) => round.tokens[step]);
+    const before = rounds.slice(0, current).flatMap(({ keep, tokens }) => keep.map((kept) => tokens[kept]));
+    const forced = [...forcedOf(header), ...before, ...path];
+    const { method, budget, max_tokens, split, pace, temperature, top_k, top_p, seed, drafters, thinking } = header;
+    const { min_p, repetition_penalty, presence_penalty, frequency_penalty, logit_bias } = header;
+    const point = pointOf(stage, header); // from here on
+    stage.pins.A = { ...point, title: `${point.title}, from the fork`, lengths: point.lengths.slice(current), spent: point.spent.slice(current) };
+    stage.left = value.run;
+    stage.ask(header.prompt, header.turns);
+    await stage.follow(newRun({ prompt: header.prompt, turns: header.turns, method, budget, max_tokens, split, pace, temperature, top_k, top_p, seed,
+      min_p, repetition_penalty, presence_penalty, frequency_penalty, logit_bias, drafters, thinking, forced }));
+    stage.tell("pins");
   },
 
   // Reloads the page, with the prompt as it stands and the turns before it.

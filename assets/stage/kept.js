@@ -74,7 +74,7 @@ export class KeptRuns {
 }
 
 /** The run that is shown as its figures, and what each round kept and took. @param {Stage} stage @param {Header} header */
-function pointOf({ value: { run }, rounds, measured, speed }, header) {
+export function pointOf({ value: { run }, rounds, measured, speed }, header) {
   const some = rounds.slice(0, MAX_ROUNDS);
   return {
     run, title: settingOf(header), method: header.method, prompt: header.prompt, budget: usedOf(header, rounds), tau: measured.tau, speed: speed.value, printed: speed.text,

@@ -173,6 +173,9 @@ function open(element, props, server, tell) {
     parts.conversation?.take(stage.header.turns);
   });
   stage.on("budget", controls.setBudget); // tried out in its panel
+  stage.on("branch", (node) => controls.branch(node));
+  stage.on("unbranch", () => parts.lessons.open(stage.left));
+  stage.on("rigs", () => { stage.loaded = parts.rigs?.state?.rig ?? ""; });
   new Comparing(stage);
   stage.on("adopt", (asked) => {
     tell.adopt(asked);

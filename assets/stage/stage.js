@@ -69,12 +69,19 @@ export class Stage extends Teller {
   kept = /** @type {RunPoint[]} */ ([]); // the tab's latest runs
   pins = /** @type {Record<string, RunPoint>} */ ({}); // by "A" and "B": the runs that are laid over the one that is shown
   server = /** @type {Server | null} */ (null);
+  loaded = ""; // the name of the rig that answers
+  left = ""; // the run that the shown one branched off
   comparison = /** @type {PlainComparison | null} */ (null);
   comparing = ""; // that this is going on, or why nothing was found
 
   // Whether the run that is shown goes on.
   get live() {
     return BUSY.includes(this.value.state);
+  }
+
+  // Whether a run can begin at a node of the round that is shown: only the rig that drafted it knows its tokens.
+  get canBranch() {
+    return Boolean(this.server && this.header && !this.header.engine && !this.busy && !this.retuned) && this.header?.rig === this.loaded;
   }
 
   // Whether a run goes on or is waited for.

@@ -1,7 +1,7 @@
 // The text, each token in the colour of its origin. A click goes to the token's round and node.
 
-import { html, put, write } from "../shared/ink.js";
-import { missingWords, TokenReader } from "../shared/round.js";
+import { button, html, put, write } from "../shared/ink.js";
+import { forcedOf, missingWords, TokenReader } from "../shared/round.js";
 
 const BELOW = "Until its first round, the tree and the figures are those of the run before.";
 
@@ -118,6 +118,7 @@ export class TextPanel {
     }
     this.before(stage.header?.turns ?? [], this.turns);
     this.prompt.textContent = stage.header?.prompt ?? "";
+    if (stage.header?.forced && !this.body.childElementCount) this.body.append(this.forced(stage.header));
     for (let index = this.spans.length; index < stage.rounds.length; index++) {
       const part = this.round(index);
       part.classList.toggle("is-future", index > stage.current);
@@ -125,6 +126,15 @@ export class TextPanel {
       this.body.append(part);
     }
     this.shade();
+  }
+
+  // What the answer was made to begin with.
+  forced(/** @type {Header} */ header) {
+    const first = header.prompt_ids.length - header.forced;
+    const words = forcedOf(header).map((id, place) => this.reader.read(id, first + place)).join("");
+    const part = html("span", { class: "cs-forced", title: "Forced: what follows is the target's own continuation of this" }, null, words);
+    if (this.stage.left) button(part, "⤺ back", "Show the run again that this one branched off", () => this.stage.tell("unbranch"));
+    return part;
   }
 
   // What repeats itself, from its first token on.

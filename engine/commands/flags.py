@@ -87,8 +87,19 @@ def whole(low: int, high: int) -> Callable[[str], Any]:
     return number("it", partial(check_int, "it", least=low, most=high))
 
 
+def listed(name: str) -> Callable[[str], Any]:
+    """Tokens, with commas between them; there may be none."""
+    check = number(OPTIONS[name].name, partial(check_option, name))
+
+    def read(word: str) -> Any:
+        return check(word)
+    return read
+
+
 def option(name: str) -> Callable[[str], Any]:
-    """A value of an option of a run: a number, or a word."""
+    """A value of an option of a run: a number, a word, or tokens."""
+    if isinstance(DEFAULTS.get(name), tuple):
+        return listed(name)
     return one_of(*CHOICES[name]) if name in CHOICES else number(OPTIONS[name].name, partial(check_option, name))
 
 

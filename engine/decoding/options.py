@@ -53,7 +53,8 @@ def check_option(name: str, value: Any, page: bool = False) -> Any:
     if name in CHOICES:
         served = page and (name, value) == ("method", SERVED)
         return value if served else check_choice(option.name, value, CHOICES[name])
-    return {"prompt": _prompt, "drafters": _drafters, "turns": _turns, "logit_bias": _logit_bias}[name](value, page)
+    return {"prompt": _prompt, "drafters": _drafters, "turns": _turns, "logit_bias": _logit_bias,
+            "forced": _forced}[name](value, page)
 
 
 def check_options(options: RunOptions) -> None:
@@ -104,6 +105,16 @@ def _drafters(value: Any, page: bool) -> tuple[str, ...]:
     if long := [name for name in names if len(name) > MAX_NAME_LENGTH]:
         raise RequestError(f"There is no drafter {shown(long[0])}; a name has at most {MAX_NAME_LENGTH} characters.")
     return tuple(names)
+
+
+def _forced(value: Any, page: bool) -> tuple[int, ...]:
+    """Token ids in a list, or as typed on a command line."""
+    ids = value.replace(",", " ").split() if isinstance(value, str) else value or ()
+    if not isinstance(ids, list | tuple):
+        raise RequestError(f"The forced tokens are {shown(value)}; they have to be a list of token ids.")
+    if len(ids) > (most := high("forced", page)):
+        raise RequestError(f"There are {len(ids)} forced tokens; at most {most} are taken.")
+    return tuple(check_int("A forced token", token, 0, MAX_INT32) for token in ids)
 
 
 def _logit_bias(value: Any, page: bool) -> tuple[tuple[int, float], ...]:

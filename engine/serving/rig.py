@@ -217,6 +217,16 @@ class Rig:
         self.scheduler.wait_until_idle()
         self.target.release()
 
+    def check_forced(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
+        """RequestError unless an answer may begin with these tokens and go on."""
+        size = self.target.config.vocab_size
+        for token in tokens:
+            if token >= size:
+                raise RequestError(f"The forced token {token} is unknown; the target's last one is {size - 1}.")
+            if token in self.stop_ids:
+                raise RequestError(f"The forced token {token} ends the text, so nothing could follow it.")
+        return tokens
+
     @torch.inference_mode()
     def surprise(self, prompt_ids: Sequence[int]) -> float:
         """The mean negative log probability of a prompt under the target, in nats per token."""
@@ -237,8 +247,9 @@ class PreparedRun(Run):
         self.rig, self.options, self.interrupt = rig, options, interrupt
         drafters = rig.drafters_for(options.method, options.drafters)
         self.drafter_names = tuple(drafters)
+        prompt_ids = rig.prompt_ids(options.prompt, options.turns, options.thinking)
         request = Request(
-            rig.prompt_ids(options.prompt, options.turns, options.thinking), stop_ids=rig.stop_ids, **options.shared())
+            (*prompt_ids, *rig.check_forced(options.forced)), stop_ids=rig.stop_ids, **options.shared())
         super().__init__(request, rig.target.fork(interrupt), [drafter.fork() for drafter in drafters.values()])
         self.share = rig.memory.share(request, len(drafters)) if rig.concurrent else 1.0
 
@@ -278,7 +289,10 @@ class PreparedRun(Run):
             yield call(self._header)
             seconds, count, shared, most = 0.0, 0, 0, 1
             last: Round | None = None
-            texts = rig.token_texts.run(len(request.prompt_ids))
+            forced = request.prompt_ids[len(request.prompt_ids) - len(self.options.forced):]
+            texts = rig.token_texts.run(len(request.prompt_ids) - len(forced))
+            if texts and forced:
+                texts.add(list(forced))
             while True:
                 began = time.perf_counter()
                 answer = next(rounds, None)
@@ -315,7 +329,8 @@ class PreparedRun(Run):
             context_limit=target.positions_for(len(request.prompt_ids)),
             pieces=rig.token_texts.of(set(request.prompt_ids) | request.stop_ids),
             revisions={**rig.card.revisions, "torch": torch.__version__}, note=self._note(),
-            turns=self.options.turns, thinking=self.options.thinking, recurrent_layers=target.recurrent_layers)
+            turns=self.options.turns, forced=len(self.options.forced), thinking=self.options.thinking,
+            recurrent_layers=target.recurrent_layers)
 
     def _note(self) -> str:
         """The rig's notes, and a warning if the prompt is unlike its training: it matches none of its patterns and

@@ -25,7 +25,8 @@ class Header:
     came in one round, and the rounds stand for the chunks in which its text arrived. ``in_turns``: its rounds were
     timed in turns with those of plain decoding of the same prompt, which is recorded too. ``recurrent_layers`` of the
     target keep a state, which repeats a round's kept rows, and nothing for each row. ``thinking`` is the switch of the
-    chat template as the run asked for it: on, off or auto.
+    chat template as the run asked for it: on, off or auto. The last ``forced`` tokens of the prompt ids are the
+    beginning of the answer, which was set.
     """
 
     request: Request
@@ -48,6 +49,7 @@ class Header:
     in_turns: bool = False
     recurrent_layers: int = 0
     thinking: str = "auto"
+    forced: int = 0
 
     @property
     def budget(self) -> int | None:

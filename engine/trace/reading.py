@@ -352,7 +352,7 @@ REQUEST_FIELDS: Mapping[str, Check] = {**REQUEST, "split": text, "pace": text}
 HEADER_FIELDS: Mapping[str, Check] = {
     **HEADER, "request": read_request, "drafters": lambda value, name: tuple(drafters(value, name)),
     "pieces": read_pieces, "revisions": read_revisions, "recorded": NOTE, "turns": read_turns, "chunked": truth,
-    "in_turns": truth, "recurrent_layers": integer, "thinking": text}
+    "in_turns": truth, "recurrent_layers": integer, "thinking": text, "forced": integer}
 END_FIELDS: Mapping[str, Check] = {
     "reason": text, "rounds": integer, "seconds": number, "dropped": integer, "refused": integer, "said": NOTE,
     "drafted": integer, "accepted": integer, "texts": read_pieces}

@@ -107,6 +107,7 @@ def test_what_is_drawn_is_what_the_trace_says(onlooker: Watched, method: str) ->
 
 def test_a_large_tree_is_drawn_as_its_trace_says(onlooker: Watched) -> None:
     onlooker.show("#trace=wide&mode=workbench&round=1")
+    onlooker.page.locator("[data-panel=tree] button", has_text="icicle").click()  # the usual drawing of so many nodes
     compare(onlooker.page, wide_trace(), 1)
 
 

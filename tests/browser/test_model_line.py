@@ -7,25 +7,26 @@ import pytest
 from tests.browser.conftest import Watched
 from tests.browser.doing import STAGE, STATE
 
-SHOWN = f"""(header) => {{
+SHOWN = f"""([note, about]) => {{
     const {{ rigs }} = Canopy.parts;
     rigs.take({{ ...rigs.state, opened: "demo", coming: "", closed: "", named: [{{ name: "smollm2", note: "" }}] }});
-    {STAGE}.value = {{ ...{STAGE}.value, header: {{ ...{STAGE}.header, recorded: "", ...header }} }};
+    {STAGE}.value = {{ ...{STAGE}.value, header: {{ ...{STAGE}.header, recorded: "", note }} }};
+    {STAGE}.know({{ ...{STAGE}.about, ...about }});
     {STAGE}.tell("value", {{}});
 }}"""
 
 
-def shown(watched: Watched, address: str, mode: str, **header: Any) -> Any:
-    """The page as it is with the embedded rig, the run on the stage having this header."""
+def shown(watched: Watched, address: str, mode: str, note: str = "", **about: Any) -> Any:
+    """The page as it is with the embedded rig, of the run on the stage this being known."""
     page = watched.open(f"{address}#trace=merged&mode={mode}&round=4")
     page.wait_for_function(f"Canopy.parts.rigs.state && {STAGE}.value.run === 'merged'")
-    page.evaluate(SHOWN, header)
+    page.evaluate(SHOWN, [note, about])
     return page
 
 
 def test_the_line_is_always_there_and_a_prompt_that_it_answers_right_one_click_away(
         watched: Watched, address: str) -> None:
-    page = shown(watched, address, "workbench", model="A model of 11 million parameters: often wrong.")
+    page = shown(watched, address, "workbench", model_limit="A model of 11 million parameters: often wrong.")
     line = page.locator(".cs-model")
     for mode in ("workbench", "story"):
         page.evaluate(f"{STAGE}.setMode('{mode}')")
@@ -38,7 +39,7 @@ def test_the_line_is_always_there_and_a_prompt_that_it_answers_right_one_click_a
 
 
 def test_outside_of_what_it_was_trained_for_another_rig_is_one_click_away(watched: Watched, address: str) -> None:
-    page = shown(watched, address, "workbench", model="A model.", outside=True, note="This prompt lies outside.")
+    page = shown(watched, address, "workbench", model_limit="A model.", outside=True, note="This prompt lies outside.")
     page.evaluate(f"""{STAGE}.server.rig_choose = async (wanted) => {{
         window.chosen = wanted;
         return {{ error: 'No.' }};

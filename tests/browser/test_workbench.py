@@ -165,3 +165,27 @@ def test_a_prediction_is_drawn_while_the_run_goes_on(watched: Watched, address: 
     prediction = predicted(page, "tau")
     assert page.evaluate(f"{STAGE}.live") and prediction["rounds"] > 0
     page.click("#canopy-stop")
+
+
+def test_a_run_branches_off_at_a_refused_node_and_leads_back(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench&method=ddtree&budget=16")
+    page.wait_for_function("document.querySelector('#canopy-budget input').value === '16'")
+    start(page, "ddtree")
+    finish(page)
+    node, forced = page.evaluate(f"""(() => {{
+      const stage = {STAGE};
+      const place = stage.rounds.findIndex((round) => round.n > round.keep.length);
+      stage.go(place, {{}});
+      const {{ round, rounds }} = stage;
+      const node = [...round.tokens.keys()].find((node) => node && !round.kept.has(node));
+      const before = rounds.slice(0, place).flatMap(({{ keep, tokens }}) => keep.map((kept) => tokens[kept]));
+      return [node, [...before, ...round.path(node).map((step) => round.tokens[step])]];
+    }})()""")
+    page.evaluate(f"{STAGE}.pin({node})")
+    first = page.evaluate(f"{STAGE}.value.run")
+    page.get_by_role("button", name="go on from here").click()
+    page.wait_for_function(f"{STAGE}.header.forced === {len(forced)} && {STAGE}.value.state === 'done'")
+    assert page.evaluate(f"{STAGE}.header.prompt_ids.slice(-{len(forced)})") == forced
+    assert page.evaluate(f"{STAGE}.pins.A.run") == first
+    page.locator(".cs-forced button").click()
+    page.wait_for_function(f"{STAGE}.value.run === '{first}'")

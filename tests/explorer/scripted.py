@@ -213,13 +213,13 @@ class ScriptedSource:
             raise RequestError(f"The drafters are {', '.join(self.drafters)}; asked for were {', '.join(names)}.")
         drafters = [ScriptedDrafter(self.script, target, DRAFTERS[name]) for name in names]
         prompt = dict(enumerate(ask.prompt[:200], start=1000))
-        request = Request(tuple(prompt), stop_ids=frozenset([0]), **ask.shared())
+        request = Request((*prompt, *ask.forced), stop_ids=frozenset([0]), **ask.shared())
         if asked:
             request = replace(request, max_tokens=int(asked.group(1)))
         policy = AutoBudget(CURVE, pools_rows=False) if ask.pace == AUTO and drafters else None
         rounds = decode(request, target, drafters, policy)
         yield Header(request, ask.prompt, self.name, names, self.hardware, self.dtype, target.context_limit,
-                     {**prompt, **self.script.pieces}, {}, turns=ask.turns)
+                     {**prompt, **self.script.pieces}, {}, turns=ask.turns, forced=len(ask.forced))
         count = written = 0
         try:
             for round_ in rounds:

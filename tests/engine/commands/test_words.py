@@ -23,6 +23,7 @@ NO_PATHS = ("", "\0", "x" * 5000, "nowhere/at/all", "\udcff/x")
 NEEDED = {"generate": ["--prompt", "hi"], "check": ["--prompts", "check"], "whatif": ["--prompt", "hi"],
           "anatomy": ["--trace", "assets/traces/plain.jsonl.gz"]}
 PAGE = "page"
+BELOW_ZERO = ("--presence-penalty", "--frequency-penalty")  # numbers that may be negative
 
 
 def parser_of(verb: str) -> CommandLine:
@@ -59,7 +60,7 @@ def test_every_flag_at_every_wrong_kind_of_value(verb: str) -> None:
                 kind(action) in PATHS and word in NO_PATHS)
             try:
                 parser.understand([*([] if alone else NEEDED.get(verb, [])), f"{flag}={word}"])
-                assert not wrong, (verb, flag, word)
+                assert not wrong or (word == "-1" and flag in BELOW_ZERO), (verb, flag, word)
             except UsageError as error:
                 sentence = str(error)
                 assert sentence.startswith(flag) and "\n" not in sentence
@@ -70,7 +71,8 @@ def test_every_flag_at_every_wrong_kind_of_value(verb: str) -> None:
 
 def test_every_type_is_one_that_is_checked_here() -> None:
     kinds = {kind(action) for verb in VERBS for action in flags_of(verb)}
-    assert kinds == {*PATHS, "number", "budget_or_auto", "budget_words", "name", "text", "one_of", "turn"}
+    assert kinds == {
+        *PATHS, "number", "listed", "budget_or_auto", "budget_words", "name", "text", "prompt", "one_of", "turn"}
 
 
 @pytest.mark.parametrize("words", [

@@ -52,6 +52,32 @@ def test_every_lossless_method_equals_autoregressive(number: int, budgets: tuple
             assert text_ids(live, prompt, method, budget, split=split, max_tokens=tokens) == plain, (method, budget)
 
 
+def test_an_answer_goes_on_from_forced_tokens(tmp_path: Path) -> None:
+    live, prompt = demo_live(), PROMPTS[0].text
+    plain = text_ids(live, prompt, max_tokens=FEW)
+    for method, split in lossless_points(live.methods):
+        rest = text_ids(live, prompt, method, 12, split=split, max_tokens=FEW - 9, forced=tuple(plain[:9]))
+        assert rest == plain[9:], method
+    forced = (*plain[:3], plain[8])
+    assert text_ids(live, prompt, max_tokens=FEW, forced=forced) != plain[4:]
+    ask = PromptRequest(prompt, method="ddtree", budget=8, max_tokens=FEW, forced=forced)
+    trace = gather(live.run(ask))
+    assert trace.header.forced == 4 and trace.header.request.prompt_ids[-4:] == forced
+    dump(trace, tmp_path / "run.jsonl")
+    assert load(tmp_path / "run.jsonl").header == trace.header
+
+
+@pytest.mark.parametrize("token", [10**6, -1, "x"])
+def test_a_forced_token_that_is_none_is_refused(token: Any) -> None:
+    with pytest.raises(RequestError, match="forced token"):
+        list(demo_live().generate(MATH, forced=[token]))
+
+
+def test_nothing_follows_a_forced_end() -> None:
+    with pytest.raises(RequestError, match="ends the text"):
+        demo_live().generate(MATH, forced=[min(demo_live().stop_ids)])
+
+
 def test_the_walk_methods_share_the_sampled_text_too() -> None:
     live, prompt = demo_live(), PROMPTS[3].text
     options: dict[str, Any] = {"max_tokens": 30, "sampling": Sampling(0.8, 0, 0.95, 11)}
