@@ -116,7 +116,7 @@ def _frame(text: str) -> str:
 
 
 def _sentence(read: Callable[[str], Read], text: str) -> Read:
-    """What is read from the text, or its refusal as argparse reports it."""
+    """Call ``read``, turning CanopyError into argparse's error."""
     try:
         return read(text)
     except CanopyError as error:
@@ -179,15 +179,17 @@ def why_closed(wanted: argparse.Namespace) -> str:
 
 
 def keep_offline(rig: str, may_choose: bool) -> None:
-    """Before gradio and transformers are imported: nothing is reported anywhere, and nothing can be looked up unless
-    the rig's own checkpoints lie on the hub, or those of another one that may be chosen might."""
+    """Disable telemetry, and hub access unless the rig, or one that may be chosen, needs it. Call before importing
+    gradio and
+    transformers."""
     os.environ.update(GRADIO_ANALYTICS_ENABLED="False", HF_HUB_DISABLE_TELEMETRY="1")
     if not may_choose and not from_hub(rig):
         os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
 
 
 def first_page(wanted: argparse.Namespace, recordings: Library) -> str:
-    """What is served until the page is built; it shows no recording if one has to log in first, or follows."""
+    """Return the HTML served while the page is built. Without a recording if login is required or a file is
+    followed."""
     first = None if wanted.auth or wanted.follow else recordings.first()
     lines = Run.recorded(first.name, first.trace, recordings.comparison(first.name)).whole() if first else ()
     return opening_page(lines, wanted.root_path)

@@ -85,7 +85,7 @@ export interface LessonSummary {
   won: string;
 }
 
-/** What a run would have come to at other budgets, from so many of its rounds. */
+/** Predicted τ and speed at other budgets, from ``rounds`` sampled rounds. */
 export interface BudgetForecast {
   budgets: number[];
   rounds: number;
@@ -95,7 +95,7 @@ export interface BudgetForecast {
   withheld: string;
 }
 
-/** Two runs compared: what is ``said`` of them and the ``rule`` of the verdict. */
+/** The comparison of two runs: a summary (``said``) and the ``rule`` behind its verdict. */
 export interface TwoRuns {
   said: string;
   rule: string;
@@ -242,14 +242,14 @@ export interface EndLine {
   end: End;
 }
 
-/** How the run stands; ``message`` is a sentence for the reader. */
+/** The run's state, with a message for the user. */
 export interface StateLine {
   state: "queued" | "running" | "stopped" | "done" | "error";
   run: string;
   message: string;
 }
 
-/** What the server says about a run: all of it, each time. */
+/** The server's comments, always complete. */
 export interface AboutLine {
   about: About;
 }
@@ -455,7 +455,7 @@ export interface End {
   texts?: Record<string, string | number[]>;
 }
 
-/** What the server says about a run. */
+/** The server's comments on a run: ``lossless`` (null for an unknown method), ``remark`` (what the file lacks) and ``comparison`` with plain decoding (``claims``). */
 export interface About {
   dtype_words?: string;
   model_limit?: string;
@@ -649,7 +649,7 @@ export interface Trials {
   draws: Packed<"<f4">;
 }
 
-/** What the comparison of the texts came to: how many of the run's ``tokens`` are the ``same``, sentences, and the ``rule`` of the verdict if the texts part. */
+/** The text comparison: ``same`` of ``tokens`` tokens are equal, in ``words``, with the ``rule`` behind the verdict if they differ. */
 export interface ComparedText {
   verdict: string;
   same: number;
@@ -658,7 +658,7 @@ export interface ComparedText {
   rule: string;
 }
 
-/** Both texts on one clock: what each token of plain decoding adds, the ``seconds`` at which the run and plain decoding had each token, and ``ends``, in how many seconds all of them, as printed. */
+/** Both texts on one clock, for the race animation. */
 export interface Lanes {
   title: string;
   texts: string[];

@@ -19,7 +19,7 @@ Integers = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
 STAGES = ("draft", "build", "pack", "verify", "accept", "keep", "other")
-WAIT = "wait"  # a further stage in a round that several runs share: the time that the run waited for the others
+WAIT = "wait"  # additional stage of a shared round: time spent waiting for the other runs
 
 
 MAX_NODES = 4096  # a pass over more rows than this is a prefill, not a draft tree
@@ -29,11 +29,11 @@ MAX_INT64 = 2**63 - 1  # what a trace file and a tensor can hold
 
 @dataclass(frozen=True)
 class Option:
-    """What the type of an option of a run does not say: its name in a sentence, a line of help, and its bounds.
+    """Metadata of a run option: its name in messages, help text and bounds.
 
-    A number lies between ``low`` and ``high``: above ``low`` if that is not ``inclusive``, and 0 if ``or_zero``. Of a
-    text or a list, ``high`` is the most characters or items. ``page_high`` holds for whoever asks over the network.
-    ``decoding/options.py`` checks values; flags, the page's form and the browser's types are made of this too.
+    ``low`` ≤ value ≤ ``high``; ``low`` is excluded unless ``inclusive``; 0 is also valid if ``or_zero``. For texts and
+    lists the bounds count characters or items. ``page_high`` is the limit for network clients. Validation, command-line
+    flags, the page's form and the browser's types are generated from these.
     """
 
     name: str
@@ -77,8 +77,10 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Precision:
-    """The one dtype of a rig's plain decoding and trees, and why it is that one, in a sentence. ``plain_dtype`` names
-    another in which plain decoding alone would be clearly faster, ``plain_gain`` times as fast; empty without one."""
+    """A rig's dtype, used for both plain decoding and trees, and the reason for it.
+
+    ``plain_dtype``: a dtype in which plain decoding alone would be ``plain_gain`` times as fast, or "".
+    """
 
     dtype: str
     reason: str = ""
@@ -88,11 +90,13 @@ class Precision:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How a text is to be written, whatever its prompt.
+    """Generation options, independent of the prompt.
 
-    ``budget`` counts *drafted* nodes: the target verifies budget + 1 rows. With the split ``total`` the drafters of
-    ``merged`` share it, with ``each`` every one has the whole of it. At the pace ``auto`` each round verifies as many
-    nodes as pay, and ``budget`` is the maximum.
+    ``budget`` counts *drafted* nodes: the target verifies budget + 1 rows. ``split``: the drafters of ``merged`` share
+    the budget (``total``) or get
+    all of it (``each``). ``pace``: every round uses the whole budget (``fixed``), or the number of nodes that is
+    fastest
+    on this machine, up to ``budget`` (``auto``).
     """
 
     method: Annotated[str, Option("The method", "how trees are drafted, combined and accepted")] = "ddtree"
@@ -104,7 +108,7 @@ class RunOptions:
     pace: Annotated[str, Option("The pace", "whether a round verifies the whole budget or what pays")] = "fixed"
 
     def shared(self) -> dict[str, Any]:
-        """Return what requests of both kinds have, so that one can be made of the other."""
+        """Return the options shared by ``Request`` and ``PromptRequest``, as keyword arguments."""
         return {field.name: getattr(self, field.name) for field in fields(RunOptions)}
 
 
@@ -119,9 +123,8 @@ class Request(RunOptions):
 
 @dataclass(frozen=True)
 class PromptRequest(RunOptions):
-    """What a person asks: a ``Request`` before its prompt is tokenised. ``drafters`` are names in order; without any,
-    the rig chooses for the method. ``turns`` are the conversation before the prompt, each a role (system, user,
-    assistant) and a text."""
+    """A ``Request`` before tokenisation. ``drafters`` are names in order (default: the rig's choice for the method);
+    ``turns`` are the previous (role, text) messages, with the roles system, user and assistant."""
 
     prompt: Annotated[str, Option("The prompt", "what is asked", page_high=20_000)]
     _: KW_ONLY
@@ -153,7 +156,7 @@ class Lattice:
 
     @property
     def depth(self) -> int:
-        """For how many positions after the root it has proposals."""
+        """The number of positions after the root that it covers."""
         return int(self.tokens.shape[0])
 
     def cut(self, depth: int) -> Lattice:

@@ -87,7 +87,8 @@ class ServerRun:
         yield from self._ending(chunked)
 
     def _ending(self, was_chunked: bool) -> Iterator[Line]:
-        """The steps that the report adds, or all of them again if it shows other ones, and the end."""
+        """Yield the steps that the final report adds, or restart with all of them if it contradicts earlier ones, then
+        the end."""
         server, report = self._server, self._answer.report or ServerReport()
         reported = steps_of_report(self._sizes, report)
         steps = reported or steps_of_chunks(self._sizes, server.width)

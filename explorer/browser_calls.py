@@ -1,8 +1,8 @@
 """Functions that the browser calls by name: a failure comes back as a value, like every other answer.
 
-Each runs in a thread that also writes its answer as JSON, since what is written where all requests are answered keeps
-all of them waiting. Those that may take long wait for each other. This module is there before Gradio, which takes
-seconds to import.
+Each call runs and serialises its result in a worker thread, so that the event loop never blocks. Long calls are limited
+to
+``MAX_LONG`` at a time. Gradio is imported lazily, because that takes seconds.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ def named_fields(value: Any) -> Mapping[str, Any]:
 
 
 def browser_call(name: str, ask: Callable[[Mapping[str, Any]], Any]) -> Call:
-    """``ask`` under the name that the browser calls it by: a failure comes back as {"error": its sentence}."""
+    """Wrap ``ask`` as the browser function ``name``; errors come back as {"error": message}."""
     def answer(wanted: Any = None) -> Any:
         try:
             return ask(named_fields(wanted or {}))  # a call without an argument sends []
@@ -48,8 +48,7 @@ def browser_call(name: str, ask: Callable[[Mapping[str, Any]], Any]) -> Call:
 
 
 def bar_call(fill: Call) -> Call:
-    """``fill``, which sets the values of the bar: it may be sent anything, and what does not fit is refused in a
-    sentence."""
+    """Wrap a Gradio handler of the bar so that invalid input shows an error message."""
     @wraps(fill)
     def filled(*values: Any, **named: Any) -> Any:
         try:

@@ -35,8 +35,9 @@ class Band(TypedDict):
 
 
 class BudgetForecast(TypedDict):
-    """What a run would have come to at other budgets, from so many of its rounds. ``plain`` is plain decoding's
-    tokens/s, 0 if it is not known; ``withheld`` says why there is no speed."""
+    """Predicted τ and speed at other budgets, from ``rounds`` sampled rounds. ``plain``: plain decoding's tokens/s (0
+    if
+    unknown). ``withheld``: why there is no speed."""
 
     budgets: list[int]
     rounds: int

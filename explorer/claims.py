@@ -1,4 +1,4 @@
-"""What may be said of a run beside plain decoding, in figures and sentences: the page prints it as it stands here."""
+"""The comparison of a run with plain decoding, as the page prints it: figures and sentences."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ CUT_SHORT = "Timing stopped because another run began, before there were enough 
 
 @dataclass(frozen=True)
 class ComparedText:
-    """What the comparison of the texts came to: how many of the run's ``tokens`` are the ``same``, sentences, and the
-    ``rule`` of the verdict if the texts part."""
+    """The text comparison: ``same`` of ``tokens`` tokens are equal, in ``words``, with the ``rule`` behind the verdict
+    if they
+    differ."""
 
     verdict: str
     same: int
@@ -56,9 +57,12 @@ class ComparedText:
 
 @dataclass(frozen=True)
 class Lanes:
-    """Both texts on one clock: what each token of plain decoding adds, the ``seconds`` at which the run and plain
-    decoding had each token, and ``ends``, in how many seconds all of them, as printed. The rhythm is that of the
-    rounds, the length that of the record's speeds, so tokens ÷ seconds are the tokens per second beside them."""
+    """Both texts on one clock, for the race animation.
+
+    ``texts``: plain decoding's tokens. ``seconds``: when each token appeared, for the run and for plain decoding,
+    scaled to
+    the printed speeds. ``ends``: the printed totals.
+    """
 
     title: str
     texts: tuple[str, ...]
@@ -131,7 +135,7 @@ class RunComparison:
     busy: bool = False
 
     def record(self, precision: Precision = UNKNOWN) -> PlainComparison:
-        """What is said of it. What a text repeats is compared as a text, but is left out of speeds and lanes."""
+        """Return the comparison for the page. Repeated text counts in the text comparison, not in the speeds."""
         run_rounds = self.run_rounds
         text, plain = text_of(run_rounds), text_of(self.plain)
         comparison = compare_texts(text, plain, self.trace.header.request, self.trace.header.dtype)
@@ -149,7 +153,7 @@ class RunComparison:
         return [entry.round for entry in self.trace.entries]
 
     def _before_repetition(self) -> RunComparison:
-        """The same of as much of the text as does not repeat itself."""
+        """Return this comparison cut where the text begins to loop."""
         start = repetition_in(self.run_rounds, pieces_of(self.trace))
         if start is None:
             return self
@@ -219,7 +223,8 @@ def text_sentence(comparison: TextComparison, header: Header, state: str) -> str
 
 
 def parting(texts: Sequence[str], two: Sequence[str], position: int) -> str:
-    """At which word and token, counted from 1, two texts part, and the token of each; an empty one ends the text."""
+    """Return a sentence naming the word and token (1-based) at which two texts differ. "" stands for the end of a
+    text."""
     words = [text.split() for text in texts]
     number = next((number for number, (one, other) in enumerate(zip_longest(*words), 1) if one != other), None)
     at = f"word {number} (token {position + 1})" if number else f"token {position + 1}"
@@ -238,8 +243,9 @@ def lanes_title(comparison: TextComparison, tokens: int) -> str:
 
 def run_speed(record: SpeedRecord, tau_: float, in_turns: bool, precision: Precision = UNKNOWN, *,
               whole: bool = True) -> RunSpeed:
-    """The record with what is said of it. ``whole``: it is of the whole text. If plain decoding alone would be clearly
-    faster in another dtype, the sentence says how the run stands beside that."""
+    """Add the printed sentence to a speed record. ``whole``: it covers the whole text. Names a dtype in which plain
+    decoding
+    alone would be faster."""
     if record.withheld:
         return RunSpeed(**asdict(record))
     quotient, tau_text = record.times.removesuffix("×"), f"{tau_:.2f}"

@@ -1,5 +1,6 @@
-"""What a run is compared with: plain decoding of the same prompt, run in turns with it again after the run has ended,
-while the queue is empty; and, if the run was slower, a few other settings. All of it ends when another run comes."""
+"""Compare a finished run with plain decoding: repeat it interleaved with plain decoding while the queue is empty, and
+try a
+few other settings if it was slower. A new run cancels the comparison."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -84,7 +85,7 @@ class Comparison:
         return view
 
     def _beside_plain(self, run: str, comparison: RunComparison, ask: PromptRequest, job: Job) -> RunComparison:
-        """Time the ask in turns with plain decoding until both texts end, or until it is interrupted."""
+        """Time the request interleaved with plain decoding until both texts end or it is interrupted."""
         with self._interleaved(ask, self._interrupt(job)) as taking:
             seen = monotonic()
             state: State = GOING_ON
@@ -108,7 +109,7 @@ class Comparison:
         return view
 
     def _interrupt(self, job: Job) -> Callable[[], None]:
-        """What ends a measurement that was stopped, or that a run waits for, by raising."""
+        """Return a function that raises CancellationError when the job is stopped or a run is waiting."""
         def interrupt() -> None:
             if job.stop.is_set() or self._admission.waiting() > 1:
                 raise CancellationError("Another run came.")
@@ -165,7 +166,7 @@ def plain_of(ask: PromptRequest) -> PromptRequest:
 
 
 def ask_of(trace: Trace) -> PromptRequest:
-    """The run's own ask; of a run that was cut off, for as many tokens as it has."""
+    """Return the run's request; for an interrupted run, with max_tokens set to the tokens it wrote."""
     header, written = trace.header, len(committed_ids(entry.round for entry in trace.entries))
     ask = PromptRequest(header.prompt, drafters=header.drafters, turns=header.turns, thinking=header.thinking,
                         forced=header.request.prompt_ids[len(header.request.prompt_ids) - header.forced:],

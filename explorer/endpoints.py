@@ -1,5 +1,4 @@
-"""What the page and other programs may ask of recordings and runs, besides the stream of a run. What is long comes in
-pieces."""
+"""Server functions and named endpoints for recordings and runs, besides streaming. Long results are paginated."""
 
 import gc
 import json
@@ -66,7 +65,7 @@ class Endpoints:
         return followed or self._runs.trace(name)
 
     def speed_of(self, name: str) -> dict[str, Any]:
-        """What was found of the run's speed beside plain decoding's (``claims.RunSpeed``); empty if nothing was."""
+        """Return the run's measured speed-up (``claims.RunSpeed``) as a dict; empty if it was not measured."""
         run = self._runs.get(name)
         compared = run.about.get("comparison") if run else self._library.comparison(name)
         return {} if compared is None or compared.state == GOING_ON else encode_record(compared.speed)
@@ -155,7 +154,7 @@ def _refusal() -> Iterator[None]:
 
 
 def summary(run: Run) -> dict[str, Any]:
-    """A run for programs: how it stands, the text and its token ids so far, without the trees."""
+    """Return a run's state, text and token ids so far, without trees."""
     trace = run.trace()
     rounds = [entry.round for entry in trace.entries] if trace else []
     return {**run.state_line, "rounds": len(rounds), "tau": known_tau(trace.header, rounds) if trace else 0.0,

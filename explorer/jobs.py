@@ -108,7 +108,8 @@ class Jobs:
         return name
 
     def look(self, wanted: Mapping[str, Any]) -> JobView:
-        """How far a job is: {"job": its id, "stop": True to end it}; RequestError if it is gone."""
+        """Return a job's progress for {"job": id}; with "stop": true, stop it. Raises RequestError for an unknown
+        id."""
         job = self._kept.get(str(wanted.get("job")))
         if job is None:
             raise RequestError("That measurement is gone: the server was restarted, or has made many others since; "

@@ -1,4 +1,4 @@
-"""What the page is sent of a run: the lines of its trace, and two kinds of lines that no file keeps."""
+"""The JSON lines of a run that the page receives: the trace's lines, plus state and about lines."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from engine.requests.rig_names import DTYPE_WORDS
 from engine.trace import End, Entry, Header, Line, Trace, encode_line, encode_record, known_tau, pieces_of
 from explorer.claims import PlainComparison
 
-MAX_RANKS = 16  # of a drafter's guesses per row; the page has no room for more
+MAX_RANKS = 16  # proposals per lattice row that the page shows
 MODEL_LIMITS = {"demo rig": "A model of 11 million parameters: often wrong.",
                 "SmolLM2-135M-Instruct": "A model of 135 million parameters: often wrong."}  # of the rigs that ship
 
@@ -34,7 +34,7 @@ State = Literal["queued", "running", "stopped", "done", "error"]
 
 
 class StateLine(TypedDict):
-    """How the run stands; ``message`` is a sentence for the reader. An answer begins and ends with one."""
+    """The run's state, with a message for the user. A response begins and ends with one."""
 
     state: State
     run: str
@@ -50,8 +50,8 @@ class Repetition(TypedDict):
 
 
 class About(TypedDict):
-    """What the server says about a run. ``lossless`` is null if the method is not known; ``remark`` says what a file
-    lacks; ``comparison`` is what was found beside plain decoding (``claims``)."""
+    """The server's comments on a run: ``lossless`` (null for an unknown method), ``remark`` (what the file lacks) and
+    ``comparison`` with plain decoding (``claims``)."""
 
     dtype_words: NotRequired[str]
     model_limit: NotRequired[str]
@@ -63,7 +63,7 @@ class About(TypedDict):
 
 
 class AboutLine(TypedDict):
-    """What the server says about a run: all of it, each time."""
+    """The server's comments, always complete."""
 
     about: About
 
@@ -72,7 +72,7 @@ StreamLine = HeaderLine | Entry | EndLine | StateLine | AboutLine
 
 
 def about(header: Header) -> About:
-    """What is said of a run from its beginning."""
+    """Return the comments that follow from the header."""
     method = METHODS.get(header.request.method)
     return {"dtype_words": ". ".join(filter(None, [DTYPE_WORDS.get(header.dtype, ""), header.precision])),
             "model_limit": "" if header.engine else MODEL_LIMITS.get(header.rig, ""),
@@ -101,7 +101,7 @@ def repetition(trace: Trace) -> Repetition | None:
 
 
 def encoded(line: Line | Mapping[str, Any]) -> bytes:
-    """One line as it is sent. A lattice is as wide as the page draws it, which makes lines a quarter as long."""
+    """Encode a line. Lattices are cut to ``MAX_RANKS``, which makes lines a quarter as long."""
     if isinstance(line, Entry):
         drafts = tuple(draft.narrowed(MAX_RANKS) for draft in line.round.drafts)
         value = encode_line(replace(line, round=replace(line.round, drafts=drafts)))
@@ -113,7 +113,7 @@ def encoded(line: Line | Mapping[str, Any]) -> bytes:
 
 
 def encoded_within(lines: Iterable[Line], most_bytes: int) -> tuple[bytes, int]:
-    """The first of these lines as they are sent, at least one, until they have so many bytes; and how many they are."""
+    """Encode lines until they exceed ``most_bytes``, at least one. Return the bytes and the number of lines."""
     sent = list[bytes]()
     size = 0
     for line in lines:

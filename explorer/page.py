@@ -151,7 +151,7 @@ class Controls:
         self.turns = gr.JSON([], visible=False)  # the turns before the prompt, which the browser holds
 
     def _fine(self, first: Mapping[str, Any], drafters: dict[str, Any]) -> None:
-        """The options that have no place of their own, with the name and the help of their declaration."""
+        """Add the remaining options, labelled from their declarations."""
         for name in [name for name in OPTIONS if name not in (*vars(self), "drafters", "turns", "forced")]:
             option, kind = OPTIONS[name], HINTS[name][0]
             about = {"label": option.name.removeprefix("The ").capitalize(), "info": option.help,
@@ -198,7 +198,7 @@ def _wire(controls: Controls) -> None:
 
 
 def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: CurrentRig, presets: Presets) -> None:
-    """What is in the bar follows the rig, the preset, the method, and the run that is opened."""
+    """Connect the handlers that update the bar when the rig, preset, method or opened run changes."""
     def drafters(method: str, chosen: Any) -> Any:
         return gr.Dropdown(**choosing_drafters(rig.source, fitting(method, list(METHODS)), chosen))
 
@@ -217,7 +217,7 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
                 drafters(wanted, names_of(chosen)), steps, nodes, *others]
 
     def filled(name: str | None) -> list[Any]:
-        """No change if the keyboard only passed through the list and chose nothing."""
+        """Fill the bar from a preset; skip if none was chosen."""
         preset = next((preset for preset in presets.of(rig) if preset.name == name), None)
         if preset is None:
             return [gr.skip()] * len(controls.asked())

@@ -70,8 +70,7 @@ class Lesson:
 
 
 class Library:
-    """Recordings by file name, read once; one that cannot be read is left out and logged. The page opens with the
-    first."""
+    """Recordings by file name. Unreadable files are logged and skipped. The page opens with the first one."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self.lessons: Mapping[str, Lesson] = {lesson.name: lesson for path in paths for lesson in _read(path)}

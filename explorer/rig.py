@@ -65,10 +65,10 @@ class PreparedRun(Protocol):
         """The fraction of the machine that it takes, of what all concurrent runs share: 1 if it has to be alone."""
 
     def lines(self) -> Generator[Line | None, None, None]:
-        """Yield the run's lines as they happen; None if there is none yet, so that whoever waits can leave.
+        """Yield the run's lines; None while there is nothing new, so that the caller can stop.
 
-        A second header begins the run anew: what was shown until then turned out wrong. Closing the generator ends the
-        run and frees its caches. Raises CanopyError, with a sentence for the person, if the run fails.
+        A second header restarts the run: earlier lines were wrong. Closing the generator stops the run and frees its
+        caches. Raises CanopyError, with a message for the user, if the run fails.
         """
 
 
@@ -100,23 +100,24 @@ class Instruments(Protocol):
 
     def interleaved(self, asks: Sequence[PromptRequest],
                  interrupt: Callable[[], None]) -> AbstractContextManager[Sequence[Iterator[Round]]]:
-        """The rounds of several asks, to be taken a few at a time from either. ``interrupt`` is called again and again,
-        and ends a round, or what is measured before the first one, by raising."""
+        """Yield one round iterator per request, to alternate between. ``interrupt`` is polled; it raises to stop."""
 
     def missing_processors(self) -> float:
         """How many processors the rig lacked since this was last asked, because other programs used them; 0.0 where
         that is not known."""
 
     def twin(self, interrupt: Callable[[], None]) -> "Instruments | None":
-        """The same rig, loaded in the other precision; None if it is too large to be held twice. ``interrupt`` is
-        called between two steps of loading, and ends it by raising."""
+        """Load the same rig in the other dtype; None if both do not fit into memory. ``interrupt`` is polled; it raises
+        to
+        stop."""
 
     def known_cost(self, trace: Trace) -> CostCurve | None:
-        """What a pass costs at about that length, as far as it is known: nothing is measured for it."""
+        """Return a measured cost curve for about that context length, if there is one."""
 
     def measure_cost(self, trace: Trace, interrupt: Callable[[], None]) -> None:
-        """Measure for a second what a pass costs at about that length, unless it is known. ``interrupt`` is called
-        again and again meanwhile, and ends it by raising."""
+        """Measure a cost curve for about that context length in a second, unless there is one. ``interrupt`` is polled;
+        it
+        raises to stop."""
 
     def what_if(self, trace: Trace, progress: "Progress") -> WhatIf:
         """The forecasts of every method at every budget for the text of that run, with the cost curve."""
@@ -126,11 +127,12 @@ class Instruments(Protocol):
 
 
 class CurrentRig:
-    """What stands between the page and its rigs. Ask for ``source`` and ``instruments`` at every use and keep
-    neither, since another rig may answer the next time.
+    """The rig that currently serves the page. Read ``source`` and ``instruments`` at every use; the rig may be
+    replaced.
 
-    ``coming`` is the page's first rig while it is being loaded: runs wait for it. ``note`` is what every run says of
-    the rig besides its own notes; ``changes`` counts how often another rig took the place.
+    ``coming``: the first rig while it loads; runs wait for it. ``note``: added to every run's notes. ``changes``: how
+    often
+    the rig was replaced.
     """
 
     def __init__(self, instruments: Instruments, coming: Job | None = None) -> None:
@@ -149,7 +151,7 @@ class CurrentRig:
         self.changes += 1
 
     def waiting(self) -> str:
-        """A sentence for whoever waits for the first rig; empty once it is there."""
+        """Return a progress message while the first rig loads, then ""."""
         if (load := self.coming) is None:
             return ""
         done = "" if load.share is None else f" {load.share:.0%}."

@@ -1,4 +1,4 @@
-"""Runs as lines of JSON, for the page and for programs: POST begins one, GET follows one, DELETE stops one."""
+"""The HTTP API of runs, as JSON lines: POST starts a run, GET streams one, DELETE stops one."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -21,11 +21,11 @@ from explorer.security.askers import client_of, neighbourhood
 from explorer.security.bodies import RUNS
 
 LINES = "application/x-ndjson"
-HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # no proxy holds lines back
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # no buffering in proxies
 
 
 class LinesResponse(StreamingResponse):
-    """An answer of lines. The reader has left when it ends, however it ends."""
+    """A streaming response that closes its generator even if the client disconnects."""
 
     body_iterator: AsyncIterator[bytes]
 
@@ -35,8 +35,11 @@ class LinesResponse(StreamingResponse):
 
 
 class RunRoutes:
-    """``find`` gives a run, a recording or a followed file by its name; RequestError if there is none. ``followed``
-    gives the lines of the run that is followed, then of the next one."""
+    """The routes.
+
+    ``find`` returns a run, recording or followed file by name, or raises RequestError. ``followed`` streams the newest
+    followed file, then the next one.
+    """
 
     def __init__(self, runner: Runner, find: Callable[[str], Run],
                  followed: Callable[[], AsyncIterator[bytes]] | None = None) -> None:
@@ -51,13 +54,13 @@ class RunRoutes:
                 Route(RUNS + "/{name:path}", _answering(self._stop), methods=["DELETE"])]
 
     async def _begin(self, request: Request) -> Response:
-        """A run of the options in the body; its lines follow."""
+        """Start a run with the options in the body, and stream its lines."""
         options = named_fields(await request.json())
         ask = prompt_request(options, page=True)
         return self._lines(self._runner.start(ask, neighbourhood(client_of(request.scope))), 0)
 
     async def _follow(self, request: Request) -> Response:
-        """The lines of a run ``from`` a line on, counted from 0 without those on its state."""
+        """Stream a run from line ``from`` on (0-based, state and about lines not counted)."""
         first = check_int("The first line", request.query_params.get("from", "0"), 0, MAX_TOKENS)
         return self._lines(await asyncio.to_thread(self._find, request.path_params["name"]), first)
 

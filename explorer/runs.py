@@ -1,5 +1,5 @@
-"""Runs as the server holds them: a thread adds their lines, any number of readers follow them. As many at once as the
-machine has room for, the latest remembered for export and links."""
+"""Runs on the server. One thread appends a run's lines, any number of readers stream them; finished runs are kept for
+export and links until memory runs short."""
 
 import asyncio
 import logging
@@ -25,8 +25,8 @@ from explorer.rig import CurrentRig, PreparedRun
 MAX_BYTES = 256 * 2**20  # of remembered runs; the oldest that is over is forgotten first
 RUN_BYTES = 3_000  # of a run, whatever it holds
 MAX_READERS = 32  # of one run
-ENCODERS = ThreadPoolExecutor(2, "encoder")  # for all readers: encoding is work that rounds have to wait for
-MAX_CHUNK_BYTES = 2**18  # of lines; a single line may be longer
+ENCODERS = ThreadPoolExecutor(2, "encoder")  # few threads, because encoding slows down the decode loop
+MAX_CHUNK_BYTES = 2**18  # a single longer line is one chunk
 SECONDS_BETWEEN_LOOKS = 0.2  # while a run waits for the rig, or for its next round
 SECONDS_BETWEEN_CHUNKS = 1 / 30  # of a run in progress
 MAX_CHUNKS_PER_SECOND = 80  # of all runs in progress
@@ -40,8 +40,7 @@ log = logging.getLogger("canopy")
 
 @dataclass(eq=False, repr=False)
 class Run:
-    """A run: its lines so far, how it stands, what is said about it, and who reads it. One thread adds to it while
-    others read."""
+    """A run's lines, state, comments (``about``) and readers. One thread writes, others read."""
 
     id: str
     address: str = ""
@@ -58,7 +57,7 @@ class Run:
 
     @classmethod
     def recorded(cls, name: str, trace: Trace, comparison: PlainComparison | None = None) -> "Run":
-        """A run that is over."""
+        """Wrap a finished trace."""
         run = cls(name, lines=list(trace.lines))
         run.about = {**about(trace.header), "remark": remark(trace.end), "repetition": repetition(trace)}
         run.note(comparison)
@@ -74,7 +73,7 @@ class Run:
         return len(self._readers)
 
     def add(self, line: Line) -> None:
-        """Add its next line. A second header begins the run anew."""
+        """Append a line. A second header restarts the run."""
         self.lines.append(line)
         self.size += held_bytes(line)
         if isinstance(line, Header):
@@ -91,18 +90,17 @@ class Run:
         self._tell()
 
     def note(self, comparison: PlainComparison | None) -> None:
-        """Remember what its comparison with plain decoding came to so far."""
+        """Store the latest comparison with plain decoding."""
         if comparison:
             self.about = {**self.about, "comparison": comparison}
 
     def say(self, state: State, message: str = "") -> None:
-        """Change how it stands."""
+        """Set the state and its message, and wake the readers."""
         self.state_line = {"state": state, "run": self.id, "message": message}
         self._tell()
 
     def end(self, failure: str = "") -> None:
-        """It is over: as its last line says, or with a sentence on why it failed. Of other people's runs nothing is
-        kept."""
+        """Finish the run, with an error message if it failed. Drops what its rounds hold of other users' runs."""
         lines = [replace(line, shared=None) if isinstance(line, Entry) else line for line in self.lines]
         if lines and isinstance(lines[-1], Entry) and (trace := self.trace()):
             lines.append(trace.end)
@@ -111,16 +109,16 @@ class Run:
         self.say("error" if failure else "stopped" if ended in ("stopped", "cut") else "done", failure)
 
     def stop(self) -> None:
-        """End it, soon."""
+        """Request the run to stop."""
         self._stopped = True
 
     def check(self) -> None:
-        """CancellationError if it was stopped, or if nobody has read it for a while."""
+        """Raise CancellationError if the run was stopped, or has had no reader for ``READER_TIMEOUT_SECONDS``."""
         if self._stopped or not self._readers and monotonic() - self._left > LAPSE_SECONDS:
             raise CancellationError("It was stopped.")
 
     def trace(self) -> Trace | None:
-        """The run as a trace, closed where it stands; None without a round."""
+        """Return the run so far as a complete trace; None before the first round."""
         lines = list(self.lines)
         begin = max((place for place, line in enumerate(lines) if isinstance(line, Header)), default=len(lines))
         entries = tuple(line for line in lines[begin:] if isinstance(line, Entry))
@@ -143,7 +141,7 @@ class Run:
             tell()
 
     def news(self, pause: Callable[[], float]) -> Iterator[bool]:
-        """Whether there was more, some times a second, until it is over."""
+        """Yield several times a second whether new lines came, until the run ends."""
         wake, more = Event(), True
         with self._reading(wake.set):
             while True:
@@ -156,15 +154,17 @@ class Run:
                 wake.clear()
 
     def whole(self) -> Iterator[bytes]:
-        """All of a run that is over, as it is sent."""
+        """Yield all encoded lines of a finished run."""
         yield encoded(self.state_line)
         yield encoded(self.lines[0])
         yield encoded({"about": self.about})
         yield from map(encoded, self.lines[1:])
 
     async def follow(self, first: int, pause: Callable[[], float]) -> AsyncIterator[bytes]:
-        """Its lines from that one on, as they come, until it is over, with a state line before and after them.
-        ``pause`` says how long to gather lines that come one by one."""
+        """Stream the encoded lines from number ``first`` on until the run ends, with a state line before and after.
+
+        ``pause`` returns the seconds to wait between chunks, so that single lines are sent together.
+        """
         wake, loop = asyncio.Event(), asyncio.get_running_loop()
         said, known = None, None
         with self._reading(partial(loop.call_soon_threadsafe, wake.set)):
@@ -191,8 +191,8 @@ class Run:
 
 
 class Runs:
-    """Runs in progress and the latest others by their ids, which cannot be guessed: a person with the link to a run may
-    see it."""
+    """Runs in progress and the latest finished ones, by id. Ids are unguessable: whoever has the link may read the
+    run."""
 
     def __init__(self, most_bytes: int = MAX_BYTES) -> None:
         self._most_bytes = most_bytes
@@ -200,7 +200,7 @@ class Runs:
         self._lock = Lock()
 
     def begin(self, run: Run) -> Run:
-        """Remember a run, whose lines are to be added as they happen. RequestError if too many are in progress."""
+        """Register a new run. Raises RequestError if ``MAX_PENDING_RUNS`` are in progress."""
         with self._lock:
             if sum(not other.over for other in self._kept.values()) >= WAITING_ROOM:
                 raise RequestError(f"{WAITING_ROOM} runs are in progress or wait, which is the most; try again when "
@@ -211,8 +211,10 @@ class Runs:
         return run
 
     def add(self, run: Run, *lines: Line) -> None:
-        """Add lines to a run. If memory for all is short, the oldest other runs are forgotten, those in progress last;
-        RequestError if this run alone needs more."""
+        """Append lines, dropping other runs (finished ones first, oldest first) to stay within the memory limit.
+
+        Raises RequestError if this run alone exceeds it.
+        """
         self._check(run.size + sum(map(held_bytes, lines)))
         for line in lines:
             run.add(line)
@@ -266,15 +268,16 @@ class Runner:
         self._admission = admission
 
     def usual_setting(self) -> UsualSetting:
-        """What a run takes that names no method or budget, as far as the rig that answers says it."""
+        """Return the current rig's default method and budget."""
         return usual_setting(self._rig.instruments.opened_as)
 
     def pause(self) -> float:
-        """Seconds between two chunks of lines: the more runs, the fewer for each."""
+        """Return the seconds between two chunks of a run, longer when more runs are in progress."""
         return max(SECONDS_BETWEEN_CHUNKS, self._admission.running() / MAX_CHUNKS_PER_SECOND)
 
     def start(self, ask: PromptRequest, address: str = "") -> Run:
-        """A new run, which waits for the page's first rig, then for its turn. RequestError if too many do."""
+        """Start a run in a thread; it waits for the first rig, then in the queue. Raises RequestError if the queue is
+        full."""
         run = self._runs.begin(Run(uuid4().hex[:12], address))
         Thread(target=self._work, args=(run, ask), name=f"run {run.id}", daemon=True).start()
         return run

@@ -41,9 +41,12 @@ class Side(TypedDict):
 
 
 class TwoRuns(TypedDict):
-    """Two runs compared: what is ``said`` of them and the ``rule`` of the verdict. ``texts_part`` is the token of each
-    text at which they first differ, from 0; ``rounds_part`` the first round in which they kept different numbers of
-    tokens; both null if there is none."""
+    """The comparison of two runs: a summary (``said``) and the ``rule`` behind its verdict.
+
+    ``texts_part``: the first differing token of each text (0-based). ``rounds_part``: the first round that kept
+    different
+    numbers of tokens. Null if there is none.
+    """
 
     said: str
     rule: str

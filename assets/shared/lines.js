@@ -8,20 +8,20 @@ const TRIES = 4; // to take up a run again whose connection was lost
 const BETWEEN_TRIES_MS = 400;
 const ENDED = ["stopped", "done", "error"];
 
-export const site = { root: "" }; // the path that a proxy serves the page below, while Gradio is not there
+export const site = { root: "" }; // root path behind a proxy, before Gradio is loaded
 
-// The address of a path of this server, by the way that the page's calls take.
+// The URL of a path of this server.
 export function routeTo(/** @type {string} */ path) {
   const { root } = window.gradio_config || site;
   return `${new URL(root || "/", window.location.href).pathname.replace(/\/$/, "")}/${path}`;
 }
 
-/** Of a new run with these options.
+/** Starts a run and streams its lines.
  *  @param {Record<string, unknown>} options */
 export const newRun = (options) => (/** @type {AbortSignal} */ signal) => linesOf("", signal, {
   method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(options) });
 
-// Of the recording, the remembered run or the followed file of that name; without a name, of what is followed, run after run.
+// Streams a recording, a kept run or a followed file; without a name, the newest followed run and then the next.
 export const knownRun = (name = "") => (/** @type {AbortSignal} */ signal) => linesOf(name, signal);
 
 /** @param {string} name @param {AbortSignal} signal @param {RequestInit} [begin] @returns {AsyncGenerator<StreamLine[]>} */
@@ -46,14 +46,14 @@ async function* linesOf(name, signal, begin) {
 
 /** @typedef {{ run: string, said: string, count: number, ended: boolean }} Had */
 
-/** The lines behind those that were had.
+/** Requests the lines after the last one received.
  *  @param {Had} had @param {RequestInit} asked */
 async function answered({ run, count }, asked) {
   const answer = await fetch(routeTo(`canopy/runs${run && `/${encodeURIComponent(run)}?from=${count}`}`), asked);
   return answer.ok ? answer : new Response(`${JSON.stringify({ state: "error", run, message: (await answer.json()).detail })}\n`);
 }
 
-/** Lines are counted without those on how the run stands and what is known about it.
+/** Counts a line; state and about lines are not counted.
  *  @param {StreamLine} line @param {Had} had */
 function note(line, had) {
   had.ended = "state" in line && ENDED.includes(line.state);
@@ -61,7 +61,7 @@ function note(line, had) {
   else if (!("about" in line)) had.count++;
 }
 
-// The lines of an answer, several at a time.
+// Yields the parsed lines of a response, in batches.
 async function* arriving(/** @type {Response} */ answer) {
   const text = /** @type {ReadableStream<Uint8Array<ArrayBuffer>>} */ (answer.body).pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -74,8 +74,8 @@ async function* arriving(/** @type {Response} */ answer) {
   }
 }
 
-// The lines that a page carries as text.
+// Parses the lines embedded in a replay page.
 export const linesIn = (/** @type {string} */ text) => text.trim().split("\n").filter(Boolean).map((row) => JSON.parse(row));
 
-// The run ends on the server; what it wrote until then is kept.
+// Stops the run on the server; its text so far is kept.
 export const stopRun = (/** @type {string} */ run) => fetch(routeTo(`canopy/runs/${encodeURIComponent(run)}`), { method: "DELETE", keepalive: true });

@@ -119,8 +119,7 @@ export class Metrics {
 const NEARLY = 0.75; // of its rounds: with drafts in more than this share, auto counts as always drafting
 const MOSTLY = 0.25; // of its rounds: with drafts in at most this share, auto counts as decoding plainly
 
-// What a run that was slower than plain decoding teaches; "" if it was faster. The sentence of a withheld speed-up
-// belongs to the figures too.
+// Why the run was slower than plain decoding, or why no speed-up is shown; "" if it was faster.
 export function slower(/** @type {Pick<Stage, "against" | "comparison" | "mode" | "rounds" | "figures" | "withheld">} */ stage) {
   const { against, comparison, mode, rounds, figures, withheld } = stage;
   if (!against) return mode === "story" ? "" : withheld;
@@ -135,7 +134,7 @@ export function plainly(/** @type {import("../types.d.ts").OtherSetting} */ { pa
   return pace === "auto" && rounds > 0 && drafted <= MOSTLY * rounds;
 }
 
-// What a run with the budget auto used of it, and how often it drafted.
+// How much of its budget an auto run used, and how often it drafted.
 /** @param {Header | null} header @param {Round[]} rounds @param {boolean} busy */
 export function paced(header, rounds, busy) {
   if (!header || header.pace !== "auto" || !header.drafters.length || !rounds.length) return "";
@@ -176,7 +175,7 @@ export class Plainly {
   }
 }
 
-// Whether the speed of a run that was not said may be said after another measurement.
+// Whether measuring again may give a speed-up.
 export function measuresAgain(/** @type {Stage} */ stage) {
   const { comparison, comparing, header, server, live, recorded, withheld, value } = stage;
   if (!server || live || recorded || value.followed || !header || !header.drafters.length || stage.figures.shared) return false;

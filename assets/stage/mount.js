@@ -112,8 +112,7 @@ function dress(stage, root) {
   fit();
 }
 
-// The view that the address names, else the run that was kept, else the recording that the page opens with: `name`, which
-// `opening` reads.
+// Opens the view in the address, else the kept run, else the recording `name`, which `opening` streams.
 /** @param {Parts} parts @param {RunLines} opening @param {string} name */
 async function begin(parts, opening, name) {
   const { stage, address, notices, film } = parts;

@@ -14,7 +14,7 @@ const NOTHING = "The text ended before its first token; ask something else, or c
 /** A run that was asked for and has no round yet.
  *  @typedef {Pick<RunValue, "run" | "state" | "message"> & { prompt: string, turns: [string, string][] }} ComingRun */
 
-/** What others listen to. @template Events by name, each with its detail */
+/** An event emitter. @template Events the detail of each event, by name */
 export class Teller {
   listeners = /** @type {Map<string, ((detail: never) => unknown)[]>} */ (new Map());
 
@@ -43,14 +43,14 @@ export const modes = ["story", "workbench"]; // the views; the lab adds its own 
 export class Stage extends Teller {
   value = BLANK; // of the run that is shown
   run = new Run(""); // and what its lines came to
-  arriving = this.run; // the run that is being read: this one, or one that has no round yet
-  standing = /** @type {import("../types.d.ts").StateLine} */ ({ run: "", state: "done", message: "" }); // how that stands
-  said = /** @type {import("../types.d.ts").About} */ ({}); // what the server says about it, before it is shown
+  arriving = this.run; // the run being received: `run`, or a new one before its first round
+  standing = /** @type {import("../types.d.ts").StateLine} */ ({ run: "", state: "done", message: "" }); // state of `arriving`
+  said = /** @type {import("../types.d.ts").About} */ ({}); // comments on `arriving`
   about = /** @type {import("../types.d.ts").About} */ ({}); // and about the one that is shown
   reading = /** @type {AbortController | undefined} */ (undefined);
-  elsewhere = false; // whether a run is asked for or shown that is not the followed one
+  elsewhere = false; // whether another run than the followed one is shown or requested
   coming = /** @type {ComingRun | null} */ (null);
-  refusal = ""; // why the latest run did not come or did not go on
+  refusal = ""; // why the latest run failed
   current = -1;
   pinned = /** @type {number | null} */ (null);
   hovered = /** @type {number | null} */ (null);
@@ -59,7 +59,7 @@ export class Stage extends Teller {
   animate = false; // true for a step that is to be animated, false while scrubbing
   mode = "story";
   tab = ""; // of the lab
-  resting = false; // on a round that stands for the whole run
+  resting = false; // shows the representative round of a finished run
   scene = ""; // of the film
   tried = /** @type {number | null} */ (null); // a budget that is tried out on the round that is shown
   retuned = /** @type {Round | null} */ (null); // and the round with it
@@ -72,7 +72,7 @@ export class Stage extends Teller {
   loaded = ""; // the name of the rig that answers
   left = ""; // the run that the shown one branched off
   comparison = /** @type {PlainComparison | null} */ (null);
-  comparing = ""; // that this is going on, or why nothing was found
+  comparing = ""; // progress or error of the comparison
 
   // Whether the run that is shown goes on.
   get live() {
@@ -110,7 +110,7 @@ export class Stage extends Teller {
     return this.run.present;
   }
 
-  /** A run was asked for: from now on its prompt stands for it, and the run that is shown is the earlier one.
+  /** Shows the prompt of a requested run; the current run stays until its first round.
    *  @param {string} prompt @param {[string, string][]} turns */
   ask(prompt, turns) {
     this.refusal = "";
@@ -119,7 +119,7 @@ export class Stage extends Teller {
     this.tell("state");
   }
 
-  // The run that was waited for will not come. The one that is shown is read no longer.
+  // The requested run failed. The one that is shown is read no longer.
   refuse(/** @type {string} */ message) {
     this.coming = null;
     if (this.live) this.value = { ...this.value, state: "stopped", message: "" };
@@ -128,7 +128,7 @@ export class Stage extends Teller {
     this.tell("state");
   }
 
-  // The server is gone. What it wrote stays, as a run that broke off there.
+  // The connection is lost. The text so far stays as an interrupted run.
   lose(/** @type {string} */ message) {
     this.coming = null;
     this.refusal = message;
@@ -147,12 +147,12 @@ export class Stage extends Teller {
     return figuresOf(this.rounds);
   }
 
-  // Those of as much of the text as does not repeat itself: τ and speed are said of these.
+  // The figures before the text begins to loop; τ and speed are computed from these.
   get measured() {
     return figuresOf(this.fresh);
   }
 
-  // From where on the text repeats itself, {token, round, words}; null if it does not, or if that has not arrived yet.
+  // Where the text begins to loop, {token, round, words}, or null.
   get repetition() {
     const { repetition } = this.about;
     return repetition && repetition.round < this.rounds.length ? repetition : null;
@@ -172,7 +172,7 @@ export class Stage extends Teller {
     return { text, value: this.withheld ? null : measured.tokensPerSecond };
   }
 
-  // Why no speed-up is said of a run that was compared; "" if one is.
+  // Why a compared run has no speed-up, or "".
   get withheld() {
     const { comparison } = this;
     return comparison && comparison.state !== "measuring" ? comparison.speed.withheld : "";
@@ -217,7 +217,7 @@ export class Stage extends Teller {
     return window.matchMedia("(prefers-reduced-motion: reduce)").matches;
   }
 
-  /** Reads a run, as its lines arrive, and no other any more: whether it is shown, once it has ended or goes on.
+  /** Switches to another stream of lines. Resolves to whether its run is shown.
    *  @param {RunLines} lines @returns {Promise<boolean>} */
   follow(lines) {
     this.reading?.abort();
@@ -245,8 +245,8 @@ export class Stage extends Teller {
     return false;
   }
 
-  /** Takes lines of a run. The run that is shown stays until the new one has a round: one that fails before its first round
-   *  leaves the stage as it was. @param {import("../types.d.ts").StreamLine[]} lines */
+  /** Handles received lines. A new run replaces the current one at its first round, so a run that fails earlier changes
+   *  nothing. @param {import("../types.d.ts").StreamLine[]} lines */
   read(lines, followed = false) {
     let begun = false;
     for (const line of lines) {
@@ -271,7 +271,7 @@ export class Stage extends Teller {
     }
   }
 
-  // How the run stands that is being read.
+  // Handles a state line.
   stand(/** @type {import("../types.d.ts").StateLine} */ line) {
     this.standing = line;
     if (line.run !== this.arriving.name) this.arriving = line.run === this.run.name ? this.run : new Run(line.run);
@@ -283,7 +283,7 @@ export class Stage extends Teller {
     this.comparison = about.comparison || this.comparison;
   }
 
-  // A run without a round is waited for, if it goes on.
+  // Shows a run without rounds as pending.
   expect() {
     const { state, run, message } = this.standing;
     if (!BUSY.includes(state)) return;
@@ -307,14 +307,14 @@ export class Stage extends Teller {
     this.tell("begin", this.value);
   }
 
-  /** The server's comparison of a run, which may not be shown any more.
+  /** Stores the server's comparison, if its run is still shown.
    *  @param {string} run @param {PlainComparison} comparison */
   compared(run, comparison) {
     if (run === this.value.run) this.comparison = comparison;
     this.tell("compared");
   }
 
-  // The run's speed beside plain decoding's, as printed; null if it is not known, or withheld.
+  // The printed speed-up over plain decoding; null if unknown or withheld.
   get against() {
     const { comparison } = this;
     return comparison && comparison.state !== "measuring" && !this.withheld ? comparison.speed : null;
@@ -328,7 +328,7 @@ export class Stage extends Teller {
     else if (other) this.go(0, { follow: this.following });
   }
 
-  // Whether the rounds of a live run are shown one by one, however fast they come.
+  // Whether a live run is played at reading speed.
   get paced() {
     return this.mode === "story" && !this.recorded && !this.reducedMotion && !this.value.followed;
   }
@@ -373,7 +373,7 @@ export class Stage extends Teller {
     this.choose();
   }
 
-  // Pinning the pinned node again lets it go.
+  // Toggles the pin of a node.
   pin(/** @type {number | null} */ node) {
     this.pinned = this.has(node) && node !== this.pinned ? node : null;
     this.hovered = null;
@@ -412,8 +412,7 @@ export class Stage extends Teller {
     this.tell("tab", tab);
   }
 
-  // The person pressed Stop: returns the run that is to end. Its last lines are still read, which say how it ended: it may
-  // have ended by itself a moment before.
+  // Returns the run to stop, or "". Its last lines are still read, because it may already have finished.
   halt() {
     const { coming, value: { run } } = this;
     if (coming) {

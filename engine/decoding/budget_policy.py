@@ -1,7 +1,7 @@
 """Budget policies: how many nodes a round drafts and verifies.
 
-A policy may use only what is known before verification. The tree's shape then tells nothing of the target's choices,
-and the text is the same at any pace.
+A policy sees only what is known before verification, so the tree's shape cannot depend on the target's choices and the
+text is the same at any pace.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The decode loop: rounds that answer a request, or several requests that share their passes. It is torch-free, and the
-same for the tests' toy target and the real one.
+"""The decode loop, for one request or for several that share forward passes. Torch-free.
 
     draft ─► build ─► combine ─► cut ─► pack ─► verify ─► accept ─► keep ─► observe
 
-A round costs one pass of each drafter and one of the target, for one text or for many. Each text has its own position,
-method, budget, sampling, tree and caches, so it is the text that its request would get alone.
+A round is one forward pass of each drafter and one of the target, whatever the number of requests. Each request keeps
+its
+own position, sampling, tree and caches, so it gets the text that it would get alone.
 """
 
 from __future__ import annotations
@@ -59,8 +59,10 @@ def decode_batch(runs: Iterable[Run], concurrency: int) -> Generator[tuple[int, 
 
 
 def step(runs: Sequence[Run]) -> list[Round]:
-    """Make one round of every run: one pass of the target, and one of each drafter that can draft for several at once.
-    The seconds of each stage are those of all runs. Runs that have ended are closed."""
+    """Make one round of every run, in one target pass; drafters that can batch draft in one pass too.
+
+    Every round gets the stage times of the whole batch. Finished runs are closed.
+    """
     clock = Clock()
     draft(runs)
     clock.lap("draft")
@@ -95,13 +97,12 @@ def step(runs: Sequence[Run]) -> list[Round]:
 
 
 class Run:
-    """A request that is being answered: how far its text is, the target and drafters that hold its caches, and the tree
-    and kept rows of its round in progress.
+    """A request in progress: its position, its forks of target and drafters with their caches, and its current round.
 
     Args:
-        target, drafters: forks, which nothing else uses; drafters beyond those that the method needs are left out.
-        policy: decides the budgets of its rounds; without one each drafts and verifies the whole budget.
-        method: without one, that of the request.
+        target, drafters: forks owned by this run; surplus drafters are ignored.
+        policy: sets the budget of each round; by default the whole budget.
+        method: overrides the request's method.
 
     Raises RequestError if target and drafters cannot serve the request.
     """
@@ -128,8 +129,9 @@ class Run:
         self._random = trial_draws(request.sampling.seed)
 
     def rounds(self) -> Generator[Round, None, None]:
-        """Read the prompt, and yield each round as soon as its tokens are committed: the consumer decides when the next
-        one is made. Closing the generator frees the caches."""
+        """Prefill, then yield each round when its tokens are committed. The consumer sets the pace. Closing the
+        generator
+        frees the caches."""
         try:
             self.open()
             while self.goes_on:
@@ -138,7 +140,8 @@ class Run:
             self.close()
 
     def open(self) -> None:
-        """Read the prompt. If that fails or ends the text, the caches are freed at once."""
+        """Prefill the target and the drafters. Frees the caches at once if that fails or the text is already
+        finished."""
         request, drafters = self.request, self.drafters
         prompt_ids = np.asarray(request.prompt_ids, np.int32)
         rows = min(len(prompt_ids) + request.max_tokens, self.limit)
@@ -165,7 +168,7 @@ class Run:
                 and self.start < self.limit and not self.closed)
 
     def order(self) -> None:
-        """Let the budget policy decide which drafters draft in the next round, and for how many nodes."""
+        """Ask the policy which drafters draft next, and how many nodes."""
         count, self.budget = self.policy.plan(len(self.drafters), self.request.budget)
         self.drafting = self.drafters[:count]
 
@@ -180,20 +183,20 @@ class Run:
         self.tree = self.method.combine(self.candidates, self.budget)
 
     def accept(self, verification: Verification) -> None:
-        """Decide what is kept of the verified tree, and let the budget policy learn from it."""
+        """Accept a path of the verified tree and report it to the policy."""
         whole_path = self.method.accept(self.tree, verification, self.target.redraw, self._random)
         self.acceptance = _end_of_text(whole_path, self.tree, self.request, self.left)
         self.policy.learn(self.tree, self.acceptance)
 
     def observe(self, features: Features) -> None:
-        """Tell the drafters what was committed, with the target's features of it."""
+        """Pass the committed tokens and their features to the drafters."""
         if self.drafters:
             tokens = self.tree.tokens.take(self.acceptance.keep)
             for drafter in self.drafters:
                 drafter.observe(tokens, features)
 
     def record(self, verification: Verification, seconds: dict[str, float]) -> Round:
-        """The record of the round, after which the text has grown by it."""
+        """Advance the text by the round and return the round's record."""
         record = Round(self.index, self.start, self.drafts, self.candidates, self.tree, verification, self.acceptance,
                        seconds)
         self.start += len(self.acceptance.keep)
@@ -242,8 +245,9 @@ def _end_of_text(acceptance: Acceptance, tree: DraftTree, request: Request, left
 
 
 class Clock:
-    """Where the time of one round goes, without disturbing it. Each of the engine's stages ends when the host has its
-    result, so a lap needs no synchronisation: two floats."""
+    """A stopwatch for the stages of a round. Each stage ends with its result on the host, so no device synchronisation
+    is
+    needed."""
 
     def __init__(self) -> None:
         self._last = perf_counter()
@@ -256,6 +260,6 @@ class Clock:
         self._last = now
 
     def seconds(self) -> dict[str, float]:
-        """Seconds per stage, ``other`` being the time since the last lap. Ends the clock."""
+        """Return the seconds per stage; the time since the last lap counts as ``other``."""
         self.lap("other")
         return self._seconds

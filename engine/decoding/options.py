@@ -1,5 +1,7 @@
-"""The options of a run as a person or program gives them: loose values by name, each checked against its declaration in
-``records.py``. ``rig.generate``, the command line, the page, its presets and other programs all come through here."""
+"""Parse and validate run options against their declarations in ``records.py``.
+
+Every entry point (``rig.generate``, command line, page, presets, HTTP) uses ``prompt_request``.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,10 @@ def high(name: str, page: bool) -> float:
 
 
 def check_option(name: str, value: Any, page: bool = False) -> Any:
-    """The value of an option as the engine takes it; RequestError says what was seen and what is allowed. ``page``: it
-    came over the network."""
+    """Validate and convert one option. ``page`` applies the tighter bounds for network clients.
+
+    Raises RequestError with the value and the allowed range.
+    """
     option, kind = OPTIONS[name], HINTS[name][0]
     if kind is int:
         return check_int(option.name, value, int(option.low), int(high(name, page)))
@@ -58,7 +62,7 @@ def check_option(name: str, value: Any, page: bool = False) -> Any:
 
 
 def check_options(options: RunOptions) -> None:
-    """RequestError for the first option that the engine does not take."""
+    """Raise RequestError for the first invalid option."""
     for name, value in options_of(options).items():
         check_option(name, value)
 
@@ -70,8 +74,10 @@ def options_of(options: RunOptions) -> dict[str, Any]:
 
 
 def prompt_request(options: Mapping[str, Any], page: bool = False) -> PromptRequest:
-    """The request of these options; RequestError names the first value that is not valid. A budget of "auto" sets the
-    pace too, and ``sampling`` may be given whole."""
+    """Build a request from options by name. A budget of "auto" also sets the pace; ``sampling`` may be a ``Sampling``.
+
+    Raises RequestError for the first unknown or invalid option.
+    """
     given = {OLDER.get(name, name): value for name, value in options.items()}
     if unknown := given.keys() - {*OPTIONS, "sampling"}:
         raise RequestError(f"There is no option {shown(min(unknown))}; choose from {', '.join(OPTIONS)}.")
@@ -96,7 +102,7 @@ def _prompt(value: Any, page: bool) -> str:
 
 
 def _drafters(value: Any, page: bool) -> tuple[str, ...]:
-    """Names, given as one or as several; which exist, and how many a method takes, the rig checks."""
+    """Accept one name or a list of names. Whether they exist, and how many the method takes, is checked by the rig."""
     names = (value,) if isinstance(value, str) else () if value is None else value
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise RequestError(f"The drafters are {shown(value)}; they have to be a list of names.")
@@ -118,7 +124,7 @@ def _forced(value: Any, page: bool) -> tuple[int, ...]:
 
 
 def _logit_bias(value: Any, page: bool) -> tuple[tuple[int, float], ...]:
-    """Biases by token id: a mapping, pairs, or as typed on a command line."""
+    """Accept a mapping, pairs, or text such as ``42:-5, 7:1``."""
     if isinstance(value, str):
         value = [pair.split(":") for pair in value.replace(",", " ").split()]
     pairs = list(value.items()) if isinstance(value, Mapping) else value or ()

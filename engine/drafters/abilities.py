@@ -70,10 +70,10 @@ class BlockDrafter(Drafter, Protocol):
     model: Any
 
     def embedded(self, tokens: Tensor) -> Tensor:
-        """What slots of these tokens (…,) start as, (…, hidden size)."""
+        """Embed the tokens (…,) of a block, (…, hidden size)."""
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """What each slot predicts by itself, (…, vocabulary), by normed hidden states (…, hidden size)."""
+        """Return the marginal logits (…, vocabulary) of normed hidden states (…, hidden size)."""
 
     def lattices(self, hidden: Tensor, roots: Tensor, width: int) -> list[Lattice]:
         """A lattice for each block, by hidden states (blocks, depth, hidden size) before the last norm and roots

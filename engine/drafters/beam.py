@@ -75,9 +75,11 @@ class PathDrafter(ABC):
 
     @in_inference_mode
     def draft(self, root: int, width: int) -> Lattice:
-        """A lattice (depth, width + 1, width), empty if the drafter's own context ends. Its last row belongs
-        to no node: cells that are not expanded lead there, and everything after it has probability 0.
-        Logprobs are those of the whole vocabulary."""
+        """Return a lattice (depth, width + 1, width); empty at the end of the drafter's context.
+
+        The last row is a sink of probability 0 that unexpanded cells point to. Logprobs are normalised over the whole
+        vocabulary.
+        """
         reach = self.reach.within(width, self.limit - self._length - len(self._waiting))
         levels: list[BeamLevel] = []
         scores = torch.zeros(1, device=self._weight.device)

@@ -165,7 +165,7 @@ def likelier(gap_nats: float) -> str:
 
 
 def how_often(text: Written, rounding: float) -> str:
-    """How many tokens of a text were near-ties, in a sentence; empty if its gaps were not recorded."""
+    """Return a sentence with the number of near-ties in a text; "" if gaps were not recorded."""
     known = [gap for gap in text.gaps if not isnan(gap)]
     near = sum(gap <= rounding for gap in known)
     return f"Of {len(known)} places of this text {near} are as near." if known else ""
@@ -180,8 +180,8 @@ STEADY = 0.35  # of its median: a larger spread of plain decoding's speed comes 
 
 
 def unsteady(least: float, median: float, most: float) -> bool:
-    """Whether plain decoding's speeds, over prompts or repeats, show that other programs used the machine: a token
-    takes plain decoding equally long, whatever the prompt."""
+    """Whether the spread of plain decoding's speeds shows a busy machine; its time per token does not depend on the
+    prompt."""
     return most - least > STEADY * median
 
 
@@ -192,12 +192,11 @@ TOO_SHORT = "The text is too short for a speed-up with a range."
 
 
 def speedup_withheld(tau: float, ratio: float, drafted_rounds: int, rounds: int, busy: bool = False) -> str:
-    """Why a measured ratio to plain decoding's speed is not said, in a sentence; empty if it may be said.
+    """Return why no speed-up may be reported, or "".
 
-    A round verifies at least one row and drafts besides, so it does not take less time than a round of plain decoding:
-    ``tau`` tokens a round are a speed-up of ``tau`` at the most, and a larger ratio shows that plain decoding was held
-    up. Where fewer of the ``rounds`` verified a draft than not, most of what is compared is plain decoding on both
-    sides. ``busy``: other programs used the machine meanwhile.
+    A round is never faster than a plain pass, so the speed-up cannot exceed ``tau``; a larger ratio means that plain
+    decoding was delayed. If most rounds verified no draft, both sides are plain decoding. ``busy``: other programs used
+    the machine.
     """
     if not rounds or not drafted_rounds:
         return "No round verified a draft, so there is no speed-up to speak of."
@@ -210,14 +209,14 @@ def speedup_withheld(tau: float, ratio: float, drafted_rounds: int, rounds: int,
 
 
 TURN_TOKENS = 4  # of the run, at least
-MIN_TURNS = 6  # that count; fewer give no range
+MIN_TURNS = 6  # for a confidence interval
 SETTLING_TURNS = 1  # at the beginning, in which caches and clocks settle: not counted
 UNEVEN = 1.25  # times its median pace, or that much faster: a turn of plain decoding that does not count
 MAX_DELAYED = 0.25  # of the turns; with more the machine was busy
 
 
 class TurnTaking:
-    """Makes the rounds of a run and of plain decoding in turns."""
+    """Alternates between the rounds of a run and of plain decoding."""
 
     def __init__(self, rounds: Iterator[Round], plain: Iterator[Round]) -> None:
         self._sources = rounds, plain
@@ -226,7 +225,7 @@ class TurnTaking:
         self._tokens = [0, 0]
 
     def turn(self) -> bool:
-        """One turn of each; False once both have ended. If one text ends first, the other goes on alone."""
+        """Take one turn of each side. Return False when both have ended; the longer text continues alone."""
         written, plain = self._tokens
         self._advance(0, self.rounds, written + TURN_TOKENS)
         over = self._tokens[0] == written
@@ -241,8 +240,7 @@ class TurnTaking:
 
 @dataclass(frozen=True)
 class TurnPair:
-    """One turn of each: the same number of tokens, which ends at token ``end`` of the text, and the seconds that either
-    took for them."""
+    """The seconds that both sides took for the same ``tokens`` tokens, which end at position ``end``."""
 
     tokens: int
     seconds: float
@@ -251,8 +249,9 @@ class TurnPair:
 
 
 def turn_pairs(rounds: Sequence[Round], plain: Sequence[Round]) -> list[TurnPair]:
-    """The turns of two runs of the same prompt, as ``TurnTaking`` makes them: every ``TURN_TOKENS`` or more tokens of
-    the first beside as many of the second, as far as both go. A rest at the end belongs to the last."""
+    """Pair the turns of two runs of one prompt: at least ``MIN_TURN_TOKENS`` tokens each, the same number on both
+    sides.
+    A remainder joins the last pair."""
     ends, clock = moments(rounds)
     plain_at = dict(zip(*moments(plain), strict=True))
     marks = [(0, 0.0, 0.0)]
@@ -265,14 +264,15 @@ def turn_pairs(rounds: Sequence[Round], plain: Sequence[Round]) -> list[TurnPair
 
 
 def moments(rounds: Sequence[Round]) -> tuple[list[int], list[float]]:
-    """The tokens after each round, and the seconds of engine time."""
+    """Return cumulative tokens and cumulative engine seconds by round."""
     return (list(accumulate(len(round_.acceptance.keep) for round_ in rounds)),
             list(accumulate(sum(round_.seconds.values()) for round_ in rounds)))
 
 
 def speed_beside_plain(turns: Sequence[TurnPair], run: Sequence[Round], busy: bool = False) -> SpeedRecord:
-    """The speeds over the turns, the first of which do not count. A turn in which plain decoding was held up does not
-    count either: it takes equally long for every token. ``run`` are the rounds that the record is of."""
+    """Return the speeds over the turns, without warm-up turns and turns in which plain decoding was delayed. ``run``:
+    the
+    run's own rounds."""
     timed = [pair for pair in turns[SETTLING_TURNS:] if pair.seconds > 0 and pair.plain_seconds > 0]
     pace = median([pair.plain_seconds / pair.tokens for pair in timed]) if timed else 0.0
     steady = [pair for pair in timed if 1 / UNEVEN <= pair.plain_seconds / pair.tokens / pace <= UNEVEN]
@@ -291,7 +291,7 @@ def speed_beside_plain(turns: Sequence[TurnPair], run: Sequence[Round], busy: bo
 
 
 def own_rate(run: Sequence[Round]) -> str:
-    """Tokens per second of a run's own clock, as printed; empty without one. Rounds without a clock do not count."""
+    """Return tokens per second over the timed rounds, as printed; "" if none is timed."""
     timed = [round_ for round_ in run if round_.seconds]
     seconds = sum(sum(round_.seconds.values()) for round_ in timed)
     return rate_text(sum(len(round_.acceptance.keep) for round_ in timed) / seconds) if seconds > 0 else ""

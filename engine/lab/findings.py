@@ -36,9 +36,9 @@ class DoctorFinding:
 
 @dataclass(frozen=True, eq=False)
 class Marks:
-    """How the most likely chains agree with the known text, by depth after the root, all (depth,): the anchors whose
-    chains ``reached`` it before the text's end, those accepted there too (``hits``), and the drafter's mean confidence
-    in its proposal there."""
+    """Acceptance of greedy chains by depth, all (depth,): anchors whose chain was accepted up to this depth
+    (``reached``),
+    those also accepted at it (``hits``), and the drafter's mean ``confidence`` there."""
 
     reached: NDArray[np.int64]
     hits: NDArray[np.int64]
@@ -56,8 +56,7 @@ class Marks:
 
 
 def marks(proposed: NDArray[np.int32], text: NDArray[np.int32], confidence: NDArray[np.float32]) -> Marks:
-    """The marks of chains (anchors, depth), from the text's own tokens there (−1 after its end) and the
-    proposals' probabilities, both of the same shape."""
+    """Score chains against the text. All arguments are (anchors, depth); ``text`` is −1 after the end."""
     inside = text >= 0
     right = (proposed == text) & inside
     through = np.cumprod(np.concatenate([np.ones((len(right), 1), np.bool_), right], 1), 1).astype(np.bool_)
@@ -67,9 +66,7 @@ def marks(proposed: NDArray[np.int32], text: NDArray[np.int32], confidence: NDAr
 
 
 def ways_finding(check: tuple[str, str], chosen: Marks, others: Mapping[str, Marks], advice: str) -> DoctorFinding:
-    """The finding on whether the drafter is run in a wrong way, which it is if another way does better. ``check`` is
-    (name, drafter), ``others`` the marks of the other ways by name; ``advice`` names the best of them as
-    {best}."""
+    """Compare the configured drafter with its variants. ``check`` is (name, drafter); ``advice`` may contain {best}."""
     if not others:
         return DoctorFinding(*check, FINE, f"There is no other way to try; {chosen.accepted:.2f} tokens accepted a "
                              "round.")
@@ -107,8 +104,7 @@ def confidence_finding(drafter: str, proposals: Marks) -> DoctorFinding:
 
 
 def positions_finding(drafter: str, proposals: Marks) -> DoctorFinding:
-    """The finding on acceptance by depth: if it is low from the start, the drafter does not suit the text; if it dips,
-    one slot is wrong."""
+    """Check acceptance by depth: low at depth 1 means the wrong drafter, a dip means one wrong slot."""
     solid, shares = proposals.reached >= MIN_POSITIONS, proposals.shares
     if not solid[0]:
         return _too_few("positions", drafter, proposals)

@@ -93,9 +93,10 @@ class Reading:
 
 
 def read(rounds: Iterable[Round]) -> Reading:
-    """Run to the end, then make the reading.
+    """Consume the rounds and return their reading.
 
-    Nothing is read in between: a pause would let a device finish, off the clock, work that a round has left in flight.
+    Rounds are evaluated only at the end: a pause in between would give the device unmeasured time to finish pending
+    work.
     """
     kept: list[Round] = []
     step_seconds: list[float] = []

@@ -46,7 +46,7 @@ class KnownText:
     _largest: dict[tuple[str, Builder, int], DraftTree] = field(default_factory=dict, init=False)
 
     def equal_prefix(self, position: int, tree: DraftTree) -> Integers:
-        """The nodes that a round here keeps, (a,) int32: the longest path of the tree that equals the text."""
+        """Return the nodes accepted at this position, (a,) int32: the longest path that matches the text."""
         index = position + depths(tree.parents)
         inside = index < len(self.token_ids)
         tokens = self.token_ids[np.where(inside, index, position)]
@@ -102,7 +102,7 @@ class TextPass:
 
 
 def reread(request: Request, token_ids: Sequence[int], target: Target) -> TextPass:
-    """Let the target read its own text again, in chains after the prompt; its cache is freed at the end."""
+    """Run the target over its own text in chains of ``SEGMENT`` tokens. Frees its cache."""
     start = len(request.prompt_ids)
     try:
         choice, features = target.prefill(request.prompt_ids, len(token_ids), request.sampling)

@@ -70,7 +70,7 @@ class Laboratory(Measurer, Protocol):
         """Run to the end and return the reading."""
 
     def measure_concurrent(self, ask: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> Reading:
-        """``measure`` with ``concurrency`` requests at work in each of the run's rounds, the others in turns."""
+        """``measure`` while ``others`` keep ``concurrency`` requests in every round."""
 
     def concurrent_cost(self, ask: PromptRequest, requests: int) -> CostCurve:
         """The cost of rounds that so many requests like this one share; measured on first use, then kept."""

@@ -33,8 +33,7 @@ BUSY_FIELDS = (0, 1, 2, 5, 6)  # user, nice, system and interrupts; not idle tim
 
 
 def settle(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Set the waiting policy and the number of threads, each unless the environment already sets it. Call it before
-    torch is imported: the OpenMP library reads the environment when it is loaded."""
+    """Set OpenMP's wait policy and thread count, unless the environment does. Call it before importing torch."""
     for name, value in WAITING.items():
         environment.setdefault(name, value)
     if not any(name in environment for name in NUMBER):

@@ -1,7 +1,8 @@
-"""Finds out why τ is low: runs each drafter in the ways that are easily got wrong, and sees whether one does better.
+"""Diagnose a low τ: run each drafter with every common misconfiguration, and report those that score better.
 
-Research notes, traps 1 to 6, 20 and 24. The measure is how much of each most likely chain the target's greedy text
-accepts; the texts carry the outputs of all the target's layers, so that a drafter can be run on any of them.
+The score is the mean accepted length of the drafter's greedy chains against the target's greedy text. Hidden states of
+all
+layers are kept, so that any tap can be tried.
 """
 
 from __future__ import annotations
@@ -67,8 +68,7 @@ class ReferenceAnswer:
 
 def diagnose(rig: Rig, prompts: Sequence[str], other: Rig | None = None,
              progress: Progress | None = None) -> list[DoctorFinding]:
-    """All findings of a rig. ``other`` is the same rig in another dtype, for the dtype check; ``progress`` is told the
-    progress."""
+    """Return all findings of a rig. ``other`` is the same rig in another dtype, for the dtype check."""
     progress = progress or Progress()
     progress.expect(len(prompts))
     answers = []
@@ -80,7 +80,7 @@ def diagnose(rig: Rig, prompts: Sequence[str], other: Rig | None = None,
 
 def examine(rig: Rig, answers: Sequence[ReferenceAnswer], other: Rig | None = None,
             progress: Progress | None = None) -> list[DoctorFinding]:
-    """All findings of a rig, over texts that the target has already written."""
+    """Return all findings of a rig, on texts that the target already wrote."""
     drafters = {name: drafter for name, drafter in rig.drafters.items() if isinstance(drafter, BlockDrafter)}
     progress = progress or Progress()
     progress.expect(1 + (CHECKS + 1) * len(drafters))
@@ -108,7 +108,7 @@ def answer_of(rig: Rig, prompt: str) -> ReferenceAnswer:
 
 @torch.inference_mode()
 def reread(target: TorchTarget, token_ids: Sequence[int], start: int) -> ReferenceAnswer:
-    """Any text as an answer of this target, which reads it again with every layer tapped."""
+    """Run the target over a text and collect every layer's output."""
     states: dict[int, Tensor] = {}
 
     def keep(number: int) -> Callable[..., None]:
@@ -129,8 +129,7 @@ def reread(target: TorchTarget, token_ids: Sequence[int], start: int) -> Referen
 
 def chain_marks(drafter: BlockDrafter, answers: Sequence[ReferenceAnswer], taps: Sequence[int],
                 variant: BlockVariant | None = None) -> Marks:
-    """The marks of the drafter's chains with these taps and blocks (by default its own), at about ``ANCHORS`` positions
-    of all answers together."""
+    """Score the drafter's greedy chains with these taps and this block layout, at about ``MAX_ANCHORS`` positions."""
     every = max(1, sum(len(answer.token_ids) - answer.start for answer in answers) // ANCHORS)
     chains, texts, confidences = [], [], []
     for answer in answers:
@@ -179,7 +178,7 @@ def _template(rig: Rig) -> DoctorFinding:
 
 
 def _thinking(rig: Rig, answers: Sequence[ReferenceAnswer]) -> DoctorFinding:
-    """Whether answers begin by thinking, which few drafters were trained on."""
+    """Check whether answers contain a thinking part, which few drafters were trained on."""
     texts = [rig.texts.decode(answer.token_ids[answer.start:].tolist()) for answer in answers]
     thinking = sum("<think>" in text and bool(text.split("<think>")[1].split("</think>")[0].strip()) for text in texts)
     return _finding("thinking", "", SUSPICIOUS if thinking else FINE,
@@ -189,7 +188,7 @@ def _thinking(rig: Rig, answers: Sequence[ReferenceAnswer]) -> DoctorFinding:
 
 def _other_ways(rig: Rig, name: str, drafter: BlockDrafter, answers: Sequence[ReferenceAnswer], configured: Marks,
                 progress: Progress) -> list[DoctorFinding]:
-    """Whether another way of running the drafter does better than its own; one finding for each of ``CHECKS``."""
+    """Return one finding per variant: whether it scores better than the configured drafter."""
     taps, usual = rig.target.taps, BlockVariant.of(drafter)
     tries: tuple[tuple[str, Ways, str], ...] = (
         ("taps", _other_taps(rig), "Take the taps from the checkpoint's config, as outputs of those layers; here "
@@ -237,7 +236,7 @@ def _other_masks(rig: Rig, drafter: BlockDrafter) -> Ways:
 
 
 def _other_bases(rig: Rig, drafter: BlockDrafter) -> Ways:
-    """The target's rotary base and the usual ones."""
+    """Return variants with the target's RoPE base and with common ones."""
     def with_base(base: float) -> BlockVariant:
         config = deepcopy(drafter.model.config)
         config.rope_parameters = {**(config.rope_parameters or {}), "rope_theta": base}
@@ -254,7 +253,7 @@ def _other_bases(rig: Rig, drafter: BlockDrafter) -> Ways:
 
 
 def _turned_otherwise(drafter: BlockDrafter) -> tuple[str, BlockDrafter]:
-    """The drafter with rotary embeddings that turn the other pairs of a head's numbers, and what is turned then."""
+    """Return a name and a copy of the drafter with the other RoPE layout (interleaved or half-split)."""
     neighbours = drafter.model.config.dflash_config.get("turns_neighbours")
     other, reorder = copy(drafter), halves_to_neighbours if neighbours else neighbours_to_halves
     other.model = deepcopy(drafter.model)
@@ -313,7 +312,7 @@ def _vocabulary(rig: Rig, name: str, drafter: BlockDrafter) -> DoctorFinding:
 
 
 def _dtypes(rigs: tuple[Rig, Rig], name: str, answers: Sequence[ReferenceAnswer]) -> DoctorFinding:
-    """Whether the drafter loses acceptance by rounding: in both dtypes on the same text."""
+    """Compare acceptance in both dtypes on the same text."""
     figures: dict[str, float] = {}
     for rig in rigs:
         drafter = rig.drafters[name]

@@ -38,7 +38,7 @@ class PassOutput(NamedTuple):
 
 
 class PassPart(NamedTuple):
-    """One text's rows of a pass, its cache, and what is called before every layer and may end the pass by raising."""
+    """One text's rows and cache in a pass. ``interrupt`` is called before each layer; it raises to abort the pass."""
 
     rows: PassRows
     cache: Any  # the fused pass's is a ``TreeCache``

@@ -77,8 +77,9 @@ class TorchTarget:
         return positions_of(self.config)
 
     def positions_for(self, prompt_tokens: int) -> int:
-        """See ``protocols.Target``. Where long texts are turned by other angles than short ones, a text that begins as
-        a short one ends there: keys of both kinds would be mixed, and a tree has rows on both sides."""
+        """See ``protocols.Target``. With longrope, a text whose prompt is shorter than the original length ends at it,
+        because
+        keys rotated with short and long factors must not be mixed."""
         switch = length_of_switch(self.config)
         return self.context_limit if switch is None or prompt_tokens > switch else min(switch, self.context_limit)
 
@@ -178,7 +179,7 @@ class TorchTarget:
 
     def fork(self, interrupt: Callable[[], None] | None = None) -> Self:
         """See ``protocols.Target``: the same weights and passes, with its own cache. ``interrupt`` is called before
-        each layer of its passes and of its forks' passes, and ends a pass by raising."""
+        each layer, in its forks too; it raises to abort the pass."""
         other = copy(self)
         other.release()
         other._interrupt = interrupt or self._interrupt
@@ -239,9 +240,9 @@ def positions_of(config: Any) -> int:
 
 
 def must_verify_trees(target: TorchTarget) -> None:
-    """RigError if the nodes of a small tree predict something else than a plain pass over the same text, tested for
-    architectures not tried before: a model that counts rows instead of positions, or lets a node see its siblings,
-    would write other text than it writes by itself, and nothing else would reveal it."""
+    """Check unknown architectures: a small tree pass must predict what plain passes predict. Raises RigError if not,
+    for
+    example because the model ignores position ids or the attention mask."""
     kind = target.config.model_type
     if kind in KNOWN and is_steady(target.config):
         return

@@ -1,7 +1,7 @@
-"""Admission: who may start on a machine, who waits and at which place, and who has it alone.
+"""Admission control: which runs may start, which wait in the queue, and who has the machine exclusively.
 
-Runs share the machine as far as there is room. A measurement, or a run that needs all of the memory, has it alone. A
-rig opened by a program has an admission of its own; the page makes one and hands it to every rig that it opens.
+Runs share the machine until their memory shares add up to 1. Measurements, and runs that need all of the memory, run
+exclusively. The page passes one ``Admission`` to every rig it opens; a program's rig creates its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_PLACES = 4  # in the line, of one address
 ALL = 1.0  # of the room
 MAX_SHARE_OF_ONE = 0.5  # of the room, for the runs of one address; a single run may take more if it is free
 ROUNDING = 1e-9  # by which shares may add up to more than all of the room
-POLL_SECONDS = 0.25  # between two sentences to whoever waits
+POLL_SECONDS = 0.25  # between two updates of a waiting run's message
 
 
 def ignore(_: str) -> None:
@@ -27,8 +27,11 @@ def ignore(_: str) -> None:
 
 @dataclass(eq=False)
 class Place:
-    """A place in the line: whose it is, the share of the room that it takes, the id of its run (empty for a
-    measurement), and whether it has begun."""
+    """A place in the queue.
+
+    ``address`` is the client's, ``share`` the fraction of memory it needs, ``run`` the run's id (empty for a
+    measurement), ``begun`` whether it was admitted.
+    """
 
     admission: Admission
     address: str
@@ -37,16 +40,16 @@ class Place:
     begun: bool = False
 
     def sentences(self) -> Iterator[str]:
-        """Yield why it waits, some times a second, until it begins."""
+        """Yield a message for the user several times a second until the place is admitted."""
         while sentence := self.admission.wait(self, POLL_SECONDS):
             yield sentence
 
 
 class Admission:
-    """Places in order of arrival. One that waits asks for its turn as often as it likes and may leave at any time.
+    """A first-come, first-served queue.
 
-    One that needs more room than is left keeps all later ones waiting, so that it gets its turn; one whose address
-    already has its part of the room is passed over.
+    A place that does not fit yet blocks all later ones, so that it is not starved. A place whose address already uses
+    ``MAX_SHARE_PER_ADDRESS`` is skipped instead.
     """
 
     def __init__(self) -> None:
@@ -57,8 +60,10 @@ class Admission:
 
     @contextmanager
     def place(self, address: str = "", share: float = ALL, run: str = "") -> Iterator[Place]:
-        """Take a place at the end of the line, and give it up on leaving the block, admitted or not. RequestError if
-        that address already has as many as it may; an empty address is the server itself."""
+        """Join the queue; leave it at the end of the block. An empty ``address`` is the server itself.
+
+        Raises RequestError if the address already has ``MAX_RUNS_PER_ADDRESS`` places.
+        """
         place = Place(self, address, share, run)
         with self._change:
             if address and sum(other.address == address for other in self._line) >= MAX_PLACES:
@@ -76,8 +81,9 @@ class Admission:
 
     @contextmanager
     def admitted(self, share: float = ALL, tell: Callable[[str], None] = ignore) -> Iterator[None]:
-        """Wait for a place in the server's name. ``tell`` hears why, some times a second, and ends the waiting by
-        raising. A thread that has the machine alone needs no other place."""
+        """Wait until the server itself is admitted. ``tell`` is called with the reason several times a second; if it
+        raises,
+        the wait ends. Re-entrant for a thread inside ``exclusive``."""
         if self._owner == get_ident():
             yield
             return
@@ -88,7 +94,7 @@ class Admission:
 
     @contextmanager
     def exclusive(self, tell: Callable[[str], None] = ignore) -> Iterator[None]:
-        """Wait until this thread has the machine alone; see ``admitted``. It may enter this again."""
+        """Wait until this thread has the machine exclusively; see ``admitted``. Re-entrant."""
         with self.admitted(tell=tell):
             former, self._owner = self._owner, get_ident()
             try:
@@ -97,8 +103,7 @@ class Admission:
                 self._owner = former
 
     def when_idle(self, act: Callable[[], None], seconds: float = 0.0) -> bool:
-        """Do something short while nobody has a place, after waiting at most ``seconds`` for that. Return whether it
-        was done."""
+        """Call ``act`` while the queue is empty; return False if it does not become empty within ``seconds``."""
         with self._change:
             self._visitors += 1
             try:
@@ -110,7 +115,8 @@ class Admission:
             return idle
 
     def waiting(self, besides: str = "") -> int:
-        """Return how many are in progress or wait, callers of ``when_idle`` included; without the run ``besides``."""
+        """Return the number of running and queued places and of callers of ``when_idle``, except the run
+        ``besides``."""
         with self._change:
             return sum(not besides or place.run != besides for place in self._line) + self._visitors
 
@@ -120,7 +126,7 @@ class Admission:
             return sum(place.begun for place in self._line)
 
     def wait(self, place: Place, seconds: float) -> str:
-        """Wait at most ``seconds`` for a place to begin. Return a sentence on why it waits, empty if it has begun."""
+        """Wait up to ``seconds`` for a place to be admitted. Return why it still waits, or "" once it is admitted."""
         with self._change:
             self._change.wait_for(lambda: place.begun, seconds)
             if place.begun:

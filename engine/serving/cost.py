@@ -42,8 +42,9 @@ StageTimes = tuple[float, float, float]  # milliseconds of a mock round: draftin
 
 @dataclass(frozen=True)
 class Effort:
-    """How long measuring a curve may take: about ``seconds``. The first pass that takes longer than ``dearest`` single
-    rows and than ``dearest_ms`` milliseconds is the last that is measured."""
+    """How long measuring may take: about ``seconds``. Measuring stops at the first pass slower than ``dearest`` one-row
+    passes
+    and than ``dearest_ms`` milliseconds."""
 
     seconds: float
     dearest: float
@@ -102,8 +103,9 @@ class CostBook:
         return between(curve, self._measured(CostCase(length, sampling, 2 * fewer), FULL), requests)
 
     def ready(self, context: int, sampling: Sampling, interrupt: Callable[[], None] | None = None) -> CostCurve:
-        """A curve while a run waits for it: a known one of about this length, greedy or sampled as asked, else one that
-        is measured quickly. ``interrupt`` is called again and again meanwhile, and ends it by raising."""
+        """Return a curve of about this context length, measuring quickly if there is none. ``interrupt`` is polled; it
+        raises
+        to stop."""
         case = CostCase(bucket(context, self._target.context_limit), sampling)
         known = self._nearest(case.context, case.drawing)
         if known and _octaves(case.context, known) <= NEAR:

@@ -1,6 +1,5 @@
-"""A rig: a target with its drafters, loaded, which answers prompts. It is the live ``Source`` of the page, and what the
-command line and the benchmarks measure.
-"""
+"""A loaded rig: a target with its drafters. The page, the command line and the benchmarks all run prompts through
+it."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ from engine.trace import End, Entry, Header, Line, RunText, Trace, committed_ids
 
 
 class Answer(Iterator[Round]):
-    """The rounds of an answer, made as they are read."""
+    """An iterator over the rounds of one generation; each round runs when it is requested."""
 
     def __init__(self, lines: Generator[Line, None, None]) -> None:
         self._lines = lines
@@ -60,16 +59,16 @@ class Answer(Iterator[Round]):
 
     @property
     def text(self) -> str:
-        """The text so far; a character that spans tokens ends in U+FFFD until it is whole."""
+        """The text so far; U+FFFD stands for a character whose last byte is still missing."""
         return str(self._text)
 
     @property
     def trace(self) -> Trace:
-        """The whole run, to be written with ``engine.trace.dump``; TraceError before its end."""
+        """The finished run, for ``engine.trace.dump``. Raises TraceError while it is still running."""
         return gather(self._read)
 
     def close(self) -> None:
-        """End the run where it is, and free its caches."""
+        """Stop generating and free the caches."""
         self._lines.close()
 
 
@@ -77,13 +76,14 @@ class Answer(Iterator[Round]):
 class Rig:
     """A target, its tokenizer and its drafters, loaded.
 
-    ``drafters`` are of any kind, by name; ``ngram`` is always among them. ``families`` names the best one for a family
-    of methods, the ``card`` those for methods of one and of two drafters. ``notes`` are shown with every run,
-    ``opened_as`` is the name to open the rig by.
-
-    The runs of a ``concurrent`` rig, as the page's, share rounds, which one thread makes; otherwise they follow one
-    another in their readers' threads, since two threads that compute slow each other down (``models/device.py``).
-    ``admission`` says who may start, and who has the rig alone; the page's rigs share one.
+    Args:
+        drafters: by name, always including ``ngram``.
+        families: the default drafter of each method family.
+        notes: shown with every run.
+        opened_as: the name that ``open_rig`` takes.
+        concurrent: runs share rounds, made by the scheduler thread. Otherwise runs follow one another in their readers'
+            threads, because two computing threads slow each other down (``models/device.py``).
+        admission: the queue of runs; the page's rigs share one.
     """
 
     card: RigCard
@@ -130,8 +130,10 @@ class Rig:
             0, *self.card.defaults)]
 
     def drafters_for(self, method: str, names: Sequence[str] = ()) -> Mapping[str, Drafter]:
-        """The drafters of a method by name, in order: ``names``, or the rig's choice. RequestError if they do not
-        suit the method."""
+        """Return the drafters of a method by name, in order: ``names``, or the rig's defaults.
+
+        Raises RequestError if they do not fit the method.
+        """
         row = method_named(method)
         usual = ((self.families[row.family],) if row.family in self.families
                  else self.card.defaults.get(row.drafter_count, ()))
@@ -150,15 +152,18 @@ class Rig:
         return tuple(self.drafters_for(method))
 
     def generate(self, prompt: str, **options: Any) -> Answer:
-        """An answer whose rounds are made as they are read; RequestError if it cannot be given. The
-        options are method, budget (or "auto": as many nodes as pay), max_tokens, temperature and so on: the fields of
-        ``records.PromptRequest`` and of its ``Sampling``. Method and budget are the card's if they are left out."""
+        """Generate text for a prompt, one round at a time.
+
+        ``options`` are the fields of ``records.PromptRequest`` and of its ``Sampling``: method, budget (an int or
+        "auto"),
+        max_tokens, temperature, … Method and budget default to the card's. Raises RequestError if an option is invalid.
+        """
         usual = {"method": self.card.method} | ({} if options.get("pace") == AUTO else {"budget": self.card.budget})
         options = {**usual, **options}
         return Answer(self.run(prompt_request({**options, "prompt": prompt})))
 
     def run(self, options: PromptRequest) -> Generator[Line, None, None]:
-        """Prepare a run, and return its lines, which begin with the first of them, when it is admitted."""
+        """Prepare a run and return its lines. Reading the first line waits for admission and starts the run."""
         run = self.prepare(options)
 
         def lines() -> Generator[Line, None, None]:
@@ -171,16 +176,16 @@ class Rig:
         return PreparedRun(self, options, interrupt)
 
     def prompt_ids(self, prompt: str, turns: Sequence[Turn] = (), thinking: str = "auto") -> tuple[int, ...]:
-        """Tokenise a conversation. One caller at a time: reading special tokens as text is a setting of the
-        tokenizer."""
+        """Tokenise a conversation. Locked, because splitting special tokens is state of the tokenizer."""
         with self._reading:
             return self.texts.prompt_ids(prompt, turns, thinking)
 
     @contextmanager
     def exclusive(self, purpose: str) -> Iterator[None]:
-        """Hold the rig for the caller's thread alone, which may enter this again. RequestError if the device has no
-        memory for the request; ``purpose`` completes its sentence with what was asked for. A later, smaller request may
-        succeed."""
+        """Give the calling thread exclusive use of the rig. Re-entrant.
+
+        Raises RequestError if the device runs out of memory; ``purpose`` says in its message what was requested.
+        """
         with self.admission.exclusive(), memory_errors(purpose):
             self.scheduler.wait_until_idle()
             yield
@@ -188,9 +193,10 @@ class Rig:
     @contextmanager
     def interleaved(self, asks: Sequence[PromptRequest], interrupt: Callable[[], None] | None = None) -> Iterator[
             list[Generator[Round, None, None]]]:
-        """Hold the rig, and yield the rounds of each request, for a caller that takes a few of one and a few of
-        another. They have no text and no trace lines. ``interrupt`` is called before every layer of every pass, and
-        ends it by raising."""
+        """Hold the rig and yield one round iterator per request, for callers that alternate between them.
+
+        ``interrupt`` is called before each layer of each pass; it raises to stop the run.
+        """
         runs = [self.prepare(ask, interrupt) for ask in asks]
         purpose = " beside ".join(request_in_words(run.request) for run in runs)
         with self.exclusive(purpose), ExitStack() as opened:
@@ -199,21 +205,24 @@ class Rig:
             yield [opened.enter_context(closing(rounds_in_inference_mode(run.rounds()))) for run in runs]
 
     def curve(self, context: int, sampling: Sampling, requests: int = 1) -> CostCurve:
-        """The cost of rounds, after ``context`` tokens, that so many requests share; the first call for a context
-        bucket takes seconds to measure."""
+        """Return the cost curve of rounds shared by ``requests`` requests after ``context`` tokens. The first call for
+        a
+        context bucket measures it, which takes seconds."""
         with self.exclusive(f"while the cost of rounds after {context} tokens was measured"):
             return self.costs.curve(context, sampling, requests)
 
     def quick_curve(self, context: int, sampling: Sampling,
                     interrupt: Callable[[], None] | None = None) -> CostCurve:
-        """The cost of rounds after about ``context`` tokens; if it is not known, it takes a second to measure.
-        ``interrupt`` is called again and again meanwhile, and ends it by raising."""
+        """Return a cost curve near ``context`` tokens, measured in about a second if there is none. ``interrupt`` is
+        polled
+        meanwhile; it raises to stop."""
         with self.exclusive(f"while the cost of rounds after {context} tokens was measured"):
             return self.costs.ready(context, sampling, interrupt)
 
     def close(self) -> None:
-        """Free what finished runs left allocated; the weights are freed with the last reference to this object. No run
-        may be in progress."""
+        """Free the memory of finished runs. The weights go with the last reference to the rig. Call it while no run is
+        in
+        progress."""
         self.scheduler.wait_until_idle()
         self.target.release()
 
@@ -236,11 +245,11 @@ class Rig:
 
 
 class PreparedRun(Run):
-    """A run of a rig, which begins with its first line.
+    """A checked run that has not started.
 
-    ``drafter_names`` are those of its drafters, in order. ``share`` is the fraction of the rig's memory for runs that
-    it takes: 1 if it has to be alone. ``interrupt`` is called before every layer of its passes, and ends them by
-    raising.
+    ``share`` is the fraction of the rig's run memory it needs; 1 means that it runs exclusively. ``interrupt`` is
+    called
+    before each layer of each pass; it raises to stop the run.
     """
 
     def __init__(self, rig: Rig, options: PromptRequest, interrupt: Callable[[], None] | None) -> None:
@@ -261,10 +270,10 @@ class PreparedRun(Run):
     def choose_policy(self) -> None:
         """Choose the budget policy at the pace ``auto``.
 
-        A run that has the rig to itself measures for about a second if no cost curve of such a context length is known
-        yet; among concurrent runs nothing is measured, since they would wait for it. If another tree would accept other
-        tokens, the policy learns nothing from other runs, nor from the clock, so that the curve alone, once measured,
-        decides what it drafts.
+        A run that has the rig to itself measures a cost curve if there is none for this context length, in about a
+        second. Concurrent runs never measure, because the others would wait. If the method's text depends on its trees,
+        the
+        policy ignores other runs and the clock, so that the text is reproducible.
         """
         rig, request = self.rig, self.request
         if request.pace != AUTO or not self.drafters:
@@ -280,8 +289,9 @@ class PreparedRun(Run):
             self.policy = AutoBudget(curve, pools_rows=False)
 
     def lines(self) -> Generator[Line, None, None]:
-        """Begin, and yield the header, an entry per round, and the end. The caller has a place in the rig's admission,
-        which has begun. Closing the generator frees the caches."""
+        """Run, and yield the header, an entry per round, and the end. The caller must hold an admitted place. Closing
+        the
+        generator frees the caches."""
         rig, request = self.rig, self.request
         with self._read() as (call, rounds):
             named = np.zeros(rig.target.config.vocab_size, np.bool_)  # the tokens whose text was in an earlier line
@@ -333,8 +343,9 @@ class PreparedRun(Run):
             recurrent_layers=target.recurrent_layers)
 
     def _note(self) -> str:
-        """The rig's notes, and a warning if the prompt is unlike its training: it matches none of its patterns and
-        surprises the target more than its training prompts did."""
+        """Return the rig's notes, plus a warning if the prompt is out of distribution: it matches none of the card's
+        patterns
+        and its mean NLL is above ``familiar_nats``."""
         rig, card, prompt = self.rig, self.rig.card, self.options.prompt
         if math.isinf(card.familiar_nats) or rig.texts.is_familiar(prompt, card.familiar):
             return " ".join(rig.notes)
@@ -353,7 +364,7 @@ def _reason(request: Request, last: Round | None) -> str:
 
 
 def shared_rounds_sentence(shared: int, count: int, others: int) -> str:
-    """The sentence for a run that shared rounds with others: its speed is not that of a run alone."""
+    """Return a note that the run shared rounds, so that its speed is not that of a run alone; "" if it did not."""
     if not shared:
         return ""
     whom = "another run" if others == 1 else f"up to {others} other runs"
@@ -361,7 +372,7 @@ def shared_rounds_sentence(shared: int, count: int, others: int) -> str:
 
 
 def tokens_of(shown: Round) -> Integers:
-    """Every token that a round shows, (n,) int32 with repeats: proposals, nodes, choices, and the bonus token."""
+    """Return every token id of a round, (n,) int32 with repeats: proposals, nodes, choices and the bonus token."""
     return np.concatenate([
         *(draft.tokens.ravel() for draft in shown.drafts), *(tree.tokens for tree in shown.candidates),
         shown.tree.tokens, shown.verification.choice, [shown.acceptance.bonus]], dtype=np.int32)

@@ -1,16 +1,16 @@
-"""The scheduler of a rig's concurrent runs: one thread makes their rounds, each for all runs that want their next one.
+"""The scheduler of a rig's concurrent runs: one thread makes batched rounds for all runs that request one.
 
-The reader of a run asks for each round and waits for it (``RunReader``). A round is made only for runs that ask, so
-none is made ahead of its reader, and a slow reader sits rounds out instead of filling memory. The thread starts with
-the first run and ends with the last, so that an idle rig has none: its OpenMP threads would slow down anything that is
-measured (``models/device.py``).
+Runs are pulled: the reader of a run requests each round (``RunReader``), so a slow reader skips rounds instead of
+filling
+memory. The thread lives from the first run to the last, because idle OpenMP threads would disturb measurements
+(``models/device.py``).
 
-Fairness is deficit round robin. Each of n runs is owed an n-th of the time. A round takes as long as all its rows need
-together, so a run of few rows would spend most of its time waiting for a run of many. What a run gets from a round is
-counted as the time that the round would have taken it alone. If that is less than its part, the rig owes it the
-rest; a run that is owed more than a round of its own takes the next one without the others. Where rows cost next to
-nothing, as on a GPU, that never happens, and all runs take part in every round. What a round takes is learnt from the
-rounds themselves (``RoundCost``): runs at fixed budgets have no measured cost curve, and must not wait for one.
+Fairness is deficit round robin. A batched round takes as long as all its rows together, so a small tree waits for large
+ones. Each of n runs is owed 1/n of the time; a round pays a run the time that its own rows would take alone. A run owed
+more
+than a round of its own gets the next round without the others. If extra rows are free, as on a GPU, this never happens
+and
+all runs share every round. Round times are learnt online (``RoundCost``), so no cost curve is needed.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from engine.machine.threads import TorchThread
 from engine.records import WAIT, Request, Round
 from engine.trace import Block, SharedPass
 
-LEAVE, ROUND = object(), object()  # what a reader may ask for, besides a function for the scheduler's thread to call
-WAIT_SECONDS = 0.02  # how long a round waits for the runs of the last one
-STALLED_SECONDS = 60.0  # without asking while others are here, after which a run is given up
+LEAVE, ROUND = object(), object()  # requests of a reader; the third kind is a function to call
+WAIT_SECONDS = 0.02  # a round waits this long for the readers of the previous one
+STALLED_SECONDS = 60.0  # a run whose reader requests nothing for this long is cancelled if others wait
 STALLED = (f"Nobody took this run's rounds for {STALLED_SECONDS:.0f} s while others waited, so it was given up; ask "
            "again.")
 
@@ -44,7 +44,7 @@ RunRound = tuple[Round, SharedPass | None]  # a round of a run, and the pass tha
 
 @dataclass(eq=False)
 class FairShare:
-    """What decides whose turn it is."""
+    """A run's account in the deficit round robin."""
 
     owed: float = 0.0  # seconds
     rows: int = 1  # of the latest round
@@ -67,7 +67,7 @@ def update_owed(asking: Sequence[FairShare], inside: Collection[FairShare], cost
 
 
 class RunReader(FairShare):
-    """A run's reader, and what it waits for."""
+    """The handle through which a run's reader requests rounds from the scheduler thread."""
 
     def __init__(self, run: Run, seat: int, inbox: SimpleQueue[tuple[RunReader, Any]]) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class RunReader(FairShare):
 
 
 def request_in_words(request: Request) -> str:
-    """Complete an error's sentence with what a run asked the device for."""
+    """Describe a request's size, to complete an out-of-memory message."""
     return f"at a budget of {request.budget} nodes and {len(request.prompt_ids)} prompt tokens"
 
 
@@ -149,7 +149,7 @@ class Scheduler:
             reader.leave()
 
     def wait_until_idle(self) -> None:
-        """Wait until all runs have left, and freed their caches. The caller sees to it that no other is added."""
+        """Wait until all runs have left and freed their caches. The caller must keep new runs out."""
         if thread := self._thread:
             thread.join()
 
@@ -175,7 +175,7 @@ class Scheduler:
         trim_heap()
 
     def _take_requests(self) -> None:
-        """Take in what readers ask for until there is something to do and no run is worth waiting for."""
+        """Collect requests until there is work and every expected reader has asked or is late."""
         until = None
         while self._readers:
             asking = any(reader.pending for reader in self._readers)

@@ -138,14 +138,14 @@ class Replayed(TypedDict):
 
 
 class Begun(TypedDict):
-    """A job that was begun; its result is told by ``lab_job``."""
+    """The id of a started job, for ``lab_job``."""
 
     job: str
 
 
 class Lab:
-    """One rig, its measurements, and whatever of them the browser asks for. What takes long is a job: it waits for its
-    turn in the queue, and ``job`` tells how far it is."""
+    """The lab's server functions for one rig. Long ones start a job, which queues for the rig; ``lab_job`` reports its
+    progress."""
 
     def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace], admission: Admission, path: Path,
                  speed_of: Callable[[str], Mapping[str, Any]] = lambda run: {}) -> None:

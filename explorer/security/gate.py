@@ -246,7 +246,7 @@ def _can_be_named(path: str) -> bool:
 
 
 def _without_forwarding(hosts: Hosts, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The headers without what only a proxy may say of where it stands, if there is none."""
+    """Drop the X-Forwarded-* headers of a request that did not come through a trusted proxy."""
     if hosts.proxies:
         return headers
     return [(name, value) for name, value in headers if not name.startswith((b"x-forwarded-", b"forwarded"))]

@@ -139,8 +139,7 @@ class DFlashDrafter:
         return masks
 
     def embedded(self, tokens: Tensor) -> Tensor:
-        """What slots of these tokens (…,) start as, (…, hidden size): rows of the target's embedding as they are
-        stored, whatever the target itself does to them."""
+        """Embed the tokens (…,) with the raw rows of the target's embedding, (…, hidden size)."""
         hidden = rows_of(tokens, self.embedding.weight)
         return hidden if self._scale == 1.0 else hidden * self._scale
 
