@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from engine.commands.flags import add_flags, name, readable, whole, writable_file
-from engine.commands.program import FAILED, NOT_UNDERSTOOD, CommandLine, UsageError
+from engine.commands.program import FAILED, USAGE_ERROR, CommandLine, UsageError
 from engine.errors import CanopyError, RigError, TraceError
 from engine.machine.threads import exit_now, settle
 from engine.requests.admission import Admission
@@ -222,7 +222,7 @@ def main() -> int:
         wanted = flags().understand(sys.argv[1:])
     except UsageError as error:
         print(error, file=sys.stderr)
-        return NOT_UNDERSTOOD
+        return USAGE_ERROR
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     keep_offline(wanted.rig, may_choose(wanted))
     listening = Listening(wanted.host, wanted.port, wanted.auth, wanted.allow_host, wanted.root_path,

@@ -38,7 +38,7 @@ export interface RigState {
   hardware: string;
   opened: string;
   good_at: string;
-  usual: UsualSetting;
+  usual: DefaultSetting;
   reason: string;
   changes: number;
   closed: string;
@@ -188,14 +188,14 @@ export interface Replayed {
   seconds: number;
 }
 
-/** A race; ``seconds`` are those of the longest lane. */
+/** A race; ``seconds`` are those of the longest track. */
 export interface RaceView {
   prompt: string;
   repeats: number;
   dtype: string;
   greedy: boolean;
   seconds: number;
-  lanes: LaneView[];
+  tracks: TrackView[];
 }
 
 /** One check of one drafter, or of the target where ``drafter`` is empty. */
@@ -255,7 +255,7 @@ export interface AboutLine {
 }
 
 /** The options that a run has on a rig if it names none. */
-export interface UsualSetting {
+export interface DefaultSetting {
   method?: string;
   budget?: number;
 }
@@ -385,8 +385,8 @@ export interface Flags {
   expected: string;
 }
 
-/** A lane; ``parts`` is what each round added to the text, ``row`` its row of the table, null if it failed. */
-export interface LaneView {
+/** A track; ``parts`` is what each round added to the text, ``row`` its row of the table, null if it failed. */
+export interface TrackView {
   label: string;
   method: string;
   seconds: number[];
@@ -601,7 +601,7 @@ export interface Repetition {
 export interface PlainComparison {
   state: "measuring" | "ended" | "cut";
   text: ComparedText;
-  lanes: Lanes;
+  tracks: Tracks;
   speed: RunSpeed;
   gpu: GpuCost | null;
   others: OtherSetting[];
@@ -659,7 +659,7 @@ export interface ComparedText {
 }
 
 /** Both texts on one clock, for the race animation. */
-export interface Lanes {
+export interface Tracks {
   title: string;
   texts: string[];
   seconds: number[][];

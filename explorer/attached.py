@@ -33,7 +33,7 @@ class AttachedServer:
         self.hardware = server.title
         self.good_at = server.describe(server.trial)
 
-    def usual_drafters(self, method: str) -> Sequence[str]:
+    def default_drafters(self, method: str) -> Sequence[str]:
         return self.drafters
 
     def prepare(self, ask: PromptRequest) -> "ServerRun":

@@ -17,7 +17,7 @@ from engine.errors import CanopyError, RequestError
 
 Call = Callable[..., Any]
 
-UNFIT = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
+INPUT_ERRORS = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 LONG = frozenset({"open_trace", "export", "two_runs", "budgets", "lab_acceptance", "lab_curves",
                   "lab_concurrency", "lab_elsewhere", "lab_plotly", "lab_prompts", "lab_report"})
 MAX_LONG = 2  # at once
@@ -53,7 +53,7 @@ def bar_call(fill: Call) -> Call:
     def filled(*values: Any, **named: Any) -> Any:
         try:
             return fill(*values, **named)
-        except UNFIT as error:
+        except INPUT_ERRORS as error:
             import gradio as gr  # noqa: PLC0415 - see the top
 
             raise gr.Error(
@@ -64,7 +64,7 @@ def bar_call(fill: Call) -> Call:
 def served(calls: Iterable[Call]) -> list[Call]:
     """The same functions, answering with a response."""
     room = asyncio.Semaphore(MAX_LONG)
-    return [_patient(call, room) if call.__name__ in LONG else _prompt(call) for call in calls]
+    return [_limited(call, room) if call.__name__ in LONG else _prompt(call) for call in calls]
 
 
 def _prompt(call: Call) -> Call:
@@ -74,7 +74,7 @@ def _prompt(call: Call) -> Call:
     return answer
 
 
-def _patient(call: Call, room: asyncio.Semaphore) -> Call:
+def _limited(call: Call, room: asyncio.Semaphore) -> Call:
     @wraps(call)
     async def answer(wanted: Any = None) -> Response:
         async with room:

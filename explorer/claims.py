@@ -19,8 +19,8 @@ from engine.lab.against_plain import (
     TextComparison,
     TurnPair,
     compare_texts,
-    how_often,
-    moments,
+    cumulative_times,
+    near_tie_text,
     rounding_nats,
     speed_beside_plain,
     text_of,
@@ -34,10 +34,10 @@ from engine.trace import Header, Piece, RunText, Trace, as_bytes, joined, pieces
 
 UNKNOWN = Precision("")
 State = Literal["measuring", "ended", "cut"]  # of a comparison
-GOING_ON: Final = "measuring"
+MEASURING: Final = "measuring"
 ENDED: Final = "ended"
 CUT: Final = "cut"
-REST = {GOING_ON: "the others are being compared", CUT: "the others were not compared, since another run began",
+REST = {MEASURING: "the others are being compared", CUT: "the others were not compared, since another run began",
         ENDED: "plain decoding was recorded no further"}
 CUT_SHORT = "Timing stopped because another run began, before there were enough turns for a range."
 
@@ -56,7 +56,7 @@ class ComparedText:
 
 
 @dataclass(frozen=True)
-class Lanes:
+class Tracks:
     """Both texts on one clock, for the race animation.
 
     ``texts``: plain decoding's tokens. ``seconds``: when each token appeared, for the run and for plain decoding,
@@ -113,7 +113,7 @@ class PlainComparison:
 
     state: State
     text: ComparedText
-    lanes: Lanes
+    tracks: Tracks
     speed: RunSpeed
     gpu: GpuCost | None
     others: tuple[OtherSetting, ...] = ()
@@ -144,7 +144,7 @@ class RunComparison:
         if self.state == CUT and len(self.turns) < MIN_TURNS + SETTLING_TURNS:
             record = replace(record, withheld=CUT_SHORT, again=True)
         return PlainComparison(
-            self.state, self._compared_text(comparison, text, plain), timed._lanes(comparison, record),
+            self.state, self._compared_text(comparison, text, plain), timed._tracks(comparison, record),
             run_speed(record, tau(timed.run_rounds), self.in_turns, precision, whole=timed is self),
             gpu_cost(fmean(len(round_.tree) for round_ in run_rounds)) if run_rounds else None)
 
@@ -171,20 +171,20 @@ class RunComparison:
                      for side in (text, plain)]
             two = [joined(named, [token]) for token in (difference.token, difference.baseline_token)]
             words = f"{parting(texts, two, difference.position)} {words}"
-            words = f"{words} {how_often(plain, rounding_nats(self.trace.header.dtype))}".rstrip()
+            words = f"{words} {near_tie_text(plain, rounding_nats(self.trace.header.dtype))}".rstrip()
         return ComparedText(
             comparison.verdict, comparison.same, comparison.tokens, words, RULE if comparison.difference else "")
 
-    def _lanes(self, comparison: TextComparison, record: SpeedRecord) -> Lanes:
+    def _tracks(self, comparison: TextComparison, record: SpeedRecord) -> Tracks:
         texts = self._token_texts(text_of(self.plain).token_ids)
-        lanes = Lanes(lanes_title(comparison, len(texts)), tuple(texts))
+        tracks = Tracks(tracks_title(comparison, len(texts)), tuple(texts))
         if record.withheld:
-            return lanes
+            return tracks
         for rounds, speed in ((self.rounds, record.speed), (self.plain, record.plain_speed)):
             tokens = sum(len(round_.acceptance.keep) for round_ in rounds)
-            lanes = replace(lanes, ends=(*lanes.ends, seconds_text(tokens, speed)),
-                            seconds=(*lanes.seconds, tuple(_clock(rounds, tokens / float(speed)))))
-        return lanes
+            tracks = replace(tracks, ends=(*tracks.ends, seconds_text(tokens, speed)),
+                            seconds=(*tracks.seconds, tuple(_clock(rounds, tokens / float(speed)))))
+        return tracks
 
     def _token_texts(self, token_ids: Sequence[int]) -> list[str]:
         """What each token of a text adds to it: as in the run, as far as they are the run's tokens."""
@@ -201,7 +201,7 @@ class RunComparison:
 
 def _clock(rounds: Sequence[Round], end: float) -> list[float]:
     """When each token was there, in seconds, if the last one is there at ``end``."""
-    ends, clock = moments(rounds)
+    ends, clock = cumulative_times(rounds)
     return [round(now / clock[-1] * end, 6) for (before, after), now in zip(pairwise([0, *ends]), clock, strict=True)
             for _ in range(after - before)]
 
@@ -232,7 +232,7 @@ def parting(texts: Sequence[str], two: Sequence[str], position: int) -> str:
     return f"The text parts from plain decoding's at {at}: {one} instead of {other}."
 
 
-def lanes_title(comparison: TextComparison, tokens: int) -> str:
+def tracks_title(comparison: TextComparison, tokens: int) -> str:
     """The heading over the first ``tokens`` of both texts on one clock."""
     if comparison.verdict == SAME and tokens >= comparison.tokens:
         return "The same text, on one clock"

@@ -10,15 +10,22 @@ from typing import Any
 
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.errors import CancellationError, RequestError
-from engine.lab.against_plain import MIN_TURNS, SETTLING_TURNS, TurnPair, TurnTaking, speed_beside_plain, turn_pairs
+from engine.lab.against_plain import (
+    MIN_TURNS,
+    SETTLING_TURNS,
+    InterleavedTiming,
+    TurnPair,
+    speed_beside_plain,
+    turn_pairs,
+)
 from engine.lab.settings import BASELINE
 from engine.lab.speed import SLOWER
-from engine.machine.threads import CROWDED
+from engine.machine.threads import BUSY_THRESHOLD
 from engine.records import PromptRequest
 from engine.requests.admission import Admission
 from engine.trace import Trace, committed_ids, encode_record, shared_rounds
 from explorer.browser_calls import Call, browser_call
-from explorer.claims import CUT, ENDED, GOING_ON, OtherSetting, RunComparison, State
+from explorer.claims import CUT, ENDED, MEASURING, OtherSetting, RunComparison, State
 from explorer.jobs import Job, Jobs
 from explorer.rig import CurrentRig, Instruments
 from explorer.runs import Runs
@@ -67,7 +74,7 @@ class Comparison:
     def _measure(self, run: str, trace: Trace, job: Job) -> dict[str, Any]:
         instruments, ask, interrupt = self._rig.instruments, ask_of(trace), self._interrupt(job)
         instruments.missing_processors()
-        comparison = self._beside_plain(run, RunComparison(trace, (), (), (), {}, GOING_ON), ask, job)
+        comparison = self._beside_plain(run, RunComparison(trace, (), (), (), {}, MEASURING), ask, job)
         try:
             until = monotonic() + AGAIN_SECONDS
             while 0 < len(comparison.turns) < MIN_TURNS + SETTLING_TURNS and monotonic() < until:
@@ -75,7 +82,7 @@ class Comparison:
                 comparison = replace(comparison, turns=(*comparison.turns, *_pairs(self._time(ask, until, job))))
         except CancellationError:
             comparison = replace(comparison, state=CUT)
-        comparison = replace(comparison, busy=instruments.missing_processors() >= CROWDED)
+        comparison = replace(comparison, busy=instruments.missing_processors() >= BUSY_THRESHOLD)
         job.result = view = self._note(run, comparison)
         with suppress(CancellationError):
             interrupt()
@@ -88,15 +95,15 @@ class Comparison:
         """Time the request interleaved with plain decoding until both texts end or it is interrupted."""
         with self._interleaved(ask, self._interrupt(job)) as taking:
             seen = monotonic()
-            state: State = GOING_ON
-            while state == GOING_ON:
+            state: State = MEASURING
+            while state == MEASURING:
                 try:
-                    state = GOING_ON if taking.turn() else ENDED
+                    state = MEASURING if taking.turn() else ENDED
                 except CancellationError:
                     if not taking.plain:
                         raise
                     state = CUT
-                if state != GOING_ON or monotonic() - seen > VIEW_SECONDS:
+                if state != MEASURING or monotonic() - seen > VIEW_SECONDS:
                     comparison, seen = replace(self._update(comparison, taking), state=state), monotonic()
                     job.result = self._note(run, comparison)
         return comparison
@@ -117,21 +124,21 @@ class Comparison:
 
     @contextmanager
     def _interleaved(self, ask: PromptRequest, interrupt: Callable[[], None], other: Instruments | None = None
-                  ) -> Iterator[TurnTaking]:
+                  ) -> Iterator[InterleavedTiming]:
         """The ask, on another rig if one is given, in turns with plain decoding on this one."""
         with ExitStack() as opened:
             asks = [plain_of(ask)] if other else [plain_of(ask), ask]
             plain, *turns = opened.enter_context(self._rig.instruments.interleaved(asks, interrupt))
             (rounds,) = opened.enter_context(other.interleaved([ask], interrupt)) if other else turns
-            yield TurnTaking(rounds, plain)
+            yield InterleavedTiming(rounds, plain)
 
-    def _time(self, ask: PromptRequest, until: float, job: Job, other: Instruments | None = None) -> TurnTaking:
+    def _time(self, ask: PromptRequest, until: float, job: Job, other: Instruments | None = None) -> InterleavedTiming:
         with self._interleaved(ask, self._interrupt(job), other) as taking:
             while monotonic() < until and taking.turn():
                 pass
         return taking
 
-    def _update(self, comparison: RunComparison, taking: TurnTaking) -> RunComparison:
+    def _update(self, comparison: RunComparison, taking: InterleavedTiming) -> RunComparison:
         tokens = {*committed_ids(taking.plain), *(round_.acceptance.bonus for round_ in taking.plain[-1:])}
         pieces = self._rig.instruments.laboratory.pieces(sorted(tokens))
         return replace(comparison, rounds=tuple(taking.rounds), plain=tuple(taking.plain), pieces=pieces,
@@ -149,11 +156,11 @@ class Comparison:
         return sorted(settings, key=lambda setting: -setting.ratio)
 
 
-def _pairs(taking: TurnTaking) -> Sequence[TurnPair]:
+def _pairs(taking: InterleavedTiming) -> Sequence[TurnPair]:
     return turn_pairs(taking.rounds, taking.plain)
 
 
-def _other_setting(ask: PromptRequest, rig: Instruments | None, taking: TurnTaking) -> OtherSetting:
+def _other_setting(ask: PromptRequest, rig: Instruments | None, taking: InterleavedTiming) -> OtherSetting:
     speed = speed_beside_plain(_pairs(taking), taking.rounds)
     return OtherSetting(
         ask.method, ask.budget, ask.pace, rig.laboratory.conditions.dtype if rig else "", len(taking.rounds),

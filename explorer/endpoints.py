@@ -15,14 +15,14 @@ from gradio.events import api
 from engine.decoding.options import prompt_request
 from engine.errors import CanopyError, RequestError, TraceError
 from engine.records import MAX_TOKENS, PromptRequest
-from engine.requests.admission import WAITING_ROOM
+from engine.requests.admission import MAX_PENDING_RUNS
 from engine.requests.limits import check_int
 from engine.trace import UPLOADED, RunText, Trace, committed_ids, encode_line, encode_record, known_tau, loads
 from explorer.browser_calls import Call, browser_call, named_fields
-from explorer.claims import GOING_ON
+from explorer.claims import MEASURING
 from explorer.export import export
 from explorer.follow import Follow
-from explorer.lines import encoded_within
+from explorer.lines import encode_up_to
 from explorer.recordings import LessonSummary, Library
 from explorer.runs import Run, Runner, Runs
 from explorer.security.askers import Asker, asker
@@ -68,7 +68,7 @@ class Endpoints:
         """Return the run's measured speed-up (``claims.RunSpeed``) as a dict; empty if it was not measured."""
         run = self._runs.get(name)
         compared = run.about.get("comparison") if run else self._library.comparison(name)
-        return {} if compared is None or compared.state == GOING_ON else encode_record(compared.speed)
+        return {} if compared is None or compared.state == MEASURING else encode_record(compared.speed)
 
     def _open_file(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Keep a trace file as a run, {"run": its name}: {"name", and what ``Uploads.whole`` takes}."""
@@ -89,7 +89,7 @@ class Endpoints:
 
     def publish(self) -> None:
         """Declare the named endpoints for other programs, while the page is being built."""
-        api(self._generate, api_name="generate", concurrency_id="engine", concurrency_limit=WAITING_ROOM)
+        api(self._generate, api_name="generate", concurrency_id="engine", concurrency_limit=MAX_PENDING_RUNS)
         api(self._lessons, api_name="lessons")
         api(self._replay, api_name="replay")
         api(self._trace, api_name="trace")
@@ -104,7 +104,7 @@ class Endpoints:
         [role, text] or {role, content}."""
         with _refusal():
             named = {"method": method or None, "budget": budget, "temperature": temperature}
-            given = {**self._runner.usual_setting(),
+            given = {**self._runner.default_setting(),
                      **{name: value for name, value in named.items() if value is not None},
                      **named_fields(options or {}), "prompt": prompt}
             yield from self._summaries(prompt_request(given, page=True), asker())
@@ -132,7 +132,7 @@ class Endpoints:
         with _refusal():
             first = check_int("The first round", first, 0, MAX_TOKENS)
             run, trace = self.run_of(str(name)), self.trace_of(str(name))
-            chunk, _ = encoded_within(trace.entries[first:first + PIECE_ROUNDS], PIECE_BYTES)
+            chunk, _ = encode_up_to(trace.entries[first:first + PIECE_ROUNDS], PIECE_BYTES)
             begun = {} if first else {**encode_line(trace.header), **encode_record(run.about)}
             return {**run.state_line, "header": None, **begun, "from": first, "total": len(trace.entries),
                     "rounds": list(map(json.loads, chunk.splitlines())), **encode_line(trace.end)}

@@ -11,7 +11,7 @@ from engine.errors import CanopyError
 from engine.machine.files import name_in_utf8
 from engine.trace import End, Trace, load
 from engine.trace.reading import TraceTail
-from explorer.lines import encoded, encoded_within
+from explorer.lines import encode_up_to, encoded
 from explorer.runs import MAX_CHUNK_BYTES, Run, Runs
 
 SECONDS_BETWEEN_LOOKS = 0.05  # at the file
@@ -85,7 +85,7 @@ class Follow:
                 if state is None:
                     yield encoded(now)
                 while fresh:
-                    chunk, count = await asyncio.to_thread(encoded_within, fresh, MAX_CHUNK_BYTES)
+                    chunk, count = await asyncio.to_thread(encode_up_to, fresh, MAX_CHUNK_BYTES)
                     first, fresh = first + count, fresh[count:]
                     yield chunk
                 if about is not known and first:

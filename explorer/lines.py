@@ -112,7 +112,7 @@ def encoded(line: Line | Mapping[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
-def encoded_within(lines: Iterable[Line], most_bytes: int) -> tuple[bytes, int]:
+def encode_up_to(lines: Iterable[Line], most_bytes: int) -> tuple[bytes, int]:
     """Encode lines until they exceed ``most_bytes``, at least one. Return the bytes and the number of lines."""
     sent = list[bytes]()
     size = 0

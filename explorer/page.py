@@ -18,8 +18,8 @@ from starlette.types import Scope
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.decoding.methods import METHODS, SERVED
 from engine.decoding.options import CHOICES, DEFAULTS, HINTS, OPTIONS, options_of
-from engine.requests.admission import WAITING_ROOM, Admission
-from engine.requests.rig_names import usual_setting
+from engine.requests.admission import MAX_PENDING_RUNS, Admission
+from engine.requests.rig_names import default_setting
 from explorer.browser_calls import bar_call, served
 from explorer.budgets import Budgets
 from explorer.bundle import ASSETS, LAB, STAGE, script, style
@@ -31,7 +31,7 @@ from explorer.opening import Listening
 from explorer.recordings import TOURED, Lesson, Library
 from explorer.rig import CurrentRig
 from explorer.rig_choice import RigChoice
-from explorer.run_form import Preset, Presets, choosing_drafters, fitting, names_of, read_presets, titles
+from explorer.run_form import Preset, Presets, drafter_dropdown, fitting, names_of, read_presets, titles
 from explorer.run_routes import RunRoutes
 from explorer.runs import Runner, Runs
 from explorer.security.bodies import Calls
@@ -91,7 +91,7 @@ def guarded(page: gr.Blocks, routes: Sequence[Route], listening: Listening) -> F
 
     gate = Middleware(Gate, hosts_of(listening.host, listening.allowed, listening.frames), Calls(page).check, admits)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, middleware=[gate], routes=list(routes))
-    page.queue(max_size=WAITING_ROOM, api_open=False)
+    page.queue(max_size=MAX_PENDING_RUNS, api_open=False)
     page.state_session_capacity = MAX_SESSIONS
     mounted: FastAPI = gr.mount_gradio_app(
         app, page, "/", root_path=listening.root_path or None, server_name=listening.host,
@@ -121,7 +121,7 @@ class Controls:
 
     def __init__(self, rig: CurrentRig, offered: Sequence[Preset], lesson: Lesson | None) -> None:
         name = rig.coming.name if rig.coming else rig.instruments.opened_as
-        first = {**DEFAULTS, **opening_form(lesson, offered), **usual_setting(name)}
+        first = {**DEFAULTS, **opening_form(lesson, offered), **default_setting(name)}
         method = fitting(first["method"], rig.source.methods)
         self.opened_with = method, first["budget"]
         with gr.Row(elem_id="canopy-ask"):
@@ -147,7 +147,7 @@ class Controls:
             self.temperature = gr.Number(
                 first["temperature"], step=0.1, label="Temperature", elem_id="canopy-temperature")
             with gr.Accordion("More", open=False, elem_id="canopy-more"), gr.Row(elem_id="canopy-fine"):
-                self._fine(first, choosing_drafters(rig.source, method))
+                self._fine(first, drafter_dropdown(rig.source, method))
         self.turns = gr.JSON([], visible=False)  # the turns before the prompt, which the browser holds
 
     def _fine(self, first: Mapping[str, Any], drafters: dict[str, Any]) -> None:
@@ -200,13 +200,13 @@ def _wire(controls: Controls) -> None:
 def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: CurrentRig, presets: Presets) -> None:
     """Connect the handlers that update the bar when the rig, preset, method or opened run changes."""
     def drafters(method: str, chosen: Any) -> Any:
-        return gr.Dropdown(**choosing_drafters(rig.source, fitting(method, list(METHODS)), chosen))
+        return gr.Dropdown(**drafter_dropdown(rig.source, fitting(method, list(METHODS)), chosen))
 
     def offered(method: str, budget: Any, chosen: Any) -> list[Any]:
         """What the rig can do, and what it starts with: asked for when a page opens, since the rig may have changed
         after the page was built, and again when the page's first rig is loaded."""
         methods = list(rig.source.methods)
-        usual = usual_setting(rig.instruments.opened_as) if (method, budget) == controls.opened_with else {}
+        usual = default_setting(rig.instruments.opened_as) if (method, budget) == controls.opened_with else {}
         # a method that can be run stays: a recording may have filled in another by the time that this arrives
         wanted = fitting(usual.get("method", method), methods)
         kept = {} if wanted == method else {"value": wanted}
@@ -223,7 +223,7 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
             return [gr.skip()] * len(controls.asked())
         method = fitting(preset.ask.method, rig.source.methods)
         return [*_values({**options_of(preset.ask), "method": method}),
-                gr.Dropdown(**choosing_drafters(rig.source, method))]
+                gr.Dropdown(**drafter_dropdown(rig.source, method))]
 
     def fitted(method: str, chosen: Any) -> Any:
         return drafters(method, names_of(chosen))

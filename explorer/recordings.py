@@ -98,7 +98,7 @@ class Library:
 def _comparable(header: Header) -> tuple[object, ...]:
     """What two runs must have in common for their speeds to be compared: the machine, and the prompt."""
     return (header.rig, header.hardware, header.dtype), (
-        header.request.prompt_ids, header.prompt, header.request.sampling)
+        header.turns, header.prompt, header.request.prompt_ids, header.request.sampling)
 
 
 def name_of(path: Path) -> str:
@@ -149,7 +149,7 @@ class Recordings:
         self._library = library
         self.reason = reason
 
-    def usual_drafters(self, method: str) -> Sequence[str]:
+    def default_drafters(self, method: str) -> Sequence[str]:
         return ()
 
     def prepare(self, ask: PromptRequest) -> RecordedRun:

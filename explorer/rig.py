@@ -44,7 +44,7 @@ class Source(Protocol):
     def drafters(self) -> Collection[str]:
         """Its drafters by name, in the order in which the page lists them."""
 
-    def usual_drafters(self, method: str) -> Sequence[str]:
+    def default_drafters(self, method: str) -> Sequence[str]:
         """The drafters of a method if the ask names none, in order."""
 
     def prepare(self, ask: PromptRequest) -> "PreparedRun":

@@ -17,11 +17,11 @@ from engine.requests.rig_names import (
     NAMED,
     PIN,
     RIGS_FOLDER,
-    UsualSetting,
+    DefaultSetting,
+    default_setting,
     is_address,
     rig_names,
     server_address,
-    usual_setting,
 )
 from explorer.browser_calls import browser_call
 from explorer.jobs import Job
@@ -73,7 +73,7 @@ class RigState(TypedDict):
     hardware: str
     opened: str
     good_at: str
-    usual: UsualSetting
+    usual: DefaultSetting
     reason: str
     changes: int
     closed: str
@@ -115,7 +115,7 @@ class RigChoice:
         source, instruments, load, coming = self._rig.source, self._rig.instruments, self._load, self._rig.coming
         return {
             "rig": source.name, "hardware": source.hardware, "opened": instruments.opened_as, "good_at": source.good_at,
-            "usual": usual_setting(instruments.opened_as),
+            "usual": default_setting(instruments.opened_as),
             "reason": instruments.reason, "changes": self._rig.changes, "closed": self._closed,
             "named": [{"name": name, "note": note_of(name)} for name in rig_names()],
             "coming": coming.name if coming else "", "failure": self._failure, "retry": self._silent,

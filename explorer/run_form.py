@@ -39,10 +39,10 @@ def names_of(value: Any) -> list[str]:
     return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else []
 
 
-def choosing_drafters(source: Source, method: str, names: Sequence[str] = ()) -> dict[str, Any]:
+def drafter_dropdown(source: Source, method: str, names: Sequence[str] = ()) -> dict[str, Any]:
     """The choices and the value of the list of drafters for a method: the rig's own choice, unless ``names`` are
     others. If a method takes no drafter, or all that the rig has, there is nothing to choose."""
-    usual = tuple(source.usual_drafters(method))
+    usual = tuple(source.default_drafters(method))
     count = METHODS[method].drafter_count if method in METHODS else len(usual)  # an attached server drafts as it does
     others = [choice for choice in combinations(source.drafters, count) if choice != usual]
     asked = tuple(map(str, names))  # an uploaded file may name anything

@@ -48,10 +48,10 @@ class RunRoutes:
         self._followed = followed
 
     def routes(self) -> list[Route]:
-        return [Route(RUNS, _answering(self._begin), methods=["POST"]),
-                Route(RUNS, _answering(self._follow_newest), methods=["GET"]),
-                Route(RUNS + "/{name:path}", _answering(self._follow), methods=["GET"]),
-                Route(RUNS + "/{name:path}", _answering(self._stop), methods=["DELETE"])]
+        return [Route(RUNS, _errors_as_lines(self._begin), methods=["POST"]),
+                Route(RUNS, _errors_as_lines(self._follow_newest), methods=["GET"]),
+                Route(RUNS + "/{name:path}", _errors_as_lines(self._follow), methods=["GET"]),
+                Route(RUNS + "/{name:path}", _errors_as_lines(self._stop), methods=["DELETE"])]
 
     async def _begin(self, request: Request) -> Response:
         """Start a run with the options in the body, and stream its lines."""
@@ -79,7 +79,7 @@ class RunRoutes:
         return LinesResponse(run.follow(first, self._runner.pause), media_type=LINES, headers=HEADERS)
 
 
-def _answering(act: Callable[[Request], Any]) -> Callable[[Request], Any]:
+def _errors_as_lines(act: Callable[[Request], Any]) -> Callable[[Request], Any]:
     async def answer(request: Request) -> Response:
         try:
             answered: Response = await act(request)

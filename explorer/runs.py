@@ -15,11 +15,11 @@ from uuid import uuid4
 
 from engine.errors import CancellationError, CanopyError, RequestError
 from engine.records import PromptRequest
-from engine.requests.admission import WAITING_ROOM, Admission, Place
-from engine.requests.rig_names import UsualSetting, usual_setting
+from engine.requests.admission import MAX_PENDING_RUNS, Admission, Place
+from engine.requests.rig_names import DefaultSetting, default_setting
 from engine.trace import End, Entry, Header, Line, Trace, held_bytes
 from explorer.claims import PlainComparison
-from explorer.lines import About, State, StateLine, about, encoded, encoded_within, remark, repetition
+from explorer.lines import About, State, StateLine, about, encode_up_to, encoded, remark, repetition
 from explorer.rig import CurrentRig, PreparedRun
 
 MAX_BYTES = 256 * 2**20  # of remembered runs; the oldest that is over is forgotten first
@@ -175,7 +175,7 @@ class Run:
                     yield encoded(said := state)
                 fresh = self.lines[first:]
                 if fresh:
-                    chunk, count = await loop.run_in_executor(ENCODERS, encoded_within, fresh, MAX_CHUNK_BYTES)
+                    chunk, count = await loop.run_in_executor(ENCODERS, encode_up_to, fresh, MAX_CHUNK_BYTES)
                     first += count
                     yield chunk
                 if latest is not known and self.lines:
@@ -202,9 +202,10 @@ class Runs:
     def begin(self, run: Run) -> Run:
         """Register a new run. Raises RequestError if ``MAX_PENDING_RUNS`` are in progress."""
         with self._lock:
-            if sum(not other.over for other in self._kept.values()) >= WAITING_ROOM:
-                raise RequestError(f"{WAITING_ROOM} runs are in progress or wait, which is the most; try again when "
-                                   "one has ended.")
+            if sum(not other.over for other in self._kept.values()) >= MAX_PENDING_RUNS:
+                raise RequestError(
+                    f"{MAX_PENDING_RUNS} runs are in progress or waiting, which is the most; try again when one has "
+                    "ended.")
             self._kept[run.id] = run
             self._kept.move_to_end(run.id)
             self._forget(run)
@@ -267,9 +268,9 @@ class Runner:
         self._runs = runs
         self._admission = admission
 
-    def usual_setting(self) -> UsualSetting:
+    def default_setting(self) -> DefaultSetting:
         """Return the current rig's default method and budget."""
-        return usual_setting(self._rig.instruments.opened_as)
+        return default_setting(self._rig.instruments.opened_as)
 
     def pause(self) -> float:
         """Return the seconds between two chunks of a run, longer when more runs are in progress."""

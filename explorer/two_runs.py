@@ -8,7 +8,7 @@ from typing import Any, NotRequired, TypedDict
 
 from engine.decoding.tree import depths
 from engine.errors import RequestError
-from engine.lab.against_plain import RULE, how_often, rounding_nats, text_of, verdict, verdict_words, widest_gap
+from engine.lab.against_plain import RULE, near_tie_text, rounding_nats, text_of, verdict, verdict_words, widest_gap
 from engine.records import Round
 from engine.requests.limits import check_int
 from engine.trace import RunText, Trace, as_bytes, tau
@@ -107,7 +107,7 @@ def _why(traces: Sequence[Trace], positions: Sequence[int]) -> str:
     requests = [trace.header.request for trace in traces]
     words = verdict_words(verdict(requests, gap, rounding_nats(dtype)),
                           max(request.sampling.temperature for request in requests), gap, dtype)
-    return f"{words} {how_often(texts[0], rounding_nats(dtype))}".rstrip()
+    return f"{words} {near_tie_text(texts[0], rounding_nats(dtype))}".rstrip()
 
 
 def texts_part(first: Trace, second: Trace) -> list[int] | None:

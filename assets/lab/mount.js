@@ -14,7 +14,7 @@ import { html, inTurn, pause, sparing, write } from "../shared/ink.js";
 import { Menu } from "../shared/overlays.js";
 import { counted } from "../shared/round.js";
 import { controls } from "../stage/controls.js";
-import { Teller } from "../stage/stage.js";
+import { EventEmitter } from "../stage/stage.js";
 
 /** @import * as types from "../types.d.ts" */
 
@@ -157,8 +157,8 @@ function askOf(server) {
   };
 }
 
-/** @extends {Teller<LabEvents>} */
-export class Lab extends Teller {
+/** @extends {EventEmitter<LabEvents>} */
+export class Lab extends EventEmitter {
   wanted = /** @type {number | null} */ (null); // the measurement that was chosen
   progress = NOTHING;
   table = /** @type {types.TableView | null} */ (null);

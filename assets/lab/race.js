@@ -6,18 +6,18 @@ import { Begin, Tool } from "./tools.js";
 import { button, html } from "../shared/ink.js";
 import { controls } from "../stage/controls.js";
 
-/** @import { Estimate, LaneView, RaceView } from "../types.d.ts" */
+/** @import { Estimate, TrackView, RaceView } from "../types.d.ts" */
 
 const SPEEDS = [["1", "real time"], ["0.5", "1/2"], ["0.25", "1/4"], ["0.1", "1/10"], ["0.05", "1/20"]];
 /** @type {Record<string, string>} */
 const SPLITS = { "full for each": "each", shared: "total" }; // by their names in the bar
-const WATCHED_SECONDS = 9; // about how long it should take to watch the slowest lane
+const WATCHED_SECONDS = 9; // about how long it should take to watch the slowest track
 
 export class Race extends Tool {
   at = 0; // seconds of the wall clock
-  seconds = 0; // of the longest lane
+  seconds = 0; // of the longest track
   playing = false;
-  drawn = /** @type {ReturnType<Race["lane"]>[]} */ ([]); // the lanes
+  drawn = /** @type {ReturnType<Race["track"]>[]} */ ([]); // the tracks
 
   /** @param {Lab} lab @param {HTMLElement} pane */
   constructor(lab, pane) {
@@ -48,7 +48,7 @@ export class Race extends Tool {
     this.clock = html("output", "lab-clock", bar);
     this.speed = html("select", { "aria-label": "Speed of the replay" }, bar);
     for (const [value, text] of SPEEDS) this.speed.append(new Option(text, value));
-    this.lanes = html("div", "lab-lanes", html("div", { class: "lab-scroll", tabIndex: 0 }, this.box));
+    this.tracks = html("div", "lab-tracks", html("div", { class: "lab-scroll", tabIndex: 0 }, this.box));
   }
 
   async start() {
@@ -64,9 +64,9 @@ export class Race extends Tool {
   open(/** @type {RaceView} */ race) {
     this.seconds = race.seconds;
     this.box.hidden = false;
-    const best = Math.max(...race.lanes.map(({ row }) => (row && !row.record.withheld ? row.total.median : 0)));
-    this.drawn = race.lanes.map((lane) => this.lane(lane, best));
-    this.lanes.replaceChildren(...this.drawn.map(({ box }) => box));
+    const best = Math.max(...race.tracks.map(({ row }) => (row && !row.record.withheld ? row.total.median : 0)));
+    this.drawn = race.tracks.map((track) => this.track(track, best));
+    this.tracks.replaceChildren(...this.drawn.map(({ box }) => box));
     const wanted = race.seconds / WATCHED_SECONDS;
     this.speed.value = (SPEEDS.find(([value]) => Number(value) <= wanted) ?? SPEEDS[SPEEDS.length - 1])[0];
     if (this.lab.stage.reducedMotion) this.show(race.seconds);
@@ -76,21 +76,21 @@ export class Race extends Tool {
     }
   }
 
-  /** @param {LaneView} lane @param {number} best the most tokens per second */
-  lane(lane, best) {
-    const box = html("article", "lab-lane");
-    box.style.setProperty("--lane", this.lab.look(lane.method).color);
+  /** @param {TrackView} track @param {number} best the most tokens per second */
+  track(track, best) {
+    const box = html("article", "lab-track");
+    box.style.setProperty("--track", this.lab.look(track.method).color);
     const head = html("header", "", box);
-    html("span", "lab-swatch", head).style.background = "var(--lane)";
-    html("strong", "", head, lane.label);
-    const figures = html("span", "lab-lane-figures", head);
-    if (lane.row) this.figures(figures, lane.row, lane.difference, best);
-    else html("span", "lab-lane-failure", head, lane.failure);
-    const track = html("div", "lab-track", box);
-    const fill = html("div", "lab-track-fill", track);
-    const flag = html("span", "lab-flag", track);
-    const text = html("p", "lab-lane-text", box);
-    return { lane, box, fill, flag, text, last: lane.seconds.at(-1) || 0, shown: -1, still: Boolean(lane.row?.record.withheld) };
+    html("span", "lab-swatch", head).style.background = "var(--track)";
+    html("strong", "", head, track.label);
+    const figures = html("span", "lab-track-figures", head);
+    if (track.row) this.figures(figures, track.row, track.difference, best);
+    else html("span", "lab-track-failure", head, track.failure);
+    const course = html("div", "lab-course", box);
+    const fill = html("div", "lab-course-fill", course);
+    const flag = html("span", "lab-flag", course);
+    const text = html("p", "lab-track-text", box);
+    return { track, box, fill, flag, text, last: track.seconds.at(-1) || 0, shown: -1, still: Boolean(track.row?.record.withheld) };
   }
 
   /** @param {Element} parent @param {TableRow} row @param {string} difference @param {number} best */
@@ -137,17 +137,17 @@ export class Race extends Tool {
     for (const drawn of this.drawn) this.advance(drawn);
   }
 
-  advance(/** @type {ReturnType<Race["lane"]>} */ drawn) {
-    const { lane, fill, flag, text, last, still } = drawn;
+  advance(/** @type {ReturnType<Race["track"]>} */ drawn) {
+    const { track, fill, flag, text, last, still } = drawn;
     const over = still || this.at >= last;
-    const count = over ? lane.seconds.length : lane.seconds.findIndex((second) => second > this.at);
-    const tokens = count > 0 ? lane.tokens[count - 1] : 0;
-    fill.style.width = still ? "0" : `${(100 * tokens) / Math.max(1, lane.tokens.at(-1) || 0)}%`; // of the text: the fastest lane is full first
-    flag.textContent = over && lane.end ? `✓ ${tokens} tokens in ${lane.end} s` : `${tokens} tokens`;
+    const count = over ? track.seconds.length : track.seconds.findIndex((second) => second > this.at);
+    const tokens = count > 0 ? track.tokens[count - 1] : 0;
+    fill.style.width = still ? "0" : `${(100 * tokens) / Math.max(1, track.tokens.at(-1) || 0)}%`; // of the text: the fastest track is full first
+    flag.textContent = over && track.end ? `✓ ${tokens} tokens in ${track.end} s` : `${tokens} tokens`;
     flag.classList.toggle("is-over", over && !still);
     if (count === drawn.shown) return;
     drawn.shown = count;
-    text.textContent = lane.parts.slice(0, count).join("");
+    text.textContent = track.parts.slice(0, count).join("");
     text.scrollTop = text.scrollHeight;
   }
 }

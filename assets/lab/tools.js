@@ -4,7 +4,7 @@ import { selectField } from "./forms.js";
 import { Plot } from "./plots.js";
 import { action, button, html, inTurn, pause, write } from "../shared/ink.js";
 
-const BETWEEN_LOOKS_MS = 300;
+const POLL_MS = 300;
 
 // A tab: a toolbar, and below it what `redraw` draws whenever the tab is looked at or something new is known.
 export class Tool {
@@ -94,7 +94,7 @@ export class Begin {
       const job = await this.lab.ask("lab_job", { job: this.job });
       if ("error" in job || ["error", "done", "stopped"].includes(job.state)) return job;
       this.hear(job);
-      await pause(BETWEEN_LOOKS_MS);
+      await pause(POLL_MS);
     }
   }
 

@@ -58,7 +58,7 @@ export class Duel {
     const { comparison, against } = this.stage;
     if (!comparison || !against) return;
     write(this.title, "Plain decoding");
-    this.fill(this.plain, { tokens: plainly(comparison.lanes.texts.slice(0, count)), times: Array.from({ length: count }, (_, place) => place + 1), printed: null });
+    this.fill(this.plain, { tokens: plainly(comparison.tracks.texts.slice(0, count)), times: Array.from({ length: count }, (_, place) => place + 1), printed: null });
     this.start([this.plain], count, milliseconds);
     const slowed = Math.round((milliseconds / count / 1000) * Number(against.plain_speed));
     write(this.clock, slowed > 1 ? `slowed ${slowed} times` : "");
@@ -68,7 +68,7 @@ export class Duel {
   race(/** @type {number} */ milliseconds) {
     const { against, comparison } = this.stage;
     if (!comparison || !against) return;
-    const { title, texts, seconds: [own, plain], ends } = comparison.lanes;
+    const { title, texts, seconds: [own, plain], ends } = comparison.tracks;
     write(this.title, title);
     this.fill(this.plain, { tokens: plainly(texts), times: plain, printed: { seconds: ends[1], speed: against.plain_speed } });
     this.fill(this.tree, { tokens: drafted(this.stage, own.length), times: own, printed: { seconds: ends[0], speed: against.speed } });

@@ -34,7 +34,7 @@ export function bestOf(/** @type {Round[]} */ rounds) {
 
 // The scenes that a run has. Plain decoding's shows the words that the run wrote too, so they have to be the same.
 export function scenesOf(/** @type {Pick<Stage, "against" | "comparison" | "fresh">} */ { against, comparison, fresh }) {
-  const race = Boolean(against && comparison?.lanes.seconds);
+  const race = Boolean(against && comparison?.tracks.seconds);
   const same = race && comparison?.text.verdict === "same";
   const best = fresh[bestOf(fresh)];
   const drafts = Boolean(best) && best.n > 1 && !best.chunked;

@@ -145,7 +145,7 @@ export function paced(header, rounds, busy) {
   return `${used} and drafted in ${drafted} of ${rounds.length} rounds${busy ? " so far" : ""}; in the others a draft would have cost more than it brought.`;
 }
 
-export class Plainly {
+export class SlowdownNote {
   /** @param {Stage} stage @param {HTMLElement} parent */
   constructor(stage, parent) {
     this.stage = stage;
@@ -184,9 +184,9 @@ export function measuresAgain(/** @type {Stage} */ stage) {
 
 // What a live run is compared with: after the run, the server measures it in turns with plain decoding of the same prompt,
 // only if the queue is empty. A run that shared rounds with others is not compared.
-const BETWEEN_LOOKS_MS = 400;
+const POLL_MS = 400;
 
-export class Comparing {
+export class ComparisonRequest {
   constructor(/** @type {Stage} */ stage) {
     this.stage = stage;
     this.asked = /** @type {Set<string>} */ (new Set()); // runs: each is compared with plain decoding once
@@ -221,7 +221,7 @@ export class Comparing {
         if (job.result) this.stage.compared(run, job.result);
         if (job.state === "error") return job.message;
         if (["done", "stopped"].includes(job.state)) return job.result ? "" : "Timing stopped because another run began.";
-        await pause(BETWEEN_LOOKS_MS);
+        await pause(POLL_MS);
       }
     } catch {
       return "The server cannot be reached, so it was not measured.";

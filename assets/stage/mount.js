@@ -16,9 +16,9 @@ import { Frames } from "./frames.js";
 import { KeptRuns } from "./kept.js";
 import { Help, Keys, Search } from "./keys.js";
 import { Lessons } from "./lessons.js";
-import { Comparing, Metrics, Plainly } from "./metrics.js";
+import { ComparisonRequest, Metrics, SlowdownNote } from "./metrics.js";
 import { Lost, Notices } from "./notices.js";
-import { ModelLine, Rigs, WayOut } from "./rigs.js";
+import { ModelLine, Rigs, RigSuggestion } from "./rigs.js";
 import { Player } from "./player.js";
 import { Save } from "./save.js";
 import { Stage } from "./stage.js";
@@ -44,7 +44,7 @@ function build(stage, header, host, given) {
   const runs = new KeptRuns(stage);
   const story = new Story(stage, root);
   new Metrics(stage, root);
-  const plainly = new Plainly(stage, root);
+  const plainly = new SlowdownNote(stage, root);
   const player = new Player(stage);
   const frames = new Frames(stage, root);
   const text = arrange(stage, frames);
@@ -175,12 +175,12 @@ function open(element, props, server, tell) {
   stage.on("branch", (node) => controls.branch(node));
   stage.on("unbranch", () => parts.lessons.open(stage.left));
   stage.on("rigs", () => { stage.loaded = parts.rigs?.state?.rig ?? ""; });
-  new Comparing(stage);
+  new ComparisonRequest(stage);
   stage.on("adopt", (asked) => {
     tell.adopt(asked);
     parts.notices.brief("The setting is in the bar: press Run.");
   });
-  if (parts.rigs) new WayOut(stage, parts.notices, parts.rigs);
+  if (parts.rigs) new RigSuggestion(stage, parts.notices, parts.rigs);
   const vetted = (/** @type {string} */ rig) => Array.from(props.vetted[rig] || props.vetted.any);
   const ask = (/** @type {Setting & { prompt: string }} */ asked) => {
     tell.adopt({ ...asked, drafters: [] });
@@ -236,7 +236,7 @@ function openReplay() {
 // The page of the first seconds, while the server builds the other one: the recording plays, and what is typed is kept. It
 // leaves once a film was seen to its end, and nobody types.
 const STILL_MS = 1200;
-const BETWEEN_LOOKS_MS = 500;
+const POLL_MS = 500;
 const WAITS = "The page is almost ready; your run begins by itself then.";
 
 async function openFirst(/** @type {string} */ root) {
@@ -260,7 +260,7 @@ async function openFirst(/** @type {string} */ root) {
   const missing = () => pastTheProxy() || "The server does not answer; trying again.";
   for (let who = ""; who !== "here" || !free(); who = await whoAnswers()) {
     write(said, who === "gone" ? missing() : runs ? WAITS : "");
-    await pause(BETWEEN_LOOKS_MS);
+    await pause(POLL_MS);
   }
   if (hash) window.history.replaceState(null, "", hash);
   controls.handOver(field.value, runs ? "runs" : stage.scene === "card" ? "card" : !hash && player.playing ? "plays" : null);

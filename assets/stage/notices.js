@@ -130,7 +130,7 @@ export class Notices {
 
 // A server that is gone while a run is waited for or goes on: one sentence and Retry. The page loads again as soon as it
 // answers, with the text that was there, the prompt and the turns before it.
-const BETWEEN_LOOKS_MS = 600;
+const POLL_MS = 600;
 const GONE = "The server does not answer any more; what it wrote stays here, and this page goes on as soon as it is back.";
 const RUNS_THEN = "The server does not answer yet; your prompt runs as soon as it is back.";
 
@@ -156,7 +156,7 @@ export class Lost {
   }
 
   async wait() {
-    while (!await answers()) await pause(BETWEEN_LOOKS_MS);
+    while (!await answers()) await pause(POLL_MS);
     window.location.reload();
   }
 

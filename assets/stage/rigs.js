@@ -6,7 +6,7 @@ import { action, button, html, write } from "../shared/ink.js";
 import { Sheet } from "../shared/overlays.js";
 import { controls } from "./controls.js";
 
-const BETWEEN_LOOKS_MS = 500;
+const POLL_MS = 500;
 const AWAY = "The server does not answer; trying again.";
 const FORMS = "TARGET::DRAFTER, each a folder, a GGUF file or a Hugging Face model id (with @revision if needed); the "
   + "drafter may be ngram or mtp. Or a folder with a rig.json. Weights are read from safetensors and GGUF alone. "
@@ -106,7 +106,7 @@ export class Rigs {
     }
     this.draw();
     clearTimeout(this.timer);
-    if (this.refusal === AWAY || this.state?.loading) this.timer = setTimeout(() => this.look(), BETWEEN_LOOKS_MS);
+    if (this.refusal === AWAY || this.state?.loading) this.timer = setTimeout(() => this.look(), POLL_MS);
   }
 
   take(/** @type {RigState} */ state) {
@@ -214,7 +214,7 @@ export class ModelLine {
 }
 
 // The way out of a prompt that the embedded rig was not trained for: the same prompt, answered by a larger rig.
-export class WayOut {
+export class RigSuggestion {
   /** @param {Stage} stage @param {Notices} notices @param {Rigs} rigs */
   constructor(stage, notices, rigs) {
     this.stage = stage;

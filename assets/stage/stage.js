@@ -15,7 +15,7 @@ const NOTHING = "The text ended before its first token; ask something else, or c
  *  @typedef {Pick<RunValue, "run" | "state" | "message"> & { prompt: string, turns: [string, string][] }} ComingRun */
 
 /** An event emitter. @template Events the detail of each event, by name */
-export class Teller {
+export class EventEmitter {
   listeners = /** @type {Map<string, ((detail: never) => unknown)[]>} */ (new Map());
 
   /** `events`: one or several names, with spaces between.
@@ -39,8 +39,8 @@ export class Teller {
 
 export const modes = ["story", "workbench"]; // the views; the lab adds its own if there is a server
 
-/** @extends {Teller<StageEvents>} */
-export class Stage extends Teller {
+/** @extends {EventEmitter<StageEvents>} */
+export class Stage extends EventEmitter {
   value = BLANK; // of the run that is shown
   run = new Run(""); // and what its lines came to
   arriving = this.run; // the run being received: `run`, or a new one before its first round

@@ -31,9 +31,9 @@ function sceneWords({ scene, actual: round, against, comparison, fresh }) {
     return { headline: [["One token a pass, against a tree a pass."]], more: `Their true relative speed, ${against.how}.` };
   }
   if (scene === "same" && against && comparison) {
-    const { text, lanes } = comparison;
+    const { text, tracks } = comparison;
     return { headline: [["Same words "], ["✓", "is-fast"], [", "], [String(fresh.length), "cs-total is-fast"], [" passes instead of "],
-      [String(lanes.texts.length), "cs-total"], ["."]], more: `${text.words} ${against.words}` };
+      [String(tracks.texts.length), "cs-total"], ["."]], more: `${text.words} ${against.words}` };
   }
   return null;
 }

@@ -24,7 +24,7 @@ PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 Tell = Callable[[str, float | None], None]  # (the current step, the share of it that is done, if known)
 
 
-def unheard(message: str, share: float | None = None) -> None:
+def ignore_progress(message: str, share: float | None = None) -> None:
     """Report no progress."""
 
 

@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-from engine.checkpoints.files import MAX_INT32, Tell, first_line, unheard
+from engine.checkpoints.files import MAX_INT32, Tell, first_line, ignore_progress
 from engine.checkpoints.gguf_drafters import LAYOUTS, write_drafter
 from engine.checkpoints.gguf_header import MAGIC, GgufHeader, header_of
 from engine.checkpoints.gguf_keys import follow_metadata, must_be_the_files
@@ -57,7 +57,7 @@ class Origin:
                 "these weights.")
 
 
-def convert_gguf(name: str, tell: Tell = unheard) -> Path:
+def convert_gguf(name: str, tell: Tell = ignore_progress) -> Path:
     """The folder of a GGUF file's target, which is converted the first time; RigError says why it cannot be."""
     file = Path(name).expanduser()
     must_be_whole(file)
@@ -66,7 +66,7 @@ def convert_gguf(name: str, tell: Tell = unheard) -> Path:
     return convert_into(kept_files() / f"gguf{READING}" / f"{file.stem}-{digest[:16]}", file, digest, tell)
 
 
-def convert_into(folder: Path, file: Path, digest: str, tell: Tell = unheard) -> Path:
+def convert_into(folder: Path, file: Path, digest: str, tell: Tell = ignore_progress) -> Path:
     """``convert_gguf`` into a given folder, for a file whose hash is known."""
     if is_converted_from(folder, digest):
         return folder

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
-from engine.checkpoints.files import Tell, parameters, unheard
+from engine.checkpoints.files import Tell, ignore_progress, parameters
 from engine.errors import RequestError, RigError
 from engine.models.target import TorchTarget, positions_of
 from engine.records import Request
@@ -40,7 +40,7 @@ class Opening:
     raises ends the opening. ``beside`` is the name of a rig that goes on answering meanwhile, ``held_bytes`` the memory
     that it holds on a CPU (a GPU reports by itself what is free)."""
 
-    tell: Tell = unheard
+    tell: Tell = ignore_progress
     beside: str = ""
     held_bytes: int = 0
 

@@ -32,7 +32,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils.tqdm import tqdm
 from pydantic import BaseModel, ConfigDict, Field
 
-from engine.checkpoints.files import ADAPTER, INDEX, PICKLES, Tell, first_line, pickled, shards, unheard
+from engine.checkpoints.files import ADAPTER, INDEX, PICKLES, Tell, first_line, ignore_progress, pickled, shards
 from engine.checkpoints.gguf import convert_gguf, convert_into, is_converted_from, kept_alone, origin_of, sha256_of
 from engine.checkpoints.memory import GIGA
 from engine.errors import CanopyError, RigError
@@ -57,7 +57,7 @@ class LocalModel:
     hub_id: str = ""
 
 
-def look_up(name: str, tell: Tell = unheard) -> LocalModel:
+def look_up(name: str, tell: Tell = ignore_progress) -> LocalModel:
     """The local model of a folder, a GGUF file or a model id, of which configs and tokenizer are downloaded first;
     ``fetch_weights`` gets the rest. RigError says why there is none."""
     if name.lower().endswith(GGUF):
@@ -86,7 +86,7 @@ def look_up(name: str, tell: Tell = unheard) -> LocalModel:
     return LocalModel(folder, f"{model}{PIN}{folder.name[:12]}", model)
 
 
-def fetch_weights(model: LocalModel, tell: Tell = unheard) -> None:
+def fetch_weights(model: LocalModel, tell: Tell = ignore_progress) -> None:
     """Download the weights that a model of the hub is loaded from, and no copies of them in other formats."""
     if not model.hub_id:
         return
@@ -229,7 +229,7 @@ class Package(BaseModel):
     file_sha256: Sha256
 
 
-def fetch_package(rig: str, package: Package, tell: Tell = unheard) -> Path:
+def fetch_package(rig: str, package: Package, tell: Tell = ignore_progress) -> Path:
     """The folder of the target in the package that a rig's card describes; RigError says why there is none."""
     folder = kept_files() / "rigs" / rig / "target"
     if is_converted_from(folder, package.file_sha256):  # not from an earlier version

@@ -20,7 +20,7 @@ from engine.commands import VERBS
 from engine.errors import CanopyError
 from engine.machine.threads import exit_now
 
-DONE, FAILED, NOT_UNDERSTOOD, INTERRUPTED = 0, 1, 2, 130
+DONE, FAILED, USAGE_ERROR, INTERRUPTED = 0, 1, 2, 130
 NAME = "python -m engine"
 MAX_SENTENCE_LENGTH = 2500  # characters: two names of a rig have 2,048
 
@@ -114,7 +114,7 @@ def main(words: Sequence[str] | None = None) -> int:
         choice = verb_parser(name).understand(words[1:])
         return run(verb_named(name), choice)
     except UsageError as error:
-        return _fail(error, NOT_UNDERSTOOD)
+        return _fail(error, USAGE_ERROR)
     except CanopyError as error:
         return _fail(error)
     except BrokenPipeError:

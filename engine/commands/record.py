@@ -25,7 +25,7 @@ from engine.commands import Outcome, aligned, flags
 from engine.decoding.methods import METHODS
 from engine.decoding.options import prompt_request
 from engine.errors import RequestError
-from engine.lab.against_plain import TurnTaking, moments
+from engine.lab.against_plain import InterleavedTiming, cumulative_times
 from engine.machine.files import open_file
 from engine.records import PromptRequest, Round
 from engine.requests.rig_names import RIGS_FOLDER
@@ -127,7 +127,7 @@ def pairs(lessons: Sequence[LessonPlan]) -> Iterator[tuple[LessonPlan, LessonPla
 def time_in_turns(rig: Rig, traces: Sequence[Trace], lessons: Sequence[LessonPlan]) -> list[Trace]:
     """The traces of a lesson and of plain decoding, with the seconds of runs that were made in turns."""
     with rig.interleaved([lesson.ask for lesson in lessons]) as sources:
-        taking = TurnTaking(*sources)
+        taking = InterleavedTiming(*sources)
         while taking.turn():
             pass
     return [_with_seconds_of(trace, rounds) for trace, rounds in zip(traces, (taking.rounds, taking.plain),
@@ -135,7 +135,7 @@ def time_in_turns(rig: Rig, traces: Sequence[Trace], lessons: Sequence[LessonPla
 
 
 def _with_seconds_of(trace: Trace, rounds: Sequence[Round]) -> Trace:
-    first, (_, clock) = trace.entries[0], moments(rounds)
+    first, (_, clock) = trace.entries[0], cumulative_times(rounds)
     prefill = max(0.0, first.elapsed_seconds - sum(first.round.seconds.values()))
     entries = tuple(
         replace(entry, round=replace(entry.round, seconds=round_.seconds), elapsed_seconds=prefill + spent)

@@ -18,8 +18,8 @@ Combiner = Callable[[tuple[DraftTree, ...], int], DraftTree]  # (one tree per dr
 # The power of μ that ``joint`` weighs a drafter by. On 60 mixed texts of the training split, budget 64, routed reached
 # τ 7.96; the better drafter's score 7.90, mixtures with powers 0, 1, 2, 3, 4 and 6 of μ 7.89, 7.93, 7.98, 8.01, 8.04
 # and 8.02.
-SURENESS = 4
-FAINTEST = 1e-30  # the least μ, so that every drafter has some weight
+CONFIDENCE_POWER = 4
+MIN_CONFIDENCE = 1e-30  # the least μ, so that every drafter has some weight
 
 
 def only(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
@@ -96,5 +96,5 @@ def joint(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
 def drafter_weights(trees: Sequence[DraftTree]) -> NDArray[np.float64]:
     """The log weight of each drafter in ``joint``'s mixture, (drafters,) float64: a power of its μ, the score that
     routing uses, so that confident drafters count more, and every one counts."""
-    unnormalised = SURENESS * np.log([max(tree.confidence, FAINTEST) for tree in trees])
+    unnormalised = CONFIDENCE_POWER * np.log([max(tree.confidence, MIN_CONFIDENCE) for tree in trees])
     return np.asarray(unnormalised - np.logaddexp.reduce(unnormalised))

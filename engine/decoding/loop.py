@@ -30,7 +30,7 @@ from engine.decoding.protocols import (
 from engine.decoding.tree import pack, root_only
 from engine.records import STAGES, Acceptance, DraftTree, Lattice, Request, Round, Verification
 
-UNREAD = -1  # the root of a text whose prompt has not been read yet
+NO_ROOT = -1  # the root of a text whose prompt has not been read yet
 
 
 def decode(request: Request, target: Target, drafters: Sequence[Drafter], policy: BudgetPolicy | None = None
@@ -48,11 +48,11 @@ def decode_batch(runs: Iterable[Run], concurrency: int) -> Generator[tuple[int, 
             while waiting and len(current) < concurrency:
                 number, run = waiting.popleft()
                 run.open()
-                if run.goes_on:
+                if run.unfinished:
                     current[number] = run
             if current:
                 yield from zip(current, step(list(current.values())), strict=True)
-            current = {number: run for number, run in current.items() if run.goes_on}
+            current = {number: run for number, run in current.items() if run.unfinished}
     finally:
         for run in current.values():
             run.close()
@@ -91,7 +91,7 @@ def step(runs: Sequence[Run]) -> list[Round]:
             run.policy.record_timing(seconds, alone=len(runs) == 1)
     rounds = [run.record(verification, seconds) for run, verification in zip(runs, verifications, strict=True)]
     for run in runs:
-        if not run.goes_on:
+        if not run.unfinished:
             run.close()
     return rounds
 
@@ -122,7 +122,7 @@ class Run:
         self.policy = policy or BudgetPolicy()
         self.start, self.left, self.index = len(request.prompt_ids), request.max_tokens, 0
         self.limit = target.positions_for(self.start)
-        self.root = UNREAD
+        self.root = NO_ROOT
         self.closed = False
         self.weights = [drafter.weights if isinstance(drafter, BatchDrafter) else drafter for drafter in self.drafters]
         self._split_budget = split_rule_of(self.method, request.split)
@@ -134,7 +134,7 @@ class Run:
         frees the caches."""
         try:
             self.open()
-            while self.goes_on:
+            while self.unfinished:
                 yield step([self])[0]
         finally:
             self.close()
@@ -158,11 +158,11 @@ class Run:
         except BaseException:
             self.close()
             raise
-        if not self.goes_on:
+        if not self.unfinished:
             self.close()
 
     @property
-    def goes_on(self) -> bool:
+    def unfinished(self) -> bool:
         """Whether its text has a next round."""
         return (self.left > 0 and self.root not in self.request.stop_ids
                 and self.start < self.limit and not self.closed)

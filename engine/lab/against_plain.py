@@ -149,13 +149,13 @@ def verdict_words(why: str, temperature: float, gap: float | None, dtype: str) -
         return f"Both were drawn at temperature {temperature:g}; how near the draw was to the other token is not known."
     if gap is None or why == UNKNOWN:
         return "How near the two tokens were for the big model is not known."
-    near = f"For the big model {likelier(gap)}"
+    near = f"For the big model {likelihood_ratio_text(gap)}"
     if why == NEAR_TIE:
         return f"{near}: a near-tie, which rounding in {dtype} may turn."
     return f"{near}, which rounding in {dtype} does not explain: look for a bug."
 
 
-def likelier(gap_nats: float) -> str:
+def likelihood_ratio_text(gap_nats: float) -> str:
     """A gap between two log probabilities, as how many times as likely one token is."""
     times = exp(min(abs(gap_nats), log(MAX_TIMES)))
     if times == MAX_TIMES:
@@ -164,7 +164,7 @@ def likelier(gap_nats: float) -> str:
     return "both were equally likely" if times < 1.00001 else f"one was {times:.{digits}g} times as likely as the other"
 
 
-def how_often(text: Written, rounding: float) -> str:
+def near_tie_text(text: Written, rounding: float) -> str:
     """Return a sentence with the number of near-ties in a text; "" if gaps were not recorded."""
     known = [gap for gap in text.gaps if not isnan(gap)]
     near = sum(gap <= rounding for gap in known)
@@ -186,8 +186,9 @@ def unsteady(least: float, median: float, most: float) -> bool:
 
 
 BUSY = "Other programs used this machine meanwhile, so no speed-up is said."
-HELD_UP = ("The measured ratio is larger than the tokens that a round adds, which no tree can reach: plain decoding "
-           "was held up while it was measured.")
+RATIO_ABOVE_TAU = (
+    "The measured ratio is larger than the tokens that a round adds, which no tree can reach: plain decoding was "
+    "delayed while it was measured.")
 TOO_SHORT = "The text is too short for a speed-up with a range."
 
 
@@ -205,17 +206,17 @@ def speedup_withheld(tau: float, ratio: float, drafted_rounds: int, rounds: int,
                 "a ratio to it would be chance.")
     if busy:
         return BUSY
-    return HELD_UP if ratio > tau else ""
+    return RATIO_ABOVE_TAU if ratio > tau else ""
 
 
 TURN_TOKENS = 4  # of the run, at least
 MIN_TURNS = 6  # for a confidence interval
 SETTLING_TURNS = 1  # at the beginning, in which caches and clocks settle: not counted
-UNEVEN = 1.25  # times its median pace, or that much faster: a turn of plain decoding that does not count
+MAX_PACE_RATIO = 1.25  # times its median pace, or that much faster: a turn of plain decoding that does not count
 MAX_DELAYED = 0.25  # of the turns; with more the machine was busy
 
 
-class TurnTaking:
+class InterleavedTiming:
     """Alternates between the rounds of a run and of plain decoding."""
 
     def __init__(self, rounds: Iterator[Round], plain: Iterator[Round]) -> None:
@@ -252,8 +253,8 @@ def turn_pairs(rounds: Sequence[Round], plain: Sequence[Round]) -> list[TurnPair
     """Pair the turns of two runs of one prompt: at least ``MIN_TURN_TOKENS`` tokens each, the same number on both
     sides.
     A remainder joins the last pair."""
-    ends, clock = moments(rounds)
-    plain_at = dict(zip(*moments(plain), strict=True))
+    ends, clock = cumulative_times(rounds)
+    plain_at = dict(zip(*cumulative_times(plain), strict=True))
     marks = [(0, 0.0, 0.0)]
     for end, now in zip(ends, clock, strict=True):
         if end in plain_at and (end - marks[-1][0] >= TURN_TOKENS or end == ends[-1]):
@@ -263,7 +264,7 @@ def turn_pairs(rounds: Sequence[Round], plain: Sequence[Round]) -> list[TurnPair
             for (begin, then, plain_then), (end, now, plain_now) in pairwise(marks)]
 
 
-def moments(rounds: Sequence[Round]) -> tuple[list[int], list[float]]:
+def cumulative_times(rounds: Sequence[Round]) -> tuple[list[int], list[float]]:
     """Return cumulative tokens and cumulative engine seconds by round."""
     return (list(accumulate(len(round_.acceptance.keep) for round_ in rounds)),
             list(accumulate(sum(round_.seconds.values()) for round_ in rounds)))
@@ -275,7 +276,7 @@ def speed_beside_plain(turns: Sequence[TurnPair], run: Sequence[Round], busy: bo
     run's own rounds."""
     timed = [pair for pair in turns[SETTLING_TURNS:] if pair.seconds > 0 and pair.plain_seconds > 0]
     pace = median([pair.plain_seconds / pair.tokens for pair in timed]) if timed else 0.0
-    steady = [pair for pair in timed if 1 / UNEVEN <= pair.plain_seconds / pair.tokens / pace <= UNEVEN]
+    steady = [pair for pair in timed if 1 / MAX_PACE_RATIO <= pair.plain_seconds / pair.tokens / pace <= MAX_PACE_RATIO]
     busy = busy or len(timed) - len(steady) > MAX_DELAYED * len(timed)
     tokens = sum(len(round_.acceptance.keep) for round_ in run)
     drafted = sum(len(round_.tree) > 1 for round_ in run)
@@ -285,7 +286,7 @@ def speed_beside_plain(turns: Sequence[TurnPair], run: Sequence[Round], busy: bo
     figures = np.array([[pair.tokens, pair.seconds, pair.plain_seconds] for pair in steady or timed])
     count, seconds, plain_seconds = figures.sum(0).tolist()
     if withheld := speedup_withheld(tokens / len(run), plain_seconds / seconds, drafted, len(run), busy):
-        return SpeedRecord(own_rate(run), withheld=withheld, again=withheld in (BUSY, HELD_UP))
+        return SpeedRecord(own_rate(run), withheld=withheld, again=withheld in (BUSY, RATIO_ABOVE_TAU))
     low, high = bootstrap_interval(figures, lambda sums: sums[:, 2] / sums[:, 1])
     return speed_record(count / seconds, count / plain_seconds, low, high)
 

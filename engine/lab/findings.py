@@ -65,7 +65,7 @@ def marks(proposed: NDArray[np.int32], text: NDArray[np.int32], confidence: NDAr
     return Marks(total, (reached & right).sum(0), (confidence * reached).sum(0) / np.maximum(total, 1))
 
 
-def ways_finding(check: tuple[str, str], chosen: Marks, others: Mapping[str, Marks], advice: str) -> DoctorFinding:
+def variant_finding(check: tuple[str, str], chosen: Marks, others: Mapping[str, Marks], advice: str) -> DoctorFinding:
     """Compare the configured drafter with its variants. ``check`` is (name, drafter); ``advice`` may contain {best}."""
     if not others:
         return DoctorFinding(*check, FINE, f"There is no other way to try; {chosen.accepted:.2f} tokens accepted a "

@@ -123,7 +123,7 @@ def read_concurrent(measured: Run, others: Sequence[Callable[[], Run]], concurre
         began = perf_counter()
         measured.open()
         prefill_seconds = perf_counter() - began
-        while measured.goes_on:
+        while measured.unfinished:
             while len(runs) < concurrency:
                 runs.append(_open_next(islice(waiting, len(others))))
             began = perf_counter()
@@ -131,7 +131,7 @@ def read_concurrent(measured: Run, others: Sequence[Callable[[], Run]], concurre
             step_seconds.append(perf_counter() - began)
             kept.append(rounds[0])
             committed.append(sum(len(batch_round.acceptance.keep) for batch_round in rounds))
-            runs = [run for run in runs if run.goes_on]
+            runs = [run for run in runs if run.unfinished]
     finally:
         for run in (measured, *runs):
             run.close()
@@ -150,7 +150,7 @@ def _open_next(candidates: Iterable[Callable[[], Run]]) -> Run:
         except RequestError as error:
             refusal = str(error)
             continue
-        if run.goes_on:
+        if run.unfinished:
             return run
     raise RequestError(f"No other prompt of the set can stand beside this one. {refusal}".strip())
 

@@ -166,8 +166,8 @@ class Redrafting:
     def whole(self, round_: Round) -> bool:
         """Whether it is known what the round would have kept: it drafted, and the text goes on for as long."""
         deepest = max((draft.depth for draft in round_.drafts), default=0)
-        goes_on = round_.start - self._known.start + deepest < len(self._known.token_ids)
-        return deepest > 0 and (goes_on or self.trace.end.reason == "stop")
+        unfinished = round_.start - self._known.start + deepest < len(self._known.token_ids)
+        return deepest > 0 and (unfinished or self.trace.end.reason == "stop")
 
     def round_at(self, recorded: Round, budget: int) -> Round:
         """A round as it would have been at that budget. What the target said of a node is taken from the round that was

@@ -191,7 +191,7 @@ MIN_REPEATS = 3  # of a race; with fewer a median has no spread
 
 
 @dataclass(frozen=True)
-class Lane:
+class Track:
     """One setting of a race. ``shown`` is the repeat of median time, which is replayed; ``seconds`` and ``tokens``
     (rounds,) are its wall-clock time and its tokens committed after each round, from the end of the prefill on. ``row``
     has the medians and extremes over repeats, ``difference`` where its text first differs from plain decoding's.
@@ -209,9 +209,9 @@ class Lane:
 
 @dataclass(frozen=True)
 class Race:
-    """The lanes in the order of the plan's settings, and the texts of all their tokens."""
+    """The tracks in the order of the plan's settings, and the texts of all their tokens."""
 
-    lanes: tuple[Lane, ...]
+    tracks: tuple[Track, ...]
     pieces: Mapping[int, Piece]
 
 
@@ -233,29 +233,29 @@ def run_race(laboratory: Laboratory, plan: SweepPlan, stop: Event) -> Iterator[C
     return LocalWorkers(laboratory).work(tasks, stop)
 
 
-def lanes(plan: SweepPlan, measured: Sequence[CellResult], laboratory: Laboratory) -> Race:
-    """The measured settings as lanes; a setting that was not measured before a stop has none."""
+def tracks(plan: SweepPlan, measured: Sequence[CellResult], laboratory: Laboratory) -> Race:
+    """The measured settings as tracks; a setting that was not measured before a stop has none."""
     # the table counts a prompt once: each repeat stands for a prompt, so that its medians are over repeats
     repeats = [replace(result, cell=replace(result.cell, prompt=result.cell.repeat)) for result in measured]
     rows = {row.setting: row for row in summarise(plan.settings, repeats).rows}
     by_setting = {setting: [result for result in measured if result.cell.setting == setting]
                   for setting in plan.settings}
-    raced = [_lane(setting, results, by_setting[setting.baseline], rows.get(setting))
+    raced = [_track(setting, results, by_setting[setting.baseline], rows.get(setting))
              for setting, results in by_setting.items() if results]
-    raced = [replace(lane, text_pieces=tuple(laboratory.text_pieces(lane.shown.token_ids))) if lane.shown else lane
-             for lane in raced]
-    tokens = {token for lane in raced if lane.shown for token in (*lane.shown.token_ids, lane.shown.bonus)}
+    raced = [replace(track, text_pieces=tuple(laboratory.text_pieces(track.shown.token_ids))) if track.shown else track
+             for track in raced]
+    tokens = {token for track in raced if track.shown for token in (*track.shown.token_ids, track.shown.bonus)}
     return Race(tuple(raced), laboratory.pieces(sorted(token for token in tokens if token >= 0)))
 
 
-def _lane(setting: Setting, measured: Sequence[CellResult], plain: Sequence[CellResult], row: Row | None) -> Lane:
+def _track(setting: Setting, measured: Sequence[CellResult], plain: Sequence[CellResult], row: Row | None) -> Track:
     readings = {result.cell.repeat: result.reading for result in measured if result.reading}
     if not readings:
-        return Lane(setting, failure=measured[0].failure)
+        return Track(setting, failure=measured[0].failure)
     if row is None:  # every reading is without a round
-        return Lane(setting, failure="Its text is empty, so there is nothing to race.")
+        return Track(setting, failure="Its text is empty, so there is nothing to race.")
     shown = sorted(readings.values(), key=lambda reading: reading.seconds)[len(readings) // 2]
     differences = [first_difference(readings[result.cell.repeat], result.reading) for result in plain
                    if result.reading and result.cell.repeat in readings]
-    return Lane(setting, shown, tuple(accumulate(shown.round_seconds)), tuple(accumulate(shown.lengths)), row,
+    return Track(setting, shown, tuple(accumulate(shown.round_seconds)), tuple(accumulate(shown.lengths)), row,
                 min(filter(None, differences), key=lambda difference: difference.position, default=None))

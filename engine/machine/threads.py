@@ -28,7 +28,7 @@ NUMBER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 QUOTAS = (Path("/sys/fs/cgroup/cpu.max"), Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"))
 SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 STATISTICS = Path("/proc/stat")
-CROWDED = 0.5  # missing processors: the machine is busy
+BUSY_THRESHOLD = 0.5  # missing processors: the machine is busy
 BUSY_FIELDS = (0, 1, 2, 5, 6)  # user, nice, system and interrupts; not idle time or waiting for a disk
 
 
@@ -115,7 +115,7 @@ class OtherWork:
         self._second = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
         self._last = self._look()
 
-    def since_last_asked(self) -> float:
+    def busy_processors(self) -> float:
         """Processors that others used, on average, since the last call, or since this was made; 0.0 if unknown."""
         before, self._last = self._last, self._look()
         passed, busy, here = (now - then for now, then in zip(self._last, before, strict=True))
@@ -123,8 +123,8 @@ class OtherWork:
 
     def missing(self, threads: int | None = None) -> float:
         """How many processors that many threads lacked meanwhile, because others used them; by default ``cores()``
-        threads. From ``CROWDED`` on, the machine is busy."""
-        return self.since_last_asked() - (len(processors()) - (cores() if threads is None else threads))
+        threads. From ``BUSY_THRESHOLD`` on, the machine is busy."""
+        return self.busy_processors() - (len(processors()) - (cores() if threads is None else threads))
 
     def _look(self) -> tuple[float, float, float]:
         """Three readings in seconds: the clock, the time the processors were busy, and this process's own processor

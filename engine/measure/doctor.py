@@ -30,7 +30,7 @@ from engine.lab.findings import (
     confidence_finding,
     marks,
     positions_finding,
-    ways_finding,
+    variant_finding,
 )
 from engine.lab.sweeping import Progress
 from engine.models.target import TorchTarget
@@ -89,8 +89,8 @@ def examine(rig: Rig, answers: Sequence[ReferenceAnswer], other: Rig | None = No
     findings += [_template(rig), _thinking(rig, answers)]
     for name, drafter in drafters.items():
         progress.begin(f"The drafter {name} as it is configured.")
-        configured = chain_marks(drafter, answers, rig.target.taps)
-        findings += _other_ways(rig, name, drafter, answers, configured, progress)
+        configured = score_chains(drafter, answers, rig.target.taps)
+        findings += _try_variants(rig, name, drafter, answers, configured, progress)
         findings += [_base_finding(rig, name, drafter, findings[-1]), _draft(rig, name, drafter, answers[0]),
                      _vocabulary(rig, name, drafter), confidence_finding(name, configured),
                      positions_finding(name, configured)]
@@ -127,7 +127,7 @@ def reread(target: TorchTarget, token_ids: Sequence[int], start: int) -> Referen
                            start)
 
 
-def chain_marks(drafter: BlockDrafter, answers: Sequence[ReferenceAnswer], taps: Sequence[int],
+def score_chains(drafter: BlockDrafter, answers: Sequence[ReferenceAnswer], taps: Sequence[int],
                 variant: BlockVariant | None = None) -> Marks:
     """Score the drafter's greedy chains with these taps and this block layout, at about ``MAX_ANCHORS`` positions."""
     every = max(1, sum(len(answer.token_ids) - answer.start for answer in answers) // ANCHORS)
@@ -186,7 +186,7 @@ def _thinking(rig: Rig, answers: Sequence[ReferenceAnswer]) -> DoctorFinding:
                     "answers without thinking: switch it off (enable_thinking) and compare.")
 
 
-def _other_ways(rig: Rig, name: str, drafter: BlockDrafter, answers: Sequence[ReferenceAnswer], configured: Marks,
+def _try_variants(rig: Rig, name: str, drafter: BlockDrafter, answers: Sequence[ReferenceAnswer], configured: Marks,
                 progress: Progress) -> list[DoctorFinding]:
     """Return one finding per variant: whether it scores better than the configured drafter."""
     taps, usual = rig.target.taps, BlockVariant.of(drafter)
@@ -205,11 +205,11 @@ def _other_ways(rig: Rig, name: str, drafter: BlockDrafter, answers: Sequence[Re
     findings = []
     for check, ways, advice in tries:
         progress.begin(f"The drafter {name}: {check}.")
-        others = {way: chain_marks(drafter, answers, *taps_and_variant) for way, taps_and_variant in ways.items()}
+        others = {way: score_chains(drafter, answers, *taps_and_variant) for way, taps_and_variant in ways.items()}
         if check == "rope":
-            way, other = _turned_otherwise(drafter)
-            others[way] = chain_marks(other, answers, taps)
-        findings.append(ways_finding((check, name), configured, others, advice))
+            way, other = _other_rope_layout(drafter)
+            others[way] = score_chains(other, answers, taps)
+        findings.append(variant_finding((check, name), configured, others, advice))
     options = drafter.model.config.dflash_config
     findings[0] = against_config(findings[0], tuple(taps), tuple(options["target_layer_ids"]))
     findings[1] = against_config(findings[1], drafter.mask_id, options["mask_token_id"])
@@ -252,7 +252,7 @@ def _other_bases(rig: Rig, drafter: BlockDrafter) -> Ways:
     return {f"base {base:g}": (rig.target.taps, with_base(base)) for base in bases}
 
 
-def _turned_otherwise(drafter: BlockDrafter) -> tuple[str, BlockDrafter]:
+def _other_rope_layout(drafter: BlockDrafter) -> tuple[str, BlockDrafter]:
     """Return a name and a copy of the drafter with the other RoPE layout (interleaved or half-split)."""
     neighbours = drafter.model.config.dflash_config.get("turns_neighbours")
     other, reorder = copy(drafter), halves_to_neighbours if neighbours else neighbours_to_halves
@@ -318,7 +318,7 @@ def _dtypes(rigs: tuple[Rig, Rig], name: str, answers: Sequence[ReferenceAnswer]
         drafter = rig.drafters[name]
         assert isinstance(drafter, BlockDrafter)
         again = [reread(rig.target, answer.token_ids.tolist(), answer.start) for answer in answers]
-        figures[rig.target.dtype] = chain_marks(drafter, again, rig.target.taps).accepted
+        figures[rig.target.dtype] = score_chains(drafter, again, rig.target.taps).accepted
     lost = 1 - min(figures.values()) / max(*figures.values(), 1e-9)
     listed = ", ".join(f"{value:.2f} in {dtype}" for dtype, value in figures.items())
     return _finding("dtype", name, FINE if lost <= DTYPE_LOSS else SUSPICIOUS,

@@ -112,7 +112,7 @@ class LiveInstruments:
         return self.source.costs.known(text_of_run(trace).context)
 
     def measure_cost(self, trace: Trace, interrupt: Callable[[], None]) -> None:
-        self.source.quick_curve(text_of_run(trace).context, trace.header.request.sampling, interrupt)
+        self.source.get_or_measure_curve(text_of_run(trace).context, trace.header.request.sampling, interrupt)
 
     def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
         text = text_of_run(trace)

@@ -21,12 +21,12 @@ from typing import ParamSpec, TypeVar
 import torch
 from transformers import PreTrainedModel
 
-from engine.machine.threads import CROWDED, OtherWork, TorchThread
+from engine.machine.threads import BUSY_THRESHOLD, OtherWork, TorchThread
 from engine.records import Round
 
 LOOK_SECONDS = 0.25  # between two looks at the load of other programs
 FORSAKEN_SECONDS = 2.0  # without a pass, after which the second team ends
-CLEARED = 0.25  # missing processors: threads sleep from ``CROWDED`` on, and spin again below this
+CLEARED = 0.25  # missing processors: threads sleep from ``BUSY_THRESHOLD`` on, and spin again below this
 CALL_UP = 2**20  # numbers, enough for torch to add them with all its threads
 
 Given = ParamSpec("Given")
@@ -102,7 +102,7 @@ class WaitingPolicy:
         missing = self._others.missing(torch.get_num_threads())
         if self.asleep and self._second:
             self._second.wanted.set() if missing >= CLEARED else self._second.stop()
-        elif missing >= CROWDED and torch.get_num_threads() > 1:
+        elif missing >= BUSY_THRESHOLD and torch.get_num_threads() > 1:
             self._second = OmpSpinSuppressor()
 
 

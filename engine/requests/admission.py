@@ -13,10 +13,10 @@ from threading import Condition, get_ident
 
 from engine.errors import RequestError
 
-WAITING_ROOM = 24  # runs in progress and in the line, each with its place shown
-MAX_PLACES = 4  # in the line, of one address
+MAX_PENDING_RUNS = 24  # runs in progress and in the line, each with its place shown
+MAX_RUNS_PER_ADDRESS = 4  # in the line, of one address
 ALL = 1.0  # of the room
-MAX_SHARE_OF_ONE = 0.5  # of the room, for the runs of one address; a single run may take more if it is free
+MAX_SHARE_PER_ADDRESS = 0.5  # of the room, for the runs of one address; a single run may take more if it is free
 ROUNDING = 1e-9  # by which shares may add up to more than all of the room
 POLL_SECONDS = 0.25  # between two updates of a waiting run's message
 
@@ -55,7 +55,7 @@ class Admission:
     def __init__(self) -> None:
         self._change = Condition()
         self._line: list[Place] = []
-        self._visitors = 0  # callers of ``when_idle`` that wait
+        self._idle_waiters = 0  # callers of ``when_idle`` that wait
         self._owner: int | None = None  # the thread that has the machine alone
 
     @contextmanager
@@ -66,9 +66,10 @@ class Admission:
         """
         place = Place(self, address, share, run)
         with self._change:
-            if address and sum(other.address == address for other in self._line) >= MAX_PLACES:
-                raise RequestError(f"You already have {MAX_PLACES} runs in progress or waiting, which is the most for "
-                                   "one address; wait until one has ended, or stop one.")
+            if address and sum(other.address == address for other in self._line) >= MAX_RUNS_PER_ADDRESS:
+                raise RequestError(
+                    f"You already have {MAX_RUNS_PER_ADDRESS} runs in progress or waiting, which is the most for one "
+                    "address; wait until one has ended, or stop one.")
             self._line.append(place)
             self._admit()
         try:
@@ -105,11 +106,11 @@ class Admission:
     def when_idle(self, act: Callable[[], None], seconds: float = 0.0) -> bool:
         """Call ``act`` while the queue is empty; return False if it does not become empty within ``seconds``."""
         with self._change:
-            self._visitors += 1
+            self._idle_waiters += 1
             try:
                 idle = self._change.wait_for(lambda: not self._line, seconds)
             finally:
-                self._visitors -= 1
+                self._idle_waiters -= 1
             if idle:
                 act()
             return idle
@@ -118,7 +119,7 @@ class Admission:
         """Return the number of running and queued places and of callers of ``when_idle``, except the run
         ``besides``."""
         with self._change:
-            return sum(not besides or place.run != besides for place in self._line) + self._visitors
+            return sum(not besides or place.run != besides for place in self._line) + self._idle_waiters
 
     def running(self) -> int:
         """Return how many share the machine now."""
@@ -146,7 +147,7 @@ class Admission:
     def _admit(self) -> None:
         """Admit in order of arrival, as far as there is room."""
         for place in self._line:
-            if place.begun or self._has_its_part(place):
+            if place.begun or self._over_address_share(place):
                 continue
             if self._taken() + place.share > ALL + ROUNDING:
                 return
@@ -155,6 +156,6 @@ class Admission:
     def _taken(self, address: str | None = None) -> float:
         return sum(place.share for place in self._line if place.begun and address in (None, place.address))
 
-    def _has_its_part(self, place: Place) -> bool:
+    def _over_address_share(self, place: Place) -> bool:
         taken = self._taken(place.address) if place.address else 0.0
-        return taken > 0 and taken + place.share > MAX_SHARE_OF_ONE + ROUNDING
+        return taken > 0 and taken + place.share > MAX_SHARE_PER_ADDRESS + ROUNDING

@@ -104,14 +104,14 @@ def rig_names() -> list[str]:
     return sorted(path.parent.name for path in RIGS_FOLDER.glob("*/rig.json")) + list(NAMED)
 
 
-class UsualSetting(TypedDict, total=False):
+class DefaultSetting(TypedDict, total=False):
     """The options that a run has on a rig if it names none."""
 
     method: str
     budget: int
 
 
-def usual_setting(rig: str) -> UsualSetting:
+def default_setting(rig: str) -> DefaultSetting:
     """What the card of a shipped rig names; empty for other rigs."""
     if rig not in {path.parent.name for path in RIGS_FOLDER.glob("*/rig.json")}:
         return {}

@@ -148,7 +148,7 @@ class Rig:
                 f"asked for were {', '.join(chosen) or 'none'}.")
         return {name: self.drafters[name] for name in chosen}
 
-    def usual_drafters(self, method: str) -> Sequence[str]:
+    def default_drafters(self, method: str) -> Sequence[str]:
         return tuple(self.drafters_for(method))
 
     def generate(self, prompt: str, **options: Any) -> Answer:
@@ -211,7 +211,7 @@ class Rig:
         with self.exclusive(f"while the cost of rounds after {context} tokens was measured"):
             return self.costs.curve(context, sampling, requests)
 
-    def quick_curve(self, context: int, sampling: Sampling,
+    def get_or_measure_curve(self, context: int, sampling: Sampling,
                     interrupt: Callable[[], None] | None = None) -> CostCurve:
         """Return a cost curve near ``context`` tokens, measured in about a second if there is none. ``interrupt`` is
         polled

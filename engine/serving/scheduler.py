@@ -195,7 +195,7 @@ class Scheduler:
             self._clear(reader)
         elif reader not in self._readers:
             return  # the run was given up, and its reader was told
-        elif wanted is ROUND and reader.opened and not reader.run.goes_on:
+        elif wanted is ROUND and reader.opened and not reader.run.unfinished:
             reader.answer(None)
         else:
             reader.pending, reader.since, reader.late = wanted, perf_counter(), False
@@ -231,7 +231,7 @@ class Scheduler:
                 return
             reader.run.open()
             reader.opened = True
-            if not reader.run.goes_on:
+            if not reader.run.unfinished:
                 reader.answer(None)
         except Exception as error:
             reader.fail(error)

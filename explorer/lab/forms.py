@@ -184,8 +184,8 @@ def sweep_plan_from(form: Mapping[str, Any], sets: PromptSets, instruments: Inst
 
 
 class RaceForm(BaseModel):
-    """What a person asks of a race: a prompt and the turns before it, the methods with a lane at the node budget, and
-    those with a lane of budget=auto."""
+    """What a person asks of a race: a prompt and the turns before it, the methods with a track at the node budget, and
+    those with a track of budget=auto."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -201,15 +201,15 @@ class RaceForm(BaseModel):
 
 
 def race_plan_from(form: Mapping[str, Any], instruments: Instruments) -> SweepPlan:
-    """The checked plan of a race, the lanes of a method next to each other; RequestError says which field of
+    """The checked plan of a race, the tracks of a method next to each other; RequestError says which field of
     ``RaceForm`` is wrong."""
     filled = RaceForm.model_validate(dict(form))
     _refuse_plain(filled.methods + filled.auto)
     choice = Choice(filled.methods, (filled.budget,), filled.split, sampling=Sampling(filled.temperature))
     paced = replace(choice, methods=filled.auto, budgets=(), auto_budget=MAX_AUTO_NODES)
     order = list(METHODS)
-    lanes = sorted({*settings(choice), *settings(paced)},
+    tracks = sorted({*settings(choice), *settings(paced)},
                    key=lambda setting: (order.index(setting.method), setting.pace != FIXED))
     return race_plan(SweepPlan(
-        (Prompt(filled.prompt, turns=filled.turns),), tuple(lanes), filled.repeats, filled.max_tokens,
+        (Prompt(filled.prompt, turns=filled.turns),), tuple(tracks), filled.repeats, filled.max_tokens,
         rig=instruments.opened_as, dtype=instruments.laboratory.conditions.dtype))

@@ -1,24 +1,24 @@
-"""A race as the page shows it: lanes with their clocks, their text round by round, and sentences about them."""
+"""A race as the page shows it: tracks with their clocks, their text round by round, and sentences about them."""
 
 from codecs import getincrementaldecoder
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TypedDict
 
-from engine.lab.against_plain import likelier
+from engine.lab.against_plain import likelihood_ratio_text
 from engine.lab.settings import CellResult, SweepPlan
 from engine.lab.speed import seconds_text
-from engine.lab.sweeping import Laboratory, Lane, lanes, run_race
+from engine.lab.sweeping import Laboratory, Track, run_race, tracks
 from engine.trace import Piece, as_bytes, joined
 from explorer.jobs import Job
 from explorer.lab.style import label_of
 from explorer.lab.table import TableRow, row_view
 
 
-class LaneView(TypedDict):
-    """A lane; ``parts`` is what each round added to the text, ``row`` its row of the table, null if it failed. ``end``
+class TrackView(TypedDict):
+    """A track; ``parts`` is what each round added to the text, ``row`` its row of the table, null if it failed. ``end``
     are the seconds of the whole text at the printed speed, to which its rounds are stretched; empty if that is
-    withheld: such a lane is not raced."""
+    withheld: such a track is not raced."""
 
     label: str
     method: str
@@ -32,41 +32,41 @@ class LaneView(TypedDict):
 
 
 class RaceView(TypedDict):
-    """A race; ``seconds`` are those of the longest lane."""
+    """A race; ``seconds`` are those of the longest track."""
 
     prompt: str
     repeats: int
     dtype: str
     greedy: bool
     seconds: float
-    lanes: list[LaneView]
+    tracks: list[TrackView]
 
 
 def run(laboratory: Laboratory, plan: SweepPlan, job: Job) -> RaceView:
     """Measure the race; the job holds its progress."""
     results: list[CellResult] = []
-    job.total, job.share, job.message = len(plan), 0.0, "Warming up: every lane runs once, unmeasured."
+    job.total, job.share, job.message = len(plan), 0.0, "Warming up: every track runs once, unmeasured."
     for measured in run_race(laboratory, plan, job.stop):
         results.append(measured)
         job.done, job.share, job.message = len(results), len(results) / len(plan), ""
-    race = lanes(plan, results, laboratory)
-    views = [lane_view(lane, race.pieces) for lane in race.lanes]
+    race = tracks(plan, results, laboratory)
+    views = [track_view(track, race.pieces) for track in race.tracks]
     return {"prompt": plan.prompts[0].text, "repeats": plan.repeats, "dtype": plan.dtype,
             "greedy": all(setting.temperature == 0 for setting in plan.settings),
-            "seconds": max((view["seconds"][-1] for view in views if view["end"]), default=0.0), "lanes": views}
+            "seconds": max((view["seconds"][-1] for view in views if view["end"]), default=0.0), "tracks": views}
 
 
-def lane_view(lane: Lane, pieces: Mapping[int, Piece]) -> LaneView:
-    """A lane as the page shows it."""
-    seconds, end = lane.seconds, ""
-    if lane.row and not lane.row.withheld:
-        end = seconds_text(lane.tokens[-1], lane.row.record.speed)
-        seconds = tuple(second * float(end) / lane.seconds[-1] for second in lane.seconds)
+def track_view(track: Track, pieces: Mapping[int, Piece]) -> TrackView:
+    """A track as the page shows it."""
+    seconds, end = track.seconds, ""
+    if track.row and not track.row.withheld:
+        end = seconds_text(track.tokens[-1], track.row.record.speed)
+        seconds = tuple(second * float(end) / track.seconds[-1] for second in track.seconds)
     return {
-        "label": label_of(lane.setting), "method": lane.setting.method, "seconds": seconds, "tokens": lane.tokens,
-        "end": end, "parts": parts(lane.text_pieces, lane.tokens), "failure": lane.failure,
-        "row": row_view(lane.row, fastest=False) if lane.row else None,
-        "difference": difference(lane, pieces)}
+        "label": label_of(track.setting), "method": track.setting.method, "seconds": seconds, "tokens": track.tokens,
+        "end": end, "parts": parts(track.text_pieces, track.tokens), "failure": track.failure,
+        "row": row_view(track.row, fastest=False) if track.row else None,
+        "difference": difference(track, pieces)}
 
 
 def parts(shown: Sequence[Piece], ends: Sequence[int]) -> list[str]:
@@ -76,12 +76,12 @@ def parts(shown: Sequence[Piece], ends: Sequence[int]) -> list[str]:
             for begin, end in pairwise([0, *ends])]
 
 
-def difference(lane: Lane, pieces: Mapping[int, Piece]) -> str:
+def difference(track: Track, pieces: Mapping[int, Piece]) -> str:
     """Where the text first differs from plain decoding's, in a sentence; empty for the same text."""
-    first = lane.difference
+    first = track.difference
     if first is None:
         return ""
     ours, theirs = (joined(pieces, [token]) if token >= 0 else "the end" for token in (
         first.token, first.baseline_token))
-    gap = "" if first.gap is None else f" For the target {likelier(first.gap)}."
+    gap = "" if first.gap is None else f" For the target {likelihood_ratio_text(first.gap)}."
     return f"Differs from plain decoding at token {first.position + 1}: {ours!r} instead of {theirs!r}.{gap}"

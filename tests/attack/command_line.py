@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import app
 from engine.commands import VERBS, bench, generate, program, sweep
-from engine.commands.program import NOT_UNDERSTOOD, UsageError
+from engine.commands.program import USAGE_ERROR, UsageError
 from engine.commands.record import lessons_of, read_lessons
 from engine.errors import CanopyError, ResultsError
 from engine.lab.settings import check, file_of, measuring_order, prompt_set
@@ -206,7 +206,7 @@ class Attack(Area):
             app.follow_of(wanted)
             app.why_closed(wanted)
         except CanopyError as error:
-            return NOT_UNDERSTOOD if isinstance(error, UsageError) else 1, f"{error}\n"
+            return USAGE_ERROR if isinstance(error, UsageError) else 1, f"{error}\n"
         except SystemExit as error:
             return int(error.code or 0), ""
         return 0, ""

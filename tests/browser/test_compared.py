@@ -25,7 +25,7 @@ def test_what_is_slower_says_so_and_what_would_help(watched: Watched, address: s
     page.evaluate(f"""() => {{
         const {{ server }} = {STAGE};
         server.compare = async () => ({{ job: "made up" }});
-        server.compared = async () => ({{ state: "done", result: {{ state: "ended", text: {{ words: "" }}, lanes: {{}},
+        server.compared = async () => ({{ state: "done", result: {{ state: "ended", text: {{ words: "" }}, tracks: {{}},
             speed: {{ withheld: "", standing: "slower", ratio: 0.5, times: "0.50×", range: "0.48 to 0.52", tau: "2.00",
                 cost: "4.0", speed: "20", plain_speed: "40", words: "" }},
             gpu: {{ name: "qwen3-8b on an H200", loop: 1.43, floor: 1.21, caution: "Predicted, not measured." }},
@@ -97,7 +97,7 @@ def test_what_is_withheld_wins_nowhere_until_it_is_measured_again(watched: Watch
         const {{ server }} = {STAGE};
         window.found = {BUSY};
         server.compare = async () => ({{ job: "made up" }});
-        server.compared = async () => ({{ state: "done", result: {{ state: "ended", text: {{ words: "" }}, lanes: {{}},
+        server.compared = async () => ({{ state: "done", result: {{ state: "ended", text: {{ words: "" }}, tracks: {{}},
             others: [], gpu: null, speed: window.found }} }});
     }}""")
     ask(page, "A question for a busy machine")

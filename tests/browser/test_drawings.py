@@ -188,7 +188,7 @@ def test_confidence_is_drawn_against_one(onlooker: Watched) -> None:
 
 def transitions(marginals: Lattice) -> Lattice:
     """The likeliest tokens of each depth with a row for each of those before them: (depths, 16, 16). The likeliest may
-    follow all of them, and each other one is likelier after one of them."""
+    follow all of them, and each other one is likelihood_ratio_text after one of them."""
     tokens, unary = marginals.tokens[:, 0, :16], marginals.logprobs[:, 0, :16]
     scores = unary[:, None] + np.where(np.eye(16, k=1), 3, 0).astype(np.float32)
     scores -= np.logaddexp.reduce(scores, -1, keepdims=True)

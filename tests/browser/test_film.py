@@ -18,9 +18,9 @@ def moving(watched: Watched) -> Watched:
 
 def test_it_stands_still_where_asked_and_its_figures_are_the_recordings(watched: Watched, address: str) -> None:
     page = watched.open(address)
-    lengths, lanes, against, nodes = page.evaluate(f"""[{STAGE}.rounds.map((made) => made.keep.length),
-        {STAGE}.comparison.lanes, {STAGE}.against, {STAGE}.rounds.map((made) => made.n - 1)]""")
-    plain, best = lanes["texts"], page.evaluate("Canopy.parts.film.best")
+    lengths, tracks, against, nodes = page.evaluate(f"""[{STAGE}.rounds.map((made) => made.keep.length),
+        {STAGE}.comparison.tracks, {STAGE}.against, {STAGE}.rounds.map((made) => made.n - 1)]""")
+    plain, best = tracks["texts"], page.evaluate("Canopy.parts.film.best")
     depth = page.evaluate(f"Math.max(...{STAGE}.rounds[{best}].depths)")
     before = sum(lengths[:best])
     headline, flags = page.locator(".cs-headline"), page.locator(".cs-track-flag")
@@ -37,8 +37,8 @@ def test_it_stands_still_where_asked_and_its_figures_are_the_recordings(watched:
             assert flags.all_inner_texts() == [
                 f"✓ {tokens} tokens in {passes} passes, {seconds} s: {speed} tokens/s"
                 for tokens, passes, seconds, speed in (
-                    (len(plain), len(plain), lanes["ends"][1], against["plain_speed"]),
-                    (sum(lengths), len(lengths), lanes["ends"][0], against["speed"]))]
+                    (len(plain), len(plain), tracks["ends"][1], against["plain_speed"]),
+                    (sum(lengths), len(lengths), tracks["ends"][0], against["speed"]))]
         page.keyboard.press("ArrowRight")
     assert [at for at, _ in seen] == [f"{number} of 6" for number in range(1, 7)]
     headlines = [words for _, words in seen]

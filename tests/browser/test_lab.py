@@ -186,14 +186,14 @@ def measure_adopt_and_race_auto(lab: Any) -> None:
     lab.evaluate(f"[{LAB}.race.methods.values, {LAB}.race.auto.values] = [['joint'], ['joint']]")
     lab.locator(".lab-pane-compare .lab-primary").click()
     lab.wait_for_function(f"{LAB}.race.drawn.length")
-    lanes = lab.locator(".lab-lane")
-    assert lanes.locator("strong").all_inner_texts() == ["autoregressive", "joint, 256 nodes", "joint, auto"]
-    assert [text.strip() for text in lab.locator(".lab-lane-figures > :last-child").all_inner_texts()] == [
+    tracks = lab.locator(".lab-track")
+    assert tracks.locator("strong").all_inner_texts() == ["autoregressive", "joint, 256 nodes", "joint, auto"]
+    assert [text.strip() for text in lab.locator(".lab-track-figures > :last-child").all_inner_texts()] == [
         "= same text"] * 3
-    assert lanes.locator(".lab-flag.is-over").count() == 3  # reduced motion: the end is shown at once
-    assert "${7*6} and </script>" in lanes.first.locator(".lab-lane-text").evaluate("element => element.textContent")
+    assert tracks.locator(".lab-flag.is-over").count() == 3  # reduced motion: the end is shown at once
+    assert "${7*6} and </script>" in tracks.first.locator(".lab-track-text").evaluate("element => element.textContent")
     lab.get_by_label("Wall clock of the race").fill("0")
-    assert lanes.locator(".lab-flag.is-over").count() == 0
+    assert tracks.locator(".lab-flag.is-over").count() == 0
 
 
 def test_predictions_cost_and_doctor(lab: Any) -> None:

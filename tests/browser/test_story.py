@@ -33,7 +33,7 @@ def test_nothing_is_said_of_the_text_that_no_comparison_found(watched: Watched, 
     more = page.locator(".cs-more").inner_text()
     assert "word for word" not in more and "÷" not in more and "not measured" in more
     show_as(page, "another", about={"comparison": {
-        "state": "ended", "lanes": {}, "others": [], "speed": {"withheld": "Forged."},
+        "state": "ended", "tracks": {}, "others": [], "speed": {"withheld": "Forged."},
         "text": {"words": "The text parts from plain decoding’s at word 7."}}})
     page.keyboard.press("End")
     more = page.locator(".cs-more").inner_text()
@@ -65,7 +65,7 @@ def test_slower_than_plain_decoding_looks_like_what_it_is(watched: Watched, addr
     assert "slower than one at a time: 0.50×" in page.locator(".cs-headline").inner_text()
 
 
-def test_both_lanes_type_what_each_wrote_on_one_clock(watched: Watched, address: str) -> None:
+def test_both_tracks_type_what_each_wrote_on_one_clock(watched: Watched, address: str) -> None:
     page = watched.open(address)
     page.keyboard.press("End")
     page.get_by_role("button", name="Watch both").click()
@@ -84,9 +84,9 @@ def test_both_lanes_type_what_each_wrote_on_one_clock(watched: Watched, address:
     page.keyboard.press("Escape")
     duel.wait_for(state="hidden")
     page.evaluate(f"""() => {{
-        const stage = {STAGE}, {{ lanes }} = stage.comparison;
-        const texts = lanes.texts.map((text, place) => (place === 9 ? " forged" : text));
-        stage.comparison = {{ ...stage.comparison, lanes: {{ ...lanes, texts, title: "Two texts" }} }};
+        const stage = {STAGE}, {{ tracks }} = stage.comparison;
+        const texts = tracks.texts.map((text, place) => (place === 9 ? " forged" : text));
+        stage.comparison = {{ ...stage.comparison, tracks: {{ ...tracks, texts, title: "Two texts" }} }};
     }}""")
     page.get_by_role("button", name="Watch both").click()
     duel.wait_for(state="visible")

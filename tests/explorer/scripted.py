@@ -199,7 +199,7 @@ class ScriptedSource:
         self.methods = tuple(METHODS)
         self.drafters = tuple(DRAFTERS)
 
-    def usual_drafters(self, method: str) -> Sequence[str]:
+    def default_drafters(self, method: str) -> Sequence[str]:
         return self.drafters[:METHODS[method].drafter_count]
 
     def prepare(self, ask: PromptRequest) -> "ScriptedRun":
@@ -208,7 +208,7 @@ class ScriptedSource:
     def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
         asked = re.fullmatch(r"Go on for (\d+) tokens\.", ask.prompt)
         target = ScriptedTarget(self.script, bool(asked))
-        names = ask.drafters or tuple(self.usual_drafters(ask.method))
+        names = ask.drafters or tuple(self.default_drafters(ask.method))
         if not set(names) <= set(self.drafters) or len(names) != METHODS[ask.method].drafter_count:
             raise RequestError(f"The drafters are {', '.join(self.drafters)}; asked for were {', '.join(names)}.")
         drafters = [ScriptedDrafter(self.script, target, DRAFTERS[name]) for name in names]

@@ -98,10 +98,10 @@ def parted_at_word_7(trace: Trace) -> Trace:
 def test_the_whole_text_is_compared_and_what_is_printed_of_the_speeds_divides() -> None:
     compared = Compared()
     result = compared.ended()
-    text, speed, lanes = result["text"], result["speed"], result["lanes"]
+    text, speed, tracks = result["text"], result["speed"], result["tracks"]
     assert (result["state"], text["verdict"], text["same"], text["tokens"]) == ("ended", "same", 150, 150)
     assert "word for word: all 150 tokens" in text["words"] and compared.noted() == result
-    assert "".join(lanes["texts"]).startswith(STORY[:60]) and list(map(len, lanes["seconds"])) == [150, 150]
+    assert "".join(tracks["texts"]).startswith(STORY[:60]) and list(map(len, tracks["seconds"])) == [150, 150]
     times = speed["times"][:-1]
     assert ratio_text(float(speed["tau"]) / float(speed["cost"])) == times
     assert ratio_text(float(speed["speed"]) / float(speed["plain_speed"])) == times
@@ -114,7 +114,7 @@ def test_another_text_is_said_to_be_one_and_never_word_for_word() -> None:
     result = Compared(change=parted_at_word_7).ended()
     words = result["text"]["words"]
     assert "at word 7 " in words and "word for word" not in words and " as likely" in words and "nats" not in words
-    assert result["lanes"]["title"].startswith("Two texts, on one clock")
+    assert result["tracks"]["title"].startswith("Two texts, on one clock")
     assert result["text"]["verdict"] in ("near-tie", "unexplained")
     tie = TextComparison(NEAR_TIE, 4, 9, Difference(4, 1, 2, -0.0))
     header = replace(Compared().trace.header, dtype="bfloat16")
@@ -129,7 +129,7 @@ def test_a_ratio_that_cannot_be_true_is_not_said() -> None:
         assert reason in speed["withheld"] and not speed["times"] and not speed["words"] and speed["again"]
 
 
-def test_what_a_text_repeats_is_left_out_of_its_speeds_and_lanes() -> None:
+def test_what_a_text_repeats_is_left_out_of_its_speeds_and_tracks() -> None:
     compared = Compared(prompt=going_on(900), max_tokens=900)
     rounds = [entry.round for entry in compared.trace.entries]
     start = repetition_in(rounds, pieces_of(compared.trace))
@@ -138,14 +138,14 @@ def test_what_a_text_repeats_is_left_out_of_its_speeds_and_lanes() -> None:
     before = rounds[:rounds_within(rounds, start)]
     kept = sum(len(round_.acceptance.keep) for round_ in before)
     assert result["text"]["tokens"] == 900 and result["speed"]["tau"] == f"{tau(before):.2f}"
-    assert [len(side) for side in (result["lanes"]["texts"], *result["lanes"]["seconds"])] == [kept] * 3
-    assert str(kept) in result["lanes"]["title"]
+    assert [len(side) for side in (result["tracks"]["texts"], *result["tracks"]["seconds"])] == [kept] * 3
+    assert str(kept) in result["tracks"]["title"]
 
 
-def test_the_lanes_take_as_long_as_the_printed_speeds_say() -> None:
+def test_the_tracks_take_as_long_as_the_printed_speeds_say() -> None:
     result = Compared().ended()
-    speed, lanes = result["speed"], result["lanes"]
-    for name, end, seconds in zip(("speed", "plain_speed"), lanes["ends"], lanes["seconds"], strict=True):
+    speed, tracks = result["speed"], result["tracks"]
+    for name, end, seconds in zip(("speed", "plain_speed"), tracks["ends"], tracks["seconds"], strict=True):
         assert rate_text(150 / float(end)) == speed[name] and seconds[-1] == pytest.approx(float(end), rel=0.01)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.records import PromptRequest
 from engine.trace import End, Entry, gather
-from explorer.lines import MODEL_LIMITS, about, encoded, encoded_within, remark, repetition
+from explorer.lines import MODEL_LIMITS, about, encode_up_to, encoded, remark, repetition
 from explorer.run_form import read_presets
 from explorer.runs import Run
 from tests.explorer.scripted import ScriptedSource, going_on, scripted_trace
@@ -65,6 +65,6 @@ def test_marks_are_as_typed_and_a_long_run_is_encoded_in_parts() -> None:
     lines = [encoded(line) for line in trace.lines]
     assert json.loads(lines[0])["header"]["prompt"] == "${7*6} </script>"
     assert all(line.count(b"\n") == 1 for line in lines)
-    assert encoded_within(trace.lines, 1) == (lines[0], 1)
-    assert encoded_within(trace.lines, 10**9) == (b"".join(lines), len(lines))
-    assert isinstance(trace.lines[1], Entry) and encoded_within(trace.lines[1:], len(lines[1]) + 1)[1] == 2
+    assert encode_up_to(trace.lines, 1) == (lines[0], 1)
+    assert encode_up_to(trace.lines, 10**9) == (b"".join(lines), len(lines))
+    assert isinstance(trace.lines[1], Entry) and encode_up_to(trace.lines[1:], len(lines[1]) + 1)[1] == 2

@@ -13,7 +13,7 @@ from explorer.bundle import ASSETS
 from explorer.recordings import Library, recorded_rig
 from explorer.rig import CurrentRig
 from explorer.rig_choice import loading
-from explorer.run_form import USUAL_DRAFTERS, choosing_drafters, fitting, names_of, read_presets
+from explorer.run_form import USUAL_DRAFTERS, drafter_dropdown, fitting, names_of, read_presets
 from tests.explorer.scripted import ScriptedSource
 from tests.explorer.scripted_rigs import scripted_rig
 
@@ -31,7 +31,7 @@ ONE, TWO = [USUAL_ONE, "code", "spare"], [USUAL_TWO, "story + spare", "code + sp
         ["nobody"], ["story", "code"], [["story"]], [7], [None, None], ["</script>"]))])
 def test_the_rigs_own_drafters_come_first_and_what_was_chosen_stays_where_it_fits(
         method: str, names: list[Any], words: list[str], chosen: str) -> None:
-    choice = choosing_drafters(ScriptedSource(), method, names)
+    choice = drafter_dropdown(ScriptedSource(), method, names)
     named = {value: word for word, value in choice["choices"]}
     assert (list(named.values()), named[choice["value"]]) == (words, chosen)
     assert choice["interactive"] == (len(words) > 1)
@@ -40,8 +40,8 @@ def test_the_rigs_own_drafters_come_first_and_what_was_chosen_stays_where_it_fit
 def test_a_value_of_the_list_is_read_back_and_nothing_else_is() -> None:
     source = ScriptedSource()
     source.drafters = ("story",)
-    assert not choosing_drafters(source, "ddtree")["interactive"], "one drafter leaves no choice"
-    for word, value in choosing_drafters(ScriptedSource(), "joint")["choices"][1:]:
+    assert not drafter_dropdown(source, "ddtree")["interactive"], "one drafter leaves no choice"
+    for word, value in drafter_dropdown(ScriptedSource(), "joint")["choices"][1:]:
         assert " + ".join(names_of(value)) == word
     for nothing in (USUAL_DRAFTERS, "", None, 7, "{", "{}", "[1]", json.dumps("a"), ["a"]):
         assert names_of(nothing) == []

@@ -15,7 +15,7 @@ import pytest
 from starlette.applications import Starlette
 
 from engine.records import PromptRequest
-from engine.requests.admission import MAX_PLACES, Admission
+from engine.requests.admission import MAX_RUNS_PER_ADDRESS, Admission
 from engine.trace import Block, Entry, Line, SharedPass, encode_line, loads
 from explorer import runs as runs_module
 from explorer.lines import MAX_RANKS
@@ -193,10 +193,10 @@ def test_others_in_the_pass_are_shown_while_it_runs_and_not_kept() -> None:
 
 def test_one_address_has_a_few_runs() -> None:
     with serving(ScriptedSource(pause_seconds=0.02)) as served:
-        streams = [served.begun(prompt=ENDLESS) for _ in range(MAX_PLACES)]
+        streams = [served.begun(prompt=ENDLESS) for _ in range(MAX_RUNS_PER_ADDRESS)]
         runs = [next(stream.__enter__())["run"] for stream in streams]
-        until(lambda: served.queue.waiting() == MAX_PLACES)
-        assert f"You already have {MAX_PLACES} runs" in served.ran()[-1]["message"]
+        until(lambda: served.queue.waiting() == MAX_RUNS_PER_ADDRESS)
+        assert f"You already have {MAX_RUNS_PER_ADDRESS} runs" in served.ran()[-1]["message"]
         for run in runs:
             served.client.delete(f"{RUNS}/{run}")
         for stream in streams:

@@ -7,7 +7,7 @@ import pytest
 
 from engine.errors import CancellationError, RequestError
 from engine.records import PromptRequest
-from engine.requests.admission import WAITING_ROOM, Admission
+from engine.requests.admission import MAX_PENDING_RUNS, Admission
 from engine.trace import Line, dumps, held_bytes, loads
 from explorer import runs as runs_module
 from explorer.rig_choice import loading
@@ -124,7 +124,7 @@ def test_what_is_remembered_is_bounded_by_bytes() -> None:
 
 def test_so_many_runs_are_in_progress_and_no_more() -> None:
     runs = Runs()
-    for number in range(WAITING_ROOM):
+    for number in range(MAX_PENDING_RUNS):
         runs.begin(Run(str(number)))
     with pytest.raises(RequestError, match="which is the most"):
         runs.begin(Run("more"))

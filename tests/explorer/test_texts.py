@@ -36,7 +36,7 @@ def test_programs_and_pages_read_the_text_with_its_spaces(trace: Trace) -> None:
 
 def test_texts_beside_each_other_have_their_spaces(trace: Trace) -> None:
     assert texts_part(trace, trace) is None
-    assert "".join(recorded_comparison(trace, trace).lanes.texts) == WORDS
+    assert "".join(recorded_comparison(trace, trace).tracks.texts) == WORDS
 
 
 def test_bytes_that_never_became_a_character_come_with_the_end(tmp_path: Path) -> None:

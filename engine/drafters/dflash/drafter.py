@@ -111,7 +111,7 @@ class DFlashDrafter:
     def draft_batch(self, forks: Sequence[Self], roots: Sequence[int], widths: Sequence[int]) -> list[Lattice]:
         """See ``protocols.BatchDrafter``: one block after another, each over its own context."""
         ends = [fork._length + self.block for fork in forks]
-        tokens = concat_texts([fork._rooted(root) for fork, root in zip(forks, roots, strict=True)])
+        tokens = concat_texts([fork._block_tokens(root) for fork, root in zip(forks, roots, strict=True)])
         spans = [self.rotations.span(end - self.block, end) for end in ends]
         rotation = concat_texts([cosines for cosines, _ in spans]), concat_texts([sines for _, sines in spans])
         masks, hidden = [self._masks(end) for end in ends], self.embedded(tokens)
@@ -123,7 +123,7 @@ class DFlashDrafter:
         lattices = self.lattices(proposed, tokens[::self.block], max(widths))
         return [lattice.narrowed(width) for lattice, width in zip(lattices, widths, strict=True)]
 
-    def _rooted(self, root: int) -> Tensor:
+    def _block_tokens(self, root: int) -> Tensor:
         """The block's tokens, (block,) int64: the root, then mask tokens."""
         self._block[0] = root
         return self._block
@@ -179,7 +179,7 @@ class DFlashDrafter:
         context = self.model.context(text.features[None], variant.rotation(torch.arange(size, device=self.device)))
         lattices: list[Lattice] = []
         for anchors in all_anchors.split(self._anchors_a_pass(size)):
-            hidden = self._denoised(token_ids[anchors], anchors, context[..., :int(anchors[-1]), :], variant)
+            hidden = self._block_hidden(token_ids[anchors], anchors, context[..., :int(anchors[-1]), :], variant)
             lattices += self.lattices(hidden, token_ids[anchors], width)
         return lattices
 
@@ -190,7 +190,7 @@ class DFlashDrafter:
         anchor_bytes = 4 * ((size + self.block) * heads + 3 * self.block * config.vocab_size)
         return int(max(1, min(64, MAX_BATCH_BYTES // anchor_bytes)))
 
-    def _denoised(self, roots: Tensor, anchors: Tensor, context: Tensor, variant: BlockVariant) -> Tensor:
+    def _block_hidden(self, roots: Tensor, anchors: Tensor, context: Tensor, variant: BlockVariant) -> Tensor:
         """The hidden states of the slots that propose, (anchors, depth, hidden): anchor p sees the features of the
         positions before p and its block, as in decoding; here the blocks of several anchors are a batch."""
         count, length = len(anchors), context.shape[-2]

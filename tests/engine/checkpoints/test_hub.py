@@ -19,7 +19,7 @@ from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNot
 from huggingface_hub.utils import _xet
 
 from engine.checkpoints import sources
-from engine.checkpoints.files import Tell, display_name, unheard
+from engine.checkpoints.files import Tell, display_name, ignore_progress
 from engine.checkpoints.memory import Opening
 from engine.checkpoints.sources import DownloadProgress, LocalModel, fetch_weights, look_up
 from engine.errors import CancellationError, RigError
@@ -35,7 +35,7 @@ FILES = {"config.json": b"{}", "model.safetensors.index.json": INDEX, SHARDS[0]:
 MODEL, DRAFTER = "own/model", "z-lab/Qwen3-8B-DFlash-b16"
 
 
-def fetch(name: str, tell: Tell = unheard) -> LocalModel:
+def fetch(name: str, tell: Tell = ignore_progress) -> LocalModel:
     """All of a model that is read."""
     model = look_up(name, tell)
     fetch_weights(model, tell)

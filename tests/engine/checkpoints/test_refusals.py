@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from engine.checkpoints import memory
-from engine.checkpoints.files import unheard
+from engine.checkpoints.files import ignore_progress
 from engine.checkpoints.loading import load_causal
 from engine.commands.program import main
 from engine.decoding.tree import pack
@@ -156,7 +156,7 @@ def test_the_page_and_the_command_line_say_the_same(pair: Path, capsys: pytest.C
     (pair / "target" / TOKENIZER).write_text("[]")
     name = f"{pair / 'target'}::ngram"
     with pytest.raises(RigError, match="cannot be loaded") as caught:
-        open_beside(None, name, "float32", unheard, Admission())
+        open_beside(None, name, "float32", ignore_progress, Admission())
     assert main(["generate", "--prompt", "hi", "--dtype", "float32", "--rig", name]) == 1
     assert capsys.readouterr().err.endswith(f"{caught.value}\n")
 

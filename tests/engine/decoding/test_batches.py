@@ -57,8 +57,8 @@ def test_a_run_that_is_closed_disturbs_no_other(target: ToyTarget) -> None:
         one.open()
     rounds = [step(runs)[0] for _ in range(3)]
     closed.close()
-    assert kept.goes_on and not closed.goes_on
-    while kept.goes_on:
+    assert kept.unfinished and not closed.unfinished
+    while kept.unfinished:
         rounds += step([kept])
     assert text(rounds) == text(run(request, target, drafters_of("ddtree", target)))
 

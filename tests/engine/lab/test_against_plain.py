@@ -16,8 +16,8 @@ from engine.lab.against_plain import (
     SO_FAR,
     UNEXPLAINED,
     UNKNOWN,
+    InterleavedTiming,
     Text,
-    TurnTaking,
     compare_texts,
     speed_beside_plain,
     text_of,
@@ -57,7 +57,7 @@ TRUE_RATIO = TOKENS * 0.02 / (len(LENGTHS) * 0.03)
 
 
 def test_turns_hold_the_same_tokens_and_lose_none() -> None:
-    taking = TurnTaking(iter(RUN), iter(PLAIN))
+    taking = InterleavedTiming(iter(RUN), iter(PLAIN))
     while taking.turn():
         assert sum(len(round_.acceptance.keep) for round_ in taking.rounds) == len(taking.plain)
     assert (taking.rounds, taking.plain) == (RUN, PLAIN)
@@ -69,7 +69,7 @@ def test_turns_hold_the_same_tokens_and_lose_none() -> None:
 
 @pytest.mark.parametrize(("run", "plain"), [(RUN[:5], PLAIN[:40]), (RUN, PLAIN[:10])])
 def test_where_one_text_ends_first_the_other_goes_on(run: list[Round], plain: list[Round]) -> None:
-    taking = TurnTaking(iter(run), iter(plain))
+    taking = InterleavedTiming(iter(run), iter(plain))
     while taking.turn():
         pass
     assert (taking.rounds, taking.plain) == (run, plain)

@@ -10,7 +10,7 @@ from engine.decoding.budget_policy import MAX_AUTO_NODES
 from engine.errors import RequestError
 from engine.lab.settings import CellResult, Setting, SweepPlan
 from engine.lab.statistics import Estimate
-from engine.lab.sweeping import lanes, race_plan, run_race
+from engine.lab.sweeping import race_plan, run_race, tracks
 from tests.engine.lab.scripted import WALKERS, ScriptedLaboratory, reread_as, slower, toy_plan
 
 LABORATORY = ScriptedLaboratory()
@@ -33,24 +33,24 @@ def spread(over_repeats: Estimate | None) -> tuple[float, float, float]:
     return over_repeats.median, over_repeats.least, over_repeats.most
 
 
-def test_a_lane_is_measured_in_turn_and_replays_its_median_run_on_the_wall_clock(
+def test_a_track_is_measured_in_turn_and_replays_its_median_run_on_the_wall_clock(
         plan: SweepPlan, measured: list[CellResult]) -> None:
     assert plan.settings[0] == Setting("autoregressive", 0, temperature=0.8)
     assert len(measured) == 7 * 3
     for repeat in range(3):
         assert {result.cell.setting for result in measured[7 * repeat:7 * repeat + 7]} == set(plan.settings)
-    race = lanes(plan, measured, LABORATORY)
-    assert [lane.setting for lane in race.lanes] == list(plan.settings)
-    for lane in race.lanes:
-        readings = [result.reading for result in measured if result.cell.setting == lane.setting and result.reading]
-        assert lane.shown and lane.row and lane.row.speedup and lane.difference is None
-        assert lane.shown.seconds == median(reading.seconds for reading in readings)
-        assert lane.seconds[-1] == pytest.approx(lane.shown.seconds) and list(lane.seconds) == sorted(lane.seconds)
-        assert lane.tokens[-1] == len(lane.shown.token_ids) == 24
+    race = tracks(plan, measured, LABORATORY)
+    assert [track.setting for track in race.tracks] == list(plan.settings)
+    for track in race.tracks:
+        readings = [result.reading for result in measured if result.cell.setting == track.setting and result.reading]
+        assert track.shown and track.row and track.row.speedup and track.difference is None
+        assert track.shown.seconds == median(reading.seconds for reading in readings)
+        assert track.seconds[-1] == pytest.approx(track.shown.seconds) and list(track.seconds) == sorted(track.seconds)
+        assert track.tokens[-1] == len(track.shown.token_ids) == 24
         rates = [reading.tokens_per_second for reading in readings]
-        assert spread(lane.row.tokens_per_second) == (median(rates), min(rates), max(rates))
-        assert race.pieces.keys() >= set(lane.shown.token_ids)
-    plain, _, tree, *_, auto = race.lanes
+        assert spread(track.row.tokens_per_second) == (median(rates), min(rates), max(rates))
+        assert race.pieces.keys() >= set(track.shown.token_ids)
+    plain, _, tree, *_, auto = race.tracks
     assert plain.row and spread(plain.row.speedup) == (1, 1, 1)
     assert tree.row and tree.row.speedup and tree.row.speedup.median > 1
     assert auto.setting.label == "ddtree auto T 0.8" and auto.shown and tree.shown
@@ -64,34 +64,34 @@ def test_a_race_is_on_one_prompt_and_three_times() -> None:
         race_plan(toy_plan(prompts=1, repeats=2))
 
 
-def test_a_race_that_is_stopped_has_the_lanes_that_ran(plan: SweepPlan) -> None:
+def test_a_race_that_is_stopped_has_the_tracks_that_ran(plan: SweepPlan) -> None:
     stop = Event()
     running = run_race(LABORATORY, plan, stop)
     results = [next(running), next(running)]
     stop.set()
     assert list(running) == []
-    assert {lane.setting for lane in lanes(plan, results, LABORATORY).lanes} == {
+    assert {track.setting for track in tracks(plan, results, LABORATORY).tracks} == {
         result.cell.setting for result in results}
     failed = [replace(result, reading=None, failure="No.") for result in results[:1]]
-    assert lanes(plan, failed, LABORATORY).lanes[0].failure == "No."
+    assert tracks(plan, failed, LABORATORY).tracks[0].failure == "No."
     silent = reread_as(results, lambda _, reading: replace(reading, token_ids=(), lengths=(), round_seconds=()))
-    assert "nothing to race" in lanes(plan, silent, LABORATORY).lanes[0].failure
+    assert "nothing to race" in tracks(plan, silent, LABORATORY).tracks[0].failure
 
 
-def test_a_lane_says_where_its_text_leaves_the_baselines(plan: SweepPlan, measured: list[CellResult]) -> None:
+def test_a_track_says_where_its_text_leaves_the_baselines(plan: SweepPlan, measured: list[CellResult]) -> None:
     strayed = reread_as(measured, lambda result, reading: replace(reading, token_ids=(
         *reading.token_ids[:-1], 99)) if result.cell.setting == plan.settings[3] else reading)
-    differences = {number: lane.difference for number, lane in enumerate(lanes(plan, strayed, LABORATORY).lanes)
-                   if lane.difference}
+    differences = {number: track.difference for number, track in enumerate(tracks(plan, strayed, LABORATORY).tracks)
+                   if track.difference}
     assert differences.keys() == {3} and (differences[3].position, differences[3].token) == (23, 99)
 
 
 @pytest.mark.parametrize(("times", "reason"), [
     ((20.0,) * 3, "larger than"), ((1.0, 1.0, 1.5), "Other programs")])
-def test_a_lane_claims_no_speed_up_that_cannot_be_true(
+def test_a_track_claims_no_speed_up_that_cannot_be_true(
         plan: SweepPlan, measured: list[CellResult], times: tuple[float, ...], reason: str) -> None:
     reclocked = reread_as(measured, lambda result, reading: slower(
         reading, times[result.cell.repeat] if result.cell.setting == plan.settings[0] else 1))
-    plain, *others = lanes(plan, reclocked, LABORATORY).lanes
+    plain, *others = tracks(plan, reclocked, LABORATORY).tracks
     assert plain.row and spread(plain.row.speedup) == (1, 1, 1) and not plain.row.withheld
-    assert all(lane.row and lane.row.speedup is None and reason in lane.row.withheld for lane in others)
+    assert all(track.row and track.row.speedup is None and reason in track.row.withheld for track in others)

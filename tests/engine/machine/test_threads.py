@@ -96,10 +96,10 @@ def test_other_work_is_what_is_busy_and_not_ours(tmp_path: Path, monkeypatch: py
     others = OtherWork((0, 1))
     statistics.write_text(f"cpu0 {second} {second} 0 {9 * second} 0 0 0\ncpu1 0 0 {second} 0 5 0 0\n"
                           f"cpu2 {second} 0 0 0 0 0 0\n")
-    assert others.since_last_asked() == pytest.approx(1.5)  # three seconds in two
-    assert others.since_last_asked() == 0
+    assert others.busy_processors() == pytest.approx(1.5)  # three seconds in two
+    assert others.busy_processors() == 0
 
 
 def test_where_the_system_says_nothing_nobody_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.machine.threads.STATISTICS", tmp_path / "missing")
-    assert OtherWork(processors()).since_last_asked() == 0
+    assert OtherWork(processors()).busy_processors() == 0

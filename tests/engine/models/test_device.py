@@ -60,7 +60,7 @@ class Told(OtherWork):
 
     busy = 0.0
 
-    def since_last_asked(self) -> float:
+    def busy_processors(self) -> float:
         return self.busy
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from engine.errors import CancellationError, RequestError
-from engine.requests.admission import ALL, MAX_PLACES, MAX_SHARE_OF_ONE, ROUNDING, Admission, Place
+from engine.requests.admission import ALL, MAX_RUNS_PER_ADDRESS, MAX_SHARE_PER_ADDRESS, ROUNDING, Admission, Place
 from tests.running import until
 
 SHARES = st.sampled_from([1 / 8, 1 / 4, 0.3, 1 / 2, 0.7, ALL])
@@ -35,12 +35,12 @@ class Line(RuleBasedStateMachine):
 
     def has_its_part(self, place: Place) -> bool:
         taken = self.taken(place.address)
-        return bool(place.address) and taken > 0 and taken + place.share > MAX_SHARE_OF_ONE + ROUNDING
+        return bool(place.address) and taken > 0 and taken + place.share > MAX_SHARE_PER_ADDRESS + ROUNDING
 
     @rule(address=st.sampled_from(["", "a", "b", "c"]), share=SHARES)
     def arrive(self, address: str, share: float) -> None:
         held = ExitStack()
-        if address and sum(place.address == address for place in self.places) == MAX_PLACES:
+        if address and sum(place.address == address for place in self.places) == MAX_RUNS_PER_ADDRESS:
             with pytest.raises(RequestError):
                 held.enter_context(self.admission.place(address, share))
         else:
@@ -63,7 +63,7 @@ class Line(RuleBasedStateMachine):
         assert self.taken() <= ALL + ROUNDING
         for address in {place.address for place in self.places} - {""}:
             running = [place for place in self.places if place.begun and place.address == address]
-            assert len(running) < 2 or self.taken(address) <= MAX_SHARE_OF_ONE + ROUNDING
+            assert len(running) < 2 or self.taken(address) <= MAX_SHARE_PER_ADDRESS + ROUNDING
 
     @invariant()
     def whoever_takes_all_is_alone(self) -> None:

@@ -241,7 +241,7 @@ def test_it_runs_as_it_was_started_and_in_no_other_way() -> None:
     source = attached(one("a") + DONE)
     with pytest.raises(RequestError, match=SERVED):
         source.prepare(PromptRequest("x", method="ddtree"))
-    assert list(source.methods) == [SERVED] and list(source.usual_drafters(SERVED)) == list(source.drafters)
+    assert list(source.methods) == [SERVED] and list(source.default_drafters(SERVED)) == list(source.drafters)
 
 
 @pytest.mark.parametrize(("sizes", "accepted", "written"), [

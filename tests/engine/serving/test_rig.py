@@ -16,7 +16,7 @@ from engine import open_rig
 from engine.commands.check import lossless_points
 from engine.commands.program import main
 from engine.errors import CanopyError, RequestError, RigError, TraceError
-from engine.lab.against_plain import TurnTaking, turn_pairs
+from engine.lab.against_plain import InterleavedTiming, turn_pairs
 from engine.lab.settings import SHIPPED
 from engine.models.target import TorchTarget
 from engine.records import PromptRequest, Sampling
@@ -243,7 +243,7 @@ def test_out_of_memory_is_said_and_the_next_run_is_served(monkeypatch: pytest.Mo
                 [ask]) as (rounds,):
             list(rounds)
         with pytest.raises(RequestError, match="while the cost of rounds after 40 tokens was measured; lower"):
-            live.quick_curve(40, Sampling())
+            live.get_or_measure_curve(40, Sampling())
     assert str(caught.value).startswith("The GPU ran out of memory (2.50 GiB more was needed) at a budget of 8 nodes")
     assert gather(live.run(ask)).entries
 
@@ -267,7 +267,7 @@ def test_runs_are_taken_in_turns_and_write_what_they_write_alone() -> None:
     for pace in ("fixed", "auto"):
         ask = PromptRequest(MATH, method="ddtree", budget=16, max_tokens=FEW, pace=pace)
         with live.interleaved([ask, plain]) as sources:
-            taking = TurnTaking(*sources)
+            taking = InterleavedTiming(*sources)
             while taking.turn():
                 pass
         assert committed_ids(taking.rounds) == committed_ids(taking.plain) == text
@@ -298,7 +298,7 @@ def test_who_wants_the_rig_alone_waits_until_a_run_has_freed_its_caches() -> Non
         with live.admission.place(share=run.share):
             lines = run.lines()
             assert len(list(islice(lines, 3))) == 3
-            measuring = other.submit(lambda: live.quick_curve(40, Sampling()) and run.closed)
+            measuring = other.submit(lambda: live.get_or_measure_curve(40, Sampling()) and run.closed)
             until(lambda: live.admission.waiting() == 2)
             lines.close()
         assert measuring.result(60)

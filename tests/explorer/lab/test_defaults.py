@@ -6,7 +6,7 @@ import pytest
 
 from engine.decoding.methods import METHODS
 from engine.lab.summary import Row, summarise
-from engine.requests.rig_names import RIGS_FOLDER, usual_setting
+from engine.requests.rig_names import RIGS_FOLDER, default_setting
 from explorer.bundle import ASSETS
 from explorer.lab.recorded import shipped
 from explorer.run_form import Preset, read_presets
@@ -29,7 +29,7 @@ def measured(rig: str, method: str, budget: int) -> Row | None:
 
 @pytest.mark.parametrize("rig", RIGS)
 def test_a_rig_starts_with_the_fastest_setting_of_its_table(rig: str) -> None:
-    usual = usual_setting(rig)
+    usual = default_setting(rig)
     row, fastest = measured(rig, usual["method"], usual["budget"]), max(row.total.median for row in table(rig))
     assert row and row.speedup and row.speedup.median > 1, "it is measured, and faster than plain decoding"
     assert row.total.median >= TIE * fastest
@@ -39,7 +39,7 @@ def test_a_rig_starts_with_the_fastest_setting_of_its_table(rig: str) -> None:
 
 @pytest.mark.parametrize("rig", RIGS)
 def test_what_is_worth_to_be_shown_runs_at_the_rigs_setting(rig: str) -> None:
-    usual = usual_setting(rig)
+    usual = default_setting(rig)
     assert {(asked["method"], asked["budget"]) for asked in PRESETS.vetted()[rig]} == {tuple(usual.values())}
 
 
@@ -51,4 +51,4 @@ def test_no_preset_runs_at_a_setting_that_was_slower_than_plain_decoding(rig: st
 
 
 def test_other_rigs_start_as_any_run_does() -> None:
-    assert all(usual_setting(name) == {} for name in ("qwen3-8b", "../assets/demo", "no rig", "\0", ""))
+    assert all(default_setting(name) == {} for name in ("qwen3-8b", "../assets/demo", "no rig", "\0", ""))

@@ -35,20 +35,21 @@ RACE = {"prompt": "How many books? ${7*6}", "methods": ["autoregressive", "ddtre
         "repeats": 3, "temperature": 0, "max_tokens": 512}
 
 
-def test_a_race_has_a_lane_for_each_setting_and_every_lane_the_whole_text() -> None:
+def test_a_race_has_a_track_for_each_setting_and_every_track_the_whole_text() -> None:
     instruments, turns = ScriptedInstruments(), (("user", "</script>"), ("assistant", "${7*6}"))
     lab = lab_at(instruments=instruments)
     job = ended(lab, lab.race({**RACE, "auto": ["joint"], "turns": turns}))
     assert (job["state"], job["done"], job["total"], job["share"]) == ("done", 12, 12, 1.0)
-    lanes = job["result"]["lanes"]
-    assert [lane["label"] for lane in lanes] == ["autoregressive", "ddtree, 32 nodes", "joint, 32 nodes", "joint, auto"]
-    for lane in lanes:
-        assert "".join("".join(lane["parts"]).split()) == "".join((STORY + CODE).split())
-        assert len(lane["parts"]) == len(lane["seconds"]) == len(lane["tokens"])
-        assert lane["difference"] == "" and lane["failure"] == ""
-        assert lane["row"]["speedup"]["median"] == pytest.approx(
-            lane["row"]["total"]["median"] / lanes[0]["row"]["total"]["median"])
-    assert job["result"]["seconds"] == max(lane["seconds"][-1] for lane in lanes)
+    tracks = job["result"]["tracks"]
+    assert [track["label"] for track in tracks] == [
+        "autoregressive", "ddtree, 32 nodes", "joint, 32 nodes", "joint, auto"]
+    for track in tracks:
+        assert "".join("".join(track["parts"]).split()) == "".join((STORY + CODE).split())
+        assert len(track["parts"]) == len(track["seconds"]) == len(track["tokens"])
+        assert track["difference"] == "" and track["failure"] == ""
+        assert track["row"]["speedup"]["median"] == pytest.approx(
+            track["row"]["total"]["median"] / tracks[0]["row"]["total"]["median"])
+    assert job["result"]["seconds"] == max(track["seconds"][-1] for track in tracks)
     json.dumps(job)
     assert {ask.turns for ask in instruments.laboratory.asked} == {turns}
     asked = {(ask.method, ask.pace, ask.budget) for ask in instruments.laboratory.asked}

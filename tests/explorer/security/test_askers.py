@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from engine.errors import RequestError
-from engine.requests.admission import MAX_PLACES, Admission
+from engine.requests.admission import MAX_RUNS_PER_ADDRESS, Admission
 from explorer import jobs
 from explorer.endpoints import Endpoints
 from explorer.jobs import Jobs
@@ -83,7 +83,7 @@ def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch: pytest.MonkeyPatc
 def test_one_address_has_a_few_places_and_another_is_let_in() -> None:
     queue = Admission()
     with ExitStack() as held:
-        for _ in range(MAX_PLACES - 1):
+        for _ in range(MAX_RUNS_PER_ADDRESS - 1):
             held.enter_context(queue.place("10.0.0.1"))
         with queue.place("10.0.0.1"):
             with pytest.raises(RequestError, match="You already have 4 runs in progress or waiting"), queue.place(
