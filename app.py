@@ -180,8 +180,7 @@ def why_closed(wanted: argparse.Namespace) -> str:
 
 def keep_offline(rig: str, may_choose: bool) -> None:
     """Disable telemetry, and hub access unless the rig, or one that may be chosen, needs it. Call before importing
-    gradio and
-    transformers."""
+    gradio and transformers."""
     os.environ.update(GRADIO_ANALYTICS_ENABLED="False", HF_HUB_DISABLE_TELEMETRY="1")
     if not may_choose and not from_hub(rig):
         os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")

@@ -142,7 +142,7 @@ interface PanelDefinition {
 
 /** What was asked of which rig: a header line, the request's fields among its own. */
 type Header = Omit<import("./types.d.ts").Header, "request"> & Omit<import("./types.d.ts").Request, "sampling" | "budget"> &
-  import("./types.d.ts").Sampling & { budget: number | null };
+  import("./types.d.ts").Sampling & { budget: number | null, options: import("./types.d.ts").Options };
 
 /** The run that is shown, and how it stands. */
 interface RunValue {

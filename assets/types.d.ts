@@ -157,7 +157,7 @@ export interface SweepProgress {
   command: string;
 }
 
-/** The figures, None where the rounds do not hold what they show; empty if nothing was drafted. */
+/** The figures, None if the rounds do not hold what they show; empty if nothing was drafted. */
 export interface AcceptanceView {
   lengths?: Figure;
   map?: Figure;
@@ -352,7 +352,7 @@ export interface TableView {
   standing: string;
 }
 
-/** The cells of one number of requests, None where nothing was measured. */
+/** The cells of one number of requests, None if nothing was measured. */
 export interface CellRow {
   concurrency: number;
   cells: (Cell | null)[];

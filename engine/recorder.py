@@ -86,7 +86,7 @@ class RecorderError(ValueError):
 
 
 class Recorder:
-    """Writes a run to ``path``, gzipped where that ends in .gz, in place of an older file of that name. Close it, or
+    """Writes a run to ``path``, gzipped if that ends in .gz, in place of an older file of that name. Close it, or
     use ``with``, so that the file gets its end. ``dropped`` and ``refused`` count the rounds that are not in it.
 
     About the run, all optional: ``prompt``, ``method`` and ``engine`` (any text); ``prompt_ids``; ``token_text``: a

@@ -95,8 +95,7 @@ class RunOptions:
     ``budget`` counts *drafted* nodes: the target verifies budget + 1 rows. ``split``: the drafters of ``merged`` share
     the budget (``total``) or get
     all of it (``each``). ``pace``: every round uses the whole budget (``fixed``), or the number of nodes that is
-    fastest
-    on this machine, up to ``budget`` (``auto``).
+    fastest on this machine, up to ``budget`` (``auto``).
     """
 
     method: Annotated[str, Option("The method", "how trees are drafted, combined and accepted")] = "ddtree"

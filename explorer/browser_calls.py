@@ -1,8 +1,7 @@
 """Functions that the browser calls by name: a failure comes back as a value, like every other answer.
 
 Each call runs and serialises its result in a worker thread, so that the event loop never blocks. Long calls are limited
-to
-``MAX_LONG`` at a time. Gradio is imported lazily, because that takes seconds.
+to ``MAX_LONG`` at a time. Gradio is imported lazily, because that takes seconds.
 """
 
 import asyncio

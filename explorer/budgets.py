@@ -36,8 +36,7 @@ class Band(TypedDict):
 
 class BudgetForecast(TypedDict):
     """Predicted τ and speed at other budgets, from ``rounds`` sampled rounds. ``plain``: plain decoding's tokens/s (0
-    if
-    unknown). ``withheld``: why there is no speed."""
+    if unknown). ``withheld``: why there is no speed."""
 
     budgets: list[int]
     rounds: int
@@ -114,7 +113,7 @@ class Budgets:
         return BudgetCurve(trace, budgets, kept, rows)
 
     def _cost(self, trace: Trace) -> tuple[CostCurve | None, str]:
-        """What a pass costs, where it was measured; or why no speed is predicted."""
+        """What a pass costs if it was measured, else why no speed is predicted."""
         source, header = self._rig.source, trace.header
         if (header.rig, header.hardware) != (source.name, source.hardware):
             return None, f"Made by the {header.rig} on {header.hardware}: what a pass costs there is not known here."

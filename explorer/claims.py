@@ -45,8 +45,7 @@ CUT_SHORT = "Timing stopped because another run began, before there were enough 
 @dataclass(frozen=True)
 class ComparedText:
     """The text comparison: ``same`` of ``tokens`` tokens are equal, in ``words``, with the ``rule`` behind the verdict
-    if they
-    differ."""
+    if they differ."""
 
     verdict: str
     same: int
@@ -60,8 +59,7 @@ class Tracks:
     """Both texts on one clock, for the race animation.
 
     ``texts``: plain decoding's tokens. ``seconds``: when each token appeared, for the run and for plain decoding,
-    scaled to
-    the printed speeds. ``ends``: the printed totals.
+    scaled to the printed speeds. ``ends``: the printed totals.
     """
 
     title: str
@@ -244,8 +242,7 @@ def tracks_title(comparison: TextComparison, tokens: int) -> str:
 def run_speed(record: SpeedRecord, tau_: float, in_turns: bool, precision: Precision = UNKNOWN, *,
               whole: bool = True) -> RunSpeed:
     """Add the printed sentence to a speed record. ``whole``: it covers the whole text. Names a dtype in which plain
-    decoding
-    alone would be faster."""
+    decoding alone would be faster."""
     if record.withheld:
         return RunSpeed(**asdict(record))
     quotient, tau_text = record.times.removesuffix("×"), f"{tau_:.2f}"

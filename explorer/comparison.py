@@ -1,6 +1,5 @@
 """Compare a finished run with plain decoding: repeat it interleaved with plain decoding while the queue is empty, and
-try a
-few other settings if it was slower. A new run cancels the comparison."""
+try a few other settings if it was slower. A new run cancels the comparison."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -50,7 +49,7 @@ class Comparison:
         return [browser_call("compare", self.compare), browser_call("compared", self._jobs.look)]
 
     def compare(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """Begin to compare {"run"} with plain decoding: {"job"}. RequestError if another run waits, or where this
+        """Begin to compare {"run"} with plain decoding: {"job"}. RequestError if another run waits, or if this
         one was made on another rig or machine. The job's result is a ``PlainComparison``, as far as it is."""
         run = str(wanted.get("run"))
         trace = self._trace_of(run)

@@ -108,16 +108,14 @@ class Instruments(Protocol):
 
     def twin(self, interrupt: Callable[[], None]) -> "Instruments | None":
         """Load the same rig in the other dtype; None if both do not fit into memory. ``interrupt`` is polled; it raises
-        to
-        stop."""
+        to stop."""
 
     def known_cost(self, trace: Trace) -> CostCurve | None:
         """Return a measured cost curve for about that context length, if there is one."""
 
     def measure_cost(self, trace: Trace, interrupt: Callable[[], None]) -> None:
         """Measure a cost curve for about that context length in a second, unless there is one. ``interrupt`` is polled;
-        it
-        raises to stop."""
+        it raises to stop."""
 
     def what_if(self, trace: Trace, progress: "Progress") -> WhatIf:
         """The forecasts of every method at every budget for the text of that run, with the cost curve."""
@@ -131,8 +129,7 @@ class CurrentRig:
     replaced.
 
     ``coming``: the first rig while it loads; runs wait for it. ``note``: added to every run's notes. ``changes``: how
-    often
-    the rig was replaced.
+    often the rig was replaced.
     """
 
     def __init__(self, instruments: Instruments, coming: Job | None = None) -> None:

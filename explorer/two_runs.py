@@ -44,8 +44,7 @@ class TwoRuns(TypedDict):
     """The comparison of two runs: a summary (``said``) and the ``rule`` behind its verdict.
 
     ``texts_part``: the first differing token of each text (0-based). ``rounds_part``: the first round that kept
-    different
-    numbers of tokens. Null if there is none.
+    different numbers of tokens. Null if there is none.
     """
 
     said: str

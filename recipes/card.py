@@ -126,7 +126,7 @@ def main() -> None:
     """Evaluate in a process of its own, then write rig.json and README.md."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rig", default="demo")
-    parser.add_argument("--scores", type=Path, help="the output of recipes.evaluate, where it was run already")
+    parser.add_argument("--scores", type=Path, help="the output of recipes.evaluate, if it was run already")
     choice = parser.parse_args()
     folder = Path("assets") / choice.rig
     card = json.loads((folder / "rig.json").read_text(encoding="utf8"))

@@ -1,6 +1,6 @@
 """Runs code that a model wrote, in a process of its own that can only compute, and only for a while.
 
-The kernel bounds its time, its memory and the bytes that it writes, and gives it no network where it lets us. Inside,
+The kernel bounds its time, its memory and the bytes that it writes, and gives it no network if it lets us. Inside,
 before the model's code, an audit hook that cannot be removed refuses every other act that Python tells of: sockets,
 processes, files outside of Python's own, native libraries. It guards against a model's mistakes and mischief, not
 against an attacker who knows a hole in Python or in the kernel: such code belongs on a machine of its own.

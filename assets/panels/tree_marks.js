@@ -238,7 +238,7 @@ export class TreeMarks {
     const room = inner ? this.lead - this.radius - 5 : this.free(node, columns) - this.radius;
     const words = short(round.show(this.panel.tokenOf(node)), room, LABEL_FONT);
     const fade = node >= round.n ? 0.6 : strength(this.panel.ink(node), 0.66).toFixed(2);
-    const above = inner && camera.row >= AIRY; // clear of its own edge where the rows leave room for that
+    const above = inner && camera.row >= AIRY; // clear of its own edge if the rows leave room for that
     return words ? [label(words, x, above ? y - 4 : y + 3.5, "", { opacity: fade })] : [];
   }
 

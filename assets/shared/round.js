@@ -141,7 +141,13 @@ function readHeader({ request, ...header }) {
   const { sampling, ...asked } = request;
   const sample = header.every > 1 ? `, one round in ${header.every}` : "";
   const note = header.engine ? `${header.note} Recorded in ${header.engine}${sample}.`.trim() : header.note;
-  return { ...header, ...asked, ...sampling, note, budget: header.engine && !request.budget ? null : request.budget };
+  return { ...header, ...asked, ...sampling, note, budget: header.engine && !request.budget ? null : request.budget,
+    options: optionsOf(request, header) };
+}
+
+/** The options that a run was asked with. @param {lines.Request} request @param {Omit<lines.Header, "request">} header @returns {lines.Options} */
+function optionsOf({ prompt_ids, stop_ids, sampling, ...request }, { prompt, drafters, turns, thinking }) {
+  return { ...request, ...sampling, prompt, drafters, turns, thinking };
 }
 
 // What the lines of a run come to, read one by one.
@@ -185,11 +191,6 @@ export class Run {
 
 /** The tokens that a run's answer begins with because they were set. @param {Header} header */
 export const forcedOf = ({ prompt_ids, forced }) => prompt_ids.slice(prompt_ids.length - (forced || 0));
-
-/** What the bar takes of a run. @param {Header} header */
-export function settingFrom(/** @type {Header} */ { pieces, prompt_ids, stop_ids, revisions, turns, forced, budget, ...setting }) {
-  return { ...setting, ...(budget === null ? {} : { budget }) };
-}
 
 // What was asked, in a few words; another engine may not have recorded how many nodes.
 export function settingOf(/** @type {Pick<Header, "method" | "budget" | "drafters">} */ header) {

@@ -3,7 +3,7 @@
 
 import { action, html, write } from "../shared/ink.js";
 import { plainly } from "./metrics.js";
-import { counted, settingFrom } from "../shared/round.js";
+import { counted } from "../shared/round.js";
 
 const NEAR = 0.025; // plain passes: so close to a known cost the slider rests on it
 
@@ -83,6 +83,6 @@ export class Cheaper {
 
   adopt() {
     const { header } = this.stage;
-    if (header) this.stage.tell("adopt", { ...settingFrom(header), ...this.setting });
+    if (header) this.stage.tell("adopt", { ...header.options, ...this.setting });
   }
 }

@@ -111,14 +111,11 @@ export const controls = {
     const path = round.path(node).map((step) => round.tokens[step]);
     const before = rounds.slice(0, current).flatMap(({ keep, tokens }) => keep.map((kept) => tokens[kept]));
     const forced = [...forcedOf(header), ...before, ...path];
-    const { method, budget, max_tokens, split, pace, temperature, top_k, top_p, seed, drafters, thinking } = header;
-    const { min_p, repetition_penalty, presence_penalty, frequency_penalty, logit_bias } = header;
     const point = pointOf(stage, header); // from here on
     stage.pins.A = { ...point, title: `${point.title}, from the fork`, lengths: point.lengths.slice(current), spent: point.spent.slice(current) };
     stage.left = value.run;
     stage.ask(header.prompt, header.turns);
-    await stage.follow(newRun({ prompt: header.prompt, turns: header.turns, method, budget, max_tokens, split, pace, temperature, top_k, top_p, seed,
-      min_p, repetition_penalty, presence_penalty, frequency_penalty, logit_bias, drafters, thinking, forced }));
+    await stage.follow(newRun({ ...header.options, forced }));
     stage.tell("pins");
   },
 

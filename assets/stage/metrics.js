@@ -2,7 +2,7 @@
 // arithmetic: tokens per round ÷ the cost of a round = the speed-up.
 
 import { action, html, pause, write } from "../shared/ink.js";
-import { settingFrom, usedOf } from "../shared/round.js";
+import { usedOf } from "../shared/round.js";
 
 /** `text`: the figure of a run, of the same run beside plain decoding, of the round that is shown.
  *  @typedef {{ name: string, label: string, note: string, title: string, compared?: boolean,
@@ -171,7 +171,7 @@ export class SlowdownNote {
   stopThere() {
     const { stage } = this;
     if (stage.live) document.querySelector("#canopy-stop").click();
-    else if (stage.header && stage.repetition) stage.tell("adopt", { ...settingFrom(stage.header), max_tokens: stage.repetition.token });
+    else if (stage.header && stage.repetition) stage.tell("adopt", { ...stage.header.options, max_tokens: stage.repetition.token });
   }
 }
 

@@ -3,7 +3,6 @@
 import { panels } from "../shared/define.js";
 import { html, pause, write } from "../shared/ink.js";
 import { knownRun, linesIn, routeTo, site } from "../shared/lines.js";
-import { settingFrom } from "../shared/round.js";
 import "../panels/panels.js";
 import { Address } from "./address.js";
 import { Bar, followTheme } from "./bar.js";
@@ -165,7 +164,7 @@ function open(element, props, server, tell) {
   // address takes precedence over the run's own.
   stage.on("opened", ({ push }) => {
     if (!stage.header || stage.header.engine) return;
-    const asked = settingFrom(stage.header);
+    const asked = stage.header.options;
     if (!push && !parts.ready && controls.carried !== null) return; // the bar keeps its values
     const named = push ? null : Address.read();
     tell.adopt({ ...asked, method: named?.method || asked.method, budget: named?.budget ?? asked.budget });

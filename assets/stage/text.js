@@ -200,7 +200,7 @@ export class TextPanel {
     else if (part.offsetTop < host.scrollTop) host.scrollTop = Math.max(0, this.above(part) - 24);
   }
 
-  // The first words of an answer come with a short question, where that stands after earlier turns.
+  // The first words of an answer come with a short question, if that stands after earlier turns.
   above(/** @type {HTMLElement} */ part) {
     const asked = this.turns.childElementCount && part === this.spans[0] && this.prompt.offsetHeight < this.host.clientHeight / 3;
     return (asked ? this.prompt : part).offsetTop;

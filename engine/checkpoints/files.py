@@ -29,7 +29,7 @@ def ignore_progress(message: str, share: float | None = None) -> None:
 
 
 def display_name(folder: Path) -> str:
-    """A folder's name for people: OWNER/NAME where it lies in the hub's cache under a commit, else its own name."""
+    """A folder's name for people: OWNER/NAME if it lies in the hub's cache under a commit, else its own name."""
     kept = kept_in(folder)
     return "/".join(kept.name.split("--")[1:]) if kept else folder.name or folder.resolve().name
 

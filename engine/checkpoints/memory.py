@@ -1,7 +1,7 @@
 """Memory: whether a rig fits, before anything large is read or made; over which GPUs its layers are spread; how much of
 what is left one run takes.
 
-Where one GPU is too small, layers go to the GPUs in order, so that the hidden states move from each GPU to the next
+If one GPU is too small, layers go to the GPUs in order, so that the hidden states move from each GPU to the next
 once. Everything else (embedding, final norm, output head) lies on the first GPU with the drafters, which share the two.
 """
 

@@ -10,7 +10,7 @@ from engine.errors import CancellationError, RigError
 
 
 def load_tokenizer(folder: Path, vocabulary: int | None = None) -> PreTrainedTokenizerBase:
-    """The tokenizer in a model's folder; RigError if it cannot be loaded, or where it makes tokens out of text that
+    """The tokenizer in a model's folder; RigError if it cannot be loaded, or if it makes tokens out of text that
     are none of the model's ``vocabulary``."""
     if not has_tokenizer(folder):
         require(folder, "tokenizer.json")

@@ -7,8 +7,7 @@ that keep the target's choices share one draw per position, so their texts are e
 (``sequential``) writes another text of the same distribution: the output says that it is not compared, and
 tests/engine/decoding/test_law.py tests it.
 With --concurrency, several mixed requests share their passes, and those at the budget auto share one total of rows,
-too.
-The exit status is 1 if a text differs.
+too. The exit status is 1 if a text differs.
 """
 
 from __future__ import annotations

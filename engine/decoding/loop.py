@@ -3,8 +3,7 @@
     draft ─► build ─► combine ─► cut ─► pack ─► verify ─► accept ─► keep ─► observe
 
 A round is one forward pass of each drafter and one of the target, whatever the number of requests. Each request keeps
-its
-own position, sampling, tree and caches, so it gets the text that it would get alone.
+its own position, sampling, tree and caches, so it gets the text that it would get alone.
 """
 
 from __future__ import annotations
@@ -130,8 +129,7 @@ class Run:
 
     def rounds(self) -> Generator[Round, None, None]:
         """Prefill, then yield each round when its tokens are committed. The consumer sets the pace. Closing the
-        generator
-        frees the caches."""
+        generator frees the caches."""
         try:
             self.open()
             while self.unfinished:
@@ -246,8 +244,7 @@ def _end_of_text(acceptance: Acceptance, tree: DraftTree, request: Request, left
 
 class Clock:
     """A stopwatch for the stages of a round. Each stage ends with its result on the host, so no device synchronisation
-    is
-    needed."""
+    is needed."""
 
     def __init__(self) -> None:
         self._last = perf_counter()

@@ -4,7 +4,7 @@ names and conventions of published checkpoints.
 ``fc`` fuses the features (``beam.FeatureDrafter``); queries, keys and values are computed from them and the embedded
 token together.
 
-Where a checkpoint names layers, their outputs are read, as the trainers that write such ids mean it. If it names
+If a checkpoint names layers, their outputs are read, as the trainers that write such ids mean it. If it names
 none, the published code reads the inputs of layers 2, L / 2 and L − 3, which are the outputs of the layers before them.
 """
 

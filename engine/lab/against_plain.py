@@ -22,7 +22,7 @@ from engine.lab.speed import SpeedRecord, rate_text, speed_record
 from engine.lab.statistics import bootstrap_interval
 from engine.records import Request, Round
 
-# How far rounding moves the gap between the target's two best tokens, where the same text is verified among more rows.
+# How far rounding moves the gap between the target's two best tokens, if the same text is verified among more rows.
 # The largest that was seen (LOG.md): 5e-5 in float32; 0.31 in bfloat16, whose logits from 16 to 32 are 0.125 apart. The
 # rest is room for larger models and logits.
 ROUNDING_NATS: Mapping[str, float] = MappingProxyType({"float32": 1e-3, "int4": 1e-3, "bfloat16": 0.5})
@@ -251,8 +251,7 @@ class TurnPair:
 
 def turn_pairs(rounds: Sequence[Round], plain: Sequence[Round]) -> list[TurnPair]:
     """Pair the turns of two runs of one prompt: at least ``MIN_TURN_TOKENS`` tokens each, the same number on both
-    sides.
-    A remainder joins the last pair."""
+    sides. A remainder joins the last pair."""
     ends, clock = cumulative_times(rounds)
     plain_at = dict(zip(*cumulative_times(plain), strict=True))
     marks = [(0, 0.0, 0.0)]
@@ -272,8 +271,7 @@ def cumulative_times(rounds: Sequence[Round]) -> tuple[list[int], list[float]]:
 
 def speed_beside_plain(turns: Sequence[TurnPair], run: Sequence[Round], busy: bool = False) -> SpeedRecord:
     """Return the speeds over the turns, without warm-up turns and turns in which plain decoding was delayed. ``run``:
-    the
-    run's own rounds."""
+    the run's own rounds."""
     timed = [pair for pair in turns[SETTLING_TURNS:] if pair.seconds > 0 and pair.plain_seconds > 0]
     pace = median([pair.plain_seconds / pair.tokens for pair in timed]) if timed else 0.0
     steady = [pair for pair in timed if 1 / MAX_PACE_RATIO <= pair.plain_seconds / pair.tokens / pace <= MAX_PACE_RATIO]

@@ -1,8 +1,7 @@
 """Diagnose a low τ: run each drafter with every common misconfiguration, and report those that score better.
 
 The score is the mean accepted length of the drafter's greedy chains against the target's greedy text. Hidden states of
-all
-layers are kept, so that any tap can be tried.
+all layers are kept, so that any tap can be tried.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ class PackedInt4:
 
 
 def levels_of(weight: Tensor) -> Levels | None:
-    """The levels of a weight (outputs, inputs) of any float dtype; None if it does not lie on levels, or where no
+    """The levels of a weight (outputs, inputs) of any float dtype; None if it does not lie on levels, or if no
     kernel serves its shape or device."""
     outputs, inputs = weight.shape
     if weight.device.type != "cpu" or inputs % GROUP or outputs % LANES:
@@ -224,7 +224,7 @@ def levels_of(weight: Tensor) -> Levels | None:
 
 def rounded_levels(weight: Tensor) -> Levels | None:
     """The nearest levels of a weight (outputs, inputs) of any float dtype: those of a group lie evenly between its
-    smallest weight, or 0, and its largest, as in a block of Q4_K, without the search for a better step. None where no
+    smallest weight, or 0, and its largest, as in a block of Q4_K, without the search for a better step. None if no
     kernel serves its shape or device."""
     outputs, inputs = weight.shape
     if weight.device.type != "cpu" or inputs % GROUP or outputs % LANES:

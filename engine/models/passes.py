@@ -212,5 +212,5 @@ def fused_pass_serves(model: PreTrainedModel) -> bool:
 
 
 def fastest_pass(model: PreTrainedModel, reference: ReferencePass) -> ReferencePass | FusedPass:
-    """The fused forward pass where it serves the model, else the reference one."""
+    """The fused forward pass if it serves the model, else the reference one."""
     return FusedPass(model, reference.taps) if fused_pass_serves(model) else reference

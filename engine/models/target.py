@@ -78,8 +78,7 @@ class TorchTarget:
 
     def positions_for(self, prompt_tokens: int) -> int:
         """See ``protocols.Target``. With longrope, a text whose prompt is shorter than the original length ends at it,
-        because
-        keys rotated with short and long factors must not be mixed."""
+        because keys rotated with short and long factors must not be mixed."""
         switch = length_of_switch(self.config)
         return self.context_limit if switch is None or prompt_tokens > switch else min(switch, self.context_limit)
 
@@ -241,8 +240,7 @@ def positions_of(config: Any) -> int:
 
 def must_verify_trees(target: TorchTarget) -> None:
     """Check unknown architectures: a small tree pass must predict what plain passes predict. Raises RigError if not,
-    for
-    example because the model ignores position ids or the attention mask."""
+    for example because the model ignores position ids or the attention mask."""
     kind = target.config.model_type
     if kind in KNOWN and is_steady(target.config):
         return

@@ -83,8 +83,7 @@ class Admission:
     @contextmanager
     def admitted(self, share: float = ALL, tell: Callable[[str], None] = ignore) -> Iterator[None]:
         """Wait until the server itself is admitted. ``tell`` is called with the reason several times a second; if it
-        raises,
-        the wait ends. Re-entrant for a thread inside ``exclusive``."""
+        raises, the wait ends. Re-entrant for a thread inside ``exclusive``."""
         if self._owner == get_ident():
             yield
             return

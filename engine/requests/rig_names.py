@@ -66,7 +66,7 @@ class RigPair:
 
 
 # The formats of these are tested with random weights of the same configurations and names; the published weights have
-# not been run. Commits, so that a rig is the same tomorrow; the newest weights are TARGET@main::DRAFTER@main. Where no
+# not been run. Commits, so that a rig is the same tomorrow; the newest weights are TARGET@main::DRAFTER@main. If no
 # commit was known, main stands. gpt-oss is published in 4 bits, which are refused; its copy in bfloat16 is named.
 NAMED: Mapping[str, RigPair] = MappingProxyType({
     "qwen3-4b": RigPair(

@@ -43,8 +43,7 @@ StageTimes = tuple[float, float, float]  # milliseconds of a mock round: draftin
 @dataclass(frozen=True)
 class Effort:
     """How long measuring may take: about ``seconds``. Measuring stops at the first pass slower than ``dearest`` one-row
-    passes
-    and than ``dearest_ms`` milliseconds."""
+    passes and than ``dearest_ms`` milliseconds."""
 
     seconds: float
     dearest: float
@@ -104,8 +103,7 @@ class CostBook:
 
     def ready(self, context: int, sampling: Sampling, interrupt: Callable[[], None] | None = None) -> CostCurve:
         """Return a curve of about this context length, measuring quickly if there is none. ``interrupt`` is polled; it
-        raises
-        to stop."""
+        raises to stop."""
         case = CostCase(bucket(context, self._target.context_limit), sampling)
         known = self._nearest(case.context, case.drawing)
         if known and _octaves(case.context, known) <= NEAR:

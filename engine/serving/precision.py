@@ -116,7 +116,7 @@ def pass_times(folder: Path, names: Sequence[str]) -> Mapping[str, PassTimes]:
 
 
 def enable_int4(target: TorchTarget, name: str, folder: Path) -> str:
-    """Switch the target from this folder to 4-bit products where the dtype's name asks for them. Weights of safetensors
+    """Switch the target from this folder to 4-bit products if the dtype's name asks for them. Weights of safetensors
     that are not 4-bit are rounded to it, if there are few enough; returns a sentence that says so. RigError for other
     weights."""
     if name != FOUR_BITS or target.enable_int4():

@@ -206,23 +206,20 @@ class Rig:
 
     def curve(self, context: int, sampling: Sampling, requests: int = 1) -> CostCurve:
         """Return the cost curve of rounds shared by ``requests`` requests after ``context`` tokens. The first call for
-        a
-        context bucket measures it, which takes seconds."""
+        a context bucket measures it, which takes seconds."""
         with self.exclusive(f"while the cost of rounds after {context} tokens was measured"):
             return self.costs.curve(context, sampling, requests)
 
     def get_or_measure_curve(self, context: int, sampling: Sampling,
                     interrupt: Callable[[], None] | None = None) -> CostCurve:
         """Return a cost curve near ``context`` tokens, measured in about a second if there is none. ``interrupt`` is
-        polled
-        meanwhile; it raises to stop."""
+        polled meanwhile; it raises to stop."""
         with self.exclusive(f"while the cost of rounds after {context} tokens was measured"):
             return self.costs.ready(context, sampling, interrupt)
 
     def close(self) -> None:
         """Free the memory of finished runs. The weights go with the last reference to the rig. Call it while no run is
-        in
-        progress."""
+        in progress."""
         self.scheduler.wait_until_idle()
         self.target.release()
 
@@ -248,8 +245,7 @@ class PreparedRun(Run):
     """A checked run that has not started.
 
     ``share`` is the fraction of the rig's run memory it needs; 1 means that it runs exclusively. ``interrupt`` is
-    called
-    before each layer of each pass; it raises to stop the run.
+    called before each layer of each pass; it raises to stop the run.
     """
 
     def __init__(self, rig: Rig, options: PromptRequest, interrupt: Callable[[], None] | None) -> None:
@@ -272,8 +268,7 @@ class PreparedRun(Run):
 
         A run that has the rig to itself measures a cost curve if there is none for this context length, in about a
         second. Concurrent runs never measure, because the others would wait. If the method's text depends on its trees,
-        the
-        policy ignores other runs and the clock, so that the text is reproducible.
+        the policy ignores other runs and the clock, so that the text is reproducible.
         """
         rig, request = self.rig, self.request
         if request.pace != AUTO or not self.drafters:
@@ -290,8 +285,7 @@ class PreparedRun(Run):
 
     def lines(self) -> Generator[Line, None, None]:
         """Run, and yield the header, an entry per round, and the end. The caller must hold an admitted place. Closing
-        the
-        generator frees the caches."""
+        the generator frees the caches."""
         rig, request = self.rig, self.request
         with self._read() as (call, rounds):
             named = np.zeros(rig.target.config.vocab_size, np.bool_)  # the tokens whose text was in an earlier line
@@ -344,8 +338,7 @@ class PreparedRun(Run):
 
     def _note(self) -> str:
         """Return the rig's notes, plus a warning if the prompt is out of distribution: it matches none of the card's
-        patterns
-        and its mean NLL is above ``familiar_nats``."""
+        patterns and its mean NLL is above ``familiar_nats``."""
         rig, card, prompt = self.rig, self.rig.card, self.options.prompt
         if math.isinf(card.familiar_nats) or rig.texts.is_familiar(prompt, card.familiar):
             return " ".join(rig.notes)

@@ -1,16 +1,13 @@
 """The scheduler of a rig's concurrent runs: one thread makes batched rounds for all runs that request one.
 
 Runs are pulled: the reader of a run requests each round (``RunReader``), so a slow reader skips rounds instead of
-filling
-memory. The thread lives from the first run to the last, because idle OpenMP threads would disturb measurements
+filling memory. The thread lives from the first run to the last, because idle OpenMP threads would disturb measurements
 (``models/device.py``).
 
 Fairness is deficit round robin. A batched round takes as long as all its rows together, so a small tree waits for large
 ones. Each of n runs is owed 1/n of the time; a round pays a run the time that its own rows would take alone. A run owed
-more
-than a round of its own gets the next round without the others. If extra rows are free, as on a GPU, this never happens
-and
-all runs share every round. Round times are learnt online (``RoundCost``), so no cost curve is needed.
+more than a round of its own gets the next round without the others. If extra rows are free, as on a GPU, this never
+happens and all runs share every round. Round times are learnt online (``RoundCost``), so no cost curve is needed.
 """
 
 from __future__ import annotations

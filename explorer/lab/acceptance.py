@@ -45,7 +45,7 @@ class Rounds:
 
 
 class AcceptanceView(TypedDict, total=False):
-    """The figures, None where the rounds do not hold what they show; empty if nothing was drafted. The last three and
+    """The figures, None if the rounds do not hold what they show; empty if nothing was drafted. The last three and
     the sentences about them are of single runs alone."""
 
     lengths: Figure

@@ -28,7 +28,7 @@ class Cell(TypedDict):
 
 
 class CellRow(TypedDict):
-    """The cells of one number of requests, None where nothing was measured."""
+    """The cells of one number of requests, None if nothing was measured."""
 
     concurrency: int
     cells: list[Cell | None]
@@ -55,7 +55,7 @@ class ConcurrencyGrid:
     cells: Mapping[Setting, Row]
 
     def row(self, count: int) -> list[Row | None]:
-        """The measured cells of a number of requests, None where nothing was."""
+        """The measured cells of a number of requests, None if nothing was."""
         return [self.cells.get(replace(column, concurrency=count)) for column in self.columns]
 
     def best(self, count: int) -> Row | None:

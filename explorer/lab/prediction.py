@@ -64,7 +64,7 @@ def predicted_curves(what_if: WhatIf | None, line: str, plain: float = 0.0,
 
 
 def _points(what_if: WhatIf, plain: float, withheld: str) -> list[CurvePoint]:
-    """Where a method does the same rounds at several budgets, the median of their times counts, since what differs is
+    """If a method does the same rounds at several budgets, the median of their times counts, since what differs is
     the noise of the measured cost alone."""
     forecasts = [forecast for forecast in what_if.forecasts if forecast.predicted_ms]
     milliseconds: dict[Forecast, list[float]] = defaultdict(list)
@@ -143,7 +143,7 @@ def gain_figure(what_if: WhatIf, gain: Gain) -> Figure:
 
     A node pays while its gain lies above its cost. The cost of the n-th row is its milliseconds times the tokens
     per millisecond of the best budget: Dinkelbach's price of a ratio, so that the lines cross at the best budget.
-    Where the cost curve is not to be trusted, the gains stand alone.
+    If the cost curve is not to be trusted, the gains stand alone.
     """
     expected, realised, seen = np.asarray(gain.expected), np.asarray(gain.realised), look(gain.method)
     nodes = np.arange(1.0, len(expected) + 1)

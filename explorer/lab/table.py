@@ -50,7 +50,7 @@ class TableView(TypedDict):
 
 
 def table_view(summary: Summary) -> TableView:
-    """The table. Where the speed-up of the best row is withheld, it is not marked as the fastest."""
+    """The table. If the speed-up of the best row is withheld, it is not marked as the fastest."""
     best = summary.best
     rows = [row_view(row, row is best and not best.withheld) for row in _fastest_first(summary.rows)]
     return {"rows": rows, "best": row_view(best, not best.withheld) if best else None, "remark": remark(summary),

@@ -72,7 +72,7 @@ def test_no_half_knows_more_than_it_may() -> None:
 
 
 def room(path: Path) -> str:
-    """The room of a file, or the file where it lies in no room."""
+    """The room of a file, or the file if it lies in no room."""
     parts = path.relative_to(HOUSE).with_suffix("").parts
     return "/".join(parts[:2] if parts[0] in ("engine", "explorer") else parts[:1])
 

@@ -142,7 +142,7 @@ test("a second header begins the run anew", () => {
   assert.deepEqual([stage.rounds.length, stage.state], [1, "done"]);
 });
 
-test("one speed is printed: the server's where there is one, and none is drawn where that is withheld", () => {
+test("one speed is printed: the server's if there is one, and none is drawn if that is withheld", () => {
   const stage = shown(0, 1);
   for (const one of stage.rounds) one.seconds = { verify: 0.02 };
   assert.deepEqual(stage.speed, { text: "100", value: 100 });

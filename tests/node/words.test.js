@@ -34,7 +34,7 @@ test("guesses and depth are two numbers", () => {
   assert.equal(said(-1, 0, 0, 0), "3 guesses, one token ahead");
 });
 
-test("a run is measured again where that may help, and only there", () => {
+test("a run is measured again if that may help, and only there", () => {
   const stage = { server: {}, live: false, recorded: false, withheld: "Busy.", comparing: "", value: {}, header: { drafters: ["a"] }, figures: { shared: 0 }, comparison: { speed: { again: true } } };
   assert.ok(measuresAgain(stage));
   assert.ok(measuresAgain({ ...stage, withheld: "", comparison: null, comparing: "Another run came." }));

@@ -52,7 +52,7 @@ MARKOV_HEADS = ("vanilla", "gated")
 SPECULATORS = frozenset({"dflash", "dflash2", "dspark"})  # of the algorithms in the format of speculators
 BIAS = "markov_head.markov_w2.weight"  # by tokens of the draft vocabulary
 NOT_DRAFTING = "confidence_head."  # guesses how far a chain is accepted; a tree has the probability of every node
-# Sizes that mean nothing where the option that they belong to is switched off.
+# Sizes that mean nothing if the option that they belong to is switched off.
 COMPANIONS: Mapping[str, str] = MappingProxyType({
     "swa_window_size": "use_swa", "conv_group_size": "conv_kernel_size", "selector_top_k": "selector_rank",
     "top_k": "selector_rank"})

@@ -41,7 +41,7 @@ PARTS: Mapping[str, str] = MappingProxyType({
     "eh_proj": "eh_proj", "enorm": "enorm", "hnorm": "hnorm", "shared_head.norm": "post_norm"})
 COPIES = frozenset({"embed_tokens", "shared_head.head"})  # of the target's
 EXPERT = re.compile(r"(.*\.experts)\.(\d+)\.(gate|up|down)_proj\.weight")
-# How a decoder layer of the target's kind is made as the first and only one, with experts where the kind has them.
+# How a decoder layer of the target's kind is made as the first and only one, with experts if the kind has them.
 ALONE: Mapping[str, object] = MappingProxyType({
     "num_hidden_layers": 1, "layer_types": ["full_attention"], "mlp_layer_types": ["sparse"],
     "first_k_dense_replace": 0, "mlp_only_layers": [], "decoder_sparse_step": 1})

@@ -32,7 +32,7 @@ Text = tuple[int, ...]
 
 @torch.inference_mode()
 def exact_law(request: Request, target: TorchTarget) -> dict[Text, float]:
-    """Every text of three tokens (or fewer, where it stops) with its probability."""
+    """Every text of three tokens (or fewer, if it stops) with its probability."""
     open_texts: dict[Text, float] = {(): 1.0}
     ended: dict[Text, float] = {}
     for _ in range(LENGTH):
