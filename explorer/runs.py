@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from engine.errors import CancellationError, CanopyError, RequestError
 from engine.records import PromptRequest
-from engine.requests.admission import MAX_PENDING_RUNS, Admission, Place
+from engine.requests.admission import MAX_PENDING_RUNS, MAX_RUNS_PER_ADDRESS, Admission, Place
 from engine.requests.rig_names import DefaultSetting, default_setting
 from engine.trace import End, Entry, Header, Line, Trace, held_bytes
 from explorer.claims import PlainComparison
@@ -200,9 +200,15 @@ class Runs:
         self._lock = Lock()
 
     def begin(self, run: Run) -> Run:
-        """Register a new run. Raises RequestError if ``MAX_PENDING_RUNS`` are in progress."""
+        """Register a new run. Raises RequestError if ``MAX_PENDING_RUNS`` are in progress, or
+        ``MAX_RUNS_PER_ADDRESS`` of its address; an empty address is the server itself."""
         with self._lock:
-            if sum(not other.over for other in self._kept.values()) >= MAX_PENDING_RUNS:
+            pending = [other.address for other in self._kept.values() if not other.over]
+            if run.address and pending.count(run.address) >= MAX_RUNS_PER_ADDRESS:
+                raise RequestError(
+                    f"You already have {MAX_RUNS_PER_ADDRESS} runs in progress or waiting, which is the most for one "
+                    "address; wait until one has ended, or stop one.")
+            if len(pending) >= MAX_PENDING_RUNS:
                 raise RequestError(
                     f"{MAX_PENDING_RUNS} runs are in progress or waiting, which is the most; try again when one has "
                     "ended.")

@@ -31,6 +31,7 @@ MAX_RUNS = 8  # at once
 RUNS_PART = 0.5  # of the memory that is free once the rig is loaded, for the caches of all runs
 WITHOUT_KEYS = frozenset({"linear_attention", "conv", "mamba", "moe", "mlp"})  # kinds of layers
 LOGIT_BYTES = 8  # per logit of a row: in float32, and a copy while they are read
+ADJUSTED_BYTES = 8  # more per logit if biases or penalties change it: a float32 array, and another in between
 DeviceMap = Mapping[str, int]  # from modules' names to GPUs' numbers; empty for a single device
 
 
@@ -199,11 +200,12 @@ class RunMemory:
 
 def run_bytes(target: TorchTarget, request: Request, drafter_count: int) -> int:
     """About how many bytes a run takes at its end: the target's cache, as much again for each drafter, whose cache is
-    never larger, and the logits of a round's rows."""
+    never larger, and the logits of a round's rows, as the model gives them and with penalties."""
     rows = 2 * request.budget + 1  # the budget may be one for each of two drafters
     positions = min(len(request.prompt_ids) + request.max_tokens, target.context_limit) + rows
     cache = cache_bytes(target.config, positions, target.model.dtype)
-    return (1 + drafter_count) * cache + LOGIT_BYTES * rows * int(target.config.vocab_size)
+    logit_bytes = LOGIT_BYTES + (ADJUSTED_BYTES if request.sampling.adjusts else 0)
+    return (1 + drafter_count) * cache + logit_bytes * rows * int(target.config.vocab_size)
 
 
 def unused_bytes(device: torch.device) -> int:

@@ -14,7 +14,7 @@ from threading import Condition, get_ident
 from engine.errors import RequestError
 
 MAX_PENDING_RUNS = 24  # runs in progress and in the line, each with its place shown
-MAX_RUNS_PER_ADDRESS = 4  # in the line, of one address
+MAX_RUNS_PER_ADDRESS = 4  # the same, of one address
 ALL = 1.0  # of the room
 MAX_SHARE_PER_ADDRESS = 0.5  # of the room, for the runs of one address; a single run may take more if it is free
 ROUNDING = 1e-9  # by which shares may add up to more than all of the room
@@ -30,7 +30,7 @@ class Place:
     """A place in the queue.
 
     ``address`` is the client's, ``share`` the fraction of memory it needs, ``run`` the run's id (empty for a
-    measurement), ``begun`` whether it was admitted.
+    measurement), ``begun`` whether it was admitted, ``thread`` the one that waits in ``admitted`` (0 for others).
     """
 
     admission: Admission
@@ -38,6 +38,7 @@ class Place:
     share: float
     run: str = ""
     begun: bool = False
+    thread: int = 0
 
     def sentences(self) -> Iterator[str]:
         """Yield a message for the user several times a second until the place is admitted."""
@@ -60,16 +61,9 @@ class Admission:
 
     @contextmanager
     def place(self, address: str = "", share: float = ALL, run: str = "") -> Iterator[Place]:
-        """Join the queue; leave it at the end of the block. An empty ``address`` is the server itself.
-
-        Raises RequestError if the address already has ``MAX_RUNS_PER_ADDRESS`` places.
-        """
+        """Join the queue; leave it at the end of the block. An empty ``address`` is the server itself."""
         place = Place(self, address, share, run)
         with self._change:
-            if address and sum(other.address == address for other in self._line) >= MAX_RUNS_PER_ADDRESS:
-                raise RequestError(
-                    f"You already have {MAX_RUNS_PER_ADDRESS} runs in progress or waiting, which is the most for one "
-                    "address; wait until one has ended, or stop one.")
             self._line.append(place)
             self._admit()
         try:
@@ -83,13 +77,21 @@ class Admission:
     @contextmanager
     def admitted(self, share: float = ALL, tell: Callable[[str], None] = ignore) -> Iterator[None]:
         """Wait until the server itself is admitted. ``tell`` is called with the reason several times a second; if it
-        raises, the wait ends. Re-entrant for a thread inside ``exclusive``."""
-        if self._owner == get_ident():
+        raises, the wait ends. Re-entrant for a thread inside ``exclusive``.
+
+        Raises RequestError if the thread would wait for an answer that it has begun itself, so for ever.
+        """
+        thread = get_ident()
+        if self._owner == thread:
             yield
             return
         with self.place(share=share) as place:
             for sentence in place.sentences():
+                if any(other.begun and other.thread == thread for other in list(self._line)):
+                    raise RequestError("This thread has begun another answer and there is no room beside it; read that "
+                                       "one to its end or close it first, or use Rig.interleaved.")
                 tell(sentence)
+            place.thread = thread
             yield
 
     @contextmanager

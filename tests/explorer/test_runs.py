@@ -7,7 +7,7 @@ import pytest
 
 from engine.errors import CancellationError, RequestError
 from engine.records import PromptRequest
-from engine.requests.admission import MAX_PENDING_RUNS, Admission
+from engine.requests.admission import MAX_PENDING_RUNS, MAX_RUNS_PER_ADDRESS, Admission
 from engine.trace import Line, dumps, held_bytes, loads
 from explorer import runs as runs_module
 from explorer.rig_choice import loading
@@ -122,14 +122,16 @@ def test_what_is_remembered_is_bounded_by_bytes() -> None:
     assert not small.get("0"), "runs without a line are forgotten too"
 
 
-def test_so_many_runs_are_in_progress_and_no_more() -> None:
+@pytest.mark.parametrize(("address", "most"), [("", MAX_PENDING_RUNS), ("10.0.0.1", MAX_RUNS_PER_ADDRESS)])
+def test_so_many_runs_are_in_progress_and_no_more(address: str, most: int) -> None:
     runs = Runs()
-    for number in range(MAX_PENDING_RUNS):
-        runs.begin(Run(str(number)))
-    with pytest.raises(RequestError, match="which is the most"):
-        runs.begin(Run("more"))
+    for number in range(most):
+        runs.begin(Run(str(number), address))
+    with pytest.raises(RequestError, match=f"{most} runs"):
+        runs.begin(Run("more", address))
+    assert not address or runs.begin(Run("another", "10.0.0.2"))
     runs.find("3").end()
-    assert runs.begin(Run("more"))
+    assert runs.begin(Run("more", address))
 
 
 def test_who_left_while_the_first_rig_is_loaded_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

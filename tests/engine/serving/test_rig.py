@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import torch
 
 from engine import open_rig
+from engine.checkpoints.memory import run_bytes
 from engine.commands.check import lossless_points
 from engine.commands.program import main
 from engine.errors import CanopyError, RequestError, RigError, TraceError
@@ -274,6 +276,24 @@ def test_runs_are_taken_in_turns_and_write_what_they_write_alone() -> None:
         assert sum(pair.tokens for pair in turn_pairs(taking.rounds, taking.plain)) == len(text)
         assert all(round_.seconds["verify"] > 0 for round_ in taking.rounds)
     assert text_ids(live, MATH, max_tokens=FEW) == text, "the rig is free again"
+
+
+def test_one_thread_that_reads_two_answers_in_turns_is_told_what_to_do() -> None:
+    live = demo_live()
+    first, second = (live.generate(MATH, max_tokens=6) for _ in range(2))
+    next(first)
+    with pytest.raises(RequestError, match="close it first"):
+        next(second)
+    rounds = 1 + len(list(first))
+    assert len(list(live.generate(MATH, max_tokens=6))) == rounds, "the rig is free again"
+
+
+def test_a_run_with_penalties_has_room_for_its_own_logits() -> None:
+    live = demo_live(concurrent=True)
+    request = live.prepare(PromptRequest(MATH, budget=512)).request
+    penalised = replace(request, sampling=Sampling(presence_penalty=1))
+    logits = (2 * request.budget + 1) * live.target.config.vocab_size
+    assert run_bytes(live.target, penalised, 1) - run_bytes(live.target, request, 1) >= 4 * logits
 
 
 @pytest.mark.parametrize("concurrent", [False, True])

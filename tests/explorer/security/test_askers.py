@@ -1,7 +1,6 @@
 """Who asks: a place in the line lapses without a listener, one address has a few, and guessing a password is slow."""
 
 import asyncio
-from contextlib import ExitStack
 from typing import Any
 
 import gradio as gr
@@ -9,7 +8,7 @@ import httpx
 import pytest
 
 from engine.errors import RequestError
-from engine.requests.admission import MAX_RUNS_PER_ADDRESS, Admission
+from engine.requests.admission import Admission
 from explorer import jobs
 from explorer.endpoints import Endpoints
 from explorer.jobs import Jobs
@@ -78,22 +77,6 @@ def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(gr.Error, match="Nobody has listened for 30 s"):
         list(answers)
     until(lambda: source.closed == 1)
-
-
-def test_one_address_has_a_few_places_and_another_is_let_in() -> None:
-    queue = Admission()
-    with ExitStack() as held:
-        for _ in range(MAX_RUNS_PER_ADDRESS - 1):
-            held.enter_context(queue.place("10.0.0.1"))
-        with queue.place("10.0.0.1"):
-            with pytest.raises(RequestError, match="You already have 4 runs in progress or waiting"), queue.place(
-                    "10.0.0.1"):
-                pass
-            with queue.place("10.0.0.2") as other, queue.place() as server:
-                assert "3 more wait before yours" in queue.wait(other, 0)
-                assert "4 more wait before yours" in queue.wait(server, 0)
-        with queue.place("10.0.0.1") as last:
-            assert "2 more wait before yours" in queue.wait(last, 0)
 
 
 def test_one_address_has_half_of_the_room_and_keeps_nobody_waiting() -> None:
