@@ -259,7 +259,7 @@ interface Parts {
   player: import("./stage/player.js").Player;
   frames: import("./stage/frames.js").Frames;
   search: import("./stage/keys.js").Search;
-  lessons: import("./stage/lessons.js").Lessons;
+  recordings: import("./stage/recordings.js").Recordings;
   save: import("./stage/save.js").Save;
   notices: import("./stage/notices.js").Notices;
   film: import("./stage/film.js").Film;

@@ -68,7 +68,7 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
             elem_id="canopy-stage", html_template=HOST, padding=False, apply_default_css=False,
             js_on_load="Canopy.open(element, props, server, {adopt: (run) => trigger('adopt', run), "
                        "rig: () => trigger('rig', {})});",
-            lessons=library.summaries(), vetted=presets.vetted(), opening=first.name if first else "",
+            recordings=library.summaries(), vetted=presets.vetted(), opening=first.name if first else "",
             followed=bool(follow),
             toured=TOURED if TOURED in library.lessons else "",
             server_functions=served([

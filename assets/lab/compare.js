@@ -182,7 +182,7 @@ export class Compare {
     /** @type {(known: RunPoint) => [string, string]} */
     const named = ({ run: name, title, prompt = "" }) => [name, `${title}: ${prompt.slice(0, 40)}`];
     /** @type {[string, string][]} */
-    const listed = (controls.parts?.lessons.listed ?? []).map(({ name, title }) => [name, title]);
+    const listed = (controls.parts?.recordings.listed ?? []).map(({ name, title }) => [name, title]);
     const current = stage.header && stage.rounds.length && !stage.busy && !listed.some(([name]) => name === run);
     const earlier = stage.kept.filter((kept) => !current || kept.run !== run).map(named);
     /** @type {[string, string][]} */

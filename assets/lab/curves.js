@@ -57,10 +57,10 @@ export class Live {
   }
 
   draw() {
-    const { rounds, header, value, coming, refusal } = this.stage;
+    const { rounds, header, value, pending, refusal } = this.stage;
     const { runRig, live, unasked, given } = this.lab;
-    tell(this.notice, coming ? coming.message : refusal || (value.state === "error" ? value.message : ""));
-    this.notice.classList.toggle("lab-error", !coming);
+    tell(this.notice, pending ? pending.message : refusal || (value.state === "error" ? value.message : ""));
+    this.notice.classList.toggle("lab-error", !pending);
     this.plot.box.classList.toggle("is-other-rig", Boolean(runRig));
     if (!header || !rounds.length || !live || unasked) {
       write(this.headline, "");

@@ -26,13 +26,13 @@ export const knownRun = (name = "") => (/** @type {AbortSignal} */ signal) => li
 
 /** @param {string} name @param {AbortSignal} signal @param {RequestInit} [begin] @returns {AsyncGenerator<StreamLine[]>} */
 async function* linesOf(name, signal, begin) {
-  const had = { run: name, said: "", count: 0, ended: false };
+  const had = { run: name, named: "", count: 0, ended: false };
   for (let tries = 0; tries <= TRIES; tries++) {
     try {
       for await (const lines of arriving(await answered(had, had.run ? { signal } : { ...begin, signal }))) {
         tries = 0;
         for (const line of lines) note(line, had);
-        if (begin) had.run = had.said;
+        if (begin) had.run = had.named;
         yield lines;
       }
     } catch (error) {
@@ -44,7 +44,7 @@ async function* linesOf(name, signal, begin) {
   throw new Error("The connection was lost.");
 }
 
-/** @typedef {{ run: string, said: string, count: number, ended: boolean }} Had */
+/** @typedef {{ run: string, named: string, count: number, ended: boolean }} Had */
 
 /** Requests the lines after the last one received.
  *  @param {Had} had @param {RequestInit} asked */
@@ -57,7 +57,7 @@ async function answered({ run, count }, asked) {
  *  @param {StreamLine} line @param {Had} had */
 function note(line, had) {
   had.ended = "state" in line && ENDED.includes(line.state);
-  if ("state" in line) had.said = line.run;
+  if ("state" in line) had.named = line.run;
   else if (!("about" in line)) had.count++;
 }
 

@@ -13,11 +13,11 @@ function read() {
 export class Address {
   timer = 0;
 
-  /** @param {Stage} stage @param {Parts["lessons"]} lessons @param {Parts["frames"]} frames */
-  constructor(stage, lessons, frames) {
+  /** @param {Stage} stage @param {Parts["recordings"]} recordings @param {Parts["frames"]} frames */
+  constructor(stage, recordings, frames) {
     this.stage = stage;
     this.frames = frames;
-    this.lessons = lessons;
+    this.recordings = recordings;
     this.first = stage.mode; // the mode of an address that names none
     this.held = true; // nothing is written until the first view has been restored
     stage.on("round mode opened", ({ push = false }) => this.write(push));
@@ -72,7 +72,7 @@ export class Address {
     try {
       this.stage.setMode(asked.mode || this.first);
       if (asked.tab) this.stage.setTab(asked.tab);
-      if (asked.trace && asked.trace !== this.stage.value.run) await this.lessons.open(asked.trace, { still: true });
+      if (asked.trace && asked.trace !== this.stage.value.run) await this.recordings.open(asked.trace, { still: true });
       const known = !asked.trace || asked.trace === this.stage.value.run;
       if (known) await this.point(asked);
       if ((asked.panel || null) !== this.frames.filling) this.frames.full(asked.panel);

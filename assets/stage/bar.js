@@ -70,7 +70,7 @@ export class Bar {
     const tools = html("div", "cs-bar-tools", this.box);
     const { tour } = parts;
     if (parts.rigs) parts.rigs.opener(tools);
-    if (stage.server) new Menu(tools, "Recordings", "Open a recorded run", () => parts.lessons.entries());
+    if (stage.server) new Menu(tools, "Recordings", "Open a recorded run", () => parts.recordings.entries());
     new Menu(tools, "Save", "Save or share this run", () => parts.save.entries());
     if (tour) button(tools, "Tour", "A tour in nine steps", () => tour.start());
     button(tools, "◐", "Light or dark", flipTheme);
@@ -95,11 +95,11 @@ export class Bar {
     const state = standing(this.stage);
     this.badge.dataset.state = state;
     this.badge.hidden = state === "empty";
-    const shared = this.stage.live && !this.stage.coming ? this.stage.rounds.at(-1)?.shared : null;
+    const shared = this.stage.live && !this.stage.pending ? this.stage.rounds.at(-1)?.shared : null;
     this.shared.hidden = !shared;
     write(this.shared, shared ? `${shared.runs} runs share the rounds` : "");
     write(this.badge, state === "recorded" && header ? `recorded ${header.recorded.slice(0, 10)}` : WORDS[state] || ended(this.stage));
-    this.title.hidden = !header || Boolean(this.stage.coming);
+    this.title.hidden = !header || Boolean(this.stage.pending);
     this.badge.title = header ? [place(header, header.hardware), this.stage.about.dtype_words].filter(Boolean).join(": ") : "";
     if (header) this.entitle(header);
   }
@@ -121,8 +121,8 @@ function ended(/** @type {Stage} */ { server, value }) {
 }
 
 // A run that is waited for counts as live from its first round on.
-function standing(/** @type {Stage} */ { recorded, coming, value }) {
-  if (coming) return coming.state === "queued" ? "queued" : "starting";
+function standing(/** @type {Stage} */ { recorded, pending, value }) {
+  if (pending) return pending.state === "queued" ? "queued" : "starting";
   return recorded ? "recorded" : value.state;
 }
 

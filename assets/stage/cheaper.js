@@ -27,16 +27,16 @@ export class Cheaper {
   setting = /** @type {Setting} */ ({}); // to use instead
   winner = ""; // the name of a recording that won
 
-  /** @param {Stage} stage @param {Element} parent @param {Parts["lessons"]} lessons */
-  constructor(stage, parent, lessons) {
+  /** @param {Stage} stage @param {Element} parent @param {Parts["recordings"]} recordings */
+  constructor(stage, parent, recordings) {
     this.stage = stage;
-    this.lessons = lessons;
+    this.recordings = recordings;
     this.box = html("span", { class: "cs-what-if", hidden: true }, parent);
     this.label = html("label", "", this.box, "What if a pass cost less? ");
     this.slide = html("input", { type: "range", step: 0.01 }, this.label);
     this.would = html("output", "", this.box);
     this.use = action(this.box, "", "", () => this.adopt(), "cs-use");
-    this.won = action(this.box, "", "", () => lessons.open(this.winner, { push: true }), "cs-use");
+    this.won = action(this.box, "", "", () => recordings.open(this.winner, { push: true }), "cs-use");
     this.slide.addEventListener("input", () => this.weigh());
     stage.on("value round begin compared mode", () => this.draw());
     this.draw();
@@ -52,7 +52,7 @@ export class Cheaper {
     this.use.hidden = !server || comparison.state === "measuring";
     this.use.title = title;
     write(this.use, label);
-    const winner = this.lessons.listed.find((/** @type {Recording} */ { rig, won, name }) => won && rig === header.rig && name !== run);
+    const winner = this.recordings.listed.find((/** @type {Recording} */ { rig, won, name }) => won && rig === header.rig && name !== run);
     this.won.hidden = !winner || !server;
     if (winner) {
       this.winner = winner.name;

@@ -78,7 +78,7 @@ export class Duel {
   /** @param {Track} track @param {Writing} writing */
   fill(track, { tokens, times, printed }) {
     Object.assign(track, { shown: 0, writing: { tokens, times: times.slice(0, tokens.length), printed } });
-    track.spans = tokens.map(({ text, origin }) => html("span", `is-coming ${origin ? `cs-token o-${origin}` : ""}`, null, text));
+    track.spans = tokens.map(({ text, origin }) => html("span", `is-pending ${origin ? `cs-token o-${origin}` : ""}`, null, text));
     track.text.replaceChildren(...track.spans);
     track.text.scrollTop = 0;
     track.box.classList.remove("is-over");
@@ -111,7 +111,7 @@ export class Duel {
   /** @param {Track} track @param {number} at */
   advance(track, at) {
     const { spans, writing: { times, tokens, printed } } = track;
-    while (track.shown < times.length && times[track.shown] <= at + 1e-9) spans[track.shown++].classList.remove("is-coming");
+    while (track.shown < times.length && times[track.shown] <= at + 1e-9) spans[track.shown++].classList.remove("is-pending");
     const over = track.shown === times.length;
     track.fill.style.width = `${(100 * track.shown) / Math.max(1, times.length)}%`;
     track.box.classList.toggle("is-over", over);

@@ -16,7 +16,7 @@ export class KeptRuns {
     stage.kept = JSON.parse(sessionStorage.getItem(STORE) ?? "[]");
     this.sheet = new Sheet("Your runs", "cs-runs");
     html("h2", "", this.sheet.box, "Your runs");
-    this.said = html("p", { role: "status" }, this.sheet.box);
+    this.status = html("p", { role: "status" }, this.sheet.box);
     this.list = html("div", "cs-runs-list", this.sheet.box);
     stage.on("state compared", () => this.keep()); // its speed is known only then
   }
@@ -45,7 +45,7 @@ export class KeptRuns {
     const all = [...shown, ...stage.kept, ...Object.values(stage.pins)].filter((point) => point.spent);
     const runs = all.filter((point, place) => all.findIndex((other) => other.run === point.run) === place);
     this.list.replaceChildren(...runs.map((point) => this.row(point)));
-    write(this.said, runs.length ? "A and B are laid over the timeline and the budget's curves, and can be chosen in the lab's Compare." : "None yet: press Run.");
+    write(this.status, runs.length ? "A and B are laid over the timeline and the budget's curves, and can be chosen in the lab's Compare." : "None yet: press Run.");
   }
 
   row(/** @type {RunPoint} */ point) {

@@ -14,7 +14,7 @@ import { Film } from "./film.js";
 import { Frames } from "./frames.js";
 import { KeptRuns } from "./kept.js";
 import { Help, Keys, Search } from "./keys.js";
-import { Lessons } from "./lessons.js";
+import { Recordings } from "./recordings.js";
 import { ComparisonRequest, Metrics, SlowdownNote } from "./metrics.js";
 import { Lost, Notices } from "./notices.js";
 import { ModelLine, Rigs, RigSuggestion } from "./rigs.js";
@@ -27,14 +27,14 @@ import { Timeline } from "./timeline.js";
 import { Tour } from "./tour.js";
 
 /** What the server gives the page: prompts that each rig answers right, the recording to open with, and whether a file is
- *  followed. @typedef {{ lessons: Recording[], toured: string, opening: string, followed: boolean,
+ *  followed. @typedef {{ recordings: Recording[], toured: string, opening: string, followed: boolean,
  *    vetted: Record<string, VettedPrompt[]> }} Props */
 /** What the page says to Gradio's components. @typedef {{ adopt: (setting: Setting) => void, rig: () => void }} Tell */
 
 /** @type {{ row: "upper" | "lower", share: number }} */
 const PLACE = { row: "lower", share: 1 }; // of a panel that names none
 
-/** @param {Stage} stage @param {HTMLElement} header @param {HTMLElement} host @param {{ lessons: Recording[] }} given */
+/** @param {Stage} stage @param {HTMLElement} header @param {HTMLElement} host @param {{ recordings: Recording[] }} given */
 function build(stage, header, host, given) {
   document.body.classList.toggle("cs-presenting", new URLSearchParams(window.location.search).has("present"));
   const root = html("div", "cs-stage", host);
@@ -50,18 +50,18 @@ function build(stage, header, host, given) {
   const film = new Film(stage, root, story, new Duel(stage, frames.area, () => film.leave()), player);
   new Timeline(stage, player, root, runs);
   const search = new Search(frames, frames.area);
-  const lessons = new Lessons(stage, player, notices, given.lessons);
-  new Cheaper(stage, plainly.box, lessons);
-  const save = new Save(stage, frames, lessons, notices);
+  const recordings = new Recordings(stage, player, notices, given.recordings);
+  new Cheaper(stage, plainly.box, recordings);
+  const save = new Save(stage, frames, recordings, notices);
   const parts = /** @type {Parts} */ ({
-    stage, player, frames, search, lessons, save, notices, lost, film, ready: false,
+    stage, player, frames, search, recordings, save, notices, lost, film, ready: false,
     conversation: stage.server ? new Conversation(stage, text) : null, rigs: stage.server ? new Rigs(stage, notices) : null,
   });
   parts.tour = stage.server ? new Tour(parts) : null;
   parts.keys = new Keys(parts);
   parts.help = new Help(parts.keys.table);
   new Bar(stage, header, parts);
-  parts.address = new Address(stage, lessons, frames);
+  parts.address = new Address(stage, recordings, frames);
   dress(stage, root);
   return parts;
 }
@@ -91,7 +91,7 @@ function dress(stage, root) {
   const mark = () => {
     document.body.dataset.canopyMode = root.dataset.mode = stage.mode;
     document.body.dataset.canopyState = root.dataset.state = stage.state;
-    root.classList.toggle("is-earlier", Boolean(stage.coming) && stage.rounds.length > 0);
+    root.classList.toggle("is-earlier", Boolean(stage.pending) && stage.rounds.length > 0);
   };
   const fit = () => {
     const top = root.getBoundingClientRect().top + window.scrollY;
@@ -157,9 +157,9 @@ function open(element, props, server, tell) {
   const stage = new Stage();
   stage.server = server;
   const header = document.querySelector("#canopy-header .canopy-host") || element;
-  const parts = build(stage, header, element.querySelector(".canopy-host"), { lessons: Array.from(props.lessons) });
+  const parts = build(stage, header, element.querySelector(".canopy-host"), { recordings: Array.from(props.recordings) });
   controls.parts = parts;
-  parts.lessons.toured = props.toured;
+  parts.recordings.toured = props.toured;
   // A run that is opened fills the bar, so that Run repeats it live; if an address named it, the setting in that
   // address takes precedence over the run's own.
   stage.on("opened", ({ push }) => {
@@ -172,7 +172,7 @@ function open(element, props, server, tell) {
   });
   stage.on("budget", controls.setBudget); // tried out in its panel
   stage.on("branch", (node) => controls.branch(node));
-  stage.on("unbranch", () => parts.lessons.open(stage.left));
+  stage.on("unbranch", () => parts.recordings.open(stage.left));
   stage.on("rigs", () => { stage.loaded = parts.rigs?.state?.rig ?? ""; });
   new ComparisonRequest(stage);
   stage.on("adopt", (asked) => {
@@ -191,7 +191,7 @@ function open(element, props, server, tell) {
   if (controls.goesOn === "runs") controls.runWhen(controls.carried, null, true);
   stage.on("rig", tell.rig); // the page's first rig is loaded: its methods, presets and drafters
   begin(parts, knownRun(props.opening), props.opening);
-  if (props.followed) parts.lessons.followed.follow();
+  if (props.followed) parts.recordings.followed.follow();
 }
 
 // Presenter mode, `?present` in the address: larger type, no notices, vetted prompts of the rig on the keys 1 to 3, which
@@ -224,7 +224,7 @@ function openReplay() {
   followTheme();
   const stage = new Stage();
   const find = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
-  const parts = build(stage, find("canopy-header"), find("canopy-stage"), { lessons: [] });
+  const parts = build(stage, find("canopy-header"), find("canopy-stage"), { recordings: [] });
   new ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), null, [], () => undefined);
   controls.parts = parts;
   const lines = linesIn(find("canopy-data").textContent ?? "");
@@ -245,7 +245,7 @@ async function openFirst(/** @type {string} */ root) {
   const form = html("form", "cs-opening", null);
   document.getElementById("canopy-stage")?.before(form);
   const field = html("textarea", { rows: 1, placeholder: "Ask something …", "aria-label": "Prompt" }, form);
-  const said = html("p", { role: "status" }, form);
+  const status = html("p", { role: "status" }, form);
   let runs = false;
   let typed = 0;
   field.addEventListener("input", () => { typed = Date.now(); });
@@ -253,12 +253,12 @@ async function openFirst(/** @type {string} */ root) {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
     runs = Boolean(field.value.trim());
-    write(said, runs ? WAITS : "");
+    write(status, runs ? WAITS : "");
   });
   const free = () => (runs || !film.running) && Date.now() - typed > STILL_MS;
   const missing = () => pastTheProxy() || "The server does not answer; trying again.";
   for (let who = ""; who !== "here" || !free(); who = await whoAnswers()) {
-    write(said, who === "gone" ? missing() : runs ? WAITS : "");
+    write(status, who === "gone" ? missing() : runs ? WAITS : "");
     await pause(POLL_MS);
   }
   if (hash) window.history.replaceState(null, "", hash);

@@ -76,7 +76,7 @@ export class Notices {
     if (state === "error" && message) this.fail(message);
     const waiting = waitingWords(stage);
     this.wait.hidden = !waiting;
-    if (waiting) write(this.wait, stage.coming?.state === "queued" ? waiting.more : `${waiting.headline} ${waiting.more}`);
+    if (waiting) write(this.wait, stage.pending?.state === "queued" ? waiting.more : `${waiting.headline} ${waiting.more}`);
   }
 
   // What was said of an earlier request is past.

@@ -56,11 +56,11 @@ async function png(/** @type {string} */ svg) {
 }
 
 export class Save {
-  /** @param {Stage} stage @param {Parts["frames"]} frames @param {Parts["lessons"]} lessons @param {Parts["notices"]} notices */
-  constructor(stage, frames, lessons, notices) {
+  /** @param {Stage} stage @param {Parts["frames"]} frames @param {Parts["recordings"]} recordings @param {Parts["notices"]} notices */
+  constructor(stage, frames, recordings, notices) {
     this.stage = stage;
     this.frames = frames;
-    this.lessons = lessons;
+    this.recordings = recordings;
     this.notices = notices;
   }
 
@@ -85,7 +85,7 @@ export class Save {
     const { stage } = this;
     const wanted = { kind, run: stage.value.run, round: Math.max(0, stage.current) };
     const { server } = stage;
-    const file = server && await this.lessons.answer(() => server.export(wanted));
+    const file = server && await this.recordings.answer(() => server.export(wanted));
     if (file) download(file);
   }
 

@@ -12,7 +12,7 @@ const NOTHING = "The text ended before its first token; ask something else, or c
 
 /** @typedef {import("../types.d.ts").PlainComparison} PlainComparison */
 /** A run that was asked for and has no round yet.
- *  @typedef {Pick<RunValue, "run" | "state" | "message"> & { prompt: string, turns: [string, string][] }} ComingRun */
+ *  @typedef {Pick<RunValue, "run" | "state" | "message"> & { prompt: string, turns: [string, string][] }} PendingRun */
 
 /** An event emitter. @template Events the detail of each event, by name */
 export class EventEmitter {
@@ -45,11 +45,11 @@ export class Stage extends EventEmitter {
   run = new Run(""); // and what its lines came to
   arriving = this.run; // the run being received: `run`, or a new one before its first round
   standing = /** @type {import("../types.d.ts").StateLine} */ ({ run: "", state: "done", message: "" }); // state of `arriving`
-  said = /** @type {import("../types.d.ts").About} */ ({}); // comments on `arriving`
+  pendingAbout = /** @type {import("../types.d.ts").About} */ ({}); // comments on `arriving`
   about = /** @type {import("../types.d.ts").About} */ ({}); // and about the one that is shown
   reading = /** @type {AbortController | undefined} */ (undefined);
   elsewhere = false; // whether another run than the followed one is shown or requested
-  coming = /** @type {ComingRun | null} */ (null);
+  pending = /** @type {PendingRun | null} */ (null);
   refusal = ""; // why the latest run failed
   current = -1;
   pinned = /** @type {number | null} */ (null);
@@ -86,12 +86,12 @@ export class Stage extends EventEmitter {
 
   // Whether a run goes on or is waited for.
   get busy() {
-    return Boolean(this.coming) || this.live;
+    return Boolean(this.pending) || this.live;
   }
 
   // Of the latest run: the one that is waited for, if there is one, else the one that is shown.
   get state() {
-    return (this.coming || this.value).state;
+    return (this.pending || this.value).state;
   }
 
   get rounds() {
@@ -114,14 +114,14 @@ export class Stage extends EventEmitter {
    *  @param {string} prompt @param {[string, string][]} turns */
   ask(prompt, turns) {
     this.refusal = "";
-    this.coming = { run: "", prompt, turns, state: "running", message: "Waiting for the server …" };
+    this.pending = { run: "", prompt, turns, state: "running", message: "Waiting for the server …" };
     this.tell("asked");
     this.tell("state");
   }
 
   // The requested run failed. The one that is shown is read no longer.
   refuse(/** @type {string} */ message) {
-    this.coming = null;
+    this.pending = null;
     if (this.live) this.value = { ...this.value, state: "stopped", message: "" };
     this.refusal = message;
     this.tell("refused", message);
@@ -130,7 +130,7 @@ export class Stage extends EventEmitter {
 
   // The connection is lost. The text so far stays as an interrupted run.
   lose(/** @type {string} */ message) {
-    this.coming = null;
+    this.pending = null;
     this.refusal = message;
     this.say(this.live ? "lost" : this.value.state, this.live ? "" : this.value.message);
     this.tell("lost");
@@ -240,7 +240,7 @@ export class Stage extends EventEmitter {
       this.tell("broken");
       return false;
     }
-    if (this.arriving === this.run && !this.coming) return true;
+    if (this.arriving === this.run && !this.pending) return true;
     this.refuse(this.arriving.end ? NOTHING : this.standing.message || STOPPED);
     return false;
   }
@@ -252,7 +252,7 @@ export class Stage extends EventEmitter {
     for (const line of lines) {
       if ("state" in line) this.stand(line);
       else if ("about" in line && this.arriving === this.run) this.know(line.about);
-      else if ("about" in line) this.said = line.about;
+      else if ("about" in line) this.pendingAbout = line.about;
       else {
         if ("header" in line) this.arriving = new Run(this.standing.run);
         this.arriving.read(line);
@@ -287,13 +287,13 @@ export class Stage extends EventEmitter {
   expect() {
     const { state, run, message } = this.standing;
     if (!BUSY.includes(state)) return;
-    const { prompt, turns } = this.arriving.header || this.coming || { prompt: "", turns: [] };
-    this.coming = { run, prompt, turns, state, message: message || "Reading the prompt …" };
+    const { prompt, turns } = this.arriving.header || this.pending || { prompt: "", turns: [] };
+    this.pending = { run, prompt, turns, state, message: message || "Reading the prompt …" };
     this.tell("state");
   }
 
   begin(/** @type {boolean} */ followed) {
-    this.coming = null;
+    this.pending = null;
     this.run = this.arriving;
     this.value = { ...this.standing, header: this.run.header, end: null, followed };
     this.current = -1;
@@ -301,8 +301,8 @@ export class Stage extends EventEmitter {
     this.tried = this.retuned = null;
     this.comparison = null;
     this.comparing = "";
-    this.know(this.said);
-    this.said = {};
+    this.know(this.pendingAbout);
+    this.pendingAbout = {};
     this.following = this.live;
     this.tell("begin", this.value);
   }
@@ -414,13 +414,13 @@ export class Stage extends EventEmitter {
 
   // Returns the run to stop, or "". Its last lines are still read, because it may already have finished.
   halt() {
-    const { coming, value: { run } } = this;
-    if (coming) {
+    const { pending, value: { run } } = this;
+    if (pending) {
       this.reading?.abort();
-      this.coming = null;
+      this.pending = null;
       this.tell("withdrawn");
       this.tell("state");
-      return coming.run;
+      return pending.run;
     }
     if (!this.live) return "";
     this.say("stopped", "");

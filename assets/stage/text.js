@@ -6,10 +6,10 @@ import { forcedOf, missingWords, TokenReader } from "../shared/round.js";
 const BELOW = "Until its first round, the tree and the figures are those of the run before.";
 
 // What is said of a run that has no round yet; null if none is waited for.
-export function waitingWords(/** @type {Pick<Stage, "coming" | "rounds">} */ { coming, rounds }) {
-  if (!coming) return null;
-  const queued = coming.state === "queued";
-  return { headline: queued ? "Your run waits." : coming.message, more: [queued && coming.message, rounds.length && BELOW].filter(Boolean).join(" ") };
+export function waitingWords(/** @type {Pick<Stage, "pending" | "rounds">} */ { pending, rounds }) {
+  if (!pending) return null;
+  const queued = pending.state === "queued";
+  return { headline: queued ? "Your run waits." : pending.message, more: [queued && pending.message, rounds.length && BELOW].filter(Boolean).join(" ") };
 }
 
 /** @type {Record<string, { lead: string, words: (header: Header) => string }>} */
@@ -43,10 +43,10 @@ export class TextPanel {
     this.prompt = html("p", "cs-prompt", host);
     this.body = html("div", { class: "cs-output", "aria-label": "The text, coloured by origin" }, host);
     this.cut = html("p", { class: "cs-cut", hidden: true }, host);
-    this.next = html("div", "cs-coming", host); // the run that is waited for, in place of the one that is shown
+    this.next = html("div", "cs-pending", host); // the run that is waited for, in place of the one that is shown
     this.nextTurns = html("ol", "cs-turns", this.next);
-    this.nextPrompt = html("p", "cs-coming-prompt", this.next);
-    this.nextState = html("p", "cs-coming-state", this.next);
+    this.nextPrompt = html("p", "cs-pending-prompt", this.next);
+    this.nextState = html("p", "cs-pending-state", this.next);
     this.spans = /** @type {HTMLElement[]} */ ([]); // a part for each round
     this.tokens = 0;
     this.marked = -1; // the round that was shown before
@@ -67,15 +67,15 @@ export class TextPanel {
 
   drawState() {
     const { stage, host } = this;
-    const { coming } = stage;
+    const { pending } = stage;
     host.classList.toggle("is-busy", stage.live);
-    host.classList.toggle("is-coming", Boolean(coming));
+    host.classList.toggle("is-pending", Boolean(pending));
     this.nextTurns.replaceChildren();
     host.classList.toggle("has-turns", this.turns.childElementCount > 0);
-    if (coming) {
-      this.before(coming.turns, this.nextTurns);
-      this.nextPrompt.textContent = coming.prompt;
-      write(this.nextState, coming.message);
+    if (pending) {
+      this.before(pending.turns, this.nextTurns);
+      this.nextPrompt.textContent = pending.prompt;
+      write(this.nextState, pending.message);
       host.scrollTop = host.scrollHeight;
     }
     this.drawCut();
@@ -104,7 +104,7 @@ export class TextPanel {
     if (list.childElementCount === turns.length) return;
     list.replaceChildren();
     for (const [role, text] of turns) {
-      const turn = html("li", `cs-said is-${role}`, list);
+      const turn = html("li", `cs-turn-before is-${role}`, list);
       html("span", "cs-speaker", turn, SPEAKERS[role]);
       html("p", "", turn, text);
     }

@@ -63,10 +63,10 @@ export class Tour {
   // Over the recording which its texts speak of: a person's run, which an exercise asks for,
   // is over with the next step.
   async welcome() {
-    const { stage, lessons, player } = this.parts;
-    if (!lessons.toured || (stage.value.run === lessons.toured && !stage.coming)) return;
+    const { stage, recordings, player } = this.parts;
+    if (!recordings.toured || (stage.value.run === recordings.toured && !stage.pending)) return;
     if (stage.busy) document.querySelector("#canopy-stop").click();
-    await lessons.open(lessons.toured, { still: true });
+    await recordings.open(recordings.toured, { still: true });
     player.go(0, {});
   }
 

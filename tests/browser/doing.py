@@ -59,7 +59,7 @@ def upload(page: Any, name: str, data: bytes) -> None:
     with TemporaryDirectory() as folder:
         (file := Path(folder, name)).write_bytes(data)
         page.set_input_files("[aria-label='Trace file to open']", file)
-        page.wait_for_function(f"Canopy.parts.lessons.opened === '{name}'")
+        page.wait_for_function(f"Canopy.parts.recordings.opened === '{name}'")
 
 
 def show_as(page: Any, run: str, /, header: Any = None, about: Any = None) -> None:

@@ -110,5 +110,5 @@ def test_axe_finds_nothing_in_a_conversation(watched: Watched, address: str) -> 
     turns = (("system", "Be brief."), ("user", "Hi"), ("assistant", "Hello."))
     upload(page, "talk.jsonl", dumps(scripted_trace("joint", 32, turns=turns)))
     page.wait_for_selector(".cs-turn >> text=Turn 2")
-    page.wait_for_selector(".cs-said >> text=Be brief.")
+    page.wait_for_selector(".cs-turn-before >> text=Be brief.")
     judge_themes(page)

@@ -56,7 +56,7 @@ def test_a_slow_recording_links_to_one_that_won(watched: Watched, address: str) 
     page.keyboard.press("Escape")  # past the film
     page.evaluate(f"""() => {{
         const stage = {STAGE};
-        const {{ listed }} = Canopy.parts.lessons;
+        const {{ listed }} = Canopy.parts.recordings;
         const won = listed.find(({{ won }}) => won);
         listed.forEach((one) => {{ one.won = one === won ? won.won : ""; one.rig = stage.header.rig; }});
         stage.value = {{ ...stage.value, run: "another" }};
@@ -66,7 +66,7 @@ def test_a_slow_recording_links_to_one_that_won(watched: Watched, address: str) 
     }}""")
     won = page.get_by_role("button", name="See one that won:")
     title, times = page.evaluate(
-        "(({ title, won }) => [title, won])(Canopy.parts.lessons.listed.find((one) => one.won))")
+        "(({ title, won }) => [title, won])(Canopy.parts.recordings.listed.find((one) => one.won))")
     assert won.inner_text() == f"See one that won: {title}, {times}" and times.endswith("×")
     won.click()
     page.wait_for_function(f"{STAGE}.against && {STAGE}.against.times === '{times}'")

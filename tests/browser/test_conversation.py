@@ -55,7 +55,7 @@ def test_the_second_run_has_the_first_turn(watched: Watched, address: str) -> No
     assert [role for role, _ in header.turns] == ["user", "assistant"]
     assert header.turns[0][1] == FIRST
     assert "".join(header.turns[1][1].split()) == "".join((STORY + CODE).split())
-    assert page.locator(".cs-said").first.locator("p").inner_text() == FIRST
+    assert page.locator(".cs-turn-before").first.locator("p").inner_text() == FIRST
     assert page.locator(".cs-speaker").all_inner_texts() == ["You", "Answer"]
     assert page.locator(".cs-frame-text .cs-prompt").inner_text() == "And if he gives 7 away?"
     page.keyboard.press("Escape")
@@ -76,7 +76,7 @@ def test_starting_afresh_leaves_the_turns_behind(watched: Watched, address: str)
     press_run(page)
     header = exported(page).header
     assert (header.prompt, header.turns) == ("Something else", ())
-    assert page.locator(".cs-said").count() == 0
+    assert page.locator(".cs-turn-before").count() == 0
 
 
 def test_a_recording_ends_the_conversation_and_brings_its_own(watched: Watched, address: str) -> None:

@@ -49,11 +49,11 @@ def see_it_go_on(page: Any, folder: Path) -> None:
         assert page.get_by_text("Not recorded by this engine").count() == 1
         assert "their_tree" in page.locator(".cs-run-title").inner_text()
         assert page.locator(".cs-frame-text").get_by_text("<b>tree</b>").count() >= 1
-        page.evaluate("Canopy.parts.lessons.open('old.jsonl.gz', {push: true})")
+        page.evaluate("Canopy.parts.recordings.open('old.jsonl.gz', {push: true})")
         rounds_come(page, "old.jsonl.gz", 1)
         recorder.round(**ROUND)
         page.get_by_role("button", name="Follow it").click()
         rounds_come(page, "run.jsonl.gz", 13)
     page.wait_for_function("Canopy.parts.stage.state === 'done'")
-    names = page.evaluate("Canopy.parts.lessons.entries().map((entry) => entry.label || entry.heading)")
+    names = page.evaluate("Canopy.parts.recordings.entries().map((entry) => entry.label || entry.heading)")
     assert names[:3] == ["Runs in the folder that is followed", "run.jsonl.gz", "old.jsonl.gz"]

@@ -18,17 +18,17 @@ def test_a_run_is_kept_by_name_and_opened_as_a_recording_on_another_day(watched:
     run(page, "ddtree")
     name, rounds = page.evaluate(f"[{RUN}, {STAGE}.rounds.length]")
     recordings(page, "Keep this run")
-    page.wait_for_function("Canopy.parts.lessons.named.all.length === 1")
+    page.wait_for_function("Canopy.parts.recordings.named.all.length === 1")
     page.evaluate("sessionStorage.clear()")
     page.goto("about:blank")
     watched.open(f"{address}#mode=workbench")
-    kept = page.evaluate("Canopy.parts.lessons.named.all[0]")
+    kept = page.evaluate("Canopy.parts.recordings.named.all[0]")
     assert kept["note"].startswith("τ ") and "ddtree" in kept["name"]
     recordings(page, kept["name"])
     page.wait_for_function(f"{STAGE}.recorded && {STAGE}.header.method === 'ddtree' && {RUN} !== '{name}'")
     assert page.evaluate(f"{STAGE}.rounds.length") == rounds
     recordings(page, "Forget this run")
-    assert page.evaluate("Canopy.parts.lessons.named.all") == []
+    assert page.evaluate("Canopy.parts.recordings.named.all") == []
 
 
 def row_of(page: Any, trace: str) -> Any:

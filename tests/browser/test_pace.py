@@ -79,7 +79,7 @@ def test_it_opens_and_moves_within_a_second(watched: Watched, address: str) -> N
     watched.page.emulate_media(reduced_motion="no-preference")
     page = watched.open(address)
     began = page.evaluate("performance.now()")
-    page.wait_for_function("document.querySelectorAll('.cs-track-text span:not(.is-coming)').length > 1")
+    page.wait_for_function("document.querySelectorAll('.cs-track-text span:not(.is-pending)').length > 1")
     took = page.evaluate("performance.now()") - began
     print(f"the recording moves {took:.0f} ms after the stage stands")
     assert took < 3000

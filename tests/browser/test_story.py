@@ -44,7 +44,7 @@ def test_nothing_is_said_of_the_text_that_no_comparison_found(watched: Watched, 
 
 def test_a_recordings_budget_is_used_in_full(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
-    page.evaluate("Canopy.parts.lessons.open('wide', { push: true })")
+    page.evaluate("Canopy.parts.recordings.open('wide', { push: true })")
     page.wait_for_function("document.querySelector('#canopy-budget input').value === '256'", timeout=9000)
     assert page.locator("#canopy-pace input").input_value() == "in full"
 
@@ -103,7 +103,7 @@ def test_a_recording_that_is_opened_plays_and_ends_on_its_card(watched: Watched,
         {STAGE}.on("scene", () => seen.push({STAGE}.scene));
         Canopy.parts.film.hurry = 0.02;
         Canopy.parts.player.faster(4);
-        Canopy.parts.lessons.open("merged", {{}});
+        Canopy.parts.recordings.open("merged", {{}});
     }}""")
     page.wait_for_function(f"{RUN} === 'merged' && {STAGE}.scene === 'card'")
     assert page.evaluate("seen[seen.lastIndexOf('') + 1]") == "guess", "its rounds were just seen"

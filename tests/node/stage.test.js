@@ -55,13 +55,13 @@ test("a pinned node stays while others are pointed at, and goes with its round",
 test("the run that is shown stays until the next one has a round", () => {
   const stage = shown(0, 1);
   stage.ask("Why?", []);
-  assert.ok(stage.busy && stage.coming.prompt === "Why?" && !stage.atEnd);
+  assert.ok(stage.busy && stage.pending.prompt === "Why?" && !stage.atEnd);
   stage.read([state("queued", "b", "Two runs are ahead.")]);
   assert.deepEqual([stage.value.run, stage.state, waitingWords(stage).headline], ["a", "queued", "Your run waits."]);
   stage.read([state("running", "b"), header()]);
   assert.deepEqual([stage.value.run, stage.state], ["a", "running"]);
   stage.read([{ about: { outside: true } }, ...rounds(0)]);
-  assert.deepEqual([stage.value.run, stage.rounds.length, stage.coming, stage.live, stage.about.outside], ["b", 1, null, true, true]);
+  assert.deepEqual([stage.value.run, stage.rounds.length, stage.pending, stage.live, stage.about.outside], ["b", 1, null, true, true]);
   stage.lose("");
   assert.deepEqual([stage.state, cutOf({ value: { state: "lost" }, header: HEADER, live: false }).lead], ["lost", "Broken off after "]);
 });

@@ -11,10 +11,10 @@ import { settingOf } from "../shared/round.js";
 import { send } from "./save.js";
 
 export class Followed {
-  /** @param {Stage} stage @param {Lessons} lessons @param {Notices} notices */
-  constructor(stage, lessons, notices) {
+  /** @param {Stage} stage @param {Recordings} recordings @param {Notices} notices */
+  constructor(stage, recordings, notices) {
     this.stage = stage;
-    this.lessons = lessons;
+    this.recordings = recordings;
     this.notices = notices;
     this.listed = /** @type {string[]} */ ([]);
     this.latest = "";
@@ -56,7 +56,7 @@ export class Followed {
 
   // For the list of recordings.
   entries() {
-    const open = (/** @type {string} */ name, /** @type {number} */ place) => (place ? this.lessons.open(name, { push: true }) : this.follow());
+    const open = (/** @type {string} */ name, /** @type {number} */ place) => (place ? this.recordings.open(name, { push: true }) : this.follow());
     const entries = this.listed.map((name, place) => ({
       label: name, note: place ? "" : "the newest, followed", act: () => open(name, place) }));
     return entries.length ? [{ heading: "Runs in the folder that is followed" }, ...entries] : entries;
@@ -67,7 +67,7 @@ export class Followed {
 const MIB = 2 ** 20;
 const MAX_BYTES = 32 * MIB; // of a trace file, as on the server
 
-export class Lessons {
+export class Recordings {
   /** @param {Stage} stage @param {Player} player @param {Notices} notices @param {Recording[]} listed */
   constructor(stage, player, notices, listed) {
     this.stage = stage;
@@ -83,10 +83,10 @@ export class Lessons {
   }
 
   entries() {
-    const recorded = this.listed.map((lesson) => ({
-      label: lesson.title,
-      note: `${settingOf(lesson)}, τ ${lesson.tau === null ? "–" : lesson.tau.toFixed(1)}`,
-      act: () => this.open(lesson.name, { push: true }),
+    const recorded = this.listed.map((recording) => ({
+      label: recording.title,
+      note: `${settingOf(recording)}, τ ${recording.tau === null ? "–" : recording.tau.toFixed(1)}`,
+      act: () => this.open(recording.name, { push: true }),
     }));
     const kept = this.stage.kept.map(({ run, title, prompt, tau }) => ({
       label: prompt ?? "", note: `${title}, τ ${tau.toFixed(1)}`, act: () => this.open(run, { push: true }) }));
@@ -106,7 +106,7 @@ export class Lessons {
     const all = this.stage.server ? this.named.all : [];
     const name = header && `${(header.prompt || header.title || "").slice(0, 60)} (${settingOf(header)})`;
     const known = all.some((one) => one.name === name);
-    const offered = name !== null && this.stage.server && rounds.length && !live && !known && !this.listed.some((lesson) => lesson.name === run);
+    const offered = name !== null && this.stage.server && rounds.length && !live && !known && !this.listed.some((recording) => recording.name === run);
     const entries = [
       ...all.map((one) => ({ label: one.name, note: one.note, act: () => this.give(new File([bytesOf(one.data)], one.file)) })),
       ...(offered ? [{ label: "Keep this run", note: "until you forget it", act: () => this.keep(name) }] : []),
