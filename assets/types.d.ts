@@ -421,6 +421,7 @@ export interface Header {
   recurrent_layers: number;
   thinking: string;
   forced: number;
+  drafter_kinds: string[];
 }
 
 /** One draft, one verify, one commit. */

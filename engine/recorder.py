@@ -90,12 +90,12 @@ class Recorder:
     use ``with``, so that the file gets its end. ``dropped`` and ``refused`` count the rounds that are not in it.
 
     About the run, all optional: ``prompt``, ``method`` and ``engine`` (any text); ``prompt_ids``; ``token_text``: a
-    mapping of token ids to text or bytes, a function that returns either, or a tokenizer of transformers, which gives
-    half a character as its bytes; ``drafters``: their names, () for plain decoding; ``rig`` (the checkpoints),
-    ``hardware``, ``dtype``, ``title``, ``note`` in words; ``budget``, ``max_tokens``, ``stop_ids`` (see ``until``),
-    ``context_limit``; ``sampling``: {"temperature", "top_k", "top_p", "seed"}; ``every=10`` records each tenth round;
-    ``strict``; ``most_waiting``: rounds that may wait for the thread. What of it does not fit is left out, in a
-    sentence.
+    mapping of token ids to text or bytes, a function that returns either, or a tokenizer of transformers, which
+    gives half a character as its bytes; ``drafters``: their names, () for plain decoding; ``drafter_kinds``, such
+    as eagle3; ``rig`` (the checkpoints), ``hardware``, ``dtype``, ``title``, ``note`` in words; ``budget``,
+    ``max_tokens``, ``stop_ids`` (see ``until``), ``context_limit``; ``sampling``: {"temperature", "top_k", "top_p",
+    "seed"}; ``every=10`` records each tenth round; ``strict``; ``most_waiting``: rounds that may wait for the
+    thread. What of it does not fit is left out, in a sentence.
     """
 
     def __init__(self, path: str | Path, **run: Any) -> None:
@@ -773,7 +773,7 @@ HEADER: dict[str, Callable[[Any, str], Any]] = {
     "prompt": partial(text, most=MAX_TEXT_LENGTH),
     **dict.fromkeys(("engine", "rig", "hardware", "dtype", "precision", "title", "note"),
                     partial(text, most=MAX_NOTE_LENGTH)),
-    "context_limit": integer, "every": partial(integer, least=1)}
+    "context_limit": integer, "every": partial(integer, least=1), "drafter_kinds": drafters}
 RUN = (*REQUEST, *HEADER, "drafters", "token_text", "strict", "most_waiting")
 
 

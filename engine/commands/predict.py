@@ -18,13 +18,13 @@ from engine import open_rig
 from engine.commands import Outcome, aligned, flags
 from engine.errors import RequestError
 from engine.lab.anatomy import anatomy
+from engine.lab.flags import flags_of_run
 from engine.lab.machines import (
     LINES,
     PUBLISHED_DEVICE,
     PUBLISHED_MODEL,
     caution,
     devices,
-    flags_of_run,
     machine_curve,
     misfit,
     models,

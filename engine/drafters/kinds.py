@@ -4,7 +4,7 @@ A plan is made from configs alone, so a misfit is reported before anything large
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -35,13 +35,14 @@ class TargetFacts:
 class DrafterPlan:
     """How to load a drafter: the target's layers that it reads, a function that loads it once the target is loaded, and
     whether it sees its own path. ``thinking`` says whether it was trained on answers that think first; ``note`` is a
-    sentence for people."""
+    sentence for people, ``kind`` the name of its kind in traces."""
 
     taps: tuple[int, ...]
     load: Callable[[TorchTarget], Drafter]
     sees_path: bool = True
     thinking: bool = True
     note: str = ""
+    kind: str = ""
 
 
 class NarrowedDrafter:
@@ -106,7 +107,9 @@ def plan_drafter(folder: Path, target: TargetFacts) -> DrafterPlan:
     for name in COUNTS:
         if values.get(name) is not None:
             must_count(folder, values, name)
-    return next(kind for kind in KINDS.values() if kind.recognises(values)).plan(folder, target)
+    name = next(name for name, kind in KINDS.items() if kind.recognises(values))
+    plan = KINDS[name].plan(folder, target)
+    return plan if plan.kind else replace(plan, kind=name)
 
 
 def _must_run(folder: Path, values: Mapping[str, Any]) -> None:

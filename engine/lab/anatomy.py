@@ -45,6 +45,7 @@ class Anatomy:
     first_nodes: dict[int, Measured]  # accepted tokens with only the n most probable nodes of each tree, by n
     redrafts: tuple[RedraftedLength, ...]  # other trees of the same drafts at the same positions
     lacking: tuple[str, ...]  # what is left out and why, in sentences
+    kinds: Mapping[str, str]  # by drafter, such as eagle3; those that no trace names are missing
 
     @property
     def accepted(self) -> Measured | None:
@@ -57,12 +58,14 @@ def anatomy(traces: Sequence[Trace]) -> Anatomy:
     counted = [(trace, counted_rounds(trace)) for trace in traces]
     rounds = [round_ for _, kept in counted for round_ in kept]
     redrafts, lacking = redraft_kinds([(trace, kept) for trace, kept in counted if kept])
+    kinds = {name: kind for trace in traces
+             for name, kind in zip(drafter_names(trace), trace.header.drafter_kinds, strict=False)}
     rows = [row for trace, kept in counted for round_ in kept for row in _verified_rows(trace, round_)]
     by_drafter = _shares((names, kept) for _, names, kept in rows)
     return Anatomy(
         runs=len(traces), rounds=len(rounds), misses=_misses(counted),
         by_rank=_shares((rank, kept) for rank, _, kept in rows), by_drafter=by_drafter if len(by_drafter) > 1 else {},
-        first_nodes=_first_nodes(rounds), redrafts=redrafts, lacking=(*_lacking(counted), *lacking))
+        first_nodes=_first_nodes(rounds), redrafts=redrafts, lacking=(*_lacking(counted), *lacking), kinds=kinds)
 
 
 def counted_rounds(trace: Trace) -> list[Round]:

@@ -79,6 +79,7 @@ class Rig:
     Args:
         drafters: by name, always including ``ngram``.
         families: the default drafter of each method family.
+        kinds: of the drafters, as traces name them.
         notes: shown with every run.
         opened_as: the name that ``open_rig`` takes.
         concurrent: runs share rounds, made by the scheduler thread. Otherwise runs follow one another in their readers'
@@ -97,6 +98,7 @@ class Rig:
     concurrent: bool = False
     admission: Admission = field(default_factory=Admission)
     stop_ids: frozenset[int] = frozenset()
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         usual = next((self.drafters.get(name) for name in self.card.defaults.get(1, ())), None)
@@ -334,7 +336,8 @@ class PreparedRun(Run):
             pieces=rig.token_texts.of(set(request.prompt_ids) | request.stop_ids),
             revisions={**rig.card.revisions, "torch": torch.__version__}, note=self._note(),
             turns=self.options.turns, forced=len(self.options.forced), thinking=self.options.thinking,
-            recurrent_layers=target.recurrent_layers)
+            recurrent_layers=target.recurrent_layers,
+            drafter_kinds=tuple(rig.kinds.get(name, "") for name in self.drafter_names))
 
     def _note(self) -> str:
         """Return the rig's notes, plus a warning if the prompt is out of distribution: it matches none of the card's

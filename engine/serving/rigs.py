@@ -150,7 +150,8 @@ def _random_rig(name: str, dtype: str, device: torch.device, opening: Opening) -
                    revisions={"target": f"random, seed {SEED}"})
     drafters: dict[str, Drafter] = {"drafter": drafter, NGRAM: NGramDrafter(target.config.vocab_size)}
     return Rig(card, target, random_texts(target.config.vocab_size), drafters, _families({}), notes=(MEANINGLESS,),
-               precision=Precision(chosen, f"{chosen}: random weights have no fastest dtype; {EXACTNESS[chosen]}."))
+               precision=Precision(chosen, f"{chosen}: random weights have no fastest dtype; {EXACTNESS[chosen]}."),
+               kinds={"drafter": "dflash", NGRAM: NGRAM})
 
 
 def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening) -> Rig:
@@ -185,8 +186,9 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
                        "turned by other angles (longrope), from their beginning on.")
     notes = tuple(note for note in (texts.facts().note, stop.note, origin and origin.note, rounded, ends,
                                     *(plan.note for plan in plans.values())) if note)
-    return Rig(parts.card, target, texts, drafters, _families(plans), notes, precision=chosen,
-               stop_ids=stop.ids)
+    kinds = {NGRAM: NGRAM} | {name: plan.kind for name, plan in plans.items()}
+    return Rig(parts.card, target, texts, drafters, _families(plans), notes, precision=chosen, stop_ids=stop.ids,
+               kinds=kinds)
 
 
 def _planned(target: Path, drafters: Mapping[str, Path], block_sizes: Mapping[str, int]) -> tuple[

@@ -26,7 +26,8 @@ class Header:
     timed in turns with those of plain decoding of the same prompt, which is recorded too. ``recurrent_layers`` of the
     target keep a state, which repeats a round's kept rows, and nothing for each row. ``thinking`` is the switch of the
     chat template as the run asked for it: on, off or auto. The last ``forced`` tokens of the prompt ids are the
-    beginning of the answer, which was set.
+    beginning of the answer, which was set. ``drafter_kinds`` are the kinds of checkpoint of ``drafters``, such as
+    eagle3; empty in older traces.
     """
 
     request: Request
@@ -50,6 +51,7 @@ class Header:
     recurrent_layers: int = 0
     thinking: str = "auto"
     forced: int = 0
+    drafter_kinds: tuple[str, ...] = ()
 
     @property
     def budget(self) -> int | None:

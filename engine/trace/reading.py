@@ -350,7 +350,8 @@ Check = Callable[[Any, str], Any]
 NOTE = partial(text, most=MAX_NOTE_LENGTH)
 REQUEST_FIELDS: Mapping[str, Check] = {**REQUEST, "split": text, "pace": text}
 HEADER_FIELDS: Mapping[str, Check] = {
-    **HEADER, "request": read_request, "drafters": lambda value, name: tuple(drafters(value, name)),
+    **HEADER, "request": read_request, **dict.fromkeys(
+        ("drafters", "drafter_kinds"), lambda value, name: tuple(drafters(value, name))),
     "pieces": read_pieces, "revisions": read_revisions, "recorded": NOTE, "turns": read_turns, "chunked": truth,
     "in_turns": truth, "recurrent_layers": integer, "thinking": text, "forced": integer}
 END_FIELDS: Mapping[str, Check] = {

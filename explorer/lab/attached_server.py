@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TypedDict
 
-from engine.lab.machines import Flags, flags_of_server
+from engine.lab.flags import Flags, flags_of_server
 from engine.requests.limits import TRIED_CONCURRENCY
 from engine.servers.counters import Counts, Watch, by_depth, silence, traffic
 from engine.servers.load import ConcurrencyLevel, measure

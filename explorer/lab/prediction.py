@@ -12,15 +12,14 @@ from numpy.typing import NDArray
 from engine.budget.cost import CostCurve
 from engine.decoding.methods import METHODS
 from engine.lab.anatomy import Anatomy, anatomy
+from engine.lab.flags import Flags, flags_of_run
 from engine.lab.machines import (
     FLOOR,
     LINES,
     LOOP,
     PUBLISHED_DEVICE,
-    Flags,
     caution,
     devices,
-    flags_of_run,
     machine_curve,
     misfit,
     models,

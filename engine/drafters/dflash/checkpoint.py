@@ -95,7 +95,7 @@ def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     config.max_position_embeddings = max(
         config.max_position_embeddings, target.config.max_position_embeddings) + config.block_size
     return DrafterPlan(taps, partial(_load, folder, config), sees_path=False, thinking=False,
-                       note=note_of(folder, options["ignored"]))
+                       note=note_of(folder, options["ignored"]), kind="dspark" if options["family"] == "DSpark" else "")
 
 
 def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDrafter:

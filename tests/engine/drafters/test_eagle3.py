@@ -118,6 +118,7 @@ def test_what_modelopt_says_of_the_layer_that_is_run(folders: Path, rig: Rig, tm
         "use_mtp_layernorm": False, "next_layer_regular": True, "parallel_draft_step": 1})
     opened = load_rig(f"{folders / 'target'}::{head}", "float32")
     assert any("max_anchors" in note and "layernorm" not in note for note in opened.notes)
+    assert opened.kinds == {"drafter": "eagle3", "ngram": "ngram"}
     test_every_row_is_what_the_equations_say_behind_that_path(folders, opened, (4, 5))
 
 

@@ -1,14 +1,12 @@
 """Another machine, against what was published of it; and flags to paste, worked out by hand."""
 
 import json
-from dataclasses import replace
 from statistics import median
 
 import pytest
 
 from engine.commands.program import verb_named, verb_parser
 from engine.errors import RequestError
-from engine.lab.anatomy import anatomy
 from engine.lab.machines import (
     DDTREE,
     DFLASH,
@@ -19,8 +17,6 @@ from engine.lab.machines import (
     Processor,
     caution,
     devices,
-    flags_of_run,
-    flags_of_server,
     machine_curve,
     misfit,
     models,
@@ -28,8 +24,6 @@ from engine.lab.machines import (
     table_pairs,
     unfitted_errors,
 )
-from engine.lab.redraft import CHAIN, MARGINALS, RedraftedLength
-from engine.lab.statistics import Measured, share_of
 
 
 def test_sixty_published_pairs_are_there_for_either_method() -> None:
@@ -89,34 +83,3 @@ def test_what_does_not_fit_is_refused_in_a_sentence() -> None:
     outcome = verb.run(parser.parse_args(["--trace", "assets/traces/arithmetic.jsonl.gz"]))
     assert json.loads(json.dumps(outcome.result))["flags"][FLOOR][0]["engine"] == "vLLM"
     assert caution() in outcome.text
-
-
-def row(kind: str, budget: int, accepted: float) -> RedraftedLength:
-    interval = Measured(accepted, accepted - 1, accepted + 1, 40)
-    return RedraftedLength("one", kind, budget, interval, Measured(0, 0, 0, 40))
-
-
-def test_the_flags_are_those_of_most_tokens_a_millisecond() -> None:
-    flat = replace(machine_curve("qwen3-8b", "H200", FLOOR), verify_ms=(1.0,) * 19, draft_ms=(0.0,) * 19,
-                   overhead_ms=0.0, plain_ms=1.0, rows=tuple(range(1, 20)))
-    steep = replace(flat, verify_ms=tuple(map(float, range(1, 20))))
-    rows = [row(CHAIN, 4, 1.0), row(CHAIN, 8, 1.5), row(MARGINALS, 8, 2.0), row(MARGINALS, 16, 3.0)]
-    ranks = {0: share_of(5, 10), 1: share_of(1, 10), 2: share_of(1, 99)}
-    run = replace(anatomy([]), redrafts=tuple(rows), by_rank=ranks)
-    free = {flags.engine: flags for flags in flags_of_run(run, flat)}
-    assert free["SGLang, a tree"].flags == "--speculative-eagle-topk 2 --speculative-num-draft-tokens 17"
-    assert '"num_speculative_tokens": 8' in free["vLLM"].flags and free["SGLang"].flags.endswith("draft-tokens 9")
-    assert free["llama.cpp"].flags.endswith("n-max 8") and free["Canopy"].flags == "--method ddtree --budget 16"
-    assert "τ 4.00 (3.00 to 5.00)" in free["Canopy"].expected and "4.00× plain" in free["Canopy"].expected
-    dear = {flags.engine: flags for flags in flags_of_run(run, steep)}
-    assert '"num_speculative_tokens": 4' in dear["vLLM"].flags and "leave speculation off" in dear["vLLM"].expected
-    assert flags_of_run(anatomy([]), flat) == []
-
-
-def test_a_servers_flags_drop_the_places_that_earn_little() -> None:
-    vllm = flags_of_server([0.8, 0.6, 0.15, 0.05, 0.01], 50)[0]
-    assert '"num_speculative_tokens": 3' in vllm.flags
-    assert "τ 2.55 with 3 drafted, 2.61 with 5 now" in vllm.expected and "Only 50 drafts" in vllm.expected
-    assert "place 5 (80% of those" in vllm.expected
-    assert "A longer draft may do better" in flags_of_server([0.9, 0.8], 500)[0].expected
-    assert flags_of_server([0.01], 500)[0].flags == "" and flags_of_server([], 5) == []

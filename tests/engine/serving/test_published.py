@@ -133,7 +133,8 @@ def test_a_rig_says_what_it_is_and_every_method_writes_the_autoregressive_text(t
     assert {"expand", "routed"} <= set(rig.methods) and rig.card.revisions == {"target": "target", "drafter": "head"}
     trace = gather(rig.run(PromptRequest("Hi", method="joint", budget=8, max_tokens=6,
                                          turns=(("user", "3 + 4?"), ("assistant", "7")))))
-    assert trace.header.drafters == ("drafter", "ngram") and trace.header.revisions["drafter"] == "head"
+    assert trace.header.drafters == ("drafter", "ngram") and trace.header.drafter_kinds == ("dflash", "ngram")
+    assert trace.header.revisions["drafter"] == "head"
     assert trace.header.note == "Thinking is off: a drafter of this rig was trained on answers without it."
     text = "".join(str(trace.header.pieces[token]) for token in trace.header.request.prompt_ids)
     assert "3 + 4?" in text and text.endswith("<think>\n\n</think>\n\n")

@@ -42,6 +42,7 @@ def test_the_layout_of_a_small_rig_runs_and_changes_no_text(name: str, tmp_path:
         values, shapes = speculators("dspark", "DSparkSpeculator", sample_from_anchor=True, **MARKOV), MARKOV_HEAD
     drafter = write_weights(write_config(tmp_path / "head", values), {**dflash_shapes(TWO_LAYERS), **shapes})
     rig = load_rig(f"{write_target(tmp_path / 'target', name)}::{drafter}", "float32", "cpu")
+    assert rig.kinds["drafter"] == ("dspark" if "dspark" in name else "dflash")
     request = Request(tuple(range(40, 60)), budget=12, max_tokens=10, sampling=Sampling(1.0, 0, 0.95, 3))
     wanted = plain_text(request, rig.target)
     assert len(set(wanted)) > 5
