@@ -45,8 +45,6 @@ COMPRESSION = 1  # of gzip: twice as fast as its usual 9, a tenth larger
 SECONDS_BETWEEN_WRITES = 0.05  # readers that follow the file see a round this much later
 
 MAX_FILE_BYTES, MAX_UNPACKED_BYTES = 128 * 2**20, 256 * 2**20  # of a file, and of what it unpacks to
-MAX_COMPRESSION_RATIO = 24  # of a gzipped file: a bomb unpacks to more
-ALWAYS_ALLOWED_BYTES = 2 * 2**20  # that a file may unpack to whatever its ratio
 SPARE_BYTES = 2**18  # of the file, for the sentences about refused rounds and for the end
 MAX_LINE_BYTES, MAX_LINE_VALUES = 16 * 2**20, 500_000
 MAX_ROUNDS, MAX_PIECES = 2**16, 300_000  # of a file; pieces are texts of tokens
@@ -291,14 +289,13 @@ class _TraceFile:
         try:
             if Path(path).exists() and not Path(path).is_file():
                 raise OSError(0, "it is not an ordinary file")  # a pipe would be waited for
-            self._packs = Path(path).suffix == ".gz"
             self._raw = open(path, "wb")  # noqa: SIM115
         except (OSError, ValueError, TypeError) as error:
             why = error.strerror if isinstance(error, OSError) else error
             if isinstance(error, (FileNotFoundError, NotADirectoryError)):
                 why = f"there is no folder {ascii(str(Path(path).parent))}"
             raise RecorderError(f"The trace {ascii(Path(str(path)).name)[1:-1]} cannot be written: {why}.") from error
-        self._file = self._member(COMPRESSION) if self._packs else self._raw
+        self._file: Any = gzip.GzipFile("", "wb", COMPRESSION, self._raw) if Path(path).suffix == ".gz" else self._raw
 
     def header(self, about: Mapping[str, Any], refusals: dict[str, str]) -> None:
         """The first line, whose note names what was left out of it, and a line about each of those."""
@@ -335,20 +332,12 @@ class _TraceFile:
     def write(self, line: Mapping[str, Any], spare: int = 0) -> None:
         """A line. RecorderError if it, or the file with it and ``spare`` bytes, is too long to be read."""
         data = _encoded(line)
-        most = MAX_UNPACKED_BYTES if self._packs else MAX_FILE_BYTES
-        packed = self._raw.tell() if self._packs else 0
-        if self._size + len(data) + spare > most or packed + len(data) + spare > MAX_FILE_BYTES:
-            raise RecorderError(f"the file has {self._size:,} bytes, and at most {most:,} are read")
+        more = len(data) + spare
+        if self._raw.tell() + more > MAX_FILE_BYTES or self._size + more > MAX_UNPACKED_BYTES:
+            raise RecorderError(f"the file has {self._size:,} bytes; no more are read than {MAX_FILE_BYTES:,}, or "
+                                f"{MAX_UNPACKED_BYTES:,} unpacked")
         self._size, self._fresh = self._size + len(data), True
-        if self._packs and self._swells():
-            self.flush()
-        if self._packs and self._swells():
-            self._file.close()
-            with self._member(0) as stored:  # as it is: packed, the file might unpack to more than is read
-                stored.write(data)
-            self._file = self._member(COMPRESSION)
-        else:
-            self._file.write(data)
+        self._file.write(data)
 
     def flush(self) -> None:
         """Write what is buffered, for readers that follow the file."""
@@ -356,18 +345,14 @@ class _TraceFile:
             self._file.flush()
         self._fresh = False
 
-    def close(self) -> None:
-        """Nothing follows."""
-        self._file.close()
-        self._raw.close()
-
     def end(self, values: Mapping[str, Any]) -> None:
         """The last line, with the texts of tokens that waited for others."""
         texts: dict[int, Any] = {}
         with suppress(Exception):  # as in ``_pieces``
             texts = {place: piece(shown) for place, shown in self._run.finish().items()} if self._run else {}
         self.write({"end": {**values, "texts": texts} if texts else values})
-        self.close()
+        self._file.close()
+        self._raw.close()
 
     def _added_texts(self, line: Mapping[str, Any]) -> dict[str, Any]:
         """The texts of committed tokens, by position, that are not their pieces, if there are any."""
@@ -378,12 +363,6 @@ class _TraceFile:
                 self._run = RunTexts(self._texts, self._text, start, middle=self._run is not None)
             texts = {place: piece(shown) for place, shown in self._run.add(kept).items()} if self._run else {}
         return {"texts": texts} if texts else {}
-
-    def _swells(self) -> bool:
-        return self._size > max(ALWAYS_ALLOWED_BYTES // 2, MAX_COMPRESSION_RATIO * self._raw.tell())
-
-    def _member(self, level: int) -> Any:
-        return gzip.GzipFile("", "wb", level, self._raw)
 
     def _pieces(self, line: Mapping[str, Any]) -> dict[int, Any]:
         """The text of those tokens of a line that no earlier one has named, as far as ``token_text`` knows it and the

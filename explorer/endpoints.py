@@ -17,7 +17,7 @@ from engine.errors import CanopyError, RequestError, TraceError
 from engine.records import MAX_TOKENS, PromptRequest
 from engine.requests.admission import MAX_PENDING_RUNS
 from engine.requests.limits import check_int
-from engine.trace import UPLOADED, RunText, Trace, committed_ids, encode_line, encode_record, known_tau, loads
+from engine.trace import RunText, Trace, committed_ids, encode_line, encode_record, known_tau, loads
 from explorer.browser_calls import Call, browser_call, named_fields
 from explorer.claims import MEASURING
 from explorer.export import export
@@ -30,6 +30,7 @@ from explorer.uploads import Uploads
 
 FROM_FILE = "file-"  # how the runs are named that were opened from one
 UNDATED = "in a file"  # when such a run was recorded, if the file does not say it
+MAX_UPLOAD_BYTES = 32 * 2**20
 MAX_LINES = 2 * 2**20  # bytes of a trace file in one answer
 PIECE_ROUNDS, PIECE_BYTES = 256, 2**20  # of a long run in one answer; a single round may be larger
 
@@ -39,7 +40,7 @@ class Endpoints:
 
     def __init__(self, library: Library, runs: Runs, runner: Runner, follow: Follow | None = None) -> None:
         self._library, self._runs, self._runner, self._follow = library, runs, runner, follow
-        self._uploads = Uploads(UPLOADED.file_bytes)
+        self._uploads = Uploads(MAX_UPLOAD_BYTES)
 
     def functions(self) -> list[Call]:
         """What the browser calls by name."""
@@ -73,7 +74,7 @@ class Endpoints:
     def _open_file(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Keep a trace file as a run, {"run": its name}: {"name", and what ``Uploads.whole`` takes}."""
         name, file = str(given.get("name", "the file"))[:80], self._uploads.whole(given)
-        trace, run = loads(file, name, UPLOADED), FROM_FILE + uuid4().hex[:12]
+        trace, run = loads(file, name), FROM_FILE + uuid4().hex[:12]
         if not trace.entries:
             raise TraceError(f"{name} has an end and no round; nothing of it can be shown.")
         self._runs.keep(Run.recorded(run, trace))

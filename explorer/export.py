@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import pandas
 from engine.decoding.tree import depths
 from engine.errors import RequestError
 from engine.records import STAGES, Round
-from engine.trace import Header, Piece, Trace, dumps, packed, pieces_of, readable
+from engine.trace import Header, Piece, Trace, dumps, pieces_of, readable
 from explorer.bundle import replay_page
 from explorer.runs import Run
 
@@ -92,7 +93,7 @@ def _replay(run: Run) -> bytes:
 TREE = "tree"  # a form of one round
 # by kind: the end of the file's name, its media type, its bytes of a run, its trace and the number of a round
 EXPORTS: Mapping[str, tuple[str, str, Callable[[Run, Trace, int], bytes]]] = MappingProxyType({
-    "trace": (".jsonl.gz", "application/gzip", lambda run, trace, number: packed(dumps(trace))),
+    "trace": (".jsonl.gz", "application/gzip", lambda run, trace, number: gzip.compress(dumps(trace), mtime=0)),
     "rounds": ("-rounds.csv", "text/csv", lambda run, trace, number: rounds_table(trace).to_csv(index=False).encode()),
     TREE: ("-round-{}.graphml", "application/xml", lambda run, trace, number: _graphml(trace, number)),
     "replay": (".html", "text/html", lambda run, trace, number: _replay(run))})

@@ -30,11 +30,9 @@ from engine.trace.lines import (
     tau,
 )
 from engine.trace.reading import UNREADABLE, load, loads
-from engine.trace.stream import LIMITS, UPLOADED, Limits
-from engine.trace.writing import dump, dumps, encode_line, encode_record, packed
+from engine.trace.writing import dump, dumps, encode_line, encode_record
 
 __all__ = [
-    "LIMITS", "UNREADABLE", "UPLOADED", "Block", "End", "Entry", "Header", "Limits", "Line", "Piece", "RunText",
-    "SharedPass", "Trace", "as_bytes", "committed_ids", "dump", "dumps", "encode_line",
-    "encode_record", "gather", "held_bytes", "joined", "known_tau", "load", "loads", "mean_length", "packed",
-    "pieces_of", "readable", "recorded", "shared_rounds", "tau"]
+    "UNREADABLE", "Block", "End", "Entry", "Header", "Line", "Piece", "RunText", "SharedPass", "Trace", "as_bytes",
+    "committed_ids", "dump", "dumps", "encode_line", "encode_record", "gather", "held_bytes", "joined", "known_tau",
+    "load", "loads", "mean_length", "pieces_of", "readable", "recorded", "shared_rounds", "tau"]

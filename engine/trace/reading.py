@@ -28,6 +28,7 @@ from engine.recorder import (
     LATTICE,
     MAX_NOTE_LENGTH,
     MAX_PIECES,
+    MAX_ROUNDS,
     REQUEST,
     TREE,
     TRIALS,
@@ -47,7 +48,7 @@ from engine.recorder import (
 from engine.records import Acceptance, DraftTree, Integers, Lattice, Request, Round, Sampling, Trials, Verification
 from engine.requests.prompts import turns_from
 from engine.trace.lines import End, Entry, Header, Line, Piece, Trace, gather
-from engine.trace.stream import LIMITS, FileLines, Limits, check_size, open_trace
+from engine.trace.stream import FileLines, check_size, open_trace
 
 # Versions: 1 had no ``pace``, which was always fixed; 2 had no ``turns``; since 4 what is not known may be left out;
 # before 5 drafters were called heads; some files of 5 have ``texts``. What a file of any version lacks is read as not
@@ -56,36 +57,37 @@ READABLE = (1, 2, 3, 4, 5)
 NOT_RECORDED = -1  # in place of a token id
 ID_ARRAYS = ("<i4", "<i8")  # of token ids, as recorders have written them
 MAX_REVISIONS = 256
+MAX_LINES = MAX_ROUNDS + 2**8  # rounds, and whatever else there is
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, RequestError)
 
 
-def load(path: Path, limits: Limits = LIMITS) -> Trace:
+def load(path: Path) -> Trace:
     """Read a trace file, gzipped or not. TraceError says what is wrong with it and where."""
-    with open_trace(path, limits) as file:
-        return gather(_lines(FileLines(file, path.name, limits), path.name, limits))
+    with open_trace(path) as file:
+        return gather(_lines(FileLines(file, path.name), path.name))
 
 
-def loads(data: bytes, name: str = "the trace", limits: Limits = LIMITS) -> Trace:
+def loads(data: bytes, name: str = "the trace") -> Trace:
     """A trace from the bytes of a file."""
-    check_size(len(data), limits, name)
-    return gather(_lines(FileLines(BytesIO(data), name, limits), name, limits))
+    check_size(len(data), name)
+    return gather(_lines(FileLines(BytesIO(data), name), name))
 
 
-def _lines(rows: FileLines, name: str, limits: Limits) -> Iterator[Line]:
-    reading, last, shown = LineReader(name, limits), None, False
+def _lines(rows: FileLines, name: str) -> Iterator[Line]:
+    reader, last, shown = LineReader(name), None, False
     while not rows.ended:
-        for line in map(reading.line, rows.step()):
+        for line in map(reader.line, rows.step()):
             if line is not None:
                 last, shown = line, shown or isinstance(line, Entry)
                 yield line
-    if reading.count == 0:
+    if reader.count == 0:
         raise TraceError(f"{name} is not a Canopy trace, or is cut off in its first line; nothing of it can be shown.")
-    if reading.left_out and not shown:
-        raise TraceError(f"{name} is not a Canopy trace, or is damaged: {reading.left_out[:-1]}.")
+    if reader.left_out and not shown:
+        raise TraceError(f"{name} is not a Canopy trace, or is damaged: {reader.left_out[:-1]}.")
     if isinstance(last, Header):
         raise TraceError(f"{name} is cut off before its first round; nothing of it can be shown.")
     if isinstance(last, Entry):
-        yield End("cut", last.round.index + 1, last.elapsed_seconds, said=reading.left_out)
+        yield End("cut", last.round.index + 1, last.elapsed_seconds, said=reader.left_out)
 
 
 class TraceTail:
@@ -101,8 +103,8 @@ class TraceTail:
         """The lines completed since the last call, at most one step's worth, so that it returns soon. TraceError if
         the file cannot be read, is not a trace, or is too large."""
         if self._rows is None:
-            file = open_trace(self.path, LIMITS)
-            self._number, self._rows = os.fstat(file.fileno()).st_ino, FileLines(file, self.path.name, LIMITS)
+            file = open_trace(self.path)
+            self._number, self._rows = os.fstat(file.fileno()).st_ino, FileLines(file, self.path.name)
         return [line for line in map(self._reading.line, self._rows.step()) if line is not None]
 
     def replaced(self) -> bool:
@@ -126,8 +128,8 @@ class LineReader:
     the next round, and rounds keep their numbers and positions, so that a gap can be seen.
     """
 
-    def __init__(self, name: str, limits: Limits = LIMITS) -> None:
-        self._name, self._limits = name, limits
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._pieces = self._wrong = 0
         self._carried: dict[int, Piece] = {}
         self._reason = ""
@@ -146,18 +148,17 @@ class LineReader:
         """Decode the next line; None for one that is left out, and for a recorder's report of a refused round.
         TraceError if the file cannot be read any further."""
         self.count += 1
-        if self.count > self._limits.lines:
-            raise TraceError(f"{self._name} has more than {self._limits.lines:,} lines, which is the most that is "
-                             "read.")
+        if self.count > MAX_LINES:
+            raise TraceError(f"{self._name} has more than {MAX_LINES:,} lines, which is the most that is read.")
         try:
-            check_line(row, self._limits.line_bytes, self._limits.line_values)
+            check_line(row)
             line = self._first(row) if self.count == 1 else self._later(row)
         except UNREADABLE as error:
             raise TraceError(f"{self._name} is not a Canopy trace, or is damaged: line {self.count} cannot be read "
                              f"({reason_of(error)}).") from error
-        if self._pieces > self._limits.pieces:
-            raise TraceError(f"{self._name} has the text of more than {self._limits.pieces:,} tokens, which is the "
-                             "most that is read.")
+        if self._pieces > MAX_PIECES:
+            raise TraceError(f"{self._name} has the text of more than {MAX_PIECES:,} tokens, which is the most that "
+                             "is read.")
         return line
 
     def _first(self, row: bytes) -> Header:

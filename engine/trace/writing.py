@@ -16,28 +16,15 @@ from engine.errors import FileError, TraceError
 from engine.machine.files import replace_file
 from engine.recorder import VERSION
 from engine.trace.lines import Entry, Header, Line, Trace
-from engine.trace.stream import LIMITS
 
 
 def dump(trace: Trace, path: Path) -> None:
     """Write a trace file, gzipped when its name ends in .gz. The file appears whole or not at all."""
     data = dumps(trace)
-    if path.suffix == ".gz":
-        data = packed(data)
     try:
-        replace_file(path, data)
+        replace_file(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
     except FileError as error:
         raise TraceError(f"The trace could not be written to {error}") from error
-
-
-def packed(data: bytes) -> bytes:
-    """The bytes gzipped, but never so tightly that a reader would take them for a bomb (``Limits``), as a text that
-    says the same thing again and again can be: then a beginning of it is stored as it is."""
-    whole = gzip.compress(data, mtime=0)
-    if len(data) <= max(LIMITS.free_bytes, LIMITS.growth * len(whole)):
-        return whole
-    stored = -(-len(data) // LIMITS.growth)
-    return gzip.compress(data[:stored], 0, mtime=0) + gzip.compress(data[stored:], mtime=0)
 
 
 def dumps(trace: Trace) -> bytes:

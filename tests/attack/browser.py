@@ -10,7 +10,7 @@ from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import sync_playwright
 
 from engine.errors import TraceError
-from engine.trace import UPLOADED, dumps, loads
+from engine.trace import dumps, loads
 from tests.attack.area import Area, BrokenError, Case, check_sentence
 from tests.attack.traces import hostile
 from tests.browser.conftest import CHROMIUM, PORT, served
@@ -37,7 +37,7 @@ LOOK = """async ([mode, round]) => {
 
 def _readable(data: bytes) -> bool:
     try:
-        loads(data, "run.jsonl", UPLOADED)
+        loads(data, "run.jsonl")
     except TraceError:
         return False
     return True

@@ -15,7 +15,7 @@ from engine.records import PromptRequest
 from engine.servers.counters import Watch
 from engine.servers.kinds import KINDS
 from engine.servers.server import CHAT, MODELS
-from engine.trace import UPLOADED, dumps, encode_record, gather, loads
+from engine.trace import dumps, encode_record, gather, loads
 from explorer.attached import attach, server_of
 from explorer.lab.attached_server import counters_view
 from explorer.lines import encoded
@@ -130,7 +130,7 @@ class Attack(Area):
         trace = gather(lines)
         if sum(len(entry.round.acceptance.keep) for entry in trace.entries) > max_tokens:
             raise BrokenError("It wrote more tokens than it was asked for.")
-        if dumps(loads(dumps(trace), "run", UPLOADED)) != dumps(trace):
+        if dumps(loads(dumps(trace), "run")) != dumps(trace):
             raise BrokenError("What is written of a run is not what was shown.")
 
     def check_all(self) -> None:

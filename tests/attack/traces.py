@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from engine.errors import CanopyError, TraceError
 from engine.recorder import Recorder, RecorderError
 from engine.requests.admission import Admission
-from engine.trace import UPLOADED, Trace, dumps, held_bytes, load, loads
+from engine.trace import Trace, dumps, held_bytes, load, loads
 from engine.trace.reading import TraceTail
 from explorer.comparison import ask_of
 from explorer.export import EXPORTS, export
@@ -137,7 +137,7 @@ class Attack(Area):
             data = base64.b64decode(case["trace"])
             if len(data) % 4 == 0:  # some: to write a file takes long
                 self._followed(data)
-            self._read(loads(data, "run.jsonl", UPLOADED), len(data))
+            self._read(loads(data, "run.jsonl"), len(data))
         except (CanopyError, RecorderError) as error:
             check_sentence(error)
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,10 @@ import numpy as np
 import pytest
 
 import engine.recorder
-from engine.errors import TraceError
 from engine.recorder import LATTICE, MAX_LINE_VALUES, SAMPLING, TREE, TRIALS, VERIFICATION, Recorder, RecorderError
 from engine.records import DraftTree, Lattice, Request, Round, Sampling, Trials, Verification
-from engine.trace import End, Header, Trace, load, loads
-from engine.trace.reading import END_FIELDS, HEADER_FIELDS, REQUEST_FIELDS, TraceTail
+from engine.trace import End, Header, Trace, load
+from engine.trace.reading import END_FIELDS, HEADER_FIELDS, REQUEST_FIELDS
 from tests.attack.area import at_most
 from tests.engine.material import WARM, drafters_of, run
 from tests.engine.test_trace import same
@@ -253,23 +251,6 @@ def test_half_a_character_is_its_bytes(tmp_path: Path) -> None:
     trace = recorded(tmp_path / "run.jsonl", RIGHT, token_text={
         3: first, 4: second, 5: "τ".encode(), 7: b"a"})
     assert dict(trace.entries[0].pieces) == {3: tuple(first), 4: tuple(second), 5: "τ", 7: "a"}
-
-
-def test_rounds_that_pack_too_well_are_read_all_the_same(tmp_path: Path) -> None:
-    size = 2**14
-    alike = {"tokens": [1] * size, "parents": [0] * size, "keep": [0], "bonus": 9}
-    trace = recorded(tmp_path / "run.jsonl.gz", *[alike, RIGHT] * 24)
-    assert len(trace.entries) == 48
-    tail, lines = TraceTail(tmp_path / "run.jsonl.gz"), 0
-    for _ in range(100):
-        lines += len(tail.lines())
-    assert lines == 50
-    packed = (tmp_path / "run.jsonl.gz").read_bytes()
-    for cut in range(0, len(packed), len(packed) // 16 + 1):
-        with suppress(TraceError):
-            loads(packed[:cut])
-            continue
-        pytest.fail("a part of the file is refused") if cut > 1000 else None
 
 
 @pytest.mark.parametrize(("name", "limits"), [

@@ -19,7 +19,6 @@ from engine.trace import (
     End,
     Entry,
     Header,
-    Limits,
     Line,
     Piece,
     Trace,
@@ -146,12 +145,6 @@ def test_a_file_cut_off_anywhere_opens_up_to_its_last_whole_round() -> None:
     assert "cut off before its first round" in complaint(WHOLE[:first - 1])
     assert "cut off before its first round" in complaint(WHOLE[:header])
     assert 0 < loads(packed[:len(packed) * 3 // 4]).end.rounds < len(whole.entries)
-
-
-def test_a_file_that_is_cut_off_and_too_large_is_refused() -> None:
-    packed = gzip.compress(WHOLE, mtime=0)
-    with pytest.raises(TraceError, match="unpacks to more than 5,000 bytes"):
-        loads(packed[:-20], "run.jsonl", Limits(unpacked_bytes=5000))
 
 
 def test_another_version_is_refused_with_both_numbers() -> None:
