@@ -18,7 +18,7 @@ from engine.servers.answer import MAX_DRAFTED, ServerReport, Token
 from engine.servers.client import Client
 from engine.servers.server import MODELS, open_server
 from engine.servers.steps import ServerStep, chain_round, steps_of_chunks, steps_of_report
-from engine.trace import UPLOADED, Entry, Header, Line, Trace, committed_ids, dumps, gather, known_tau, loads, tau
+from engine.trace import Entry, Header, Line, Trace, committed_ids, dumps, gather, known_tau, loads, tau
 from explorer.attached import AttachedServer, attach
 from tests.engine.servers.scripted_server import (
     ANSWERS,
@@ -71,7 +71,7 @@ def text_of(trace: Trace) -> str:
 
 
 def opened_again(trace: Trace) -> bool:
-    return dumps(loads(dumps(trace), "run", UPLOADED)) == dumps(trace)
+    return dumps(loads(dumps(trace), "run")) == dumps(trace)
 
 
 def test_vllms_steps_are_rounds_with_its_own_tokens() -> None:
