@@ -36,6 +36,7 @@ from explorer.rig import CurrentRig, Instruments, Source, Tell
 from explorer.rig_choice import RigChoice, loading
 from explorer.runs import Run
 from explorer.security.gate import MAX_PATH_LENGTH, Address, frame_origin, proxy_address
+from explorer.shared import SharedRuns
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -74,6 +75,8 @@ def flags() -> CommandLine:
                         help="a trace file, or a folder of them, to open first")
     parser.add_argument("--follow", action="store_true", help="show the --trace file, or the newest of its folder, as "
                         "it grows: another program is writing it")
+    parser.add_argument("--shared", type=Path, metavar="DIR", help="keep runs that people share in this folder, each "
+                        "under a link that lasts until somebody deletes it (default: runs are shared as files)")
     parser.add_argument("--results", type=writable_file, default=Path("results.sqlite"), metavar="FILE",
                         help="where the lab keeps what it measured")
     return parser
@@ -163,6 +166,11 @@ def follow_of(wanted: argparse.Namespace) -> Follow | None:
     return Follow(wanted.trace)
 
 
+def shared_of(wanted: argparse.Namespace) -> SharedRuns | None:
+    """The folder of shared runs, if there is to be one."""
+    return SharedRuns(wanted.shared) if wanted.shared else None
+
+
 def may_choose(wanted: argparse.Namespace) -> bool:
     """Whether another rig may be chosen in the page: strangers do not get to fill the disk or to look for folders."""
     if wanted.rig_choice:
@@ -205,7 +213,8 @@ def build_page(wanted: argparse.Namespace, recordings: Library) -> tuple[gr.Bloc
     rig = CurrentRig(recorded_rig(recordings, LOADING), coming=loading(wanted.rig))
     admission = Admission()
     choice = RigChoice(rig, admission, RigsOnDemand(wanted.dtype, admission), why_closed(wanted))
-    page, routes = import_module("explorer.page").build(rig, recordings, choice, wanted.results, follow_of(wanted))
+    page, routes = import_module("explorer.page").build(
+        rig, recordings, choice, wanted.results, follow_of(wanted), shared_of(wanted))
 
     async def load() -> None:
         choice.load_first(EMBEDDED_RIG, partial(recorded_rig, recordings))
@@ -229,6 +238,7 @@ def main() -> int:
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         follow_of(wanted)
+        shared_of(wanted)
         recordings = library(None if wanted.follow else wanted.trace, wanted.rig)
         serve_at_once(first_page(wanted, recordings), partial(serve_page, wanted, recordings, listening), listening)
     except CanopyError as error:

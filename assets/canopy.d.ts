@@ -183,7 +183,9 @@ interface Server {
   rig_choose(asked: object): Promise<RigState | Failed>;
   rig_cancel(asked: object): Promise<RigState | Failed>;
   rig_retry(asked: object): Promise<RigState | Failed>;
-  export(asked: { kind: string; run: string; round: number }): Promise<SavedFile | Failed>;
+  export(asked: { kind: string; run: string; round: number; title?: string; comment?: string; view?: string }): Promise<SavedFile | Failed>;
+  share(asked: { run: string; title: string; comment: string }): Promise<{ run: string } | Failed>;
+  unshare(asked: { run: string }): Promise<object | Failed>;
   upload(piece: { upload: string; data: string }): Promise<{ upload: string; error?: string }>;
   open_trace(asked: { name: string; upload: string }): Promise<{ run: string } | Failed>;
   budgets(asked: { run: string; live: boolean }): Promise<BudgetForecast>;

@@ -17,7 +17,7 @@ from engine.errors import CanopyError, RequestError
 Call = Callable[..., Any]
 
 INPUT_ERRORS = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
-LONG = frozenset({"open_trace", "export", "two_runs", "budgets", "lab_acceptance", "lab_curves",
+LONG = frozenset({"open_trace", "export", "share", "two_runs", "budgets", "lab_acceptance", "lab_curves",
                   "lab_concurrency", "lab_elsewhere", "lab_plotly", "lab_prompts", "lab_report"})
 MAX_LONG = 2  # at once
 STEP = 2**18  # bytes of an answer that are handed on at a time

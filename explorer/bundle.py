@@ -39,9 +39,11 @@ def style(sheet: str) -> str:
     return _STYLE_IMPORT.sub(lambda line: style(str(path.parent.relative_to(ASSETS) / line[1])), path.read_text("utf8"))
 
 
-def replay_page(title: str, lines: Iterable[bytes]) -> str:
-    """A page in one file that replays the run of these lines from disk, without a network."""
-    return _document(f"{title} · Canopy", lines, f"{script(STAGE)}\n<script>Canopy.openReplay();</script>")
+def replay_page(title: str, lines: Iterable[bytes], view: str = "") -> str:
+    """A page in one file that replays the run of these lines from disk, without a network. It opens with ``view``, an
+    address that begins with #, unless its own has one."""
+    begin = f"Canopy.openReplay({_escaped(json.dumps(view))});"
+    return _document(f"{title} · Canopy", lines, f"{script(STAGE)}\n<script>{begin}</script>")
 
 
 def opening_page(lines: Iterable[bytes], root_path: str = "") -> str:
@@ -51,7 +53,7 @@ def opening_page(lines: Iterable[bytes], root_path: str = "") -> str:
 
 
 def _document(title: str, lines: Iterable[bytes], code: str) -> str:
-    data = b"".join(lines).decode().replace("<", "\\u003c")  # so that no element ends there
+    data = _escaped(b"".join(lines).decode())
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -59,6 +61,11 @@ def _document(title: str, lines: Iterable[bytes], code: str) -> str:
         '<body class="canopy-replay"><main class="canopy-page"><div id="canopy-header"></div>'
         '<div id="canopy-stage"></div></main>\n'
         f'<script type="application/x-ndjson" id="canopy-data">{data}</script>\n{code}</body></html>\n')
+
+
+def _escaped(json_text: str) -> str:
+    """JSON in which no element of a page begins or ends."""
+    return json_text.replace("<", "\\u003c")
 
 
 class Modules:

@@ -19,18 +19,20 @@ from engine.requests.admission import MAX_PENDING_RUNS
 from engine.requests.limits import check_int
 from engine.trace import RunText, Trace, committed_ids, encode_line, encode_record, known_tau, loads
 from explorer.browser_calls import Call, browser_call, named_fields
-from explorer.claims import MEASURING
+from explorer.claims import MEASURING, PlainComparison
 from explorer.export import export
 from explorer.follow import Follow
 from explorer.lines import encode_up_to
 from explorer.recordings import LessonSummary, Library
 from explorer.runs import Run, Runner, Runs
 from explorer.security.askers import Asker, asker
+from explorer.shared import SharedRuns, with_words
 from explorer.uploads import Uploads
 
 FROM_FILE = "file-"  # how the runs are named that were opened from one
 UNDATED = "in a file"  # when such a run was recorded, if the file does not say it
 MAX_UPLOAD_BYTES = 32 * 2**20
+MAX_VIEW = 1000  # characters of an address
 MAX_LINES = 2 * 2**20  # bytes of a trace file in one answer
 PIECE_ROUNDS, PIECE_BYTES = 256, 2**20  # of a long run in one answer; a single round may be larger
 
@@ -38,18 +40,22 @@ PIECE_ROUNDS, PIECE_BYTES = 256, 2**20  # of a long run in one answer; a single 
 class Endpoints:
     """Recordings and remembered runs by name, for the browser and as named endpoints."""
 
-    def __init__(self, library: Library, runs: Runs, runner: Runner, follow: Follow | None = None) -> None:
-        self._library, self._runs, self._runner, self._follow = library, runs, runner, follow
+    def __init__(self, library: Library, runs: Runs, runner: Runner, follow: Follow | None = None,
+                 shared: SharedRuns | None = None) -> None:
+        self._library, self._runs, self._runner, self._follow, self._shared = library, runs, runner, follow, shared
         self._uploads = Uploads(MAX_UPLOAD_BYTES)
 
     def functions(self) -> list[Call]:
         """What the browser calls by name."""
         return [browser_call("upload", self._uploads.take), browser_call("open_trace", self._open_file),
-                browser_call("export", self._export)]
+                browser_call("export", self._export), browser_call("share", self._share),
+                browser_call("unshare", self._unshare)]
 
     def run_of(self, name: str) -> Run:
-        """A recording, a followed file as far as it has been written, or a remembered run; RequestError if there is
-        none of that name. A file that somebody opened is shown as a recording."""
+        """A recording, a shared run, a followed file as far as it has been written, or a remembered run; RequestError
+        if there is none of that name. A file that somebody opened is shown as a recording."""
+        if shared := self._shared and self._shared.find(name):
+            return shared
         if name in self._library.lessons:
             return Run.recorded(name, self._library.lessons[name].trace, self._library.comparison(name))
         followed = self._follow.trace(name) if self._follow else None
@@ -62,12 +68,13 @@ class Endpoints:
     def trace_of(self, name: str) -> Trace:
         if name in self._library.lessons:
             return self._library.lessons[name].trace
+        shared = self._shared and self._shared.find(name)
         followed = self._follow.trace(name) if self._follow else None
-        return followed or self._runs.trace(name)
+        return (shared and shared.trace()) or followed or self._runs.trace(name)
 
     def speed_of(self, name: str) -> dict[str, Any]:
         """Return the run's measured speed-up (``claims.RunSpeed``) as a dict; empty if it was not measured."""
-        run = self._runs.get(name)
+        run = self._runs.get(name) or (self._shared and self._shared.find(name))
         compared = run.about.get("comparison") if run else self._library.comparison(name)
         return {} if compared is None or compared.state == MEASURING else encode_record(compared.speed)
 
@@ -82,11 +89,29 @@ class Endpoints:
         return {"run": run}
 
     def _export(self, given: Mapping[str, Any]) -> bytes:
-        """A file of a run: {"kind", "run", "round": from 0} gives {"name", "media", "data": base64} as JSON."""
-        run, number = str(given.get("run", "")), check_int("The round", given.get("round", 0), 0, MAX_TOKENS)
-        known, trace = self.run_of(run), self.trace_of(run)
-        shown = known if known.over else Run.recorded(run, trace)  # of others in its rounds nothing leaves
-        return export(str(given.get("kind"))[:40], shown, trace, number).as_json()
+        """A file of a run: {"kind", "run", "round": from 0, and for a replay page "title", "comment" and "view"} gives
+        {"name", "media", "data": base64} as JSON."""
+        number, (trace, comparison) = check_int("The round", given.get("round", 0), 0, MAX_TOKENS), self._worded(given)
+        run = Run.recorded(str(given.get("run")), trace, comparison)  # of others in its rounds nothing leaves
+        return export(str(given.get("kind"))[:40], run, number, str(given.get("view") or "")[:MAX_VIEW]).as_json()
+
+    def _share(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep a run for others: {"run", "title", "comment"} gives {"run": its name}, which whoever has it may open and
+        delete."""
+        if self._shared is None:
+            raise RequestError("This server keeps no shared runs; whoever runs it can start it with --shared DIR.")
+        return {"run": self._shared.keep(*self._worded(given))}
+
+    def _unshare(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Delete the shared run {"run"}."""
+        if self._shared:
+            self._shared.delete(str(given.get("run")))
+        return {}
+
+    def _worded(self, given: Mapping[str, Any]) -> tuple[Trace, PlainComparison | None]:
+        """A run with the words that somebody gives it, and how it was measured beside plain decoding."""
+        name = str(given.get("run"))
+        return with_words(self.trace_of(name), given), self.run_of(name).about.get("comparison")
 
     def publish(self) -> None:
         """Declare the named endpoints for other programs, while the page is being built."""

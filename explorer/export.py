@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +15,7 @@ import pandas
 from engine.decoding.tree import depths
 from engine.errors import RequestError
 from engine.records import STAGES, Round
-from engine.trace import Header, Piece, Trace, dumps, pieces_of, readable
+from engine.trace import Piece, Trace, dumps, pieces_of, readable
 from explorer.bundle import replay_page
 from explorer.runs import Run
 
@@ -84,27 +83,23 @@ def _graphml(trace: Trace, number: int) -> bytes:
     return "\n".join(networkx.generate_graphml(graph, named_key_ids=True)).encode()
 
 
-def _replay(run: Run) -> bytes:
-    header = run.lines[0]
-    assert isinstance(header, Header)
-    return replay_page(header.title or header.prompt[:60], run.whole()).encode()
+EXPORTS = ("trace", "rounds", "tree", "replay")
 
 
-TREE = "tree"  # a form of one round
-# by kind: the end of the file's name, its media type, its bytes of a run, its trace and the number of a round
-EXPORTS: Mapping[str, tuple[str, str, Callable[[Run, Trace, int], bytes]]] = MappingProxyType({
-    "trace": (".jsonl.gz", "application/gzip", lambda run, trace, number: gzip.compress(dumps(trace), mtime=0)),
-    "rounds": ("-rounds.csv", "text/csv", lambda run, trace, number: rounds_table(trace).to_csv(index=False).encode()),
-    TREE: ("-round-{}.graphml", "application/xml", lambda run, trace, number: _graphml(trace, number)),
-    "replay": (".html", "text/html", lambda run, trace, number: _replay(run))})
-
-
-def export(kind: str, run: Run, trace: Trace, number: int) -> Download:
-    """The run, of which more may be known than its trace says, in one of the forms ``EXPORTS``; ``number`` is the
-    round, from 0, for the forms of one round."""
+def export(kind: str, run: Run, number: int, view: str = "") -> Download:
+    """Export a finished run in one of the forms ``EXPORTS``; ``number`` is the round, from 0, of a tree, ``view`` the
+    address of what a replay page shows first."""
     if kind not in EXPORTS:
         raise RequestError(f"There is no export {kind!r}; choose one of {', '.join(EXPORTS)}.")
-    if kind == TREE and not 0 <= number < len(trace.entries):
+    if (trace := run.trace()) is None:
+        raise RequestError("The run has no round, so there is nothing to export.")
+    if kind == "trace":
+        return Download(f"{run.id}.jsonl.gz", "application/gzip", gzip.compress(dumps(trace), mtime=0))
+    if kind == "rounds":
+        return Download(f"{run.id}-rounds.csv", "text/csv", rounds_table(trace).to_csv(index=False).encode())
+    if kind == "replay":
+        title = trace.header.title or trace.header.prompt[:60]
+        return Download(f"{run.id}.html", "text/html", replay_page(title, run.whole(), view).encode())
+    if not 0 <= number < len(trace.entries):
         raise RequestError(f"There is no round {number + 1}; this run has {len(trace.entries)}.")
-    ending, media, data = EXPORTS[kind]
-    return Download(run.id + ending.format(number + 1), media, data(run, trace, number))
+    return Download(f"{run.id}-round-{number + 1}.graphml", "application/xml", _graphml(trace, number))

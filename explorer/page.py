@@ -36,6 +36,7 @@ from explorer.run_routes import RunRoutes
 from explorer.runs import Runner, Runs
 from explorer.security.bodies import Calls
 from explorer.security.gate import Gate, hosts_of
+from explorer.shared import SharedRuns
 from explorer.two_runs import two_runs_call
 
 MAX_SESSIONS = 512  # that Gradio remembers, each with the values of all components
@@ -49,12 +50,12 @@ MAX_STEP = 11  # of the slider: 0, then the powers of two to 1,024; larger budge
 
 
 def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, results: Path = RESULTS,
-          follow: Follow | None = None) -> tuple[gr.Blocks, list[Route]]:
+          follow: Follow | None = None, shared: SharedRuns | None = None) -> tuple[gr.Blocks, list[Route]]:
     """The page over the rig that answers and a library of recordings, and the routes of its runs; ``choice`` changes
     the rig, ``results`` is the file in which the lab keeps what it measured. Raises PresetError if a preset cannot be
     run."""
     choice, runs = choice or RigChoice(rig, Admission()), Runs()
-    endpoints = Endpoints(library, runs, runner := Runner(rig, runs, choice.admission), follow)
+    endpoints = Endpoints(library, runs, runner := Runner(rig, runs, choice.admission), follow, shared)
     trace_of = endpoints.trace_of
     comparison = Comparison(rig, trace_of, choice.admission, runs)
     lab = Lab(rig, trace_of, choice.admission, results, endpoints.speed_of)
@@ -69,7 +70,7 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
             js_on_load="Canopy.open(element, props, server, {adopt: (run) => trigger('adopt', run), "
                        "rig: () => trigger('rig', {})});",
             recordings=library.summaries(), vetted=presets.vetted(), opening=first.name if first else "",
-            followed=bool(follow),
+            followed=bool(follow), shares=bool(shared),
             toured=TOURED if TOURED in library.lessons else "",
             server_functions=served([
                 *endpoints.functions(), *choice.functions(), *comparison.functions(),

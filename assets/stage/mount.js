@@ -20,6 +20,7 @@ import { Lost, Notices } from "./notices.js";
 import { ModelLine, Rigs, RigSuggestion } from "./rigs.js";
 import { Player } from "./player.js";
 import { Save } from "./save.js";
+import { Share } from "./share.js";
 import { Stage } from "./stage.js";
 import { Story } from "./story.js";
 import { TextPanel } from "./text.js";
@@ -27,7 +28,7 @@ import { Timeline } from "./timeline.js";
 import { Tour } from "./tour.js";
 
 /** What the server gives the page: prompts that each rig answers right, the recording to open with, and whether a file is
- *  followed. @typedef {{ recordings: Recording[], toured: string, opening: string, followed: boolean,
+ *  followed. @typedef {{ recordings: Recording[], toured: string, opening: string, followed: boolean, shares: boolean,
  *    vetted: Record<string, VettedPrompt[]> }} Props */
 /** What the page says to Gradio's components. @typedef {{ adopt: (setting: Setting) => void, rig: () => void }} Tell */
 
@@ -160,6 +161,7 @@ function open(element, props, server, tell) {
   const parts = build(stage, header, element.querySelector(".canopy-host"), { recordings: Array.from(props.recordings) });
   controls.parts = parts;
   parts.recordings.toured = props.toured;
+  parts.save.share = new Share(parts, props.shares);
   // A run that is opened fills the bar, so that Run repeats it live; if an address named it, the setting in that
   // address takes precedence over the run's own.
   stage.on("opened", ({ push }) => {
@@ -220,7 +222,12 @@ async function present(parts, opening, vetted, ask) {
   }
 }
 
-function openReplay() {
+// `view`: the address to open with, if the page's own has none.
+function openReplay(view = "") {
+  if (view && !window.location.hash) {
+    window.history.replaceState(null, "", view);
+    Address.opened = Address.read();
+  }
   followTheme();
   const stage = new Stage();
   const find = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));

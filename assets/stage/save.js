@@ -3,11 +3,13 @@
 import { bytesOf } from "../shared/ink.js";
 import { picture } from "../shared/picture.js";
 
+/** @import { Share } from "./share.js" */
+
 const PIECE = 2 ** 20; // bytes of a file in one request
 const SCALE = 2; // pixels of a PNG per pixel of the screen
+const SHARED = "shared-"; // how the names of runs begin that the server keeps for others
 const FORMS = [
   { kind: "trace", label: "Trace", note: "the whole run, to open again" },
-  { kind: "replay", label: "Replay page", note: "one HTML file, opens from disk" },
   { kind: "rounds", label: "Table of rounds", note: "CSV" },
   { kind: "tree", label: "Tree of this round", note: "GraphML" },
 ];
@@ -56,6 +58,8 @@ async function png(/** @type {string} */ svg) {
 }
 
 export class Save {
+  share = /** @type {Share | null} */ (null); // once the page is put together
+
   /** @param {Stage} stage @param {Parts["frames"]} frames @param {Parts["recordings"]} recordings @param {Parts["notices"]} notices */
   constructor(stage, frames, recordings, notices) {
     this.stage = stage;
@@ -75,6 +79,8 @@ export class Save {
         this.pictured("Whole view", stage.mode, () => picture(this.part(".cs-stage")))] : [])].flat();
     return [
       { label: "Copy link", note: "to this view", act: () => this.link() },
+      ...(forms.length ? [{ label: "Share …", note: "a file or a link that lasts", act: () => this.share?.open() }] : []),
+      ...(stage.server && stage.value.run.startsWith(SHARED) ? [{ label: "Delete shared run", note: "for everybody", act: () => this.share?.remove() }] : []),
       { heading: forms.length ? "This run" : "Nothing else to save yet" },
       ...forms.map((form) => ({ ...form, act: () => this.form(form.kind) })),
       ...(stills.length ? [{ heading: `Pictures of round ${round}` }, ...stills] : []),

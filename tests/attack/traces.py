@@ -177,6 +177,5 @@ class Attack(Area):
         if number % SLOW_READERS == 0:
             self._at_hand = trace
             json.dumps(self._lab.acceptance({"run": "x"}), allow_nan=False)
-        kind, round_ = list(EXPORTS)[number % len(EXPORTS)], number % (len(trace.entries) + 1)
-        export(kind, run, trace, round_)
+        export(EXPORTS[number % len(EXPORTS)], run, number % (len(trace.entries) + 1))
         ask_of(trace)

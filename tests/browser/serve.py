@@ -19,6 +19,7 @@ from explorer.follow import Follow
 from explorer.opening import Listening, listener, open_sockets, serve_at_once
 from explorer.recordings import Library, shipped
 from explorer.runs import Run
+from explorer.shared import SharedRuns
 from tests.explorer.scripted import ScriptedSource, going_on, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_rigs import answering
@@ -83,7 +84,8 @@ def main() -> None:
             instruments.reason = "" if asked.results else "Nothing is measured here."
             source = Timed(asked.seconds, log=asked.log)
             follow, results = Follow(asked.follow) if asked.follow else None, asked.results or page.RESULTS
-            built = page.build(answering(source, instruments), recordings, None, results, follow)
+            shared = SharedRuns(Path(folder, "shared"))
+            built = page.build(answering(source, instruments), recordings, None, results, follow, shared)
             return page.guarded(*built, listening)
 
         if asked.until:

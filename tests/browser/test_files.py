@@ -141,18 +141,25 @@ def test_a_panel_with_nothing_to_draw_says_so(watched: Watched, address: str) ->
     page.wait_for_selector(".cs-toast >> text=Round 2 has nothing to draw there, so no picture was saved.")
 
 
-def test_the_replay_page_opens_from_disk_and_asks_nobody(watched: Watched, address: str, tmp_path: Path) -> None:
-    page = watched.open(f"{address}#trace=merged&mode=workbench&round=4")
-    page.wait_for_function(f"{RUN} === 'merged' && {STAGE}.current === 3")
-    name, data = saved(page, "Replay page", "one HTML file")
-    file = tmp_path / name
-    file.write_bytes(data)
+def test_a_shared_page_opens_from_disk_where_it_was_and_asks_nobody(
+        watched: Watched, address: str, tmp_path: Path) -> None:
+    page = watched.open(f"{address}#trace=merged&mode=workbench&round=3")
+    page.wait_for_function(f"{RUN} === 'merged' && {STAGE}.current === 2")
+    to_save(page, "Share …", "").click()
+    page.get_by_label("Title").fill("<b>Mine</b>")
+    page.get_by_label("Comment").fill("Look at this.")
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Save as one file").click()
+    file = tmp_path / waiting.value.suggested_filename
+    waiting.value.save_as(file)
     page.goto("about:blank")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    page.goto(file.as_uri() + "#mode=workbench&round=3")
+    page.goto(file.as_uri())
     page.wait_for_function(f"window.Canopy && Canopy.parts && {STAGE}.rounds.length === {len(MERGED.entries)}")
-    assert page.evaluate(f"{STAGE}.current") == 2
+    assert page.evaluate(f"[{STAGE}.current, {STAGE}.mode]") == [2, "workbench"]
+    assert page.locator(".cs-run-title").inner_text().startswith("<b>Mine</b>")
+    assert page.locator(".cs-notice.is-note").inner_text().startswith("Look at this.")
     page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length === "
                            f"{len(MERGED.entries[2].round.tree)}")
     page.keyboard.press("End")
@@ -166,3 +173,21 @@ def test_the_replay_page_opens_from_disk_and_asks_nobody(watched: Watched, addre
     assert name == "tree-round-2.svg" and ElementTree.fromstring(picture).tag.endswith("svg")
     assert [url for url in asked if not url.startswith(("data:", "blob:", file.as_uri()))] == []
     watched.foreign[:] = [url for url in watched.foreign if not url.startswith("file://")]
+
+
+def test_a_shared_link_lasts_until_somebody_deletes_the_run(watched: Watched, neighbour: Watched, address: str) -> None:
+    page = watched.open(f"{address}#trace=merged&mode=workbench&round=3")
+    page.wait_for_function(f"{RUN} === 'merged' && {STAGE}.current === 2")
+    to_save(page, "Share …", "").click()
+    page.get_by_label("Title").fill("For you")
+    page.get_by_role("button", name="Copy a link that lasts").click()
+    page.wait_for_function("document.querySelector('.cs-share input[readonly]').value")
+    link = page.get_by_label("Link").input_value()
+    other = neighbour.open(link)
+    other.wait_for_function(f"{RUN}.startsWith('shared-') && {STAGE}.current === 2 && {STAGE}.mode === 'workbench'")
+    assert other.locator(".cs-run-title").inner_text().startswith("For you")
+    to_save(other, "Delete shared run", "").click()
+    other.get_by_role("button", name="Delete it").click()
+    other.wait_for_selector(".cs-toast >> text=Deleted")
+    page.goto("about:blank")
+    watched.open(link).wait_for_selector(".cs-notice.is-error >> text=was deleted")

@@ -20,7 +20,7 @@ from tests.explorer.scripted import CODE, STORY, scripted_trace
 
 def exported(kind: str, method: str, number: int = 0) -> tuple[Trace, Download]:
     trace = scripted_trace(method)
-    return trace, export(kind, Run.recorded("run", trace), trace, number)
+    return trace, export(kind, Run.recorded("run", trace), number)
 
 
 def test_the_trace_file_is_the_trace() -> None:
@@ -57,7 +57,7 @@ def test_an_export_needs_no_disk(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(os, "open", full)
     monkeypatch.setattr("builtins.open", write_nothing)
     monkeypatch.setattr(io, "open", write_nothing)
-    assert len(export(kind, Run.recorded("run", trace), trace, 0).data) > 100
+    assert len(export(kind, Run.recorded("run", trace), 0).data) > 100
 
 
 def test_the_graph_is_the_tree() -> None:

@@ -96,8 +96,8 @@ def use(trace: Trace) -> None:
     strict(json.dumps(Lesson("run", trace).summary(None)))
     opening_form(Lesson("run", trace), ())
     for kind in EXPORTS:
-        if trace.entries or kind != "tree":
-            export(kind, run, trace, 0)
+        if trace.entries:
+            export(kind, run, 0)
     assert dumps(loads(dumps(trace))) == dumps(trace)
     reading_of(trace)
 

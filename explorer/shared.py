@@ -1,0 +1,108 @@
+"""Shared runs: a folder of trace files under names that nobody guesses, which stay until somebody deletes them."""
+
+import gzip
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from secrets import token_hex
+from threading import Lock
+from typing import Any
+
+from engine.errors import FileError, RequestError
+from engine.machine.files import cause_of, replace_file
+from engine.requests.limits import shown
+from engine.trace import Trace, dumps, encode_record, load
+from explorer.claims import PlainComparison
+from explorer.latest import Latest
+from explorer.runs import Run
+
+MAX_RUNS, MAX_BYTES = 500, 2**30  # of a folder
+MAX_FILE_BYTES = 32 * 2**20  # so that it can be opened again as a file
+MAX_LENGTHS = {"title": 120, "comment": 500}
+MAX_LOADED = 8  # shared runs that stay in memory
+NAME = re.compile(r"shared-[0-9a-f]{32}")
+INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069]+")  # or turning text
+
+
+def with_words(trace: Trace, given: Mapping[str, Any]) -> Trace:
+    """The trace with the ``title`` and ``comment`` that somebody gave it; RequestError if they are too long."""
+    words = {}
+    for name, most in MAX_LENGTHS.items():
+        text = str(given.get(name) or "")
+        if len(text) > most:
+            raise RequestError(f"The {name} {shown(text)} has {len(text):,} characters; it may have {most} at most.")
+        words[name] = " ".join(INVISIBLE.sub(" ", text).split())
+    header = trace.header
+    note = " ".join(filter(None, [words["comment"], header.note]))
+    return replace(trace, header=replace(header, title=words["title"] or header.title, note=note))
+
+
+class SharedRuns:
+    """The shared runs of a folder, which is made if there is none. FileError if that is not possible."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._loaded = Latest[str, Run](MAX_LOADED)
+        self._lock = Lock()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileError(f"Shared runs cannot be kept in {folder}: {cause_of(error)}; name another folder with "
+                            "--shared.") from error
+
+    def keep(self, trace: Trace, comparison: PlainComparison | None) -> str:
+        """Keep a run and return its name. RequestError if there is no room."""
+        header = trace.header
+        data = gzip.compress(dumps(replace(trace, header=replace(
+            header, recorded=header.recorded or date.today().isoformat()))), mtime=0)
+        if len(data) > MAX_FILE_BYTES:
+            raise RequestError(f"The run has {len(data) >> 20} MiB, and a shared one may have at most "
+                               f"{MAX_FILE_BYTES >> 20}; ask for fewer tokens or a smaller node budget.")
+        with self._lock:
+            sizes = [path.stat().st_size for path in self._folder.glob("shared-*.jsonl.gz")]
+            if len(sizes) >= MAX_RUNS or sum(sizes) + len(data) > MAX_BYTES:
+                raise RequestError(f"This server keeps up to {MAX_RUNS} shared runs in {MAX_BYTES >> 20} MiB, and has "
+                                   "no room for another; delete one, or share the run as one file.")
+            name = f"shared-{token_hex(16)}"
+            try:
+                replace_file(self._trace(name), data)
+                replace_file(self._measured(name), json.dumps(comparison and encode_record(comparison)).encode())
+            except FileError as error:
+                self.delete(name)
+                raise RequestError(f"The run could not be kept on this server: {error} Share it as one file, or ask "
+                                   "whoever runs the server to make room.") from error
+        return name
+
+    def find(self, name: str) -> Run | None:
+        """The shared run of that name; None for any other name, RequestError if it was deleted or is damaged."""
+        if not NAME.fullmatch(name):
+            return None
+        run = self._loaded.get(name)
+        if not self._trace(name).is_file():
+            raise RequestError("This shared run was deleted; ask whoever sent you the link.")
+        if run is None:
+            run = self._loaded[name] = Run.recorded(name, load(self._trace(name)), self._comparison(name))
+        return run
+
+    def delete(self, name: str) -> None:
+        """Delete the run of that name, if there is one."""
+        if NAME.fullmatch(name):
+            for path in (self._trace(name), self._measured(name)):
+                path.unlink(missing_ok=True)
+
+    def _comparison(self, name: str) -> PlainComparison | None:
+        from pydantic import TypeAdapter  # noqa: PLC0415 - the first page does without
+
+        try:
+            return TypeAdapter(PlainComparison | None).validate_json(self._measured(name).read_bytes())
+        except (OSError, ValueError):
+            return None
+
+    def _trace(self, name: str) -> Path:
+        return self._folder / f"{name}.jsonl.gz"
+
+    def _measured(self, name: str) -> Path:
+        return self._folder / f"{name}.json"

@@ -1,0 +1,120 @@
+"""Shared runs: a link lasts until somebody deletes the run, within bounds, and for this server's own page alone."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from engine.errors import FileError
+from engine.requests.admission import Admission
+from engine.trace import dumps
+from explorer import shared
+from explorer.claims import recorded_comparison
+from explorer.endpoints import Endpoints
+from explorer.opening import Listening
+from explorer.page import build, guarded
+from explorer.recordings import Library
+from explorer.runs import Run, Runner, Runs
+from explorer.shared import SharedRuns
+from tests.explorer.scripted import ScriptedSource, scripted_trace
+from tests.explorer.scripted_rigs import answering, called
+
+TRACE = scripted_trace("ddtree")
+EVIL = '<script>alert("${7*6}")</script>\u202eevil\x00'
+
+
+class Server:
+    """A server that keeps shared runs in a folder, and remembers one run, "mine"."""
+
+    def __init__(self, folder: Path) -> None:
+        runs = Runs()
+        self.endpoints = Endpoints(
+            Library([]), runs, Runner(answering(), runs, Admission()), None, SharedRuns(folder))
+        self.comparison = recorded_comparison(TRACE, scripted_trace("autoregressive", 0))
+        runs.keep(Run.recorded("mine", TRACE, self.comparison))
+
+    def __call__(self, name: str, /, **wanted: Any) -> Any:
+        return called(self.endpoints.functions(), name, **wanted)
+
+
+def test_a_shared_run_outlives_the_server_with_its_words_and_its_speed(tmp_path: Path) -> None:
+    first = Server(tmp_path / "new" / "folder")
+    name = first("share", run="mine", title=EVIL, comment="Look at\nround 3.")["run"]
+    restarted = Server(tmp_path / "new" / "folder")
+    run, trace = restarted.endpoints.run_of(name), restarted.endpoints.trace_of(name)
+    assert trace.header.title == '<script>alert("${7*6}")</script> evil'
+    assert trace.header.note.startswith("Look at round 3.") and trace.header.recorded
+    assert run.about["comparison"] == first.comparison and restarted.endpoints.speed_of(name)["times"]
+    assert dumps(trace).partition(b"\n")[2] == dumps(TRACE).partition(b"\n")[2], "all but the header"
+    again = restarted("share", run=name, title="", comment="")["run"]
+    assert restarted.endpoints.trace_of(again).header.title == trace.header.title
+    assert restarted("unshare", run=name) == {}
+    for server in (restarted, Server(tmp_path / "new" / "folder")):
+        assert "was deleted" in server("export", kind="trace", run=name)["error"]
+    assert not list((tmp_path / "new" / "folder").glob(f"{name}*"))
+
+
+def test_a_replay_page_has_its_words_and_its_view_and_no_element_of_theirs(tmp_path: Path) -> None:
+    file = Server(tmp_path)("export", kind="replay", run="mine", title=EVIL, comment=EVIL, view=f"#round=3{EVIL}")
+    page = base64.b64decode(json.loads(file)["data"]).decode()
+    assert page.count("</script>") == 3 and "&lt;script&gt;alert" in page and "#round=3" in page
+
+
+@pytest.mark.parametrize("words", [{"title": "x" * 2**20}, {"comment": "x" * 501}])
+def test_long_words_are_refused_in_a_short_sentence(tmp_path: Path, words: dict[str, str]) -> None:
+    refusal = Server(tmp_path)("share", run="mine", **words)["error"]
+    assert next(iter(words)) in refusal and "at most" in refusal and len(refusal) < 200 and not list(tmp_path.iterdir())
+
+
+def test_the_folder_has_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(tmp_path)
+    name = server("share", run="mine")["run"]
+    monkeypatch.setattr(shared, "MAX_RUNS", 1)
+    assert "no room" in server("share", run="mine")["error"]
+    server("unshare", run=name)
+    monkeypatch.setattr(shared, "MAX_BYTES", 100)
+    assert "no room" in server("share", run="mine")["error"] and not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_is_said_and_nothing_half_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, data: bytes) -> None:
+        if path.suffix == ".json":
+            raise FileError(f"{path.name}: No space left on device.")
+        path.write_bytes(data)
+
+    monkeypatch.setattr(shared, "replace_file", full)
+    assert "No space left on device" in Server(tmp_path)("share", run="mine")["error"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_is_said_when_the_server_starts(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match="--shared"):
+        SharedRuns(tmp_path / "file")
+
+
+@pytest.mark.parametrize("name", ["shared-../../etc/passwd", "../mine", "shared-" + "0" * 32])
+def test_a_name_leads_nowhere_else(tmp_path: Path, name: str) -> None:
+    (kept := tmp_path / "mine.jsonl.gz").write_bytes(b"")
+    server = Server(tmp_path / "shared")
+    assert server("export", kind="trace", run=name)["error"]
+    server("unshare", run=name)
+    assert kept.exists()
+
+
+def test_another_website_shares_and_deletes_nothing(tmp_path: Path) -> None:
+    keeper = SharedRuns(tmp_path)
+    name = keeper.keep(TRACE, None)
+    page, routes = build(answering(ScriptedSource()), Library([]), shared=keeper)
+    (stage,) = [number for number, part in page.blocks.items() if getattr(part, "elem_id", "") == "canopy-stage"]
+    client = TestClient(guarded(page, routes, Listening()), base_url="http://127.0.0.1:7860")
+
+    def unshare(origin: str) -> int:
+        asked = {"component_id": stage, "fn_name": "unshare", "data": {"run": name}, "session_hash": "x"}
+        return client.post("/gradio_api/component_server", json=asked, headers={"Origin": origin}).status_code
+
+    assert unshare("http://evil.example") == 403 and keeper.find(name)
+    assert unshare("http://127.0.0.1:7860") == 200 and not list(tmp_path.iterdir())
