@@ -93,6 +93,7 @@ export interface BudgetForecast {
   speed: Band | null;
   plain: number;
   withheld: string;
+  measured: MeasuredCurve | null;
 }
 
 /** The comparison of two runs: a summary (``said``) and the ``rule`` behind its verdict. */
@@ -278,6 +279,17 @@ export interface Band {
   mean: number[];
   low: number[];
   high: number[];
+}
+
+/** Medians over ``prompts`` of τ and tokens/s at each budget as the lab measured them, with their intervals; ``plain``: plain decoding's tokens/s. */
+export interface MeasuredCurve {
+  budgets: number[];
+  tau: Band;
+  speed: Band;
+  plain: number;
+  prompts: number;
+  where: string;
+  date: string;
 }
 
 /** One of two runs: ``rows`` verified in a round on average, ``lengths``, the tokens kept by each round, ``depths``: see ``accepted_by_depth``. */

@@ -1,7 +1,7 @@
-"""The page's panel Budget: what a run would have come to at other budgets, from its rounds so far. All of it is
-predicted (``engine/lab/redraft.py``)."""
+"""The page's panel Budget: what a run would have come to at other budgets, predicted from its rounds so far
+(``engine/lab/redraft.py``), and what the lab measured at them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 from typing import Any, TypedDict
@@ -9,14 +9,18 @@ from typing import Any, TypedDict
 import numpy as np
 
 from engine.budget.cost import CostCurve
+from engine.decoding.budget_policy import FIXED
 from engine.decoding.options import check_option
 from engine.errors import RequestError
 from engine.lab.redraft import BUDGETS, BudgetCurve, Figures, Redrafting
 from engine.lab.repetition import repetition_in, rounds_within
+from engine.lab.statistics import Estimate
+from engine.lab.summary import Row
 from engine.records import MAX_NODES
 from engine.requests.limits import check_int
-from engine.trace import Entry, Trace, pieces_of
+from engine.trace import Entry, Header, Trace, pieces_of
 from explorer.browser_calls import Call, browser_call
+from explorer.lab.sweeps import ShownSweep
 from explorer.latest import Latest
 from explorer.lines import encoded
 from explorer.rig import CurrentRig
@@ -34,6 +38,19 @@ class Band(TypedDict):
     high: list[float]
 
 
+class MeasuredCurve(TypedDict):
+    """Medians over ``prompts`` of τ and tokens/s at each budget as the lab measured them, with their intervals;
+    ``plain``: plain decoding's tokens/s. ``where`` and when: the machine with the dtype, and the date."""
+
+    budgets: list[int]
+    tau: Band
+    speed: Band
+    plain: float
+    prompts: int
+    where: str
+    date: str
+
+
 class BudgetForecast(TypedDict):
     """Predicted τ and speed at other budgets, from ``rounds`` sampled rounds. ``plain``: plain decoding's tokens/s (0
     if unknown). ``withheld``: why there is no speed."""
@@ -44,16 +61,19 @@ class BudgetForecast(TypedDict):
     speed: Band | None
     plain: float
     withheld: str
+    measured: MeasuredCurve | None
 
 
 class Budgets:
     """The functions with which the browser tunes the budget by eye."""
 
     def __init__(self, rig: CurrentRig, trace_of: Callable[[str], Trace],
-                 speed_of: Callable[[str], dict[str, Any]] = lambda run: {}) -> None:
+                 speed_of: Callable[[str], dict[str, Any]] = lambda run: {},
+                 sweep_of: Callable[[Header], ShownSweep] = lambda header: ShownSweep()) -> None:
         self._rig = rig
         self._trace_of = trace_of
         self._speed_of = speed_of
+        self._sweep_of = sweep_of
         self._read = Latest[str, dict[int, Figures]](MAX_RUNS)
         self._lock = Lock()
 
@@ -82,7 +102,7 @@ class Budgets:
         curve = self._curve(run, trace, bool(wanted.get("live")))
         view: BudgetForecast = {
             "budgets": list(curve.budgets), "rounds": len(curve.kept), "tau": None, "speed": None, "plain": 0.0,
-            "withheld": ""}
+            "withheld": "", "measured": measured_curve(trace.header, self._sweep_of(trace.header))}
         if not len(curve.kept):  # what a text repeats is left out too
             return view
         view["tau"], (cost, view["withheld"]) = _band(curve.tau), self._cost(trace)
@@ -121,6 +141,34 @@ class Budgets:
         if cost is None:
             return None, "What a pass costs here is measured after the run."
         return (None, cost.disorder) if cost.disorder else (cost, "")
+
+
+def measured_curve(header: Header, sweep: ShownSweep) -> MeasuredCurve | None:
+    """The part of a sweep that has the method and the sampling of a run; None if that is fewer than two budgets."""
+    def wanted(row: Row) -> bool:
+        setting, asked = row.setting, header.request
+        return (setting.pace == FIXED and setting.drafters in ((), header.drafters)
+                and (setting.method, setting.split) == (asked.method, asked.split)
+                and (setting.temperature, setting.top_k, setting.top_p) == (
+                    asked.sampling.temperature, asked.sampling.top_k, asked.sampling.top_p))
+
+    all_rows = sweep.summary.at(1).rows
+    rows = sorted((row for row in all_rows if wanted(row) and not row.withheld), key=lambda row: row.setting.budget)
+    if len(rows) < 2 or sweep.stored is None:
+        return None
+    conditions = sweep.stored.conditions
+    return {"budgets": [row.setting.budget for row in rows], "tau": _intervals([row.tau for row in rows]),
+            "speed": _intervals([row.total for row in rows]),
+            "plain": next((row.total.median for row in all_rows if row.setting == rows[0].setting.baseline), 0.0),
+            "prompts": rows[0].total.prompts, "where": f"{conditions.hardware.replace('(R)', '')}, {conditions.dtype}",
+            "date": sweep.stored.started[:10]}
+
+
+def _intervals(estimates: Sequence[Estimate]) -> Band:
+    """Of too few prompts for an interval, the extremes."""
+    return {"mean": [one.median for one in estimates],
+            "low": [one.least if one.low is None else one.low for one in estimates],
+            "high": [one.most if one.high is None else one.high for one in estimates]}
 
 
 def _band(curves: tuple[Figures, Figures, Figures], factor: float = 1.0) -> Band:

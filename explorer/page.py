@@ -74,7 +74,7 @@ def build(rig: CurrentRig, library: Library, choice: RigChoice | None = None, re
             toured=TOURED if TOURED in library.lessons else "",
             server_functions=served([
                 *endpoints.functions(), *choice.functions(), *comparison.functions(),
-                *Budgets(rig, trace_of, endpoints.speed_of).functions(), two_runs_call(trace_of)]))
+                *Budgets(rig, trace_of, endpoints.speed_of, lab.sweeps.of_run).functions(), two_runs_call(trace_of)]))
         _wire(controls)
         _update_bar(page, controls, stage, rig, presets)
         lab_component(lab, HOST).adopt(bar_call(_setting_values), None, controls.setting(), **QUIET)

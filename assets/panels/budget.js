@@ -19,6 +19,8 @@ const MARKS = {
   routed: "M0,-4.6L4.4,3.4H-4.4Z", merged: "M0,-5L5,0L0,5L-5,0Z", joint: "M0,-5.4L1.4,-1.6L5.2,-1.6L2.2,0.8L3.2,4.6L0,2.3L-3.2,4.6L-2.2,0.8L-5.2,-1.6L-1.4,-1.6Z",
   expand: "M-2.3,-4h4.6L4.6,0L2.3,4h-4.6L-4.6,0Z", nanogpt: "M0,4.6L4.4,-3.4H-4.4Z",
 };
+/** @param {string} method */
+const colourOf = (method) => `--o: var(--method-${method === "autoregressive" ? "plain" : method.replace("_ratio", "")}, var(--method-other))`;
 const LOOK_MS = 900; // between two looks at a run in progress
 /** The two drawings, one above the other: a figure, its words, and its value for plain decoding (0: measured).
  *  @typedef {{ name: "tau" | "speed", label: string, plain: number }} Plot */
@@ -53,8 +55,10 @@ export function ticksTo(/** @type {number} */ most) {
   return Array.from({ length: Math.floor(most / step) + 1 }, (_, number) => number * step);
 }
 
-/** The budget with the highest predicted speed; null if no speed is predicted. @param {BudgetForecast} forecast */
-export function fastestOf({ budgets, speed, plain }) {
+/** The budget with the highest speed, as measured if it was, else predicted; null if neither is known.
+ *  @param {BudgetForecast} forecast */
+export function fastestOf(forecast) {
+  const { budgets, speed, plain } = forecast.measured ?? forecast;
   if (!speed || !budgets.length) return null;
   const at = speed.mean.indexOf(Math.max(...speed.mean));
   return { budget: budgets[at], mean: speed.mean[at], low: speed.low[at], high: speed.high[at], pays: speed.mean[at] > plain };
@@ -115,6 +119,7 @@ class BudgetPanel extends DrawnPanel {
     this.words = html("p", { role: "status" }, this.head);
     this.best = html("p", "cp-budget-best", this.head);
     this.bestWords = html("span", "", this.best);
+    this.bestWhere = html("p", "cp-budget-where", this.head);
     this.use = button(this.best, "Use", "Put this node budget into the bar", () => {
       const best = this.forecast && fastestOf(this.forecast);
       if (best) stage.tell("budget", best.budget);
@@ -207,11 +212,14 @@ class BudgetPanel extends DrawnPanel {
   // The fastest budget in words, with a button that takes it.
   flag() {
     const best = this.forecast && fastestOf(this.forecast);
-    this.best.hidden = !best;
+    this.best.hidden = this.bestWhere.hidden = !best;
     if (!best) return;
     const [mean, low, high] = [best.mean, best.low, best.high].map(rateText);
-    write(this.bestWords, best.pays ? `Fastest: about ${counted(best.budget, "node")}, ${mean} tokens/s (${low} to ${high}), predicted.`
-      : `No budget is predicted to be faster than plain decoding, ${rateText(this.plainSpeed())} tokens/s.`);
+    const known = this.forecast?.measured;
+    const how = known ? "" : ", predicted";
+    write(this.bestWords, best.pays ? `Fastest: about ${counted(best.budget, "node")}, ${mean} tokens/s (${low} to ${high})${how}.`
+      : `No budget is faster than plain decoding, ${rateText(known?.plain ?? this.plainSpeed())} tokens/s${how}.`);
+    write(this.bestWhere, known ? `Measured over ${known.prompts} prompts: ${known.where}, ${known.date}` : "");
     this.use.hidden = !best.pays || best.budget === this.chosen;
   }
 
@@ -229,9 +237,8 @@ class BudgetPanel extends DrawnPanel {
   plot({ name, label, plain }, place, points) {
     const tall = (this.height - this.top - EDGE.bottom - EDGE.between - EDGE.top) / 2;
     const low = this.top + EDGE.top + tall + place * (tall + EDGE.between);
-    const curve = this.forecast?.[name];
-    const budgets = this.forecast?.budgets ?? [];
-    const most = 1.06 * Math.max(...points.map((point) => point[name] || 0), plain, ...(curve ? curve.mean : [0]));
+    const { [name]: curve, budgets = [], measured } = this.forecast ?? {};
+    const most = 1.06 * Math.max(...points.map((point) => point[name] || 0), plain, ...(curve?.mean ?? []), ...(measured?.[name].high ?? []));
     const marks = [text("", label, 4, low - tall - 6), ...this.budgetAxis(low, place === 1)];
     if (!most) return [...marks, text("is-mid", this.stage.withheld ? "withheld" : "not known yet", (EDGE.left + this.width) / 2, low - tall / 2)];
     const y = (/** @type {number} */ value) => low - tall * Math.min(value / most, 1);
@@ -245,6 +252,13 @@ class BudgetPanel extends DrawnPanel {
       const along = (/** @type {number[]} */ values) => values.map((value, at) => `${this.x(budgets[at])},${y(value)}`);
       marks.push(path("cp-budget-band", `M${along(curve.low).join("L")}L${along(curve.high).reverse().join("L")}Z`),
         path("cp-budget-curve", `M${along(curve.mean).join("L")}`));
+    }
+    if (measured) {
+      const { mean, low: from, high: to } = measured[name];
+      const style = colourOf(this.round.method);
+      const at = measured.budgets.map((budget) => this.x(budget).toFixed(1));
+      marks.push(path("cp-budget-swept", `M${mean.map((value, place) => `${at[place]},${y(value).toFixed(1)}`).join("L")}`, { style }),
+        path("cp-budget-swept", from.map((value, place) => `M${at[place]},${y(value).toFixed(1)}V${y(to[place]).toFixed(1)}`).join(""), { style }));
     }
     return [...marks, ...points.flatMap((point) => (point[name] ? this.measured(point, name, y) : []))];
   }
@@ -269,7 +283,7 @@ class BudgetPanel extends DrawnPanel {
     const fast = speed ? `${printed} tokens/s` : "its speed-up is withheld";
     const words = `${title || "this run"}: ${counted(budget, "node")}, τ ${tau.toFixed(2)}, ${fast}, measured`;
     const [x, down] = [this.x(budget), y((name === "tau" ? tau : speed) ?? 0)];
-    const style = `--o: var(--method-${method === "autoregressive" ? "plain" : method.replace("_ratio", "")}, var(--method-other))`;
+    const style = colourOf(method);
     /** @type {Mark[]} */
     const marks = [["path", { class: `cp-budget-point ${title ? "" : "is-own"}`, d: MARKS[method] ?? CIRCLE, style, transform: `translate(${x.toFixed(1)} ${down.toFixed(1)})` },
       [["title", {}, words]]]];
@@ -309,6 +323,7 @@ define({
   legend: [
     { glyph: "●", label: "this run", title: "Measured: the run that is shown, its τ with the range that holds eight times in ten. The dashes beside it are its figures after each round" },
     { glyph: "○", label: "earlier", title: "Measured: your earlier runs, a mark and a colour for each method" },
+    { glyph: "┿", label: "lab", title: "Measured by the lab on this rig: medians over its prompts, with the range that holds the median at 95 %" },
     { glyph: "╌", label: "predicted", title: "What the drafts of this run would have kept at every budget, with the range that holds eight times in ten. Speed follows from what a pass costs here" },
     { glyph: "─", label: "plain", title: "Plain decoding" },
   ],

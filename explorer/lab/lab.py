@@ -153,7 +153,7 @@ class Lab:
         self._trace_of = trace_of
         self._speed_of = speed_of
         self._sets = PromptSets()
-        self._sweeps = Sweeps(rig, admission, path)
+        self.sweeps = Sweeps(rig, admission, path)
         self._jobs = Jobs(admission)
         # by the rig's title and the run's id
         self._predictions = Latest[tuple[str, str], WhatIf](MAX_PREDICTIONS)
@@ -199,26 +199,26 @@ class Lab:
 
     def progress(self, wanted: Mapping[str, Any]) -> SweepProgress:
         """The progress of a sweep: {"sweep": its number, or None for the one that the page shows}."""
-        return self._sweeps.progress_view(wanted.get("sweep"))
+        return self.sweeps.progress_view(wanted.get("sweep"))
 
     def start(self, form: Mapping[str, Any]) -> dict[str, int]:
         """Begin the sweep that the form asks for."""
         instruments = self._rig.instruments
         if instruments.reason:
             raise RequestError(instruments.reason)
-        return {"sweep": self._sweeps.start(sweep_plan_from(form, self._sets, instruments))}
+        return {"sweep": self.sweeps.start(sweep_plan_from(form, self._sets, instruments))}
 
     def control(self, wanted: Mapping[str, Any]) -> dict[str, int]:
         """Pause, resume or stop a sweep: {"do", "sweep"}."""
         ends = {"pause": "paused", "stop": "stopped"}
-        do, stored = str(wanted.get("do")), self._sweeps.chosen(wanted.get("sweep"))
+        do, stored = str(wanted.get("do")), self.sweeps.chosen(wanted.get("sweep"))
         if stored is None:
             raise RequestError(NOTHING)
         number = stored.number
         if do == "resume":
-            self._sweeps.resume(number)
+            self.sweeps.resume(number)
         elif do in ends:
-            self._sweeps.end(number, ends[do])
+            self.sweeps.end(number, ends[do])
         else:
             raise RequestError(f"A sweep cannot {do[:20]!r}; it can pause, resume, stop.")
         return {}
@@ -230,7 +230,7 @@ class Lab:
             raise RequestError("No measurement was named, so none is deleted.")
         if is_recorded(number):
             raise RequestError("The recorded measurement belongs to the page; only those made here can be deleted.")
-        self._sweeps.delete(number)
+        self.sweeps.delete(number)
         return {}
 
     def prompts(self, upload: Mapping[str, Any]) -> dict[str, str | list[PromptSet]]:
@@ -242,7 +242,7 @@ class Lab:
         """The curves and the table of ``concurrency`` requests at once, and what a pass costs: {"sweep", "what_if": a
         run's id, "line": which curve of it, "concurrency"}. Predictions are of one request alone and of the loaded rig,
         so they stand beside no sweep of another."""
-        shown, asked = self._sweeps.shown(wanted.get("sweep")), wanted.get("concurrency")
+        shown, asked = self.sweeps.shown(wanted.get("sweep")), wanted.get("concurrency")
         stored, counts = shown.stored, shown.summary.counts
         concurrency = asked if asked in counts else min(counts, default=1)
         summary, beside = shown.summary.at(concurrency), concurrency == 1 and not shown.other_rig
@@ -260,7 +260,7 @@ class Lab:
     def concurrency(self, wanted: Mapping[str, Any]) -> LabConcurrency:
         """Several requests at once: {"sweep", "line": of which method, "concurrency": the chosen number of requests}.
         If the recorded sweep is of one request alone, a recorded one of several is shown, and "recorded" says so."""
-        shown, concurrency = self._sweeps.shown(wanted.get("sweep"), several=True), wanted.get("concurrency")
+        shown, concurrency = self.sweeps.shown(wanted.get("sweep"), several=True), wanted.get("concurrency")
         view = concurrency_view(
             shown.summary, shown.stored.plan.settings if shown.stored else (), line=str(wanted.get("line")),
             concurrency=concurrency if isinstance(concurrency, int) else 1)
@@ -270,7 +270,7 @@ class Lab:
         """Figures of rounds: all of a run {"run"}, or those of {"sweep", "nodes", "line": of which curve}."""
         if "run" in wanted:
             return run_view(self._trace_of(str(wanted["run"])))
-        shown = self._sweeps.shown(wanted.get("sweep"))
+        shown = self.sweeps.shown(wanted.get("sweep"))
         if shown.stored is None:
             raise RequestError(NOTHING)
         return acceptance_view(rounds_at(shown.measured, str(wanted.get("nodes")), str(wanted.get("line"))))
@@ -284,7 +284,7 @@ class Lab:
     def report(self, wanted: Mapping[str, Any]) -> bytes:
         """A measurement as a file: {"sweep", "kind": html, csv or runs} gives {"name", "media", "data": base64} as
         JSON."""
-        return saved(str(wanted.get("kind")), self._sweeps.shown(wanted.get("sweep"))).as_json()
+        return saved(str(wanted.get("kind")), self.sweeps.shown(wanted.get("sweep"))).as_json()
 
     def what_if(self, wanted: Mapping[str, Any]) -> Begun:
         """Begin to predict every setting from a run, {"run"}. The result names the forecast for curves and cost."""

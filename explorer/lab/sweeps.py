@@ -21,6 +21,7 @@ from engine.lab.store import Results, Store, StoredSweep
 from engine.lab.summary import Summary, summarise
 from engine.lab.sweeping import LocalWorkers, run_sweep
 from engine.requests.admission import Admission
+from engine.trace import Header
 from explorer.jobs import Job
 from explorer.lab.recorded import NUMBER, RecordedSweep, is_recorded, shipped
 from explorer.latest import Latest
@@ -225,6 +226,21 @@ class Sweeps:
             self._summaries[stored.number] = len(measured), summary
         return ShownSweep(stored, measured, summary, self.of_another_rig(stored))
 
+    def of_run(self, header: Header) -> ShownSweep:
+        """The newest sweep of a run's rig and method, of the same machine and dtype if there is one. A live run has no
+        other machine's."""
+        wanted = header.rig, header.hardware, header.dtype
+
+        def order(stored: StoredSweep) -> tuple[bool, int]:
+            return _machine(stored) == wanted, stored.number
+
+        known = [*(recorded.stored for recorded in self.recorded), *self.stored()]
+        found = max((stored for stored in known if stored.conditions.rig == header.rig
+                     and (header.recorded or _machine(stored) == wanted)
+                     and any(setting.method == header.request.method for setting in stored.plan.settings)),
+                    key=order, default=None)
+        return self.shown(found.number) if found else ShownSweep()
+
     def measured(self, number: int) -> list[CellResult]:
         """What came of a sweep's cells so far."""
         if job := self._jobs.get(number):
@@ -260,6 +276,10 @@ class Sweeps:
         return {"number": stored.number, "rig": stored.conditions.rig, "other_rig": self.of_another_rig(stored),
                 "concurrency": _concurrency(stored), "started": stored.started, "done": done,
                 "total": len(stored.plan), "state": job.state if job else usual}
+
+
+def _machine(stored: StoredSweep) -> tuple[str, str, str]:
+    return stored.conditions.rig, stored.conditions.hardware, stored.conditions.dtype
 
 
 def _concurrency(stored: StoredSweep) -> int:

@@ -138,12 +138,14 @@ test("a node is described as a person would read it aloud", () => {
   assert.equal(spoken(made, 1), "⏎");
 });
 
-test("the fastest budget is flagged only if it is predicted to beat plain decoding", () => {
+test("the fastest budget is that of what was measured, else predicted, and flagged if it beats plain decoding", () => {
   const band = (mean) => ({ mean, low: mean.map((value) => value - 5), high: mean.map((value) => value + 5) });
   const forecast = { budgets: [1, 4, 16], tau: null, speed: band([60, 75, 40]), plain: 62, rounds: 9, withheld: "" };
   assert.deepEqual(fastestOf(forecast), { budget: 4, mean: 75, low: 70, high: 80, pays: true });
   assert.equal(fastestOf({ ...forecast, plain: 80 }).pays, false);
   assert.equal(fastestOf({ ...forecast, speed: null }), null);
+  const measured = { budgets: [2, 8], speed: band([66, 50]), plain: 70 };
+  assert.deepEqual(fastestOf({ ...forecast, measured }), { budget: 2, mean: 66, low: 61, high: 71, pays: false });
 });
 
 test("an axis has two to five round numbers, the last within its figure", () => {

@@ -1,6 +1,7 @@
 """Sweeps behind the page: in turn, kept, paused, resumed, and what the table says of them."""
 
 import base64
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,10 @@ import pytest
 from engine.decoding.budget_policy import MAX_AUTO_NODES
 from engine.errors import RequestError, ResultsError
 from engine.lab.store import Results, Store
+from engine.records import Sampling
 from engine.requests.admission import Admission
+from engine.trace import Header
+from explorer.budgets import MeasuredCurve, measured_curve
 from explorer.lab.forms import OPENING, PromptSets, sweep_plan_from
 from explorer.lab.recorded import NUMBER as RECORDED
 from explorer.lab.recorded import is_recorded
@@ -36,6 +40,28 @@ def test_a_sweep_measures_every_cell_and_recommends_the_maximum_of_its_table(tmp
     assert table["best"]["label"] == table["rows"][0]["label"]
     assert table["best"]["total"]["median"] == max(speeds)
     assert {row["same_text"] == row["compared"] == 2 for row in table["rows"]} == {True}
+
+
+def test_a_run_has_the_curve_of_its_method_and_a_live_one_that_of_its_machine(tmp_path: Path) -> None:
+    lab = measured(tmp_path)
+    rows = lab.curves({})["table"]["rows"]
+    totals = {row["budget"]: row["total"]["median"] for row in rows if row["method"] == "joint"}
+    sweeps = lab._lab.sweeps
+    conditions = sweeps.stored()[-1].conditions
+    live = replace(scripted_trace("joint", 32).header, rig=conditions.rig, hardware=conditions.hardware,
+                   dtype=conditions.dtype)
+    elsewhere = replace(live, hardware="another machine")
+
+    def curve(header: Header) -> MeasuredCurve | None:
+        return measured_curve(header, sweeps.of_run(header))
+
+    shown = curve(live)
+    assert shown and dict(zip(shown["budgets"], shown["speed"]["mean"], strict=True)) == totals and len(totals) == 3
+    assert conditions.hardware in shown["where"] and shown["prompts"] == 2 and shown["plain"] > 0
+    assert curve(replace(elsewhere, recorded="2026-11-20")) == shown and curve(elsewhere) is None
+    warm = replace(live.request, sampling=Sampling(temperature=0.7))
+    for request in (warm, replace(live.request, method="dflash")):
+        assert curve(replace(live, request=request)) is None
 
 
 def test_points_are_there_while_it_measures_and_others_wait(tmp_path: Path) -> None:
