@@ -17,7 +17,7 @@ def cache_argument(model: nn.Module) -> str:
     """What the forward of a model of transformers calls its cache: 5.24 has another name than 5.23, and models without
     attention a third."""
     named = signature(model.forward).parameters
-    return next(name for name in ("cache", "past_key_values", "cache_params") if name in named)
+    return next((name for name in ("cache", "past_key_values", "cache_params") if name in named), "past_key_values")
 
 
 class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not read

@@ -249,7 +249,7 @@ def must_verify_trees(target: TorchTarget) -> None:
         apart = float(np.max([largest_difference_nats(target, start) for start in dict.fromkeys(starts)]))
     except RequestError as error:
         raise RigError(str(error)) from error
-    except (TypeError, ValueError, RuntimeError, AttributeError, KeyError) as error:
+    except (TypeError, ValueError, RuntimeError, AttributeError, KeyError, AssertionError) as error:
         if "pixel_values" in str(error):
             raise RigError(f"A {kind} reads no text without a picture; choose a target that does.") from error
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")

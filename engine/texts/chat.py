@@ -134,7 +134,7 @@ def marked_names(value: Any, names: re.Pattern[str]) -> Any:
     old to encode them as text."""
     if not hasattr(chat_template_utils, "mark_control_tokens"):
         raise RequestError(f"The prompt holds a special token's name, which transformers {transformers.__version__} "
-                           "cannot encode as text; leave the name out, or install transformers 5.23.")
+                           "cannot encode as text; leave the name out, or install transformers 5.23 or later.")
     return chat_template_utils.mark_control_tokens(value, names)
 
 

@@ -41,14 +41,18 @@ AUDIO = {"encoder_attention_heads": 4, "num_heads": 4}
 # What the sizes above do not fit together in, by the type of model.
 CHANGES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("axk1", "axk2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa", "minicpm3",
-                     "youtu"), LATENT),
+                     "sarvam_mla", "youtu"), LATENT),
     "deepseek_v2": {**LATENT, "num_experts_per_tok": 2},
     "dots3_note_text": NOTE,
     **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_v1_moe", "ministral"), {"head_dim": 12}),
     "nemotron": {"head_dim": 12, "num_key_value_heads": 2},
     "cohere_compass_text": {"rope_parameters": {
         kind: {"rope_type": "default", "rope_theta": 1e4} for kind in ("full_attention", "sliding_attention")}},
+    "apertus1p5": {"image_token_offset": 10, "vision_config": {"codebook_size": 20}, "audio_token_offset": 30,
+                   "audio_config": {"codebook_dim": 48, "codebook_size": 40}},
     "dbrx": {"attn_config": {"kv_n_heads": 2, "rope_theta": 1e4, "clip_qkv": 8}},
+    "dory": {"layer_types": ["sliding_attention", "full_attention"] * 2, "n_input_layers": 1, "n_recurrent_layers": 2,
+             "n_output_layers": 1},
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
     "gemma3n_text": {"num_kv_shared_layers": 2, "activation_sparsity_pattern": None, "laurel_rank": 8},
     **dict.fromkeys(("gemma4_assistant", "gemma4_unified_assistant"), {
@@ -71,7 +75,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "cohere_compass": {"text_config": {"rope_parameters": {
         kind: {"rope_type": "default", "rope_theta": 1e4} for kind in ("full_attention", "sliding_attention")}}},
     "granite_docling": {"vision_config": {"out_hidden_size": 48}},
-    "inkling2": {"vision_config": {"text_hidden_size": 48}},
+    "hy_v4_vl": {"text_config": {"qk_rope_head_dim": 12, "index_head_dim": 16}},
+    **dict.fromkeys(("inkling2", "inkling2_loop"), {"vision_config": {"text_hidden_size": 48}}),
     "muse_spark": {"audio_config": {"out_hidden_size": 48}},
     "molmo2": {"adapter_config": {"vision_feature_layers": [1, 2], "vision_feature_layer": [1, 2]}},
     "step3p7": {"text_config": {"sliding_window": 5}},
