@@ -116,17 +116,19 @@ export interface LabGiven {
   looks: Record<string, Look>;
   live: Figure;
   server: boolean;
-  settled: Settled;
+  settled: SweepForm;
   options: LabOptions;
 }
 
-/** The curves and the table of a sweep at a number of requests at once, what a run predicts beside them, and what a pass costs; ``counts`` are the measured numbers of requests at once, ``command`` runs the best setting. */
+/** The curves and the table of a sweep at a number of requests at once over the prompts of a category ("" for all), what a run predicts beside them, and what a pass costs; ``counts`` are the measured numbers of requests at once, ``categories`` those of the prompts, ``command`` runs the best setting. */
 export interface LabCurves {
   curves: RunCurves;
   cost: CostView | null;
   table: TableView | null;
   counts: number[];
   concurrency: number;
+  categories: string[];
+  category: string;
   command: string;
   seconds_per_run: number | null;
 }
@@ -317,8 +319,8 @@ export interface Figure {
   summary: string;
 }
 
-/** What the form of a sweep opens with: ``OPENING``, with the methods that the rig runs. */
-export interface Settled {
+/** What the lab's form asks for. */
+export interface SweepForm {
   set: string;
   prompts: number;
   methods: string[];
@@ -539,6 +541,8 @@ export interface TableRow {
   tau: Estimate;
   total: Estimate;
   speedup: Estimate | null;
+  break_even: Estimate | null;
+  modelled: number | null;
   record: SpeedRecord;
 }
 

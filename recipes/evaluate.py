@@ -96,7 +96,7 @@ def reworded_items(domain: str) -> list[Item]:
     """The prompts of a domain that a person worded; they are not in any training data."""
     rows = [json.loads(row) for row in REWORDED.read_text(encoding="utf8").splitlines()]
     return [Item(domain, row["prompt"], "", row.get("answer", row.get("check", "")))
-            for row in rows if row["domain"] == domain]
+            for row in rows if row["category"] == domain]
 
 
 def domain_scores(rig: Rig, domain: str, choice: argparse.Namespace) -> dict[str, float]:

@@ -15,8 +15,8 @@ from recipes.corpus.mixture import MAKERS, unseen_items
 
 
 def write(path: Path, items: Sequence[Item]) -> None:
-    """Write one JSON object per line: prompt and domain."""
-    rows = [json.dumps({"prompt": item.prompt, "domain": item.domain}, ensure_ascii=False) for item in items]
+    """Write one JSON object per line: prompt and category."""
+    rows = [json.dumps({"prompt": item.prompt, "category": item.domain}, ensure_ascii=False) for item in items]
     path.write_text("\n".join(rows) + "\n", encoding="utf8")
 
 

@@ -170,6 +170,8 @@ export class Lab extends EventEmitter {
   counts = [1]; // the measured numbers of requests at once; below, the one shown and the one asked for
   concurrency = 1;
   asked = /** @type {number | null} */ (null);
+  categories = /** @type {string[]} */ ([]); // of the measured prompts, and the one that is shown; "" for all
+  category = "";
   lost = false; // the server did not answer
   timer = 0;
   reload = inTurn(() => this.loadCurves());
@@ -286,7 +288,7 @@ export class Lab extends EventEmitter {
   // Curves and table anew: something was measured, a run has ended, or another sweep was chosen.
   async loadCurves() {
     const answer = await this.ask("lab_curves", {
-      sweep: this.progress.sweep, what_if: this.prediction || null, line: this.speed.line.value, concurrency: this.asked }, LOST);
+      sweep: this.progress.sweep, what_if: this.prediction || null, line: this.speed.line.value, concurrency: this.asked, category: this.category }, LOST);
     if ("error" in answer) {
       this.lost = answer.error === LOST;
       this.sweep.fail(answer.error);
@@ -296,6 +298,8 @@ export class Lab extends EventEmitter {
     this.cost = answer.cost;
     this.counts = answer.counts.length ? answer.counts : [1];
     this.concurrency = answer.concurrency;
+    this.categories = answer.categories;
+    this.category = answer.category;
     this.command = answer.command;
     this.table = answer.table;
     this.secondsPerRun = answer.seconds_per_run;
@@ -307,6 +311,12 @@ export class Lab extends EventEmitter {
   // From now on, curves, table and recommendation are for this many requests at once.
   lookAt(/** @type {number} */ concurrency) {
     this.asked = concurrency;
+    return this.reload();
+  }
+
+  // From now on, they are of the prompts of this category.
+  lookIn(/** @type {string} */ category) {
+    this.category = category;
     return this.reload();
   }
 

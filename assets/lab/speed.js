@@ -14,6 +14,7 @@ export class Speed extends Tool {
     this.concurrency = sliderField(this.bar, "Concurrency", "How many requests are answered at once; the curves, the table and the recommendation follow",
       () => lab.lookAt(lab.counts[Number(this.concurrency.value)]));
     this.shown = html("output", { htmlFor: this.concurrency.id }, this.concurrency.parentElement);
+    this.category = selectField(this.bar, "Kind of text", "The category of the prompts that curves, table and recommendation are of", () => lab.lookIn(this.category.value));
     this.begin = new Begin(this, { label: "Predict all budgets", look: "", act: () => this.predict(), title: "Times forward passes of every size here, then replays the current run's text with every budget: τ is exact, tokens/s are predicted" });
     this.line = selectField(this.bar, "Predicted", "The method whose prediction is drawn", () => lab.reload());
     const pair = html("div", "lab-grid lab-pair", pane);
@@ -45,7 +46,9 @@ export class Speed extends Tool {
 
   async redraw() {
     const { lab, line, concurrency: slider } = this;
-    const { counts, concurrency, curves, cost, progress } = lab;
+    const { counts, concurrency, curves, cost, progress, categories, category } = lab;
+    offer(this.category, categories.length > 1);
+    fillSelect(this.category, [["", "all"], .../** @type {[string, string][]} */ (categories.map((name) => [name, name]))], category);
     offer(slider, counts.length > 1);
     slider.max = String(Math.max(0, counts.length - 1));
     slider.value = String(Math.max(0, counts.indexOf(concurrency)));

@@ -28,7 +28,7 @@ export function tableIn(parent, caption = "") {
 }
 
 const COLUMNS = {
-  setting: "", "tokens/s": WORDS["tokens/s"], "× plain": WORDS["plain decoding"], "τ": WORDS["τ"],
+  setting: "", "tokens/s": WORDS["tokens/s"], "× plain": WORDS["plain decoding"], "τ": WORDS["τ"], "pays from": WORDS["pays from"],
   runs: "Measured runs; failed ones in brackets",
   "same text": "How many of the compared runs wrote exactly what plain decoding wrote; in bfloat16, near-ties may differ",
   use: "Set the controls of the page to this setting",
@@ -68,6 +68,8 @@ export class Table {
     figure(record.speed, spread(total, 0));
     figure(record.times.replace("×", ""), record.range || (speedup ? spread(speedup, 2) : ""));
     figure(rounded(tau.median, 2), spread(tau, 2));
+    const modelled = row.modelled === null ? "" : `modelled ${rounded(row.modelled, 2)}`;
+    figure(row.break_even ? `τ ${rounded(row.break_even.median, 2)}` : "", modelled);
     html("td", "", line, row.failed ? `${row.runs} (${row.failed})` : String(row.runs));
     html("td", "", line, row.compared ? `${row.same_text} of ${row.compared}` : "–");
     if (!this.lab.progress.other_rig) button(html("td", "", line), "Use", `Use ${row.label}`, () => this.lab.apply(row));

@@ -199,7 +199,7 @@ def concurrent_plan(choice: argparse.Namespace) -> BenchPlan:
 
 def of_domain(choice: argparse.Namespace, name: str) -> list[Prompt]:
     """The prompts of a set that are of the wanted domain."""
-    return [prompt for prompt in prompt_set(name) if choice.domain in (None, prompt.domain)]
+    return [prompt for prompt in prompt_set(name) if choice.domain in (None, prompt.category)]
 
 
 def _plan(choice: argparse.Namespace, prompts: Sequence[Prompt], points: Sequence[BenchPoint]) -> BenchPlan:

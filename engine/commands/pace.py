@@ -42,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(choice: argparse.Namespace) -> Outcome:
     """Measure every budget, auto among them, and compare."""
-    prompts = tuple(replace(prompt, domain=Path(name).stem) for name in choice.prompts
+    prompts = tuple(replace(prompt, category=Path(name).stem) for name in choice.prompts
                     for prompt in prompt_set(name, choice.limit))
     points = [*(BenchPoint(choice.method, budget) for budget in choice.budgets),
               BenchPoint(choice.method, MAX_AUTO_NODES, pace=AUTO)]
@@ -54,8 +54,8 @@ def run(choice: argparse.Namespace) -> Outcome:
         repeats[cell.prompt, point.nodes].append(tally.seconds)
     seconds = {key: median(times) for key, times in repeats.items()}
     domains = {}
-    for domain in (*dict.fromkeys(prompt.domain for prompt in prompts), ALL):
-        numbers = [number for number, prompt in enumerate(prompts) if domain in (prompt.domain, ALL)]
+    for domain in (*dict.fromkeys(prompt.category for prompt in prompts), ALL):
+        numbers = [number for number, prompt in enumerate(prompts) if domain in (prompt.category, ALL)]
         domains[domain] = row_of({point.nodes: sum(tokens[number] for number in numbers) / sum(
             seconds[number, point.nodes] for number in numbers) for point in points})
     errors: dict[str, list[float]] = defaultdict(list)

@@ -23,22 +23,12 @@ from tqdm import tqdm
 from engine.commands import Outcome, aligned, flags
 from engine.commands.flags import SAMPLING, add_flags
 from engine.errors import FileError, RequestError
-from engine.lab.concurrency import predict, predicted_records, prediction_error, texts_measured
+from engine.lab.concurrency import modelled_break_even, predict, predicted_records, prediction_error, texts_measured
 from engine.lab.report import Record, report, runs_csv, table_csv
-from engine.lab.settings import (
-    Cell,
-    CellResult,
-    Choice,
-    SweepPlan,
-    check,
-    choose_budgets,
-    file_of,
-    prompt_set,
-    settings,
-)
+from engine.lab.settings import Cell, CellResult, SweepPlan, check, file_of, prompt_set, settings
 from engine.lab.speed import rate_text, speed_record
 from engine.lab.store import Results, Store, files_of
-from engine.lab.summary import summarise
+from engine.lab.summary import by_category, summarise
 from engine.lab.sweeping import Laboratory, LocalWorkers, SweepProgress, Workers, run_sweep
 from engine.machine.files import replace_file
 from engine.measure.instruments import laboratory
@@ -47,7 +37,7 @@ from engine.requests.limits import TRIED_BUDGETS
 
 MAX_WORKERS = 10_000
 USUAL = ("dflash", "ddtree", "joint")
-DETAILS = ("domains", "histograms", "acceptance", "calibration", "predicted")  # too long for a line: for --report
+DETAILS = ("categories", "histograms", "acceptance", "calibration", "predicted")  # too long for a line: for --report
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -81,11 +71,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def plan_of(choice: argparse.Namespace) -> SweepPlan:
     """The plan of the sweep that a command line asks for."""
-    budgets, auto_budget = choose_budgets(" ".join(choice.budgets))
-    wanted = Choice(tuple(choice.methods or USUAL), budgets, choice.split, tuple(choice.drafters),
-                    flags.sampling_of(choice), auto_budget, tuple(choice.concurrency))
-    return SweepPlan(prompt_set(choice.prompts, choice.limit), settings(wanted), choice.repeats, choice.max_tokens,
-                     choice.seed, choice.rig, choice.dtype, choice.prompts)
+    budgets = " ".join(choice.budgets).replace(",", " ").split()
+    wanted = settings(choice.methods or USUAL, budgets, choice.split, tuple(choice.drafters),
+                      flags.sampling_of(choice), choice.concurrency)
+    return SweepPlan(prompt_set(choice.prompts, choice.limit), wanted, choice.repeats, choice.max_tokens, choice.seed,
+                     choice.rig, choice.dtype, choice.prompts)
 
 
 def latest(path: Path) -> tuple[int, SweepPlan]:
@@ -131,7 +121,7 @@ def sweep(choice: argparse.Namespace) -> Record:
         show(run_sweep(store, number, workers, Event()), stored.done, len(plan))
         record = report(store.sweep(number), measured := store.measured(number))
     if choice.predict and isinstance(workers, LocalWorkers):
-        record |= prediction(plan, measured, workers.laboratory)
+        add_prediction(record, plan, measured, workers.laboratory)
     write(choice.csv, table_csv(record))
     write(choice.runs_csv, runs_csv(plan, measured))
     write(choice.report, json.dumps(record, ensure_ascii=False, indent=1))
@@ -149,15 +139,21 @@ def must_differ(choice: argparse.Namespace) -> None:
                                "two.")
 
 
-def prediction(plan: SweepPlan, measured: Sequence[CellResult], rig: Laboratory) -> Record:
-    """Every setting's speed predicted from the measured trees and the cost of passes, with the errors of that."""
+def add_prediction(record: Record, plan: SweepPlan, measured: Sequence[CellResult], rig: Laboratory) -> None:
+    """Add every setting's speed, and each row's break-even, by the measured trees and the cost of passes."""
     ask = plan.ask(Cell(0, plan.settings[-1]))
     counts = sorted({setting.concurrency for setting in plan.settings})
-    costs = {count: rig.concurrent_cost(ask, count) for count in counts}
+    costs = {count: rig.concurrent_cost(ask, count) for count in counts}.__getitem__
     summary = summarise(plan.settings, measured)
-    predicted = predict(texts_measured(measured), counts, costs.__getitem__)
-    return {"predicted": predicted_records(predicted, summary),
-            "prediction_error": prediction_error(predicted, summary) or None}
+    predicted = predict(texts_measured(measured), counts, costs)
+    record["predicted"] = predicted_records(predicted, summary)
+    record["prediction_error"] = prediction_error(predicted, summary) or None
+    by_label = {setting.label: setting for setting in plan.settings}
+    for rows, results in [(record["rows"], measured), *((record["categories"][category], results) for category, results
+                                                        in by_category(plan, measured).items())]:
+        texts = texts_measured(results)
+        for row in rows:
+            row["modelled_break_even"] = modelled_break_even(by_label[row["label"]], texts, costs)
 
 
 def show(steps: Iterable[SweepProgress], done: int, total: int) -> None:
@@ -178,17 +174,16 @@ def write(path: Path | None, text: str) -> None:
 
 
 def table(record: Record) -> str:
-    """The rows as a table to read: medians over prompts, with the 95 % interval if there are enough prompts for one.
-    Tokens/s are those of all requests at once, and of one of them."""
-    rows: list[list[object]] = [["setting", "tau", "tok/s", "95 %", "each", "speed-up", "same text"]]
-    for row in record["rows"]:
-        low, high = row["total_tokens_per_second_low"], row["total_tokens_per_second_high"]
-        total, ratio = row["total_tokens_per_second"], row["speedup"]
-        times = speed_record(total, total / ratio).times if ratio else "–"
-        rows.append([row["label"], f"{row['tau']:.2f}", rate_text(total),
-                     None if low is None else f"{low:.1f} to {high:.1f}", f"{row['tokens_per_second']:.1f}",
-                     times, f"{row['same_text']}/{row['compared']}"])
-    lines = [aligned(rows), *(f"{failure['label']}: {failure['failure']}" for failure in record["failures"][:5])]
+    """The rows as a table to read, over all prompts and by category: medians over prompts, with the 95 % interval if
+    there are enough prompts for one. Tokens/s are those of all requests at once, and of one of them; "pays from" is the
+    τ from which a setting is faster than plain decoding, measured and, with --predict, modelled."""
+    head = ["setting", "tau", "pays from", *(["modelled"] if "predicted" in record else []), "tok/s", "95 %", "each",
+            "speed-up", "same text"]
+    lines = [aligned([head, *map(partial(columns, record), record["rows"])])]
+    if len(record["categories"]) > 1:
+        for category, rows in record["categories"].items():
+            lines += ["", f"{category}:", aligned([head, *map(partial(columns, record), rows)])]
+    lines += [f"{failure['label']}: {failure['failure']}" for failure in record["failures"][:5]]
     if best := record["recommended"]:
         lead = "Most tokens/s" if best["speedup_withheld"] else "Fastest here"
         lines += ["", f"{lead}: {best['label']}, {rate_text(best['total_tokens_per_second'])} tokens/s. "
@@ -196,3 +191,13 @@ def table(record: Record) -> str:
     lines += [record["prediction_error"]] if record.get("prediction_error") else []
     lines += [sentence for words in record["load"].values() for sentence in ("", *words)]
     return "\n".join(lines)
+
+
+def columns(record: Record, row: Record) -> list[object]:
+    """A row of the table."""
+    low, high = row["total_tokens_per_second_low"], row["total_tokens_per_second_high"]
+    total, ratio = row["total_tokens_per_second"], row["speedup"]
+    pays_from = [row["break_even"], *([row["modelled_break_even"]] if "predicted" in record else [])]
+    return [row["label"], f"{row['tau']:.2f}", *("–" if tau is None else f"{tau:.2f}" for tau in pays_from),
+            rate_text(total), None if low is None else f"{low:.1f} to {high:.1f}", f"{row['tokens_per_second']:.1f}",
+            speed_record(total, total / ratio).times if ratio else "–", f"{row['same_text']}/{row['compared']}"]

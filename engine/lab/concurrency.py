@@ -1,7 +1,7 @@
-"""Several requests at once: the best budget for each number, where plain decoding is faster, and predicted speeds.
+"""What is said of several requests at once, and what is predicted of them from the cost of shared rounds.
 
-Trees do not depend on which other requests share the pass, so each request has the rounds that it has alone, priced by
-the measured cost of shared rounds. Wherever they are shown, such figures are labelled as predicted.
+Trees do not depend on which other requests share the pass, so each request has the rounds that it has alone, timed by
+the measured cost of shared rounds. Wherever they are shown, such figures are labelled as predicted or modelled.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby
 from statistics import median
 from typing import Any
 
@@ -22,77 +21,33 @@ from engine.lab.summary import Row, Summary
 
 def curves(summary: Summary) -> tuple[Setting, ...]:
     """The curves of the drafting methods, as ``Setting.curve`` names them."""
-    return tuple(dict.fromkeys(row.setting.curve for row in summary.rows if METHODS[row.setting.method].drafter_count))
-
-
-def ridge(rows: Iterable[Row]) -> dict[int, Row]:
-    """For each number of requests at once, ascending, the row with the largest median total tokens/s."""
-    best: dict[int, Row] = {}
-    for row in sorted(rows, key=lambda row: (row.setting.concurrency, -row.total.median, row.setting.budget)):
-        best.setdefault(row.setting.concurrency, row)
-    return best
+    return tuple(dict.fromkeys(row.setting.curve for row in summary.rows if row.setting.drafts))
 
 
 def concurrency_words(summary: Summary, curve: Setting) -> list[str]:
-    """Sentences about a curve, by its medians: the ridge, and where plain decoding is faster."""
-    rows = [row for row in summary.rows if row.setting.curve == curve]
-    measured = {row.setting.concurrency for row in rows}
-    plain = [row for row in summary.rows
-             if row.setting.curve == curve.baseline and row.setting.concurrency in measured]
-    budgets = [f"{_budget(row)} for {concurrency}" for concurrency, row in ridge([*plain, *rows]).items()]
-    best = [f"The best budget of {curve.label}, by requests at once: {', '.join(budgets)}."] if budgets else []
-    return [*best, *plain_words(rows)]
-
-
-def _budget(best: Row) -> str:
-    if best.withheld:
-        return "not said"
-    return best.setting.nodes if METHODS[best.setting.method].drafter_count else "none (plain decoding)"
-
-
-def plain_words(rows: Sequence[Row]) -> list[str]:
-    """Sentences on where plain decoding is faster, one for each number of requests at once, ascending; neighbouring
-    numbers with the same result share one."""
-    by_count: dict[int, str] = {}
-    for count in sorted({row.setting.concurrency for row in rows}):
-        fixed = sorted((row for row in rows if row.setting.pace == FIXED and row.setting.concurrency == count
-                        and (row.speedup or row.withheld)), key=lambda row: row.setting.budget)
-        if fixed:
-            by_count[count] = _verdict(fixed)
-    groups = [(words, [count for count, _ in members])
-              for words, members in groupby(by_count.items(), key=lambda item: item[1])]
-    return [f"With {_span(counts)} at once {words}." for words, counts in groups]
+    """A sentence for each number of requests at once: a curve's fastest budget, and at which budgets drafting pays."""
+    sentences = []
+    for count in sorted({row.setting.concurrency for row in summary.rows if row.setting.curve == curve}):
+        rows = [row for row in summary.at(count).rows if row.setting.curve in (curve, curve.baseline)]
+        sentences.append(f"{count} request{'s' if count > 1 else ''} at once: {_verdict(rows)}.")
+    return sentences
 
 
 def _verdict(rows: Sequence[Row]) -> str:
-    """What the rows of one number of requests show, by ascending budget."""
-    said = {row.setting.budget: row.speedup.median for row in rows if row.speedup}
-    withheld = [str(row.setting.budget) for row in rows if not row.speedup]
+    """What the rows of one number of requests show, plain decoding's among them."""
+    drafted = [row for row in rows if row.setting.drafts]
+    said = [row for row in drafted if row.speedup]
     if not said:
-        return f"speeds are not compared. {rows[0].withheld.rstrip('.')}"
-    losing = [budget for budget, faster in said.items() if faster < 1]
-    return _where(list(said), losing) + (f"; not said at {', '.join(withheld)}" if withheld else "")
-
-
-def _where(budgets: Sequence[int], losing: Sequence[int]) -> str:
-    """At which of the ascending budgets plain decoding is faster."""
-    winning = [budget for budget in budgets if budget not in losing]
-    if not losing:
-        return "drafting pays at every budget measured"
-    if not winning:
-        return "plain decoding is faster at every budget measured"
-    if winning[-1] < losing[0]:
-        return f"plain decoding is faster at budgets above {winning[-1]}"
-    if losing[-1] < winning[0]:
-        return f"plain decoding is faster at budgets below {winning[0]}"
-    return f"plain decoding is faster at the budget{'s' if len(losing) > 1 else ''} {', '.join(map(str, losing))}"
-
-
-def _span(counts: Sequence[int]) -> str:
-    """Measured numbers of requests in words."""
-    if counts == [1]:
-        return "1 request"
-    return f"{', '.join(map(str, counts[:-1]))}{' and ' if counts[1:] else ''}{counts[-1]} requests"
+        return f"speeds are not compared. {drafted[0].withheld}".rstrip(".")
+    best = max(rows, key=lambda row: (row.total.median, -row.setting.budget))
+    name = f"budget {best.setting.nodes}" if best.setting.drafts else "plain decoding"
+    fastest = "the fastest is not said" if best.withheld else f"{name} is fastest"
+    paying, losing = (", ".join(row.setting.nodes for row in said if row.speedup and (row.speedup.median >= 1) == pays)
+                      for pays in (True, False))
+    withheld = ", ".join(row.setting.nodes for row in drafted if row.withheld)
+    return "; ".join([fastest, *([f"drafting pays at {paying}"] if paying else []),
+                      *([f"plain decoding is faster than {losing}"] if losing else []),
+                      *([f"nothing is said of {withheld}"] if withheld else [])])
 
 
 @dataclass(frozen=True)
@@ -104,20 +59,25 @@ class KnownRounds:
     rows: tuple[int, ...]
     build_ms: float
 
-    def total_tokens_per_second(self, setting: Setting, costs: CostByConcurrency) -> float:
-        """The tokens per second of all requests, if as many like this one as the setting says are answered at once."""
+    def round_ms(self, setting: Setting, costs: CostByConcurrency) -> float:
+        """The mean milliseconds of a round of as many requests like this one as the setting says."""
         concurrency, drafters = setting.concurrency, METHODS[setting.method].drafter_count
         curve = costs(concurrency)
-        spent_ms = sum(curve.round_ms(concurrency * rows, setting.budget, drafters, concurrency * self.build_ms)
-                       for rows in self.rows)
-        return 1e3 * concurrency * sum(self.lengths) / spent_ms
+        return sum(curve.round_ms(concurrency * rows, setting.budget, drafters, concurrency * self.build_ms)
+                   for rows in self.rows) / len(self.rows)
+
+    def total_tokens_per_second(self, setting: Setting, costs: CostByConcurrency) -> float:
+        """The tokens per second of all requests, if as many like this one as the setting says are answered at once."""
+        spent_ms = len(self.rows) * self.round_ms(setting, costs)
+        return 1e3 * setting.concurrency * sum(self.lengths) / spent_ms
 
 
 Texts = Mapping[Setting, Sequence[KnownRounds]]  # of settings with one request at a time: the rounds of each text
 
 
 def texts_measured(measured: Iterable[CellResult]) -> Texts:
-    """The rounds of every measured setting, one text per prompt, from its runs with the fewest requests at once."""
+    """The rounds of every measured setting, one text per prompt, from its runs with the fewest requests at once.
+    Settings that choose their own budget are left out: with several requests they choose another one."""
     by_setting: dict[Setting, dict[int, KnownRounds]] = defaultdict(dict)
     for result in sorted(measured, key=lambda result: result.cell.setting.concurrency):
         setting, reading = result.cell.setting, result.reading
@@ -129,11 +89,18 @@ def texts_measured(measured: Iterable[CellResult]) -> Texts:
 
 
 def predict(texts: Texts, counts: Iterable[int], costs: CostByConcurrency) -> dict[Setting, float]:
-    """Predicted total tokens/s of every setting with each of these numbers of requests at once: medians over texts.
-    Settings that choose their own budget are left out: with several requests they choose another one."""
+    """Predicted total tokens/s of every setting with each of these numbers of requests at once: medians over texts."""
     asked = [replace(setting, concurrency=count) for count in counts for setting in texts]
     return {setting: median(known.total_tokens_per_second(setting, costs) for known in texts[setting.alone])
             for setting in asked}
+
+
+def modelled_break_even(setting: Setting, texts: Texts, costs: CostByConcurrency) -> float | None:
+    """The τ from which a setting pays by the cost of rounds: a median over texts; None if it has no known budget."""
+    if not setting.drafts or setting.alone not in texts:
+        return None
+    plain_ms = costs(setting.concurrency).plain_ms
+    return median(known.round_ms(setting, costs) / plain_ms for known in texts[setting.alone])
 
 
 def predicted_records(predicted: Mapping[Setting, float], summary: Summary) -> list[dict[str, Any]]:

@@ -78,6 +78,11 @@ class Reading:
         return sum(self.round_seconds)
 
     @property
+    def round_ms(self) -> float:
+        """The mean milliseconds of a round; 0 without one."""
+        return 1e3 * self.seconds / self.rounds if self.lengths else 0.0
+
+    @property
     def tau(self) -> float:
         return mean_length(self.tokens, self.rounds)
 

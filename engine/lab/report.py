@@ -14,7 +14,7 @@ from engine.lab.concurrency import concurrency_words, curves
 from engine.lab.reading import Reading
 from engine.lab.settings import CellResult, Setting, SweepPlan
 from engine.lab.statistics import Estimate, acceptance, calibration, histogram
-from engine.lab.summary import Row, summarise
+from engine.lab.summary import Row, by_category, summarise
 
 if TYPE_CHECKING:
     from engine.lab.store import StoredSweep  # imports pydantic, which the page's first seconds do without
@@ -25,10 +25,10 @@ Record = dict[str, Any]
 def report(stored: StoredSweep, measured: Sequence[CellResult]) -> Record:
     """The report of a sweep as JSON values.
 
-    ``rows`` is the table over all prompts, ``domains`` the same for each domain of the prompt set. ``recommended`` is
-    the lossless row of the largest median tokens/s with the command line that runs it, or None; with several requests
-    at once, ``ridge`` has that row for each number of them, and ``load`` says in words where drafting pays. ``command``
-    runs the sweep again. The rows are the points of paper 002's Figure 3.
+    ``rows`` is the table over all prompts, ``categories`` the same for each category of the prompt set. ``recommended``
+    is the lossless row of the largest median tokens/s with the command line that runs it, or None; with several
+    requests at once, ``ridge`` has that row for each number of them, and ``load`` says in words at which budgets
+    drafting pays. ``command`` runs the sweep again. The rows are the points of paper 002's Figure 3.
     """
     plan = stored.plan
     summary = summarise(plan.settings, measured)
@@ -37,13 +37,16 @@ def report(stored: StoredSweep, measured: Sequence[CellResult]) -> Record:
         if result.reading:
             readings[result.cell.setting].append(result.reading)
     read = [(_named(setting), group) for setting, group in readings.items() if group]
+    bests = [{**_record(best), "command": run_command(plan, best.setting)}
+             for count in summary.counts if (best := summary.at(count).best)]
     return {
         "sweep": stored.number, "started": stored.started, **asdict(stored.conditions),
         "prompt_set": plan.prompt_set, "prompts": len(plan.prompts), "repeats": plan.repeats,
         "max_tokens": plan.max_tokens, "seed": plan.seed, "cells": len(plan), "done": len(measured),
         "failed": sum(result.reading is None for result in measured), "complete": len(measured) == len(plan),
         "rows": [_record(row) for row in summary.rows],
-        "domains": _by_domain(plan, measured),
+        "categories": {category: [_record(row) for row in summarise(plan.settings, results).rows]
+                       for category, results in by_category(plan, measured).items()},
         "histograms": [{**named, "counts": list(histogram(group))} for named, group in read],
         "acceptance": [{**named, **asdict(cell), "rate": cell.rate} for named, group in read
                        for cell in acceptance(group)],
@@ -51,15 +54,10 @@ def report(stored: StoredSweep, measured: Sequence[CellResult]) -> Record:
         "failures": [{**_named(result.cell.setting), "prompt": plan.prompts[result.cell.prompt].text[:80],
                       "repeat": result.cell.repeat, "failure": result.failure}
                      for result in measured if result.reading is None],
-        "recommended": _recommended(plan, summary.best) if summary.best else None,
-        "ridge": [_recommended(plan, row) for count in summary.counts if (row := summary.at(count).best)],
+        "recommended": next(iter(bests), None), "ridge": bests,
         "load": {curve.label: concurrency_words(summary, curve) for curve in curves(summary)
                  } if any(row.setting.concurrency > 1 for row in summary.rows) else {},
         "command": sweep_command(plan)}
-
-
-def _recommended(plan: SweepPlan, row: Row) -> Record:
-    return {**_record(row), "command": run_command(plan, row.setting)}
 
 
 def _record(row: Row) -> Record:
@@ -68,8 +66,8 @@ def _record(row: Row) -> Record:
         **_named(row.setting), "runs": row.runs, "failed": row.failed, "tokens": row.tokens, "rounds": row.rounds,
         "pooled_tau": row.pooled_tau, **_flat("tau", row.tau), **_flat("tokens_per_second", row.tokens_per_second),
         **_flat("total_tokens_per_second", row.total), **_flat("speedup", row.speedup),
-        "speedup_withheld": row.withheld, "same_text": row.same_text, "repeating": row.repeating,
-        "compared": row.compared, "lossless": METHODS[row.setting.method].lossless}
+        **_flat("break_even", row.break_even), "speedup_withheld": row.withheld, "same_text": row.same_text,
+        "repeating": row.repeating, "compared": row.compared, "lossless": METHODS[row.setting.method].lossless}
 
 
 def _named(setting: Setting) -> Record:
@@ -81,14 +79,6 @@ def _flat(name: str, estimate: Estimate | None) -> Record:
     """An estimate as flat fields: ``tau``, ``tau_low`` …; all None without an estimate."""
     fields = asdict(estimate) if estimate else dict.fromkeys(Estimate.__annotations__)
     return {name: fields.pop("median"), **{f"{name}_{field}": value for field, value in fields.items()}}
-
-
-def _by_domain(plan: SweepPlan, measured: Sequence[CellResult]) -> dict[str, list[Record]]:
-    """The rows for each domain that the prompts name."""
-    domains = sorted({prompt.domain for prompt in plan.prompts if prompt.domain})
-    return {domain: [_record(row) for row in summarise(plan.settings, [
-        result for result in measured if plan.prompts[result.cell.prompt].domain == domain]).rows]
-            for domain in domains}
 
 
 def run_command(plan: SweepPlan, setting: Setting) -> str:
@@ -105,13 +95,13 @@ def run_command(plan: SweepPlan, setting: Setting) -> str:
 def sweep_command(plan: SweepPlan) -> str:
     """The command line that runs the sweep again; its settings are the product of its methods and budgets."""
     methods = dict.fromkeys(setting.method for setting in plan.settings)
-    budgets = dict.fromkeys(setting.nodes for setting in plan.settings if METHODS[setting.method].drafter_count)
+    budgets = dict.fromkeys(setting.nodes for setting in plan.settings if setting.drafts)
     splits = {setting.split for setting in plan.settings}
     words = ["python", "-m", "engine", "sweep", "--rig", plan.rig, "--dtype", plan.dtype, "--methods", *methods,
              *(["--budgets", *budgets] if budgets else []), "--split", "each" if "each" in splits else "total",
              *_sampling(plan.settings[0]), "--prompts", plan.prompt_set, "--limit", str(len(plan.prompts)),
              "--repeats", str(plan.repeats), "--max-tokens", str(plan.max_tokens), "--seed", str(plan.seed)]
-    counts = sorted({setting.concurrency for setting in plan.settings if METHODS[setting.method].drafter_count}
+    counts = sorted({setting.concurrency for setting in plan.settings if setting.drafts}
                     or {setting.concurrency for setting in plan.settings})
     words += ["--concurrency", *map(str, counts)] if counts != [1] else []
     drafters = next((setting.drafters for setting in plan.settings if setting.drafters), ())
@@ -138,8 +128,9 @@ FIGURES = ("tau", "tokens_per_second", "total_tokens_per_second", "tokens", "rou
 def runs_csv(plan: SweepPlan, measured: Sequence[CellResult]) -> str:
     """Every run as CSV, a line per cell: the data that the table is made from. One that failed has no figures."""
     return _csv([{
-        **_named(result.cell.setting), "prompt": result.cell.prompt, "domain": plan.prompts[result.cell.prompt].domain,
-        "repeat": result.cell.repeat, "hardware": result.hardware, "failure": result.failure,
+        **_named(result.cell.setting), "prompt": result.cell.prompt,
+        "category": plan.prompts[result.cell.prompt].category, "repeat": result.cell.repeat,
+        "hardware": result.hardware, "failure": result.failure,
         **{name: getattr(result.reading, name, None) for name in FIGURES}} for result in measured])
 
 

@@ -2,7 +2,7 @@
 
 Read this file first.
 
-    Choice ─► settings ─► SweepPlan ─► order ─► Task ─► Laboratory.measure ─► Reading ─► CellResult ─► store ─► summary
+    settings ─► SweepPlan ─► measuring_order ─► Task ─► Laboratory.measure ─► Reading ─► CellResult ─► store ─► summary
 
 All records are frozen, made of plain values and torch-free: the page, the store and the workers share them.
 """
@@ -72,9 +72,18 @@ class Setting:
         return replace(self, budget=0, pace=FIXED, concurrency=1)
 
     @property
+    def line(self) -> str:
+        """The name of its curve."""
+        return self.curve.label
+
+    @property
     def alone(self) -> Setting:
         """This setting with one request at a time."""
         return replace(self, concurrency=1)
+
+    @property
+    def drafts(self) -> bool:
+        return METHODS[self.method].drafter_count > 0
 
 
 @dataclass(frozen=True)
@@ -116,6 +125,11 @@ class SweepPlan:
     def __len__(self) -> int:
         """How many cells it has."""
         return len(self.prompts) * len(self.settings) * self.repeats
+
+    @property
+    def categories(self) -> list[str]:
+        """The categories that its prompts name, in the order of the alphabet."""
+        return sorted({prompt.category for prompt in self.prompts if prompt.category})
 
     def ask(self, cell: Cell) -> PromptRequest:
         """What a cell asks of the rig."""
@@ -169,8 +183,7 @@ def measuring_order(plan: SweepPlan) -> list[Cell]:
 
 
 def block_of(cell: Cell) -> tuple[int, int]:
-    """The block that a cell belongs to, its prompt and repeat: its cells are compared with each other, so one device
-    measures them."""
+    """The block that a cell belongs to: its cells are compared with each other, so one device measures them."""
     return cell.prompt, cell.repeat
 
 
@@ -199,68 +212,43 @@ def prompt_set(name: str, limit: int | None = None) -> tuple[Prompt, ...]:
     return tuple(read_prompts(path)[:limit])
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The settings of a sweep as a person chooses them: every method at every budget, with each number of requests at
-    once in ``concurrency``. If ``auto_budget`` is not 0, each method is also measured at the pace ``auto`` with at most
-    so many nodes per round, and ``budgets`` may be empty."""
-
-    methods: tuple[str, ...]
-    budgets: tuple[int, ...] = TRIED_BUDGETS
-    split: str = "total"
-    drafters: tuple[str, ...] = ()
-    sampling: Sampling = Sampling()
-    auto_budget: int = 0
-    concurrency: tuple[int, ...] = (1,)
+GREEDY = Sampling()
 
 
-def choose_budgets(text: str) -> tuple[tuple[int, ...], int]:
-    """The budgets in a typed text such as ``16, 32 auto``: the numbers, and the value of ``Choice.auto_budget``."""
-    words = text.replace(",", " ").split()
-    fixed = [word for word in words if word != AUTO]
-    return tidy_budgets(fixed) if fixed or not words else (), MAX_AUTO_NODES if AUTO in words else 0
+def settings(methods: Iterable[str], budgets: Iterable[int | str] = TRIED_BUDGETS, split: str = "total",
+             drafters: tuple[str, ...] = (), sampling: Sampling = GREEDY,
+             concurrency: Iterable[int] = (1,)) -> tuple[Setting, ...]:
+    """The baseline, then every method at every budget, each setting once, for every number of requests at once. The
+    baseline of one request is always there: its texts are what all others are compared with.
 
-
-def tidy_budgets(budgets: Iterable[int | str]) -> tuple[int, ...]:
-    """Budgets in ascending order without repeats; RequestError for none, or for one outside the engine's bounds."""
-    tidy = {check_option("budget", budget) for budget in budgets}
-    if not tidy:
-        raise RequestError("No node budget was given; write at least one, as in: 16, 32, 64.")
-    return tuple(sorted(tidy))
-
-
-def settings(choice: Choice) -> tuple[Setting, ...]:
-    """The baseline, then every chosen method at every budget, each setting once, for every number of requests at once.
-    The baseline of one request is always there: its texts are what all others are compared with.
-
-    A method without a drafter has no budget; ``split`` applies only to methods that have a choice of it. Raises
-    RequestError for an unknown method or split, or for numbers that the engine does not take.
+    ``budgets`` are numbers of nodes, and ``auto``; a method without a drafter has none. ``split`` and ``drafters``
+    apply to the methods that have a choice of them. RequestError for an unknown method or split, or for numbers that
+    the engine does not take.
     """
-    for name, value in asdict(choice.sampling).items():
+    for name, value in asdict(sampling).items():
         check_option(name, value)
-    counts = {check_int("The number of requests at once", count, 1, MAX_CONCURRENCY) for count in choice.concurrency}
+    counts = sorted({check_int("The number of requests at once", count, 1, MAX_CONCURRENCY) for count in concurrency})
     if not counts:
         raise RequestError("No number of requests at once was given; write at least one, as in: 1, 2, 4, 8.")
-    auto = tidy_budgets([choice.auto_budget]) if choice.auto_budget else ()
-    budgets = tidy_budgets(choice.budgets) if choice.budgets or not auto else ()
-    rows = {name: method_named(name) for name in choice.methods}
-    if choice.drafters and not any(row.takes(len(choice.drafters)) for row in rows.values()):
-        raise RequestError(f"None of the chosen methods takes the {len(choice.drafters)} drafters "
-                           f"{', '.join(choice.drafters)}; name as many as a method has, or none.")
-    alone = [_setting(BASELINE, 0, choice)]
+    words = list(budgets)
+    nodes = sorted({check_option("budget", word) for word in words if word != AUTO})
+    if not words:
+        raise RequestError("No node budget was given; write at least one, as in: 16, 32, 64.")
+    rows = {name: method_named(name) for name in methods}
+    if drafters and not any(row.takes(len(drafters)) for row in rows.values()):
+        raise RequestError(f"None of the chosen methods takes the {len(drafters)} drafters {', '.join(drafters)}; name "
+                           "as many as a method has, or none.")
+    sampled = Setting(BASELINE, 0, temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p)
+    alone = [sampled]
     for name, row in rows.items():
-        alone += [_setting(name, budget, choice) for budget in (budgets if row.drafter_count else (0,))]
-        alone += [replace(_setting(name, budget, choice), pace=AUTO) for budget in auto if row.drafter_count]
-    concurrent = [replace(setting, concurrency=count) for count in sorted(counts) for setting in alone]
+        rule = split_rule_of(row, split)
+        setting = replace(sampled, method=name, drafters=drafters if row.takes(len(drafters)) else (),
+                          split=next(own for own, other in row.split_rules.items() if other is rule))
+        if row.drafter_count:
+            alone += [replace(setting, budget=budget) for budget in nodes]
+            alone += [replace(setting, budget=MAX_AUTO_NODES, pace=AUTO)] if AUTO in words else []
+    concurrent = [replace(setting, concurrency=count) for count in counts for setting in alone]
     return tuple(dict.fromkeys([alone[0], *concurrent]))
-
-
-def _setting(name: str, budget: int, choice: Choice) -> Setting:
-    row, sampling = METHODS[name], choice.sampling
-    splits = {rule: split for split, rule in reversed(list(row.split_rules.items()))}  # of equal ones, the first
-    drafters = choice.drafters if row.takes(len(choice.drafters)) else ()
-    return Setting(name, budget, splits[split_rule_of(row, choice.split)], drafters,
-                   sampling.temperature, sampling.top_k, sampling.top_p)
 
 
 def check(plan: SweepPlan, methods: Sequence[str], drafters: Sequence[str]) -> None:

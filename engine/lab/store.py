@@ -29,7 +29,8 @@ from engine.lab.settings import Cell, CellResult, Conditions, Setting, SweepPlan
 from engine.machine.files import kind_of
 from engine.trace import UNREADABLE
 
-OLDER_NAMES = {"heads": "drafters", "together": "concurrency"}  # of fields, in files from before they were renamed
+# of fields that were renamed since
+OLDER_NAMES = {"heads": "drafters", "together": "concurrency", "domain": "category"}
 PLAN, CONDITIONS, READING = TypeAdapter(SweepPlan), TypeAdapter(Conditions), TypeAdapter(Reading)
 
 

@@ -11,11 +11,11 @@ import numpy as np
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import MAX_AUTO_NODES
 from engine.decoding.methods import METHODS, method_named
+from engine.decoding.options import check_option
 from engine.decoding.protocols import Drafter
 from engine.drafters.abilities import ReadText, ReplayDrafter, read_text
 from engine.errors import RequestError
 from engine.lab.replay import Forecast, KnownText, Point, WhatIf, forecasts, gain, reread
-from engine.lab.settings import tidy_budgets
 from engine.lab.sweeping import Progress
 from engine.records import Proposals, Request
 from engine.requests.limits import TRIED_BUDGETS
@@ -54,7 +54,8 @@ def what_if(rig: Rig, text: RunText, budgets: Sequence[int] = TRIED_BUDGETS, met
 
     RequestError if the text is empty or not this target's, or if a method cannot be replayed.
     """
-    progress, budgets = progress or Progress(), tidy_budgets(budgets)
+    progress = progress or Progress()
+    budgets = sorted({check_option("budget", budget) for budget in budgets})
     _check_text(rig, text)
     with rig.exclusive("while other budgets were replayed"):
         began, most = perf_counter(), max(*budgets, MAX_AUTO_NODES)

@@ -1,6 +1,7 @@
 """Prompts: files of them, the conversation before one, and whether one is of a kind that a rig was trained for.
 
-A prompt file holds JSON lines with a ``prompt`` (or ``turns``, whose first is used) and an optional ``domain``.
+A prompt file holds JSON lines with a ``prompt`` (or ``turns``, whose first is used) and an optional ``category``
+(``domain`` in older files).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Prompt:
     """One line of a prompt file; ``turns`` are the conversation before the prompt, which prompt files do not have."""
 
     text: str
-    domain: str = ""
+    category: str = ""
     turns: tuple[Turn, ...] = ()
 
 
@@ -73,11 +74,11 @@ def _prompt(row: str, where: str) -> Prompt:
     text = _first_turn(value) if isinstance(value, dict) else None
     if not isinstance(text, str) or not text.strip():
         raise RequestError(f'{where} has no text under "prompt" or "turns".')
-    domain = value.get("domain", "")
-    if not isinstance(domain, str):
-        raise RequestError(f'{where} has a "domain" that is not a text: {str(domain)[:40]}.')
-    check_text(where, text + domain)
-    return Prompt(text, domain)
+    category = value.get("category", value.get("domain", ""))
+    if not isinstance(category, str):
+        raise RequestError(f'{where} has a "category" that is not a text: {str(category)[:40]}.')
+    check_text(where, text + category)
+    return Prompt(text, category)
 
 
 def check_text(name: str, text: Any) -> str:

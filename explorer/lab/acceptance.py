@@ -21,11 +21,9 @@ from explorer.lab.style import (
     Part,
     axis,
     curve,
-    drafts,
     error_bars,
     figure,
     heat_map,
-    line_of,
     look,
 )
 
@@ -67,8 +65,8 @@ def rounds_of_run(trace: Trace) -> Rounds | None:
 def rounds_at(measured: Sequence[CellResult], nodes: str, line: str) -> Rounds:
     """The rounds of a curve at that budget, a number or ``auto``, of the first curve if there is none of that name;
     RequestError if nothing drafted at it."""
-    found = [(line_of(result.cell.setting), result) for result in measured
-             if result.reading and result.cell.setting.nodes == nodes and drafts(result.cell.setting)]
+    found = [(result.cell.setting.line, result) for result in measured
+             if result.reading and result.cell.setting.nodes == nodes and result.cell.setting.drafts]
     if not found:
         raise RequestError(f"Nothing was measured at the budget {nodes[:20]!r} yet; choose another one.")
     label = line if line in dict(found) else found[0][0]

@@ -10,7 +10,7 @@ from engine.lab.concurrency import concurrency_words
 from engine.lab.settings import Setting
 from engine.lab.speed import rate_text
 from engine.lab.summary import Row, Summary
-from explorer.lab.style import ACCENT, INK, Figure, axis, drafts, figure, heat_map, label_of, line_of, range_text
+from explorer.lab.style import ACCENT, INK, Figure, axis, figure, heat_map, label_of, range_text
 
 PLAIN = "plain"  # the column of decoding without a drafter
 TOOLTIP_WIDTH = 48  # characters
@@ -70,7 +70,7 @@ def grid_of(line: Setting, asked: Sequence[Setting], summary: Summary) -> Concur
     cells = {row.setting: row for row in summary.rows if row.setting.curve in shown}
     settings = [setting for setting in (*asked, *cells) if setting.curve in shown]
     columns = sorted({setting.alone for setting in settings},
-                     key=lambda column: (drafts(column), column.pace != FIXED, column.budget))
+                     key=lambda column: (column.drafts, column.pace != FIXED, column.budget))
     counts = sorted({setting.concurrency for setting in settings if setting.curve == line})
     return ConcurrencyGrid(line, tuple(columns), tuple(counts), cells)
 
@@ -79,7 +79,7 @@ def concurrency_view(summary: Summary, asked: Sequence[Setting] = (), *, line: s
                      concurrency: int = 1) -> ConcurrencyView:
     """The view of the curve with that name, else of the one with the largest total. ``concurrency`` is the number of
     requests that is looked at."""
-    lines = {line_of(setting): setting.curve for setting in asked if drafts(setting)}
+    lines = {setting.line: setting.curve for setting in asked if setting.drafts}
     totals = {name: max((row.total.median for row in summary.rows if row.setting.curve == curve), default=0.0)
               for name, curve in lines.items()}
     line = line if line in lines else max(totals, key=totals.__getitem__, default="")
@@ -95,7 +95,7 @@ def concurrency_view(summary: Summary, asked: Sequence[Setting] = (), *, line: s
 
 def name_of(column: Setting) -> str:
     """The name of a column, as the page shows it."""
-    return column.nodes if drafts(column) else PLAIN
+    return column.nodes if column.drafts else PLAIN
 
 
 def _table_cell(row: Row, best: bool) -> Cell:

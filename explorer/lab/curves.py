@@ -18,11 +18,9 @@ from explorer.lab.style import (
     Part,
     axis,
     curve,
-    drafts,
     error_bars,
     figure,
     label_of,
-    line_of,
     look,
     method_look,
     range_text,
@@ -71,7 +69,7 @@ class CurvePoint:
     @property
     def line(self) -> str:
         """The curve that it belongs to."""
-        return line_of(self.setting)
+        return self.setting.line
 
     @property
     def paced(self) -> bool:
@@ -111,7 +109,7 @@ def curves_figure(swept: Sequence[CurvePoint], predicted: Sequence[CurvePoint], 
     if any(point.paced for point in points):
         ticks[AUTO] = 2 * max(ticks.values(), default=1.0)
     across = [zero, max(ticks.values(), default=1.0)]
-    drafting = sorted({point.line for point in points if drafts(point.setting)})
+    drafting = sorted({point.line for point in points if point.setting.drafts})
     shifts = {line: 2 ** (SPREAD_OCTAVES * (place - (len(drafting) - 1) / 2)) for place, line in enumerate(drafting)}
 
     def place(point: CurvePoint) -> float:
@@ -153,7 +151,7 @@ def _traces(points: list[CurvePoint], place: Callable[[CurvePoint], float], acro
     """A curve in both plots: a method against its budgets; plain decoding as a line across, since no budget changes it,
     with its marker at 0; ``auto`` as a thin one, whose marker stands at a tick of its own."""
     traces, first = [], points[0]
-    drafting = drafts(first.setting)
+    drafting = first.setting.drafts
     for plot in PLOTS:
         said = [point for point in points if getattr(point, plot) is not None]
         if not said:

@@ -1,29 +1,26 @@
 """From the lab's forms to plans: prompt sets, shipped and uploaded, and a check of every field of a sweep or a race."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, TypedDict
+from typing import Any, TypedDict
 from uuid import uuid4
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-
-from engine.decoding.budget_policy import AUTO, FIXED, MAX_AUTO_NODES
+from engine.decoding.budget_policy import AUTO, FIXED
 from engine.decoding.methods import METHODS
 from engine.decoding.options import check_option, high
 from engine.errors import RequestError
-from engine.lab.settings import BASELINE, Choice, SweepPlan, check, prompt_set, settings, shipped_sets
+from engine.lab.settings import BASELINE, SweepPlan, check, prompt_set, settings, shipped_sets
 from engine.lab.sweeping import race_plan
 from engine.records import Sampling
 from engine.requests.limits import TRIED_BUDGETS, check_int
-from engine.requests.prompts import Prompt, Turn, prompts_from
+from engine.requests.prompts import Prompt, prompts_from
 from explorer.latest import Latest
 from explorer.rig import Instruments
 from explorer.uploads import Uploads
 
 TITLES: Mapping[str, str] = MappingProxyType({
-    "all": "All domains", "math": "Arithmetic word problems", "code": "Small Python functions",
+    "all": "All categories", "math": "Arithmetic word problems", "code": "Small Python functions",
     "explain": "Questions and answers", "mixed": "A word problem and its function", "bench": "Benchmark: math and code",
     "check": "Exactness check"})
 MAX_UPLOAD = 8 * 2**20  # bytes of a prompt file
@@ -99,63 +96,25 @@ MAX_ITEMS = 64  # of a list in a form
 OFFERED = (AUTO, *TRIED_BUDGETS)  # as chips of the form; any other number can be typed
 
 
-def whole_in(name: str, least: int, most: int) -> BeforeValidator:
-    """A field that is a whole number in a range."""
-    return BeforeValidator(lambda value: check_int(name, value, least, most))
+class SweepForm(TypedDict):
+    """What the lab's form asks for."""
 
-
-def option(name: str) -> BeforeValidator:
-    """A field that is an option of a run."""
-    return BeforeValidator(lambda value: check_option(name, value, page=True))
-
-
-def asked_for() -> Any:
-    """The default of a field that has to be filled in: None, which its checker refuses by the field's name."""
-    return Field(default=None, validate_default=True)
-
-
-def list_of(name: str, kind: Callable[[Any], Any] = lambda item: item) -> BeforeValidator:
-    """A field that is a list; what may stand in it, ``settings`` checks."""
-    def items(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list | tuple):
-            raise RequestError(f"The {name} are {str(value)[:40]!r}; they have to be a list.")
-        if len(value) > MAX_ITEMS:
-            raise RequestError(f"There are {len(value):,} {name}; at most {MAX_ITEMS} are taken.")
-        return tuple(map(kind, value))
-    return BeforeValidator(items)
-
-
-MethodsField = Annotated[tuple[str, ...], list_of("methods", str)]
-SplitField = Annotated[str, option("split")]
-TemperatureField = Annotated[float, option("temperature")]
-MaxTokensField = Annotated[int, option("max_tokens")]
-
-
-def _refuse_plain(methods: Sequence[str]) -> None:
-    if not set(methods) - {BASELINE}:
-        raise RequestError(f"No method besides {BASELINE} is chosen; choose at least one that drafts.")
-
-
-class SweepForm(BaseModel):
-    """What the lab's form asks for. What it opens with is ``OPENING``."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    set: Annotated[str, BeforeValidator(lambda value: str(value or "all"))] = "all"
-    prompts: Annotated[int, whole_in("How many prompts", 1, MAX_PROMPTS)] = asked_for()
-    methods: MethodsField = asked_for()
-    budgets: Annotated[tuple[Any, ...], list_of("budgets")] = asked_for()
-    concurrency: Annotated[tuple[Any, ...], list_of("numbers of requests at once")] = (1,)
-    split: SplitField = "total"
-    temperature: TemperatureField = asked_for()
-    repeats: Annotated[int, whole_in("Repeats", 1, MAX_SWEEP_REPEATS)] = asked_for()
-    max_tokens: MaxTokensField = asked_for()
+    set: str
+    prompts: int
+    methods: list[str]
+    budgets: list[int | str]
+    concurrency: list[int]
+    split: str
+    temperature: float
+    repeats: int
+    max_tokens: int
 
 
 # Small enough to be through in well under a minute on the embedded rig; six prompts are as few as have a 95 % interval.
-OPENING = SweepForm(
-    set="all", prompts=6, methods=(BASELINE, "dflash", "ddtree", "routed", "merged", "joint"),
-    budgets=(AUTO, 16, 32, 64), temperature=0.0, repeats=1, max_tokens=128)
+OPENING: SweepForm = {
+    "set": "all", "prompts": 6, "methods": [BASELINE, "dflash", "ddtree", "routed", "merged", "joint"],
+    "budgets": [AUTO, 16, 32, 64], "concurrency": [1], "split": "total", "temperature": 0.0, "repeats": 1,
+    "max_tokens": 128}
 
 
 def limits() -> FormLimits:
@@ -164,18 +123,41 @@ def limits() -> FormLimits:
             "temperature": high("temperature", page=True), "budget": int(high("budget", page=True))}
 
 
+def option(form: Mapping[str, Any], name: str, usual: Any = None) -> Any:
+    """A field that is an option of a run, within the page's limits."""
+    return check_option(name, form.get(name, usual), page=True)
+
+
+def items(form: Mapping[str, Any], name: str, usual: Sequence[Any] | None = None) -> list[Any]:
+    """A field that is a list; what may stand in it, ``settings`` checks."""
+    value = form.get(name, usual)
+    if not isinstance(value, list | tuple):
+        raise RequestError(f"The {name} are {str(value)[:40]!r}; they have to be a list.")
+    if len(value) > MAX_ITEMS:
+        raise RequestError(f"There are {len(value):,} {name}; at most {MAX_ITEMS} are taken.")
+    return list(value)
+
+
+def methods_of(form: Mapping[str, Any], *names: str) -> list[list[str]]:
+    """The methods in each of these fields; RequestError if none of them drafts."""
+    chosen = [list(map(str, items(form, name, [] if names[1:] else None))) for name in names]
+    if not {method for methods in chosen for method in methods} - {BASELINE}:
+        raise RequestError(f"No method besides {BASELINE} is chosen; choose at least one that drafts.")
+    return chosen
+
+
 def sweep_plan_from(form: Mapping[str, Any], sets: PromptSets, instruments: Instruments) -> SweepPlan:
     """The checked plan of a sweep; RequestError says which field of ``SweepForm`` is wrong, what was seen and what is
     allowed."""
-    filled, laboratory = SweepForm.model_validate(dict(form)), instruments.laboratory
-    _refuse_plain(filled.methods)
-    choice = Choice(filled.methods, tuple(budget for budget in filled.budgets if budget != AUTO), filled.split,
-                    sampling=Sampling(filled.temperature), concurrency=filled.concurrency,
-                    auto_budget=MAX_AUTO_NODES if AUTO in filled.budgets else 0)
+    (methods,), laboratory = methods_of(form, "methods"), instruments.laboratory
+    name = str(form.get("set") or "all")
+    chosen = settings(methods, items(form, "budgets"), option(form, "split", "total"),
+                      sampling=Sampling(option(form, "temperature")), concurrency=items(form, "concurrency", [1]))
+    count = check_int("How many prompts", form.get("prompts"), 1, MAX_PROMPTS)
     plan = SweepPlan(
-        prompts=sets.named(filled.set)[:filled.prompts], settings=settings(choice), repeats=filled.repeats,
-        max_tokens=filled.max_tokens, rig=instruments.opened_as, dtype=laboratory.conditions.dtype,
-        prompt_set=sets.origin(filled.set))
+        prompts=sets.named(name)[:count], settings=chosen,
+        repeats=check_int("Repeats", form.get("repeats"), 1, MAX_SWEEP_REPEATS), max_tokens=option(form, "max_tokens"),
+        rig=instruments.opened_as, dtype=laboratory.conditions.dtype, prompt_set=sets.origin(name))
     if len(plan) > MAX_RUNS:
         raise RequestError(f"The sweep has {len(plan):,} runs (prompts × settings × repeats); at most {MAX_RUNS:,} "
                            "are taken, so choose fewer of them.")
@@ -183,33 +165,19 @@ def sweep_plan_from(form: Mapping[str, Any], sets: PromptSets, instruments: Inst
     return plan
 
 
-class RaceForm(BaseModel):
-    """What a person asks of a race: a prompt and the turns before it, the methods with a track at the node budget, and
-    those with a track of budget=auto."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    prompt: Annotated[str, option("prompt")] = asked_for()
-    turns: Annotated[tuple[Turn, ...], option("turns")] = ()
-    methods: MethodsField = ()
-    auto: MethodsField = ()
-    budget: Annotated[int, option("budget")] = asked_for()
-    split: SplitField = "total"
-    temperature: TemperatureField = asked_for()
-    repeats: Annotated[int, whole_in("Repeats", 1, MAX_RACE_REPEATS)] = asked_for()
-    max_tokens: MaxTokensField = asked_for()
-
-
 def race_plan_from(form: Mapping[str, Any], instruments: Instruments) -> SweepPlan:
-    """The checked plan of a race, the tracks of a method next to each other; RequestError says which field of
-    ``RaceForm`` is wrong."""
-    filled = RaceForm.model_validate(dict(form))
-    _refuse_plain(filled.methods + filled.auto)
-    choice = Choice(filled.methods, (filled.budget,), filled.split, sampling=Sampling(filled.temperature))
-    paced = replace(choice, methods=filled.auto, budgets=(), auto_budget=MAX_AUTO_NODES)
+    """The checked plan of a race, the tracks of a method next to each other; RequestError says which field is wrong.
+
+    The fields are ``prompt`` and the ``turns`` before it, the ``methods`` with a track at the node ``budget`` and those
+    with one at ``auto``, ``split``, ``temperature``, ``repeats``, ``max_tokens``.
+    """
+    fixed, auto = methods_of(form, "methods", "auto")
+    sampling, split = Sampling(option(form, "temperature")), option(form, "split", "total")
     order = list(METHODS)
-    tracks = sorted({*settings(choice), *settings(paced)},
-                   key=lambda setting: (order.index(setting.method), setting.pace != FIXED))
+    tracks = sorted({*settings(fixed, [option(form, "budget")], split, sampling=sampling),
+                     *settings(auto, [AUTO], split, sampling=sampling)},
+                    key=lambda setting: (order.index(setting.method), setting.pace != FIXED))
     return race_plan(SweepPlan(
-        (Prompt(filled.prompt, turns=filled.turns),), tuple(tracks), filled.repeats, filled.max_tokens,
+        (Prompt(option(form, "prompt"), turns=option(form, "turns", ())),), tuple(tracks),
+        check_int("Repeats", form.get("repeats"), 1, MAX_RACE_REPEATS), option(form, "max_tokens"),
         rig=instruments.opened_as, dtype=instruments.laboratory.conditions.dtype))

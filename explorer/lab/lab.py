@@ -12,10 +12,12 @@ from plotly.offline import get_plotlyjs
 
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
+from engine.lab.concurrency import modelled_break_even, texts_measured
 from engine.lab.findings import DoctorFinding, worst_first
 from engine.lab.replay import WhatIf
 from engine.lab.report import run_command
 from engine.lab.settings import BASELINE
+from engine.lab.summary import by_category, summarise
 from engine.lab.sweeping import Progress
 from engine.requests.admission import Admission
 from engine.requests.limits import TRIED_CONCURRENCY
@@ -36,6 +38,7 @@ from explorer.lab.forms import (
     FormLimits,
     PromptSet,
     PromptSets,
+    SweepForm,
     limits,
     race_plan_from,
     sweep_plan_from,
@@ -59,20 +62,6 @@ from explorer.rig import CurrentRig
 
 MAX_PREDICTIONS = 16  # that are remembered
 MAX_SERVER_PROMPTS = 32  # of a set
-
-
-class Settled(TypedDict):
-    """What the form of a sweep opens with: ``OPENING``, with the methods that the rig runs."""
-
-    set: str
-    prompts: int
-    methods: list[str]
-    budgets: list[int | str]
-    concurrency: list[int]
-    split: str
-    temperature: float
-    repeats: int
-    max_tokens: int
 
 
 class LabOptions(TypedDict):
@@ -99,7 +88,7 @@ class LabGiven(TypedDict):
     looks: dict[str, Look]
     live: Figure
     server: bool
-    settled: Settled
+    settled: SweepForm
     options: LabOptions
 
 
@@ -110,14 +99,17 @@ class RunCurves(CurvesView):
 
 
 class LabCurves(TypedDict):
-    """The curves and the table of a sweep at a number of requests at once, what a run predicts beside them, and what a
-    pass costs; ``counts`` are the measured numbers of requests at once, ``command`` runs the best setting."""
+    """The curves and the table of a sweep at a number of requests at once over the prompts of a category ("" for all),
+    what a run predicts beside them, and what a pass costs; ``counts`` are the measured numbers of requests at once,
+    ``categories`` those of the prompts, ``command`` runs the best setting."""
 
     curves: RunCurves
     cost: CostView | None
     table: TableView | None
     counts: list[int]
     concurrency: int
+    categories: list[str]
+    category: str
     command: str
     seconds_per_run: float | None
 
@@ -175,17 +167,13 @@ class Lab:
         """What the lab opens with. RequestError until the page's first rig is there."""
         if waiting := self._rig.waiting():
             raise RequestError(waiting)
-        instruments, opening = self._rig.instruments, OPENING
+        instruments = self._rig.instruments
         conditions, methods = instruments.laboratory.conditions, list(instruments.laboratory.methods)
         return {
             "rig": conditions.rig, "hardware": conditions.hardware, "opening": TOURED, "reason": instruments.reason,
             "looks": looks_view(), "live": live_figure(),
             "server": server_of(self._rig.source) is not None,
-            "settled": {
-                "set": opening.set, "prompts": opening.prompts, "budgets": list(opening.budgets),
-                "methods": [name for name in opening.methods if name in methods], "split": opening.split,
-                "concurrency": list(opening.concurrency), "temperature": opening.temperature,
-                "repeats": opening.repeats, "max_tokens": opening.max_tokens},
+            "settled": {**OPENING, "methods": [name for name in OPENING["methods"] if name in methods]},
             "options": {
                 "methods": methods, "baseline": BASELINE, "budgets": list(OFFERED),
                 "concurrency": list(TRIED_CONCURRENCY), "limits": limits(), "sets": self._sets.view(),
@@ -239,21 +227,30 @@ class Lab:
         return {"chosen": chosen, "sets": self._sets.view()}
 
     def curves(self, wanted: Mapping[str, Any]) -> LabCurves:
-        """The curves and the table of ``concurrency`` requests at once, and what a pass costs: {"sweep", "what_if": a
-        run's id, "line": which curve of it, "concurrency"}. Predictions are of one request alone and of the loaded rig,
-        so they stand beside no sweep of another."""
-        shown, asked = self.sweeps.shown(wanted.get("sweep")), wanted.get("concurrency")
-        stored, counts = shown.stored, shown.summary.counts
+        """The curves and the table of ``concurrency`` requests at once over the prompts of a ``category``, and what a
+        pass costs: {"sweep", "what_if": a run's id, "line": which curve of it, "concurrency", "category"}. Predictions
+        are of one request alone and of the loaded rig, so they stand beside no sweep of another."""
+        shown, run, asked = self.sweeps.shown(wanted.get("sweep")), wanted.get("what_if"), wanted.get("concurrency")
+        stored, measured, summary = shown.stored, shown.measured, shown.summary
+        categories = stored.plan.categories if stored else []
+        category = str(wanted.get("category")) if wanted.get("category") in categories else ""
+        if stored and category:
+            measured = by_category(stored.plan, measured)[category]
+            summary = summarise(stored.plan.settings, measured)
+        counts = shown.summary.counts
         concurrency = asked if asked in counts else min(counts, default=1)
-        summary, beside = shown.summary.at(concurrency), concurrency == 1 and not shown.other_rig
-        forecast = self.forecast(wanted.get("what_if"))
+        summary, beside = summary.at(concurrency), concurrency == 1 and not shown.other_rig
+        forecast = self.forecast(run)
         plain = next((row.total.median for row in summary.rows if row.setting == row.setting.baseline), 0.0)
-        withheld = str(self._speed_of(str(wanted.get("what_if"))).get("withheld", "")) if forecast else ""
+        withheld = str(self._speed_of(str(run)).get("withheld", "")) if forecast else ""
         predicted, points = predicted_curves(forecast, str(wanted.get("line")), plain, withheld)
+        cost = forecast.cost if forecast and beside and not shown.recorded else None
+        texts = texts_measured(measured) if cost else {}
+        table = table_view(
+            summary, lambda setting: modelled_break_even(setting, texts, lambda _: cost) if cost else None)
         return {"curves": {**curves_view(summary, points if beside else []), "predicted": predicted},
-                "cost": cost_view(forecast, predicted["line"]),
-                "table": table_view(summary) if stored else None, "counts": list(counts),
-                "concurrency": concurrency,
+                "cost": cost_view(forecast, predicted["line"]), "table": table if stored else None,
+                "counts": list(counts), "concurrency": concurrency, "categories": categories, "category": category,
                 "command": run_command(stored.plan, summary.best.setting) if stored and summary.best else "",
                 "seconds_per_run": None if shown.other_rig or shown.recorded else seconds_per_run(shown.measured)}
 

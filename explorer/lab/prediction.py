@@ -29,7 +29,7 @@ from engine.lab.settings import Setting
 from engine.lab.statistics import estimate
 from engine.trace import Trace
 from explorer.lab.curves import CurvePoint
-from explorer.lab.style import ACCENT, INK, QUIET, Figure, Part, axis, curve, drafts, figure, line_of, log_axis, look
+from explorer.lab.style import ACCENT, INK, QUIET, Figure, Part, axis, curve, figure, log_axis, look
 
 Reals = NDArray[np.float64]
 
@@ -54,7 +54,7 @@ def predicted_curves(what_if: WhatIf | None, line: str, plain: float = 0.0,
         return {"lines": [], "line": "", "withheld": ""}, []
     lines: dict[str, list[CurvePoint]] = defaultdict(list)
     for point in _points(what_if, plain, withheld or what_if.withheld):
-        if drafts(point.setting):
+        if point.setting.drafts:
             lines[point.line].append(point)
     fastest = {name: max((point.speed.median for point in points if point.speed), default=0.0)
                for name, points in lines.items()}
@@ -102,8 +102,8 @@ def cost_view(what_if: WhatIf | None, line: str) -> CostView | None:
         return None
     costs = what_if.cost
     temperature = what_if.sampling.temperature
-    gain = next((gain for gain in what_if.gains if line_of(
-        Setting(gain.method, split=gain.split, temperature=temperature)) == line), None)
+    gain = next((gain for gain in what_if.gains
+                 if Setting(gain.method, split=gain.split, temperature=temperature).line == line), None)
     best = priced(what_if, gain, np.asarray(gain.realised))[1] if gain and not what_if.withheld else 0
     return {"cost": cost_figure(costs, best), "gain": gain_figure(what_if, gain) if gain else None,
             "about": f"Measured on {costs.hardware} in {costs.dtype} after {costs.context} tokens, {costs.sampling}, "

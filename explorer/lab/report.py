@@ -20,7 +20,7 @@ from explorer.export import Download
 from explorer.lab.acceptance import calibration_figure, lengths_figure, map_figure, rounds_at
 from explorer.lab.concurrency import concurrency_view
 from explorer.lab.curves import curves_view
-from explorer.lab.style import Figure, drafts, line_of
+from explorer.lab.style import Figure
 from explorer.lab.sweeps import NOTHING, ShownSweep
 from explorer.lab.table import table_view
 
@@ -74,10 +74,10 @@ def figures(stored: StoredSweep, measured: Sequence[CellResult], summary: Summar
         drawn.append((f"Total tokens per second of {concurrent['line']} over node budget and requests at once. "
                       f"{' '.join(concurrent['words'])}", concurrent["heat"]))
     best = summary.best
-    if best is None or not drafts(best.setting):
+    if best is None or not best.setting.drafts:
         return drawn
     nodes = best.setting.nodes
-    rounds = rounds_at(measured, nodes, line_of(best.setting))
+    rounds = rounds_at(measured, nodes, best.setting.line)
     return [*drawn,
             (f"Acceptance lengths of {rounds.label} at the node budget {nodes}: the share of rounds by tokens added, "
              "root included.", lengths_figure(rounds)),

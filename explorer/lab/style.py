@@ -28,20 +28,10 @@ class Figure(TypedDict):
     summary: str
 
 
-def drafts(setting: Setting) -> bool:
-    """Whether its method drafts; one that does not has no budget."""
-    return METHODS[setting.method].drafter_count > 0
-
-
-def line_of(setting: Setting) -> str:
-    """The name of the curve that a setting belongs to: everything but the budget."""
-    return setting.curve.label
-
-
 def label_of(setting: Setting) -> str:
     """The name of a setting, as the page shows it: ``merged each, 64 nodes``, ``ddtree, auto, 8 at once``."""
-    parts = [line_of(setting)]
-    if drafts(setting):
+    parts = [setting.line]
+    if setting.drafts:
         nodes = f"{setting.budget} node{'s' if setting.budget != 1 else ''}"
         usual_auto = setting.pace if setting.budget == MAX_AUTO_NODES else f"{setting.pace} up to {nodes}"
         parts.append(nodes if setting.pace == FIXED else usual_auto)

@@ -1,14 +1,15 @@
 """A sweep's table: its rows, the recommended setting, and how sure that is, in a sentence."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypedDict
 
 from engine.decoding.methods import METHODS
 from engine.lab.against_plain import unsteady
+from engine.lab.settings import Setting
 from engine.lab.speed import SpeedRecord
 from engine.lab.statistics import Estimate
 from engine.lab.summary import Row, Summary
-from explorer.lab.style import drafts, label_of, line_of
+from explorer.lab.style import label_of
 
 WITHIN = 0.95  # of the fastest setting's median: what comes so near is named
 MAX_NAMED = 3
@@ -16,7 +17,8 @@ MAX_NAMED = 3
 
 class TableRow(TypedDict):
     """A setting and what was measured of it, see ``summary.Row``: ``total`` are the tokens/s of all requests together,
-    ``record`` is what is printed of them."""
+    ``record`` is what is printed of them. ``modelled`` is the break-even by the cost of passes, null if that is not
+    known."""
 
     method: str
     budget: int
@@ -36,6 +38,8 @@ class TableRow(TypedDict):
     tau: Estimate
     total: Estimate
     speedup: Estimate | None
+    break_even: Estimate | None
+    modelled: float | None
     record: SpeedRecord
 
 
@@ -49,23 +53,26 @@ class TableView(TypedDict):
     standing: str
 
 
-def table_view(summary: Summary) -> TableView:
-    """The table. If the speed-up of the best row is withheld, it is not marked as the fastest."""
+def table_view(summary: Summary, modelled: Callable[[Setting], float | None] = lambda _: None) -> TableView:
+    """The table. If the speed-up of the best row is withheld, it is not marked as the fastest. ``modelled`` gives the
+    modelled break-even of a setting."""
     best = summary.best
-    rows = [row_view(row, row is best and not best.withheld) for row in _fastest_first(summary.rows)]
+    rows = [row_view(row, row is best and not best.withheld, modelled(row.setting))
+            for row in _fastest_first(summary.rows)]
     return {"rows": rows, "best": row_view(best, not best.withheld) if best else None, "remark": remark(summary),
             "standing": standing(best)}
 
 
-def row_view(row: Row, fastest: bool) -> TableRow:
+def row_view(row: Row, fastest: bool, modelled: float | None = None) -> TableRow:
     """A row as the page shows it; ``fastest``: it is marked as such."""
     setting = row.setting
     return {
         "method": setting.method, "budget": setting.budget, "nodes": setting.nodes, "split": setting.split,
-        "pace": setting.pace, "concurrency": setting.concurrency, "label": label_of(setting), "line": line_of(setting),
+        "pace": setting.pace, "concurrency": setting.concurrency, "label": label_of(setting), "line": setting.line,
         "lossless": METHODS[setting.method].lossless, "fastest": fastest, "runs": row.runs, "failed": row.failed,
         "same_text": row.same_text, "compared": row.compared, "repeating": row.repeating, "tau": row.tau,
-        "total": row.total, "speedup": row.speedup, "record": row.record}
+        "total": row.total, "speedup": row.speedup, "break_even": row.break_even, "modelled": modelled,
+        "record": row.record}
 
 
 def standing(best: Row | None) -> str:
@@ -74,7 +81,7 @@ def standing(best: Row | None) -> str:
     speed-up contains 1, else ``faster``; empty without a row."""
     if best is None:
         return ""
-    if not drafts(best.setting):
+    if not best.setting.drafts:
         return "plain"
     if best.withheld or best.speedup is None:
         return "withheld" if best.withheld else ""

@@ -71,7 +71,7 @@ def score_row(drafter: str, prompts: str, by_nodes: Sequence[Scores]) -> str:
 def score_rows(rig: str, folder: Path) -> list[str]:
     """The table of scores: every drafter over all prompts, and the first one over each kind of prompt."""
     shard = open_shard(work_folder(rig) / HELD_OUT)
-    domains = [prompt.domain for prompt in read_prompts(held_out_files()[0])]
+    domains = [prompt.category for prompt in read_prompts(held_out_files()[0])]
     rows: list[str] = []
     for drafter in COUNTED:
         counted, groups = phrase_drafter(folder / drafter), {"all": np.arange(len(domains))}

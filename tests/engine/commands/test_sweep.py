@@ -5,22 +5,20 @@ import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
 
 from engine.commands import sweep
 from engine.commands.program import main, verb_parser
-from engine.commands.sweep import plan_of, prediction, table
+from engine.commands.sweep import add_prediction, plan_of, table
 from engine.errors import RequestError
 from engine.lab.reading import Reading
-from engine.lab.report import Record, report, sweep_command
-from engine.lab.settings import SHIPPED, CellResult, SweepPlan, measuring_order
-from engine.lab.store import Results, StoredSweep
-from engine.lab.sweeping import LocalWorkers
+from engine.lab.report import Record, sweep_command
+from engine.lab.settings import SHIPPED, CellResult, SweepPlan
+from engine.lab.store import Results
 from engine.records import PromptRequest
-from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
+from tests.engine.lab.scripted import ScriptedLaboratory, measure_all, report_of, toy_plan
 
 SMALL = ("--methods", "ddtree", "joint", "--budgets", "16", "4,16", "--limit", "2", "--repeats", "1",
          "--max-tokens", "16")
@@ -153,22 +151,14 @@ AT_ONCE = replace(toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4
                   prompt_set="bench")
 
 
-def measured(plan: SweepPlan) -> list[CellResult]:
-    return list(LocalWorkers(LABORATORY).work([plan.task(cell) for cell in measuring_order(plan)], Event()))
-
-
-def report_of(plan: SweepPlan, results: list[CellResult]) -> Record:
-    return report(StoredSweep(3, "2026-11-21", plan, LABORATORY.conditions, len(results)), results)
-
-
 @pytest.fixture(scope="module")
 def alone() -> Record:
-    return report_of(ALONE, measured(ALONE))
+    return report_of(ALONE, measure_all(ALONE))
 
 
 @pytest.fixture(scope="module")
 def concurrent() -> list[CellResult]:
-    return measured(AT_ONCE)
+    return measure_all(AT_ONCE)
 
 
 def test_the_table_for_people_has_every_row(alone: Record) -> None:
@@ -212,9 +202,26 @@ def test_requests_at_once_are_in_the_table(concurrent: list[CellResult]) -> None
 
 
 def test_a_prediction_is_told_with_its_error(concurrent: list[CellResult]) -> None:
-    record = prediction(AT_ONCE, concurrent, LABORATORY)
+    record = report_of(AT_ONCE, concurrent)
+    add_prediction(record, AT_ONCE, concurrent, LABORATORY)
     assert len(record["predicted"]) == len(AT_ONCE.settings)
     plain = [row for row in record["predicted"] if row["method"] == "autoregressive"]
     assert all(row["predicted_tokens_per_second"] == pytest.approx(row["total_tokens_per_second"]) for row in plain)
     assert record["prediction_error"].startswith(
         f"Against {len(AT_ONCE.settings)} measured cells the prediction is off by")
+    modelled = [row for rows in (record["rows"], *record["categories"].values()) for row in rows if row["budget"]]
+    assert all(row["modelled_break_even"] == pytest.approx(row["break_even"], rel=0.05) for row in modelled)
+    assert " modelled " in table(record)
+
+
+def test_the_table_has_each_category_and_from_which_tau_a_tree_pays(alone: Record) -> None:
+    shown = table(alone)
+    for category, rows in alone["categories"].items():
+        part = shown.split(f"{category}:\n")[1].split("\n\n")[0].splitlines()[1:]
+        assert all(line.startswith(f"{row['label']} ") for line, row in zip(part, rows, strict=True))
+        assert [line[len(row["label"]):].split()[:2] for line, row in zip(part, rows, strict=True)] == [
+            [f"{row['tau']:.2f}", f"{row['break_even']:.2f}" if row["budget"] else "–"] for row in rows]
+    # a round of n + 1 rows takes 1 + 0.01 (n + 1) ms, a plain one 1.01 ms
+    of_budget = {row["budget"]: row["break_even"] for row in alone["rows"] if row["method"] == "merged"}
+    assert of_budget[4] == pytest.approx(1.05 / 1.01, rel=0.01)
+    assert "even:" not in table({**alone, "categories": {"even": alone["categories"]["even"]}})

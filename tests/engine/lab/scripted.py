@@ -18,7 +18,7 @@ from engine.decoding.loop import Run
 from engine.errors import RequestError
 from engine.lab.reading import Reading, read_concurrent, reading_from
 from engine.lab.report import Record, report
-from engine.lab.settings import CellResult, Choice, Conditions, SweepPlan, measuring_order, settings
+from engine.lab.settings import CellResult, Conditions, SweepPlan, measuring_order, settings
 from engine.lab.store import Store, StoredSweep
 from engine.lab.sweeping import LocalWorkers, SweepProgress, run_sweep
 from engine.records import PromptRequest, Request, Round
@@ -101,11 +101,11 @@ class ScriptedLaboratory:
 
 
 def toy_plan(prompts: int = 3, repeats: int = 2, methods: Sequence[str] = ("ddtree", "joint"),
-             budgets: Sequence[int] = (4, 16), **choices: Any) -> SweepPlan:
+             budgets: Sequence[int | str] = (4, 16), **choices: Any) -> SweepPlan:
     """A small sweep of the toy, over prompts that differ."""
     texts = tuple(Prompt(f"{number} and {number * number}", ("even", "odd")[number % 2]) for number in range(prompts))
-    chosen = settings(Choice(tuple(methods), tuple(budgets), **choices))
-    return SweepPlan(texts, chosen, repeats, max_tokens=24, rig="toy", dtype="float32", prompt_set="bench")
+    return SweepPlan(texts, settings(methods, budgets, **choices), repeats, max_tokens=24, rig="toy", dtype="float32",
+                     prompt_set="bench")
 
 
 def measure_all(plan: SweepPlan, laboratory: ScriptedLaboratory | None = None) -> list[CellResult]:

@@ -9,74 +9,52 @@ import pytest
 
 from engine.decoding.budget_policy import MAX_AUTO_NODES
 from engine.errors import RequestError
-from engine.lab.settings import Choice, Setting, check, choose_budgets, prompt_set, settings, shipped_sets
+from engine.lab.settings import Setting, check, prompt_set, settings, shipped_sets
 from engine.records import Sampling
 from engine.requests.prompts import MAX_FILE_BYTES, Prompt
 from tests.engine.lab.scripted import WALKERS, toy_plan
 
-
-@pytest.mark.parametrize(("typed", "budgets"), [
-    ("64, 16 16,32", ((16, 32, 64), 0)), ("4096 0 4096", ((0, 4096), 0)), ("16", ((16,), 0)),
-    ("64, auto 16,auto", ((16, 64), MAX_AUTO_NODES)), ("auto", ((), MAX_AUTO_NODES))])
-def test_budgets_are_taken_in_any_order_and_once(typed: str, budgets: tuple[tuple[int, ...], int]) -> None:
-    assert choose_budgets(typed) == budgets
-
-
-@pytest.mark.parametrize(("typed", "sentence"), [
-    ("16 -4", "-4.* from 0 to 4096"), ("1000000", "1000000.* from 0 to 4096"), ("16 many", "'many'; .* from 0"),
-    ("1.5", "'1.5'; .* whole"), ("+-5", r"'\+-5'; "), ("9" * 5000, "'9{60}…'; "), (" , ", "at least one"),
-])
-def test_budgets_that_are_none_get_a_sentence(typed: str, sentence: str) -> None:
-    with pytest.raises(RequestError, match=sentence):
-        choose_budgets(typed)
-
-
 PLAIN = Setting("autoregressive", 0)
 
 
-@pytest.mark.parametrize(("choice", "expected"), [
-    (Choice(("autoregressive", "ddtree", "merged", "ddtree"), (32, 8), "each", ("math", "code")), {
+@pytest.mark.parametrize(("methods", "budgets", "choice", "expected"), [
+    (("autoregressive", "ddtree", "merged", "ddtree"), ("32", 8), {"split": "each", "drafters": ("math", "code")}, {
         "autoregressive": PLAIN, "ddtree 8": Setting("ddtree", 8), "ddtree 32": Setting("ddtree", 32),
         # the split and two drafters mean something to merged alone
         "merged 8 each math+code": Setting("merged", 8, "each", ("math", "code")),
         "merged 32 each math+code": Setting("merged", 32, "each", ("math", "code"))}),
-    (Choice(("ddtree",), (8,), sampling=Sampling(0.7, 20, 0.9)), {
+    (("ddtree",), (8,), {"sampling": Sampling(0.7, 20, 0.9)}, {
         "autoregressive T 0.7": replace(PLAIN, temperature=0.7, top_k=20, top_p=0.9),
         "ddtree 8 T 0.7": Setting("ddtree", 8, temperature=0.7, top_k=20, top_p=0.9)}),
-    (Choice(("autoregressive", "ddtree"), (8,), auto_budget=128), {
+    (("ddtree",), ("auto", 8), {}, {
         "autoregressive": PLAIN, "ddtree 8": Setting("ddtree", 8),
-        "ddtree auto": Setting("ddtree", 128, pace="auto")}),
-    (Choice(("ddtree",), (), auto_budget=128), {
-        "autoregressive": PLAIN, "ddtree auto": Setting("ddtree", 128, pace="auto")}),
+        "ddtree auto": Setting("ddtree", MAX_AUTO_NODES, pace="auto")}),
     # each number of requests at once has plain decoding, and one request always has
-    (Choice(("ddtree",), (8,), concurrency=(4, 2, 4)), {
+    (("ddtree",), (8,), {"concurrency": (4, 2, 4)}, {
         "autoregressive": PLAIN, "autoregressive, 2 at once": replace(PLAIN, concurrency=2),
         "ddtree 8, 2 at once": Setting("ddtree", 8, concurrency=2),
         "autoregressive, 4 at once": replace(PLAIN, concurrency=4),
         "ddtree 8, 4 at once": Setting("ddtree", 8, concurrency=4)})])
 def test_settings_are_the_baseline_and_every_method_at_every_budget(
-        choice: Choice, expected: dict[str, Setting]) -> None:
-    chosen = settings(choice)
+        methods: tuple[str, ...], budgets: tuple[int | str, ...], choice: dict[str, Any],
+        expected: dict[str, Setting]) -> None:
+    chosen = settings(methods, budgets, **choice)
     assert {setting.label: setting for setting in chosen} == expected and chosen == tuple(expected.values())
     assert {setting.baseline for setting in chosen} <= set(chosen)
     assert {setting.baseline.alone for setting in chosen} == {chosen[0]}
 
 
 @pytest.mark.parametrize(("choice", "sentence"), [
-    (Choice(("ddtre",)), "'ddtre'; choose one of autoregressive"),
-    (Choice(("ddtree",), ()), "at least one"),
-    (Choice(("merged",), split="both"), "'both'; choose one of total, each"),
-    (Choice(("ddtree",), sampling=Sampling(-1)), "temperature is -1"),
-    (Choice(("ddtree",), sampling=Sampling(float("nan"))), "temperature is nan"),
-    (Choice(("ddtree",), sampling=Sampling(1, -2)), "top-k is -2"),
-    (Choice(("ddtree",), drafters=("math", "code")), "takes the 2 drafters math, code"),
-    (Choice(("ddtree",), (8,), concurrency=(0,)), "at once is 0; .* from 1 to 64"),
-    (Choice(("ddtree",), (8,), concurrency=(65,)), "at once is 65"),
-    (Choice(("ddtree",), (8,), concurrency=()), "No number of requests at once"),
-])
-def test_settings_that_cannot_be_get_a_sentence(choice: Choice, sentence: str) -> None:
+    ({"methods": ("ddtre",)}, "'ddtre'; choose one of autoregressive"), ({"budgets": ()}, "at least one"),
+    ({"budgets": (16, -4)}, "-4.* from 0 to 4096"), ({"budgets": ("many",)}, "'many'; .* from 0"),
+    ({"budgets": ("9" * 5000,)}, "'9{60}…'; "), ({"split": "both"}, "'both'; choose one of total"),
+    ({"sampling": Sampling(float("nan"))}, "temperature is nan"), ({"sampling": Sampling(1, -2)}, "top-k is -2"),
+    ({"drafters": ("math", "code")}, "takes the 2 drafters math, code"),
+    ({"concurrency": (0,)}, "at once is 0; .* from 1 to 64"), ({"concurrency": (65,)}, "at once is 65"),
+    ({"concurrency": ()}, "No number of requests at once")])
+def test_settings_that_cannot_be_get_a_sentence(choice: dict[str, Any], sentence: str) -> None:
     with pytest.raises(RequestError, match=sentence):
-        settings(choice)
+        settings(**{"methods": ("ddtree",), **choice})
 
 
 @pytest.mark.parametrize(("changes", "sentence"), [
@@ -103,10 +81,10 @@ def test_shipped_sets_go_by_name() -> None:
 
 def test_a_file_holds_prompts_or_turns(tmp_path: Path) -> None:
     file = tmp_path / "mine.jsonl"
-    rows = [{"prompt": "one\u2028line", "domain": "math"}, {"turns": ["first", "second"], "other": None}]
+    rows = [{"prompt": "one\u2028line", "category": "math"}, {"turns": ["first", "second"], "domain": "code"}]
     text = "\r\n\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     file.write_bytes(b"\xef\xbb\xbf" + text.encode() + b"\n")
-    assert prompt_set(str(file)) == (Prompt("one\u2028line", "math"), Prompt("first"))
+    assert prompt_set(str(file)) == (Prompt("one\u2028line", "math"), Prompt("first", "code"))
 
 
 GOOD = b'{"prompt": "a"}\n'
@@ -118,7 +96,7 @@ GOOD = b'{"prompt": "a"}\n'
     (GOOD + b"[" * 100_000, "line 2 is not JSON"), (GOOD + b'{"prompt": 3}', "line 2 has no text"),
     *[(line, "line 1 has no text") for line in (
         b'{"prompt": "  "}', b'{"turns": []}', b'{"turns": {"0": "a"}}', b'["a"]', b"null")],
-    (b'{"prompt": "a", "domain": ["x"]}', 'line 1 has a "domain" that is not a text'),
+    (b'{"prompt": "a", "category": ["x"]}', 'line 1 has a "category" that is not a text'),
     (b'{"prompt": "\\ud800"}', "line 1 holds half of a character"),
     (GOOD + b'{"prompt": "\xe9"}', r"not UTF-8 \(line 2, byte 28\)"),
     ('{"prompt": "a"}'.encode("utf-16"), r"not UTF-8 \(line 1, byte 0\)"),

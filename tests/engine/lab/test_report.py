@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.decoding.budget_policy import AUTO, MAX_AUTO_NODES
+from engine.decoding.budget_policy import AUTO
 from engine.lab.report import Record, runs_csv, table_csv
 from engine.lab.settings import CellResult, SweepPlan
 from tests.engine.lab.scripted import measure_all, report_of, reread_as, slower, toy_plan
@@ -40,9 +40,9 @@ def test_a_report_is_plain_json_of_the_rounds_that_were_measured(record: Record)
         3, "toy", "no hardware", "float32", {"toy": "1"}]
     assert [record[name] for name in ("cells", "done", "failed", "complete")] == [40, 40, 1, True]
     assert [failure["failure"] for failure in record["failures"]] == ["The prompt is too long."]
-    assert list(record["domains"]) == ["even", "odd"]
+    assert list(record["categories"]) == ["even", "odd"]
     for number, row in enumerate(record["rows"]):
-        parts = [rows[number] for rows in record["domains"].values()]
+        parts = [rows[number] for rows in record["categories"].values()]
         assert {part["label"] for part in parts} == {row["label"]}
         assert all(sum(part[count] for part in parts) == row[count] for count in ("runs", "failed", "tokens", "rounds"))
         (counts,) = [of_setting["counts"] for of_setting in record["histograms"] if of_setting["label"] == row["label"]]
@@ -53,7 +53,7 @@ def test_a_report_is_plain_json_of_the_rounds_that_were_measured(record: Record)
 
 
 def test_auto_is_named_recommended_and_asked_for_again() -> None:
-    plan = toy_plan(auto_budget=MAX_AUTO_NODES)
+    plan = toy_plan(budgets=(4, 16, AUTO))
     record = report_of(plan, reread_as(measure_all(plan), lambda result, reading: slower(
         reading, 1 if result.cell.setting.pace == AUTO else 9)))
     best = record["recommended"]

@@ -68,6 +68,8 @@ def test_a_file_from_before_auto_and_concurrency_is_read_and_goes_on(store: Stor
     for setting in plan["settings"]:
         assert (setting.pop("pace"), setting.pop("concurrency")) == ("fixed", 1)
         setting["heads"] = setting.pop("drafters")
+    for prompt in plan["prompts"]:
+        prompt["domain"] = prompt.pop("category")
     assert reading.pop("committed") == []
     store._all("UPDATE sweep SET plan = ?", json.dumps(plan))
     store._all("UPDATE cell SET reading = ? WHERE reading NOT NULL", json.dumps(reading))

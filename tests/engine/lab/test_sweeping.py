@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.decoding.budget_policy import MAX_AUTO_NODES
 from engine.errors import RequestError
 from engine.lab.reading import Reading
 from engine.lab.settings import SweepPlan
@@ -54,7 +53,7 @@ def test_settings_share_the_draws_of_a_repeat(store: Store) -> None:
 
 
 @pytest.mark.parametrize("plan", [
-    PLAN, toy_plan(repeats=1, auto_budget=MAX_AUTO_NODES), toy_plan(repeats=1, concurrency=(1, 2))],
+    PLAN, toy_plan(repeats=1, budgets=(4, 16, "auto")), toy_plan(repeats=1, concurrency=(1, 2))],
     ids=["fixed", "auto", "concurrent"])
 def test_a_stopped_sweep_goes_on_later_and_measures_what_it_would_have(tmp_path: Path, plan: SweepPlan) -> None:
     path = tmp_path / "results.sqlite"

@@ -16,13 +16,13 @@ def prompts(name: str) -> list[dict[str, Any]]:
 
 def test_freshly_worded_prompts_of_its_kinds_are_known() -> None:
     asked = prompts("reworded")
-    assert len(asked) >= 60 and {prompt["domain"] for prompt in asked} == {"math", "code", "explain"}
+    assert len(asked) >= 60 and {prompt["category"] for prompt in asked} == {"math", "code", "explain"}
     assert [prompt["prompt"] for prompt in asked if not familiar(prompt["prompt"], KINDS)] == []
 
 
 def test_what_people_ask_besides_is_not() -> None:
     known = [prompt for prompt in prompts("people") if familiar(prompt["prompt"], KINDS)]
-    assert {prompt["domain"] for prompt in known} == {"math"} and len(known) <= 2  # word problems both of them
+    assert {prompt["category"] for prompt in known} == {"math"} and len(known) <= 2  # word problems both of them
 
 
 def test_the_sentence_is_known_again() -> None:

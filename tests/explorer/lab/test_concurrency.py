@@ -43,7 +43,7 @@ def test_every_cell_is_there_with_words_and_in_the_report(lab: Any) -> None:
     assert lab.concurrency({"line": "nobody"})["line"] == "ddtree"
     assert (view["columns"], [row["concurrency"] for row in view["rows"]]) == (["plain", "8", "16"], [1, 4])
     assert [sum(cell["best"] for cell in row["cells"]) for row in view["rows"]] == [1, 1]
-    assert view["words"][0].startswith("The best budget of ddtree, by requests at once: ")
+    assert [words.partition(":")[0] for words in view["words"]] == ["1 request at once", "4 requests at once"]
     json.dumps(view, allow_nan=False)
     page, table = saved(lab, "html").decode(), saved(lab, "csv").decode()
     assert "ddtree, 16 nodes, 4 at once" in page and "over node budget and requests at once" in page

@@ -168,7 +168,8 @@ STEADY = (100.0, 101.0, 99.0, 100.0, 102.0, 98.0, 100.0)
 
 def row(method: str, speeds: tuple[float, ...], speedup: Estimate | None) -> Row:
     return Row(Setting(method, 0 if method == "autoregressive" else 32), len(speeds), 0, 100, 20, 5.0,
-               estimate([5.0] * len(speeds)), estimate(speeds), estimate(speeds), speedup, len(speeds), len(speeds))
+               estimate([5.0] * len(speeds)), estimate(speeds), estimate(speeds), speedup, None, len(speeds),
+               len(speeds))
 
 
 def against(speedups: tuple[float, ...], plain: tuple[float, ...] = STEADY) -> Summary:

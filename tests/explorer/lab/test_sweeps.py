@@ -14,13 +14,14 @@ from engine.records import Sampling
 from engine.requests.admission import Admission
 from engine.trace import Header
 from explorer.budgets import MeasuredCurve, measured_curve
-from explorer.lab.forms import OPENING, PromptSets, sweep_plan_from
+from explorer.lab.forms import PromptSets, sweep_plan_from
 from explorer.lab.recorded import NUMBER as RECORDED
 from explorer.lab.recorded import is_recorded
 from explorer.page import _setting_values
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_lab import FORM, lab_at, measure, measured, saved, state
+from tests.explorer.scripted_lab import ended as ended_job
 from tests.explorer.scripted_rigs import answering, begun, ended
 from tests.running import until
 
@@ -62,6 +63,20 @@ def test_a_run_has_the_curve_of_its_method_and_a_live_one_that_of_its_machine(tm
     warm = replace(live.request, sampling=Sampling(temperature=0.7))
     for request in (warm, replace(live.request, method="dflash")):
         assert curve(replace(live, request=request)) is None
+
+
+def test_curves_and_table_are_of_the_category_that_is_asked_for(tmp_path: Path) -> None:
+    lab = measured(tmp_path, {**FORM, "set": "all", "prompts": 8, "methods": ["ddtree"], "budgets": [8]})
+    kinds = ["code", "explain", "math", "mixed"]
+    answers = [lab.curves({"category": category}) for category in ("", *kinds, "nothing")]
+    assert all(answer["categories"] == kinds for answer in answers)
+    assert [answer["category"] for answer in answers] == ["", *kinds, ""]
+    assert [{row["runs"] for row in answer["table"]["rows"]} for answer in answers] == [{8}, {2}, {2}, {2}, {2}, {8}]
+    tree = next(row for row in answers[0]["table"]["rows"] if row["method"] == "ddtree")
+    assert tree["break_even"]["median"] > 1 and tree["modelled"] is None
+    ended_job(lab, lab.what_if({"run": "r"}))
+    rows = {row["method"]: row for row in lab.curves({"what_if": "r", "category": "code"})["table"]["rows"]}
+    assert rows["ddtree"]["modelled"] > 1 and rows["autoregressive"]["modelled"] is None
 
 
 def test_points_are_there_while_it_measures_and_others_wait(tmp_path: Path) -> None:
@@ -148,7 +163,6 @@ def test_a_form_that_does_not_fit_is_refused_in_a_sentence(change: dict[str, Any
     ({"methods": ["ddtree"], "budgets": [8], "concurrency": [4, 1, 4]},
      ["ddtree 8", "autoregressive, 4 at once", "ddtree 8, 4 at once"])])
 def test_settings_are_put_in_order_and_the_baseline_is_always_there(change: dict[str, Any], labels: list[str]) -> None:
-    assert OPENING.concurrency == (1,) and "auto" in OPENING.budgets
     plan = sweep_plan_from({**FORM, **change}, PromptSets(), ScriptedInstruments())
     assert [setting.label for setting in plan.settings] == ["autoregressive", *labels]
     assert {setting.budget for setting in plan.settings if setting.pace == "auto"} <= {MAX_AUTO_NODES}
