@@ -58,21 +58,22 @@ def anatomy(traces: Sequence[Trace]) -> Anatomy:
     counted = [(trace, counted_rounds(trace)) for trace in traces]
     rounds = [round_ for _, kept in counted for round_ in kept]
     redrafts, lacking = redraft_kinds([(trace, kept) for trace, kept in counted if kept])
-    kinds = {name: kind for trace in traces
-             for name, kind in zip(drafter_names(trace), trace.header.drafter_kinds, strict=False)}
     rows = [row for trace, kept in counted for round_ in kept for row in _verified_rows(trace, round_)]
     by_drafter = _shares((names, kept) for _, names, kept in rows)
+    largest = max((len(round_.tree) - 1 for round_ in rounds), default=0)
+    sizes = sorted({min(2**power, largest) for power in range(largest.bit_length() + 1)} - {0})
     return Anatomy(
         runs=len(traces), rounds=len(rounds), misses=_misses(counted),
         by_rank=_shares((rank, kept) for rank, _, kept in rows), by_drafter=by_drafter if len(by_drafter) > 1 else {},
-        first_nodes=_first_nodes(rounds), redrafts=redrafts, lacking=(*_lacking(counted), *lacking), kinds=kinds)
+        first_nodes={size: mean_of([kept_of_first(round_, size) for round_ in rounds]) for size in sizes},
+        redrafts=redrafts, lacking=(*_lacking(counted), *lacking),
+        kinds={name: kind for trace in traces
+               for name, kind in zip(drafter_names(trace), trace.header.drafter_kinds, strict=False)})
 
 
 def counted_rounds(trace: Trace) -> list[Round]:
     """The rounds that drafted, without a last one that the end of the text cut short."""
-    rounds = [entry.round for entry in trace.entries]
-    if trace.header.chunked:
-        return []
+    rounds = [] if trace.header.chunked else [entry.round for entry in trace.entries]
     whole = rounds[:-1] if rounds and ended_by_text(rounds[-1]) else rounds
     return [round_ for round_ in whole if len(round_.tree) > 1]
 
@@ -112,23 +113,14 @@ def _verified_rows(trace: Trace, round_: Round) -> Iterator[tuple[int, str, bool
     tree, kept, siblings = round_.tree, set(round_.acceptance.keep.tolist()), Counter[int]()
     for node, (parent, mask) in enumerate(zip(tree.parents.tolist(), tree.drafters.tolist(), strict=True)):
         if node:
-            yield siblings[parent], _names(trace.header.drafters, mask), node in kept
+            names = [name for bit, name in enumerate(trace.header.drafters) if mask >> bit & 1]
+            yield siblings[parent], " and ".join(names) or "its drafter", node in kept
             siblings[parent] += 1
 
 
-def _names(drafters: Sequence[str], mask: int) -> str:
-    return " and ".join(name for bit, name in enumerate(drafters) if mask >> bit & 1) or "its drafter"
-
-
-def _first_nodes(rounds: Sequence[Round]) -> dict[int, Measured]:
-    """Accepted tokens by number of nodes. Any prefix of the order by probability is a tree, so its walk is known."""
-    largest = max((len(round_.tree) - 1 for round_ in rounds), default=0)
-    sizes = sorted({min(2**power, largest) for power in range(largest.bit_length() + 1)} - {0})
-    return {size: mean_of([kept_of_first(round_, size) for round_ in rounds]) for size in sizes}
-
-
 def kept_of_first(round_: Round, nodes: int) -> int:
-    """Count the drafted tokens that the round would have accepted with its ``nodes`` most probable nodes alone."""
+    """Count the drafted tokens that the round would have accepted with its ``nodes`` most probable nodes alone. Any
+    prefix of the order by probability is a tree, so its walk is known."""
     tree, keep = round_.tree, round_.acceptance.keep[1:]
     order = best_order(tree) if np.isfinite(tree.logprobs).all() else np.arange(len(tree))
     rank = np.empty(len(tree), np.int64)
@@ -157,72 +149,54 @@ def _lacking(counted: Counted) -> Iterator[str]:
 
 def sentences(anatomy: Anatomy) -> dict[str, list[str]]:
     """The sentences by topic: misses, rows, drafters, nodes, trees, branching; and what is lacking."""
-    redrafts = anatomy.redrafts
-    widest = [_widest(redrafts, drafter) for drafter in dict.fromkeys(row.drafter for row in redrafts)]
-    words = {"misses": list(_miss_words(anatomy)), "rows": list(_row_words(anatomy)),
-             "drafters": list(_drafter_words(anatomy)), "nodes": list(_node_words(anatomy)),
-             "trees": list(map(_tree_words, widest)),
-             "branching": [_branching(row, kinds[CHAIN]) for kinds in widest for kind, row in kinds.items()
-                           if kind.startswith("tree")],
-             "lacking": list(anatomy.lacking)}
-    return {name: lines for name, lines in words.items() if lines}
-
-
-def _miss_words(anatomy: Anatomy) -> Iterator[str]:
+    words: dict[str, list[str]] = defaultdict(list)
     for drafter, misses in anatomy.misses.items():
         parts = [f"{place} in {share.value:.0%} ({share.low:.0%} to {share.high:.0%} of {share.count}"
                  f"{', few' if share.count < FEW else ''})"
                  for place, share in sorted(misses.items(), key=lambda pair: -pair[1].value)]
-        yield f"When the walk of a round ended, the target's token was in {drafter}'s row: {'; '.join(parts)}."
+        words["misses"].append(
+            f"When the walk of a round ended, the target's token was in {drafter}'s row: {'; '.join(parts)}.")
+    siblings = {f"{ordinal} siblings": share
+                for ordinal, share in zip(ORDINALS, anatomy.by_rank.values(), strict=False)}
+    for topic, lead, shares in (("rows", "a verified row", siblings if len(siblings) > 1 else {}),
+                                ("drafters", "a row, by who proposed it", anatomy.by_drafter)):
+        if shares:
+            words[topic].append(f"Tokens earned by {lead}: " + ", ".join(
+                f"{name} {share} of {share.count} rows" for name, share in shares.items()) + ".")
+    words["nodes"] = _node_words(anatomy.first_nodes)
+    for drafter in dict.fromkeys(row.drafter for row in anatomy.redrafts):
+        kinds = _largest_trees([row for row in anatomy.redrafts if row.drafter == drafter])
+        chain = kinds[CHAIN]
+        words["trees"].append(
+            f"With {chain.budget} nodes of {drafter} at the same {chain.accepted.count} places: "
+            + ", ".join(f"{kind} {row.accepted}" for kind, row in kinds.items()) + " drafted tokens a round.")
+        for row in (row for kind, row in kinds.items() if kind.startswith("tree")):
+            tau, gain = 1 + chain.accepted.value, row.gain_over_chain
+            sure = "" if gain.low > 0 or gain.high < 0 else ", which may be none"
+            words["branching"].append(
+                f"With {row.budget} nodes of {drafter} branching was worth {gain} tokens a round to the {row.kind}"
+                f"{sure}: {gain.value / tau:+.0%} of the chain's τ of {tau:.2f}.")
+    words["lacking"] = list(anatomy.lacking)
+    return {topic: lines for topic, lines in words.items() if lines}
 
 
-def _row_words(anatomy: Anatomy) -> Iterator[str]:
-    if len(anatomy.by_rank) > 1:
-        named = zip(ORDINALS, anatomy.by_rank.values(), strict=False)
-        yield "Tokens earned by a verified row: " + ", ".join(
-            _earned(f"{ordinal} siblings", share) for ordinal, share in named) + "."
-
-
-def _drafter_words(anatomy: Anatomy) -> Iterator[str]:
-    if anatomy.by_drafter:
-        yield "Tokens earned by a row, by who proposed it: " + ", ".join(
-            _earned(name, share) for name, share in anatomy.by_drafter.items()) + "."
-
-
-def _earned(name: str, share: Measured) -> str:
-    return f"{name} {share.value:.2f} ({share.low:.2f} to {share.high:.2f}, {share.count} rows)"
-
-
-def _node_words(anatomy: Anatomy) -> Iterator[str]:
-    sizes = list(anatomy.first_nodes)
+def _node_words(first_nodes: Mapping[int, Measured]) -> list[str]:
+    sizes = list(first_nodes)
     if len(sizes) < 2:
-        return
+        return []
     last, before = sizes[-1], sizes[-2]
-    whole, less = anatomy.first_nodes[last], anatomy.first_nodes[before]
-    enough = next(size for size in sizes if anatomy.first_nodes[size].value >= AS_GOOD * whole.value)
-    yield (f"Whole trees of up to {last} nodes kept {whole} drafted tokens a round; the nodes after the {before}th "
-           f"earned {(whole.value - less.value) / (last - before):.3f} each, the first one "
-           f"{anatomy.first_nodes[sizes[0]].value:.2f}.")
+    whole, less = first_nodes[last], first_nodes[before]
+    enough = next(size for size in sizes if first_nodes[size].value >= AS_GOOD * whole.value)
+    words = [f"Whole trees of up to {last} nodes kept {whole} drafted tokens a round; the nodes after the {before}th "
+             f"earned {(whole.value - less.value) / (last - before):.3f} each, the first one "
+             f"{first_nodes[sizes[0]].value:.2f}."]
     if enough < last:
-        yield f"Here {enough} nodes do what {last} do: they keep {anatomy.first_nodes[enough].value:.2f}."
+        words.append(f"Here {enough} nodes do what {last} do: they keep {first_nodes[enough].value:.2f}.")
+    return words
 
 
-def _widest(redrafts: Sequence[RedraftedLength], drafter: str) -> Mapping[str, RedraftedLength]:
-    """A drafter's trees by kind, at the largest budget that was replayed at the most places."""
-    rows = [row for row in redrafts if row.drafter == drafter]
+def _largest_trees(rows: Sequence[RedraftedLength]) -> Mapping[str, RedraftedLength]:
+    """Trees by kind, at the largest budget that was replayed at the most places."""
     places = max(row.accepted.count for row in rows)
     budget = max(row.budget for row in rows if row.accepted.count == places)
     return {row.kind: row for row in rows if row.budget == budget}
-
-
-def _tree_words(kinds: Mapping[str, RedraftedLength]) -> str:
-    chain = kinds[CHAIN]
-    return (f"With {chain.budget} nodes of {chain.drafter} at the same {chain.accepted.count} places: "
-            + ", ".join(f"{kind} {row.accepted}" for kind, row in kinds.items()) + " drafted tokens a round.")
-
-
-def _branching(row: RedraftedLength, chain: RedraftedLength) -> str:
-    tau, gain = 1 + chain.accepted.value, row.gain_over_chain
-    sure = "" if gain.low > 0 or gain.high < 0 else ", which may be none"
-    return (f"With {row.budget} nodes of {row.drafter} branching was worth {gain} tokens a round to the "
-            f"{row.kind}{sure}: {gain.value / tau:+.0%} of the chain's τ of {tau:.2f}.")

@@ -85,7 +85,6 @@ class ModelShape:
 
     @property
     def attention(self) -> int:
-        """The parameters of a layer's attention."""
         return self.hidden * self.head_dim * 2 * (self.heads + self.kv_heads)
 
     def feed_forward(self, rows: float = 0) -> float:
@@ -105,7 +104,6 @@ class ModelShape:
 
     @property
     def head(self) -> int:
-        """The parameters of the output head."""
         return self.hidden * self.vocabulary
 
     def pass_here_ms(self, processor: Processor, context: int) -> tuple[float, ...]:

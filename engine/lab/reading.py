@@ -59,7 +59,6 @@ class Reading:
 
     @property
     def tokens(self) -> int:
-        """The length of the text."""
         return len(self.token_ids)
 
     @cached_property
@@ -69,7 +68,6 @@ class Reading:
 
     @property
     def rounds(self) -> int:
-        """How many rounds the text took."""
         return len(self.lengths)
 
     @property

@@ -12,7 +12,6 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import accumulate
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.records import Round
 from engine.trace import Piece
@@ -36,14 +35,10 @@ def repeats_from(pieces: Iterable[Piece]) -> int | None:
         if isinstance(piece, str) and "\n" in piece:
             line_begins = True
     start = first_copy(words)
-    if start is None or not any(map(_has_letter, words[start:])):
+    # a loop of figures and signs alone is a table; bytes of a character may be letters
+    if start is None or not any(not isinstance(word, str) or any(map(str.isalpha, word)) for word in words[start:]):
         return None
     return tokens[start]
-
-
-def _has_letter(word: Piece) -> bool:
-    """Whether a token is more than figures and signs; bytes of a character may be."""
-    return not isinstance(word, str) or any(map(str.isalpha, word))
 
 
 def first_copy(items: Sequence[Hashable]) -> int | None:
@@ -52,21 +47,15 @@ def first_copy(items: Sequence[Hashable]) -> int | None:
     known = np.asarray([numbers[item] for item in items], np.int32)
     copied = np.zeros(len(known), np.bool_)
     for period in range(1, len(known) // MIN_COPIES + 1):
-        _mark_copies(known, period, copied)
+        same = np.concatenate([[False], known[period:] == known[:-period], [False]])
+        edges = np.flatnonzero(same[1:] != same[:-1])
+        for begin, end in zip(edges[::2] + period, edges[1::2] + period, strict=True):
+            if end - begin + period >= max(MIN_COPIES * period, MIN_LENGTH):
+                copied[begin:end] = True
     if not copied.any():
         return None
     start = int(copied.argmax())
     return start if copied[start:].mean() >= MIN_SHARE else None
-
-
-def _mark_copies(known: NDArray[np.int32], period: int, copied: NDArray[np.bool_]) -> None:
-    """Mark the items in stretches that are as those one period before, for as many periods as make a loop."""
-    same = np.concatenate([[False], known[period:] == known[:-period], [False]])
-    edges = np.flatnonzero(same[1:] != same[:-1])
-    for begin, end in zip(edges[::2] + period, edges[1::2] + period, strict=True):
-        length = end - begin + period
-        if length >= max(MIN_COPIES * period, MIN_LENGTH):
-            copied[begin:end] = True
 
 
 def repetition_in(rounds: Sequence[Round], named: Mapping[int, Piece]) -> int | None:

@@ -183,26 +183,19 @@ class Replay:
 
 @dataclass(frozen=True)
 class Forecast:
-    """One setting on the known text.
-
-    ``budget`` counts drafted nodes as in ``Request``; it is the largest allowed where ``pace`` is ``auto``. Per round:
-    ``lengths``, tokens kept, the root included; ``rows``, what the target verifies, the root included. ``build_ms``
-    is the measured median of building and combining one round's trees. ``predicted_ms`` is the whole text's time
-    without the prefill from the cost curve; 0 if no curve was given.
-    """
+    """One setting on the known text. ``budget`` is the largest allowed at the pace ``auto``."""
 
     method: str
     split: str
     budget: int
-    lengths: tuple[int, ...]
-    rows: tuple[int, ...]
-    build_ms: float = 0.0
-    predicted_ms: float = 0.0
+    lengths: tuple[int, ...]  # tokens kept by each round, the root included
+    rows: tuple[int, ...]  # that the target verifies in each, the root included
+    build_ms: float = 0.0  # of one round's trees, the measured median
+    predicted_ms: float = 0.0  # of the whole text without the prefill, from the cost curve; 0 without one
     pace: str = FIXED
 
     @property
     def tokens(self) -> int:
-        """The text's length: Σ lengths."""
         return sum(self.lengths)
 
     @property
@@ -283,7 +276,7 @@ class WhatIf:
     seconds: float
 
     def of(self, method: str, split: str = "total") -> tuple[Forecast, ...]:
-        """One method's forecasts by budget: a line of the plot."""
+        """One method's forecasts by budget."""
         return tuple(row for row in self.forecasts if (row.method, row.split) == (method, split))
 
     @property

@@ -126,7 +126,6 @@ class DepthRank:
 
     @property
     def rate(self) -> float:
-        """Accepted over proposed."""
         return self.accepted / self.proposed
 
 
@@ -182,8 +181,12 @@ def calibration(readings: Sequence[Reading], most_bins: int = 10) -> Calibration
     ends = [len(pairs) * number // count for number in range(count + 1)]
     bins = [pairs[begin:end] for begin, end in pairwise(ends)]
     expected, realised = (fmean(pair[side] for pair in pairs) for side in (0, 1))
-    return Calibration(
-        tuple(map(_bin, bins)), expected, realised, (expected - 1) / (realised - 1) if realised > 1 else None)
+    known = []
+    for rounds in bins:
+        lengths = [length for _, length in rounds]
+        low, high = _normal_interval(lengths) if len(lengths) > 1 else (None, None)
+        known.append(CalibrationBin(fmean(mean for mean, _ in rounds), fmean(lengths), low, high, len(rounds)))
+    return Calibration(tuple(known), expected, realised, (expected - 1) / (realised - 1) if realised > 1 else None)
 
 
 def whole_rounds(reading: Reading) -> list[tuple[float, int]]:
@@ -192,9 +195,3 @@ def whole_rounds(reading: Reading) -> list[tuple[float, int]]:
     last = len(reading.lengths) - reading.cut
     rounds = zip(reading.expected[:last], reading.lengths[:last], reading.rows[:last], strict=True)
     return [(expected, length) for expected, length, rows in rounds if rows > 1 and not isnan(expected)]
-
-
-def _bin(pairs: Sequence[tuple[float, int]]) -> CalibrationBin:
-    lengths = [length for _, length in pairs]
-    low, high = _normal_interval(lengths) if len(lengths) > 1 else (None, None)
-    return CalibrationBin(fmean(expected for expected, _ in pairs), fmean(lengths), low, high, len(pairs))

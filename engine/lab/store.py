@@ -25,80 +25,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from engine.errors import ResultsError
 from engine.lab.reading import Reading
-from engine.lab.settings import Cell, CellResult, Conditions, Setting, SweepPlan, measuring_order
+from engine.lab.settings import Cell, CellResult, Conditions, SweepPlan, measuring_order
 from engine.machine.files import kind_of
 from engine.trace import UNREADABLE
 
-# of fields that were renamed since
-OLDER_NAMES = {"heads": "drafters", "together": "concurrency", "domain": "category"}
-PLAN, CONDITIONS, READING = TypeAdapter(SweepPlan), TypeAdapter(Conditions), TypeAdapter(Reading)
-
-
-def _text_of(record: SweepPlan | Conditions | Reading) -> str:
-    return json.dumps(asdict(record), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-
-
-def _plan_of(text: str) -> SweepPlan:
-    return PLAN.validate_python(json.loads(text, object_hook=lambda fields: {
-        OLDER_NAMES.get(name, name): value for name, value in fields.items()}))
-
-
-MEANING = {
-    sqlite3.SQLITE_FULL: "cannot be written, because the disk is full. What was measured before is kept: free some "
-                         "space and resume",
-    sqlite3.SQLITE_IOERR: "cannot be written or read, because the disk refuses. What was measured before is kept: "
-                          "look at the disk and resume",
-    sqlite3.SQLITE_READONLY: "may not be written; choose a place where you may write",
-    sqlite3.SQLITE_CANTOPEN: "cannot be opened or made; choose a file in a folder that is there and may be written",
-    sqlite3.SQLITE_NOTADB: "is not a results file of Canopy: it is not a SQLite file; name another file",
-    sqlite3.SQLITE_CORRUPT: "is damaged; name another file",
-    sqlite3.SQLITE_BUSY: "is in use by another program; wait until that is done",
-    sqlite3.SQLITE_LOCKED: "is in use by another program; wait until that is done",
-}
-
-
-def sentence(name: str, error: sqlite3.Error) -> str:
-    """The sentence for an error of SQLite."""
-    primary = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the higher bits say where it arose
-    return f"The results file {name} {MEANING.get(primary, f'cannot be used ({error})')}."
-
-
-def files_of(path: Path) -> list[Path]:
-    """A results file with those that SQLite and ``take_lock`` keep beside it, links followed."""
-    real = os.path.realpath(path)
-    return [Path(f"{real}{end}") for end in ("", "-wal", "-shm", "-journal")] + [Path(os.path.realpath(_lock_of(path)))]
-
-
-def _lock_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}.lock")
-
-
-def take_lock(path: Path) -> IO[bytes]:
-    """Take the right to write a results file, until the returned file is closed or this process ends.
-
-    The lock is a file beside it, since SQLite's own locks are lost when a process opens and closes the results file.
-    ResultsError if another process holds it, or if it cannot be made.
-    """
-    try:
-        if path.exists() and (kind := kind_of(path.stat().st_mode)):
-            raise ResultsError(f"The results file {path.name} is {kind}, and only an ordinary file is written; name "
-                               "another file.")
-        lock = open(os.open(_lock_of(path), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666), "ab")  # noqa: SIM115
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ResultsError(f"The results file {path.name} cannot be made there: {reason}.") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        lock.close()
-        raise ResultsError(f"The results file {path.name} is being written by another sweep; wait until it is done, "
-                           "or name another file.") from error
-    return lock
-
-
 VERSION = 1
 APPLICATION = 0x43414E50  # "CANP", in the file's header: tells a results file from any other SQLite file
-PATIENCE_SECONDS = 10.0  # to wait for a reader's lock, which is never held for long
+LOCK_SECONDS = 10.0  # to wait for a reader's lock, which is never held for long
 SCHEMA = (
     "BEGIN IMMEDIATE",
     "CREATE TABLE sweep (number INTEGER PRIMARY KEY AUTOINCREMENT, started TEXT NOT NULL, plan TEXT NOT NULL, "
@@ -112,6 +45,60 @@ SCHEMA = (
     f"PRAGMA user_version = {VERSION}",
 )
 PENDING = "reading IS NULL AND failure IS NULL"
+# of fields that were renamed since
+OLDER_NAMES = {"heads": "drafters", "together": "concurrency", "domain": "category"}
+PLAN, CONDITIONS, READING = TypeAdapter(SweepPlan), TypeAdapter(Conditions), TypeAdapter(Reading)
+KEPT = "What was measured before is kept"
+IN_USE = "is in use by another program; wait until that is done"
+MEANING = {  # of SQLite's errors
+    sqlite3.SQLITE_FULL: f"cannot be written, because the disk is full. {KEPT}: free some space and resume",
+    sqlite3.SQLITE_IOERR: f"cannot be written or read, because the disk refuses. {KEPT}: look at the disk and resume",
+    sqlite3.SQLITE_READONLY: "may not be written; choose a place where you may write",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened or made; choose a file in a folder that is there and may be written",
+    sqlite3.SQLITE_NOTADB: "is not a results file of Canopy: it is not a SQLite file; name another file",
+    sqlite3.SQLITE_CORRUPT: "is damaged; name another file",
+    sqlite3.SQLITE_BUSY: IN_USE, sqlite3.SQLITE_LOCKED: IN_USE,
+}
+
+
+def json_of(record: SweepPlan | Conditions | Reading) -> str:
+    """A record as it is stored."""
+    return json.dumps(asdict(record), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+
+
+def plan_of(text: str) -> SweepPlan:
+    """A stored plan, of this version or an older one."""
+    return PLAN.validate_python(json.loads(text, object_hook=lambda fields: {
+        OLDER_NAMES.get(name, name): value for name, value in fields.items()}))
+
+
+def files_of(path: Path) -> list[Path]:
+    """A results file with those that SQLite and ``take_lock`` keep beside it, links followed."""
+    real = os.path.realpath(path)
+    return [Path(f"{real}{end}") for end in ("", "-wal", "-shm", "-journal")] + [Path(os.path.realpath(f"{path}.lock"))]
+
+
+def take_lock(path: Path) -> IO[bytes]:
+    """Take the right to write a results file, until the returned file is closed or this process ends.
+
+    The lock is a file beside it, since SQLite's own locks are lost when a process opens and closes the results file.
+    ResultsError if another process holds it, or if it cannot be made.
+    """
+    try:
+        if path.exists() and (kind := kind_of(path.stat().st_mode)):
+            raise ResultsError(f"The results file {path.name} is {kind}, and only an ordinary file is written; name "
+                               "another file.")
+        lock = open(os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666), "ab")  # noqa: SIM115
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ResultsError(f"The results file {path.name} cannot be made there: {reason}.") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        raise ResultsError(f"The results file {path.name} is being written by another sweep; wait until it is done, "
+                           "or name another file.") from error
+    return lock
 
 
 @dataclass(frozen=True)
@@ -127,7 +114,6 @@ class StoredSweep:
 
     @property
     def finished(self) -> bool:
-        """Whether every cell of the plan is done."""
         return self.done == len(self.plan)
 
 
@@ -144,9 +130,9 @@ class Results:
 
     def _open(self, path: Path, mode: str) -> None:
         self.path, self._turn = path, threading.RLock()
-        with self._spoken():
+        with self._errors_in_words():
             self._connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode={mode}", PATIENCE_SECONDS, isolation_level="IMMEDIATE",
+                f"{path.absolute().as_uri()}?mode={mode}", LOCK_SECONDS, isolation_level="IMMEDIATE",
                 check_same_thread=False, uri=True)
             try:
                 self._identify()
@@ -155,8 +141,8 @@ class Results:
                 raise
 
     def _identify(self) -> None:
-        application, version, tables = (self._one(question) for question in (
-            "PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master"))
+        """ResultsError if this is not a results file that can be read here."""
+        application, version, tables = self._header()
         if application != APPLICATION:
             seen = "a SQLite file of another program" if tables or application or version else "empty"
             raise ResultsError(f"{self.path.name} is not a results file of Canopy: it is {seen}; name another file.")
@@ -164,12 +150,16 @@ class Results:
             raise ResultsError(f"{self.path.name} is a results file of version {version}, and this Canopy reads "
                                f"version {VERSION}; name another file.")
 
+    def _header(self) -> list[int]:
+        return [self._all(question)[0][0] for question in (
+            "PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")]
+
     def sweeps(self) -> list[StoredSweep]:
         """All sweeps of the file, the oldest first."""
         rows = self._all("SELECT number, started, plan, conditions, (SELECT count(*) FROM cell WHERE sweep = number "
                          f"AND NOT ({PENDING})) FROM sweep ORDER BY number")
-        with self._spoken():
-            return [StoredSweep(number, started, _plan_of(plan), CONDITIONS.validate_json(conditions), done)
+        with self._errors_in_words():
+            return [StoredSweep(number, started, plan_of(plan), CONDITIONS.validate_json(conditions), done)
                     for number, started, plan, conditions, done in rows]
 
     def sweep(self, number: int) -> StoredSweep:
@@ -181,23 +171,22 @@ class Results:
 
     def measured(self, number: int) -> list[CellResult]:
         """The results of the cells that are done, in the order in which they were measured."""
-        plan = self.sweep(number).plan
+        settings = self.sweep(number).plan.settings
         rows = self._all("SELECT prompt, setting, repeat, reading, failure, hardware FROM cell WHERE sweep = ? "
                          f"AND NOT ({PENDING}) ORDER BY finished, place", number)
-        with self._spoken():
-            return [CellResult(Cell(prompt, plan.settings[setting], repeat),
+        with self._errors_in_words():
+            return [CellResult(Cell(prompt, settings[setting], repeat),
                                READING.validate_json(reading) if reading else None, failure or "", hardware)
                     for prompt, setting, repeat, reading, failure, hardware in rows]
 
     def pending(self, number: int) -> list[Cell]:
         """The cells that are still to be measured, in their order."""
-        plan = self.sweep(number).plan
+        settings = self.sweep(number).plan.settings
         rows = self._all(f"SELECT prompt, setting, repeat FROM cell WHERE sweep = ? AND {PENDING} ORDER BY place",
                          number)
-        return [Cell(prompt, plan.settings[setting], repeat) for prompt, setting, repeat in rows]
+        return [Cell(prompt, settings[setting], repeat) for prompt, setting, repeat in rows]
 
     def close(self) -> None:
-        """Close the file."""
         self._connection.close()
 
     def __enter__(self) -> Self:
@@ -206,20 +195,19 @@ class Results:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _one(self, question: str) -> Any:
-        return self._all(question)[0][0]
-
     def _all(self, question: str, *values: Any) -> list[Any]:
-        with self._turn, self._spoken():
+        with self._turn, self._errors_in_words():
             return self._connection.execute(question, values).fetchall()
 
     @contextmanager
-    def _spoken(self) -> Iterator[None]:
+    def _errors_in_words(self) -> Iterator[None]:
         """Turn errors of SQLite, and of records that do not decode, into a ResultsError of one sentence."""
         try:
             yield
         except sqlite3.Error as error:
-            raise ResultsError(sentence(self.path.name, error)) from error
+            primary = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the higher bits say where it arose
+            meaning = MEANING.get(primary, f"cannot be used ({error})")
+            raise ResultsError(f"The results file {self.path.name} {meaning}.") from error
         except UNREADABLE as error:
             first = error.errors()[0] if isinstance(error, ValidationError) else None
             reason = (f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first
@@ -231,7 +219,6 @@ class Store(Results):
     """A results file to write, created if it does not exist. Only one at a time may be open; a second is refused."""
 
     def __init__(self, path: Path) -> None:
-        self._numbers: dict[int, dict[Setting, int]] = {}
         self._lock = take_lock(path)
         try:
             self._open(path, "rwc")
@@ -240,8 +227,7 @@ class Store(Results):
             raise
 
     def _identify(self) -> None:
-        if not any(self._one(question) for question in (
-                "SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")):
+        if not any(self._header()):
             with self._transaction():
                 for statement in SCHEMA:
                     self._connection.execute(statement)
@@ -251,28 +237,29 @@ class Store(Results):
 
     def begin(self, plan: SweepPlan, conditions: Conditions) -> int:
         """Add a sweep with all its cells still to be measured, and return its number."""
-        numbers = _numbers_of(plan)
         with self._transaction():
             number = self._connection.execute(
                 "INSERT INTO sweep (started, plan, conditions) VALUES (?, ?, ?)",
-                (now(), _text_of(plan), _text_of(conditions))).lastrowid
+                (now(), json_of(plan), json_of(conditions))).lastrowid
+            places = {setting: place for place, setting in enumerate(plan.settings)}
             self._connection.executemany(
                 "INSERT INTO cell (sweep, prompt, setting, repeat, place) VALUES (?, ?, ?, ?, ?)",
-                ((number, cell.prompt, numbers[cell.setting], cell.repeat, turn)
+                ((number, cell.prompt, places[cell.setting], cell.repeat, turn)
                  for turn, cell in enumerate(measuring_order(plan))))
         return int(number or 0)
 
-    def record(self, number: int, result: CellResult) -> bool:
+    def record(self, stored: StoredSweep, result: CellResult) -> bool:
         """Write a cell's result; False, and nothing written, if the cell is already done or does not exist."""
-        if number not in self._numbers:
-            self._numbers[number] = _numbers_of(self.sweep(number).plan)
-        reading = _text_of(result.reading) if result.reading else None
+        settings, cell = stored.plan.settings, result.cell
+        if cell.setting not in settings:
+            return False
+        reading = json_of(result.reading) if result.reading else None
         with self._transaction():
             changed = self._connection.execute(
                 "UPDATE cell SET reading = ?, failure = ?, hardware = ?, finished = ? WHERE sweep = ? AND prompt = ? "
                 f"AND setting = ? AND repeat = ? AND {PENDING}",
-                (reading, result.failure or None, result.hardware, now(), number, result.cell.prompt,
-                 self._numbers[number].get(result.cell.setting, -1), result.cell.repeat)).rowcount
+                (reading, result.failure or None, result.hardware, now(), stored.number, cell.prompt,
+                 settings.index(cell.setting), cell.repeat)).rowcount
         return changed == 1
 
     def clear(self, number: int) -> None:
@@ -282,19 +269,14 @@ class Store(Results):
             self._connection.execute("DELETE FROM sweep WHERE number = ?", (number,))
 
     def close(self) -> None:
-        """Close the file, so that others can write it."""
         super().close()
         self._lock.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """Write all or nothing. The first change begins it (``isolation_level``)."""
-        with self._turn, self._spoken(), self._connection:
+        with self._turn, self._errors_in_words(), self._connection:
             yield
-
-
-def _numbers_of(plan: SweepPlan) -> dict[Setting, int]:
-    return {setting: number for number, setting in enumerate(plan.settings)}
 
 
 def now() -> str:

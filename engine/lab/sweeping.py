@@ -18,7 +18,7 @@ from engine.errors import CanopyError, RequestError
 from engine.lab.against_plain import Difference, first_difference
 from engine.lab.reading import Reading
 from engine.lab.settings import CellResult, Conditions, Setting, SweepPlan, Task, check, measuring_order
-from engine.lab.store import Store, StoredSweep
+from engine.lab.store import Store
 from engine.lab.summary import Row, summarise
 from engine.records import PromptRequest
 from engine.trace import Piece
@@ -46,19 +46,16 @@ class Progress:
 
 
 class Measurer(Protocol):
-    """What laboratories and workers have in common."""
+    """What laboratories and workers have in common: what they measure on, and what can be asked of them."""
 
     @property
-    def conditions(self) -> Conditions:
-        """What it measures on."""
+    def conditions(self) -> Conditions: ...
 
     @property
-    def methods(self) -> Sequence[str]:
-        """The methods that it can run."""
+    def methods(self) -> Sequence[str]: ...
 
     @property
-    def drafters(self) -> Sequence[str]:
-        """The names of its drafters."""
+    def drafters(self) -> Sequence[str]: ...
 
 
 class Laboratory(Measurer, Protocol):
@@ -118,14 +115,12 @@ def warm(laboratory: Laboratory, tasks: Sequence[Task], stop: Event) -> bool:
     def short(ask: PromptRequest) -> PromptRequest:
         return replace(ask, max_tokens=min(ask.max_tokens, WARMING_TOKENS))
 
-    shortest: dict[Setting, Task] = {}
-    for task in tasks:
-        known = shortest.setdefault(task.cell.setting, task)
-        if len(task.ask.prompt) < len(known.ask.prompt):
-            shortest[task.cell.setting] = task
-    for task in shortest.values():
+    longest_first = sorted(tasks, key=lambda task: -len(task.ask.prompt))
+    shortest = {task.cell.setting: task for task in longest_first}
+    for setting in dict.fromkeys(task.cell.setting for task in tasks):
         if stop.is_set():
             return False
+        task = shortest[setting]
         measure(laboratory, Task(task.cell, short(task.ask), tuple(map(short, task.others))))
     return True
 
@@ -161,30 +156,26 @@ def run_sweep(store: Store, number: int, workers: Workers, stop: Event) -> Itera
     """
     stored = store.sweep(number)
     check(stored.plan, workers.methods, workers.drafters)
-    check_conditions(stored, workers.conditions)
+    then, now = ({"rig": of.rig, "hardware": of.hardware, "dtype": of.dtype, **dict(sorted(of.versions.items()))}
+                 for of in (stored.conditions, workers.conditions))
+    changed = "; ".join(f"{name}: {then.get(name, 'none')} then, {now.get(name, 'none')} now"
+                        for name in {**then, **now} if then.get(name) != now.get(name))
+    if changed:
+        raise RequestError(f"Sweep {number} was begun under other conditions ({changed}), so its figures and new ones "
+                           "do not compare; begin a new sweep.")
     tasks = [stored.plan.task(cell) for cell in store.pending(number)]
     failed = sum(result.reading is None for result in store.measured(number))
     done, total, began = stored.done, len(stored.plan), 0.0
     for result in workers.work(tasks, stop):
-        if store.record(number, result):
+        if store.record(stored, result):
             done, failed = done + 1, failed + (result.reading is None)
             # every block holds every setting, so the cells that are left take as long as those before them; the time
             # before the first one, mostly warming up, does not recur
-            now = perf_counter()
-            began = began or now - (result.reading.seconds + result.reading.prefill_seconds if result.reading else 0.0)
-            left = (now - began) / (done - stored.done) * (total - done)
+            clock = perf_counter()
+            began = began or clock - (
+                result.reading.seconds + result.reading.prefill_seconds if result.reading else 0.0)
+            left = (clock - began) / (done - stored.done) * (total - done)
             yield SweepProgress(result, done, failed, total, left)
-
-
-def check_conditions(stored: StoredSweep, here: Conditions) -> None:
-    """RequestError if a sweep was begun under other conditions, so that its speeds would not compare."""
-    then, now = ({"rig": conditions.rig, "hardware": conditions.hardware, "dtype": conditions.dtype,
-                  **dict(sorted(conditions.versions.items()))} for conditions in (stored.conditions, here))
-    changed = "; ".join(f"{name}: {then.get(name, 'none')} then, {now.get(name, 'none')} now"
-                        for name in {**then, **now} if then.get(name) != now.get(name))
-    if changed:
-        raise RequestError(f"Sweep {stored.number} was begun under other conditions ({changed}), so its figures and "
-                           "new ones do not compare; begin a new sweep.")
 
 
 MIN_REPEATS = 3  # of a race; with fewer a median has no spread
@@ -238,24 +229,27 @@ def tracks(plan: SweepPlan, measured: Sequence[CellResult], laboratory: Laborato
     # the table counts a prompt once: each repeat stands for a prompt, so that its medians are over repeats
     repeats = [replace(result, cell=replace(result.cell, prompt=result.cell.repeat)) for result in measured]
     rows = {row.setting: row for row in summarise(plan.settings, repeats).rows}
-    by_setting = {setting: [result for result in measured if result.cell.setting == setting]
-                  for setting in plan.settings}
-    raced = [_track(setting, results, by_setting[setting.baseline], rows.get(setting))
-             for setting, results in by_setting.items() if results]
-    raced = [replace(track, text_pieces=tuple(laboratory.text_pieces(track.shown.token_ids))) if track.shown else track
-             for track in raced]
+    readings: dict[Setting, dict[int, Reading]] = {setting: {} for setting in plan.settings}
+    failures: dict[Setting, str] = {}
+    for result in measured:
+        if result.reading:
+            readings[result.cell.setting][result.cell.repeat] = result.reading
+        else:
+            failures.setdefault(result.cell.setting, result.failure)
+    raced = []
+    for setting in plan.settings:
+        own, plain = readings[setting], readings[setting.baseline]
+        if setting in rows:
+            shown = sorted(own.values(), key=lambda reading: reading.seconds)[len(own) // 2]
+            differences = filter(None, (first_difference(own[repeat], plain[repeat])
+                                        for repeat in own.keys() & plain.keys()))
+            raced.append(Track(
+                setting, shown, tuple(accumulate(shown.round_seconds)), tuple(accumulate(shown.lengths)), rows[setting],
+                min(differences, key=lambda difference: difference.position, default=None),
+                text_pieces=tuple(laboratory.text_pieces(shown.token_ids))))
+        elif own:  # no reading has a round
+            raced.append(Track(setting, failure="Its text is empty, so there is nothing to race."))
+        elif setting in failures:
+            raced.append(Track(setting, failure=failures[setting]))
     tokens = {token for track in raced if track.shown for token in (*track.shown.token_ids, track.shown.bonus)}
     return Race(tuple(raced), laboratory.pieces(sorted(token for token in tokens if token >= 0)))
-
-
-def _track(setting: Setting, measured: Sequence[CellResult], plain: Sequence[CellResult], row: Row | None) -> Track:
-    readings = {result.cell.repeat: result.reading for result in measured if result.reading}
-    if not readings:
-        return Track(setting, failure=measured[0].failure)
-    if row is None:  # every reading is without a round
-        return Track(setting, failure="Its text is empty, so there is nothing to race.")
-    shown = sorted(readings.values(), key=lambda reading: reading.seconds)[len(readings) // 2]
-    differences = [first_difference(readings[result.cell.repeat], result.reading) for result in plain
-                   if result.reading and result.cell.repeat in readings]
-    return Track(setting, shown, tuple(accumulate(shown.round_seconds)), tuple(accumulate(shown.lengths)), row,
-                min(filter(None, differences), key=lambda difference: difference.position, default=None))

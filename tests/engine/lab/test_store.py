@@ -42,7 +42,7 @@ def store(path: Path) -> Iterator[Store]:
 def begin(store: Store, *results: CellResult) -> int:
     """The number of a sweep of which these results are written."""
     number = store.begin(PLAN, LABORATORY.conditions)
-    assert all(store.record(number, result) for result in results)
+    assert all(store.record(store.sweep(number), result) for result in results)
     return number
 
 
@@ -52,7 +52,7 @@ def test_what_is_written_is_read_back_and_the_first_result_of_a_cell_stands(stor
     cell = FIRST.cell
     for other in (replace(FIRST, hardware="another"), replace(FIRST, cell=replace(cell, prompt=99)),
                   replace(FIRST, cell=replace(cell, setting=replace(cell.setting, budget=999)))):
-        assert not store.record(number, other)
+        assert not store.record(store.sweep(number), other)
     store.close()
     with Results(path) as results:
         stored = results.sweep(number)
@@ -63,7 +63,7 @@ def test_what_is_written_is_read_back_and_the_first_result_of_a_cell_stands(stor
 
 def test_a_file_from_before_auto_and_concurrency_is_read_and_goes_on(store: Store) -> None:
     number = begin(store, FIRST)
-    plan, reading = (json.loads(store._one(question)) for question in (
+    plan, reading = (json.loads(store._all(question)[0][0]) for question in (
         "SELECT plan FROM sweep", "SELECT reading FROM cell WHERE reading NOT NULL"))
     for setting in plan["settings"]:
         assert (setting.pop("pace"), setting.pop("concurrency")) == ("fixed", 1)
@@ -90,7 +90,7 @@ def test_one_file_holds_many_sweeps(store: Store) -> None:
 def test_readers_look_while_one_writes_and_a_second_writer_is_refused(store: Store, path: Path) -> None:
     number = begin(store)
     with Results(path) as results:
-        store.record(number, FIRST)
+        store.record(store.sweep(number), FIRST)
         seen = [results.measured(number)]
         reader = threading.Thread(target=lambda: seen.append(results.measured(number)))
         reader.start()
@@ -156,7 +156,7 @@ def test_a_sweep_that_is_killed_again_and_again_measures_every_cell_once(path: P
 
 def test_a_full_disk_is_one_sentence_and_loses_nothing(store: Store, path: Path) -> None:
     number = begin(store)
-    pages = store._one("PRAGMA page_count")
+    pages = store._all("PRAGMA page_count")[0][0]
     store._all(f"PRAGMA max_page_count = {pages + 2}")
     done = 0
     with pytest.raises(ResultsError, match="the disk is full.*is kept"):

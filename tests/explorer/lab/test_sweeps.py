@@ -250,7 +250,7 @@ def test_a_deleted_sweep_is_gone_and_no_other(tmp_path: Path) -> None:
         lab.delete({})
     with Results(tmp_path / "results.sqlite") as results:
         assert [stored.number for stored in results.sweeps()] == [1]
-        assert results._one("SELECT count(*) FROM cell WHERE sweep = 2") == 0
+        assert results._all("SELECT count(*) FROM cell WHERE sweep = 2") == [(0,)]
     lab.delete({"sweep": 1})
     assert lab.progress({})["sweep"] is None, "what ships is of another rig"
     assert measure(lab) == 3, "a number is never given twice"
