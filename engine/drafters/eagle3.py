@@ -27,6 +27,7 @@ from engine.drafters.dflash.model import GroupedProjections, Rotation, rotate
 from engine.drafters.draft_vocabulary import draft_token_ids, over_vocabulary
 from engine.drafters.fields import ignored_fields, neighbours_to_halves, note_of, turns_neighbours
 from engine.drafters.kinds import (
+    THINKING,
     DrafterPlan,
     Kind,
     TargetFacts,
@@ -47,6 +48,7 @@ AS_RUN: Mapping[str, object] = MappingProxyType({
     "next_layer_regular": True, "parallel_draft_step": 1, "parallel_draft_heads_num_layers": 1, "has_lm_head": True,
     "norm_before_residual": False, "norm_before_fc": False})
 SILENT = frozenset({
+    THINKING,
     "auto_map", "draft_vocab_size", "eagle_config", "target_hidden_size", "torch_dtype", "rope_theta", "rope_scaling",
     "pretraining_tp", "tokenizer_class", "target_model_type", "sliding_window", "max_window_layers"})
 

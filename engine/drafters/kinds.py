@@ -34,13 +34,13 @@ class TargetFacts:
 @dataclass(frozen=True)
 class DrafterPlan:
     """How to load a drafter: the target's layers that it reads, a function that loads it once the target is loaded, and
-    whether it sees its own path. ``thinking`` says whether it was trained on answers that think first; ``note`` is a
-    sentence for people, ``kind`` the name of its kind in traces."""
+    whether it sees its own path. ``thinking`` says whether it was trained on answers that think first, None if nothing
+    says so; ``note`` is a sentence for people, ``kind`` the name of its kind in traces."""
 
     taps: tuple[int, ...]
     load: Callable[[TorchTarget], Drafter]
     sees_path: bool = True
-    thinking: bool = True
+    thinking: bool | None = None
     note: str = ""
     kind: str = ""
 
@@ -97,6 +97,7 @@ NOT_RUN: Mapping[str, str] = MappingProxyType({
     "hspec": "an H-Spec drafter",
     "mtp": "a layer for multi-token prediction outside of its target's checkpoint (TARGET::mtp is the target's own)"})
 
+THINKING = "trained_with_thinking"  # in config.json, of any kind
 COUNTS = ("vocab_size", "draft_vocab_size", "target_hidden_size")  # in config.json, of any kind
 
 
@@ -109,7 +110,11 @@ def plan_drafter(folder: Path, target: TargetFacts) -> DrafterPlan:
             must_count(folder, values, name)
     name = next(name for name, kind in KINDS.items() if kind.recognises(values))
     plan = KINDS[name].plan(folder, target)
-    return plan if plan.kind else replace(plan, kind=name)
+    thinking = values.get(THINKING, plan.thinking)
+    if thinking not in (None, True, False):
+        raise RigError(f"config.json in {display_name(folder)} has {THINKING} {thinking!r:.60}; it has to be true or "
+                       "false.")
+    return replace(plan, kind=plan.kind or name, thinking=thinking)
 
 
 def _must_run(folder: Path, values: Mapping[str, Any]) -> None:

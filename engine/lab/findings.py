@@ -22,8 +22,8 @@ DIP, TRUST = 0.6, 0.15
 class DoctorFinding:
     """One check of one drafter, or of the target where ``drafter`` is empty.
 
-    ``name`` is the check's: features, taps, mask token, slot 0, slots, draft, rope, dtype, vocabulary, chat template,
-    thinking, confidence, positions. ``status`` is ``fine``, ``suspicious`` or ``wrong``. ``seen`` is a sentence with
+    ``name`` is the check's: features, taps, mask token, slot 0, slots, draft, rope, dtype, chat template, thinking,
+    confidence, positions. ``status`` is ``fine``, ``suspicious`` or ``wrong``. ``seen`` is a sentence with
     the figure that was measured, ``advice`` what to do about it (empty if the status is fine).
     """
 
@@ -78,14 +78,6 @@ def variant_finding(check: tuple[str, str], chosen: Marks, others: Mapping[str, 
     if gain < SUSPICIOUS_GAIN or accepted - chosen.accepted < MIN_GAIN:
         return DoctorFinding(*check, FINE, seen)
     return DoctorFinding(*check, WRONG if gain >= WRONG_GAIN else SUSPICIOUS, seen, advice.format(best=best))
-
-
-def against_config(finding: DoctorFinding, run: object, configured: object) -> DoctorFinding:
-    """The finding, or a worse one if a drafter is not run as its own config says."""
-    if run == configured:
-        return finding
-    return DoctorFinding(finding.name, finding.drafter, WRONG, f"It is run with {run}, its config says {configured}. "
-                         f"{finding.seen}", "Run it with what the checkpoint's config says.")
 
 
 def confidence_finding(drafter: str, proposals: Marks) -> DoctorFinding:

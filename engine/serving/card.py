@@ -48,6 +48,7 @@ class RigCard(BaseModel):
     A prompt whose mean surprise is above ``familiar_nats`` lies outside the rig's training, unless a regular expression
     of ``familiar`` matches it; ``good_at`` is a sentence about what lies inside. ``acceptance_lengths`` are mean tokens
     per round by the node budget, as measured on prompts of its kind; those that a card lacks are typical ones.
+    ``thinking`` says which drafters were trained on answers that think first, and which on answers without.
     """
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -69,6 +70,7 @@ class RigCard(BaseModel):
     familiar_nats: float = Field(default=math.inf, description="a number")
     familiar: tuple[Annotated[str, AfterValidator(_expression)], ...] = Field(
         default=(), max_length=64, description="a list of regular expressions")
+    thinking: dict[str, bool] = Field(default={}, description="an object of true or false for each drafter")
     acceptance_lengths: dict[int, float] = Field(
         default=dict(TYPICAL_LENGTHS), max_length=64,
         description="an object of numbers: tokens per round by node budget, each from 1 to the budget + 1")

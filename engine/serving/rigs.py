@@ -163,7 +163,9 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
         folders = list(dict.fromkeys([parts.target, *parts.drafters.values()]))
         device_map = device_map_of(folders, config, storage_of(chosen.dtype), device, opening)
     opening.tell(f"Reading the weights of {display_name(parts.target)} …", None)
-    texts = BoundedTexts(parts.target, facts.config.vocab_size, [plan.thinking for plan in plans.values()])
+    trained = {name: plan.thinking for name, plan in plans.items() if plan.thinking is not None}
+    card = parts.card.model_copy(update={"thinking": trained | parts.card.thinking})
+    texts = BoundedTexts(parts.target, facts.config.vocab_size, all(card.thinking.values()))
     with _configured(parts.target):
         model = load_causal(parts.target, DTYPES[chosen.dtype], device, device_map)
         taps = tuple(dict.fromkeys(tap for plan in plans.values() for tap in plan.taps))
@@ -187,7 +189,7 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
     notes = tuple(note for note in (texts.facts().note, stop.note, origin and origin.note, rounded, ends,
                                     *(plan.note for plan in plans.values())) if note)
     kinds = {NGRAM: NGRAM} | {name: plan.kind for name, plan in plans.items()}
-    return Rig(parts.card, target, texts, drafters, _families(plans), notes, precision=chosen, stop_ids=stop.ids,
+    return Rig(card, target, texts, drafters, _families(plans), notes, precision=chosen, stop_ids=stop.ids,
                kinds=kinds)
 
 

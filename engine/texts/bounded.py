@@ -34,11 +34,11 @@ class BoundedTexts:
 
     _serials = count()  # a folder that is opened again may hold other files
 
-    def __init__(self, folder: Path, vocabulary: int | None = None, thinking_drafters: Sequence[bool] = (),
+    def __init__(self, folder: Path, vocabulary: int | None = None, thinking: bool = True,
                  process: TextProcess | None = None) -> None:
         """Load the tokenizer and try a short text; RigError if either fails or passes a limit."""
         self._name = display_name(folder)
-        self._of = (next(self._serials), str(folder.resolve()), vocabulary, list(thinking_drafters))
+        self._of = (next(self._serials), str(folder.resolve()), vocabulary, thinking)
         self._process = process or shared_process()
         try:
             facts = self._ask("facts")

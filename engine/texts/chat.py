@@ -35,16 +35,16 @@ class ChatStyle:
     parts: bool = False
 
 
-def chat_style(tokenizer: PreTrainedTokenizerBase, thinking_drafters: Sequence[bool]) -> ChatStyle:
-    """How this tokenizer's template is rendered. Thinking is switched off if the template has that switch and a drafter
-    was trained on answers without thinking: of such a drafter's proposals a quarter is accepted in a thinking text, and
-    more than half without."""
+def chat_style(tokenizer: PreTrainedTokenizerBase, thinking: bool = True) -> ChatStyle:
+    """How this tokenizer's template is rendered. Without ``thinking`` a switch that the template has is off: a quarter
+    is accepted of what a drafter that was trained without it proposes in a thinking text, and more than half without.
+    """
     template = template_of(tokenizer)
     if not template:
         return ChatStyle(note=NO_TEMPLATE)
     options: dict[str, Any] = {}
     note = ""
-    if SWITCH in template and not all(thinking_drafters):
+    if SWITCH in template and not thinking:
         options = {SWITCH: False}
         note = "Thinking is off: a drafter of this rig was trained on answers without it."
     style = ChatStyle(options, note)

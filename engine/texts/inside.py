@@ -34,15 +34,16 @@ TOO_LARGE = f"needs more than {MAX_BYTES >> 30} GiB of memory"
 def main(descriptor: int, seconds: int) -> None:
     """Answer until the other end is closed."""
     _hide_torch()
-    from engine.texts.texts import TokenizerTexts  # noqa: PLC0415  # after torch is hidden
+    from engine.checkpoints.tokenizers import load_tokenizer  # noqa: PLC0415  # after torch is hidden
+    from engine.texts.texts import TokenizerTexts  # noqa: PLC0415
 
     @lru_cache(MAX_OPEN)
-    def opened(serial: int, folder: str, vocabulary: int | None, thinking: tuple[bool, ...]) -> "TokenizerTexts":
-        return TokenizerTexts.load(Path(folder), vocabulary, thinking)
+    def opened(serial: int, folder: str, vocabulary: int | None, thinking: bool) -> "TokenizerTexts":
+        return TokenizerTexts(load_tokenizer(Path(folder), vocabulary), thinking)
 
-    def answer(serial: int, folder: str, vocabulary: int | None, thinking: list[bool], method: str, *given: Any) -> Any:
+    def answer(serial: int, folder: str, vocabulary: int | None, thinking: bool, method: str, *given: Any) -> Any:
         _limit(resource.RLIMIT_CPU, ceil(process_time()) + LOAD_SECONDS)
-        texts = opened(serial, folder, vocabulary, tuple(thinking))
+        texts = opened(serial, folder, vocabulary, thinking)
         _limit(resource.RLIMIT_CPU, ceil(process_time()) + seconds)  # the kernel ends whatever takes longer
         return getattr(texts, method)(*given)
 

@@ -11,7 +11,6 @@ from tokenizers.models import BPE
 from transformers import PreTrainedTokenizerBase
 
 from engine.checkpoints.text_files import stop_tokens
-from engine.checkpoints.tokenizers import load_tokenizer
 from engine.errors import RequestError
 from engine.recorder import MAX_PIECE_LENGTH, Detokenizer, RunTexts
 from engine.requests.prompts import Turn, familiar
@@ -49,16 +48,11 @@ class Texts(Protocol):
 
 
 class TokenizerTexts:
-    """``Texts`` of a tokenizer in this process. ``thinking_drafters``: whether each drafter was trained on thinking."""
+    """``Texts`` of a tokenizer in this process; see ``chat_style`` for ``thinking``."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, thinking_drafters: Sequence[bool] = ()) -> None:
-        self._tokenizer, self._thinking = tokenizer, tuple(thinking_drafters)
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, thinking: bool = True) -> None:
+        self._tokenizer, self._thinking = tokenizer, thinking
         self._detokenizer = Detokenizer(tokenizer)
-
-    @classmethod
-    def load(cls, folder: Path, vocabulary: int | None, thinking_drafters: Sequence[bool]) -> "TokenizerTexts":
-        """Those of a checkpoint's folder; RigError if its tokenizer cannot be loaded or does not fit the vocabulary."""
-        return cls(load_tokenizer(folder, vocabulary), thinking_drafters)
 
     @cached_property
     def _style(self) -> ChatStyle:

@@ -22,6 +22,7 @@ from engine.drafters.dflash.model import DFlashModel
 from engine.drafters.draft_vocabulary import draft_token_ids, over_vocabulary
 from engine.drafters.fields import ignored_fields, neighbours_to_halves, note_of, turns_neighbours
 from engine.drafters.kinds import (
+    THINKING,
     DrafterPlan,
     Kind,
     TargetFacts,
@@ -60,6 +61,7 @@ PROJECTORS: Mapping[str, str] = MappingProxyType({"dflash": "DFlash", "dflash2":
 NEUTRAL: Mapping[str, float] = MappingProxyType({"partial_rotary_factor": 1.0, "sample_from_anchor": False})
 # What a config.json may hold besides the fields of a Qwen3 model without changing what is computed.
 SILENT = frozenset({
+    THINKING,
     "auto_map", "block_size", "dflash_config", "num_target_layers", "torch_dtype", "rope_theta", "rope_scaling",
     "quantization_config", "pretraining_tp", "tokenizer_class", "draft_vocab_size", "is_causal", *NEEDED, *SCALES})
 

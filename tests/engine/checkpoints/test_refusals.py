@@ -91,7 +91,7 @@ MISFITS: list[tuple[Change, str]] = [  # of the drafter's config.json
     ({"layer_types": ["full_attention", "chunked_attention"]}, "layer_types = chunked_attention"),
     ({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, "rope_type = dynamic"),
     ({"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e6}}}, "= full_attention"),
-    ({"hidden_act": "gelu"}, "hidden_act = gelu"),
+    ({"trained_with_thinking": "no"}, "trained_with_thinking 'no'"), ({"hidden_act": "gelu"}, "hidden_act = gelu"),
     ({"block_size": 1}, "block_size 1; it has to be 2 or more"),
     ({"block_size": ...}, "names no block_size"),
     ({"dflash_config": [1]}, "dflash_config [1]; it has to be an object"),
@@ -297,10 +297,13 @@ def test_a_target_that_names_a_layer_to_tap_elsewhere(tmp_path: Path) -> None:
 def test_a_rig_of_another_folder_and_its_card_with_the_former_name_of_drafters_or_damaged(tmp_path: Path) -> None:
     rig = tmp_path / "rig"
     shutil.copytree(DEMO, rig)
-    drafters_for = load_rig(str(rig), "float32").drafters_for
+    card = json.loads((rig / "rig.json").read_text())
+    (rig / "rig.json").write_text(json.dumps({**card, "thinking": {"math": True}}))
+    opened = load_rig(str(rig), "float32")
+    drafters_for = opened.drafters_for
+    assert opened.card.thinking == {"math": True, "code": False, "all": False, "all2": False}
     assert {method: list(drafters_for(method)) for method in ("expand", "nanogpt", "joint", "ddtree")} == {
         "expand": ["small"], "nanogpt": ["ngram"], "joint": ["math", "code"], "ddtree": ["all"]}
-    card = json.loads((rig / "rig.json").read_text())
     names = card.pop("drafters")
     (rig / "rig.json").write_text(json.dumps({**card, "heads": names}))
     assert list(rig_parts(str(rig)).drafters) == names

@@ -1,5 +1,6 @@
 """The doctor on the demo rig as it is, and on rigs that were broken on purpose: it names what is broken."""
 
+import re
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
@@ -13,14 +14,20 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
 from engine.drafters.fields import halves_to_neighbours
+from engine.drafters.kinds import THINKING
 from engine.lab.findings import FINE, WRONG, DoctorFinding
+from engine.lab.sweeping import Progress
 from engine.measure import doctor
-from engine.measure.doctor import ReferenceAnswer, answer_of, diagnose, examine
+from engine.measure.doctor import ReferenceAnswer, answer_of, compare_thinking, diagnose, examine
 from engine.models.target import TorchTarget
 from engine.records import Lattice
 from engine.requests.prompts import read_prompts
 from engine.serving.rig import Rig
+from engine.serving.rigs import load_rig
+from tests.engine.checkpoints.test_refusals import change_file
 from tests.engine.demo import demo_rig
+from tests.engine.models.shrunk import HalfKnowing
+from tests.engine.published import write_short, write_short_dflash
 
 PROMPTS = [prompt.text for prompt in read_prompts(Path("assets/prompts/math.jsonl"))[:2]]
 WORD = 700  # an ordinary token of the demo's vocabulary
@@ -56,8 +63,8 @@ def test_a_healthy_rig_has_nothing_wrong_and_every_finding_its_figure() -> None:
     findings = {finding.name: finding for finding in diagnose(
         with_one_drafter(), PROMPTS[:1], with_one_drafter("bfloat16"))}
     assert set(findings) == {
-        "features", "chat template", "thinking", "taps", "mask token", "slot 0", "slots", "rope", "rope base", "draft",
-        "vocabulary", "confidence", "positions", "dtype"}
+        "features", "chat template", "thinking", "taps", "mask token", "slot 0", "slots", "rope", "draft", "confidence",
+        "positions", "dtype"}
     assert not wrong(findings)
     for name, finding in findings.items():
         assert name == "chat template" or any(character.isdigit() for character in finding.seen)
@@ -67,7 +74,7 @@ def test_a_healthy_rig_has_nothing_wrong_and_every_finding_its_figure() -> None:
 def test_taps_that_are_not_the_configs_are_named() -> None:
     rig = with_one_drafter()
     findings = findings_of(replace(rig, target=TorchTarget(rig.target.model, tuple(reversed(rig.target.taps)))))
-    assert wrong(findings) == {"taps"} and "config says" in findings["taps"].seen
+    assert wrong(findings) == {"taps"}
 
 
 def reverse_taps(model: DFlashModel) -> None:
@@ -90,10 +97,6 @@ def turn_the_wrong_pairs(model: DFlashModel) -> None:
     model.load_state_dict(halves_to_neighbours(model.state_dict(), model.config.head_dim))
 
 
-def claim_another_vocabulary(model: DFlashModel) -> None:
-    model.config.vocab_size = 99
-
-
 class MaskedRoot(DFlashDrafter):
     """Puts the mask token where the root belongs."""
 
@@ -113,7 +116,6 @@ class Forgetful(DFlashDrafter):
     (take_a_word_for_the_mask, DFlashDrafter, "mask token", "Lay the block"),
     (rotate_by_another_base, DFlashDrafter, "rope", "base 10000 fares better"),
     (turn_the_wrong_pairs, DFlashDrafter, "rope", "turning neighbours fares better"),
-    (claim_another_vocabulary, DFlashDrafter, "vocabulary", "fetch the three that belong together"),
     (None, MaskedRoot, "slot 0", "not the mask token"), (None, Forgetful, "draft", "its model differ")])
 def test_what_is_broken_is_named_and_nothing_else(
         change: Callable[[DFlashModel], None] | None, kind: type[DFlashDrafter], name: str, advice: str) -> None:
@@ -124,9 +126,35 @@ def test_what_is_broken_is_named_and_nothing_else(
     if change:
         change(model)
     findings = findings_of(replace(rig, drafters={"math": kind(model, rig.target.embedding, rig.target.logits)}))
-    assert name in wrong(findings) and advice in findings[name].advice
-    assert len(wrong(findings)) == 1 or change is claim_another_vocabulary
+    assert wrong(findings) == {name} and advice in findings[name].advice
     if change is reverse_taps:
         assert f"layers {', '.join(map(str, reversed(rig.target.taps)))}" in findings[name].advice
-    if change is rotate_by_another_base:
-        assert findings["rope base"].status != FINE
+
+
+@pytest.fixture(scope="module")
+def thinker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A target whose template has a thinking switch, and a drafter for it."""
+    folder = tmp_path_factory.mktemp("thinker")
+    write_short(folder / "target", "Qwen3-8B")
+    write_short_dflash(folder / "head", "Qwen3-8B")
+    return folder
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_a_drafter_that_knows_texts_without_thinking_does_better_there(trained: bool, thinker: Path) -> None:
+    change_file(thinker / "head" / "config.json", {THINKING: trained})
+    rig = load_rig(f"{thinker / 'target'}::{thinker / 'head'}", "float32")
+    ids = rig.prompt_ids("Hi", (), "off")
+    answer = rig.generate("Hi", method="autoregressive", thinking="off", max_tokens=60)
+    assert list(answer)
+    knowing = HalfKnowing(ids, answer.token_ids)
+    finding, = compare_thinking(replace(rig, drafters={**rig.drafters, "drafter": knowing}), ["Hi"], Progress())
+    assert ("that think" in finding.seen) == trained
+    assert (finding.status == FINE) != trained, "unasked it thinks if the drafter was trained on that"
+    assert ("ask with thinking off" in finding.advice) == trained
+    with_it, without = map(float, re.findall(r"\d\.\d\d", finding.seen))
+    assert without > 1.5 * with_it
+
+
+def test_a_template_without_a_switch_has_no_two_ways() -> None:
+    assert compare_thinking(demo_rig(), PROMPTS, Progress()) == []

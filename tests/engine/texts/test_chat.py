@@ -57,10 +57,10 @@ def test_turns_come_before_the_prompt_in_the_template(tokenizer: PreTrainedToken
 
 
 def test_thinking_is_off_where_a_drafter_never_saw_it(tokenizer: PreTrainedTokenizerBase) -> None:
-    assert chat_style(tokenizer, [False]) == ChatStyle(), "this template cannot think"
+    assert chat_style(tokenizer, thinking=False) == ChatStyle(), "this template cannot think"
     tokenizer.chat_template = THINKING_TEMPLATE
-    assert chat_style(tokenizer, [True, True]) == chat_style(tokenizer, []) == ChatStyle()
-    style = chat_style(tokenizer, [True, False])
+    assert chat_style(tokenizer) == ChatStyle()
+    style = chat_style(tokenizer, thinking=False)
     assert style.options == {"enable_thinking": False} and style.note.startswith("Thinking is off")
     with_it, without = prompt_ids(tokenizer, "Hi"), prompt_ids(tokenizer, "Hi", (), style)
     assert tokenizer.decode(without) == tokenizer.decode(with_it) + "<think>\n\n</think>\n\n"
@@ -72,8 +72,8 @@ def test_a_run_may_switch_thinking_on_or_off(tokenizer: PreTrainedTokenizerBase)
     with pytest.raises(RequestError, match="no thinking switch"):
         texts.prompt_ids("Hi", thinking="off")
     tokenizer.chat_template = THINKING_TEMPLATE
-    for drafters in ([], [False]):
-        texts = TokenizerTexts(tokenizer, drafters)
+    for usual in (True, False):
+        texts = TokenizerTexts(tokenizer, usual)
         for thinking, value in (("on", True), ("off", False)):
             theirs = own_ids(tokenizer, [("user", "Hi")], enable_thinking=value)
             assert texts.prompt_ids("Hi", thinking=thinking) == theirs
@@ -133,7 +133,7 @@ def test_contents_go_as_parts_to_a_template_that_reads_parts() -> None:
     tokenizer.chat_template = (
         "{% for m in messages %}<|im_start|>{{ m.role }}: {% for part in m.content %}{% if part.type == 'text' %}"
         "{{ part.text }}{% endif %}{% endfor %}<|im_end|>{% endfor %}")
-    style = chat_style(tokenizer, [])
+    style = chat_style(tokenizer)
     ids = prompt_ids(tokenizer, "Say <|im_end|>.", (("user", "one"),), style)
     assert tokenizer.decode(ids).replace(" ", "") == (
         "<|im_start|>user:one<|im_end|><|im_start|>user:Say<|im_end|>.<|im_end|>")
@@ -149,11 +149,11 @@ def test_a_vocabulary_that_holds_a_special_name_as_a_word_does_not_make_the_toke
 
 def test_a_template_that_shows_no_text_is_told_and_none_too() -> None:
     tokenizer = KINDS["byte-level"]()
-    fine = chat_style(tokenizer, [])
+    fine = chat_style(tokenizer)
     tokenizer.chat_template = "<|im_start|>"
-    dumb = chat_style(tokenizer, [])
+    dumb = chat_style(tokenizer)
     tokenizer.chat_template = None
-    raw = chat_style(tokenizer, [])
+    raw = chat_style(tokenizer)
     assert not fine.note and dumb.note and raw.note and dumb.note != raw.note
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from engine.checkpoints.tokenizers import load_tokenizer
 from engine.errors import RequestError, RigError
 from engine.records import PromptRequest
 from engine.serving.rigs import load_rig
@@ -91,7 +92,7 @@ def test_texts_survive_the_end_of_their_process(process: TextProcess) -> None:
 
 
 def test_texts_are_those_of_the_tokenizer_itself(process: TextProcess) -> None:
-    bounded, own = BoundedTexts(TOKENIZER, process=process), TokenizerTexts.load(TOKENIZER, None, ())
+    bounded, own = BoundedTexts(TOKENIZER, process=process), TokenizerTexts(load_tokenizer(TOKENIZER))
     turns = (("user", "3 + 4?"), ("assistant", "7 🌳"))
     ids = bounded.prompt_ids("And\ud7ff 5?", turns)
     assert ids == own.prompt_ids("And\ud7ff 5?", turns)
