@@ -38,21 +38,33 @@ export function replayWords(header, kept, brief) {
 // The KV cache around a round: its slots after the verify pass, and after all but the kept rows were dropped.
 const LEFT = 10;
 const PREFIX = 58;
+const FIRST = LEFT + PREFIX + 3; // where the pass's own slots begin
 const TOP = { y: 31, height: 17 };
-const LOW = { height: 23, least: 84, most: 168, foot: 32, footWithBonus: 50 };
-const CELL = { most: 58 };
-const NUMBER_ROOM = 17; // pixels between two row numbers
+const LOW = { least: 84, most: 320, foot: 44, bonus: 17 }; // the strip of what is kept; under it numbers and words
+const CELL = { most: 84, narrow: 24, height: 23, tall: 40 }; // in a narrow cell the token is written upwards
+const TOKEN_FONT = `10.5px ${MONO}`;
+const NUMBER_FONT = "700 10px system-ui, sans-serif";
+const NUMBER_GAP = 4; // pixels between two row numbers
 
 /** @import { Pointed } from "./panel.js" */
 /** @typedef {{ y: number, height: number }} Strip */
 
+/** The row numbers that do not run into the one before.
+ *  @template {{ words: string, x: number }} RowNumber @param {RowNumber[]} numbers */
+function apart(numbers) {
+  let free = -Infinity;
+  return numbers.filter(({ words, x }) => {
+    const half = textWidth(words, NUMBER_FONT) / 2;
+    if (x - half < free) return false;
+    free = x + half + NUMBER_GAP;
+    return true;
+  });
+}
+
 class CachePanel extends DrawnPanel {
-  words = /** @type {Mark[]} */ ([]);
-  roomy = false;
-  low = /** @type {Strip} */ ({ y: 0, height: LOW.height });
+  low = /** @type {Strip} */ ({ y: 0, height: CELL.height });
   width = 0;
-  x = LEFT + PREFIX + 3;
-  edges = new Float64Array(1); // of the slots, in pixels from x
+  edges = new Float64Array(1); // of the slots, in pixels from FIRST
   uneven = false;
   cell = 0;
 
@@ -65,98 +77,108 @@ class CachePanel extends DrawnPanel {
   draw(/** @type {Round | null} */ round) {
     const fresh = round !== this.round;
     if (!this.begin(round, "Here you see which cache rows stay after a verify pass.")) return;
-    this.measure();
-    this.words = [];
-    this.drawWords();
-    render(this.drawing, [group(this.slots()), group(this.moves(), "cp-moved"), group(this.words)]);
+    const room = (this.width = this.host.clientWidth || 360) - FIRST - LEFT;
+    this.cell = Math.min(CELL.most, room / Math.max(1, round.keep.length));
+    const tall = this.cell < CELL.narrow ? CELL.tall : CELL.height;
+    const height = Math.max(this.host.clientHeight || 240, LOW.least + tall + LOW.foot);
+    this.low = { y: Math.min(LOW.most, Math.max(LOW.least, height - tall - LOW.foot - LOW.bonus)), height: tall };
+    Object.assign(this, edgesOf(round, room));
+    this.setSize(this.width, height);
+    render(this.drawing, [group(this.slots()), group(this.moves(), "cp-moved"), group(this.tokens()), group(this.numbers()),
+      group(this.words(height))]);
     this.select(this.stage.selection);
     if (fresh && this.stage.animate && !this.stage.reducedMotion) this.slide();
   }
 
-  measure() {
-    const width = this.host.clientWidth || 360;
-    const height = Math.max(this.host.clientHeight || 240, LOW.least + LOW.height + LOW.foot);
-    this.roomy = height >= LOW.least + LOW.height + LOW.footWithBonus;
-    const foot = this.roomy ? LOW.footWithBonus : LOW.foot;
-    this.low = { y: Math.min(LOW.most, height - LOW.height - foot), height: LOW.height };
-    this.width = width;
-    Object.assign(this, edgesOf(this.round, width - this.x - LEFT));
-    this.cell = Math.min(CELL.most, (width - this.x - LEFT) / Math.max(1, this.round.keep.length));
-    this.setSize(width, height);
-  }
-
-  /** @param {string} words @param {number} x @param {number} y @param {string} look */
-  text(words, x, y, look) {
-    this.words.push(text(look, words, x, y));
-  }
-
   slots() {
-    const { round, edges } = this;
+    const { round, edges, low } = this;
     const slot = (/** @type {number} */ node) => {
       const wide = edges[node + 1] - edges[node];
       const inset = wide >= 4 ? 0.5 : 0;
       return path(`cp-slot ${round.kept.has(node) ? "is-kept" : "is-dropped"} o-${round.origin(node)}`,
-        box((this.x + edges[node] + inset).toFixed(2), TOP.y, Math.max(wide - 2 * inset, 0.3).toFixed(2), TOP.height));
+        box((FIRST + edges[node] + inset).toFixed(2), TOP.y, Math.max(wide - 2 * inset, 0.3).toFixed(2), TOP.height));
     };
     const [kept, dropped] = [true, false].map((is) => Array.from(round.tokens.keys()).filter((node) => round.kept.has(node) === is));
-    const end = this.x + round.keep.length * this.cell;
-    const free = Math.max(0, Math.min(this.width - LEFT, this.x + edges[round.n]) - end);
+    const end = FIRST + round.keep.length * this.cell;
+    const free = Math.min(this.width - LEFT, FIRST + edges[round.n]) - end;
     return [
-      ...[TOP, this.low].map(({ y, height }) => path("cp-slot is-prefix", box(LEFT, y, PREFIX, height))),
+      ...[TOP, low].map(({ y, height }) => path("cp-slot is-prefix", box(LEFT, y, PREFIX, height))),
       ...joinPaths([...dropped, ...kept].map(slot)),
-      path("cp-slot is-free", free > 6 ? box(end + 2, this.low.y, free - 2, LOW.height) : "")];
+      path("cp-slot is-free", free > 6 ? box(end + 2, low.y, free - 2, low.height) : "")];
+  }
+
+  // The middle of a row's slot after the pass, and of the one in which the kept row at a place ends.
+  from(/** @type {number} */ node) {
+    return FIRST + (this.edges[node] + this.edges[node + 1]) / 2;
+  }
+
+  to(/** @type {number} */ place) {
+    return FIRST + (place + 0.5) * this.cell;
   }
 
   // The kept rows on their way, and where they end.
   moves() {
-    const { round, cell, edges, low } = this;
-    const kept = round.keep.map((node, place) => ({
-      node, look: `o-${round.origin(node)}`, still: node === place,
-      from: this.x + (edges[node] + edges[node + 1]) / 2, to: this.x + (place + 0.5) * cell }));
+    const { round, cell, low } = this;
     const bend = (TOP.y + TOP.height + low.y) / 2;
-    let last = -Infinity;
-    for (const { node, still, from, to } of kept) {
-      const token = short(round.show(round.tokens[node]), cell - 4, `10.5px ${MONO}`);
-      if (token) this.text(token, to, low.y + 16, "is-mid");
-      const tight = textWidth(String(node), "700 10px system-ui, sans-serif") > cell - 2 ? "is-tight" : "";
-      this.text(String(node), to, low.y + LOW.height + 13, `cp-slot-number is-mid ${tight} ${still ? "" : "is-moved"}`);
-      if (from - last < NUMBER_ROOM) continue;
-      this.text(String(node), from, TOP.y - 5, "cp-slot-number is-mid");
-      last = from;
-    }
-    return [
-      group(kept.map(({ look, still, from, to }) => path(`cp-move ${look} ${still ? "is-still" : ""}`,
-        `M${from},${TOP.y + TOP.height + 1}C${from},${bend} ${to},${bend} ${to},${low.y - 2}`))),
-      group(kept.map(({ look, to }) => /** @type {Mark} */ (["rect", { class: `cp-slot is-kept ${look}`,
-        x: (to - cell / 2 + 1).toFixed(1), y: low.y, width: Math.max(1, cell - 2).toFixed(1), height: LOW.height, rx: 3 }])))];
+    const way = (/** @type {number} */ node, /** @type {number} */ place) => {
+      const [from, to] = [this.from(node), this.to(place)];
+      return path(`cp-move o-${round.origin(node)} ${node === place ? "is-still" : ""}`,
+        `M${from},${TOP.y + TOP.height + 1}C${from},${bend} ${to},${bend} ${to},${low.y - 2}`);
+    };
+    /** @param {number} node @param {number} place @returns {Mark} */
+    const end = (node, place) => ["rect", { class: `cp-slot is-kept o-${round.origin(node)}`, x: (this.to(place) - cell / 2 + 1).toFixed(1),
+      y: low.y, width: Math.max(1, cell - 2).toFixed(1), height: low.height, rx: 3 }];
+    return [group(round.keep.map(way)), group(round.keep.map(end))];
   }
 
-  drawWords() {
-    const { round } = this;
+  tokens() {
+    const { round, cell, low } = this;
+    const narrow = cell < CELL.narrow;
+    return round.keep.map((node, place) => {
+      const x = this.to(place) + (narrow ? 3.5 : 0);
+      const y = low.y + low.height / 2 + (narrow ? 0 : 4);
+      const words = cell < 9 ? "" : short(round.show(round.tokens[node]), (narrow ? low.height : cell) - 4, TOKEN_FONT);
+      return text("is-mid", words, x, y, { transform: narrow ? `rotate(-90 ${x.toFixed(1)} ${y.toFixed(1)})` : null });
+    });
+  }
+
+  // The kept rows' numbers over both strips' slots; below, on two lines if one is too short for them.
+  numbers() {
+    const { round: { keep }, low } = this;
+    const above = apart(keep.map((node) => ({ words: String(node), x: this.from(node) })));
+    const below = keep.map((node, place) => ({ words: String(node), x: this.to(place), moved: node !== place }));
+    const lines = apart(below).length === below.length ? [below] : [0, 1].map((odd) => below.filter((_, place) => place % 2 === odd));
+    const y = low.y + low.height + 13;
+    return [
+      ...above.map(({ words, x }) => text("cp-slot-number is-mid", words, x, TOP.y - 5)),
+      ...lines.flatMap((line, place) => apart(line).map(({ words, x, moved }) =>
+        text(`cp-slot-number is-mid ${moved ? "is-moved" : ""}`, words, x, y + 11 * place))),
+      text("cp-slot-number is-end", "row kept", LEFT + PREFIX, y)];
+  }
+
+  words(/** @type {number} */ height) {
+    const { round, low, stage } = this;
     const kept = round.keep.length;
     const still = round.keep.filter((node, place) => node === place).length;
     const after = round.start + round.n;
-    this.text("after verify", LEFT, TOP.y - 19, "cp-strip-name");
     const right = this.width - LEFT;
-    const y = this.low.y + LOW.height + 28;
-    const wide = this.uneven ? ", the kept ones drawn wider" : "";
-    this.text(`${round.start} + ${round.n} = ${after} slots${this.width > 330 ? wide : ""}`, right, TOP.y - 19, "cp-strip-size is-end");
-    this.text("after keep", LEFT, this.low.y - 8, "cp-strip-name");
-    for (const strip of [TOP, this.low]) {
-      const middle = strip.y + strip.height / 2 + 3.5;
-      this.text(`prefix ${round.start}`, LEFT + PREFIX / 2, middle, "cp-slot-prefix is-mid");
-    }
-    this.text("row kept", LEFT + PREFIX, this.low.y + LOW.height + 13, "cp-slot-number is-end");
-    const replayed = replayWords(this.stage.header, kept, false);
+    const y = low.y + low.height + 39;
+    const wide = this.uneven && this.width > 330 ? ", the kept ones drawn wider" : "";
+    const replayed = replayWords(stage.header, kept, false);
     const brief = this.width < (replayed ? 560 : 380);
-    this.text(`${rowWords(still, kept - still, round.n - kept, brief)}: ${round.start + kept} slots${replayWords(this.stage.header, kept, brief)}`, LEFT, y, "cp-strip-size");
     const bonus = clip(round.show(round.bonus), 90, `11px ${MONO}`);
-    const last = this.stage.value.end && this.stage.value.end.reason === "stop" && round === this.stage.rounds.at(-1);
+    const last = stage.value.end?.reason === "stop" && round === stage.rounds.at(-1);
     const next = last ? "ends the text: it needs no slot" : "has no slot yet: it is the next root";
-    if (this.roomy) this.text(`◆ ${bonus} ${next}`, LEFT, y + 17, "cp-strip-size");
     put(this.canvas, { "aria-label": `Cache of round ${round.index + 1}: ${round.start} slots before, ${after} after verify, `
       + `${round.start + kept} after keep; kept rows ${round.keep.join(", ")}; `
       + rowWords(still, kept - still, round.n - kept, false) + replayed });
+    return [
+      text("cp-strip-name", "after verify", LEFT, TOP.y - 19),
+      text("cp-strip-size is-end", `${round.start} + ${round.n} = ${after} slots${wide}`, right, TOP.y - 19),
+      text("cp-strip-name", "after keep", LEFT, low.y - 8),
+      ...[TOP, low].map((strip) => text("cp-slot-prefix is-mid", `prefix ${round.start}`, LEFT + PREFIX / 2, strip.y + strip.height / 2 + 3.5)),
+      text("cp-strip-size", `${rowWords(still, kept - still, round.n - kept, brief)}: ${round.start + kept} slots${replayWords(stage.header, kept, brief)}`, LEFT, y),
+      ...(y + LOW.bonus < height ? [text("cp-strip-size", `◆ ${bonus} ${next}`, LEFT, y + LOW.bonus)] : [])];
   }
 
   slide() {
@@ -168,8 +190,8 @@ class CachePanel extends DrawnPanel {
   at(/** @type {MouseEvent} */ event) {
     const [x, y] = placeIn(this.canvas, event);
     const within = (/** @type {Strip} */ strip) => y >= strip.y - 14 && y <= strip.y + strip.height + 16;
-    const top = within(TOP) ? this.edges.findIndex((edge) => edge > x - this.x) - 1 : -1;
-    const low = within(this.low) ? this.round.keep[Math.floor((x - this.x) / this.cell)] : undefined;
+    const top = within(TOP) ? this.edges.findIndex((edge) => edge > x - FIRST) - 1 : -1;
+    const low = within(this.low) ? this.round.keep[Math.floor((x - FIRST) / this.cell)] : undefined;
     const node = top >= 0 ? top : low;
     return node === undefined ? null : { node, x, y };
   }
@@ -185,8 +207,8 @@ class CachePanel extends DrawnPanel {
     const place = this.round.keep.indexOf(node);
     /** @param {number} x @param {number} width @param {Strip} strip */
     const around = (x, width, strip) => box(x - 1, strip.y - 2, width + 2, strip.height + 4);
-    const top = around(this.x + this.edges[node], Math.max(3, this.edges[node + 1] - this.edges[node]), TOP);
-    return [path("cp-slot-mark", place < 0 ? top : top + around(this.x + place * this.cell, this.cell, this.low))];
+    const top = around(FIRST + this.edges[node], Math.max(3, this.edges[node + 1] - this.edges[node]), TOP);
+    return [path("cp-slot-mark", place < 0 ? top : top + around(FIRST + place * this.cell, this.cell, this.low))];
   }
 }
 

@@ -65,7 +65,7 @@ export function columnEdges(width, count) {
 }
 
 const GUTTER = { left: 20, right: 78, gap: 14, head: 26, ranks: 15, foot: 4 };
-const ROW = { least: 11, most: 26 };
+const ROW = { least: 11, most: 34 };
 const SANS = "system-ui, sans-serif";
 const NAME_FONT = `600 12px ${SANS}`;
 const TOKEN_FONT = `10.5px ${MONO}`; // of all texts of a drawing if nothing else is said
@@ -304,8 +304,9 @@ export class MarginalsPanel extends DrawnPanel {
     }
     this.stage.hover(hit.node);
     const { scrollLeft, scrollTop } = this.host;
-    this.tip.show(x - scrollLeft, hit.y - scrollTop, hit.lines());
-    if (changes.length) this.tip.beside(hit.x - scrollLeft, changes[0].hit.x + hit.width - scrollLeft);
+    const explained = [hit, ...changes.map((change) => change.hit)]
+      .map((box) => ({ ...box, x: box.x - scrollLeft, y: box.y - scrollTop }));
+    this.tip.show(x - scrollLeft, hit.y - scrollTop + hit.height / 2, hit.lines(), explained);
   }
 
   /** One candidate of the next column: a bar as long as its probability after the focused one, a mark at its average.
@@ -347,6 +348,7 @@ export class MarginalsPanel extends DrawnPanel {
     const { round } = this;
     const same = this.hits.filter(({ depth, id, drafter = 0 }) => depth === round.depths[node] - 1 && id === round.tokens[node]
       && round.drafters[node] & (1 << drafter));
+    if (same.length) this.scrollTo(this.host, same[0].y, same[0].y + same[0].height);
     return same.map(({ x, y, width, height }) => path("cp-cell-ring", box(x, y, width, height)));
   }
 }

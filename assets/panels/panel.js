@@ -9,30 +9,32 @@ export class Tip {
     this.box = html("div", { class: "cp-tip", hidden: true }, host);
   }
 
-  /** At a place of the host as it is scrolled. @param {number} x @param {number} y @param {string[]} lines */
-  show(x, y, lines) {
-    const rows = lines.map((line, place) => html("div", place ? "cp-tip-more" : "cp-tip-first", null, line));
-    this.box.replaceChildren(...rows);
-    this.box.hidden = false;
-    this.box.style.maxWidth = "";
-    const right = this.host.clientWidth - this.box.offsetWidth - 4;
-    const below = y + 16 + this.box.offsetHeight < this.host.clientHeight;
-    this.box.style.left = `${this.host.scrollLeft + Math.max(4, Math.min(x + 12, right))}px`;
-    this.box.style.top = `${this.host.scrollTop + Math.max(4, below ? y + 16 : y - this.box.offsetHeight - 10)}px`;
-  }
-
-  // Moves it out of what lies between two places, to the side with more room, and no wider than that.
-  /** @param {number} left @param {number} right */
-  beside(left, right) {
-    const { clientWidth, scrollLeft } = this.host;
-    const after = clientWidth - right > left;
-    this.box.style.maxWidth = `${Math.max(120, (after ? clientWidth - right : left) - 12)}px`;
-    this.box.style.left = `${scrollLeft + (after ? right + 8 : Math.max(4, left - this.box.offsetWidth - 8))}px`;
+  /** Near a place of the host as it is scrolled, over as little as possible of what it explains.
+   *  @param {number} x @param {number} y @param {string[]} lines @param {Box[]} explained */
+  show(x, y, lines, explained) {
+    const { box, host: { clientWidth, clientHeight, scrollLeft, scrollTop } } = this;
+    box.replaceChildren(...lines.map((line, place) => html("div", place ? "cp-tip-more" : "cp-tip-first", null, line)));
+    box.hidden = false;
+    const { offsetWidth: width, offsetHeight: height } = box;
+    const [right, low] = [clientWidth - width - 4, clientHeight - height - 4];
+    const pointed = { x: x - 8, y: y - 8, width: 20, height: 24 };
+    const places = [x + 12, x - width - 12, 4, right].flatMap((left) => [y + 16, y - height - 12, 4, low]
+      .map((top) => ({ x: Math.max(4, Math.min(left, right)), y: Math.max(4, Math.min(top, low)), width, height })));
+    const covered = (/** @type {Box} */ place) => [...explained, pointed].reduce((sum, part) => sum + overlap(place, part), 0);
+    const best = places.reduce((one, other) => (covered(other) < covered(one) ? other : one));
+    Object.assign(box.style, { left: `${scrollLeft + best.x}px`, top: `${scrollTop + best.y}px` });
   }
 
   hide() {
     this.box.hidden = true;
   }
+}
+
+/** Square pixels that two boxes share. @param {Box} one @param {Box} other */
+function overlap(one, other) {
+  const wide = Math.min(one.x + one.width, other.x + other.width) - Math.max(one.x, other.x);
+  const high = Math.min(one.y + one.height, other.y + other.height) - Math.max(one.y, other.y);
+  return Math.max(0, wide) * Math.max(0, high);
 }
 
 // What a panel shows before there is a round, or if a method has nothing to show in it.
@@ -91,6 +93,14 @@ export class Panel {
   resize() {
     this.draw(this.stage.round);
   }
+
+  /** Scrolls to what stands for a node that was chosen elsewhere; nothing moves under the pointer.
+   *  @param {HTMLElement} region @param {number} top @param {number} bottom */
+  scrollTo(region, top, bottom) {
+    const { scrollTop, clientHeight } = region;
+    if (region.matches(":hover") || (top >= scrollTop && bottom <= scrollTop + clientHeight)) return;
+    region.scrollTop = (top + bottom - clientHeight) / 2;
+  }
 }
 
 /** What lies under the pointer; `node` is null if no node stands for it.
@@ -148,8 +158,18 @@ export class DrawnPanel extends Panel {
   point(/** @type {MouseEvent} */ event) {
     const at = this.at(event);
     this.stage.hover(at && at.node);
-    if (at) this.tip.show(at.x, at.y, this.wordsOf(at));
+    if (at) this.tip.show(at.x - this.host.scrollLeft, at.y - this.host.scrollTop, this.wordsOf(at), this.explained());
     else this.tip.hide();
+  }
+
+  // What is marked, as boxes of the host as it is scrolled: a tip leaves it free.
+  explained() {
+    const host = this.host.getBoundingClientRect();
+    const zoom = zoomOf(this.host);
+    return Array.from(this.marked.children, (mark) => {
+      const { left, top, width, height } = mark.getBoundingClientRect();
+      return { x: (left - host.left) / zoom, y: (top - host.top) / zoom, width: width / zoom, height: height / zoom };
+    });
   }
 
   press(/** @type {MouseEvent} */ event) {
@@ -180,5 +200,9 @@ export class DrawnPanel extends Panel {
 /** Where an event took place, in pixels of an element. @param {Element} element @param {MouseEvent} event */
 export function placeIn(element, event) {
   const box = element.getBoundingClientRect();
-  return [event.clientX - box.left, event.clientY - box.top];
+  const zoom = zoomOf(element);
+  return [(event.clientX - box.left) / zoom, (event.clientY - box.top) / zoom];
 }
+
+// How much larger than drawn an element stands on the screen (see ``Frames.zoom``).
+export const zoomOf = (/** @type {Element} */ element) => element.currentCSSZoom ?? 1;

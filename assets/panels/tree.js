@@ -1,21 +1,19 @@
 // The draft tree: left to right by depth, the kept path straight along the top.
 
-import { button, clip, html, ORIGIN_NAME, probability, put, sparing, spoken } from "../shared/ink.js";
+import { button, html, put, sparing, spoken } from "../shared/ink.js";
 /** @import { Layout } from "./layout.js" */
 /** @import { Pointed } from "./panel.js" */
 
-import { Earned, rankOf } from "./earned.js";
+import { Earned, factsOf, NodeSheet } from "./facts.js";
 import { Icicle } from "./icicle.js";
 import { Camera, layoutOf, neighbour } from "./layout.js";
-import { DrawnPanel, placeIn } from "./panel.js";
+import { DrawnPanel, placeIn, zoomOf } from "./panel.js";
 import { standOf, TreeMarks } from "./tree_marks.js";
 import { define } from "../shared/define.js";
 
 const SWIFT = { grow: 250, walk: 150 }; // milliseconds
 /** @type {Record<string, { grow: number, walk: number }>} */
 const SCENES = { guess: { grow: 2600, walk: 0 }, verify: { grow: 0, walk: 1600 } }; // of the film: one after the other
-const PATH_ROOM = 240; // pixels for the path in a tooltip
-const TIP_FONT = "12px system-ui, sans-serif";
 const ICICLE_NODES = 256; // drafted nodes from which the tree is an icicle, until a person chooses
 
 export class TreePanel extends DrawnPanel {
@@ -55,10 +53,11 @@ export class TreePanel extends DrawnPanel {
       this.asIcicle = !this.isIcicle;
       this.draw(this.round);
     });
-    this.branchButton = button(bar, "go on from here", "Force the text up to the pinned node, and let the target go on from there: a new run",
-      () => this.stage.pinned !== null && this.stage.tell("branch", this.stage.pinned));
     this.zoomButtons = [button(bar, "fit", "Fit the tree into the panel", () => this.fit()),
       button(bar, "−", "Zoom out", () => this.zoom(1 / 1.35)), button(bar, "+", "Zoom in", () => this.zoom(1.35))];
+    this.sheet = new NodeSheet(this.host);
+    this.branchButton = button(this.sheet.box, "go on from here", "Force the text up to the pinned node, and let the target go on from there: a new run",
+      () => this.stage.pinned !== null && this.stage.tell("branch", this.stage.pinned));
     this.listen();
   }
 
@@ -119,8 +118,9 @@ export class TreePanel extends DrawnPanel {
   }
 
   measure() {
-    this.width = this.host.clientWidth || 640;
-    this.height = this.host.clientHeight || 360;
+    const { wide, high } = this.sheet.room;
+    this.width = (this.host.clientWidth || 640) - wide;
+    this.height = (this.host.clientHeight || 360) - high;
   }
 
   fitCamera() {
@@ -184,7 +184,20 @@ export class TreePanel extends DrawnPanel {
   select(/** @type {NodeSelection} */ { node, pinned }) {
     this.canvas.classList.toggle("is-pinned", pinned);
     this.branchButton.hidden = !pinned || !node || !this.stage.canBranch;
-    if (this.round.n) this.marks.select(node, this.matches);
+    if (!this.round.n) return;
+    this.marks.select(node, this.matches);
+    this.showPinned();
+  }
+
+  // The drawing gives the pinned node's sheet its room.
+  showPinned() {
+    const { stage: { pinned }, sheet, round } = this;
+    const before = sheet.box.hidden;
+    if (pinned === null) sheet.box.hidden = true;
+    else sheet.show(round.show(round.tokens[pinned]), factsOf(round, pinned, this.earned));
+    if (sheet.box.hidden === before) return;
+    this.tip.hide();
+    this.resize();
   }
 
   resize() {
@@ -286,7 +299,20 @@ export class TreePanel extends DrawnPanel {
   }
 
   wordsOf(/** @type {Pointed & { node: number }} */ { node }) {
-    return wordsOf(this.round, node, this.earned);
+    const { round } = this;
+    return [round.show(round.tokens[node]), ...factsOf(round, node, this.earned).map((fact) => fact.join(" "))];
+  }
+
+  // The path to the node, too.
+  explained() {
+    const { node } = this.stage.selection;
+    const steps = node === null ? [] : this.round.path(node);
+    return [...super.explained(), ...steps.map((step) => this.marks.at(step)).map(([x, y]) => ({ x: x - 12, y: y - 10, width: 24, height: 20 }))];
+  }
+
+  point(/** @type {MouseEvent} */ event) {
+    super.point(event);
+    if (this.stage.selection.pinned) this.tip.hide(); // its sheet says the same
   }
 
   take(/** @type {PointerEvent} */ event) {
@@ -299,8 +325,8 @@ export class TreePanel extends DrawnPanel {
       this.point(event);
       return;
     }
-    const right = event.clientX - this.grip.x;
-    const down = event.clientY - this.grip.y;
+    const zoom = zoomOf(this.canvas);
+    const [right, down] = [(event.clientX - this.grip.x) / zoom, (event.clientY - this.grip.y) / zoom];
     if (!this.grip.moved && Math.hypot(right, down) < 4) return;
     if (!this.grip.moved) this.canvas.setPointerCapture(this.grip.id);
     Object.assign(this.grip, { x: event.clientX, y: event.clientY, moved: true });
@@ -355,35 +381,6 @@ export class TreePanel extends DrawnPanel {
     this.focus = Number(name);
     this.stage.hover(this.focus);
   }
-}
-
-/** A node in words, for its tooltip. @param {Round} round @param {number} node @param {Earned | null} earned */
-function wordsOf(round, node, earned) {
-  const chance = Math.exp(round.logprobs[node]);
-  const depth = round.depths[node];
-  const lines = [round.show(round.tokens[node]), `row ${node}, depth ${depth}, position ${round.start + depth}`];
-  if (node === 0) return [...lines, "root: the target's own token from the round before"];
-  const parent = round.parents[node];
-  const path = round.path(node).slice(0, -1).filter(Boolean).map((step) => round.show(round.tokens[step]));
-  if (path.length) lines[1] += `, after ${clip(path.join(""), PATH_ROOM, TIP_FONT)}`;
-  const step = Math.exp(round.logprobs[node] - round.logprobs[parent]);
-  const given = probability(Math.exp(round.offered[node]));
-  lines.push(`${ORIGIN_NAME[round.origin(node)]}, sibling ${rankOf(round, node) + 1} of ${round.children[parent].length}: q ${probability(step)}, of the path ${probability(chance)}`);
-  lines.push(`target: p ${given}, its first two ${round.gap[parent].toFixed(2)} nats apart here`);
-  lines.push(whyOf(round, node));
-  if (earned) lines.push(`rows at this place: ${earned.at(round, node).kept} of ${earned.at(round, node).seen} kept in this run`);
-  return lines;
-}
-
-/** Kept, or why not. @param {Round} round @param {number} node */
-function whyOf(round, node) {
-  const parent = round.parents[node];
-  if (round.trials) return round.kept.has(node) ? "accepted in its trial" : "rejected: its trial failed, or was not made";
-  if (round.kept.has(node)) return "accepted: the target chose it";
-  if (!round.kept.has(parent)) return "rejected: what stands before it was";
-  const place = round.keep.indexOf(parent) + 1;
-  const taken = place < round.keep.length ? round.tokens[round.keep[place]] : round.bonus;
-  return `rejected: the target chose ${round.show(taken)} here`;
 }
 
 define({

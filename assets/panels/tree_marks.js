@@ -166,26 +166,23 @@ export class TreeMarks {
       `M${start + size},${camera.top}H${left}M${left},${camera.top}l${size},-${size} ${size},${size} -${size},${size}Z`)];
   }
 
-  // The kept path is always labelled; other nodes only if no node of their column is nearer than a line of text, so that
-  // labels never overlap however many nodes there are.
+  // The kept path is always labelled; of the other nodes the likeliest first, as far as nothing else stands in their line.
   labels(/** @type {number[]} */ shown) {
-    const { camera, folded, layout } = this.panel;
+    const { panel, panel: { camera, folded } } = this;
     const marks = this.pathLabels();
     for (const node of folded) {
       const [x, y] = this.at(node);
-      if (this.shown(node)) marks.push(label(`+${this.panel.below(node)}`, x + this.radius + 5, y + 3.5, "is-fold"));
+      if (this.shown(node)) marks.push(label(`+${panel.below(node)}`, x + this.radius + 5, y + 3.5, "is-fold"));
     }
-    const columns = Array.from({ length: layout.columnCount }, () => /** @type {number[]} */ ([]));
-    if (camera.row * 24 >= LINE) for (const node of shown) columns[layout.columns[node]].push(node);
-    for (const column of columns) {
-      column.sort((one, other) => layout.rows[one] - layout.rows[other]);
-      const ys = [-Infinity, ...column.map((node) => this.at(node)[1]), Infinity];
-      column.forEach((node, place) => {
-        const [above, y, below] = ys.slice(place, place + 3);
-        if (Math.min(y - above, below - y) >= LINE - 0.5) marks.push(...this.nodeLabel(node, columns));
-      });
+    if (camera.row * 24 < LINE) return marks;
+    const lines = new Lines();
+    for (const node of shown) {
+      const [x, y] = this.at(node);
+      lines.add(x, y, this.radius, this.radius);
     }
-    return marks;
+    const guesses = shown.filter((node) => !this.lit(node) && !folded.has(node)).map((node) => ({ node, ink: node < panel.round.n ? panel.ink(node) : 0 }));
+    guesses.sort((one, other) => other.ink - one.ink);
+    return [...marks, ...guesses.flatMap(({ node, ink }) => this.guessLabel(node, ink, lines))];
   }
 
   pathLabels() {
@@ -217,29 +214,21 @@ export class TreeMarks {
     return label(clip(round.show(id), SLANT.room, PATH_FONT), x, y, `is-path is-slanted o-${origin}`, { transform });
   }
 
-  // Pixels to the right of a node without children that no other node's line needs, three columns at most.
-  /** @param {number} node @param {number[][]} columns */
-  free(node, columns) {
-    const { camera, layout } = this.panel;
-    const [, y] = this.at(node);
-    const next = columns.slice(layout.columns[node] + 1, layout.columns[node] + 4);
-    const taken = next.findIndex((column) => column.some((other) => Math.abs(this.at(other)[1] - y) < LINE));
-    return camera.column * (taken < 0 ? 2.8 : taken + 0.8);
-  }
-
-  /** @param {number} node @param {number[][]} columns */
-  nodeLabel(node, columns) {
-    const { round, camera, layout, folded, height, width } = this.panel;
-    const [left, y] = this.at(node);
+  /** @param {number} node @param {number} ink @param {Lines} lines */
+  guessLabel(node, ink, lines) {
+    const { round, camera, layout, height, width } = this.panel;
+    const [left, level] = this.at(node);
     const x = left + this.radius + 3;
-    const inside = y > -9 && y < height + 9 && x > -90 && x < width;
-    if (!inside || folded.has(node) || this.lit(node)) return [];
+    if (level < -9 || level > height + 9 || x < -90 || x > width) return [];
     const inner = layout.children[node].length > 0;
-    const room = inner ? this.lead - this.radius - 5 : this.free(node, columns) - this.radius;
-    const words = short(round.show(this.panel.tokenOf(node)), room, LABEL_FONT);
-    const fade = node >= round.n ? 0.6 : strength(this.panel.ink(node), 0.66).toFixed(2);
     const above = inner && camera.row >= AIRY; // clear of its own edge if the rows leave room for that
-    return words ? [label(words, x, above ? y - 4 : y + 3.5, "", { opacity: fade })] : [];
+    const y = level - (above ? 7.5 : 0);
+    const words = short(round.show(this.panel.tokenOf(node)), Math.min(3 * camera.column - this.radius, lines.room(x, y)), LABEL_FONT);
+    if (!words) return [];
+    const half = textWidth(words, LABEL_FONT) / 2;
+    lines.add(x + half, y, half, LINE / 2);
+    const fade = node >= round.n ? 0.6 : strength(ink, 0.66).toFixed(2);
+    return [label(words, x, y + 3.5, "", { opacity: fade })];
   }
 
   // For screen readers, focus and pointer: an unpainted circle per node, each a treeitem with a name.
@@ -294,6 +283,24 @@ export class TreeMarks {
   circle(look, node, r) {
     const [x, y] = this.at(node);
     return ["circle", { class: look, cx: x.toFixed(1), cy: y.toFixed(1), r }];
+  }
+}
+
+// What stands in the lines of a drawing: where a label would run into something else.
+class Lines {
+  taken = /** @type {{ x: number, y: number, half: number, tall: number }[][]} */ ([]);
+
+  /** @param {number} x @param {number} y @param {number} half of its width @param {number} tall half of its height */
+  add(x, y, half, tall) {
+    (this.taken[Math.max(0, Math.round(y / LINE))] ??= []).push({ x, y, half, tall });
+  }
+
+  /** Pixels that are free from a place on. @param {number} x @param {number} y */
+  room(x, y) {
+    const line = Math.max(0, Math.round(y / LINE));
+    const near = [line - 1, line, line + 1].flatMap((place) => this.taken[place] ?? []);
+    const right = near.filter((part) => part.x + part.half > x && Math.abs(part.y - y) < part.tall + LINE / 2 - 1);
+    return Math.min(Infinity, ...right.map((part) => part.x - part.half)) - x - 4;
   }
 }
 

@@ -117,8 +117,9 @@ class VerifierPanel extends Panel {
   finish() {
     clearTimeout(this.waiting);
     if (!this.rest.length) return;
-    this.list.append(...this.rest.map((step) => this.step(step)));
+    const { rest } = this;
     this.rest = [];
+    this.list.append(...rest.map((step) => this.step(step)));
     this.select(this.stage.selection);
   }
 
@@ -226,9 +227,11 @@ class VerifierPanel extends Panel {
   }
 
   select(/** @type {NodeSelection} */ { node }) {
-    for (const mark of this.list.querySelectorAll("[data-node]")) {
-      mark.classList.toggle("is-selected", Number(mark.dataset.node) === node);
-    }
+    if (node !== null && !this.list.querySelector(`[data-node="${node}"]`)) this.finish();
+    for (const mark of this.list.querySelectorAll("[data-node]")) mark.classList.toggle("is-selected", Number(mark.dataset.node) === node);
+    const step = `.cp-step[data-node="${node ? this.round.parents[node] : 0}"]`;
+    const first = this.list.querySelector(".is-selected") ?? (node === null ? null : this.list.querySelector(step));
+    if (first) this.scrollTo(this.scroll, first.offsetTop, first.offsetTop + first.offsetHeight);
   }
 
   svg() {

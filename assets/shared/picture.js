@@ -115,11 +115,12 @@ function linesOf(/** @type {Text} */ node) {
 
 /** @param {Text} node @param {CSSStyleDeclaration} style @param {SVGElement} into */
 function words(node, style, into) {
+  const zoom = node.parentElement?.currentCSSZoom ?? 1;
   for (const { text, box } of linesOf(node)) {
     if (!text.trim()) continue;
     svg("text", {
       x: box.left, y: box.top + box.height / 2, "dominant-baseline": "central", fill: style.color, "font-family": style.fontFamily,
-      "font-size": style.fontSize, "font-weight": style.fontWeight, "xml:space": "preserve",
+      "font-size": zoom * parseFloat(style.fontSize), "font-weight": style.fontWeight, "xml:space": "preserve",
     }, into).textContent = text.replace(/\n/g, "");
   }
 }

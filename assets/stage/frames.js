@@ -7,6 +7,11 @@ import { Legend } from "./legend.js";
 
 const STORE = "canopy-sizes";
 const MIN_SHARE = 0.12; // of a row, for a panel that a divider squeezes
+/** @type {Record<string, [width: number, height: number]>} */
+const USUAL_SIZES = { tree: [780, 300] }; // pixels of a panel whose type has its usual size
+const USUAL_SIZE = [430, 270];
+const MAX_ZOOM = 2.2;
+const PRESENTED_ZOOM = 1.25;
 /** @type {Record<string, number>} */
 const STEPS = { ArrowLeft: -24, ArrowUp: -24, ArrowRight: 24, ArrowDown: 24 }; // pixels that a key moves a divider
 
@@ -128,12 +133,21 @@ export class Frames {
     for (const { target } of entries) {
       const entry = Array.from(this.entries.values()).find(({ body }) => body === target);
       if (!entry || !this.shown(entry)) continue;
+      this.zoom(entry);
       if (entry.stale) this.draw();
       else this.guard(entry.frame, () => entry.panel.resize?.());
     }
   }
 
-  // Lets one panel fill the window, or none; the same name again goes back. Returns whether one filled it before.
+  // Type grows with its panel by the square root: half of the room is for more of the drawing.
+  zoom(/** @type {Entry} */ { body, about }) {
+    const { width, height } = body.getBoundingClientRect();
+    const [wide, high] = USUAL_SIZES[about.name] ?? USUAL_SIZE;
+    const least = document.body.classList.contains("cs-presenting") ? PRESENTED_ZOOM : 1;
+    body.style.zoom = Math.max(least, Math.min(MAX_ZOOM, Math.sqrt(Math.min(width / wide, height / high)))).toFixed(2);
+  }
+
+  // Lets one panel fill the window over the timeline, or none; the same name again goes back. Returns whether one did before.
   full(/** @type {string | null} */ name) {
     const all = Array.from(this.area.querySelectorAll("[data-panel]"));
     const open = all.find((frame) => frame.classList.contains("is-full"));
@@ -141,6 +155,7 @@ export class Frames {
     if (open) open.classList.remove("is-full");
     if (next) next.classList.add("is-full");
     this.filling = next ? name : null;
+    this.area.style.setProperty("--cs-below", `${document.querySelector(".cs-timeline")?.offsetHeight ?? 0}px`);
     document.body.classList.toggle("cs-has-full", Boolean(next));
     this.plan();
     this.stage.tell("full", this.filling);

@@ -30,7 +30,7 @@ PLACES = """(node) => {
         tree: middle(document.querySelector(`[data-panel=tree] [data-node="${node}"]`)),
         text: middle(document.querySelector(`.cs-part.is-current .cs-token[data-node="${node}"]`)),
         mask: on(mask.canvas, ...[left, top].map((edge) => edge + (mask.place[node] + 0.5) * size)),
-        cache: on(cache.canvas, cache.x + (cache.edges[node] + cache.edges[node + 1]) / 2, 39),
+        cache: on(cache.canvas, cache.from(node), 39),
         marginals: on(marginals.canvas, cell.x + cell.width / 2, cell.y + cell.height / 2),
         verifier: middle(document.querySelector(`[data-panel=verifier] .cp-step .cp-token[data-node="${node}"]`)),
     };
@@ -63,6 +63,53 @@ def test_hover_in_one_part_lights_all(onlooker: Watched) -> None:
         assert all(page.evaluate(LIT, node).values()), part
         page.wait_for_function(f"location.hash.includes('node={node}')")
         page.evaluate(f"{STAGE}.pin(null)")
+
+
+def test_panels_scroll_to_a_node_that_is_chosen_elsewhere(onlooker: Watched) -> None:
+    page = opened(onlooker)
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.wait_for_function("!Canopy.parts.frames.planned")
+    node = page.evaluate(f"{STAGE}.round.keep.at(-1)")
+    page.evaluate(f"{STAGE}.pin({node})")
+    for region, mark in ((".cp-scroll", ".cp-verifier .is-selected"), (".cp-marginals", ".cp-cell-ring")):
+        inside = page.evaluate("""(selectors) => {
+            const [region, mark] = selectors.map((one) => document.querySelector(one).getBoundingClientRect());
+            return mark.top >= region.top - 1 && mark.top < region.bottom - 5;
+        }""", [region, mark])
+        assert inside, region
+    page.evaluate(f"{STAGE}.pin(null)")
+
+
+def test_a_pinned_node_has_a_sheet_beside_the_tree_and_a_tip_leaves_its_node_free(onlooker: Watched) -> None:
+    page = opened(onlooker)
+    node = page.evaluate(f"{STAGE}.round.n - 1")
+    ring, tip, sheet = (page.locator(f"[data-panel=tree] .cp-{name}") for name in ("ring", "tip", "sheet"))
+    box = page.locator(f"[data-panel=tree] [data-node='{node}']").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    marked, covering = ring.bounding_box(), tip.bounding_box()
+    assert not overlap(marked, covering)
+    page.mouse.down()
+    page.mouse.up()
+    assert not tip.is_visible() and "rejected" in sheet.inner_text()
+    assert ring.bounding_box()["x"] < sheet.bounding_box()["x"], "the tree keeps clear of the sheet"
+    page.evaluate(f"{STAGE}.pin(null)")
+    assert not sheet.is_visible()
+
+
+def overlap(one: Any, other: Any) -> bool:
+    """Whether two boxes share a place."""
+    return all(one[start] < other[start] + other[size] and other[start] < one[start] + one[size]
+               for start, size in (("x", "width"), ("y", "height")))
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (1920, 1080)])
+def test_row_numbers_of_the_cache_never_run_together(onlooker: Watched, size: tuple[int, int]) -> None:
+    page = onlooker.show("#trace=wide&mode=workbench&round=1")
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.wait_for_function("!Canopy.parts.frames.planned")
+    numbers = [mark.bounding_box() for mark in page.locator("[data-panel=cache] .cp-slot-number").all()]
+    assert len(numbers) > 8
+    assert not any(overlap(one, other) for place, one in enumerate(numbers) for other in numbers[:place])
 
 
 def test_focus_lights_as_a_pointer_does(onlooker: Watched) -> None:
@@ -112,7 +159,11 @@ def test_the_panel_that_fills_the_window_is_in_the_address(watched: Watched, add
     before = frame.bounding_box()
     frame.locator(".cs-full").click()
     large = frame.bounding_box()
-    assert large["width"] > 1300 and large["height"] > 800
+    assert large["width"] > 1300 and large["height"] > 720
+    assert frame.locator(".cs-body").evaluate("(body) => Number(body.style.zoom)") > 1.3, "its type grows"
+    bars = page.locator(".cs-bars").bounding_box()
+    page.mouse.click(bars["x"] + 40, bars["y"] + 30)
+    assert page.evaluate(f"{STAGE}.current") == 0, "the timeline stays in reach"
     page.wait_for_function("location.hash.includes('panel=mask')")
     page.reload()
     page.wait_for_function(READY)

@@ -48,10 +48,11 @@ def test_a_tree_is_inked_by_what_its_places_earned(watched: Watched, address: st
 
 def test_a_lens_shows_the_mask_around_the_pointer(watched: Watched, address: str) -> None:
     page = opened(watched, address)
-    page.set_viewport_size({"width": 700, "height": 460})
+    page.set_viewport_size({"width": 760, "height": 700})
     page.locator("[data-panel=mask] .cs-full").click()
     page.wait_for_timeout(500)
-    left, top, side = (page.evaluate(f"{MASK}.grid.{name}") for name in ("left", "top", "side"))
+    left, top, side = (page.evaluate(f"{MASK}.grid.{name} * {MASK}.canvas.currentCSSZoom")
+                       for name in ("left", "top", "side"))
     lens = page.locator("[data-panel=mask] .cp-lens rect")
     assert lens.count() == 0
     box = page.locator("[data-panel=mask] svg.cp-svg").bounding_box()

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Earned } from "../../assets/panels/earned.js";
+import { Earned } from "../../assets/panels/facts.js";
 
 // A root with two children; the first has one child.
 function round(kept, drafters = [0, 1, 1, 1]) {

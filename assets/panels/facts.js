@@ -1,0 +1,105 @@
+// A node in words, for its tip and for the sheet of a pinned one; and what rows of its place earned over a run. A place is the
+// rank among siblings, the depth, and who drafted the row; the lab's Acceptance has what a row earned by its place, with intervals.
+
+import { clip, html, ORIGIN_NAME, probability } from "../shared/ink.js";
+
+const RANKS = 4; // the last one counts all worse ones too
+const PATH_ROOM = 240; // pixels for the path in a tip
+const TIP_FONT = "12px system-ui, sans-serif";
+
+/** @param {Round} round @param {number} node */
+function rankOf(round, node) {
+  return round.children[round.parents[node]].indexOf(node);
+}
+
+export class Earned {
+  counted = /** @type {Round[]} */ ([]);
+  places = /** @type {Map<string, { kept: number, seen: number }>} */ (new Map());
+
+  // Counts the rounds that are new; those of another run from the first on.
+  count(/** @type {Round[]} */ rounds) {
+    if (rounds[0] !== this.counted[0] || rounds.length < this.counted.length) {
+      this.counted = [];
+      this.places.clear();
+    }
+    for (const round of rounds.slice(this.counted.length)) {
+      for (let node = 1; node < round.n; node++) {
+        const place = this.at(round, node);
+        place.seen++;
+        place.kept += Number(round.kept.has(node));
+      }
+    }
+    this.counted = rounds.slice();
+  }
+
+  /** @param {Round} round @param {number} node */
+  at(round, node) {
+    const key = `${Math.min(rankOf(round, node), RANKS - 1)} ${round.depths[node]} ${round.drafters[node]}`;
+    const place = this.places.get(key) ?? { kept: 0, seen: 0 };
+    this.places.set(key, place);
+    return place;
+  }
+
+  /** The share of rows at the place of a node that were kept; 1 for the root. @param {Round} round @param {number} node */
+  share(round, node) {
+    const { kept, seen } = node ? this.at(round, node) : { kept: 1, seen: 1 };
+    return seen ? kept / seen : 0;
+  }
+}
+
+/** Kept, or why not. @param {Round} round @param {number} node */
+function fateOf(round, node) {
+  const parent = round.parents[node];
+  if (round.trials) return round.kept.has(node) ? "accepted in its trial" : "rejected: its trial failed, or was not made";
+  if (round.kept.has(node)) return "accepted: the target chose it";
+  if (!round.kept.has(parent)) return "rejected: what stands before it was";
+  const place = round.keep.indexOf(parent) + 1;
+  const taken = place < round.keep.length ? round.tokens[round.keep[place]] : round.bonus;
+  return `rejected: the target chose ${round.show(taken)} here`;
+}
+
+/** What is known of a node, by name.
+ *  @param {Round} round @param {number} node @param {Earned | null} earned @returns {[name: string, words: string][]} */
+export function factsOf(round, node, earned) {
+  const depth = round.depths[node];
+  const place = round.keep.indexOf(node);
+  const slot = place < 0 ? "dropped" : place === node ? "stays" : `moves to slot ${round.start + place}`;
+  const where = /** @type {[string, string][]} */ ([["row", `${node}, depth ${depth}, position ${round.start + depth}`]]);
+  const cached = /** @type {[string, string]} */ (["cache", `slot ${round.start + node}: ${slot}`]);
+  if (node === 0) return [...where, ["root", "the target's own token from the round before"], cached];
+  const parent = round.parents[node];
+  const path = round.path(node).slice(0, -1).filter(Boolean).map((step) => round.show(round.tokens[step]));
+  const { kept, seen } = earned?.at(round, node) ?? {};
+  return [
+    ...where,
+    ...(path.length ? [/** @type {[string, string]} */ (["after", clip(path.join(""), PATH_ROOM, TIP_FONT)])] : []),
+    [ORIGIN_NAME[round.origin(node)], `q ${probability(Math.exp(round.logprobs[node] - round.logprobs[parent]))}, of the path `
+      + `${probability(Math.exp(round.logprobs[node]))}, sibling ${rankOf(round, node) + 1} of ${round.children[parent].length}`],
+    ["target", `p ${probability(Math.exp(round.offered[node]))}, its first two ${round.gap[parent].toFixed(2)} nats apart here`],
+    ["fate", fateOf(round, node)], cached,
+    ...(earned ? [/** @type {[string, string]} */ (["its place", `${kept} of ${seen} kept in this run`])] : [])];
+}
+
+// The pinned node's facts, beside the tree instead of over it.
+export class NodeSheet {
+  constructor(/** @type {HTMLElement} */ host) {
+    this.host = host;
+    this.box = html("aside", { class: "cp-sheet", "aria-label": "Pinned node", hidden: true }, host);
+    this.token = html("strong", "cp-tip-first", this.box);
+    this.facts = html("dl", "", this.box);
+  }
+
+  // What it takes of the host: of the width, or of the height if that is larger.
+  get room() {
+    if (this.box.hidden) return { wide: 0, high: 0 };
+    const { offsetWidth, offsetHeight } = this.box;
+    return offsetWidth < this.host.clientWidth ? { wide: offsetWidth, high: 0 } : { wide: 0, high: offsetHeight };
+  }
+
+  /** @param {string} token @param {[name: string, words: string][]} facts */
+  show(token, facts) {
+    this.box.hidden = false;
+    this.token.textContent = token;
+    this.facts.replaceChildren(...facts.flatMap(([name, words]) => [html("dt", "", null, name), html("dd", "", null, words)]));
+  }
+}
