@@ -467,6 +467,8 @@ export interface End {
   said: string;
   drafted: number;
   accepted: number;
+  prefill_seconds: number;
+  cached: number;
   texts?: Record<string, string | number[]>;
 }
 

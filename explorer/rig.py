@@ -47,8 +47,8 @@ class Source(Protocol):
     def default_drafters(self, method: str) -> Sequence[str]:
         """The drafters of a method if the ask names none, in order."""
 
-    def prepare(self, ask: PromptRequest) -> "PreparedRun":
-        """Check a request and return its run, which begins with its first line.
+    def prepare(self, ask: PromptRequest, *, asker: str = "") -> "PreparedRun":
+        """Check a request and return its run, which begins with its first line. ``asker`` is whose cache it may use.
 
         Raises CanopyError, with a sentence for the person, if it cannot be served.
         """

@@ -308,7 +308,7 @@ class Runner:
             sleep(SECONDS_BETWEEN_LOOKS)
         same = False
         while not same:
-            changes, prepared = self._rig.changes, self._rig.source.prepare(ask)
+            changes, prepared = self._rig.changes, self._rig.source.prepare(ask, asker=run.address)
             with self._admission.place(run.address, prepared.share, run.id) as place:
                 same = changes == self._rig.changes  # no other rig takes over while the run has a place
                 if same:

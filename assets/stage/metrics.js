@@ -28,6 +28,9 @@ const FIGURES = [
   { name: "rounds", label: "rounds", note: "",
     title: "Rounds so far: each is one draft and one pass of the target.",
     text: (run, against, round, stage) => String(stage.rounds.length) },
+  { name: "first", label: "to the first token", note: "",
+    title: "Engine time from the run's begin to its first token: reading the prompt. What an earlier turn of the conversation read is taken from its cache. In int4 that is everything up to the first token that differs; otherwise whole blocks of 256 tokens of the earlier prompt. A target with recurrent layers reads everything anew.",
+    text: (run, against, round, stage) => `${(stage.value.end?.prefill_seconds ?? 0).toFixed(2)} s` },
   { name: "round", label: "kept this round", note: "",
     title: "Tokens that this round kept, the rows that the target verified for them, and the engine time of the round.",
     text: (run, against, round) => String(round.keep.length) },
@@ -80,7 +83,8 @@ export class Metrics {
     const sums = sumsOf(stage, run);
     for (const { figure, item, number, note } of this.items) {
       const shown = (sums && unreported(figure.name, sums)) || this.known(figure, run, against);
-      item.hidden = Boolean(figure.compared) && (plain || Boolean(sums) || (figure.name === "cost" && !against));
+      item.hidden = Boolean(figure.compared) && (plain || Boolean(sums) || (figure.name === "cost" && !against))
+        || figure.name === "first" && !stage.value.end?.prefill_seconds;
       item.title = shown.title;
       write(number, shown.text);
       write(note, shown.note);
@@ -108,6 +112,7 @@ export class Metrics {
     /** @type {Record<string, string>} */
     const notes = {
       round: round ? `of ${round.n} rows, ${took}` : "", gain: against ? against.range : this.uncompared(run), tau: whose, accepted: whose,
+      first: `${Math.round((100 * (stage.value.end?.cached ?? 0)) / (stage.rounds[0]?.start || 1))} % of the prompt from the cache`,
       rounds: repetition ? `${repetition.round} before it repeats` : "",
       speed: header?.method === "served" ? "as it arrived here" : against ? "beside plain decoding" : whose || timed };
     return { title: figure.title, text: round ? figure.text(run, against, round, stage) : "–", note: notes[figure.name] || figure.note };

@@ -28,6 +28,7 @@ GIGA = 1e9
 USUAL_POSITIONS = 4096  # the length of a cache that a rig should have room for at least
 FULLEST_PERCENT = 90  # of the GPUs' free memory; the rest is for logits, masks and longer texts
 MAX_RUNS = 8  # at once
+KEPT_PART = 1 / 8  # of the memory of runs, for texts that later runs may begin with
 RUNS_PART = 0.5  # of the memory that is free once the rig is loaded, for the caches of all runs
 WITHOUT_KEYS = frozenset({"linear_attention", "conv", "mamba", "moe", "mlp"})  # kinds of layers
 LOGIT_BYTES = 8  # per logit of a row: in float32, and a copy while they are read
@@ -187,11 +188,13 @@ def _bytes(module: nn.Module) -> int:
 
 
 class RunMemory:
-    """The memory that all runs of a rig may take together, in bytes."""
+    """The memory that all runs of a rig may take together, and of it what texts kept for later runs may, in bytes."""
 
     def __init__(self, target: TorchTarget) -> None:
         self._target = target
-        self.bytes = RUNS_PART * unused_bytes(target.device)
+        unused = RUNS_PART * unused_bytes(target.device)
+        self.kept_bytes = int(KEPT_PART * unused)
+        self.bytes = unused - self.kept_bytes
 
     def share(self, request: Request, drafter_count: int) -> float:
         """The fraction of this memory that a run takes, from 1 / ``MAX_RUNS`` to 1."""

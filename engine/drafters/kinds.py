@@ -169,7 +169,7 @@ def unsteady_rope(config: PreTrainedConfig) -> dict[str, object]:
     kind whose angles depend on the text's length."""
     rope = config.rope_parameters or {}
     return {"rope_parameters": ", ".join(name for name, value in rope.items() if isinstance(value, Mapping)),
-            "rope_type": "" if is_steady(config) else rope["rope_type"]}
+            "rope_type": "" if is_steady(config) else rope.get("rope_type", "mixed")}
 
 
 def off(value: object) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -18,6 +18,27 @@ def cache_argument(model: nn.Module) -> str:
     attention a third."""
     named = signature(model.forward).parameters
     return next((name for name in ("cache", "past_key_values", "cache_params") if name in named), "past_key_values")
+
+
+class KeptText(NamedTuple):
+    """What outlives a run of its text: token ids (n,), the cache's slots and the features (n, taps × hidden size) at
+    their positions."""
+
+    token_ids: Integers
+    slots: dict[int, dict[int, Tensor]]
+    features: Tensor
+
+    @property
+    def nbytes(self) -> int:
+        return self.features.nbytes + sum(rows.nbytes for held in self.slots.values() for rows in held.values())
+
+    def copied(self) -> Self:
+        """The same in memory of its own."""
+        slots = {layer: {number: rows.clone() for number, rows in held.items()} for layer, held in self.slots.items()}
+        return type(self)(self.token_ids, slots, self.features.clone())
+
+
+NO_TEXT = KeptText(np.zeros(0, np.int32), {}, torch.empty(0))
 
 
 class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not read
@@ -53,6 +74,15 @@ class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not rea
         rows, head size). If the capacity allows it, spare slots at the end make their number a multiple of
         ``multiple``."""
         return self.slots[:, :, 0, :, :-(-(self.length + rows) // multiple) * multiple]
+
+    def first_slots(self, length: int) -> dict[int, dict[int, Tensor]]:
+        """A view of the first slots of all layers, as in ``KeptText``."""
+        return {0: {0: self.slots[..., :length, :]}}
+
+    def begin_with(self, slots: dict[int, dict[int, Tensor]], length: int) -> None:
+        """Copy the first slots of a kept text; the cache has to be empty."""
+        self.slots[..., :length, :] = slots[0][0][..., :length, :]
+        self.length = length
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Committed slots."""
@@ -102,6 +132,18 @@ class LayeredCache(Cache):  # type: ignore[misc]  # see above
         end = self.length + rows.shape[-2]
         held[number][..., self.length:end, :] = rows
         return held[number][..., :end, :]
+
+    def first_slots(self, length: int) -> dict[int, dict[int, Tensor]]:
+        """A view of the first slots of each layer, as in ``KeptText``."""
+        return {layer: {number: slots[..., :length, :] for number, slots in held.items()}
+                for layer, held in self.slots.items()}
+
+    def begin_with(self, slots: dict[int, dict[int, Tensor]], length: int) -> None:
+        """Copy the first slots of a kept text; the cache has to be empty."""
+        for layer, held in slots.items():
+            for number, rows in held.items():
+                self._written(layer, number, rows[..., :length, :])
+        self.length = length
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Committed slots."""

@@ -137,6 +137,20 @@ class FusedPass(nn.Module):
     def forward(self, parts: Sequence[PassPart]) -> list[PassOutput]:
         """Logits and taps of all rows of each part, from one pass over the rows of all texts."""
         rows = [len(part.rows.tokens) for part in parts]
+        hidden, tapped = self._states(parts, rows)
+        logits = self.head(self.norm(hidden))
+        if len(parts) == 1:
+            return [PassOutput(logits, tapped)]
+        taps = tapped.split(rows) if self.taps else [tapped] * len(rows)
+        return [PassOutput(*output) for output in zip(logits.split(rows), taps, strict=True)]
+
+    def prefill(self, part: PassPart) -> PassOutput:
+        """Taps of all rows, and logits of the last one."""
+        hidden, tapped = self._states([part], [len(part.rows.tokens)])
+        return PassOutput(self.head(self.norm(hidden[-1:])), tapped)
+
+    def _states(self, parts: Sequence[PassPart], rows: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """The last layer's output and the taps of the rows of all texts."""
         hidden = embedding(concat_texts([part.rows.tokens for part in parts]), self.base.embed_tokens.weight)
         positions = concat_texts([part.rows.positions for part in parts])
         rotation = self.rotations.at(positions, max([part.end for part in parts]))
@@ -149,11 +163,7 @@ class FusedPass(nn.Module):
                 View(count, slots[number], mask, spare, self.attention_dtype)
                 for count, (slots, mask, spare) in zip(rows, seen_by, strict=True)])
             outputs.append(hidden)
-        logits, tapped = self.head(self.norm(hidden)), concat_taps([outputs[layer] for layer in self.taps])
-        if len(parts) == 1:
-            return [PassOutput(logits, tapped)]
-        taps = tapped.split(rows) if self.taps else [tapped] * len(rows)
-        return [PassOutput(*output) for output in zip(logits.split(rows), taps, strict=True)]
+        return hidden, concat_taps([outputs[layer] for layer in self.taps])
 
     def _seen_by(self, part: PassPart) -> tuple[Sequence[Tensor], Tensor | None, int]:
         """Each layer's slots for a part's rows, their mask, and how many spare slots lie at the end."""
@@ -191,10 +201,10 @@ def length_of_switch(config: Any) -> int | None:
 
 
 def is_steady(config: Any) -> bool:
-    """Whether a config's only rotary embedding turns a position by the same angles in every text."""
+    """Whether a config's rotary embeddings turn a position by the same angles in every text."""
     rope = getattr(config, "rope_parameters", None) or {}
-    kind = rope.get("rope_type", "default")
-    return kind in STEADY_ROPES or kind == "longrope" and length_of_switch(config) is None
+    kinds = {part.get("rope_type", "default") for part in (rope, *rope.values()) if isinstance(part, Mapping)}
+    return kinds <= STEADY_ROPES or kinds <= STEADY_ROPES | {"longrope"} and length_of_switch(config) is None
 
 
 def fused_pass_serves(model: PreTrainedModel) -> bool:

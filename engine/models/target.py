@@ -1,6 +1,6 @@
 """The target: a causal language model from transformers as the loop's ``Target``."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from engine.decoding.protocols import position_draws
 from engine.decoding.tree import pack, path_to, root_only
 from engine.errors import RequestError, RigError
-from engine.models.cache import LayeredCache, TreeCache
+from engine.models.cache import NO_TEXT, KeptText, LayeredCache, TreeCache
 from engine.models.device import WaitingPolicy, gpus_of, hardware, in_inference_mode
 from engine.models.packed_linear import LevelsRule, PackedHead
 from engine.models.passes import (
@@ -24,6 +24,7 @@ from engine.models.passes import (
     PassOutput,
     PassPart,
     ReferencePass,
+    concat_texts,
     fastest_pass,
     is_steady,
     length_of_switch,
@@ -36,12 +37,14 @@ from engine.records import DraftTree, Floats, Integers, PackedTree, Sampling, Ve
 from engine.requests.rig_names import FOUR_BITS
 
 PREFIX, SIBLINGS, DEPTH = 6, 12, 3
+READ_ROWS = 256  # of a pass over a prompt; fewer take longer, because torch lays out bfloat16 weights in each product
+EXACT_READ_ROWS = 128  # in int4, where a pass of any size is as fast
 UNLIMITED = 1 << 20  # positions, if a model has no limit of its own
 TOLERANCES_NATS = {torch.float32: 0.005}
 COARSE_NATS = 0.5  # more than rounding to 16 bits changes in a batch of rows
 
 NO_DRAWS = position_draws(0, 0)
-NO_TOKENS = np.zeros(0, np.int32)
+NO_TOKENS = NO_TEXT.token_ids
 NOTHING = PassOutput(torch.empty(0), torch.empty(0))
 
 
@@ -70,6 +73,10 @@ class TorchTarget:
         self._output = NOTHING
         self._adjustment: LogitsAdjustment | None = None
         self._drafted = NO_TOKENS  # of the last pass
+        self._kept: KeptText | None = None  # an earlier text, which the next prompt may begin with
+        self._tokens: list[Integers] = []  # of the cache, as far as a later text may begin with them
+        self._features: list[Tensor] = []  # at their positions
+        self.cached_tokens = 0  # of the prompt, which were not read anew
         self._interrupt: Callable[[], None] | None = None
 
     @property
@@ -125,7 +132,8 @@ class TorchTarget:
     def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling, start: int = 0) -> tuple[int, Tensor]:
         """See ``protocols.Target``. Features are (prompt tokens, taps × hidden size) on the device. The first position
         is ``start``."""
-        size, self._cache = len(prompt_ids), None  # a former text's cache leaves first
+        size, kept = len(prompt_ids), self._kept
+        self.release()  # a former text's cache leaves first
         try:
             self._cache = self._new_cache(size + rows)
         except RuntimeError as error:  # torch's out-of-memory error is one too
@@ -135,15 +143,65 @@ class TorchTarget:
         self._sampling = sampling
         self._adjustment = LogitsAdjustment(sampling, prompt_ids, self.config.vocab_size) if sampling.adjusts else None
         self._draws = position_draws(sampling.seed, size + rows + 1)
-        prompt = torch.tensor(prompt_ids, device=self.device)
-        positions = torch.arange(start, start + size, device=self.device)
-        self._output = self.reference.prefill(
-            PassPart(PassRows(prompt, positions), self._cache, self._interrupt))
-        self._cache.length = size
+        features = []
+        self.cached_tokens = 0
+        if kept and (reused := self.reusable(kept, prompt_ids)):
+            self._cache.begin_with(kept.slots, reused)
+            self.cached_tokens = reused
+            features.append(kept.features[:reused])
+        features += self._read(prompt_ids, start)
         must_be_numbers(float(self._output.logits.max()))
         logits = self._output.logits if self._adjustment is None else self._adjustment.adjust(self._output.logits)
         choice, _ = choices(logits, sampling, torch.from_numpy(self._draws[[size]]).to(self.device))
-        return int(choice[0]), self._output.tapped
+        tapped = concat_texts(features)
+        if kept:
+            self._tokens, self._features = [np.asarray(prompt_ids, np.int32)], [tapped]
+        return int(choice[0]), tapped
+
+    def _read(self, prompt_ids: Sequence[int], start: int) -> Iterator[Tensor]:
+        """Read the part of a prompt that is not in the cache yet, in passes of ``_read_rows``; the features of each."""
+        cache, forward = self._open_cache, self.fastest if self._in_four_bits else self.reference
+        prompt = torch.tensor(prompt_ids[cache.length:], device=self.device)
+        for tokens in prompt.split(self._read_rows or len(prompt)):
+            count, first = len(tokens), start + cache.length
+            # a first pass of transformers' code makes its own mask, and recurrent layers know no other
+            seen = None if forward is self.reference and not cache.length else torch.ones(
+                count, count, dtype=torch.bool, device=self.device).tril()
+            rows = PassRows(tokens, torch.arange(first, first + count, device=self.device), seen)
+            self._output = forward.prefill(PassPart(rows, cache, self._interrupt))
+            cache.length += count
+            yield self._output.tapped
+
+    @cached_property
+    def _read_rows(self) -> int | None:
+        """How many rows a pass over a prompt has; None if a prompt is read in one pass, because layers keep a state or
+        angles depend on its length."""
+        if self.recurrent_layers or length_of_switch(self.config) or not is_steady(self.config):
+            return None
+        return EXACT_READ_ROWS if self._in_four_bits else READ_ROWS
+
+    def begin_with(self, kept: KeptText = NO_TEXT) -> None:
+        """Let the next prompt begin with an earlier text as far as they are equal, and be a ``kept_text`` itself."""
+        self._kept = kept
+
+    def reusable(self, kept: KeptText, prompt_ids: Sequence[int]) -> int:
+        """How many tokens of an earlier text a prompt can begin with, such that its bits are those of reading it anew.
+        Its last token is read, for its logits."""
+        most = min(len(kept.token_ids), len(prompt_ids) - 1)
+        different = np.flatnonzero(kept.token_ids[:most] != np.asarray(prompt_ids[:most]))
+        equal = int(different[0]) if len(different) else most
+        return equal if self._in_four_bits else equal // READ_ROWS * READ_ROWS
+
+    @in_inference_mode
+    def kept_text(self) -> KeptText | None:
+        """What a later text may begin with, as views: in int4 prompt and answer, since a token's bits do not depend on
+        the pass that reads it; otherwise the passes over the prompt that were full. None if that is nothing."""
+        if self._cache is None or not self._tokens or self._read_rows is None:
+            return None
+        token_ids = np.concatenate(self._tokens)
+        count = len(token_ids) if self._in_four_bits else len(token_ids) // READ_ROWS * READ_ROWS
+        features = torch.cat(self._features)[:count] if self.taps else self._features[0]
+        return KeptText(token_ids[:count], self._cache.first_slots(count), features) if count else None
 
     def verify(self, packed: PackedTree) -> Verification:
         """See ``protocols.Target``: one pass with the mask of paper 000, section 4.2."""
@@ -190,22 +248,26 @@ class TorchTarget:
 
     def _recorded(self, rows: PassRows, output: PassOutput, tree: PackedTree) -> Verification:
         """The record of a pass over a tree, whose output is kept for ``commit``."""
-        self._output = output
+        self._output, self._drafted = output, tree.tokens
         if self._adjustment is None:
             return verification(output.logits, self._sampling, rows)
         adjusted = self._adjustment.adjust(output.logits, tree)
-        record = verification(output.logits, self._sampling, rows, adjusted)
-        self._output, self._drafted = output._replace(logits=adjusted), tree.tokens
-        return record
+        self._output = output._replace(logits=adjusted)
+        return verification(output.logits, self._sampling, rows, adjusted)
 
     @in_inference_mode
     def commit(self, keep: Integers) -> Tensor:
         """See ``protocols.Target``. Features are (kept rows, taps × hidden size)."""
         on_device = torch.from_numpy(keep).to(self.device)
         self._open_cache.keep(keep, on_device)
+        tokens = self._drafted.take(keep)
         if self._adjustment:
-            self._adjustment.commit(self._drafted.take(keep))
-        return self._output.tapped.index_select(0, on_device) if self.taps else self._output.tapped
+            self._adjustment.commit(tokens)
+        features = self._output.tapped.index_select(0, on_device) if self.taps else self._output.tapped
+        if self._in_four_bits and self._tokens:
+            self._tokens.append(tokens)
+            self._features.append(features)
+        return features
 
     @in_inference_mode
     def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
@@ -218,8 +280,8 @@ class TorchTarget:
 
     def release(self) -> None:
         """Free the cache and the last pass's output."""
-        self._cache = None
-        self._output = NOTHING
+        self._cache = self._kept = None
+        self._output, self._tokens, self._features = NOTHING, [], []
 
     def _new_cache(self, capacity: int) -> AnyCache:
         if self.fastest is self.reference:

@@ -17,7 +17,7 @@ import torch
 
 from engine.budget.auto import UNMEASURED, AutoBudget, DraftHistory
 from engine.budget.cost import CostCurve
-from engine.checkpoints.memory import RunMemory, memory_errors
+from engine.checkpoints.memory import RunMemory, memory_errors, run_bytes
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import Run
 from engine.decoding.methods import METHODS, method_named
@@ -31,6 +31,7 @@ from engine.requests.admission import Admission
 from engine.requests.prompts import Turn, outside
 from engine.serving.card import RigCard
 from engine.serving.cost import CostBook
+from engine.serving.kept import KeptTexts
 from engine.serving.scheduler import RunRound, Scheduler, request_in_words
 from engine.texts.texts import Texts, TokenTexts
 from engine.trace import End, Entry, Header, Line, RunText, Trace, committed_ids, gather
@@ -105,6 +106,7 @@ class Rig:
         self.costs = CostBook(self.name, self.target, usual)  # needs the rig to itself
         self.scheduler = Scheduler()
         self.memory = RunMemory(self.target)
+        self.kept_texts = KeptTexts(self.target, self.memory.kept_bytes)
         # by method and names of drafters
         self.histories: dict[tuple[str, tuple[str, ...]], DraftHistory] = defaultdict(DraftHistory)
         self._reading = Lock()
@@ -166,16 +168,20 @@ class Rig:
 
     def run(self, options: PromptRequest) -> Generator[Line, None, None]:
         """Prepare a run and return its lines. Reading the first line waits for admission and starts the run."""
-        run = self.prepare(options)
+        run = self.prepare(options, asker="")
 
         def lines() -> Generator[Line, None, None]:
             with self.admission.admitted(run.share):
                 yield from run.lines()
         return lines()
 
-    def prepare(self, options: PromptRequest, interrupt: Callable[[], None] | None = None) -> PreparedRun:
-        """Tokenise the prompt, choose the drafters and check the request; RequestError if it cannot be served."""
-        return PreparedRun(self, options, interrupt)
+    def prepare(self, options: PromptRequest, interrupt: Callable[[], None] | None = None, *,
+                asker: str | None = None) -> PreparedRun:
+        """Tokenise the prompt, choose the drafters and check the request; RequestError if it cannot be served.
+
+        The run begins with what an earlier run of the same ``asker`` read; a run without one reads everything.
+        """
+        return PreparedRun(self, options, interrupt, asker)
 
     def prompt_ids(self, prompt: str, turns: Sequence[Turn] = (), thinking: str = "auto") -> tuple[int, ...]:
         """Tokenise a conversation. Locked, because splitting special tokens is state of the tokenizer."""
@@ -223,6 +229,7 @@ class Rig:
         """Free the memory of finished runs. The weights go with the last reference to the rig. Call it while no run is
         in progress."""
         self.scheduler.wait_until_idle()
+        self.kept_texts.clear()
         self.target.release()
 
     def check_forced(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
@@ -250,8 +257,11 @@ class PreparedRun(Run):
     called before each layer of each pass; it raises to stop the run.
     """
 
-    def __init__(self, rig: Rig, options: PromptRequest, interrupt: Callable[[], None] | None) -> None:
-        self.rig, self.options, self.interrupt = rig, options, interrupt
+    prefill_seconds = 0.0  # of the prompt, up to the first token
+
+    def __init__(self, rig: Rig, options: PromptRequest, interrupt: Callable[[], None] | None,
+                 asker: str | None) -> None:
+        self.rig, self.options, self.interrupt, self.asker = rig, options, interrupt, asker
         drafters = rig.drafters_for(options.method, options.drafters)
         self.drafter_names = tuple(drafters)
         prompt_ids = rig.prompt_ids(options.prompt, options.turns, options.thinking)
@@ -263,7 +273,19 @@ class PreparedRun(Run):
     def open(self) -> None:
         """See ``Run``. Needs the rig to itself, or to be called by the scheduler."""
         self.choose_policy()
+        began = time.perf_counter()
+        if self.asker is not None:
+            kept_texts = self.rig.kept_texts
+            self.target.begin_with(kept_texts.best(self.asker, self.request.prompt_ids))
+            kept_texts.make_room(run_bytes(self.rig.target, self.request, len(self.drafters)))
         super().open()
+        self.prefill_seconds = time.perf_counter() - began
+
+    def close(self) -> None:
+        """See ``Run``. The text is kept for the same asker's next run."""
+        if self.asker is not None and not self.closed:
+            self.rig.kept_texts.add(self.asker, self.target.kept_text())
+        super().close()
 
     def choose_policy(self) -> None:
         """Choose the budget policy at the pace ``auto``.
@@ -314,7 +336,8 @@ class PreparedRun(Run):
                 yield Entry(last, rig.token_texts.of(set(fresh.tolist())), seconds, others,
                             texts.add(last.committed.tolist()) if texts else {})
             yield End(_reason(request, last), count, seconds, said=shared_rounds_sentence(shared, count, most - 1),
-                      texts=texts.finish() if texts else {})
+                      texts=texts.finish() if texts else {}, prefill_seconds=self.prefill_seconds,
+                      cached=self.target.cached_tokens)
 
     @contextmanager
     def _read(self) -> Iterator[tuple[Callable[[Callable[[], Any]], Any], Iterator[RunRound]]]:

@@ -102,7 +102,8 @@ class End:
     ``dropped`` rounds that it had no time for, and ``refused`` invalid ones; ``said`` holds another engine's own
     figures of the run, how many other runs shared its rounds, or how many of them the reader left out. Of a chunked
     run ``accepted`` of ``drafted`` tokens were accepted in all; both are 0 if that is not known, too. ``texts``: as
-    an ``Entry``'s, of bytes at the end that never became a character."""
+    an ``Entry``'s, of bytes at the end that never became a character. Reading the prompt, to its first token, took
+    ``prefill_seconds``, 0 if that is not known; ``cached`` of its tokens lay in an earlier run's cache."""
 
     reason: str
     rounds: int
@@ -112,6 +113,8 @@ class End:
     said: str = ""
     drafted: int = 0
     accepted: int = 0
+    prefill_seconds: float = 0.0
+    cached: int = 0
     texts: Mapping[int, Piece] = field(default_factory=dict, metadata=OPTIONAL)
 
 

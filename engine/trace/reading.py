@@ -357,4 +357,5 @@ HEADER_FIELDS: Mapping[str, Check] = {
     "in_turns": truth, "recurrent_layers": integer, "thinking": text, "forced": integer}
 END_FIELDS: Mapping[str, Check] = {
     "reason": text, "rounds": integer, "seconds": number, "dropped": integer, "refused": integer, "said": NOTE,
-    "drafted": integer, "accepted": integer, "texts": read_pieces}
+    "drafted": integer, "accepted": integer, "prefill_seconds": number,
+    "cached": integer, "texts": read_pieces}

@@ -166,7 +166,7 @@ def test_the_last_news_of_a_run_are_never_missed(monkeypatch: pytest.MonkeyPatch
 
 def test_a_rig_that_takes_over_while_a_run_is_prepared_answers_it() -> None:
     class Former(ScriptedSource):
-        def prepare(self, ask: PromptRequest) -> ScriptedRun:
+        def prepare(self, ask: PromptRequest, *, asker: str = "") -> ScriptedRun:
             rig.take(scripted_rig("latter"))
             return super().prepare(ask)
 

@@ -200,7 +200,7 @@ def test_a_tree_says_bit_for_bit_what_its_paths_say_alone(finer: Sequence[str]) 
         assert alone.logprobs[0] == in_a_tree[node]
 
 
-def target_of_four_bits(finer: Sequence[str] = ()) -> TorchTarget:
+def target_of_four_bits(finer: Sequence[str] = (), taps: Sequence[int] = ()) -> TorchTarget:
     """A random target whose layers' weights lie on 16 levels, but for these; most sums are of many inputs."""
     torch.manual_seed(0)
     config = small_config()
@@ -209,7 +209,7 @@ def target_of_four_bits(finer: Sequence[str] = ()) -> TorchTarget:
     for name, value in model.named_parameters():
         if value.ndim == 2 and not any(part in name for part in finer):
             value.data.copy_(on_levels(lowest=-0.25, outputs=value.shape[0], inputs=value.shape[1]))
-    target = TorchTarget(model, ())
+    target = TorchTarget(model, taps)
     assert target.enable_int4() and target.dtype == FOUR_BITS
     return target
 

@@ -27,7 +27,7 @@ from engine.requests.rig_names import DEFAULT_RIG
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from engine.texts.bounded import BoundedTexts
-from engine.trace import Header, committed_ids, dump, dumps, gather, load, loads
+from engine.trace import Header, Trace, committed_ids, dump, dumps, gather, load, loads
 from tests.engine.demo import demo_live, demo_rig
 from tests.engine.material import WALKING
 from tests.running import until
@@ -67,6 +67,25 @@ def test_an_answer_goes_on_from_forced_tokens(tmp_path: Path) -> None:
     assert trace.header.forced == 4 and trace.header.request.prompt_ids[-4:] == forced
     dump(trace, tmp_path / "run.jsonl")
     assert load(tmp_path / "run.jsonl").header == trace.header
+
+
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_the_next_turn_reads_only_what_is_new_and_nobody_elses_text(
+        concurrent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.models.target.READ_ROWS", 8)
+    live = demo_live(concurrent=concurrent)
+    first = PromptRequest(MATH, budget=8, max_tokens=FEW)
+    ask = replace(first, prompt="And with 4 boxes?", turns=(("user", MATH), ("assistant", "67")))
+
+    def run(ask: PromptRequest, asker: str) -> Trace:
+        with live.admission.admitted():
+            return gather(live.prepare(ask, asker=asker).lines())
+    prompt_tokens = len(run(first, "one").header.request.prompt_ids)
+    stranger, same = run(ask, "another"), run(ask, "one")
+    assert stranger.end.cached == 0 and prompt_tokens - 8 < same.end.cached <= prompt_tokens
+    for entry, other in zip(same.entries, stranger.entries, strict=True):
+        assert entry.round.tree.tokens.tolist() == other.round.tree.tokens.tolist()
+    assert same.end.prefill_seconds > 0 and loads(dumps(same)).end == same.end
 
 
 @pytest.mark.parametrize("token", [10**6, -1, "x"])

@@ -1,0 +1,52 @@
+"""The texts of the last runs, so that the next turn of a conversation reads only what is new."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from threading import Lock
+
+import torch
+
+from engine.checkpoints.memory import unused_bytes
+from engine.models.cache import NO_TEXT, KeptText
+from engine.models.target import TorchTarget
+
+MAX_TEXTS = 4
+
+
+class KeptTexts:
+    """The last texts by who asked for them, the oldest first. Nobody begins with another's text: how much of a prompt
+    was known would tell what the other had asked."""
+
+    def __init__(self, target: TorchTarget, max_bytes: int) -> None:
+        self._target, self._max_bytes = target, max_bytes
+        self._texts: list[tuple[str, KeptText]] = []
+        self._lock = Lock()
+
+    def best(self, asker: str, prompt_ids: Sequence[int]) -> KeptText:
+        """The asker's text that most of a prompt can begin with."""
+        with self._lock:
+            texts = [text for other, text in self._texts if other == asker]
+        return max(texts, key=lambda text: self._target.reusable(text, prompt_ids), default=NO_TEXT)
+
+    def add(self, asker: str, text: KeptText | None) -> None:
+        """Keep a copy of a text, in the place of those that it continues, if there is memory for it."""
+        if text is None or text.nbytes > self._max_bytes:
+            return
+        ids = text.token_ids.tolist()
+        with self._lock, suppress(torch.OutOfMemoryError):
+            self._texts = [(other, old) for other, old in self._texts
+                           if other != asker or ids[:len(old.token_ids)] != old.token_ids.tolist()]
+            while len(self._texts) >= MAX_TEXTS or text.nbytes + sum(
+                    old.nbytes for _, old in self._texts) > self._max_bytes:
+                del self._texts[0]
+            self._texts.append((asker, text.copied()))
+
+    def make_room(self, run_bytes: int) -> None:
+        """Drop texts, the oldest first, until there is memory for a run."""
+        with self._lock:
+            while self._texts and unused_bytes(self._target.device) < run_bytes:
+                del self._texts[0]
+
+    def clear(self) -> None:
+        with self._lock:
+            self._texts.clear()
