@@ -257,6 +257,7 @@ class PreparedRun(Run):
     called before each layer of each pass; it raises to stop the run.
     """
 
+    target: TorchTarget
     prefill_seconds = 0.0  # of the prompt, up to the first token
 
     def __init__(self, rig: Rig, options: PromptRequest, interrupt: Callable[[], None] | None,

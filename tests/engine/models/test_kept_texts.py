@@ -40,15 +40,16 @@ def target_of(kind: str) -> TorchTarget:
 class KeptRun(Run):
     """A run whose text is kept."""
 
+    target: TorchTarget
     kept: KeptText | None = None
 
     def open(self) -> None:
-        self.target.begin_with()  # type: ignore[attr-defined]
+        self.target.begin_with()
         super().open()
 
     def close(self) -> None:
         if not self.closed:
-            self.kept = self.target.kept_text()  # type: ignore[attr-defined]
+            self.kept = self.target.kept_text()
         super().close()
 
 
