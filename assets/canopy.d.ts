@@ -167,7 +167,16 @@ interface RunPoint {
   tau: number;
   speed: number | null;
   printed: string;
-  /** Tokens and seconds of its rounds, if it is kept. */
+  machine: string;
+  /** What it was asked with, its text, the seconds until its first round, and the share of its tokens that were drafted. */
+  options?: Setting;
+  answer?: string;
+  first?: number;
+  drafted?: number;
+  state?: string;
+  /** Whether this browser keeps its file. */
+  starred?: boolean;
+  /** Tokens and seconds of its rounds, if it is laid over another run. */
   lengths?: number[];
   spent?: number[];
 }
@@ -265,6 +274,7 @@ interface Parts {
   save: import("./stage/save.js").Save;
   notices: import("./stage/notices.js").Notices;
   film: import("./stage/film.js").Film;
+  runs: import("./stage/runs.js").RunList | null;
   conversation: import("./stage/conversation.js").Conversation | null;
   rigs: import("./stage/rigs.js").Rigs | null;
   tour: import("./stage/tour.js").Tour | null;
@@ -313,13 +323,15 @@ interface StageEvents {
   full: string | null;
   camera: void;
   scene: void;
-  // The person takes over from the film; chooses a budget in its panel, a setting for the bar, runs to lay over this one.
+  // The person takes over from the film; chooses a budget in its panel, a setting for the bar, also of a run that the server has no more, runs to lay over this one; the followed folder has other runs.
   hand: void;
   budget: number;
   adopt: Setting;
+  again: Setting;
   // A run is to begin at a node; the run that it branched off is to be shown again.
   branch: number;
   unbranch: void;
-  pins: void;
+  ticks: void;
+  listed: void;
   settings: void;
 }

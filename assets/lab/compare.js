@@ -46,7 +46,6 @@ const sameMachine = (first, second) => MACHINE.every((name) => first?.[name] ===
 // One of the runs: a stage of its own, with the page's own text and tree on it.
 class Side {
   ends = /** @type {number[] | null} */ (null); // of each round's tokens in the text, once all are there
-  key = ""; // of what is offered
 
   /** @param {Lab} lab @param {Element} parent @param {number} place @param {() => unknown} changed */
   constructor(lab, parent, place, changed) {
@@ -66,12 +65,9 @@ class Side {
     new ResizeObserver(() => host.clientWidth > 40 && this.tree.resize?.()).observe(host);
   }
 
-  /** @param {[string, string][]} entries @param {string} usual */
-  offer(entries, usual) {
-    const key = JSON.stringify(entries);
-    if (key === this.key) return;
-    this.key = key;
-    fillSelect(this.choice, entries, this.choice.value || usual);
+  /** @param {[string, string][]} entries @param {string} chosen */
+  offer(entries, chosen) {
+    fillSelect(this.choice, entries, chosen);
   }
 
   get run() {
@@ -140,6 +136,7 @@ class Side {
 export class Compare {
   sides = /** @type {Side[]} */ ([]);
   parted = 0; // the token at which the texts first differ
+  ticked = ""; // the runs that were ticked when it was drawn
 
   /** @param {Lab} lab @param {Element} parent */
   constructor(lab, parent) {
@@ -188,14 +185,18 @@ export class Compare {
     /** @type {[string, string][]} */
     const entries = [...earlier, ...listed];
     if (current) entries.unshift(["stage", "current run"]);
-    const pins = Object.values(stage.pins).map((pin) => named(current && pin.run === run ? { ...pin, run: "stage" } : pin));
-    entries.push(...pins.filter(([name]) => !entries.some(([other]) => other === name)));
+    const ticked = stage.ticked.map((one) => named(current && one.run === run ? { ...one, run: "stage" } : one));
+    entries.push(...ticked.filter(([name]) => !entries.some(([other]) => other === name)));
     const recording = listed.find(([name]) => name === run);
-    const usual = new Set([...pins, ...(recording ? [recording] : []), ...entries].map(([name]) => name));
+    const names = [...new Set([...ticked, ...(recording ? [recording] : []), ...entries].map(([name]) => name))];
+    const key = stage.ticked.map((one) => one.run).join(" ");
+    const anew = key !== this.ticked; // other runs are ticked: they are shown, whatever was chosen here
+    this.ticked = key;
+    while (this.sides.length < Math.min(ticked.length, SIDES.length)) this.add(false);
     this.sides.forEach((side, place) => {
-      const value = [...usual][place] || [...usual][0] || "";
+      const value = (!anew && side.choice.value) || names[place] || names[0] || "";
       side.offer(entries, value);
-      if (!side.shown && value) side.open(() => this.changed());
+      if ((anew || !side.shown) && value) side.open(() => this.changed());
     });
   }
 

@@ -1,8 +1,8 @@
 // The node budget, tuned by eye: τ and tokens per second against it, and the tree of the shown round at any of it.
 
-import { button, group, html, inTurn, path, put, render, sparing, text, write } from "../shared/ink.js";
+import { button, group, html, inTurn, methodColour, path, put, render, sparing, text, write } from "../shared/ink.js";
 import { DrawnPanel, placeIn } from "./panel.js";
-import { counted, rateText, usedOf } from "../shared/round.js";
+import { counted, letterOf, machineOf, rateText, usedOf } from "../shared/round.js";
 import { define } from "../shared/define.js";
 
 const MAX_NODES = 1024; // nodes at the right end
@@ -20,7 +20,7 @@ const MARKS = {
   expand: "M-2.3,-4h4.6L4.6,0L2.3,4h-4.6L-4.6,0Z", nanogpt: "M0,4.6L4.4,-3.4H-4.4Z",
 };
 /** @param {string} method */
-const colourOf = (method) => `--o: var(--method-${method === "autoregressive" ? "plain" : method.replace("_ratio", "")}, var(--method-other))`;
+const colourOf = (method) => `--o: ${methodColour(method)}`;
 const LOOK_MS = 900; // between two looks at a run in progress
 /** The two drawings, one above the other: a figure, its words, and its value for plain decoding (0: measured).
  *  @typedef {{ name: "tau" | "speed", label: string, plain: number }} Plot */
@@ -127,7 +127,7 @@ class BudgetPanel extends DrawnPanel {
     this.look = inTurn(() => this.ask());
     const later = sparing(() => this.look(), LOOK_MS);
     stage.on("value compared state", later);
-    stage.on("pins", () => this.draw(stage.round));
+    stage.on("ticks", () => this.draw(stage.round));
     stage.on("settings", () => {
       if (stage.tried !== null && stage.settings.budget !== stage.tried) stage.tune(stage.settings.budget ?? null);
       this.draw(stage.round);
@@ -186,10 +186,10 @@ class BudgetPanel extends DrawnPanel {
     if (!known || !header || !this.width) return;
     if (this.forecast?.run !== stage.value.run) this.forecast = null;
     if (!this.forecast) this.look();
-    const pins = Object.entries(stage.pins).map(([pin, point]) => ({ ...point, pin }));
-    const pinned = new Set([stage.value.run, ...pins.map(({ run }) => run)]);
     const own = this.own(header);
-    const points = [...stage.kept.filter(({ run }) => !pinned.has(run)), own, ...pins];
+    const ticked = stage.ticked.map((point, place) => ({ ...point, pin: letterOf(place) }));
+    const others = stage.kept.filter(({ run, machine }) => machine === own.machine && run !== own.run && !ticked.some((one) => one.run === run));
+    const points = [...others, own, ...ticked];
     this.back.hidden = stage.tried === null;
     const words = this.wordsFor(own);
     put(this.words, { title: this.forecast?.withheld || null });
@@ -206,7 +206,7 @@ class BudgetPanel extends DrawnPanel {
   own(header) {
     const { measured: { tau }, speed } = this.stage;
     const used = usedOf(header, this.stage.rounds);
-    return { run: this.stage.value.run, method: header.method, budget: header.drafters.length ? used : 0, tau, speed: speed.value, printed: speed.text };
+    return { run: this.stage.value.run, machine: machineOf(header), method: header.method, budget: header.drafters.length ? used : 0, tau, speed: speed.value, printed: speed.text };
   }
 
   // The fastest budget in words, with a button that takes it.

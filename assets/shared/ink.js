@@ -8,6 +8,9 @@ export const MONO = '"DejaVu Sans Mono", "Cascadia Mono", Menlo, Consolas, monos
 export const ORIGIN = { root: "--target", drafter1: "--drafter1", drafter2: "--drafter2", both: "--both" };
 export const ORIGIN_NAME = { root: "target", drafter1: "drafter 1", drafter2: "drafter 2", both: "both drafters" };
 
+/** The colour of a method's runs, the same in all plots. @param {string} method */
+export const methodColour = (method) => `var(--method-${method === "autoregressive" ? "plain" : method.replace("_ratio", "")}, var(--method-other))`;
+
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 /** @type {Map<string, number>} */
 const widths = new Map();

@@ -189,6 +189,18 @@ export class Run {
   }
 }
 
+/** The text of a run so far. @param {Pick<Run, "rounds" | "pieces" | "texts">} run */
+export function textOf(run) {
+  const reader = new TokenReader(run);
+  return run.rounds.flatMap((round) => round.keep.map((node, place) => reader.read(round.tokens[node], round.start + place))).join("") + reader.end();
+}
+
+/** Where a run was made; figures of different machines are not drawn together. @param {Header} header */
+export const machineOf = ({ rig, hardware, dtype }) => [rig, hardware, dtype].join(", ");
+
+// How a ticked run is marked over the one that is shown.
+export const letterOf = (/** @type {number} */ place) => String.fromCharCode(65 + place);
+
 /** The tokens that a run's answer begins with because they were set. @param {Header} header */
 export const forcedOf = ({ prompt_ids, forced }) => prompt_ids.slice(prompt_ids.length - (forced || 0));
 

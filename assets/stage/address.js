@@ -1,13 +1,32 @@
 // The address bar holds the view: #trace=…&round=…&node=…&mode=…&tab=…&panel=…&zoom=…&method=…&budget=…; rounds and
-// nodes as shown.
+// nodes as shown. Of a run of one's own also what it was asked with (ask), for a server that does not have the run any more.
+
+const MAX_ASKED = 16000; // characters of what a run was asked with; a longer conversation is left out
 
 function read() {
   const named = new URLSearchParams(window.location.hash.slice(1));
   const integer = (/** @type {string} */ name) => (/^\d+$/.test(named.get(name) || "") ? Number(named.get(name)) : null);
   return {
-    trace: named.get("trace"), round: integer("round"), node: integer("node"), mode: named.get("mode"), panel: named.get("panel"),
+    ask: asked(named.get("ask")), trace: named.get("trace"), round: integer("round"), node: integer("node"), mode: named.get("mode"), panel: named.get("panel"),
     method: named.get("method"), budget: integer("budget"), tab: named.get("tab"), zoom: named.get("zoom"),
   };
+}
+
+/** @param {string | null} text @returns {Setting | null} */
+function asked(text) {
+  try {
+    const options = JSON.parse(text ?? "");
+    return typeof options.prompt === "string" ? options : null;
+  } catch {
+    return null;
+  }
+}
+
+// What the latest run of one's own was asked with; "" if that is too long for an address.
+function askOf(/** @type {Stage} */ { pending, arriving, header }) {
+  const made = pending ? arriving.header : header;
+  const text = made && !made.recorded && !made.engine ? JSON.stringify(made.options) : "";
+  return text.length < MAX_ASKED ? text : "";
 }
 
 export class Address {
@@ -22,7 +41,7 @@ export class Address {
     this.held = true; // nothing is written until the first view has been restored
     stage.on("round mode opened", ({ push = false }) => this.write(push));
     stage.on("full", (name) => this.write(Boolean(name))); // Back leaves the full screen, not the page
-    stage.on("pin settings tab camera", () => this.write(false));
+    stage.on("pin settings tab camera state", () => this.write(false));
     window.addEventListener("popstate", () => this.restore());
   }
 
@@ -33,10 +52,9 @@ export class Address {
   text() {
     const { stage } = this;
     const named = new URLSearchParams();
-    if (stage.value.run && stage.round) {
-      named.set("trace", stage.value.run);
-      named.set("round", String(stage.current + 1));
-    }
+    const run = stage.pending?.run || (stage.round && stage.value.run);
+    if (run) named.set("trace", run);
+    if (run && !(stage.live && stage.following)) named.set("round", String(stage.current + 1)); // else whoever opens it follows it
     if (stage.pinned !== null) named.set("node", String(stage.pinned));
     named.set("mode", stage.mode);
     if (stage.mode === "lab" && stage.tab) named.set("tab", stage.tab);
@@ -45,6 +63,8 @@ export class Address {
     if (zoom && stage.mode !== "lab") named.set("zoom", zoom);
     if (stage.settings.method) named.set("method", stage.settings.method);
     if (Number.isInteger(stage.settings.budget)) named.set("budget", String(stage.settings.budget));
+    const ask = run ? askOf(stage) : "";
+    if (ask) named.set("ask", ask);
     return `#${named}`;
   }
 
@@ -77,7 +97,7 @@ export class Address {
       if (known) await this.point(asked);
       if ((asked.panel || null) !== this.frames.filling) this.frames.full(asked.panel);
       if (this.tree?.camera?.restore(asked.zoom)) this.tree.resize?.();
-      return known && asked.round !== null;
+      return known && (asked.round !== null || this.stage.live);
     } finally {
       this.held = false;
     }

@@ -70,7 +70,7 @@ export class Bar {
     const tools = html("div", "cs-bar-tools", this.box);
     const { tour } = parts;
     if (parts.rigs) parts.rigs.opener(tools);
-    if (stage.server) new Menu(tools, "Recordings", "Open a recorded run", () => parts.recordings.entries());
+    parts.runs?.addOpener(tools);
     new Menu(tools, "Save", "Save or share this run", () => parts.save.entries());
     if (tour) button(tools, "Tour", "A tour in nine steps", () => tour.start());
     button(tools, "◐", "Light or dark", flipTheme);

@@ -5,7 +5,7 @@ import { pause } from "../shared/ink.js";
 import { newRun, routeTo, stopRun } from "../shared/lines.js";
 import { forcedOf } from "../shared/round.js";
 import { Address } from "./address.js";
-import { pointOf } from "./kept.js";
+import { pointOf } from "./runs.js";
 
 const STORE = "canopy-reload";
 const MAX_SECONDS = 10; // until the bar is as it was asked to be
@@ -103,7 +103,7 @@ export const controls = {
     if (lost?.gone) lost.runsThen();
   },
 
-  // Begins a run whose answer is the text that is shown up to a drafted node; the run that it leaves is laid over it as A.
+  // Begins a run whose answer is the text that is shown up to a drafted node; the run that it leaves is laid over it.
   async branch(/** @type {number} */ node) {
     const { stage } = controls.parts ?? {};
     if (!stage?.header || !stage.round || stage.busy) return;
@@ -112,11 +112,12 @@ export const controls = {
     const before = rounds.slice(0, current).flatMap(({ keep, tokens }) => keep.map((kept) => tokens[kept]));
     const forced = [...forcedOf(header), ...before, ...path];
     const point = pointOf(stage, header); // from here on
-    stage.pins.A = { ...point, title: `${point.title}, from the fork`, lengths: point.lengths.slice(current), spent: point.spent.slice(current) };
+    const from = { ...point, title: `${point.title}, from the fork`, lengths: point.lengths?.slice(current), spent: point.spent?.slice(current) };
+    stage.ticked = [from, ...stage.ticked.filter(({ run }) => run !== value.run)];
     stage.left = value.run;
     stage.ask(header.prompt, header.turns);
     await stage.follow(newRun({ ...header.options, forced }));
-    stage.tell("pins");
+    stage.tell("ticks");
   },
 
   // Reloads the page, with the prompt as it stands and the turns before it.
@@ -155,6 +156,18 @@ export const controls = {
     const state = () => controls.parts?.rigs?.state;
     const asked = await until(() => field()?.value === prompt && paced() && state() && (early || !state()?.coming));
     if (asked) document.querySelector("#canopy-run").click();
+  },
+
+  // Of a run that the server does not have any more: what it was asked with is in the bar, one click from running again.
+  /** @param {Setting} asked @param {(setting: Setting) => void} adopt */
+  async offerAgain(asked, adopt) {
+    const { parts } = controls;
+    await until(() => parts?.ready && parts.rigs?.state);
+    await pause(SETTLED_MS);
+    adopt(asked);
+    parts?.conversation?.take(asked.turns ?? []);
+    parts?.notices.dismiss();
+    parts?.notices.runAgain("The server does not have this run any more; its prompt and settings are in the bar.");
   },
 
   // In full, because auto would first time passes of the new rig. It waits until the bar's values have been restored and

@@ -2,16 +2,10 @@
 // turns before the next prompt; a recording that is opened brings its own turns, mostly none.
 
 import { action, html, write } from "../shared/ink.js";
-import { TokenReader } from "../shared/round.js";
+import { textOf } from "../shared/round.js";
 import { controls, field, type } from "./controls.js";
 
 const GO_ON = "Continue the conversation: the prompt and this text become turns before your next prompt (c)";
-
-// What was written so far, as one text.
-function answer(/** @type {Stage} */ stage) {
-  const reader = new TokenReader(stage);
-  return stage.rounds.flatMap((round) => round.keep.map((node, place) => reader.read(round.tokens[node], round.start + place))).join("") + reader.end();
-}
 
 export class Conversation {
   turns = /** @type {Turns} */ ([]);
@@ -47,7 +41,7 @@ export class Conversation {
   goOn() {
     const { header } = this.stage;
     if (!this.ready || !this.box || !header) return;
-    this.take([...header.turns, ["user", header.prompt], ["assistant", answer(this.stage)]]);
+    this.take([...header.turns, ["user", header.prompt], ["assistant", textOf(this.stage)]]);
     type(field(), "");
     field().focus();
   }

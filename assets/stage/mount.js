@@ -12,13 +12,13 @@ import { Conversation } from "./conversation.js";
 import { Duel } from "./duel.js";
 import { Film } from "./film.js";
 import { Frames } from "./frames.js";
-import { KeptRuns } from "./kept.js";
 import { Help, Keys, Search } from "./keys.js";
 import { Recordings } from "./recordings.js";
 import { ComparisonRequest, Metrics, SlowdownNote } from "./metrics.js";
 import { Lost, Notices } from "./notices.js";
 import { ModelLine, Rigs, RigSuggestion } from "./rigs.js";
 import { Player } from "./player.js";
+import { RunList } from "./runs.js";
 import { Save } from "./save.js";
 import { Share } from "./share.js";
 import { Stage } from "./stage.js";
@@ -41,7 +41,6 @@ function build(stage, header, host, given) {
   const root = html("div", "cs-stage", host);
   const notices = new Notices(stage, root);
   const lost = stage.server ? new Lost(stage, notices) : null;
-  const runs = new KeptRuns(stage);
   const story = new Story(stage, root);
   new Metrics(stage, root);
   const plainly = new SlowdownNote(stage, root);
@@ -49,13 +48,14 @@ function build(stage, header, host, given) {
   const frames = new Frames(stage, root);
   const text = arrange(stage, frames);
   const film = new Film(stage, root, story, new Duel(stage, frames.area, () => film.leave()), player);
-  new Timeline(stage, player, root, runs);
+  new Timeline(stage, player, root);
   const search = new Search(frames, frames.area);
   const recordings = new Recordings(stage, player, notices, given.recordings);
   new Cheaper(stage, plainly.box, recordings);
   const save = new Save(stage, frames, recordings, notices);
   const parts = /** @type {Parts} */ ({
     stage, player, frames, search, recordings, save, notices, lost, film, ready: false,
+    runs: stage.server ? new RunList(stage, root, recordings, notices) : null,
     conversation: stage.server ? new Conversation(stage, text) : null, rigs: stage.server ? new Rigs(stage, notices) : null,
   });
   parts.tour = stage.server ? new Tour(parts) : null;
@@ -123,10 +123,12 @@ async function begin(parts, opening, name) {
   if (kept) stage.read(kept);
   else if (name && (!asked.trace || asked.trace === name)) await stage.follow(opening);
   const restored = await address.restore();
+  const missing = asked.trace && asked.trace !== stage.value.run;
+  if (missing && asked.ask) stage.tell("again", asked.ask);
   if (!stage.rounds.length && name) {
     const gone = notices.error.message; // the linked run: what stands in for it does not answer the wish
     await stage.follow(opening);
-    if (gone) notices.fail(gone);
+    if (gone && !asked.ask) notices.fail(gone);
   }
   if (kept) notices.runAgain("The server answers again; this run broke off with it.");
   else if (!embed(parts) && (!restored || controls.goesOn)) film.open(controls.goesOn);
@@ -189,6 +191,7 @@ function open(element, props, server, tell) {
   };
   new ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), parts.rigs, vetted("demo"), ask);
   if (document.body.classList.contains("cs-presenting")) present(parts, props.opening, vetted, ask);
+  stage.on("again", (asked) => controls.offerAgain(asked, tell.adopt));
   controls.askAgain(tell.adopt);
   if (controls.goesOn === "runs") controls.runWhen(controls.carried, null, true);
   stage.on("rig", tell.rig); // the page's first rig is loaded: its methods, presets and drafters

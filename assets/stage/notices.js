@@ -96,7 +96,7 @@ export class Notices {
   }
 
   runAgain(/** @type {string} */ message) {
-    this.news.say(message, "Run again", () => document.querySelector("#canopy-run").click());
+    this.news.say(message, "Run it again", () => document.querySelector("#canopy-run").click());
   }
 
   // Something was done that needs no answer: the message goes away by itself.

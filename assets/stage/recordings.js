@@ -4,10 +4,8 @@
 /** @import { Notices } from "./notices.js" */
 /** @import { Player } from "./player.js" */
 
-import { bytesOf, html } from "../shared/ink.js";
+import { html } from "../shared/ink.js";
 import { knownRun } from "../shared/lines.js";
-import { NamedRuns } from "./kept.js";
-import { settingOf } from "../shared/round.js";
 import { send } from "./save.js";
 
 export class Followed {
@@ -42,7 +40,10 @@ export class Followed {
   take(/** @type {StreamLine[]} */ lines) {
     const { stage, notices } = this;
     for (const line of lines) {
-      if ("listed" in line) this.listed = /** @type {typeof this.listed} */ (line.listed);
+      if ("listed" in line) {
+        this.listed = /** @type {typeof this.listed} */ (line.listed);
+        stage.tell("listed");
+      }
       if ("state" in line) this.latest = line.run;
     }
     if (!stage.elsewhere) {
@@ -52,14 +53,6 @@ export class Followed {
       this.told = true;
       notices.news.say(`${this.latest} goes on.`, "Follow it", () => this.follow());
     }
-  }
-
-  // For the list of recordings.
-  entries() {
-    const open = (/** @type {string} */ name, /** @type {number} */ place) => (place ? this.recordings.open(name, { push: true }) : this.follow());
-    const entries = this.listed.map((name, place) => ({
-      label: name, note: place ? "" : "the newest, followed", act: () => open(name, place) }));
-    return entries.length ? [{ heading: "Runs in the folder that is followed" }, ...entries] : entries;
   }
 }
 
@@ -74,54 +67,11 @@ export class Recordings {
     this.player = player;
     this.notices = notices;
     this.listed = listed || [];
-    this.named = new NamedRuns();
     this.toured = ""; // the recording that the tour's texts speak of
     this.input = html("input", { type: "file", hidden: true, "aria-label": "Trace file to open" }, document.body);
     this.input.addEventListener("change", () => this.read(this.input.files?.[0]));
     this.drop();
     this.followed = new Followed(stage, this, notices);
-  }
-
-  entries() {
-    const recorded = this.listed.map((recording) => ({
-      label: recording.title,
-      note: `${settingOf(recording)}, τ ${recording.tau === null ? "–" : recording.tau.toFixed(1)}`,
-      act: () => this.open(recording.name, { push: true }),
-    }));
-    const kept = this.stage.kept.map(({ run, title, prompt, tau }) => ({
-      label: prompt ?? "", note: `${title}, τ ${tau.toFixed(1)}`, act: () => this.open(run, { push: true }) }));
-    return [
-      ...this.followed.entries(),
-      ...(kept.length ? [{ heading: "Your latest runs" }, ...kept] : []),
-      ...this.inBrowser(),
-      { heading: recorded.length ? "Recorded runs" : "No recorded runs are here yet" }, ...recorded,
-      { heading: "Your own" },
-      { label: "Open a trace file …", note: "or drop one anywhere", act: () => this.input.click() },
-    ];
-  }
-
-  // Runs that are kept by name, also when the server has forgotten them; the one that is shown can be added.
-  inBrowser() {
-    const { header, rounds, live, value: { run } } = this.stage;
-    const all = this.stage.server ? this.named.all : [];
-    const name = header && `${(header.prompt || header.title || "").slice(0, 60)} (${settingOf(header)})`;
-    const known = all.some((one) => one.name === name);
-    const offered = name !== null && this.stage.server && rounds.length && !live && !known && !this.listed.some((recording) => recording.name === run);
-    const entries = [
-      ...all.map((one) => ({ label: one.name, note: one.note, act: () => this.give(new File([bytesOf(one.data)], one.file)) })),
-      ...(offered ? [{ label: "Keep this run", note: "until you forget it", act: () => this.keep(name) }] : []),
-      ...(known && name !== null ? [{ label: "Forget this run", note: "here", act: () => this.named.forget(name) }] : []),
-    ];
-    return entries.length ? [{ heading: "In this browser" }, ...entries] : entries;
-  }
-
-  async keep(/** @type {string} */ name) {
-    const { measured, speed, server, value: { run } } = this.stage;
-    const note = [`τ ${measured.tau.toFixed(1)}`, speed.text && `${speed.text} tokens/s`].filter(Boolean).join(", ");
-    if (!server) return;
-    const file = await this.answer(() => server.export({ kind: "trace", run, round: 0 }));
-    const refused = file && this.named.keep({ name, note, file: file.name, data: file.data });
-    if (refused) this.notices.fail(refused);
   }
 
   /** Returns whether it could be shown. @param {string} name @param {{ push?: boolean, still?: boolean }} [how] */

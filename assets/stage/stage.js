@@ -66,8 +66,8 @@ export class Stage extends EventEmitter {
   tuneError = ""; // or why there is none
   retune = inTurn(() => this.redraft());
   settings = /** @type {Setting} */ ({}); // as the controls have them
-  kept = /** @type {RunPoint[]} */ ([]); // the tab's latest runs
-  pins = /** @type {Record<string, RunPoint>} */ ({}); // by "A" and "B": the runs that are laid over the one that is shown
+  kept = /** @type {RunPoint[]} */ ([]); // this browser's runs, the latest first
+  ticked = /** @type {RunPoint[]} */ ([]); // the runs that are laid over the one that is shown
   server = /** @type {Server | null} */ (null);
   loaded = ""; // the name of the rig that answers
   left = ""; // the run that the shown one branched off

@@ -1,13 +1,11 @@
 // A bar per round: as high as the tokens it kept, divided by where its time went. Click, drag, or the arrow keys; zoom by
 // the wheel or + and −, and select with Shift.
 
-import { box, button, group, html, joinPaths, path, put, render, sparing, svg, text, write } from "../shared/ink.js";
-/** @import { KeptRuns } from "./kept.js" */
+import { box, button, group, html, joinPaths, methodColour, path, put, render, sparing, svg, text, write } from "../shared/ink.js";
 /** @import { Player } from "./player.js" */
 
 import { Axis, totalsOf } from "./axis.js";
-import { PINS } from "./kept.js";
-import { counted, missingWords } from "../shared/round.js";
+import { counted, letterOf, missingWords } from "../shared/round.js";
 
 const STAGES = ["draft", "build", "pack", "verify", "accept", "keep", "other", "loop", "wait"];
 /** @type {Record<string, string>} */
@@ -31,11 +29,10 @@ export class Timeline {
   shown = -1; // the round that was shown when it was drawn
   drawn = ""; // what the bars were drawn from
 
-  /** @param {Stage} stage @param {Player} player @param {HTMLElement} parent @param {KeptRuns} runs */
-  constructor(stage, player, parent, runs) {
+  /** @param {Stage} stage @param {Player} player @param {HTMLElement} parent */
+  constructor(stage, player, parent) {
     this.stage = stage;
     this.player = player;
-    this.runs = runs;
     this.box = html("section", { class: "cs-timeline", "aria-label": "Timeline" }, parent);
     const how = "Drag: look through the rounds. Shift and drag, or Shift and ← →: select. Wheel, or + and −: zoom; 0: all";
     this.chart = html("div", { class: "cs-chart", title: how }, this.box);
@@ -67,13 +64,12 @@ export class Timeline {
       stage.go(stage.rounds.length - 1, { follow: true, animate: true });
     }, "cs-newest");
     this.clock = button(row, "by time", "Rounds as wide as the engine time that they took", () => this.turn(), "cs-by-time");
-    button(row, "your runs", "Your runs: lay two over the one that is shown", () => runs.open(), "cs-your-runs");
     this.totals = html("span", { class: "cs-totals", role: "status", "aria-label": "Figures of the selected rounds" }, row);
     this.keys = this.stageKeys(html("div", {
       class: "cs-stage-key", title: "The parts of each bar: the share of the round's engine time that each stage took.",
     }, row));
     this.playing();
-    stage.on("value round begin pins", this.plan);
+    stage.on("value round begin ticks", this.plan);
     stage.on("play state round", () => this.playing());
     new ResizeObserver(this.plan).observe(this.chart);
     this.hands();
@@ -205,12 +201,12 @@ export class Timeline {
     const { axis, chart: { clientWidth: width, clientHeight: height }, stage } = this;
     if (!width || !height) return;
     this.renew(width);
-    const most = Math.max(4, ...stage.rounds.map((round) => round.keep.length), ...Object.values(stage.pins).flatMap(({ lengths = [] }) => lengths));
+    const most = Math.max(4, ...stage.rounds.map((round) => round.keep.length), ...stage.ticked.flatMap(({ lengths = [] }) => lengths));
     const high = height - TOP - BOTTOM - (axis.byTime ? TICKS : 0);
     put(this.window, { width: width - LEFT + 2, height, viewBox: `${LEFT - 2} 0 ${width - LEFT + 2} ${height}` });
     render(this.scale, this.scaleMarks(most, high, width));
     this.drawBars(high / most, high);
-    const { current, pins } = stage;
+    const { current, ticked } = stage;
     const { selected } = this;
     /** @param {number} first @param {number} last @param {number} y @param {number} tall */
     const span = (first, last, y, tall) => box(this.x(first), y, this.x(last) - this.x(first), tall);
@@ -218,11 +214,11 @@ export class Timeline {
     render(this.under, [
       path("cs-repeated", repetition ? span(repetition.round, rounds.length, 0, TOP + high + BOTTOM) : ""),
       path("cs-chosen", selected ? span(selected[0], selected[1] + 1, 0, TOP + high + BOTTOM) : "")]);
-    const pinned = PINS.filter((pin) => pins[pin]).flatMap((pin) => this.outline(pin, pins[pin], high / most, TOP + high));
+    const ticks = ticked.flatMap((run, place) => this.outline(run, place, high / most, TOP + high));
     const wide = Math.max(3, this.x(current + 1) - this.x(current));
     render(this.over, [
       path("cs-veil", stage.round ? span(current + 1, stage.rounds.length, 0, height) : ""), // over the rounds after the one that is shown
-      group(pinned), path("cs-here", stage.round ? box(this.x(current) - 1, TOP - 3, wide, high + 5) : "")]);
+      group(ticks), path("cs-here", stage.round ? box(this.x(current) - 1, TOP - 3, wide, high + 5) : "")]);
     this.announce();
   }
 
@@ -242,7 +238,7 @@ export class Timeline {
     }
     if (stage.current !== this.shown) axis.show(stage.current);
     this.shown = stage.current;
-    const long = Object.values(stage.pins).map(({ spent = [] }) => (axis.byTime ? spent.reduce((sum, one) => sum + one, 0) : spent.length));
+    const long = stage.ticked.map(({ spent = [] }) => (axis.byTime ? spent.reduce((sum, one) => sum + one, 0) : spent.length));
     axis.lay(stage.rounds, Math.max(1, width - LEFT - 4), Math.max(0, ...long));
   }
 
@@ -267,11 +263,10 @@ export class Timeline {
       path("cs-gaps", gaps.map((index) => `M${this.x(index) - 1.5},${TOP - 4}V${TOP + high + 3}`).join(""))]);
   }
 
-  /** A pinned run as a line over the bars, and its name; B's is dashed.
-   *  @param {string} pin @param {RunPoint} run @param {number} unit @param {number} floor */
-  outline(pin, { lengths = [], spent = [] }, unit, floor) {
+  /** A ticked run as a line over the bars in the colour of its method, and its letter.
+   *  @param {RunPoint} run @param {number} place @param {number} unit @param {number} floor */
+  outline({ method, lengths = [], spent = [] }, place, unit, floor) {
     const { axis } = this;
-    const place = PINS.indexOf(pin);
     let at = 0;
     let d = `M${LEFT + axis.x(0)},${floor - unit * lengths[0]}`;
     lengths.forEach((tokens, index) => {
@@ -279,10 +274,10 @@ export class Timeline {
       at += axis.byTime ? spent[index] : 1;
       d += `H${LEFT + axis.x(at)}`;
     });
-    const colour = `var(--run-${place + 1})`;
+    const colour = methodColour(method);
     const x = Math.min(LEFT + axis.x(at) + 3, this.chart.clientWidth - 12);
-    return [path("cs-outline", `${d}V${floor}`, { stroke: colour, "stroke-dasharray": place ? "5 3" : "none" }),
-      text("", pin, x, TOP + 12 + 12 * place, { fill: colour })];
+    return [path("cs-outline", `${d}V${floor}`, { stroke: colour, "stroke-dasharray": place ? `${9 - 2 * place} 3` : "none" }),
+      text("", letterOf(place), x, TOP + 12 + 12 * place, { fill: colour })];
   }
 
   /** Tokens upwards, and seconds along an axis of time. @param {number} most @param {number} high @param {number} width */

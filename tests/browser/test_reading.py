@@ -44,7 +44,8 @@ def test_names_and_roles_also_of_menus_and_sheets(watched: Watched, address: str
     page.keyboard.press("?")
     judge_themes(page)
     page.keyboard.press("Escape")
-    page.get_by_role("button", name="Open a recorded run").click()
+    page.get_by_role("button", name="Runs").click()
+    page.get_by_role("button", name="Save or share this run").click()
     assert page.evaluate(NAMES, OURS) == []
     judge_themes(page)
 

@@ -171,7 +171,7 @@ def test_a_server_that_dies_is_one_sentence_and_the_text_stays(app: App, theirs:
     theirs.wait_for_function("document.querySelector('#canopy-prompt textarea')?.value === 'Something else'")
     assert theirs.evaluate(f"{STAGE}.rounds.length") == rounds
     assert theirs.locator(".cs-frame-text .cs-output").inner_text() == written
-    theirs.locator(".cs-notice.is-news").get_by_text("Run again").click()
+    theirs.locator(".cs-notice.is-news").get_by_text("Run it again").click()
     theirs.wait_for_function(f"{STAGE}.header.prompt === 'Something else' && {STAGE}.rounds.length > 0")
 
 

@@ -152,9 +152,8 @@ def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: 
     own.first.wait_for()
     assert own.count() == 2
     page.get_by_role("button", name="Workbench").click()
-    page.get_by_role("button", name="Recordings").click()
-    earlier = page.get_by_role("menuitem").filter(has_text="ddtree, 4 nodes, τ")
-    earlier.click()
+    page.get_by_role("button", name="Runs").click()
+    page.locator(".cs-run-open", has_text="ddtree, 4 nodes").click()
     page.wait_for_function(f"{STAGE}.header.budget === 4 && {STAGE}.kept.length === 2")
 
 
@@ -187,6 +186,6 @@ def test_a_run_branches_off_at_a_refused_node_and_leads_back(watched: Watched, a
     page.get_by_role("button", name="go on from here").click()
     page.wait_for_function(f"{STAGE}.header.forced === {len(forced)} && {STAGE}.value.state === 'done'")
     assert page.evaluate(f"{STAGE}.header.prompt_ids.slice(-{len(forced)})") == forced
-    assert page.evaluate(f"{STAGE}.pins.A.run") == first
+    assert page.evaluate(f"{STAGE}.ticked[0].run") == first
     page.locator(".cs-forced button").click()
     page.wait_for_function(f"{STAGE}.value.run === '{first}'")

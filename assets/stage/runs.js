@@ -1,0 +1,187 @@
+// The list of runs at the left: the latest of this browser, those with a star, and the recordings. A click opens one, a tick
+// lays it over the one that is shown, a star keeps it in the browser also if the server forgets it.
+
+/** @import { Notices } from "./notices.js" */
+/** @import { Recordings } from "./recordings.js" */
+
+import { action, button, bytesOf, html, methodColour, write } from "../shared/ink.js";
+import { knownRun } from "../shared/lines.js";
+import { letterOf, machineOf, settingOf, textOf, usedOf } from "../shared/round.js";
+import { Stage } from "./stage.js";
+
+const STORE = "canopy-runs";
+const FILE = "canopy-run-file:"; // and the run: the trace file of a starred one, in base64
+const OPEN = "canopy-runs-open";
+const MAX_RUNS = 30; // without a star
+const MAX_ROUNDS = 1024; // of a run that is laid over another
+const FULL = "The browser has no room for this run beside those with a star; take a star away, or save this run as a file.";
+
+/** A run as its figures, and what each round kept and took. @param {Stage} stage @param {Header} header @returns {RunPoint} */
+export function pointOf(stage, header) {
+  const { value: { run }, rounds, figures, measured: { tau }, speed } = stage;
+  const shown = rounds.slice(0, MAX_ROUNDS);
+  return {
+    run, title: settingOf(header), method: header.method, prompt: header.prompt, budget: usedOf(header, rounds), tau, speed: speed.value, printed: speed.text,
+    machine: machineOf(header), options: header.options, answer: textOf(stage), first: rounds[0]?.elapsed ?? 0, drafted: 1 - rounds.length / figures.tokens,
+    lengths: shown.map(({ keep }) => keep.length), spent: shown.map(({ spent }) => Number(spent.toPrecision(4))),
+  };
+}
+
+/** The figures of an answer, small. @param {RunPoint} point */
+export function figuresText({ title, tau, printed, first = 0, drafted = 0 }) {
+  return [title, `τ ${tau.toFixed(2)}`, printed && `${printed} tokens/s`, first > 0 && `first token after ${first.toFixed(2)} s`,
+    drafted > 0 && `${Math.round(100 * drafted)} % drafted`].filter(Boolean).join(" · ");
+}
+
+export class RunList {
+  /** @param {Stage} stage @param {HTMLElement} parent @param {Recordings} recordings @param {Notices} notices */
+  constructor(stage, parent, recordings, notices) {
+    this.stage = stage;
+    this.recordings = recordings;
+    this.notices = notices;
+    const { runs = [], ticked = [] } = JSON.parse(localStorage.getItem(STORE) ?? "{}");
+    stage.kept = runs;
+    this.box = html("aside", { class: "cs-runs", "aria-label": "Runs" }, parent);
+    const head = html("header", "", this.box);
+    action(head, "Open a file …", "Open a trace file; or drop one anywhere", () => recordings.input.click());
+    this.compare = action(head, "Compare", "Figures and texts of the ticked runs side by side", () => {
+      stage.setMode("lab", { push: true });
+      stage.setTab("compare");
+    });
+    button(head, "×", "Close the list", () => this.toggle(false));
+    this.list = html("div", "cs-runs-list", this.box);
+    this.toggle(localStorage.getItem(OPEN) === "yes");
+    stage.on("state compared", () => this.keep()); // its speed is known only then
+    stage.on("begin ticks listed", () => this.draw());
+    for (const run of ticked) this.tick(run, true);
+  }
+
+  toggle(open = Boolean(this.box.hidden)) {
+    this.box.hidden = !open;
+    localStorage.setItem(OPEN, open ? "yes" : "no");
+    this.box.parentElement?.classList.toggle("has-runs", open);
+    this.opener?.setAttribute("aria-expanded", String(open));
+    if (open) this.draw();
+  }
+
+  // The button in the bar.
+  opener = /** @type {HTMLButtonElement | null} */ (null);
+  addOpener(/** @type {HTMLElement} */ parent) {
+    this.opener = action(parent, "Runs", "Your runs and the recordings", () => this.toggle());
+    this.opener.setAttribute("aria-expanded", String(!this.box.hidden));
+  }
+
+  // The run that is shown enters the list when it ends.
+  keep() {
+    const { stage } = this;
+    const { value: { run, state }, header, rounds } = stage;
+    if (!header || !["done", "stopped"].includes(state) || stage.recorded || rounds.length < 2) return;
+    const point = { ...pointOf(stage, header), lengths: undefined, spent: undefined }; // read anew when it is ticked
+    const before = stage.kept.find((one) => one.run === run);
+    if (before && before.state === state && before.printed === point.printed && before.speed === point.speed) return;
+    Object.assign(point, { state, starred: before?.starred });
+    stage.kept = before ? stage.kept.map((one) => (one === before ? point : one)) : [point, ...stage.kept];
+    stage.ticked = stage.ticked.map((one) => (one.run === run ? { ...one, tau: point.tau, speed: point.speed, printed: point.printed } : one));
+    let others = 0;
+    stage.kept = stage.kept.filter(({ starred }) => starred || ++others <= MAX_RUNS);
+    this.store();
+    this.draw();
+  }
+
+  store() {
+    const { kept, ticked } = this.stage;
+    try {
+      localStorage.setItem(STORE, JSON.stringify({ runs: kept, ticked: ticked.map(({ run }) => run) }));
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Lays a run over the one that is shown, or takes it away. @param {string} run @param {boolean} on */
+  async tick(run, on) {
+    const { stage } = this;
+    let point = /** @type {RunPoint | null} */ (null);
+    if (on) {
+      const other = run === stage.value.run ? stage : new Stage();
+      if (other !== stage) await other.follow(knownRun(run));
+      if (other.header && other.rounds.length) point = pointOf(other, other.header);
+      else this.notices.fail(other.refusal);
+    }
+    stage.ticked = [...stage.ticked.filter((one) => one.run !== run), ...(point ? [point] : [])];
+    this.store();
+    stage.tell("ticks");
+  }
+
+  async star(/** @type {RunPoint} */ point) {
+    const { stage: { server }, recordings, notices } = this;
+    const { run } = point;
+    if (point.starred) localStorage.removeItem(FILE + run);
+    else {
+      const file = server && await recordings.answer(() => server.export({ kind: "trace", run, round: 0 }));
+      if (!file) return;
+      try {
+        localStorage.setItem(FILE + run, JSON.stringify({ name: file.name, data: file.data }));
+      } catch {
+        notices.fail(FULL);
+        return;
+      }
+    }
+    this.stage.kept = this.stage.kept.map((one) => (one.run === run ? { ...one, starred: !point.starred } : one));
+    this.store();
+    this.draw();
+  }
+
+  // A run that the server has forgotten comes from its file, or can be run again.
+  async open(/** @type {{ run: string, starred?: boolean, options?: Setting }} */ { run, options }) {
+    const { recordings, stage } = this;
+    if (run === recordings.followed.listed[0]) recordings.followed.follow();
+    else if (!await recordings.open(run, { push: true })) {
+      const file = localStorage.getItem(FILE + run);
+      const { name, data } = JSON.parse(file ?? "{}");
+      if (data) await recordings.give(new File([bytesOf(data)], name));
+      else if (options) stage.tell("again", options);
+    }
+  }
+
+  draw() {
+    const { stage, recordings: { followed, listed } } = this;
+    write(this.compare, `Compare${stage.ticked.length > 1 ? ` (${stage.ticked.length})` : ""}`);
+    this.compare.disabled = stage.ticked.length < 2;
+    if (this.box.hidden) return;
+    /** @type {[string, HTMLElement[]][]} */
+    const groups = [
+      ["In the folder that is followed", followed.listed.map((run, place) => this.row({ run, method: "" }, run, place ? "" : "the newest, followed"))],
+      ["Yours", stage.kept.map((point) => this.row(point, point.prompt ?? "", figuresText(point)))],
+      ["Recorded", listed.map((one) => this.row({ run: one.name, method: one.method }, one.title, `${settingOf(one)} · τ ${one.tau?.toFixed(1) ?? "–"}`))],
+    ];
+    const controls = () => Array.from(this.list.querySelectorAll("button, input"));
+    const focused = controls().indexOf(document.activeElement);
+    this.list.replaceChildren(...groups.filter(([, rows]) => rows.length).flatMap(([heading, rows]) => {
+      const list = html("ul");
+      list.append(...rows);
+      return [html("h2", "", null, heading), list];
+    }));
+    controls()[focused]?.focus();
+  }
+
+  /** @param {Pick<RunPoint, "run" | "method"> & Partial<RunPoint>} point @param {string} label @param {string} note */
+  row(point, label, note) {
+    const { stage } = this;
+    const { run } = point;
+    const item = html("li", "cs-run");
+    item.style.setProperty("--o", methodColour(point.method));
+    const place = stage.ticked.findIndex((one) => one.run === run);
+    const tick = html("input", { type: "checkbox", checked: place >= 0, title: "Lay this run over the one that is shown", "aria-label": `Lay over: ${label}` }, item);
+    tick.addEventListener("change", () => this.tick(run, tick.checked));
+    const opener = html("button", { type: "button", class: "cs-run-open", title: label }, item);
+    html("span", "cs-run-prompt", opener, place < 0 ? label : `${letterOf(place)}: ${label}`);
+    html("small", "", opener, note);
+    if (run === stage.value.run) opener.setAttribute("aria-current", "true");
+    opener.addEventListener("click", () => this.open(point));
+    if (!point.options) return item;
+    const star = button(item, point.starred ? "★" : "☆", `Keep in this browser: ${label}`, () => this.star(/** @type {RunPoint} */ (point)), "cs-star");
+    star.setAttribute("aria-pressed", String(Boolean(point.starred)));
+    return item;
+  }
+}

@@ -1,0 +1,95 @@
+"""The list of runs: open, tick, star; a reload and a link after the server has forgotten a run."""
+
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from tests.browser.conftest import READY, Watched
+from tests.browser.doing import RUN, STAGE, STATE, ask, run, start
+from tests.explorer.scripted import ENDLESS
+
+GONE = "location.hash = location.hash.replace(/trace=[^&]*/, 'trace=0123456789ab')"
+
+
+def row(page: Any, words: str) -> Any:
+    """A run in the list, by words of its label or figures."""
+    return page.locator(".cs-run", has_text=words)
+
+
+def test_a_run_is_in_the_list_after_a_reload_and_with_a_star_when_the_server_has_forgotten_it(
+        watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    ask(page, "A run to keep")
+    run(page, "ddtree")
+    name, rounds = page.evaluate(f"[{RUN}, {STAGE}.rounds.length]")
+    page.goto("about:blank")
+    watched.open(f"{address}#mode=workbench&trace=welcome")
+    page.get_by_role("button", name="Runs").click()
+    kept = row(page, "A run to keep")
+    assert "τ" in kept.inner_text() and "% drafted" in kept.inner_text()
+    kept.get_by_role("button", name="Keep in this browser").click()
+    page.locator(".cs-star[aria-pressed=true]").wait_for()
+    kept.locator(".cs-run-open").click()
+    page.wait_for_function(f"{RUN} === '{name}' && {STAGE}.rounds.length === {rounds}")
+    page.evaluate(f"Canopy.parts.runs.open({{ run: 'gone', options: {STAGE}.header.options }})")  # no file, but options
+    page.get_by_role("button", name="Run it again").wait_for()
+    page.evaluate(f"localStorage.setItem('canopy-run-file:gone', localStorage.getItem('canopy-run-file:{name}'))")
+    page.evaluate("Canopy.parts.runs.open({ run: 'gone' })")
+    page.wait_for_function(f"{STAGE}.recorded && {RUN}.startsWith('file-') && {STAGE}.rounds.length === {rounds}")
+
+
+def test_ticked_runs_lie_over_the_one_that_is_shown_also_after_a_reload(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#trace=welcome&mode=workbench")
+    page.get_by_role("button", name="Runs").click()
+    for method in ("merged", "routed"):
+        row(page, f"Scripted: {method}").get_by_role("checkbox").check()
+        page.wait_for_function(f"{STAGE}.ticked.some(({{ method }}) => method === '{method}')")
+    marks = "[...document.querySelectorAll('.cp-budget-pin')].map((mark) => mark.textContent).sort().join('')"
+    outlines = "[...document.querySelectorAll('.cs-outline')].map((line) => line.getAttribute('stroke'))"
+    for _ in range(2):
+        page.wait_for_function(f"{marks} === 'AABB' && {outlines}.length === 2")
+        assert [colour.split(",")[0] for colour in page.evaluate(outlines)] == [
+            "var(--method-merged", "var(--method-routed"]
+        page.reload()
+        page.wait_for_function(READY)
+    page.get_by_role("button", name="Compare (2)").click()
+    page.wait_for_function("window.Canopy.laboratory?.compare?.sides.every((side) => side.shown)")
+    assert page.evaluate("Canopy.laboratory.compare.sides.map((side) => side.run)") == ["merged", "routed"]
+    page.get_by_role("button", name="What happens, in plain words").click()
+    row(page, "Scripted: merged").get_by_role("checkbox").uncheck()
+    page.wait_for_function(f"{marks} === 'AA'")
+
+
+def test_a_reload_rejoins_a_run_in_progress(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    ask(page, ENDLESS)
+    start(page, "ddtree")
+    page.wait_for_function(f"{STAGE}.rounds.length > 5 && location.hash.includes({RUN})")
+    name, seen = page.evaluate(f"[{RUN}, {STAGE}.rounds.length]")
+    page.reload()
+    page.wait_for_function(f"{READY} && {RUN} === '{name}' && {STAGE}.rounds.length > {seen + 5}")
+    assert page.evaluate(f"[{STATE}, {STAGE}.current === {STAGE}.rounds.length - 1]") == ["running", True]
+    page.click("#canopy-stop")
+    page.wait_for_function(f"{STATE} === 'stopped'")
+
+
+def test_a_link_to_a_run_that_the_server_does_not_have_fills_the_bar(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    page.locator("#canopy-more .label-wrap").click()
+    page.fill("#canopy-seed input", "7")
+    page.locator("#canopy-more .label-wrap").click()
+    ask(page, "A question of a link")
+    run(page, "routed")
+    page.wait_for_function("location.hash.includes('ask=')")
+    assert '"seed":7' in parse_qs(urlsplit(page.url).fragment)["ask"][0]
+    page.evaluate(GONE)
+    link = page.evaluate("location.href")
+    page.goto("about:blank")
+    watched.open(link)
+    again = page.get_by_role("button", name="Run it again")
+    again.wait_for()
+    assert page.locator(".cs-notice.is-error").is_hidden()
+    page.wait_for_function("document.querySelector('#canopy-prompt textarea').value === 'A question of a link'")
+    page.wait_for_function("document.querySelector('#canopy-method input').value === 'routed'")
+    again.click()
+    page.wait_for_function(f"{STATE} === 'done' && {STAGE}.header.method === 'routed' && !{STAGE}.recorded")
+    assert page.evaluate(f"[{STAGE}.header.prompt, {STAGE}.header.seed]") == ["A question of a link", 7]
