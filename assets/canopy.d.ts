@@ -328,6 +328,12 @@ interface StageEvents {
   budget: number;
   adopt: Setting;
   again: Setting;
+  // Of the conversation: a prompt goes back into the bar, a turn is answered once more, an answer is opened as its run; the answer
+  // beside the shown one has changed.
+  edit: { turns: Turns; prompt: string };
+  answer: { point: RunPoint; options: Setting | null };
+  open: RunPoint;
+  beside: void;
   // A run is to begin at a node; the run that it branched off is to be shown again.
   branch: number;
   unbranch: void;

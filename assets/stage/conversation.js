@@ -1,14 +1,19 @@
-// The conversation: the turns before the prompt, which are sent with the next run. Continue turns a finished run into
-// turns before the next prompt; a recording that is opened brings its own turns, mostly none.
+// The conversation: the turns before the prompt, which are sent with the next run. In the story the next prompt is the next
+// turn; in the workbench Continue says so, because there the same prompt runs with many settings. A recording that is
+// opened brings its own turns, mostly none.
 
 import { action, html, write } from "../shared/ink.js";
+import { newRun } from "../shared/lines.js";
 import { textOf } from "../shared/round.js";
 import { controls, field, type } from "./controls.js";
+import { pointOf } from "./runs.js";
 
 const GO_ON = "Continue the conversation: the prompt and this text become turns before your next prompt (c)";
 
 export class Conversation {
   turns = /** @type {Turns} */ ([]);
+  asked = false; // whether the latest run was asked for on this page, and its turn is not over
+  beside = /** @type {RunPoint | null} */ (null); // the answer that the next run stands beside
 
   /** @param {Stage} stage @param {HTMLElement} frame */
   constructor(stage, frame) {
@@ -18,8 +23,18 @@ export class Conversation {
     this.place = html("span", { class: "cs-turn-place", role: "status" }, this.mark);
     this.number = html("span", "", this.place);
     html("span", "cs-turn-more", this.place, " of a conversation");
-    action(this.mark, "Start afresh", "Forget the earlier turns: the next run begins a new conversation", () => this.leave());
+    action(this.mark, "New conversation", "Leave the earlier turns behind: the next run begins another conversation", () => this.leave());
+    stage.on("asked", () => {
+      this.asked = true;
+      this.put(this.beside);
+      this.beside = null;
+    });
+    stage.on("opened", () => this.put(null));
+    stage.on("opened refused withdrawn lost", () => { this.asked = false; });
+    stage.on("state", () => this.end());
     stage.on("state mode", () => this.draw());
+    stage.on("edit", ({ turns, prompt }) => this.ask(turns, prompt));
+    stage.on("answer", ({ point, options }) => this.answer(point, options));
     this.take(controls.turns);
   }
 
@@ -37,13 +52,58 @@ export class Conversation {
     this.draw();
   }
 
+  put(/** @type {RunPoint | null} */ beside) {
+    this.stage.beside = beside;
+    this.stage.tell("beside");
+  }
+
+  // In the story a turn is over when its run has ended. What is typed meanwhile is the next prompt.
+  end() {
+    const { stage } = this;
+    if (!this.asked || stage.busy || !["done", "stopped"].includes(stage.value.state)) return;
+    this.asked = false;
+    if (stage.mode === "story") this.advance();
+  }
+
   // Only after a run that has ended.
   goOn() {
-    const { header } = this.stage;
-    if (!this.ready || !this.box || !header) return;
-    this.take([...header.turns, ["user", header.prompt], ["assistant", textOf(this.stage)]]);
-    type(field(), "");
+    if (!this.ready || !this.box) return;
+    this.advance();
     field().focus();
+  }
+
+  // The prompt and its answer become turns before the next prompt.
+  advance() {
+    const { stage, stage: { header } } = this;
+    if (!header) return;
+    this.take([...header.turns, ["user", header.prompt], ["assistant", textOf(stage)]]);
+    if (field()?.value === header.prompt) type(field(), "");
+  }
+
+  /** Puts a prompt into the bar as the turn after these. @param {Turns} turns @param {string} prompt */
+  ask(turns, prompt) {
+    this.take(turns);
+    type(field(), prompt);
+    field().focus();
+  }
+
+  /** The same turn once more, beside its answer; without options, with those of the bar.
+   *  @param {RunPoint} point @param {Setting | null} options */
+  async answer(point, options) {
+    const { stage } = this;
+    const { prompt = "", options: { turns = [] } = {} } = point;
+    if (stage.busy) return;
+    const own = point.run === stage.value.run && stage.header ? pointOf(stage, stage.header) : point;
+    this.beside = own;
+    stage.ticked = [own, ...stage.ticked.filter(({ run }) => run !== own.run)];
+    stage.tell("ticks");
+    if (options) {
+      stage.ask(prompt, turns);
+      await stage.follow(newRun({ ...options }));
+    } else {
+      this.ask(turns, prompt);
+      controls.runWhen(prompt);
+    }
   }
 
   leave() {

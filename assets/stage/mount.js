@@ -78,7 +78,7 @@ function arrange(stage, frames) {
       { glyph: "■", label: "both", color: "--both", origin: "both", title: "Guessed by both drafters" },
     ],
   });
-  new TextPanel(stage, text.body);
+  new TextPanel(stage, text.body, text.tools);
   for (const { name, place } of panels.values()) {
     const { row, share } = { ...PLACE, ...place };
     frames.panel(frames[row], name, share);
@@ -186,11 +186,13 @@ function open(element, props, server, tell) {
   if (parts.rigs) new RigSuggestion(stage, parts.notices, parts.rigs);
   const vetted = (/** @type {string} */ rig) => Array.from(props.vetted[rig] || props.vetted.any);
   const ask = (/** @type {Setting & { prompt: string }} */ asked) => {
+    parts.conversation?.take([]);
     tell.adopt({ ...asked, drafters: [] });
     controls.runWhen(asked.prompt);
   };
   new ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), parts.rigs, vetted("demo"), ask);
   if (document.body.classList.contains("cs-presenting")) present(parts, props.opening, vetted, ask);
+  stage.on("open", (point) => parts.runs?.open(point));
   stage.on("again", (asked) => controls.offerAgain(asked, tell.adopt));
   controls.askAgain(tell.adopt);
   if (controls.goesOn === "runs") controls.runWhen(controls.carried, null, true);

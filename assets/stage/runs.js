@@ -6,7 +6,7 @@
 
 import { action, button, bytesOf, html, methodColour, write } from "../shared/ink.js";
 import { knownRun } from "../shared/lines.js";
-import { letterOf, machineOf, settingOf, textOf, usedOf } from "../shared/round.js";
+import { counted, letterOf, machineOf, settingOf, textOf, usedOf } from "../shared/round.js";
 import { Stage } from "./stage.js";
 
 const STORE = "canopy-runs";
@@ -14,6 +14,7 @@ const FILE = "canopy-run-file:"; // and the run: the trace file of a starred one
 const OPEN = "canopy-runs-open";
 const MAX_RUNS = 30; // without a star
 const MAX_ROUNDS = 1024; // of a run that is laid over another
+const WARMER = 0.7; // the temperature of another answer to a turn that was answered without one
 const FULL = "The browser has no room for this run beside those with a star; take a star away, or save this run as a file.";
 
 /** A run as its figures, and what each round kept and took. @param {Stage} stage @param {Header} header @returns {RunPoint} */
@@ -31,6 +32,27 @@ export function pointOf(stage, header) {
 export function figuresText({ title, tau, printed, first = 0, drafted = 0 }) {
   return [title, `τ ${tau.toFixed(2)}`, printed && `${printed} tokens/s`, first > 0 && `first token after ${first.toFixed(2)} s`,
     drafted > 0 && `${Math.round(100 * drafted)} % drafted`].filter(Boolean).join(" · ");
+}
+
+// The run that wrote a turn, if this browser has it in its list.
+/** @param {RunPoint[]} kept @param {Turns} turns @param {number} place */
+export function madeBy(kept, turns, place) {
+  const [role, text] = turns[place];
+  if (role !== "assistant" || !place) return undefined;
+  return kept.find(({ prompt, answer, options }) => answer === text && prompt === turns[place - 1][1] && options?.turns?.length === place - 1);
+}
+
+/** Other settings with which a turn can be answered; null stands for those of the bar. @param {RunPoint} point
+ *  @returns {{ label: string, options: Setting | null }[]} */
+export function othersOf({ options = {} }) {
+  const { budget = 0, temperature = 0, seed = 0 } = options;
+  const budgets = budget ? [2 * budget, budget >> 1].filter(Boolean) : [];
+  return [
+    { label: "The settings in the bar", options: null },
+    ...budgets.map((nodes) => ({ label: counted(nodes, "node"), options: { ...options, budget: nodes } })),
+    ...(budget ? [{ label: "Plain decoding", options: { ...options, method: "autoregressive", budget: 0, drafters: [] } }] : []),
+    { label: `Another seed, temperature ${temperature || WARMER}`, options: { ...options, seed: seed + 1, temperature: temperature || WARMER } },
+  ];
 }
 
 export class RunList {

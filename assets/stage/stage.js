@@ -68,6 +68,7 @@ export class Stage extends EventEmitter {
   settings = /** @type {Setting} */ ({}); // as the controls have them
   kept = /** @type {RunPoint[]} */ ([]); // this browser's runs, the latest first
   ticked = /** @type {RunPoint[]} */ ([]); // the runs that are laid over the one that is shown
+  beside = /** @type {RunPoint | null} */ (null); // another answer to the same turn
   server = /** @type {Server | null} */ (null);
   loaded = ""; // the name of the rig that answers
   left = ""; // the run that the shown one branched off

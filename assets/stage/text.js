@@ -1,7 +1,10 @@
 // The text, each token in the colour of its origin. A click goes to the token's round and node.
 
-import { button, html, put, write } from "../shared/ink.js";
+import { action, button, html, put, write } from "../shared/ink.js";
+import { Menu } from "../shared/overlays.js";
 import { forcedOf, missingWords, TokenReader } from "../shared/round.js";
+import { markdown } from "./markdown.js";
+import { figuresText, madeBy, othersOf, pointOf } from "./runs.js";
 
 const BELOW = "Until its first round, the tree and the figures are those of the run before.";
 
@@ -32,21 +35,35 @@ export function cutOf(/** @type {Pick<Stage, "value" | "header" | "live">} */ { 
 /** @type {Record<string, string>} */
 const SPEAKERS = { system: "System", user: "You", assistant: "Answer" };
 
+/** @param {Element} parent @param {() => void} act */
+const editButton = (parent, act) => button(parent, "", "Edit: go on from before this prompt", act, "cs-edit");
+
 export class TextPanel {
-  /** @param {Stage} stage @param {HTMLElement} host */
-  constructor(stage, host) {
+  /** `tools` holds the switch between the rendered text and its tokens; without it the tokens are shown.
+   *  @param {Stage} stage @param {HTMLElement} host @param {HTMLElement} [tools] */
+  constructor(stage, host, tools) {
     this.stage = stage;
     this.host = host;
     host.classList.add("cs-text");
     put(host, { tabindex: 0, role: "group", "aria-label": "Prompt and text" }); // it scrolls, so keys have to reach it
     this.turns = html("ol", { class: "cs-turns", "aria-label": "Earlier turns" }, host);
-    this.prompt = html("p", "cs-prompt", host);
-    this.body = html("div", { class: "cs-output", "aria-label": "The text, coloured by origin" }, host);
-    this.cut = html("p", { class: "cs-cut", hidden: true }, host);
-    this.next = html("div", "cs-pending", host); // the run that is waited for, in place of the one that is shown
-    this.nextTurns = html("ol", "cs-turns", this.next);
-    this.nextPrompt = html("p", "cs-pending-prompt", this.next);
-    this.nextState = html("p", "cs-pending-state", this.next);
+    this.prompt = html("div", "cs-prompt", host);
+    this.question = html("p", "", this.prompt);
+    this.edit = editButton(this.prompt, () => stage.tell("edit", stage.header ?? { turns: [], prompt: "" }));
+    this.answers = html("div", "cs-answers", host);
+    this.beside = html("article", { class: "cs-beside", "aria-label": "The same turn before" }, this.answers);
+    const own = html("article", "", this.answers);
+    this.body = html("div", { class: "cs-output", "aria-label": "The text, coloured by origin" }, own);
+    this.rendered = html("div", { class: "cs-rendered", hidden: true }, own);
+    this.cut = html("p", { class: "cs-cut", hidden: true }, own);
+    this.figures = html("div", "cs-figures", own);
+    this.waiting = html("p", "cs-waiting", host); // for the first round of the run that is asked for
+    this.renders = /** @type {Record<string, boolean>} */ ({ story: Boolean(tools) }); // by view
+    this.switch = tools && button(tools, "tokens", "Show the tokens of a finished answer, each in its colour", () => {
+      this.renders[stage.mode] = !this.renders[stage.mode];
+      this.drawAnswer();
+    });
+    if (this.switch) tools?.prepend(this.switch);
     this.spans = /** @type {HTMLElement[]} */ ([]); // a part for each round
     this.tokens = 0;
     this.marked = -1; // the round that was shown before
@@ -58,27 +75,104 @@ export class TextPanel {
     stage.on("round", () => this.mark());
     stage.on("mode", () => this.turns.childElementCount && this.mark()); // earlier turns may fill the view
     stage.on("select", (selection) => this.light(selection));
-    stage.on("state", () => this.drawState());
+    stage.on("state compared beside", () => this.drawState());
+    stage.on("round mode scene", () => this.drawAnswer());
     new ResizeObserver(() => this.reveal()).observe(host);
-    this.body.addEventListener("click", (event) => this.click(event));
+    for (const box of [this.body, this.rendered]) box.addEventListener("click", (event) => this.click(event));
     this.body.addEventListener("pointerover", (event) => this.over(event));
     this.body.addEventListener("pointerleave", () => this.stage.hover(null));
   }
 
+  // The turns and the prompt of the run that is waited for, if there is one, else of the run that is shown.
   drawState() {
     const { stage, host } = this;
     const { pending } = stage;
+    const { turns, prompt } = pending ?? stage.header ?? { turns: [], prompt: "" };
     host.classList.toggle("is-busy", stage.live);
-    host.classList.toggle("is-pending", Boolean(pending));
-    this.nextTurns.replaceChildren();
-    host.classList.toggle("has-turns", this.turns.childElementCount > 0);
-    if (pending) {
-      this.before(pending.turns, this.nextTurns);
-      this.nextPrompt.textContent = pending.prompt;
-      write(this.nextState, pending.message);
-      host.scrollTop = host.scrollHeight;
-    }
-    this.drawCut();
+    host.classList.toggle("has-turns", turns.length > 0);
+    this.answers.hidden = Boolean(pending);
+    this.waiting.hidden = !pending;
+    write(this.waiting, pending?.message ?? "");
+    this.drawTurns(turns);
+    write(this.question, prompt);
+    this.edit.hidden = !stage.server || Boolean(pending);
+    if (pending) host.scrollTop = host.scrollHeight;
+    const point = !stage.busy && stage.header && !stage.recorded && stage.rounds.length > 1 ? pointOf(stage, stage.header) : null;
+    this.figures.hidden = !point;
+    if (point && this.figures.dataset.key !== (this.figures.dataset.key = figuresText(point))) this.tell(this.figures, point);
+    this.drawBeside();
+    this.drawAnswer();
+  }
+
+  /** The conversation before the prompt. @param {Turns} turns */
+  drawTurns(turns) {
+    const { stage } = this;
+    const points = turns.map((_, place) => madeBy(stage.kept, turns, place));
+    const key = JSON.stringify([turns, points.map((point) => point && figuresText(point))]);
+    if (key === this.turns.dataset.key) return;
+    this.turns.dataset.key = key;
+    this.turns.replaceChildren(...turns.map(([role, text], place) => {
+      const turn = html("li", `cs-turn-before is-${role}`);
+      html("span", "cs-speaker", turn, SPEAKERS[role]);
+      const words = html("div", "cs-turn-text", turn);
+      if (role !== "assistant") words.textContent = text;
+      else markdown(text, words, (parent, from, to) => parent.append(text.slice(from, to)));
+      if (role === "user" && stage.server) editButton(turn, () => stage.tell("edit", { turns: turns.slice(0, place), prompt: text }));
+      const point = points[place];
+      if (point) this.tell(html("div", "cs-figures", words), point);
+      return turn;
+    }));
+  }
+
+  /** How an answer was made, and what can be done about it. @param {HTMLElement} parent @param {RunPoint} point */
+  tell(parent, point) {
+    const { stage } = this;
+    parent.replaceChildren(`${figuresText(point)} `);
+    if (!stage.server) return;
+    if (point.run !== stage.value.run) action(parent, "Open", "Show this answer as its run", () => stage.tell("open", point));
+    new Menu(parent, "Again with …", "Answer the same turn with other settings, beside this answer", () => othersOf(point).map(({ label, options }) => (
+      { label, act: () => stage.tell("answer", { point, options }) })));
+  }
+
+  // The answer of the run that is shown: as its tokens, or rendered once it has ended and no single round is looked at.
+  drawAnswer() {
+    const { stage, renders: { [stage.mode]: renders = false } } = this;
+    const ended = stage.atEnd && (!stage.scene || stage.scene === "card");
+    const complete = ended && !stage.rounds.some((_, place) => stage.missing(place));
+    this.rendered.hidden = !(renders && complete);
+    this.body.hidden = renders && complete;
+    this.switch?.setAttribute("aria-pressed", String(!renders));
+    if (renders && complete && this.rendered.dataset.run !== stage.value.run) this.render();
+  }
+
+  // The answer to the same turn that the shown one stands beside.
+  drawBeside() {
+    const { beside } = this.stage;
+    this.answers.classList.toggle("is-beside", Boolean(beside));
+    this.beside.hidden = !beside;
+    if (!beside || this.beside.dataset.run === beside.run) return;
+    this.beside.dataset.run = beside.run;
+    this.beside.replaceChildren();
+    const { answer = "" } = beside;
+    markdown(answer, html("div", "cs-rendered", this.beside), (parent, from, to) => parent.append(answer.slice(from, to)));
+    this.tell(html("div", "cs-figures", this.beside), beside);
+  }
+
+  // Every piece of the rendered text keeps the colour, the round and the node of its token.
+  render() {
+    const tokens = Array.from(this.body.querySelectorAll(".cs-forced-text, .cs-token"), (token) => ({ token, text: token.textContent ?? "" }));
+    let end = 0;
+    const ends = tokens.map(({ text }) => (end += text.length));
+    this.rendered.dataset.run = this.stage.value.run;
+    this.rendered.replaceChildren();
+    markdown(tokens.map(({ text }) => text).join(""), this.rendered, (parent, from, to) => {
+      for (let place = ends.findIndex((one) => one > from); place >= 0 && place < tokens.length && ends[place] - tokens[place].text.length < to; place++) {
+        const { token, text } = tokens[place];
+        const begin = ends[place] - text.length;
+        const piece = html("span", token.className, parent, text.slice(Math.max(0, from - begin), to - begin));
+        Object.assign(piece.dataset, { node: token.dataset.node, round: token.parentElement?.dataset.round });
+      }
+    });
   }
 
   // Under the last round of a text that did not end by itself.
@@ -94,20 +188,8 @@ export class TextPanel {
     this.tokens = 0;
     this.marked = -1;
     this.body.replaceChildren();
+    delete this.rendered.dataset.run;
     this.reader = new TokenReader(this.stage);
-    this.turns.replaceChildren();
-  }
-
-  /** The conversation before the prompt, drawn once per run. @param {Turns} turns @param {HTMLElement} list */
-  before(turns, list) {
-    this.host.classList.toggle("has-turns", turns.length > 0);
-    if (list.childElementCount === turns.length) return;
-    list.replaceChildren();
-    for (const [role, text] of turns) {
-      const turn = html("li", `cs-turn-before is-${role}`, list);
-      html("span", "cs-speaker", turn, SPEAKERS[role]);
-      html("p", "", turn, text);
-    }
   }
 
   append() {
@@ -116,8 +198,6 @@ export class TextPanel {
       stage.run.rewritten = false;
       this.clear();
     }
-    this.before(stage.header?.turns ?? [], this.turns);
-    this.prompt.textContent = stage.header?.prompt ?? "";
     if (stage.header?.forced && !this.body.childElementCount) this.body.append(this.forced(stage.header));
     for (let index = this.spans.length; index < stage.rounds.length; index++) {
       const part = this.round(index);
@@ -132,7 +212,8 @@ export class TextPanel {
   forced(/** @type {Header} */ header) {
     const first = header.prompt_ids.length - header.forced;
     const words = forcedOf(header).map((id, place) => this.reader.read(id, first + place)).join("");
-    const part = html("span", { class: "cs-forced", title: "Forced: what follows is the target's own continuation of this" }, null, words);
+    const part = html("span", { class: "cs-forced", title: "Forced: what follows is the target's own continuation of this" });
+    html("span", "cs-forced-text", part, words);
     if (this.stage.left) button(part, "⤺ back", "Show the run again that this one branched off", () => this.stage.tell("unbranch"));
     return part;
   }
@@ -193,6 +274,10 @@ export class TextPanel {
   // Scrolls the text alone, never the page.
   reveal() {
     const { host, stage } = this;
+    if (!this.rendered.hidden) {
+      host.scrollTop = this.turns.childElementCount ? this.prompt.offsetTop - 8 : 0;
+      return;
+    }
     const part = this.spans[stage.scene === "card" ? 0 : stage.current]; // the whole answer is read from its beginning
     if (!part) return;
     const bottom = part.offsetTop + part.offsetHeight;

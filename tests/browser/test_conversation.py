@@ -1,4 +1,5 @@
-"""A conversation: Continue, the next turn with those before it, starting afresh; and the drafters that one chooses."""
+"""A conversation: in the story the next prompt is the next turn, in the workbench Continue says so; turns keep their
+figures, are edited and answered again; and the drafters that one chooses."""
 
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def test_the_second_run_has_the_first_turn(watched: Watched, address: str) -> No
     assert [role for role, _ in header.turns] == ["user", "assistant"]
     assert header.turns[0][1] == FIRST
     assert "".join(header.turns[1][1].split()) == "".join((STORY + CODE).split())
-    assert page.locator(".cs-turn-before").first.locator("p").inner_text() == FIRST
+    assert page.locator(".cs-turn-text").first.inner_text() == FIRST
     assert page.locator(".cs-speaker").all_inner_texts() == ["You", "Answer"]
     assert page.locator(".cs-frame-text .cs-prompt").inner_text() == "And if he gives 7 away?"
     page.keyboard.press("Escape")
@@ -70,7 +71,7 @@ def test_starting_afresh_leaves_the_turns_behind(watched: Watched, address: str)
     assert page.locator(".cs-turn").is_hidden()
     talk(page)
     page.keyboard.type("Something else")
-    page.get_by_role("button", name="Start afresh").click()
+    page.get_by_role("button", name="New conversation").click()
     assert page.locator(".cs-turn").is_hidden() and turns(page) == []
     assert page.input_value(PROMPT) == "Something else"
     press_run(page)
@@ -99,18 +100,43 @@ def test_a_recording_ends_the_conversation_and_brings_its_own(watched: Watched, 
     page.wait_for_function("document.querySelector('#canopy-drafters input')?.value === 'spare + code'")
 
 
-def test_continue_waits_for_the_end_and_is_not_in_the_story(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#mode=workbench")
-    button = page.get_by_role("button", name="Continue", exact=True)
-    assert button.is_enabled() and "turns" in str(button.get_attribute("title"))
-    ask(page, ENDLESS)
-    start(page, "ddtree")
-    assert button.is_disabled()
-    page.click("#canopy-stop")
-    page.wait_for_function(f"{STATE} === 'stopped'")
-    assert button.is_enabled()
-    page.get_by_role("button", name="What happens, in plain words").click()
-    assert button.is_hidden()
+def test_in_the_story_the_next_prompt_is_the_next_turn_and_turns_keep_their_figures(
+        watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=story&method=ddtree&budget=16")
+    page.wait_for_function("document.querySelector('#canopy-budget input').value === '16'")
+    page.keyboard.press("Escape")
+    ask(page, FIRST)
+    press_run(page)
+    page.wait_for_function(f"document.querySelector('{PROMPT}').value === ''")
+    first = page.evaluate(RUN)
+    rendered = page.locator(".cs-answers > article:not(.cs-beside) .cs-rendered")
+    code = rendered.locator("pre code")
+    code.wait_for()
+    assert code.inner_text().startswith("def total_books") and "${7*6} and </script>" in code.inner_text()
+    assert "```" not in rendered.inner_text() and "```" in page.locator(".cs-output").text_content()
+    code.locator(".cs-token").nth(3).click()  # pieces lead to their round, which shows the tokens
+    page.wait_for_function("!document.querySelector('.cs-output').hidden")
+    assert page.evaluate(f"{STAGE}.pinned") is not None
+
+    ask(page, "And if he gives 7 away?")
+    press_run(page)
+    header = exported(page).header
+    assert header.prompt == "And if he gives 7 away?" and [words for _, words in header.turns][0] == FIRST
+    figures = page.locator(".cs-turn-before .cs-figures")
+    for words in ("ddtree, 16 nodes", "τ ", "tokens/s", "first token after", "% drafted"):
+        assert words in figures.inner_text()
+    figures.get_by_role("button", name="Again with").click()
+    page.get_by_role("menuitem", name="Plain decoding").click()
+    page.wait_for_function(f"{STAGE}.header.method === 'autoregressive' && {STATE} === 'done'")
+    assert exported(page).header.prompt == FIRST and exported(page).header.turns == ()
+    beside = page.locator(".cs-beside")
+    assert "ddtree, 16 nodes" in beside.inner_text() and beside.locator("pre code").inner_text().startswith("def total")
+    assert page.evaluate(f"{STAGE}.ticked.map(({{ run }}) => run)") == [first]
+    beside.get_by_role("button", name="Open").click()
+    page.wait_for_function(f"{RUN} === '{first}'")
+    assert beside.is_hidden()
+    page.locator(".cs-prompt").get_by_role("button", name="Edit").click()
+    assert page.input_value(PROMPT) == FIRST and turns(page) == []
 
 
 def test_the_mark_covers_nothing(watched: Watched, address: str) -> None:
@@ -128,7 +154,7 @@ def test_the_mark_covers_nothing(watched: Watched, address: str) -> None:
                 const { left, right, top, bottom } = document.querySelector(".cs-turn button").getBoundingClientRect();
                 return [[left + 3, top + 3], [right - 3, bottom - 3]].map(([x, y]) =>
                     document.elementFromPoint(x, y).textContent);
-            }""") == ["Start afresh", "Start afresh"]
+            }""") == ["New conversation", "New conversation"]
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
