@@ -6,7 +6,6 @@ import { action, html, write } from "../shared/ink.js";
 import { newRun } from "../shared/lines.js";
 import { textOf } from "../shared/round.js";
 import { controls, field, type } from "./controls.js";
-import { pointOf } from "./runs.js";
 
 const GO_ON = "Continue the conversation: the prompt and this text become turns before your next prompt (c)";
 
@@ -93,10 +92,8 @@ export class Conversation {
     const { stage } = this;
     const { prompt = "", options: { turns = [] } = {} } = point;
     if (stage.busy) return;
-    const own = point.run === stage.value.run && stage.header ? pointOf(stage, stage.header) : point;
-    this.beside = own;
-    stage.ticked = [own, ...stage.ticked.filter(({ run }) => run !== own.run)];
-    stage.tell("ticks");
+    this.beside = point;
+    controls.parts?.runs?.tick(point.run, true, true);
     if (options) {
       stage.ask(prompt, turns);
       await stage.follow(newRun({ ...options }));

@@ -61,6 +61,7 @@ export class Film {
     this.tune = action(bar, "Tune its budget", "To the workbench: try node budgets out on this run", () => stage.setMode("workbench", { push: true }), "cs-film-next");
     this.both = action(bar, "▶ Watch both", "What each wrote, typed on one clock: one token a pass, and with the draft tree", () => this.go("race"));
     this.again = action(bar, "↻ Replay", "All of it again, from the first word", () => this.go(this.scenes[0]));
+    this.ends = html("div", { class: "cs-ends", role: "img" }, story.box);
     this.draw();
     stage.on("asked begin hand", () => this.stop());
     stage.on("mode", ({ moved }) => moved && this.stop());
@@ -182,6 +183,23 @@ export class Film {
     this.jump.hidden = !paced && (!scene || scene === "card");
     this.offer(scene, scenes.includes("race") && (scene === "card" || (!scene && stage.atEnd)));
     this.again.hidden = this.both.hidden || still;
+    this.drawEnds();
+  }
+
+  // Two bars of the last frame: the seconds that plain decoding took, and the run with trees.
+  drawEnds() {
+    const { scene, against, comparison } = this.stage;
+    const [tree, plain] = (scene === "card" && against && comparison?.tracks.ends) || ["", ""];
+    this.ends.hidden = !plain;
+    if (!plain) return;
+    this.ends.setAttribute("aria-label", `One token a pass: ${plain} s; with the draft tree: ${tree} s`);
+    this.ends.replaceChildren(...[["One token a pass", plain], ["With the draft tree", tree]].map(([name, seconds]) => {
+      const row = html("div", seconds === tree ? "is-tree" : "");
+      html("span", "", row, name);
+      html("i", "", row).style.width = `${(40 * Number(seconds)) / Math.max(Number(plain), Number(tree))}%`;
+      html("b", "", row, `${seconds} s`);
+      return row;
+    }));
   }
 
   /** What to do next, once all was seen. @param {string} scene @param {boolean} raced */

@@ -2,7 +2,7 @@
 
 import { panels } from "../shared/define.js";
 import { html, pause, write } from "../shared/ink.js";
-import { knownRun, linesIn, routeTo, site } from "../shared/lines.js";
+import { knownRun, linesIn, site } from "../shared/lines.js";
 import "../panels/panels.js";
 import { Address } from "./address.js";
 import { Bar, followTheme } from "./bar.js";
@@ -18,6 +18,7 @@ import { ComparisonRequest, Metrics, SlowdownNote } from "./metrics.js";
 import { Lost, Notices } from "./notices.js";
 import { ModelLine, Rigs, RigSuggestion } from "./rigs.js";
 import { Player } from "./player.js";
+import { present } from "./presenter.js";
 import { RunList } from "./runs.js";
 import { Save } from "./save.js";
 import { Share } from "./share.js";
@@ -199,32 +200,6 @@ function open(element, props, server, tell) {
   stage.on("rig", tell.rig); // the page's first rig is loaded: its methods, presets and drafters
   begin(parts, knownRun(props.opening), props.opening);
   if (props.followed) parts.recordings.followed.follow();
-}
-
-// Presenter mode, `?present` in the address: larger type, no notices, vetted prompts of the rig on the keys 1 to 3, which
-// a few tokens of each have warmed; if the server is gone, the recording that the page opened with takes over, marked
-// as one.
-const WARM_TOKENS = 8;
-
-/** @param {Parts} parts @param {string} opening @param {(rig: string) => VettedPrompt[]} vetted @param {(asked: VettedPrompt) => void} ask */
-async function present(parts, opening, vetted, ask) {
-  const { stage, film, rigs } = parts;
-  const prompts = () => (rigs?.state ? vetted(rigs.state.opened) : []);
-  parts.ask = (place) => {
-    document.documentElement.requestFullscreen().catch(() => undefined); // refused if the browser wants a click first
-    if (prompts()[place]) ask(prompts()[place]);
-  };
-  const recording = /** @type {import("../types.d.ts").StreamLine[]} */ ([]);
-  for await (const lines of knownRun(opening)(new AbortController().signal)) recording.push(...lines);
-  stage.on("lost", () => {
-    stage.read(recording);
-    film.open(null);
-  });
-  await new Promise((loaded) => { stage.on("rigs", () => rigs?.state && !rigs.state.coming && loaded(null)); });
-  for (const { prompt, method, budget, temperature } of prompts()) {
-    const body = JSON.stringify({ data: [prompt, method, budget, temperature, { max_tokens: WARM_TOKENS }] });
-    await fetch(routeTo("gradio_api/call/generate"), { method: "POST", headers: { "Content-Type": "application/json" }, body }).catch(() => undefined);
-  }
 }
 
 // `view`: the address to open with, if the page's own has none.

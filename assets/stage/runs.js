@@ -75,7 +75,7 @@ export class RunList {
     this.toggle(localStorage.getItem(OPEN) === "yes");
     stage.on("state compared", () => this.keep()); // its speed is known only then
     stage.on("begin ticks listed", () => this.draw());
-    for (const run of ticked) this.tick(run, true);
+    this.restore(ticked);
   }
 
   toggle(open = Boolean(this.box.hidden)) {
@@ -120,15 +120,20 @@ export class RunList {
     }
   }
 
+  // What was ticked before the page was loaded anew, as far as the server still has it.
+  async restore(/** @type {string[]} */ ticked) {
+    for (const run of ticked) await this.tick(run, true, true);
+  }
+
   /** Lays a run over the one that is shown, or takes it away. @param {string} run @param {boolean} on */
-  async tick(run, on) {
+  async tick(run, on, quiet = false) {
     const { stage } = this;
     let point = /** @type {RunPoint | null} */ (null);
     if (on) {
       const other = run === stage.value.run ? stage : new Stage();
       if (other !== stage) await other.follow(knownRun(run));
       if (other.header && other.rounds.length) point = pointOf(other, other.header);
-      else this.notices.fail(other.refusal);
+      else if (!quiet) this.notices.fail(other.refusal);
     }
     stage.ticked = [...stage.ticked.filter((one) => one.run !== run), ...(point ? [point] : [])];
     this.store();

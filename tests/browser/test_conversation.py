@@ -109,11 +109,11 @@ def test_in_the_story_the_next_prompt_is_the_next_turn_and_turns_keep_their_figu
     press_run(page)
     page.wait_for_function(f"document.querySelector('{PROMPT}').value === ''")
     first = page.evaluate(RUN)
-    rendered = page.locator(".cs-answers > article:not(.cs-beside) .cs-rendered")
+    rendered = page.locator(".cs-text article:not(.cs-beside) .cs-rendered").first
     code = rendered.locator("pre code")
     code.wait_for()
     assert code.inner_text().startswith("def total_books") and "${7*6} and </script>" in code.inner_text()
-    assert "```" not in rendered.inner_text() and "```" in page.locator(".cs-output").text_content()
+    assert "```" not in rendered.inner_text() and "```" in page.locator(".cs-output").first.text_content()
     code.locator(".cs-token").nth(3).click()  # pieces lead to their round, which shows the tokens
     page.wait_for_function("!document.querySelector('.cs-output').hidden")
     assert page.evaluate(f"{STAGE}.pinned") is not None
@@ -129,13 +129,13 @@ def test_in_the_story_the_next_prompt_is_the_next_turn_and_turns_keep_their_figu
     page.get_by_role("menuitem", name="Plain decoding").click()
     page.wait_for_function(f"{STAGE}.header.method === 'autoregressive' && {STATE} === 'done'")
     assert exported(page).header.prompt == FIRST and exported(page).header.turns == ()
-    beside = page.locator(".cs-beside")
+    beside = page.locator(".cs-beside").first
     assert "ddtree, 16 nodes" in beside.inner_text() and beside.locator("pre code").inner_text().startswith("def total")
     assert page.evaluate(f"{STAGE}.ticked.map(({{ run }}) => run)") == [first]
     beside.get_by_role("button", name="Open").click()
     page.wait_for_function(f"{RUN} === '{first}'")
     assert beside.is_hidden()
-    page.locator(".cs-prompt").get_by_role("button", name="Edit").click()
+    page.locator(".cs-prompt").first.get_by_role("button", name="Edit").click()
     assert page.input_value(PROMPT) == FIRST and turns(page) == []
 
 

@@ -111,9 +111,6 @@ def test_a_recording_that_is_opened_plays_and_ends_on_its_card(watched: Watched,
 
 
 def test_a_presenter_needs_neither_mouse_nor_notices(watched: Watched, address: str) -> None:
-    warmed = []
-    watched.page.on("request", lambda sent: warmed.append(sent.post_data_json["data"][0])
-                    if sent.url.endswith("/call/generate") else None)
     page = watched.open(f"{address}?present#mode=story")
     page.wait_for_function("Canopy.parts.rigs.state && !Canopy.parts.rigs.state.coming")
     size = "(element) => parseFloat(getComputedStyle(element).fontSize)"
@@ -121,10 +118,23 @@ def test_a_presenter_needs_neither_mouse_nor_notices(watched: Watched, address: 
     asked = page.evaluate(RUN)
     vetted = read_presets(Path("assets/prompts")).vetted()
     assert "scripted" not in vetted and len(vetted["smollm2"]) == len(vetted["any"]) == 3
+    prompts = [offered["prompt"] for offered in vetted["any"]]
+    page.wait_for_function("Object.keys(JSON.parse(sessionStorage.getItem('canopy-timed') ?? '{}')).length === 3")
+    timed = page.evaluate("JSON.parse(sessionStorage.getItem('canopy-timed'))")
+    assert list(timed) == prompts and page.evaluate(RUN) == asked, "three were timed, and the page shows none of them"
+    hints = page.locator(".cs-hints")
+    assert hints.is_visible() and hints.locator("li").count() == 3
     page.keyboard.press("2")
     page.wait_for_function(f"{STAGE}.value.run !== '{asked}' && {STAGE}.state === 'done'")
-    assert page.evaluate(f"{STAGE}.header.prompt") == vetted["any"][1]["prompt"]
-    assert warmed == [offered["prompt"] for offered in vetted["any"]]
+    assert page.evaluate(f"{STAGE}.header.prompt") == prompts[1] and page.evaluate(RUN) != timed[prompts[1]]["run"]
+    hints.wait_for(state="hidden")
+    page.evaluate(f"""{STAGE}.server.compare = async () => ({{ job: "busy" }});
+        {STAGE}.server.compared = async () => ({{ state: "done", result: {{ state: "ended", text: {{ words: "" }},
+            tracks: {{}}, others: [], gpu: null, speed: {{ withheld: "It was busy.", again: true, speed: "9" }} }} }});""")
+    page.keyboard.press("3")
+    page.wait_for_function(f"{RUN} === '{timed[prompts[2]]['run']}' && {STAGE}.scene === 'card'")
+    assert timed[prompts[2]]["date"] in page.locator(".cs-timed").inner_text()
+    assert page.locator(".cs-ends").is_visible() and page.locator(".cs-ends div").count() == 2
     page.evaluate("Canopy.parts.rigs.state.opened = 'smollm2'; Canopy.parts.ask(0)")
     page.wait_for_function(f"{STAGE}.header.prompt === '{vetted['smollm2'][0]['prompt']}' && {STAGE}.state === 'done'")
     page.evaluate(f"{STAGE}.lose('The server is gone.')")

@@ -1,0 +1,75 @@
+// Presenter mode, `?present` in the address: larger type and tree, no notices, vetted prompts of the rig on the keys 1 to 3.
+// Each prompt is run and timed beside plain decoding before the talk. Where the machine is busy later, that run is shown,
+// with its date; where the server is gone, the recording that the page opened with.
+
+import { html, pause, write } from "../shared/ink.js";
+import { knownRun, newRun } from "../shared/lines.js";
+
+const STORE = "canopy-timed"; // by prompt: the run that was timed, and when
+const POLL_MS = 500;
+
+/** @param {Parts} parts @param {string} opening @param {(rig: string) => VettedPrompt[]} vetted @param {(asked: VettedPrompt) => void} ask */
+export async function present(parts, opening, vetted, ask) {
+  const { stage, film, rigs, recordings } = parts;
+  const timed = /** @type {Record<string, { run: string, date: string }>} */ (JSON.parse(sessionStorage.getItem(STORE) ?? "{}"));
+  const hints = html("ol", { class: "cs-hints", "aria-label": "Keys" }, document.body);
+  const date = html("p", { class: "cs-timed", role: "status" }, document.body);
+  const prompts = () => (rigs?.state ? vetted(rigs.state.opened) : []);
+  let asked = ""; // the prompt of the latest key
+  parts.ask = (place) => {
+    document.documentElement.requestFullscreen().catch(() => undefined); // refused if the browser wants a click first
+    const prompt = prompts()[place];
+    if (!prompt) return;
+    hints.classList.add("is-used");
+    write(date, "");
+    asked = prompt.prompt;
+    ask(prompt);
+  };
+  stage.on("state compared", async () => {
+    const busy = stage.pending?.state === "queued" || (!stage.busy && stage.withheld && stage.comparison?.speed.again);
+    const before = timed[asked];
+    if (!busy || !before) return;
+    asked = "";
+    if (stage.busy) document.querySelector("#canopy-stop").click();
+    if (!await recordings.open(before.run, { still: true })) return;
+    film.go("card");
+    write(date, `Timed before the talk, ${before.date}; the machine is busy now.`);
+  });
+  const recording = /** @type {import("../types.d.ts").StreamLine[]} */ ([]);
+  for await (const lines of knownRun(opening)(new AbortController().signal)) recording.push(...lines);
+  stage.on("lost", () => {
+    stage.read(recording);
+    film.open(null);
+  });
+  await new Promise((loaded) => { stage.on("rigs", () => rigs?.state && !rigs.state.coming && loaded(null)); });
+  hints.append(...prompts().map(({ label }, place) => {
+    const hint = html("li");
+    html("kbd", "", hint, String(place + 1));
+    hint.append(` ${label}`);
+    return hint;
+  }));
+  for (const prompt of prompts()) {
+    if (asked || hints.classList.contains("is-used")) break; // the talk has begun
+    const run = timed[prompt.prompt] ? "" : await time(stage, prompt);
+    if (run) timed[prompt.prompt] = { run, date: new Date().toLocaleString("en", { dateStyle: "medium", timeStyle: "short" }) };
+    sessionStorage.setItem(STORE, JSON.stringify(timed));
+  }
+}
+
+// Runs a prompt and times it beside plain decoding. Returns the run, "" if no speed may be said of it.
+/** @param {Stage} stage @param {VettedPrompt} prompt */
+async function time({ server }, { label, ...options }) {
+  try {
+    let run = "";
+    for await (const lines of newRun({ ...options })(new AbortController().signal)) for (const line of lines) if ("state" in line) run = line.run;
+    const begun = await server?.compare({ run });
+    for (;;) {
+      const job = begun && "job" in begun && await server?.compared({ job: begun.job });
+      if (!job || "error" in job || job.state === "error") return "";
+      if (["done", "stopped"].includes(job.state)) return job.result && !job.result.speed.withheld ? run : "";
+      await pause(POLL_MS);
+    }
+  } catch {
+    return "";
+  }
+}
