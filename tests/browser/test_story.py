@@ -130,7 +130,7 @@ def test_a_presenter_needs_neither_mouse_nor_notices(watched: Watched, address: 
     hints.wait_for(state="hidden")
     page.evaluate(f"""{STAGE}.server.compare = async () => ({{ job: "busy" }});
         {STAGE}.server.compared = async () => ({{ state: "done", result: {{ state: "ended", text: {{ words: "" }},
-            tracks: {{}}, others: [], gpu: null, speed: {{ withheld: "It was busy.", again: true, speed: "9" }} }} }});""")
+            tracks: {{}}, others: [], speed: {{ withheld: "Busy.", again: true, speed: "9" }} }} }});""")
     page.keyboard.press("3")
     page.wait_for_function(f"{RUN} === '{timed[prompts[2]]['run']}' && {STAGE}.scene === 'card'")
     assert timed[prompts[2]]["date"] in page.locator(".cs-timed").inner_text()
