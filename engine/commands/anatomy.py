@@ -14,7 +14,6 @@ from engine.trace import load
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
     parser.add_argument("--trace", type=flags.readable_file, nargs="+", required=True, metavar="FILE",
                         help="recorded runs, of any engine; several are taken as one")
 

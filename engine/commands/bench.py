@@ -64,7 +64,6 @@ Row = dict[str, Any]
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
     names = (*METHODS, PLAIN)
     add_flags(parser, "--rig", "--dtype")
     add_flags(parser, "--methods", type=flags.one_of(*names), help=f"of {', '.join(names)} (default: those "
@@ -95,7 +94,7 @@ def run(choice: argparse.Namespace) -> Outcome:
         return count_calls(choice)
     plan = concurrent_plan(choice) if choice.concurrency else plan_of(choice)
     rig = open_rig(choice.rig, choice.dtype)
-    plan = replace(plan, settings=settings_of(choice, plan, rig))
+    plan = _served(plan, rig, choice)
     tallies = {point: [Tally() for _ in range(plan.repeats)] for point in plan.settings}
     for point, cell, tally in measure_cells(rig, plan):
         tallies[point][cell.repeat].add(tally)
@@ -119,7 +118,7 @@ def count_calls(choice: argparse.Namespace) -> Outcome:
     rows = []
     with pretended_gpu() as counts:
         rig = load_rig(choice.rig, choice.dtype, "cuda")
-        for point in settings_of(choice, plan, rig):
+        for point in _served(plan, rig, choice).settings:
             ask = plan.ask(Cell(0, point))
             if point.way == PLAIN:
                 calls = calls_per_round(counts, plain_rounds(rig, ask))
@@ -139,16 +138,11 @@ def count_calls(choice: argparse.Namespace) -> Outcome:
                    aligned([[*columns], *([row[name] for name in columns.values()] for row in rows)]))
 
 
-def settings_of(choice: argparse.Namespace, plan: BenchPlan, rig: Rig) -> tuple[BenchPoint, ...]:
-    """The plan's settings; if no method is named, those that the rig can run."""
-    return tuple(point for point in plan.settings if choice.methods or can_run(rig, point))
-
-
 def plan_of(choice: argparse.Namespace) -> BenchPlan:
     """The plan for one request after the other; the baseline has no budget."""
     if choice.hard:
         raise RequestError("--hard mixes prompts for --concurrency; name how many requests are answered at once.")
-    prompts = of_domain(choice, choice.prompts)[:choice.limit]
+    prompts = _prompts(choice, choice.prompts)[:choice.limit]
     if not prompts:
         raise RequestError(f"{choice.prompts} has no prompt of the domain {choice.domain!r}.")
     points = []
@@ -172,7 +166,7 @@ def concurrent_plan(choice: argparse.Namespace) -> BenchPlan:
         ("--beside", choice.beside)) if named]
     if unused:
         raise RequestError(f"With --concurrency, {' and '.join(unused)} would change nothing; leave that out.")
-    sets = [of_domain(choice, name) for name in (choice.prompts, choice.hard) if name]
+    sets = [_prompts(choice, name) for name in (choice.prompts, choice.hard) if name]
     prompts = [prompt for pair in zip(*sets, strict=False) for prompt in pair][:choice.limit]
     most = max(choice.concurrency)
     if len(prompts) < most:
@@ -197,7 +191,7 @@ def concurrent_plan(choice: argparse.Namespace) -> BenchPlan:
     return _plan(choice, prompts, points)
 
 
-def of_domain(choice: argparse.Namespace, name: str) -> list[Prompt]:
+def _prompts(choice: argparse.Namespace, name: str) -> list[Prompt]:
     """The prompts of a set that are of the wanted domain."""
     return [prompt for prompt in prompt_set(name) if choice.domain in (None, prompt.category)]
 
@@ -205,6 +199,11 @@ def of_domain(choice: argparse.Namespace, name: str) -> list[Prompt]:
 def _plan(choice: argparse.Namespace, prompts: Sequence[Prompt], points: Sequence[BenchPoint]) -> BenchPlan:
     """The plan, in which what is named twice is measured once."""
     return BenchPlan(tuple(prompts), tuple(dict.fromkeys(points)), choice.repeats, choice.max_tokens)
+
+
+def _served(plan: BenchPlan, rig: Rig, choice: argparse.Namespace) -> BenchPlan:
+    """The plan; if no method is named, its settings that the rig can run."""
+    return replace(plan, settings=tuple(point for point in plan.settings if choice.methods or can_run(rig, point)))
 
 
 def speeds(tallies: Sequence[Tally]) -> Row:

@@ -80,7 +80,6 @@ def differences(rig: Rig, prompts: Sequence[str], choice: argparse.Namespace, co
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
     add_flags(parser, "--rig")
     add_flags(parser, "--dtype", type=flags.one_of(*EXACT), default=EXACT[0],
               help=f"{' or '.join(EXACT)}: those in which texts are equal")

@@ -19,7 +19,6 @@ from engine.serving.precision import DTYPES
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
     add_flags(parser, "--rig", "--dtype")
     add_flags(parser, "--prompts", default="check")
     add_flags(parser, "--limit", default=4)

@@ -15,7 +15,6 @@ from engine.serving.rigs import rig_parts
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
     flags.add_flags(parser, "--rig")
     parser.add_argument("--into", type=flags.folder, metavar="FOLDER",
                         help="copy the target there, too, as for a container image")

@@ -22,7 +22,6 @@ PARTIAL = "\ufffd"  # stands for a character whose tokens are not all there yet
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
     add_flags(parser, "--rig", "--dtype")
     add_flags(parser, "--method", default=None, help=f"{FLAGS['--method']['help']} (default: the rig's own)")
     add_flags(parser, "--budget", "--split", "--drafters", *SAMPLING, "--max-tokens")

@@ -30,7 +30,6 @@ ByCell = dict[tuple[int, str], float]  # by prompt, and budget or auto
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
     add_flags(parser, "--rig", "--dtype", "--method")
     add_flags(parser, "--budgets", default=list(TRIED_BUDGETS[1:6]))
     add_flags(parser, "--prompts", nargs="+", default=["math", "code", "mixed"],

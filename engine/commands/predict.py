@@ -39,7 +39,6 @@ SECONDS_HERE = 8.0
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
     parser.add_argument("--model", type=flags.one_of(*models()), default=PUBLISHED_MODEL, metavar="MODEL",
                         help=f"of {', '.join(models())}")
     parser.add_argument("--device", type=flags.one_of(*devices()), default=PUBLISHED_DEVICE, metavar="DEVICE",

@@ -78,7 +78,6 @@ def read_lessons(path: Path) -> list[LessonPlan]:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
     flags.add_flags(parser, "--rig", "--dtype")
     parser.add_argument("--lessons", type=flags.readable_file, metavar="FILE", help="what to record (default: the "
                         "rig's own, assets/traces/lessons-RIG.json, else lessons.json)")

@@ -41,7 +41,6 @@ DETAILS = ("categories", "histograms", "acceptance", "calibration", "predicted")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
     what = parser.add_argument_group("what is measured")
     add_flags(what, "--rig", "--dtype")
     add_flags(what, "--methods", help=f"{flags.FLAGS['--methods']['help']} (default: those of {' '.join(USUAL)} that "

@@ -26,7 +26,6 @@ FIRST_RUN = ("ddtree", 64)  # the method and budget that answer a prompt first; 
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The flags."""
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--trace", type=flags.readable_file, metavar="FILE", help="a recorded run")
     source.add_argument("--prompt", type=flags.text, metavar="TEXT", help="or a prompt, which is answered first")

@@ -109,10 +109,10 @@ class LiveInstruments:
         return self._twin
 
     def known_cost(self, trace: Trace) -> CostCurve | None:
-        return self.source.costs.known(text_of_run(trace).context)
+        return self.source.costs.nearest(text_of_run(trace).context)
 
     def measure_cost(self, trace: Trace, interrupt: Callable[[], None]) -> None:
-        self.source.get_or_measure_curve(text_of_run(trace).context, trace.header.request.sampling, interrupt)
+        self.source.quick_curve(text_of_run(trace).context, trace.header.request.sampling, interrupt)
 
     def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
         text = text_of_run(trace)

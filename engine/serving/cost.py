@@ -101,21 +101,20 @@ class CostBook:
             return curve
         return between(curve, self._measured(CostCase(length, sampling, 2 * fewer), FULL), requests)
 
-    def ready(self, context: int, sampling: Sampling, interrupt: Callable[[], None] | None = None) -> CostCurve:
+    def quick_curve(self, context: int, sampling: Sampling, interrupt: Callable[[], None] | None = None) -> CostCurve:
         """Return a curve of about this context length, measuring quickly if there is none. ``interrupt`` is polled; it
         raises to stop."""
         case = CostCase(bucket(context, self._target.context_limit), sampling)
-        known = self._nearest(case.context, case.drawing)
+        known = self.nearest(case.context, case.drawing)
         if known and _octaves(case.context, known) <= NEAR:
             return known
         return self._measured(case, QUICK, interrupt)
 
-    def known(self, context: int) -> CostCurve | None:
-        """The measured curve of one request at the nearest context length, whatever the sampling; None without one."""
-        return self._nearest(context, "greedy", "sampled")
-
-    def _nearest(self, context: int, *drawings: str) -> CostCurve | None:
-        lone = [curve for curve in self._curves.values() if curve.requests == 1 and curve.sampling in drawings]
+    def nearest(self, context: int, *drawings: str) -> CostCurve | None:
+        """The measured curve of one request at the nearest context length, of these kinds of sampling or of any; None
+        without one."""
+        lone = [curve for curve in self._curves.values()
+                if curve.requests == 1 and (not drawings or curve.sampling in drawings)]
         return min(lone, key=lambda curve: _octaves(context, curve), default=None)
 
     def _measured(self, case: CostCase, effort: Effort, interrupt: Callable[[], None] | None = None) -> CostCurve:

@@ -4,12 +4,12 @@ it."""
 from __future__ import annotations
 
 import math
-import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from engine.decoding.protocols import Drafter
 from engine.errors import RequestError
 from engine.models.device import rounds_in_inference_mode
 from engine.models.target import TorchTarget
-from engine.records import Integers, Precision, PromptRequest, Request, Round, Sampling
+from engine.records import Precision, PromptRequest, Request, Round, Sampling
 from engine.requests.admission import Admission
 from engine.requests.prompts import Turn, outside
 from engine.serving.card import RigCard
@@ -35,6 +35,8 @@ from engine.serving.kept import KeptTexts
 from engine.serving.scheduler import RunRound, Scheduler, request_in_words
 from engine.texts.texts import Texts, TokenTexts
 from engine.trace import End, Entry, Header, Line, RunText, Trace, committed_ids, gather
+
+MEASURING = "while the cost of rounds after {} tokens was measured"
 
 
 class Answer(Iterator[Round]):
@@ -102,8 +104,8 @@ class Rig:
     kinds: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        usual = next((self.drafters.get(name) for name in self.card.defaults.get(1, ())), None)
-        self.costs = CostBook(self.name, self.target, usual)  # needs the rig to itself
+        drafter = next((self.drafters.get(name) for name in self.card.defaults.get(1, ())), None)
+        self.costs = CostBook(self.name, self.target, drafter)  # needs the rig to itself
         self.scheduler = Scheduler()
         self.memory = RunMemory(self.target)
         self.kept_texts = KeptTexts(self.target, self.memory.kept_bytes)
@@ -159,12 +161,11 @@ class Rig:
         """Generate text for a prompt, one round at a time.
 
         ``options`` are the fields of ``records.PromptRequest`` and of its ``Sampling``: method, budget (an int or
-        "auto"),
-        max_tokens, temperature, … Method and budget default to the card's. Raises RequestError if an option is invalid.
+        "auto"), max_tokens, temperature, … Method and budget default to the card's. Raises RequestError if an option is
+        invalid.
         """
-        usual = {"method": self.card.method} | ({} if options.get("pace") == AUTO else {"budget": self.card.budget})
-        options = {**usual, **options}
-        return Answer(self.run(prompt_request({**options, "prompt": prompt})))
+        default = {"method": self.card.method} | ({} if options.get("pace") == AUTO else {"budget": self.card.budget})
+        return Answer(self.run(prompt_request({**default, **options, "prompt": prompt})))
 
     def run(self, options: PromptRequest) -> Generator[Line, None, None]:
         """Prepare a run and return its lines. Reading the first line waits for admission and starts the run."""
@@ -215,15 +216,14 @@ class Rig:
     def curve(self, context: int, sampling: Sampling, requests: int = 1) -> CostCurve:
         """Return the cost curve of rounds shared by ``requests`` requests after ``context`` tokens. The first call for
         a context bucket measures it, which takes seconds."""
-        with self.exclusive(f"while the cost of rounds after {context} tokens was measured"):
+        with self.exclusive(MEASURING.format(context)):
             return self.costs.curve(context, sampling, requests)
 
-    def get_or_measure_curve(self, context: int, sampling: Sampling,
-                    interrupt: Callable[[], None] | None = None) -> CostCurve:
+    def quick_curve(self, context: int, sampling: Sampling, interrupt: Callable[[], None] | None = None) -> CostCurve:
         """Return a cost curve near ``context`` tokens, measured in about a second if there is none. ``interrupt`` is
         polled meanwhile; it raises to stop."""
-        with self.exclusive(f"while the cost of rounds after {context} tokens was measured"):
-            return self.costs.ready(context, sampling, interrupt)
+        with self.exclusive(MEASURING.format(context)):
+            return self.costs.quick_curve(context, sampling, interrupt)
 
     def close(self) -> None:
         """Free the memory of finished runs. The weights go with the last reference to the rig. Call it while no run is
@@ -231,16 +231,6 @@ class Rig:
         self.scheduler.wait_until_idle()
         self.kept_texts.clear()
         self.target.release()
-
-    def check_forced(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
-        """RequestError unless an answer may begin with these tokens and go on."""
-        size = self.target.config.vocab_size
-        for token in tokens:
-            if token >= size:
-                raise RequestError(f"The forced token {token} is unknown; the target's last one is {size - 1}.")
-            if token in self.stop_ids:
-                raise RequestError(f"The forced token {token} ends the text, so nothing could follow it.")
-        return tokens
 
     @torch.inference_mode()
     def surprise(self, prompt_ids: Sequence[int]) -> float:
@@ -265,22 +255,27 @@ class PreparedRun(Run):
         self.rig, self.options, self.interrupt, self.asker = rig, options, interrupt, asker
         drafters = rig.drafters_for(options.method, options.drafters)
         self.drafter_names = tuple(drafters)
+        last = rig.target.config.vocab_size - 1
+        for token in options.forced:
+            if token > last:
+                raise RequestError(f"The forced token {token} is unknown; the target's last one is {last}.")
+            if token in rig.stop_ids:
+                raise RequestError(f"The forced token {token} ends the text, so nothing could follow it.")
         prompt_ids = rig.prompt_ids(options.prompt, options.turns, options.thinking)
-        request = Request(
-            (*prompt_ids, *rig.check_forced(options.forced)), stop_ids=rig.stop_ids, **options.shared())
+        request = Request((*prompt_ids, *options.forced), stop_ids=rig.stop_ids, **options.shared())
         super().__init__(request, rig.target.fork(interrupt), [drafter.fork() for drafter in drafters.values()])
         self.share = rig.memory.share(request, len(drafters)) if rig.concurrent else 1.0
 
     def open(self) -> None:
         """See ``Run``. Needs the rig to itself, or to be called by the scheduler."""
         self.choose_policy()
-        began = time.perf_counter()
+        began = perf_counter()
         if self.asker is not None:
             kept_texts = self.rig.kept_texts
             self.target.begin_with(kept_texts.best(self.asker, self.request.prompt_ids))
             kept_texts.make_room(run_bytes(self.rig.target, self.request, len(self.drafters)))
         super().open()
-        self.prefill_seconds = time.perf_counter() - began
+        self.prefill_seconds = perf_counter() - began
 
     def close(self) -> None:
         """See ``Run``. The text is kept for the same asker's next run."""
@@ -300,9 +295,9 @@ class PreparedRun(Run):
             return
         middle = len(request.prompt_ids) + request.max_tokens // 2
         if rig.admission.running() < 2:
-            curve = rig.costs.ready(middle, request.sampling, self.interrupt)
+            curve = rig.costs.quick_curve(middle, request.sampling, self.interrupt)
         else:
-            curve = rig.costs.known(middle) or UNMEASURED
+            curve = rig.costs.nearest(middle) or UNMEASURED
         if self.method.follows_text:
             self.policy = AutoBudget(curve, rig.histories[request.method, self.drafter_names])
         else:
@@ -311,37 +306,41 @@ class PreparedRun(Run):
     def lines(self) -> Generator[Line, None, None]:
         """Run, and yield the header, an entry per round, and the end. The caller must hold an admitted place. Closing
         the generator frees the caches."""
-        rig, request = self.rig, self.request
-        with self._read() as (call, rounds):
-            named = np.zeros(rig.target.config.vocab_size, np.bool_)  # the tokens whose text was in an earlier line
-            named[list(request.prompt_ids)] = True
+        rig, request, forced = self.rig, self.request, list(self.options.forced)
+        named = np.zeros(rig.target.config.vocab_size, np.bool_)  # the tokens whose text was in an earlier line
+        named[list(request.prompt_ids)] = True
+        texts = rig.token_texts.run(len(request.prompt_ids) - len(forced))
+        if texts and forced:
+            texts.add(forced)
+        seconds, count, shared, most = 0.0, 0, 0, 1
+        last: Round | None = None
+        with self._opened() as (call, rounds):
             yield call(self._header)
-            seconds, count, shared, most = 0.0, 0, 0, 1
-            last: Round | None = None
-            forced = request.prompt_ids[len(request.prompt_ids) - len(self.options.forced):]
-            texts = rig.token_texts.run(len(request.prompt_ids) - len(forced))
-            if texts and forced:
-                texts.add(list(forced))
             while True:
-                began = time.perf_counter()
+                began = perf_counter()
                 answer = next(rounds, None)
-                seconds += time.perf_counter() - began
+                seconds += perf_counter() - began
                 if answer is None:
                     break
                 last, others = answer
-                tokens = tokens_of(last)
+                count += 1
+                if others:
+                    shared, most = shared + 1, max(most, others.runs)
+                tokens = np.concatenate([
+                    *(draft.tokens.ravel() for draft in last.drafts), *(tree.tokens for tree in last.candidates),
+                    last.tree.tokens, last.verification.choice, [last.acceptance.bonus]])
                 fresh = tokens[~named[tokens]]
                 named[fresh] = True
-                count += 1
-                shared, most = shared + bool(others), max(most, others.runs if others else 1)
                 yield Entry(last, rig.token_texts.of(set(fresh.tolist())), seconds, others,
                             texts.add(last.committed.tolist()) if texts else {})
-            yield End(_reason(request, last), count, seconds, said=shared_rounds_sentence(shared, count, most - 1),
-                      texts=texts.finish() if texts else {}, prefill_seconds=self.prefill_seconds,
-                      cached=self.target.cached_tokens)
+            whom = "another run" if most == 2 else f"up to {most - 1} other runs"
+            said = (f"It shared {shared} of its {count} rounds with {whom}, so its speed is not that of a run alone."
+                    if shared else "")
+            yield End(self._reason(last), count, seconds, said=said, texts=texts.finish() if texts else {},
+                      prefill_seconds=self.prefill_seconds, cached=self.target.cached_tokens)
 
     @contextmanager
-    def _read(self) -> Iterator[tuple[Callable[[Callable[[], Any]], Any], Iterator[RunRound]]]:
+    def _opened(self) -> Iterator[tuple[Callable[[Callable[[], Any]], Any], Iterator[RunRound]]]:
         """Yield (call, rounds): ``call(f)`` runs f in the thread that makes the rounds."""
         if self.rig.concurrent:
             with self.rig.scheduler.add_run(self) as reader:
@@ -351,17 +350,22 @@ class PreparedRun(Run):
                     rounds_in_inference_mode(self.rounds())) as rounds:
                 yield lambda act: act(), ((latest, None) for latest in rounds)
 
+    def _reason(self, last: Round | None) -> str:
+        """Why the text ended."""
+        if last is None or last.acceptance.bonus in self.request.stop_ids:
+            return "stop"
+        return "length" if self.left <= 0 else "context"
+
     def _header(self) -> Header:
-        rig, target, request = self.rig, self.rig.target, self.request
+        rig, target, request, options = self.rig, self.rig.target, self.request, self.options
         return Header(
-            request=request, prompt=self.options.prompt, rig=rig.name, drafters=self.drafter_names,
+            request=request, prompt=options.prompt, rig=rig.name, drafters=self.drafter_names,
             hardware=target.hardware, dtype=target.dtype, precision=rig.precision.reason,
             context_limit=target.positions_for(len(request.prompt_ids)),
             pieces=rig.token_texts.of(set(request.prompt_ids) | request.stop_ids),
             revisions={**rig.card.revisions, "torch": torch.__version__}, note=self._note(),
-            turns=self.options.turns, forced=len(self.options.forced), thinking=self.options.thinking,
-            recurrent_layers=target.recurrent_layers,
-            drafter_kinds=tuple(rig.kinds.get(name, "") for name in self.drafter_names))
+            turns=options.turns, forced=len(options.forced), thinking=options.thinking,
+            recurrent_layers=target.recurrent_layers)
 
     def _note(self) -> str:
         """Return the rig's notes, plus a warning if the prompt is out of distribution: it matches none of the card's
@@ -373,26 +377,3 @@ class PreparedRun(Run):
         prompt_ids = rig.prompt_ids(prompt) if self.options.turns else self.request.prompt_ids
         strange = rig.surprise(prompt_ids) > card.familiar_nats
         return " ".join([*rig.notes, outside(card.title, card.good_at)] if strange else rig.notes)
-
-
-def _reason(request: Request, last: Round | None) -> str:
-    """Why the text ended."""
-    if last is None or last.acceptance.bonus in request.stop_ids:
-        return "stop"
-    written = last.start + len(last.acceptance.keep) - len(request.prompt_ids)
-    return "length" if written >= request.max_tokens else "context"
-
-
-def shared_rounds_sentence(shared: int, count: int, others: int) -> str:
-    """Return a note that the run shared rounds, so that its speed is not that of a run alone; "" if it did not."""
-    if not shared:
-        return ""
-    whom = "another run" if others == 1 else f"up to {others} other runs"
-    return f"It shared {shared} of its {count} rounds with {whom}, so its speed is not that of a run alone."
-
-
-def tokens_of(shown: Round) -> Integers:
-    """Return every token id of a round, (n,) int32 with repeats: proposals, nodes, choices and the bonus token."""
-    return np.concatenate([
-        *(draft.tokens.ravel() for draft in shown.drafts), *(tree.tokens for tree in shown.candidates),
-        shown.tree.tokens, shown.verification.choice, [shown.acceptance.bonus]], dtype=np.int32)

@@ -66,8 +66,8 @@ class RigParts:
 def load_rig(name: str, dtype: str = AUTO_DTYPE, device: str = "", opening: Opening = ALONE,
              admission: Admission | None = None) -> Rig:
     """Load a rig by name, from a folder with a rig.json, or as TARGET::DRAFTER (see ``sources``), or make one of random
-    weights (random:SHAPE). The dtype "auto" is the fastest on this processor (see ``precision``). With the
-    ``admission`` of whoever admits its runs, they are concurrent (see ``Rig``).
+    weights (random:SHAPE). The dtype "auto" is the fastest on this processor (see ``precision``).
+    With the ``admission`` of whoever admits its runs, they are concurrent (see ``Rig``).
 
     RigError says what is missing or does not fit; where possible, before anything large is read.
     """
@@ -77,7 +77,10 @@ def load_rig(name: str, dtype: str = AUTO_DTYPE, device: str = "", opening: Open
     try:
         rig = (_random_rig(name, dtype, torch_device, opening) if name.startswith(RANDOM)
                else _loaded(rig_parts(name, opening), dtype, torch_device, opening))
-        return replace(rig, opened_as=name, admission=admission or rig.admission, concurrent=admission is not None)
+        rig.opened_as = name
+        if admission:
+            rig.admission, rig.concurrent = admission, True
+        return rig
     except torch.OutOfMemoryError as error:
         torch.cuda.empty_cache()
         raise RigError(f"The GPU ran out of memory while {name} was loaded ({first_line(error)}); choose a smaller "

@@ -146,39 +146,27 @@ def test_what_the_loop_changes_afterwards_changes_nothing(tmp_path: Path) -> Non
 
 
 WRONG: dict[str, dict[str, Any]] = {
-    "node 2 has the parent 3": {"parents": [0, 0, 3, 0]}, "node 1 has the parent -1": {"parents": [0, -1, 0, 0]},
-    "the root has the parent 2": {"parents": [2, 0, 1, 0]}, "keep is [0, 2]": {"keep": [0, 2]},
-    "keep is [1]": {"keep": [1]}, "keep is []": {"keep": []}, "keep is [0, 0]": {"keep": [0, 0]},
-    "keep is [0, 9]": {"keep": [0, 9]}, "keep is [0, -1]": {"keep": [0, -1]},
+    "node 2 has the parent 3": {"parents": [0, 0, 3, 0]}, "the root has the parent 2": {"parents": [2, 0, 1, 0]},
+    "keep is [0, 2]": {"keep": [0, 2]}, "keep is [1]": {"keep": [1]}, "keep is []": {"keep": []},
+    "keep is [0, 9]": {"keep": [0, 9]}, "keep is [0, -1]": {"keep": [0, -1]}, "int": {"keep": 7},
     "parents is of shape (3,), where (4,) fits": {"parents": [0, 0, 1]},
     "choice is of shape (2,), where (4,) fits": {"choice": [1, 2]}, "tokens is of dtype float64": {"tokens": [.5] * 4},
-    "entropy is of dtype <U1": {"entropy": ["a"] * 4}, "bonus has 2 numbers": {"bonus": [1, 2]},
-    "32 bits": {"bonus": 2**31}, "each 0 or more": {"tokens": [7, -3, 4, 5]},
-    "A round has no 'choices'": {"choices": 1},
-    "a lattice is of shape (2,)": {"drafts": [{"tokens": [1, 2], "logprobs": [1, 2]}]}, "int": {"keep": 7},
-    "the time of 'draft' is nan": {"seconds": {"draft": float("nan")}}, "inhomogeneous": {"tokens": [[1], [2, 3]]},
-    "the time of 'verify' is inf": {"seconds": {"verify": 1e400}}, "start reaches": {"start": 2**40},
-    "the time of 'keep' is -1.0": {"seconds": {"keep": -1}}, "the bonus token is -1": {"bonus": -1},
-    "the start of a round is -1": {"start": -1},
-    "entropy is infinite": {"entropy": [0, 1, float("inf"), 0]}, "gap is infinite": {"gap": [0, 1, -float("inf"), 0]},
-    "a log probability above 0": {"logprobs": [0, 5, 5, 0]}, "log probability above": {"choice_logprobs": [2] * 4},
-    "drafters reach from -1": {"drafters": [-1, 0, 0, 0]},
+    "bonus has 2 numbers": {"bonus": [1, 2]}, "32 bits": {"bonus": 2**31}, "each 0 or more": {"tokens": [7, -3, 4, 5]},
+    "A round has no 'choices'": {"choices": 1}, "inhomogeneous": {"tokens": [[1], [2, 3]]},
+    "a lattice is of shape (2,)": {"drafts": [{"tokens": [1, 2], "logprobs": [1, 2]}]},
+    "the time of 'draft' is nan": {"seconds": {"draft": float("nan")}}, "start reaches": {"start": 2**40},
+    "the start of a round is -1": {"start": -1}, "a choice is below -1": {"choice": [0, 0, 0, -2]},
+    "gap is infinite": {"gap": [0, 1, -float("inf"), 0]}, "a log probability above 0": {"logprobs": [0, 5, 5, 0]},
     "drafters reach from 0 to 65536": {"drafters": [0, 2**16, 0, 0]},
     "trials of nodes that": {"trials": {"nodes": [4], "chances": [1], "draws": [0]}},
-    "trials of nodes": {"trials": {"nodes": [0], "chances": [1], "draws": [0]}},
-    "chances is infinite": {"trials": {"nodes": [1], "chances": [float("inf")], "draws": [0]}},
     "it lacks 'draws'": {"trials": {"nodes": [1], "chances": [1]}},
-    "draws is of shape (2,)": {"trials": {"nodes": [1], "chances": [1], "draws": [0, 0]}},
     "a tree of 16,385 nodes": {"tokens": [1] * 16_385, "parents": [0] * 16_385},
     "of 1,048,577 cells": {"drafts": [{"tokens": np.zeros((1, 2**20 + 1), int), "logprobs": np.zeros((1, 2**20 + 1))}]},
-    "a lattice with a token below 0": {"drafts": [{"tokens": [[-1]], "logprobs": [[0]]}]},
     "a lattice that leads to": {"drafts": [{"tokens": [[[1]]], "logprobs": [[[0]]], "follow": [[[1]]]}]},
-    "it lacks 'logprobs'": {"drafts": [{"tokens": [[1]]}]}, "it lacks 'parents'": {"candidates": [{"tokens": [1]}]},
+    "it lacks 'parents'": {"candidates": [{"tokens": [1]}]},
     "the drafts are 17": {"drafts": [{"tokens": [[1]], "logprobs": [[0]]}] * 17},
     "has 500 characters": {"seconds": {"x" * 500: 1}}, "half of a character": {"seconds": {"\ud800": 1}},
     "seconds of 65 stages": {"seconds": {str(stage): 1 for stage in range(65)}},
-    "or a real number": {"seconds": {"draft": [1]}}, "too large": {"seconds": {"draft": 10**400}},
-    "a choice is below -1": {"choice": [0, 0, 0, -2]}, "start is of dtype": {"start": "7"},
     "bytes; 16,777,216": {"drafts": [{"tokens": np.zeros((2, 2**19), int), "logprobs": np.zeros((2, 2**19))}]}}
 
 
@@ -213,11 +201,10 @@ def test_a_token_named_by_a_refused_round_gets_its_text_later(tmp_path: Path) ->
 
 HALF, FULL = "\ud83d", "x" * 2**20
 FIELDS: dict[str, Any] = {
-    "prompt": [FULL + "x", HALF, b"x", "," * 2**20], "title": ["x" * 8193, 7], "note": [b"x", HALF], "engine": [HALF],
-    "budget": ["x", -1, 2**31, 1.5], "max_tokens": [-1, "x"], "method": ["x" * 201, 7], "context_limit": [-1, None],
-    "prompt_ids": ["abc", [-1], [2**31], [0.5], np.zeros(2**20 + 1, int), [[1], [2, 3]]], "stop_ids": [["a"], [-1]],
-    "drafters": [["x"] * 17, "ab", [7], ["x" * 201], [HALF]], "hardware": [{}], "rig": [7], "dtype": [np.zeros(3)],
-    "sampling": [{"heat": 1}, {"temperature": float("inf")}, {"top_p": 2}, {"seed": 2**64}, [], {7: 7}, {"top_k": "x"}]}
+    "prompt": [FULL + "x", HALF, b"x", "," * 2**20], "title": ["x" * 8193], "note": [b"x"], "budget": ["x", -1, 2**31],
+    "method": ["x" * 201], "context_limit": [-1, None], "prompt_ids": [[-1], [2**31], [0.5], np.zeros(2**20 + 1, int)],
+    "stop_ids": [["a"]], "drafters": [["x"] * 17, "ab", [HALF]], "hardware": [{}],
+    "sampling": [{"heat": 1}, {"temperature": float("inf")}, {"top_p": 2}, [], {"top_k": "x"}]}
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in FIELDS.items() for value in values])

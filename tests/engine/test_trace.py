@@ -167,13 +167,6 @@ def test_files_of_former_versions_are_read(version: int) -> None:
     assert same(loads(json.dumps(line).encode() + b"\n" + rest), whole)
 
 
-@pytest.mark.parametrize("turns", [7, ["user"], [["user", 1]], [["owner", "Hi"]], [["user", "Hi", "there"]]])
-def test_turns_that_are_none_are_refused(turns: Any) -> None:
-    line = json.loads(WHOLE.split(b"\n", 1)[0])
-    line["header"]["turns"] = turns
-    assert "line 1 cannot be read" in complaint(json.dumps(line).encode() + b"\n" + WHOLE.split(b"\n", 1)[1])
-
-
 @pytest.mark.parametrize("junk", [
     b"", b"\n", b"{}\n", b"[]\n", b"null\n", b"\x00\xff\xfe\n", b"hello\nworld\n", b"\x89PNG\r\n\x1a\n",
     b'{"canopy_trace":3}\n', b'{"canopy_trace":3,"header":{}}\n', b'{"canopy_trace":4,"header":[]}\n',

@@ -162,12 +162,12 @@ def test_a_run_that_waits_goes_by_a_curve_of_about_its_length(monkeypatch: pytes
 
     monkeypatch.setattr(CostBook, "measure", measured)
     book, warm = demo_live().costs, Sampling(temperature=0.7, seed=3)
-    assert [book.ready(context, Sampling()).context for context in (60, 100, 250)] == [64, 64, 64]
-    assert [book.ready(context, warm).context for context in (100, 400, 60)] == [128, 128, 128]
-    assert book.ready(260, replace(warm, temperature=0.9)).context == 128
+    assert [book.quick_curve(context, Sampling()).context for context in (60, 100, 250)] == [64, 64, 64]
+    assert [book.quick_curve(context, warm).context for context in (100, 400, 60)] == [128, 128, 128]
+    assert book.quick_curve(260, replace(warm, temperature=0.9)).context == 128
     assert asked == [(64, 0.0, QUICK), (128, 0.7, QUICK)]
     assert book.curve(250, Sampling()).context == 256 and asked[-1] == (256, 0.0, FULL)
-    assert book.ready(250, Sampling()).context == 256 and len(asked) == 3
+    assert book.quick_curve(250, Sampling()).context == 256 and len(asked) == 3
 
 
 def test_a_quick_curve_ends_where_passes_are_dear() -> None:

@@ -264,7 +264,7 @@ def test_out_of_memory_is_said_and_the_next_run_is_served(monkeypatch: pytest.Mo
                 [ask]) as (rounds,):
             list(rounds)
         with pytest.raises(RequestError, match="while the cost of rounds after 40 tokens was measured; lower"):
-            live.get_or_measure_curve(40, Sampling())
+            live.quick_curve(40, Sampling())
     assert str(caught.value).startswith("The GPU ran out of memory (2.50 GiB more was needed) at a budget of 8 nodes")
     assert gather(live.run(ask)).entries
 
@@ -337,7 +337,7 @@ def test_who_wants_the_rig_alone_waits_until_a_run_has_freed_its_caches() -> Non
         with live.admission.place(share=run.share):
             lines = run.lines()
             assert len(list(islice(lines, 3))) == 3
-            measuring = other.submit(lambda: live.get_or_measure_curve(40, Sampling()) and run.closed)
+            measuring = other.submit(lambda: live.quick_curve(40, Sampling()) and run.closed)
             until(lambda: live.admission.waiting() == 2)
             lines.close()
         assert measuring.result(60)

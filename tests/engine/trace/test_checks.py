@@ -11,7 +11,7 @@ from engine.trace import Trace, dumps, loads
 from tests.engine.test_trace import toy_trace
 
 LINES = [json.loads(line) for line in dumps(toy_trace("ddtree", most=6)).splitlines()]
-NAN, INFINITE = float("nan"), float("inf")
+NAN = float("nan")
 
 
 def read(number: int, path: str, value: Any) -> Trace:
@@ -25,38 +25,25 @@ def read(number: int, path: str, value: Any) -> Trace:
     return loads(("\n".join(map(json.dumps, lines)) + "\n").encode())
 
 
-@pytest.mark.parametrize(("path", "value"), [
-    ("request.prompt_ids", {}), ("request.prompt_ids", [-1]), ("request.prompt_ids", [2**31]),
-    ("request.prompt_ids", [1.0]), ("request.prompt_ids", [True]), ("request.prompt_ids", "12"),
+@pytest.mark.parametrize(("path", "value"), [  # test_recorder.py holds what recorders are refused, too
+    ("request.prompt_ids", {}), ("request.prompt_ids", [2**31]), ("request.prompt_ids", [True]),
     ("request.prompt_ids", {"dtype": "<f4", "shape": [1], "data": "AAAAAA=="}), ("request.stop_ids", [-1]),
-    ("request.budget", -1), ("request.budget", 2**64), ("request.budget", 1.5), ("request.budget", None),
-    ("request.max_tokens", "9"), ("request.method", 7), ("request.method", "a\ud800"), ("request.method", "x" * 201),
-    ("request.pace", None), ("request.split", []), ("request.more", 1), ("request.sampling.temperature", NAN),
-    ("request.sampling.temperature", -INFINITE), ("request.sampling.temperature", "0"), ("request.sampling.top_p", 1.5),
-    ("request.sampling.top_k", -1), ("request.sampling.seed", 2**64), ("request.sampling.more", 1),
-    ("request", None), ("request.sampling", []), ("prompt", "\ud83d"), ("prompt", None), ("prompt", "x" * (2**20 + 1)),
-    ("rig", 1), ("drafters", "ab"), ("drafters", [1]), ("drafters", ["\udc00"]), ("drafters", ["x"] * 17),
-    ("hardware", None),
-    ("dtype", []), ("context_limit", -1), ("context_limit", 2**63), ("revisions", []), ("revisions", {"a": 1}),
-    ("revisions", {"\ud800": "a"}), ("title", 1), ("note", "\ud800"), ("recorded", {}), ("engine", None), ("every", 0),
-    ("pieces", []), ("pieces", {"-1": "a"}), ("pieces", {"x": "a"}), ("pieces", {"٣": "a"}), ("pieces", {"1": 1}),
-    ("pieces", {"1": [256]}), ("pieces", {"1": [-1]}), ("pieces", {"1": ["a"]}), ("pieces", {"1": "\ud800"}),
-    ("pieces", {"99999999999": "a"}), ("pieces", {"1": "x" * 1025}), ("turns", [["user", "\ud800"]]), ("more", 1)])
+    ("request.budget", 2**64), ("request.pace", None), ("request.more", 1), ("request.sampling.temperature", NAN),
+    ("request.sampling.more", 1), ("request", None), ("prompt", "\ud83d"), ("prompt", "x" * (2**20 + 1)),
+    ("drafters", ["x"] * 17), ("revisions", []), ("revisions", {"a": 1}), ("recorded", {}), ("every", 0),
+    ("pieces", []), ("pieces", {"-1": "a"}), ("pieces", {"٣": "a"}), ("pieces", {"1": [256]}), ("pieces", {"1": 1}),
+    ("pieces", {"99999999999": "a"}), ("pieces", {"1": "x" * 1025}), ("turns", [["user", "\ud800"]]),
+    ("turns", 7), ("turns", [["owner", "Hi"]]), ("chunked", 1), ("more", 1)])
 def test_a_header_is_checked(path: str, value: Any) -> None:
     with pytest.raises(TraceError, match=r"line 1 cannot be read \(.+\)\.$"):
         read(0, f"header.{path}", value)
 
 
 @pytest.mark.parametrize(("path", "value"), [
-    ("elapsed_seconds", NAN), ("elapsed_seconds", INFINITE), ("elapsed_seconds", -1), ("elapsed_seconds", "1"),
-    ("elapsed_seconds", 10**400), ("round.index", -1), ("round.index", 2**31), ("round.index", 1.0),
-    ("round.start", -1), ("round.start", 2**31 - 1), ("round.acceptance.bonus", -1), ("round.acceptance.bonus", 2**64),
-    ("round.acceptance.bonus", None), ("round.seconds", []), ("round.seconds", {"draft": NAN}),
-    ("round.seconds", {"draft": INFINITE}), ("round.seconds", {"draft": -1}), ("round.seconds", {"draft": "1"}),
-    ("round.seconds", {"\ud800": 1}), ("round.seconds", {str(stage): 1 for stage in range(65)}), ("round.drafts", 7),
-    ("round.candidates", {}), ("round.tree.tokens.shape", [-1]), ("round.tree.tokens.shape", "7"),
-    ("round.tree.tokens.shape", [2**40]), ("round.tree.tokens.data", "é"), ("round.tree.tokens.data", "!!!!"),
-    ("round.tree.tokens.data", None), ("round.tree.tokens.dtype", "|O"), ("round.tree.tokens.dtype", [1]),
+    ("elapsed_seconds", NAN), ("elapsed_seconds", 10**400), ("round.index", 1.0), ("round.start", 2**31 - 1),
+    ("round.acceptance.bonus", None), ("round.seconds", []), ("round.drafts", 7), ("round.candidates", {}),
+    ("round.tree.tokens.shape", [-1]), ("round.tree.tokens.shape", "7"), ("round.tree.tokens.shape", [2**40]),
+    ("round.tree.tokens.data", "é"), ("round.tree.tokens.data", "!!!!"), ("round.tree.tokens.dtype", "|O"),
     ("round.acceptance.trials", []), ("pieces", {"1": "\ud800"}), ("pieces", None)])
 def test_a_round_that_is_not_sound_is_left_out(path: str, value: Any) -> None:
     trace = read(1, path, value)
@@ -90,8 +77,7 @@ def test_a_file_that_is_cut_says_what_was_left_out_too() -> None:
 
 
 @pytest.mark.parametrize(("path", "value"), [
-    ("reason", None), ("reason", "\ud800"), ("rounds", -1), ("rounds", 2**64), ("seconds", NAN), ("seconds", INFINITE),
-    ("seconds", -1), ("dropped", "1"), ("refused", -1), ("more", 1)])
+    ("reason", None), ("rounds", -1), ("seconds", NAN), ("dropped", "1"), ("more", 1)])
 def test_an_end_is_checked(path: str, value: Any) -> None:
     with pytest.raises(TraceError, match=rf"line {len(LINES)} cannot be read \(.+\)\.$"):
         read(-1, f"end.{path}", value)
@@ -109,11 +95,6 @@ def test_nothing_comes_after_the_end_and_no_header_but_the_first() -> None:
     for lines in ([*rows, rows[1]], [*rows, rows[-1]], [rows[0], rows[0], *rows[1:]], rows[1:]):
         with pytest.raises(TraceError):
             loads(b"\n".join(lines) + b"\n")
-
-
-def test_a_method_that_nobody_knows_is_taken_as_it_is() -> None:
-    trace = read(0, "header.request.method", "their own <b>method</b>")
-    assert trace.header.request.method == "their own <b>method</b>"
 
 
 def test_prompt_ids_may_be_an_array_as_a_recorder_writes_it() -> None:
