@@ -21,10 +21,9 @@ Floats = NDArray[np.float32]
 STAGES = ("draft", "build", "pack", "verify", "accept", "keep", "other")
 WAIT = "wait"  # additional stage of a shared round: time spent waiting for the other runs
 
-
 MAX_NODES = 4096  # a pass over more rows than this is a prefill, not a draft tree
 MAX_TOKENS = 1_000_000  # of one text: more than any model's context
-MAX_INT64 = 2**63 - 1  # what a trace file and a tensor can hold
+MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1  # what a trace file and a tensor can hold
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Sampling:
         "The temperature", "0 is greedy", 0.01, 100.0, page_high=2.0, or_zero=True)] = 0.0
     top_k: Annotated[int, Option("top-k", "0 cuts nothing", 0, MAX_INT64, page_high=100_000)] = 0
     top_p: Annotated[float, Option("top-p", "1 cuts nothing", 0, 1, inclusive=False)] = 1.0
-    seed: Annotated[int, Option("The seed", "of the draws", 0, MAX_INT64, page_high=2**31 - 1)] = 0
+    seed: Annotated[int, Option("The seed", "of the draws", 0, MAX_INT64, page_high=MAX_INT32)] = 0
     min_p: Annotated[float, Option("min-p", "least share of the likeliest token; 0 cuts nothing", 0, 1)] = 0.0
     repetition_penalty: Annotated[float, Option(
         "The repetition penalty", "divides positive logits of prompt and text; 1 is off", 0.1, 10.0)] = 1.0
@@ -93,9 +92,8 @@ class RunOptions:
     """Generation options, independent of the prompt.
 
     ``budget`` counts *drafted* nodes: the target verifies budget + 1 rows. ``split``: the drafters of ``merged`` share
-    the budget (``total``) or get
-    all of it (``each``). ``pace``: every round uses the whole budget (``fixed``), or the number of nodes that is
-    fastest on this machine, up to ``budget`` (``auto``).
+    the budget (``total``) or get all of it (``each``). ``pace``: every round uses the whole budget (``fixed``), or the
+    number of nodes that is fastest on this machine, up to ``budget`` (``auto``).
     """
 
     method: Annotated[str, Option("The method", "how trees are drafted, combined and accepted")] = "ddtree"
@@ -133,7 +131,7 @@ class PromptRequest(RunOptions):
         "The turns", "the conversation before the prompt", page_high=64)] = ()
     forced: Annotated[tuple[int, ...], Option(
         "The forced tokens", "ids of tokens that the answer begins with, whoever would have chosen others", 0,
-        2**31 - 1, page_high=4096)] = ()
+        MAX_INT32, page_high=4096)] = ()
     thinking: Annotated[str, Option(
         "The thinking switch", "of chat templates that have one; auto is what suits the drafters")] = "auto"
 

@@ -11,11 +11,10 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from engine.errors import RigError
+from engine.records import MAX_INT32, MAX_INT64
 
 INDEX = "model.safetensors.index.json"
 ADAPTER, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"  # of PEFT
-MAX_INT64 = 2**63 - 1
-MAX_INT32 = 2**31 - 1  # of a config's whole numbers: a trace holds no more positions
 MODULES = re.compile(r"(layers?|blocks?|experts|depth)$")  # names of numbers that make so many modules
 REALS = re.compile(r"(theta|base|factor|scale|scaling|eps|multiplier|cap(ping)?)$")  # of numbers that need not be whole
 MAX_MODULES = 2**13

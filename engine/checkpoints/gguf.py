@@ -21,13 +21,14 @@ from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-from engine.checkpoints.files import MAX_INT32, Tell, first_line, ignore_progress
+from engine.checkpoints.files import Tell, first_line, ignore_progress
 from engine.checkpoints.gguf_drafters import LAYOUTS, write_drafter
 from engine.checkpoints.gguf_header import MAGIC, GgufHeader, header_of
 from engine.checkpoints.gguf_keys import follow_metadata, must_be_the_files
 from engine.checkpoints.loading import ONE_AT_A_TIME
 from engine.errors import RigError
 from engine.machine.files import CACHE_VARIABLE, kept_files
+from engine.records import MAX_INT32
 
 CARD = "gguf.json"  # beside the converted weights: the file that they came from
 READING = 2  # counted up when files are read otherwise, so that what was converted before is converted anew

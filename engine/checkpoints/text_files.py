@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
-from engine.checkpoints.files import MAX_INT32, display_name, first_line, read_config
+from engine.checkpoints.files import display_name, first_line, read_config
 from engine.errors import RigError
+from engine.records import MAX_INT32
 
 TEMPLATE = "chat_template"
 DEFAULT_TEMPLATE = "default"

@@ -11,17 +11,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from engine.errors import RequestError
 from engine.machine.files import cause_of, open_file
+from engine.requests.limits import shown
 
 MAX_FILE_BYTES = 32 * 2**20  # far more prompts than a sweep can measure
 
 Turn = tuple[str, str]  # role and text
 ROLES = ("system", "user", "assistant")
 THINKING = ("auto", "on", "off")  # of a chat template
-FORMS = 'it has to be [role, text] or {"role": …, "content": …}, both texts'
 
 LOOKED_AT = 1500  # characters: matching an expression may take time quadratic in them
 OUTSIDE = "lies outside what the"  # a part of the sentence below by which a header's note is recognised
@@ -47,23 +48,20 @@ def read_prompts(path: Path) -> list[Prompt]:
 
 def prompts_from(data: bytes, name: str) -> list[Prompt]:
     """The prompts in a file's bytes, see ``read_prompts``."""
-    rows = _text(data, name).split("\n")  # not splitlines: JSON text may hold other line separators
-    prompts = [_prompt(row, f"{name}, line {number}") for number, row in enumerate(rows, 1) if row.strip()]
-    if not prompts:
-        raise RequestError(f"The prompt file {name} holds no prompt; write one JSON object a line.")
-    return prompts
-
-
-def _text(data: bytes, name: str) -> str:
     if len(data) > MAX_FILE_BYTES:
         raise RequestError(f"The prompt file {name} is larger than {MAX_FILE_BYTES >> 20} MB, which is the most "
                            "that is read; split it.")
     try:
-        return data.decode("utf-8-sig")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise RequestError(f"The prompt file {name} is not UTF-8 (line {line}, byte {error.start}); save it as "
                            "UTF-8.") from error
+    rows = text.split("\n")  # not splitlines: JSON text may hold other line separators
+    prompts = [_prompt(row, f"{name}, line {number}") for number, row in enumerate(rows, 1) if row.strip()]
+    if not prompts:
+        raise RequestError(f"The prompt file {name} holds no prompt; write one JSON object a line.")
+    return prompts
 
 
 def _prompt(row: str, where: str) -> Prompt:
@@ -71,12 +69,14 @@ def _prompt(row: str, where: str) -> Prompt:
         value = json.loads(row)
     except (ValueError, RecursionError) as error:
         raise RequestError(f"{where} is not JSON ({error}); write one object a line.") from error
-    text = _first_turn(value) if isinstance(value, dict) else None
+    text, category = None, ""
+    if isinstance(value, dict):
+        turns, category = value.get("turns"), value.get("category", value.get("domain", ""))
+        text = value.get("prompt", turns[0] if isinstance(turns, list) and turns else None)
     if not isinstance(text, str) or not text.strip():
         raise RequestError(f'{where} has no text under "prompt" or "turns".')
-    category = value.get("category", value.get("domain", ""))
     if not isinstance(category, str):
-        raise RequestError(f'{where} has a "category" that is not a text: {str(category)[:40]}.')
+        raise RequestError(f'{where} has a "category" that is not a text: {shown(category)}.')
     check_text(where, text + category)
     return Prompt(text, category)
 
@@ -84,7 +84,7 @@ def _prompt(row: str, where: str) -> Prompt:
 def check_text(name: str, text: Any) -> str:
     """The text; RequestError if it is something else, or holds a lone surrogate, which cannot be encoded."""
     if not isinstance(text, str):
-        raise RequestError(f"{name} is {_seen(text)}; it has to be a text.")
+        raise RequestError(f"{name} is {shown(text)}; it has to be a text.")
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -93,33 +93,21 @@ def check_text(name: str, text: Any) -> str:
     return text
 
 
-def _first_turn(value: dict[str, Any]) -> Any:
-    turns = value.get("turns")
-    return value.get("prompt", turns[0] if isinstance(turns, list) and turns else None)
-
-
 def turns_from(value: Any) -> tuple[Turn, ...]:
     """The turns in a list of [role, text] or {"role", "content"}; RequestError names the first that is neither."""
-    if value is None:
-        return ()
-    if not isinstance(value, list | tuple):
-        raise RequestError(f"The turns are {_seen(value)}; they have to be a list of turns.")
-    return tuple(_turn(turn, number) for number, turn in enumerate(value, start=1))
-
-
-def _turn(value: Any, number: int) -> Turn:
-    pair = [value.get("role"), value.get("content")] if isinstance(value, Mapping) else value
-    if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
-        raise RequestError(f"Turn {number} is {_seen(value)}; {FORMS}.")
-    role, text = pair
-    if role not in ROLES:
-        raise RequestError(f"Turn {number} has the role {role[:20]!r}; it has to be one of {', '.join(ROLES)}.")
-    return role, text
-
-
-def _seen(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}…"
+    if not isinstance(value, list | tuple | NoneType):
+        raise RequestError(f"The turns are {shown(value)}; they have to be a list of turns.")
+    turns = []
+    for number, turn in enumerate(value or (), start=1):
+        pair = [turn.get("role"), turn.get("content")] if isinstance(turn, Mapping) else turn
+        if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
+            raise RequestError(f'Turn {number} is {shown(turn)}; it has to be [role, text] or {{"role": …, "content": '
+                               "…}, both texts.")
+        role, text = pair
+        if role not in ROLES:
+            raise RequestError(f"Turn {number} has the role {shown(role)}; it has to be one of {', '.join(ROLES)}.")
+        turns.append((role, text))
+    return tuple(turns)
 
 
 def outside(rig: str, good_at: str) -> str:

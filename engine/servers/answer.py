@@ -9,7 +9,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from engine.errors import ServerError
-from engine.recorder import MAX_INT32, MAX_PIECE_LENGTH, seen
+from engine.recorder import MAX_PIECE_LENGTH, seen
+from engine.records import MAX_INT32
 from engine.servers.client import Events, words_of
 from engine.servers.kinds import ServerKind
 from engine.trace import Piece

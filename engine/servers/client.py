@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from queue import Empty, SimpleQueue
 from threading import Thread
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -35,6 +36,11 @@ MAX_QUOTE_LENGTH = 200  # characters of what a server says itself
 LOOK_SECONDS = 0.2
 JSON, EVENTS, TEXT = "application/json", "text/event-stream", "text/plain"
 LAST = "[DONE]"
+REFUSALS: Mapping[int, str] = MappingProxyType({
+    401: f"wants a key (401); put it into the environment as {SERVER_KEY} and start the page again.",
+    403: f"forbids it (403); look at the key in {SERVER_KEY}.",
+    404: "has no {} (404); is it an OpenAI-compatible server, and is its address whole?",
+    429: "has more to do than it takes (429); try again later."})
 
 Events = Iterator[str | None]
 
@@ -130,14 +136,8 @@ class Client:
         if response.next_request:
             host = response.next_request.url.host[:80]
             fault = f"sends on to {host}, which is not followed; name that address itself if it is the server."
-        elif status == 401:
-            fault = f"wants a key (401); put it into the environment as {SERVER_KEY} and start the page again."
-        elif status == 403:
-            fault = f"forbids it (403); look at the key in {SERVER_KEY}."
-        elif status == 404:
-            fault = f"has no {path} (404); is it an OpenAI-compatible server, and is its address whole?"
-        elif status == 429:
-            fault = "has more to do than it takes (429); try again later."
+        elif status in REFUSALS:
+            fault = REFUSALS[status].format(path)
         elif status != 200:
             words = words_of(await response.aread()).replace(self._key or "\0", "…")
             fault = f"{'refuses' if status < 500 else 'failed'} (status {status}).{words}"

@@ -73,21 +73,19 @@ class Watch:
     def look(self) -> list[Counts]:
         """The looks so far, with a new one if the last is old enough; ServerError if the server counts nothing of what
         is shown."""
+        client, kind = self.server.client, self.server.kind
         with self._lock:
             now = monotonic() - self._began
-            if not self._looks or now - self._looks[-1].seconds >= MIN_SECONDS:
-                self._looks.append(replace(self._counts(), seconds=now))
+            if self._looks and now - self._looks[-1].seconds < MIN_SECONDS:
+                return list(self._looks)
+            try:
+                counts = read_counters(client.text("/metrics"), kind.counters)
+            except ServerError as error:
+                raise ServerError(f"{error} {kind.counting}".strip()) from error
+            if counts == Counts():
+                raise ServerError(f"{client.address}/metrics has none of the counters of {kind.title}.")
+            self._looks.append(replace(counts, seconds=now))
             return list(self._looks)
-
-    def _counts(self) -> Counts:
-        client, kind = self.server.client, self.server.kind
-        try:
-            counts = read_counters(client.text("/metrics"), kind.counters)
-        except ServerError as error:
-            raise ServerError(f"{error} {kind.counting}".strip()) from error
-        if counts == Counts():
-            raise ServerError(f"{client.address}/metrics has none of the counters of {kind.title}.")
-        return counts
 
 
 def traffic(looks: Sequence[Counts]) -> list[Counts]:

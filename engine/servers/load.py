@@ -35,28 +35,24 @@ def measure(server: Server, prompts: Sequence[str], stop: Event) -> Iterator[Con
     for concurrency in TRIED_CONCURRENCY:
         if stop.is_set():
             return
-        level = _level(server, list(islice(cycle(prompts), ROUNDS_OF_REQUESTS * concurrency)), concurrency, stop)
-        yield level
-        if level.latency is None:
+        began = perf_counter()
+
+        def ask(prompt: str, began: float = began) -> tuple[int, float] | str | None:
+            if perf_counter() - began > LEVEL_SECONDS or stop.is_set():
+                return None
+            try:
+                return server.time_answer(prompt)
+            except CanopyError as error:
+                return str(error)
+
+        asked = islice(cycle(prompts), ROUNDS_OF_REQUESTS * concurrency)
+        with ThreadPoolExecutor(concurrency, thread_name_prefix="load") as threads:
+            outcomes = list(threads.map(ask, asked))
+        seconds = perf_counter() - began
+        answered = [outcome for outcome in outcomes if isinstance(outcome, tuple)]
+        failures = [outcome for outcome in outcomes if isinstance(outcome, str)]
+        yield ConcurrencyLevel(
+            concurrency, sum(tokens for tokens, _ in answered) / seconds,
+            median(seconds for _, seconds in answered) if answered else None, len(failures), next(iter(failures), ""))
+        if not answered:
             return
-
-
-def _level(server: Server, prompts: Sequence[str], concurrency: int, stop: Event) -> ConcurrencyLevel:
-    began = perf_counter()
-
-    def ask(prompt: str) -> tuple[int, float] | str | None:
-        if perf_counter() - began > LEVEL_SECONDS or stop.is_set():
-            return None
-        try:
-            return server.time_answer(prompt)
-        except CanopyError as error:
-            return str(error)
-
-    with ThreadPoolExecutor(concurrency, thread_name_prefix="load") as threads:
-        outcomes = list(threads.map(ask, prompts))
-    seconds = perf_counter() - began
-    answered = [outcome for outcome in outcomes if isinstance(outcome, tuple)]
-    failures = [outcome for outcome in outcomes if isinstance(outcome, str)]
-    return ConcurrencyLevel(
-        concurrency, sum(tokens for tokens, _ in answered) / seconds,
-        median(seconds for _, seconds in answered) if answered else None, len(failures), next(iter(failures), ""))

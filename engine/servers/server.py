@@ -1,7 +1,7 @@
 """An attached server: its kind, model and version, and its answers."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Annotated, Any
@@ -9,8 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, AliasChoices, Field
 
 from engine.errors import ServerError
-from engine.recorder import MAX_INT32
-from engine.records import PromptRequest, Sampling
+from engine.records import MAX_INT32, PromptRequest, Sampling
 from engine.requests.rig_names import MODEL
 from engine.servers.answer import MAX_CHUNK_LENGTH, Answer, Message, ServerReport, parse
 from engine.servers.client import JSON, STREAM_SECONDS, Client, Events
@@ -24,7 +23,6 @@ MAX_NAME_LENGTH = 200  # characters of a model's name or a version
 # Sent only if they are asked for: not every server knows them.
 RARE = ("top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
 MAX_TIMED_TOKENS, MAX_TIMED_SECONDS = 64, 60.0  # of an answer whose time is measured
-
 
 
 def _check_name(name: str) -> str:
@@ -88,13 +86,11 @@ class Server:
                  else "its rounds are not known, only the chunks that its answer came in")
         return f"{self.title} reports {reported}: {shown}. {self.kind.more}"
 
-    @contextmanager
-    def answer(self, ask: PromptRequest, seconds: float = STREAM_SECONDS) -> Iterator[Events]:
+    def answer(self, ask: PromptRequest, seconds: float = STREAM_SECONDS) -> AbstractContextManager[Events]:
         """Give the events of its answer, within so many seconds."""
         body = {**self.body(ask), **self.kind.asks, "logprobs": True, "stream": True,
                 "stream_options": {"include_usage": True}}
-        with self.client.stream(CHAT, body, seconds) as events:
-            yield events
+        return self.client.stream(CHAT, body, seconds)
 
     def body(self, ask: PromptRequest) -> dict[str, Any]:
         """The body of a request to the server, in the fields that all kinds know."""

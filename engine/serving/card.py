@@ -39,7 +39,6 @@ def _expression(kind: str) -> str:
     return kind
 
 
-
 class RigCard(BaseModel):
     """``drafters`` are the names of their folders, beside the card; ``defaults`` those for methods of one and of two;
     ``package`` says where the target comes from. ``method`` and ``budget`` are what a run takes that names none:
@@ -66,7 +65,7 @@ class RigCard(BaseModel):
     revisions: dict[str, Annotated[str, Field(max_length=300)]] = Field(
         default={}, max_length=64, description="an object of at most 64 texts of at most 300 characters")
     package: Package | None = Field(default=None, description="an object of texts")
-    good_at: str = Field(default="", max_length=3000, description="a text of at most 2,000 characters")
+    good_at: str = Field(default="", max_length=3000, description="a text of at most 3,000 characters")
     familiar_nats: float = Field(default=math.inf, description="a number")
     familiar: tuple[Annotated[str, AfterValidator(_expression)], ...] = Field(
         default=(), max_length=64, description="a list of regular expressions")
