@@ -34,8 +34,8 @@ from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.lab.settings import BASELINE, Cell, prompt_set
 from engine.measure.bench import (
+    CONCURRENT,
     LONE,
-    MAX_BUSY,
     OFF,
     ON,
     PLAIN,
@@ -60,6 +60,10 @@ from engine.trace import mean_length
 BUDGETS = TRIED_BUDGETS[3:7]  # 16 to 128 nodes
 CONCURRENT_BUDGETS = TRIED_BUDGETS[1:6]  # 4 to 64 nodes for each request
 USUAL, USUAL_CONCURRENT = ("autoregressive", "dflash", "ddtree", PLAIN), ("ddtree",)
+COLUMNS = {"method": "method", "budget": "budget", "rec": "recording", "tau": "tau", "tok/s": "tokens_per_second",
+           "x plain": "times_plain", "ms/round": "ms_per_round", "forward": "forward_ms"}
+CONCURRENT_COLUMNS = {"way": "label", "at once": "concurrency", "tok/s": "tokens_per_second",
+                      "a request": "per_request", "slowest": "slowest_request", "tau": "tau", "nodes": "nodes"}
 Row = dict[str, Any]
 
 
@@ -78,8 +82,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_flags(parser, "--repeats")
     parser.add_argument("--recording", nargs="+", type=flags.one_of(OFF, ON), default=[OFF], metavar="OFF|ON",
                         help="whether every round is recorded, as the page does: off, on or both")
-    parser.add_argument("--beside", type=flags.whole(0, MAX_BUSY), default=0, metavar="N",
-                        help="measure everything beside so many busy processes too")
     parser.add_argument("--counts", action="store_true", help="count what a round asks of a GPU: kernels, copies to it "
                         "and from it, other synchronisations; on a pretended one, for the first prompt")
     concurrent = parser.add_argument_group("several requests at once")
@@ -100,18 +102,18 @@ def run(choice: argparse.Namespace) -> Outcome:
         tallies[point][cell.repeat].add(tally)
     result = {"hardware": rig.hardware, "dtype": rig.target.dtype, "torch": torch.__version__,
               "prompts": len(plan.prompts), "repeats": plan.repeats}
+    rows = [row_of(point, repeats) for point, repeats in tallies.items()]
     if choice.concurrency:
-        rows = [concurrent_row(point, repeats) for point, repeats in tallies.items()]
         judged = [verdict for count in dict.fromkeys(choice.concurrency) for verdict in verdicts(count, tallies)]
-        return Outcome({**result, "concurrency": rows, "verdicts": judged}, concurrent_table(rows, judged))
-    points = against_plain([row_of(point, repeats) for point, repeats in tallies.items()])
+        return Outcome({**result, "concurrency": rows, "verdicts": judged}, table(rows, judged))
+    points = against_plain(rows)
     return Outcome({**result, "drafters": choice.drafters, "domain": choice.domain, "points": points}, table(points))
 
 
 def count_calls(choice: argparse.Namespace) -> Outcome:
     """Count what each stage of a round asks of a GPU."""
-    if choice.concurrency or choice.beside:
-        raise RequestError("With --counts, --concurrency and --beside would change nothing; leave them out.")
+    if choice.concurrency:
+        raise RequestError("With --counts, --concurrency would change nothing; leave it out.")
     plan = plan_of(choice)
     if any(point.pace == AUTO for point in plan.settings):
         raise RequestError(f"With --counts, a budget {AUTO} has no times to go by; name numbers of nodes.")
@@ -154,16 +156,15 @@ def plan_of(choice: argparse.Namespace) -> BenchPlan:
             if PLAIN in ways and pace == AUTO:
                 raise RequestError(f"The published loop, {PLAIN}, has no budget {AUTO}; name numbers, or leave it out "
                                    "of --methods.")
-            points += [BenchPoint(method, budget, choice.split, drafters, pace=pace, way=way, beside=beside)
-                       for way in ways for beside in (0, choice.beside)]
+            points += [BenchPoint(method, budget, choice.split, drafters, pace=pace, way=way) for way in ways]
     return _plan(choice, prompts, points)
 
 
 def concurrent_plan(choice: argparse.Namespace) -> BenchPlan:
     """The plan for several requests at once: without drafts, and every method at every budget and pace."""
     unused = [flag for flag, named in (
-        ("--split", choice.split != "total"), ("--drafters", choice.drafters), ("--recording", ON in choice.recording),
-        ("--beside", choice.beside)) if named]
+        ("--split", choice.split != "total"), ("--drafters", choice.drafters), ("--recording", ON in choice.recording))
+        if named]
     if unused:
         raise RequestError(f"With --concurrency, {' and '.join(unused)} would change nothing; leave that out.")
     sets = [_prompts(choice, name) for name in (choice.prompts, choice.hard) if name]
@@ -206,46 +207,35 @@ def _served(plan: BenchPlan, rig: Rig, choice: argparse.Namespace) -> BenchPlan:
     return replace(plan, settings=tuple(point for point in plan.settings if choice.methods or can_run(rig, point)))
 
 
-def speeds(tallies: Sequence[Tally]) -> Row:
-    """What every row says: medians over the repeats of a point."""
-    rates = [tally.rate for tally in tallies]
-    return {"tau": round(mean_length(tallies[0].tokens, tallies[0].trees), 3),
-            "tokens_per_second": round(median(rates), 1), "spread": [round(min(rates), 1), round(max(rates), 1)],
-            "ms": {stage: round(median(1e3 * tally.stages[stage] / tally.rounds for tally in tallies), 3)
-                   for stage in STAGES}}
-
-
 def row_of(point: BenchPoint, tallies: Sequence[Tally]) -> Row:
-    """A row of the table of prompts that were answered one after the other; the plain loop reports no stages."""
-    row, plain = speeds(tallies), point.way == PLAIN
-    overhead = None if plain else round(median(1 - (tally.forward_seconds + tally.stages["draft"]) / tally.seconds
-                                               for tally in tallies), 4)
-    return {
-        "method": PLAIN if plain else point.method, "budget": AUTO if point.pace == AUTO else point.budget,
-        "split": point.split, "recording": OFF if plain else point.way, "beside": point.beside, **row,
-        "tokens": tallies[0].tokens,
+    """A row of the table: medians over the repeats of a point. The published loop reports no stages."""
+    published, first = point.way == PLAIN, tallies[0]
+    rates = [tally.rate for tally in tallies]
+    row: Row = {
+        "method": PLAIN if published else point.method, "budget": AUTO if point.pace == AUTO else point.budget,
+        "split": point.split, "tau": round(mean_length(first.tokens, first.trees), 3), "tokens": first.tokens,
+        "tokens_per_second": round(median(rates), 1), "spread": [round(min(rates), 1), round(max(rates), 1)],
         "ms_per_round": round(median(1e3 * tally.seconds / tally.rounds for tally in tallies), 3),
-        "ms": None if plain else row["ms"],
-        "forward_ms": round(median(1e3 * tally.forward_seconds / tally.rounds for tally in tallies), 3),
-        "overhead_share": overhead}
+        "ms": None if published else {
+            stage: round(median(1e3 * tally.stages[stage] / tally.rounds for tally in tallies), 3) for stage in STAGES}}
+    if point.way in CONCURRENT:
+        budget = str(point.budget) if point.way == SAME else point.way
+        return {**row, "concurrency": point.concurrency, "budget": budget if point.budget else PLAIN,
+                "label": f"{point.method} {budget}" if point.budget else point.method,
+                "per_request": round(median(median(tally.rates) for tally in tallies), 1),
+                "slowest_request": round(median(min(tally.rates) for tally in tallies), 1),
+                "nodes": round(median(tally.nodes / tally.trees for tally in tallies), 1)}
+    overhead = median(1 - (tally.forward_seconds + tally.stages["draft"]) / tally.seconds for tally in tallies)
+    return {**row, "recording": OFF if published else point.way,
+            "forward_ms": round(median(1e3 * tally.forward_seconds / tally.rounds for tally in tallies), 3),
+            "overhead_share": None if published else round(overhead, 4)}
 
 
 def against_plain(rows: Sequence[Row]) -> list[Row]:
-    """The rows, each with its speed over that of plain decoding under the same conditions, if that was measured."""
-    plain = {(row["recording"], row["beside"]): row["tokens_per_second"] for row in rows if row["method"] == BASELINE}
-    return [{**row, "times_plain": round(row["tokens_per_second"] / rate, 3) if rate else None}
-            for row in rows for rate in [plain.get((row["recording"], row["beside"]))]]
-
-
-def concurrent_row(point: BenchPoint, tallies: Sequence[Tally]) -> Row:
-    """A row of the table of several requests at once."""
-    budget = str(point.budget) if point.way == SAME else point.way
-    return {
-        "concurrency": point.concurrency, "method": point.method, "budget": budget if point.budget else PLAIN,
-        "label": f"{point.method} {budget}" if point.budget else point.method, **speeds(tallies),
-        "per_request": round(median(median(tally.rates) for tally in tallies), 1),
-        "slowest_request": round(median(min(tally.rates) for tally in tallies), 1),
-        "nodes": round(median(tally.nodes / tally.trees for tally in tallies), 1)}
+    """The rows, each with its speed over that of plain decoding recorded likewise, if that was measured."""
+    plain = {row["recording"]: row["tokens_per_second"] for row in rows if row["method"] == BASELINE}
+    return [{**row, "times_plain": round(row["tokens_per_second"] / plain[row["recording"]], 3)
+             if row["recording"] in plain else None} for row in rows]
 
 
 def verdicts(count: int, tallies: Mapping[BenchPoint, Sequence[Tally]]) -> list[Row]:
@@ -261,28 +251,18 @@ def verdicts(count: int, tallies: Mapping[BenchPoint, Sequence[Tally]]) -> list[
         for other in others:
             ratios = [one.rate / tally.rate for one, tally in zip(tallies[shared], tallies[other], strict=True)]
             judged.append({"concurrency": count, "method": shared.method,
-                           "against": concurrent_row(other, tallies[other])["label"], "ratio": round(median(ratios), 3),
+                           "against": row_of(other, tallies[other])["label"], "ratio": round(median(ratios), 3),
                            "quartiles": [round(float(value), 3) for value in np.percentile(ratios, (25, 75))]})
     return judged
 
 
-def table(rows: Sequence[Row]) -> str:
-    """The rows as a table to read."""
-    columns = {"method": "method", "budget": "budget", "rec": "recording", "beside": "beside", "tau": "tau",
-               "tok/s": "tokens_per_second", "x plain": "times_plain", "ms/round": "ms_per_round",
-               "forward": "forward_ms"}
-    return aligned([[*columns, "overhead"], *(
+def table(rows: Sequence[Row], judged: Sequence[Row] = ()) -> str:
+    """The rows, and the verdicts on requests at once, to read; times in milliseconds per round."""
+    columns = CONCURRENT_COLUMNS if judged else COLUMNS
+    lines = [aligned([[*columns, *(STAGES if judged else ["overhead"])], *(
         [*(row[name] for name in columns.values()),
-         None if row["overhead_share"] is None else f"{row['overhead_share']:.1%}"] for row in rows)])
-
-
-def concurrent_table(rows: Sequence[Row], judged: Sequence[Row]) -> str:
-    """The rows and verdicts of several requests at once; times in milliseconds per shared round."""
-    columns = {"way": "label", "at once": "concurrency", "tok/s": "tokens_per_second", "a request": "per_request",
-               "slowest": "slowest_request", "tau": "tau", "nodes": "nodes"}
-    lines = [aligned([[*columns, *STAGES], *(
-        [*(row[name] for name in columns.values()), *(f"{row['ms'][stage]:.2f}" for stage in STAGES)]
-        for row in rows)])]
+         *([f"{row['ms'][stage]:.2f}" for stage in STAGES] if judged else
+           [None if row["overhead_share"] is None else f"{row['overhead_share']:.1%}"])] for row in rows)])]
     lines += [f"{verdict['concurrency']} at once, {verdict['method']} {SHARED}: {verdict['ratio']:.3f} times "
               f"{verdict['against']} (quartiles {verdict['quartiles'][0]:.3f} to {verdict['quartiles'][1]:.3f})"
               for verdict in judged]

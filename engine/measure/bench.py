@@ -6,11 +6,8 @@ which only those with the full number of requests count. Times are engine time w
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from statistics import median
@@ -37,17 +34,13 @@ OFF, ON, PLAIN = "off", "on", "plain"  # ways to run a prompt alone: unrecorded,
 SAME, LONE, SHARED = "same", "auto, each its own", "auto, shared"  # ways to run several prompts at a time
 CONCURRENT = (SAME, LONE, SHARED)
 PLAIN_TREE = "ddtree"  # the method that the published loop runs
-MAX_BUSY = 64
-# ends by itself when its parent process is gone, however that ended
-BUSY = "import os\nbegan = os.getppid()\nprint(flush=True)\nwhile os.getppid() == began: pass"
 
 
 @dataclass(frozen=True)
 class BenchPoint(Setting):
-    """A setting to measure, ``beside`` so many busy processes. ``way`` names how it is run."""
+    """A setting to measure. ``way`` names how it is run."""
 
     way: str = OFF
-    beside: int = 0
 
 
 @dataclass(frozen=True)
@@ -97,10 +90,9 @@ def measure_cells(rig: Rig, plan: BenchPlan) -> Iterator[tuple[BenchPoint, Cell,
         run(rig, point, [replace(ask, max_tokens=min(WARMING_TOKENS, ask.max_tokens)) for ask in asks])
     for cell in tqdm(cells, unit="run"):
         point = cast(BenchPoint, cell.setting)
-        with busy_processes(point.beside):
-            clock.seconds = 0.0
-            tally = run(rig, point, asks_of(plan, point, cell.prompt))
-            tally.forward_seconds = clock.seconds
+        clock.seconds = 0.0
+        tally = run(rig, point, asks_of(plan, point, cell.prompt))
+        tally.forward_seconds = clock.seconds
         yield point, cell, tally
 
 
@@ -206,22 +198,3 @@ class ForwardClock:
         output = self._forward(*inputs)
         self.seconds += perf_counter() - began
         return output
-
-
-@contextmanager
-def busy_processes(count: int) -> Iterator[None]:
-    """Keep so many processors busy while inside, as a browser, a compiler or other programs would: the processes run
-    once it is entered, and have ended once it is left."""
-    # in a process group of their own, so that a terminal's Ctrl-C reaches only the parent
-    begun = [subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE, process_group=0)
-             for _ in range(count)]
-    try:
-        for process in begun:
-            if process.stdout:
-                process.stdout.readline()
-        yield
-    finally:
-        for process in begun:
-            process.kill()
-        for process in begun:
-            process.communicate()

@@ -1,15 +1,9 @@
-"""The driver that measures: full rounds alone, all settings on the same texts, busy processes that always end, and the
+"""The driver that measures: full rounds alone, all settings on the same texts, and the
 published loop, which commits what the engine commits."""
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
-from signal import SIGINT
-from time import sleep
 
 import numpy as np
 import pytest
@@ -28,7 +22,6 @@ from engine.measure.bench import (
     BenchPlan,
     BenchPoint,
     Tally,
-    busy_processes,
     full_rounds,
     measure_cells,
     run,
@@ -38,7 +31,6 @@ from engine.records import STAGES, Acceptance, DraftTree, Integers, PromptReques
 from engine.requests.prompts import Prompt
 from tests.engine.demo import demo_live
 from tests.engine.small import small_drafter, small_target
-from tests.running import until
 
 WORDS = ["--concurrency", "2", "3", "--prompts", "bench", "--hard", "reworded", "--limit", "4", "--max-tokens", "8",
          "--repeats", "1", "--budgets", "4", "8"]
@@ -110,7 +102,7 @@ def test_every_way_is_measured_on_the_same_prompts(monkeypatch: pytest.MonkeyPat
     ([*WORDS, "--methods", "autoregressive"], "With --concurrency, autoregressive is no choice"),
     ([*WORDS, "--domain", "nobody"], "There are 0 prompts of the domain 'nobody' for 3 requests"),
     ([*WORDS, "--hard", "nobody"], "There is no prompt set and no file 'nobody'"),
-    ([*WORDS, "--beside", "2", "--drafters", "math"], "With --concurrency, --drafters and --beside would change"),
+    ([*WORDS, "--drafters", "math"], "With --concurrency, --drafters would change"),
     ([*WORDS, "--recording", "on"], "With --concurrency, --recording would"),
     ([*WORDS, "--split", "each"], "With --concurrency, --split"),
     ([*WORDS, "--budgets", "auto"], "auto is measured in any case"),
@@ -134,43 +126,6 @@ def test_where_no_round_was_full_it_is_said() -> None:
     with pytest.raises(RequestError, match="No round had 2 requests at work"):
         run(demo_live(), BenchPoint("ddtree", 4, concurrency=2, way=SAME),
             [PromptRequest("Hi", budget=4, max_tokens=4)])
-
-
-def children(parent: int) -> list[int]:
-    listed = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(parent)], capture_output=True, text=True,
-                            check=True).stdout
-    return [int(line.split()[0]) for line in listed.splitlines() if "getppid" in line]
-
-
-def lives(process: int) -> bool:
-    """Whether there is such a process that still runs."""
-    status = Path(f"/proc/{process}/stat")
-    return status.exists() and status.read_text(encoding="utf8").rpartition(")")[2].split()[0] != "Z"
-
-
-def test_busy_processes_end_with_what_they_are_beside_even_where_that_fails() -> None:
-    with busy_processes(2):
-        assert len(children(os.getpid())) == 2
-    assert not children(os.getpid())
-    with pytest.raises(ZeroDivisionError), busy_processes(1):
-        assert 1 / 0
-    assert not children(os.getpid())
-
-
-def test_the_terminals_interrupt_is_for_who_began_them_and_they_end_when_that_is_killed() -> None:
-    program = ("import signal\nfrom engine.measure.bench import busy_processes\nfrom time import sleep\n"
-               "with busy_processes(2):\n    signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-               "    print(flush=True)\n    sleep(60)")
-    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              start_new_session=True)
-    assert parent.stdout and parent.stdout.readline()
-    os.killpg(parent.pid, SIGINT)
-    sleep(0.5)
-    busy = children(parent.pid)
-    assert len(busy) == 2
-    parent.kill()
-    assert parent.communicate()[1] == b""
-    until(lambda: not any(map(lives, busy)))
 
 
 @pytest.mark.parametrize(("budget", "window"), [(1, 0), (7, 0), (24, 0), (7, 5)])
