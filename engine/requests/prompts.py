@@ -69,7 +69,8 @@ def _prompt(row: str, where: str) -> Prompt:
         value = json.loads(row)
     except (ValueError, RecursionError) as error:
         raise RequestError(f"{where} is not JSON ({error}); write one object a line.") from error
-    text, category = None, ""
+    text: Any = None
+    category: Any = ""
     if isinstance(value, dict):
         turns, category = value.get("turns"), value.get("category", value.get("domain", ""))
         text = value.get("prompt", turns[0] if isinstance(turns, list) and turns else None)
