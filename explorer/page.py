@@ -242,7 +242,8 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
     shown = [controls.method, controls.preset, controls.drafters, *controls.drafting()]
     restored.then(bar_call(offered), given, shown, preprocess=False, **QUIET)
     stage.rig(bar_call(offered), given, shown, preprocess=False, **QUIET)
-    controls.preset.input(bar_call(filled), controls.preset, controls.asked(), preprocess=False, **QUIET)
+    chosen = controls.preset.input(bar_call(filled), controls.preset, controls.asked(), preprocess=False, **QUIET)
+    chosen.then(None, js="() => { Canopy.controls.runPreset(); }", **QUIET)
     controls.method.change(bar_call(fitted), fitted_by, controls.drafters, preprocess=False, **QUIET)
     stage.adopt(bar_call(adopted), None, controls.asked(), **QUIET)
 

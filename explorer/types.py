@@ -2,6 +2,7 @@
 ``assets/types.d.ts``, which a test compares."""
 
 import inspect
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -11,6 +12,7 @@ from typing import Any, Literal, TypedDict, Union, get_args, get_origin, get_typ
 
 import numpy as np
 
+from engine.decoding.methods import METHODS
 from engine.decoding.options import HINTS
 from engine.lab.findings import DoctorFinding
 from explorer.budgets import BudgetForecast
@@ -20,6 +22,7 @@ from explorer.lab.attached_server import CountersView, ServerSpeed
 from explorer.lab.lab import LabConcurrency, LabCurves, LabGiven, Replayed
 from explorer.lab.prediction import ElsewhereView
 from explorer.lab.race import RaceView
+from explorer.lab.style import look
 from explorer.lab.sweeps import SweepProgress
 from explorer.lines import StreamLine
 from explorer.recordings import LessonSummary
@@ -28,6 +31,7 @@ from explorer.run_form import VettedPrompt
 from explorer.two_runs import TwoRuns
 
 FILE = Path(__file__).resolve().parent.parent / "assets" / "types.d.ts"
+METHODS_FILE = FILE.with_name("methods.js")
 Options = TypedDict("Options", {name: hint for name, (hint, _) in HINTS.items()}, total=False)  # type: ignore[misc]
 Options.__doc__ = "The options of a run, as a program names them; what is left out has its default."
 UNIONS: Mapping[str, Any] = {"StreamLine": StreamLine}
@@ -101,5 +105,20 @@ class Writer:
             yield f"{name}{'?' * (name in optional)}: {self.type_of(hint)}"
 
 
+def methods_module() -> str:
+    """What the browser knows of each method: its summary, whether it drafts and splits its budget, how it looks."""
+    facts = {name: {"summary": method.summary, "drafts": method.drafter_count > 0, "splits": len(method.splits) > 1,
+                    "color": look(name).color, "symbol": look(name).symbol} for name, method in METHODS.items()}
+    rows = "".join(f"  {name}: {json.dumps(row, ensure_ascii=False)},\n" for name, row in facts.items())
+    return f'''\
+// Written by `make types` from METHODS (engine/decoding/methods.py) and looks (explorer/lab/style.py). Change those.
+
+/** @type {{Record<string, {{ summary: string, drafts: boolean, splits: boolean, color: string, symbol: string }}>}} */
+export const METHODS = {{
+{rows}}};
+'''
+
+
 if __name__ == "__main__":
     FILE.write_text(Writer().text(), encoding="utf8")
+    METHODS_FILE.write_text(methods_module(), encoding="utf8")

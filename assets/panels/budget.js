@@ -4,6 +4,7 @@ import { button, group, html, inTurn, methodColour, path, put, render, sparing, 
 import { DrawnPanel, placeIn } from "./panel.js";
 import { counted, letterOf, machineOf, rateText, usedOf } from "../shared/round.js";
 import { define } from "../shared/define.js";
+import { METHODS } from "../methods.js";
 
 const MAX_NODES = 1024; // nodes at the right end
 const EDGE = { left: 38, right: 14, top: 16, bottom: 31, between: 23 };
@@ -11,16 +12,20 @@ const TICKS = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 const TICK_ROOM = 27; // pixels between two numbers of the axis
 const TRAIL = 40; // marks of how the run's own figure came about, at most
 const EIGHT_IN_TEN = 1.28; // standard deviations
-// A mark for each method, around the origin; its colour is --method-NAME.
+// A method's mark, around the origin, by the name of its symbol.
 const CIRCLE = "M-4,0a4,4 0 1 0 8,0a4,4 0 1 0 -8,0Z";
 /** @type {Record<string, string>} */
-const MARKS = {
-  autoregressive: "M-3.5,-3.5L3.5,3.5M-3.5,3.5L3.5,-3.5", dflash: "M-3.6,-3.6h7.2v7.2h-7.2Z", ddtree: CIRCLE,
-  routed: "M0,-4.6L4.4,3.4H-4.4Z", merged: "M0,-5L5,0L0,5L-5,0Z", joint: "M0,-5.4L1.4,-1.6L5.2,-1.6L2.2,0.8L3.2,4.6L0,2.3L-3.2,4.6L-2.2,0.8L-5.2,-1.6L-1.4,-1.6Z",
-  expand: "M-2.3,-4h4.6L4.6,0L2.3,4h-4.6L-4.6,0Z", nanogpt: "M0,4.6L4.4,-3.4H-4.4Z",
+const SYMBOLS = {
+  x: "M-3.5,-3.5L3.5,3.5M-3.5,3.5L3.5,-3.5", square: "M-3.6,-3.6h7.2v7.2h-7.2Z", circle: CIRCLE,
+  "triangle-up": "M0,-4.6L4.4,3.4H-4.4Z", "triangle-down": "M0,4.6L4.4,-3.4H-4.4Z", diamond: "M0,-5L5,0L0,5L-5,0Z",
+  star: "M0,-5.4L1.4,-1.6L5.2,-1.6L2.2,0.8L3.2,4.6L0,2.3L-3.2,4.6L-2.2,0.8L-5.2,-1.6L-1.4,-1.6Z",
+  hexagon: "M-2.3,-4h4.6L4.6,0L2.3,4h-4.6L-4.6,0Z",
 };
 /** @param {string} method */
-const colourOf = (method) => `--o: ${methodColour(method)}`;
+const lookOf = (method) => {
+  const symbol = METHODS[method]?.symbol.replace("-open", "") ?? "";
+  return { style: `--o: ${methodColour(method)}`, mark: SYMBOLS[symbol] ?? CIRCLE };
+};
 const LOOK_MS = 900; // between two looks at a run in progress
 /** The two drawings, one above the other: a figure, its words, and its value for plain decoding (0: measured).
  *  @typedef {{ name: "tau" | "speed", label: string, plain: number }} Plot */
@@ -255,7 +260,7 @@ class BudgetPanel extends DrawnPanel {
     }
     if (measured) {
       const { mean, low: from, high: to } = measured[name];
-      const style = colourOf(this.round.method);
+      const { style } = lookOf(this.round.method);
       const at = measured.budgets.map((budget) => this.x(budget).toFixed(1));
       marks.push(path("cp-budget-swept", `M${mean.map((value, place) => `${at[place]},${y(value).toFixed(1)}`).join("L")}`, { style }),
         path("cp-budget-swept", from.map((value, place) => `M${at[place]},${y(value).toFixed(1)}V${y(to[place]).toFixed(1)}`).join(""), { style }));
@@ -283,9 +288,9 @@ class BudgetPanel extends DrawnPanel {
     const fast = speed ? `${printed} tokens/s` : "its speed-up is withheld";
     const words = `${title || "this run"}: ${counted(budget, "node")}, τ ${tau.toFixed(2)}, ${fast}, measured`;
     const [x, down] = [this.x(budget), y((name === "tau" ? tau : speed) ?? 0)];
-    const style = colourOf(method);
+    const { style, mark } = lookOf(method);
     /** @type {Mark[]} */
-    const marks = [["path", { class: `cp-budget-point ${title ? "" : "is-own"}`, d: MARKS[method] ?? CIRCLE, style, transform: `translate(${x.toFixed(1)} ${down.toFixed(1)})` },
+    const marks = [["path", { class: `cp-budget-point ${title ? "" : "is-own"}`, d: mark, style, transform: `translate(${x.toFixed(1)} ${down.toFixed(1)})` },
       [["title", {}, words]]]];
     if (pin) marks.push(text("cp-budget-pin", pin, x + 6, down - 5));
     if (run !== this.stage.value.run) return marks;

@@ -1,6 +1,7 @@
 // What every panel draws with: elements, marks, clipped token text, formatted numbers.
 // Model text passes through `textContent` and `fillText` alone, so a token is always shown as typed.
 
+import { METHODS } from "../methods.js";
 import "./stores.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -9,7 +10,7 @@ export const ORIGIN = { root: "--target", drafter1: "--drafter1", drafter2: "--d
 export const ORIGIN_NAME = { root: "target", drafter1: "drafter 1", drafter2: "drafter 2", both: "both drafters" };
 
 /** The colour of a method's runs, the same in all plots. @param {string} method */
-export const methodColour = (method) => `var(--method-${method === "autoregressive" ? "plain" : method.replace("_ratio", "")}, var(--method-other))`;
+export const methodColour = (method) => METHODS[method]?.color ?? "var(--method-other)";
 
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 /** @type {Map<string, number>} */

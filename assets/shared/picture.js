@@ -1,6 +1,6 @@
 // Pictures for export: standalone SVG with every colour and font written out.
 
-import { svg } from "./ink.js";
+import { put, svg, textWidth } from "./ink.js";
 import { colourOf } from "./pen.js";
 
 const INKED = [
@@ -48,7 +48,7 @@ export function stillOfSvg(/** @type {SVGElement} */ canvas) {
 }
 
 const SIDES = /** @type {const} */ (["Top", "Right", "Bottom", "Left"]);
-const UNSEEN = new Set(["SCRIPT", "STYLE", "TEMPLATE"]);
+const LEFT_OUT = "script, style, template, button, input"; // a picture has nothing to press
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 
 /** @param {CSSStyleDeclaration} style @param {typeof SIDES[number]} side */
@@ -143,7 +143,7 @@ function windowOf(element, style, into) {
 
 /** @param {Element} element @param {CSSStyleDeclaration} style @param {boolean} whole */
 function isLeftOut(element, style, whole) {
-  if (UNSEEN.has(element.tagName) || style.display === "none" || style.opacity === "0") return true;
+  if (element.matches(LEFT_OUT) || style.display === "none" || style.opacity === "0") return true;
   const { width, height } = element.getBoundingClientRect();
   return style.overflowX !== "visible" && !whole && (width <= 1 || height <= 1); // for screen readers alone
 }
@@ -170,5 +170,33 @@ export function picture(/** @type {Element} */ element, ground = "--surface") {
   const [width, height] = [Math.ceil(element.scrollWidth), Math.ceil(element.scrollHeight)];
   const root = paper(left - element.scrollLeft, top - element.scrollTop, width, height, colourOf(element, ground));
   add(element, root, true);
+  return new XMLSerializer().serializeToString(root);
+}
+
+const SMALL_PRINT = { font: "10px system-ui, sans-serif", line: 13, margin: 10 };
+
+/** Words as lines of at most so many pixels. @param {string} words @param {number} room */
+function wrapped(words, room) {
+  const lines = [""];
+  for (const word of words.split(/\s+/)) {
+    const longer = `${lines.at(-1)} ${word}`.trim();
+    if (textWidth(longer, SMALL_PRINT.font) <= room) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
+}
+
+/** A picture with paragraphs of small print under it. @param {string} drawn @param {string[]} paragraphs */
+export function captioned(drawn, paragraphs) {
+  const root = /** @type {SVGElement & Element} */ (/** @type {unknown} */ (new DOMParser().parseFromString(drawn, "image/svg+xml").documentElement));
+  const [x, y, width, height] = (root.getAttribute("viewBox") ?? "").split(" ").map(Number);
+  const { font, line, margin } = SMALL_PRINT;
+  const lines = paragraphs.flatMap((words) => wrapped(words, width - 2 * margin));
+  const full = height + line * lines.length + margin;
+  put(root, { height: full, viewBox: `${x} ${y} ${width} ${full}` });
+  root.firstElementChild?.setAttribute("height", String(full)); // its ground
+  lines.forEach((words, place) => {
+    svg("text", { x: x + margin, y: y + height + line * (place + 0.8), style: `font: ${font}`, fill: colourOf(document.body, "--quiet") }, root).textContent = words;
+  });
   return new XMLSerializer().serializeToString(root);
 }

@@ -3,6 +3,7 @@
 
 import { pause } from "../shared/ink.js";
 import { newRun, routeTo, stopRun } from "../shared/lines.js";
+import { METHODS } from "../methods.js";
 import { forcedOf } from "../shared/round.js";
 import { Address } from "./address.js";
 import { pointOf } from "./runs.js";
@@ -11,8 +12,7 @@ const STORE = "canopy-reload";
 const MAX_SECONDS = 10; // until the bar is as it was asked to be
 const SETTLED_MS = 500;
 const NOT_YET = 503; // while the page is being built
-const SERVED = "served"; // the method of an attached server
-const DECIDED = ["steps", "budget", "pace", "split", "drafters"]; // what its own command line sets
+const BUDGET_CONTROLS = ["steps", "budget", "pace", "drafters"]; // for methods that draft
 
 /** What goes from the page to the one that replaces it. `goesOn`: what it was doing ("runs", "plays", "card"), `again`: the
  *  prompt to run, `run`: the lines of the run that was shown when the server was lost.
@@ -50,6 +50,7 @@ export function type(input, value) {
 
 export const controls = {
   parts: /** @type {Parts | null} */ (null), // of the page, once it is put together
+  waits: false, // whether a preset runs once the present run has ended
   turns: handed.turns || [], // before the prompt: they go along with the next run
   carried: handed.prompt ?? null, // the prompt as it stood when the page reloaded itself, else null
   kept: handed.run || null, // the run that was shown when the server was lost, else null
@@ -67,11 +68,10 @@ export const controls = {
     if (!controls.parts) return;
     const { stage } = controls.parts;
     stage.settings = { method, budget, pace };
-    document.body.dataset.canopyMethod = method;
-    for (const name of DECIDED) {
-      const part = document.getElementById(`canopy-${name}`);
-      if (part) part.title = method === SERVED ? "The attached server drafts as it was started; this has no effect on it." : "";
-    }
+    const { drafts = false, splits = false } = METHODS[method] ?? {}; // an attached server drafts as it was started
+    const show = (/** @type {string} */ name, /** @type {boolean} */ there) => document.getElementById(`canopy-${name}`)?.toggleAttribute("hidden", !there);
+    for (const name of BUDGET_CONTROLS) show(name, drafts);
+    show("split", splits);
     stage.tell("settings");
   },
 
@@ -118,6 +118,14 @@ export const controls = {
     stage.ask(header.prompt, header.turns);
     await stage.follow(newRun({ ...header.options, forced }));
     stage.tell("ticks");
+  },
+
+  // A chosen preset runs at once, or says that it waits.
+  runPreset() {
+    const { stage, notices } = controls.parts ?? {};
+    controls.waits = Boolean(stage?.busy);
+    if (controls.waits) notices?.brief("This prompt runs as soon as the present run has ended; Stop ends that now.");
+    else document.querySelector("#canopy-run").click();
   },
 
   // Reloads the page, with the prompt as it stands and the turns before it.

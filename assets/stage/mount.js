@@ -1,6 +1,7 @@
 // Puts the page together: on the live page over Gradio's props, in a replay file over the data inside it.
 
 import { panels } from "../shared/define.js";
+import { METHODS } from "../methods.js";
 import { html, pause, write } from "../shared/ink.js";
 import { knownRun, linesIn, site } from "../shared/lines.js";
 import "../panels/panels.js";
@@ -44,7 +45,7 @@ function build(stage, header, host, given) {
   const lost = stage.server ? new Lost(stage, notices) : null;
   const story = new Story(stage, root);
   new Metrics(stage, root);
-  const plainly = new SlowdownNote(stage, root);
+  const plainly = new SlowdownNote(stage, notices.box);
   const player = new Player(stage);
   const frames = new Frames(stage, root);
   const text = arrange(stage, frames);
@@ -176,6 +177,9 @@ function open(element, props, server, tell) {
     parts.conversation?.take(stage.header.turns);
   });
   stage.on("budget", controls.setBudget); // tried out in its panel
+  stage.on("state", () => controls.waits && !stage.busy && controls.runPreset());
+  const lines = Object.entries(METHODS).map(([name, { summary }]) => `.option-list [aria-label="${name}"]::after { content: ${JSON.stringify(summary)}; }`);
+  html("style", "", document.head, lines.join("\n")); // a line under each method's name in its list
   stage.on("branch", (node) => controls.branch(node));
   stage.on("unbranch", () => parts.recordings.open(stage.left));
   stage.on("rigs", () => { stage.loaded = parts.rigs?.state?.rig ?? ""; });

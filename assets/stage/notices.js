@@ -53,13 +53,13 @@ export class Notices {
     this.error = new Notice(this.box, "error", "alert");
     button(this.error.box, "Dismiss", "Dismiss this message (Esc)", () => this.dismiss());
     this.wait = html("div", { class: "cs-notice is-wait", hidden: true }, this.box);
+    this.news = new Notice(this.box, "news", "status").offering(); // something happened elsewhere
+    this.outside = new Notice(this.box, "outside", "status").offering(); // of what the rig was trained on, and another rig
     this.note = new Notice(this.box, "note");
     button(this.note.box, "×", "Hide this note", () => {
       this.hiddenNote = this.note.message;
       this.note.say("");
     });
-    this.news = new Notice(this.box, "news", "status").offering(); // something happened elsewhere
-    this.outside = new Notice(this.box, "outside", "status").offering(); // of what the rig was trained on, and another rig
     this.live = html("div", { class: "cs-spoken", "aria-live": "polite" }, this.box);
     this.toast = html("div", { class: "cs-toast", role: "status", hidden: true }, document.body);
     stage.on("state", () => this.state());

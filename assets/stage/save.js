@@ -1,7 +1,8 @@
 // What leaves the page as a file: forms that the server makes of a run, stills of panels, and the link.
 
 import { bytesOf } from "../shared/ink.js";
-import { picture } from "../shared/picture.js";
+import { captioned, picture } from "../shared/picture.js";
+import { settingOf } from "../shared/round.js";
 
 /** @import { Share } from "./share.js" */
 
@@ -107,17 +108,27 @@ export class Save {
 
   /** @param {string} name @param {string} kind @param {() => string | null} draw */
   async still(name, kind, draw) {
-    const svg = draw();
+    const drawn = draw();
     const file = `${name}-round-${this.stage.current + 1}.${kind}`;
-    if (!svg) {
+    if (!drawn) {
       this.notices.brief(`Round ${this.stage.current + 1} has nothing to draw there, so no picture was saved.`);
       return;
     }
+    const svg = captioned(drawn, this.smallPrint());
     try {
       hand(file, kind === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await png(svg));
     } catch (error) {
       this.notices.fail(`${file} could not be made: ${error instanceof Error ? error.message : error}. The SVG may still work.`);
     }
+  }
+
+  // What a picture shows: what was asked, how, of which rig, and when.
+  smallPrint() {
+    const { header, round, rounds } = this.stage;
+    if (!header || !round) return [];
+    const date = header.recorded.slice(0, 10) || new Date().toISOString().slice(0, 10);
+    return [header.prompt, [settingOf(header), `temperature ${header.temperature}`, `round ${round.index + 1} of ${rounds.length}`,
+      header.rig, header.hardware, header.dtype, date].filter(Boolean).join(", ")];
   }
 
   async link() {

@@ -132,6 +132,11 @@ def test_every_panel_the_text_and_the_whole_view_leave_as_pictures(watched: Watc
         width, height = struct.unpack(">II", painted[16:24])
         assert painted.startswith(b"\x89PNG") and width > 2 * least and height > 150 and len(painted) > 2000, title
     assert b"tokens per round" in drawn and drawn.count(b"<path") > 50  # figures, drawings
+    words = " ".join(ElementTree.fromstring(saved(page, "KV cache", "SVG")[1]).itertext())
+    read = "['prompt', 'rig', 'recorded'].map((name) => Canopy.parts.stage.header[name].split(' ')[0])"
+    prompt, rig, date = page.evaluate(read)
+    assert all(fact in words for fact in (prompt, rig, date, "merged", "round 4 of")), "small print says what it shows"
+    assert "Continue" not in words and "by time" not in drawn.decode(), "and there is nothing to press"
 
 
 def test_a_panel_with_nothing_to_draw_says_so(watched: Watched, address: str) -> None:

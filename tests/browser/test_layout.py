@@ -81,6 +81,33 @@ def test_the_header_names_the_machine_in_full(watched: Watched, address: str) ->
     assert hardware in page.locator(".cs-run-title").get_attribute("title")
 
 
+def test_a_notice_moves_nothing_in_the_workbench(onlooker: Watched) -> None:
+    page = onlooker.show("#trace=merged&mode=workbench&round=3")
+    places = "Array.from(document.querySelectorAll('.cs-metrics, .cs-frame, .cs-timeline'), (part) => part.offsetTop)"
+    before = page.evaluate(places)
+    page.evaluate("Canopy.parts.notices.fail('The prompt is empty: write something.')")
+    assert page.locator(".cs-notice:visible").count() == 1 and page.evaluate(places) == before
+    page.keyboard.press("Escape")
+    assert page.evaluate(places) == before
+
+
+def test_a_phone_has_what_one_came_for_first_and_the_rest_one_tap_away(onlooker: Watched) -> None:
+    page = onlooker.show("#trace=merged&mode=workbench&round=3")
+    page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    assert page.evaluate("document.documentElement.scrollHeight") <= 2000
+    tops = [page.locator(part).bounding_box()["y"] for part in (
+        "[data-panel=text]", "[data-panel=tree]", "[data-panel=budget]", ".cs-timeline", "[data-panel=marginals]")]
+    assert tops == sorted(tops)
+    steps = page.locator("[data-panel=verifier] .cp-step")
+    assert not steps.first.is_visible()
+    page.mouse.wheel(0, 2000)
+    page.wait_for_function("window.scrollY > 400")
+    head = page.locator("[data-panel=verifier] .cs-caption").bounding_box()
+    page.mouse.click(head["x"] + 20, head["y"] + 8)
+    assert steps.first.is_visible() and page.locator(".cs-timeline").bounding_box()["y"] < PHONE[1]
+    page.keyboard.press("Escape")
+
+
 @pytest.mark.long
 def test_light_and_dark_follow_the_system_and_the_switch(watched: Watched, address: str) -> None:
     page = watched.page

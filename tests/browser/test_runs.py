@@ -6,7 +6,7 @@ import pytest
 
 from engine.decoding.methods import METHODS
 from tests.browser.conftest import Watched
-from tests.browser.doing import STAGE, STATE, ask, choose, exported, finish, run, start
+from tests.browser.doing import STAGE, STATE, ask, choose, exported, finish, press, run, start
 from tests.explorer.scripted import CODE, ENDLESS, STORY, going_on
 
 pytestmark = pytest.mark.long
@@ -101,6 +101,7 @@ def test_a_refusal_stays_until_dismissed(watched: Watched, address: str) -> None
 def test_the_bar_offers_every_method_and_its_parts_agree(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     choose(page, "canopy-preset", "Explain: why is the sky blue?")
+    page.wait_for_function(f"{STAGE}.header.prompt.includes('sky blue') && !{STAGE}.recorded")  # it runs by itself
     page.wait_for_function("document.querySelector('#canopy-prompt textarea').value.includes('sky blue')")
     page.wait_for_function("document.querySelector('#canopy-method input').value === 'ddtree'")
     page.wait_for_function("document.querySelector('#canopy-budget input').value === '32'")
@@ -113,3 +114,22 @@ def test_the_bar_offers_every_method_and_its_parts_agree(watched: Watched, addre
     page.get_by_role("option", name="merged").wait_for(state="visible")
     offered = [text.replace("✓", "").strip() for text in page.get_by_role("option").all_inner_texts()]
     assert offered == list(METHODS)
+    told = page.get_by_role("option", name="merged").evaluate("(one) => getComputedStyle(one, '::after').content")
+    assert METHODS["merged"].summary in told
+    for method, shown in (("merged", {"steps", "budget", "pace", "split"}), ("ddtree", {"steps", "budget", "pace"}),
+                          ("autoregressive", set[str]())):
+        page.get_by_role("option", name=method, exact=True).click()
+        page.wait_for_function(f"{STAGE}.settings.method === '{method}'")
+        names = ("steps", "budget", "pace", "split")
+        assert {name for name in names if page.locator(f"#canopy-{name}").is_visible()} == shown
+        page.click("#canopy-method input")
+
+
+def test_a_preset_that_is_chosen_during_a_run_waits_for_its_end(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    ask(page, ENDLESS)
+    press(page)
+    choose(page, "canopy-preset", "Explain: why is the sky blue?")
+    page.locator(".cs-toast", has_text="runs as soon as").wait_for()
+    page.click("#canopy-stop")
+    page.wait_for_function(f"{STAGE}.header.prompt.includes('sky blue') && {STAGE}.rounds.length > 0")

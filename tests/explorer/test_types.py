@@ -10,7 +10,7 @@ import pytest
 
 from engine.trace import Block, SharedPass, encode_line, encode_record
 from explorer.claims import recorded_comparison
-from explorer.types import FILE, Writer
+from explorer.types import FILE, METHODS_FILE, Writer, methods_module
 from tests.engine.test_trace import toy_trace
 from tests.explorer.lab.test_tools import RACE
 from tests.explorer.scripted_lab import ended, measured
@@ -34,6 +34,7 @@ def problems(values: list[tuple[str, Any]], folder: Path) -> str:
 
 def test_the_types_are_those_of_the_records() -> None:
     assert FILE.read_text("utf8") == Writer().text(), "make types writes them"
+    assert METHODS_FILE.read_text("utf8") == methods_module(), "and what the browser knows of the methods"
 
 
 @NEEDS_NODE
