@@ -12,21 +12,40 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from secrets import randbelow
 from time import monotonic
 
-from tests.attack.area import AREAS, Outcome, attack_within, keep
+from tests.attack.area import AREAS, attack_here, keep
 
 FIXED_SEED = 20261122
 PATIENCE_SECONDS = 400  # to start, and to make what broke small after the time is up
 
 
-def flags() -> argparse.ArgumentParser:
-    """The command line."""
+def attacked(area: str, seed: int, wanted: int, until: float) -> bool:
+    """Attack an area in a process of its own, which may die of it, and print what came of it; True if all is well."""
+    began = monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        process = get_context("spawn").Process(target=attack_here, args=(area, seed, wanted, until, Path(folder)))
+        process.start()
+        process.join(max(0.0, until - began) + PATIENCE_SECONDS)
+        process.kill()
+        in_hand, outcome = Path(folder, "in-hand.json"), Path(folder, "outcome.json")
+        if process.exitcode == 0 and outcome.exists():
+            tried, reports = json.loads(outcome.read_text("utf8"))
+        else:
+            tried, reports = 0, [f"The process ended with {process.exitcode} (None: not in time)."]
+            if in_hand.exists():
+                keep(area, json.loads(in_hand.read_text("utf8")), reports[0])
+    print(f"{area:14} seed {seed}: {tried:,} of {wanted:,} cases, {monotonic() - began:.0f} s, {len(reports)} broke",
+          *reports, sep="\n  ", flush=True)
+    return tried >= wanted and not reports
+
+
+def main() -> int:
+    """Attack; 0 if nothing broke and everything was tried."""
     parser = argparse.ArgumentParser(prog="python -m tests.attack", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--areas", nargs="+", choices=list(AREAS), default=list(AREAS))
@@ -35,45 +54,15 @@ def flags() -> argparse.ArgumentParser:
     parser.add_argument("--cases", type=int, metavar="N", help=f"of each area (default: {usual}), shared by the seeds")
     parser.add_argument("--minutes", type=float, default=40.0, help="for all together (default: 40)")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="processes (default: 2, one for a core)")
-    return parser
-
-
-def attacked(outcome: Outcome, until: float) -> Outcome:
-    """An area, tried until then in a process of its own, which may die of it."""
-    began = monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        process = get_context("spawn").Process(target=attack_within, args=(outcome, until, Path(folder)))
-        process.start()
-        process.join(max(0.0, until - began) + PATIENCE_SECONDS)
-        process.kill()
-        in_hand, result = Path(folder, "in-hand.json"), Path(folder, "outcome.json")
-        if process.exitcode == 0 and result.exists():
-            outcome = Outcome(**json.loads(result.read_text("utf8")))
-        else:
-            outcome.reports = [f"The process ended with {process.exitcode} (None: not in time)."]
-            if in_hand.exists():
-                keep(outcome.area, json.loads(in_hand.read_text("utf8")), outcome.reports[0])
-    outcome.seconds = monotonic() - began
-    return outcome
-
-
-def main(words: Sequence[str]) -> int:
-    """Attack, print a table; 0 if nothing broke and everything was tried."""
-    choice = flags().parse_args(words)
+    choice = parser.parse_args()
     print(f"Seeds: {', '.join(map(str, choice.seeds))}", flush=True)
     until = monotonic() + 60 * choice.minutes
-    wanted = [Outcome(area, seed, -(-(choice.cases or AREAS[area].cases) // len(choice.seeds)))
-              for area in choice.areas for seed in choice.seeds]
+    wanted = {area: choice.cases or AREAS[area].cases for area in choice.areas}
     with ThreadPoolExecutor(max(1, choice.at_once)) as processes:
-        outcomes = list(processes.map(lambda outcome: attacked(outcome, until), wanted))
-    for row in outcomes:
-        print(f"{row.area:14} seed {row.seed}: {row.cases:,} of {row.wanted:,} cases, {row.seconds:.0f} s, "
-              f"{row.cpu_seconds:.0f} cpu s, peak {row.peak_mib:.0f} MiB, {len(row.reports)} broke")
-        for report in row.reports:
-            print(f"  {report}")
-    print(f"{sum(row.cases for row in outcomes):,} cases, {sum(len(row.reports) for row in outcomes)} broke")
-    return int(any(row.reports or row.cases < row.wanted for row in outcomes))
+        results = [processes.submit(attacked, area, seed, -(-cases // len(choice.seeds)), until)
+                   for area, cases in wanted.items() for seed in choice.seeds]
+    return int(not all(result.result() for result in results))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -49,7 +49,7 @@ SOUND: Mapping[str, tuple[str, ...]] = MappingProxyType({  # by the name of a fl
     "_address": ("127.0.0.1", "0.0.0.0", "::1"),
     "_credentials": ("ada:lovelace", "a:b:c"), "_proxy": ("x.example:80",), "_frame": ("https://x.example", "null"),
     "listed": ("", "1,2", "1:2, 3:-4"),
-    "_root_path": ("/canopy", "a/b", "/")})
+    "_root_path": ("/canopy", "a/b", "/"), "Path": ("@folder", "@new", "@file")})
 CONTENTS = st.binary(max_size=60) | st.sampled_from((
     b"", b"{", b"[]", b"{}", b"null", b"[1]", b'{"prompt":3}\n', b'{"prompt":"hi"}\n', b'{"prompt":""}\n', b"\xff\xfe",
     b'{"prompt":"hi","domain":7}\n', b'{"title":"x","heads":["../x"]}', b'[{"name":"x"}]', b"[" * 5000,

@@ -1,5 +1,6 @@
-"""Rig folders that somebody sent: cards, tokenizers, chat templates and tables of phrases that lie. Each is opened; one
-that opens answers two prompts, or says in a sentence why not. None runs a package's code."""
+"""Rig folders that somebody sent: cards, tokenizers, chat templates and tables of phrases that lie, JSON files with
+values that nobody expects, safetensors and GGUF files that are cut off or damaged. Each is opened; one that opens
+answers prompts, or says in a sentence why not. None runs a package's code."""
 
 import io
 import json
@@ -14,13 +15,14 @@ import numpy as np
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
+from engine.checkpoints.gguf_header import header_of
 from engine.errors import CanopyError
 from engine.serving.rigs import load_rig
 from engine.texts import process
 from recipes.own_answers.phrases import export, orders_of
 from tests.attack.area import Area, BrokenError, Case, check_sentence
-from tests.attack.checkpoints import make_small
 from tests.attack.strategies import ODD, bent, bent_json, often
+from tests.engine.checkpoints.test_gguf import small_llama, write_gguf
 from tests.engine.drafters.test_phrases import shard
 from tests.engine.published import write_short
 from tests.engine.serving.test_sent_rig import BACKEND, PROJECT
@@ -68,6 +70,10 @@ PHRASES = st.fixed_dictionaries({
     "lie": st.builds(list.__mul__, st.lists(st.sampled_from((
         0, 1, 5, 1535, 1536, 2**21, 2**31, 2**32 - 1, 2**63)) | st.integers(0, 2**16), max_size=7), often(1, 2000)),
     "dtype": st.sampled_from(("uint8", "uint16", "uint32", "uint64", "int64"))})
+TEXTS = st.sampled_from(("", "{", "[]", "null", "3", '"x"', "[" * 100_000, '{"a":' * 100_000, '{"a":1e999}', "9" * 5000,
+                         "\ud800"))
+VALUES = st.integers() | st.floats() | st.sampled_from((10**15, 10**9, 2**31, 2**53, 8193, 131_072)) | ODD
+HEADER_BYTES = 3000  # of the GGUF file, and of the safetensors file's beginning
 
 
 class Attack(Area):
@@ -76,37 +82,59 @@ class Attack(Area):
         self._folder = tempfile.TemporaryDirectory()
         place = Path(self._folder.name)
         self._rig, self._sound, self._proof = place / "rig", place / "sound", place / "proof"
-        make_small(write_short(self._sound / "target", "Qwen3-8B", num_hidden_layers=1) / "tokenizer.json")
+        os.environ.update(CANOPY_CACHE=str(place / "kept"), PIP_NO_INDEX="1", PIP_FIND_LINKS=str(place))
+        target = write_short(self._sound / "target", "Qwen3-8B", num_hidden_layers=1)
+        make_small(target / "tokenizer.json")
+        write_gguf(self._sound / "model.gguf", small_llama())
         (self._sound / "phrases").mkdir()
         export(orders_of([shard([1, 2, 3, 4, 2, 3, 5], 1)]), self._sound / "phrases", 1536, {})
-        self._tokenizer = json.loads((self._sound / "target" / "tokenizer.json").read_text("utf8"))
-        with tarfile.open(place / "evil-1.0.tar.gz", "w:gz") as archive:
-            for name, text in (("pyproject.toml", PROJECT), ("backend.py", BACKEND.format(proof=str(self._proof)))):
-                member = tarfile.TarInfo(f"evil-1.0/{name}")
-                member.size = len(text)
-                archive.addfile(member, io.BytesIO(text.encode()))
-        os.environ.update(CANOPY_CACHE=str(place / "kept"), PIP_NO_INDEX="1", PIP_FIND_LINKS=str(place))
+        self._pack(place / "evil-1.0.tar.gz")
         odd = st.sampled_from([text.format(folder=place) for text in PLANTED]) | ODD
-        tokens = self._tokenizer["added_tokens"]
+        values = {f"target/{path.name}": json.loads(path.read_text("utf8")) for path in sorted(target.glob("*.json"))}
+        self._tokenizer = values["target/tokenizer.json"]
+        added = ADDED.flatmap(lambda token: bent([*self._tokenizer["added_tokens"], token])).map(
+            lambda tokens: {"added_tokens": tokens})
         self.cases = st.one_of(
             st.lists(FRAGMENTS, min_size=1, max_size=4).map(lambda parts: {"template": "".join(parts)}), PHRASES,
             st.sampled_from((CARD, {**CARD, "package": PACKAGE})).flatmap(lambda card: bent_json(card, odd=odd)).map(
                 lambda card: {"card": card}),
-            (CHAINS | ADDED.flatmap(lambda added: bent([*tokens, added])).map(lambda made: {"added_tokens": made})).map(
-                lambda tokenizer: {"tokenizer": tokenizer}))
+            (CHAINS | added).map(lambda tokenizer: {"tokenizer": tokenizer}),
+            st.sampled_from(sorted(values)).flatmap(lambda name: st.fixed_dictionaries({
+                "file": st.just(name), "text": bent_json(values[name], odd=VALUES).map(json.dumps) | TEXTS})),
+            st.fixed_dictionaries({
+                "file": st.sampled_from(("model.gguf", "target/model.safetensors")),
+                "place": st.integers(0, HEADER_BYTES), "left": st.just(0) | st.integers(1, 2**20),
+                "damage": st.binary(min_size=1, max_size=8).map(bytes.hex),
+                "whole": often(False, True, times=39)}))  # a damaged GGUF file is converted
 
     def trial(self, case: Case) -> None:
         self._write(case)
+        gguf = self._rig / "model.gguf" if case.get("file") == "model.gguf" else None
         try:
-            rig = load_rig(str(self._rig), "float32", "cpu")
+            if gguf:
+                header_of(gguf)
+                if not case["whole"]:
+                    return
+            rig = load_rig(f"{gguf}::ngram" if gguf else str(self._rig), "float32", "cpu")
             for prompt in ("ab th a", "x" * 60):
-                answer = rig.generate(prompt, method="ddtree", budget=3, max_tokens=3)
+                answer = rig.generate(prompt, method="expand" if gguf else "ddtree", budget=3, max_tokens=3)
                 list(answer)
                 answer.text.encode("utf8", "surrogatepass")
         except CanopyError as error:
             check_sentence(error, 900)
         if self._proof.exists():
             raise BrokenError("A package's build ran.")
+
+    def close(self) -> None:
+        self._folder.cleanup()
+
+    def _pack(self, path: Path) -> None:
+        """A source package whose build leaves a proof."""
+        with tarfile.open(path, "w:gz") as archive:
+            for name, text in (("pyproject.toml", PROJECT), ("backend.py", BACKEND.format(proof=str(self._proof)))):
+                member = tarfile.TarInfo(f"evil-1.0/{name}")
+                member.size = len(text)
+                archive.addfile(member, io.BytesIO(text.encode()))
 
     def _write(self, case: Case) -> None:
         shutil.rmtree(self._rig, ignore_errors=True)
@@ -119,12 +147,26 @@ class Attack(Area):
             files[target / "chat_template.jinja"] = case["template"]
         if "tokenizer" in case:
             files[target / "tokenizer.json"] = json.dumps({**self._tokenizer, **case["tokenizer"]})
+        if "text" in case:
+            files[self._rig / case["file"]] = case["text"]
         for path, text in files.items():
             path.write_bytes(text.encode("utf8", "surrogatepass"))
+        if "damage" in case:
+            path, damage = self._rig / case["file"], bytes.fromhex(case["damage"])
+            data = path.read_bytes()
+            data = data[:case["place"]] + damage + data[case["place"] + len(damage):]
+            path.write_bytes(data[:case["left"] or len(data)])
         if "phrases" in case:
             file = self._rig / "phrases" / "model.safetensors"
             lie = np.array([number % 2**63 for number in case["lie"]], np.int64).astype(case["dtype"])
             save_file({**load_file(file), case["phrases"]: lie}, file)
 
-    def close(self) -> None:
-        self._folder.cleanup()
+
+def make_small(path: Path) -> None:
+    """Cut a vocabulary to 400 tokens, which are read in a moment."""
+    tokenizer = json.loads(path.read_text("utf8"))
+    model = tokenizer["model"]
+    model["vocab"] = {token: number for token, number in model["vocab"].items() if number < 400}
+    model["merges"] = [pair for pair in model["merges"]
+                       if all(part in model["vocab"] for part in (*pair, "".join(pair)))]
+    path.write_text(json.dumps(tokenizer), "utf8")

@@ -1,23 +1,14 @@
-"""What another website can do to a running Canopy, tried from a real browser: every endpoint that the server itself
-describes (its routes, the functions of its API, those of its page), in every way in which a page can ask. It asks for
-everything there is, deleting included."""
+"""Asks a running Canopy from a page in a browser for every endpoint that the server itself describes (its routes, the
+functions of its API, those of its page), deleting included, in every way in which a page can ask."""
 
 import json
 import re
-import threading
-import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import urlsplit
 
 from playwright import sync_api
 
-EVIL, REBOUND = "evil.example", "rebound.example"  # a website's name, and one that its owner lets lead to this machine
-RULES = f"--host-resolver-rules=MAP {EVIL} 127.0.0.1, MAP {REBOUND} 127.0.0.1"
 ATTEMPT = re.compile(r"[?&]attempt=(\d+)")
 AT_ONCE = 24
 REFUSED = 403
@@ -67,18 +58,12 @@ class Endpoint:
 
 @dataclass
 class Attempts:
-    """What came of asking for everything from one place: which requests the server refused and which it let in, and the
-    answers that the other website could read. What the browser itself held back, as the server did not allow it, is
-    neither."""
+    """The requests that the server refused and let in, and those whose answers the page could read. What the browser
+    itself held back is in none."""
 
     refused: list[str] = field(default_factory=list)
     let_in: list[str] = field(default_factory=list)
     read: list[str] = field(default_factory=list)
-
-
-def described(address: str) -> list[Endpoint]:
-    """All that a running server describes."""
-    return endpoints_of(partial(_json, address))
 
 
 def endpoints_of(read: Callable[[str], Any]) -> list[Endpoint]:
@@ -96,11 +81,6 @@ def endpoints_of(read: Callable[[str], Any]) -> list[Endpoint]:
     joined = [Endpoint("POST", f"/gradio_api/{path}", {"data": [], "fn_index": call["id"], "session_hash": "evil"})
               for call in config["dependencies"] if call["backend_fn"] for path in ("queue/join", "run/predict")]
     return [*routes, *named, *called, *joined]
-
-
-def _json(address: str, path: str) -> Any:
-    with urllib.request.urlopen(f"{address}{path}", timeout=30) as answer:
-        return json.load(answer)
 
 
 def ask_for_all(page: sync_api.Page, address: str, endpoints: list[Endpoint]) -> Attempts:
@@ -132,31 +112,3 @@ def _named(tried: tuple[Endpoint, str]) -> str:
     endpoint, way = tried
     name = (endpoint.body or {}).get("fn_name", (endpoint.body or {}).get("fn_index", ""))
     return f"{way}: {endpoint.method} {endpoint.path} {name}".rstrip()
-
-
-class _Blank(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(b"<!doctype html><title>another website</title><body>")
-
-    def log_message(self, *_: Any) -> None: ...
-
-
-@contextmanager
-def website() -> Iterator[int]:
-    """The port of another website on this machine."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Blank)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server.server_address[1]
-    server.shutdown()
-    server.server_close()
-
-
-def places(address: str, port: int) -> dict[str, tuple[str, str]]:
-    """Where it is tried from: the page that is opened, and the address that it asks."""
-    rebound = f"http://{REBOUND}:{urlsplit(address).port}/"
-    return {"another website": (f"http://{EVIL}:{port}/", address),
-            "another port of this machine": (f"http://127.0.0.1:{port}/", address),
-            "a name that was made to lead here": (rebound, rebound)}

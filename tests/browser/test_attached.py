@@ -1,10 +1,9 @@
-"""A server attached to the page: what it does not report is said to be unknown, what it decides cannot be set, and one
+"""A server attached to the page: what it does not report is shown as unknown, what it decides cannot be set, and one
 that does not answer at first is taken when it does."""
 
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser.conftest import PATIENCE_MS, PORT, free_port, served, visit
@@ -19,50 +18,39 @@ SETTLED = ("window.Canopy && Canopy.parts && Canopy.parts.ready && Canopy.parts.
            "&& !Canopy.parts.rigs.state.coming")
 
 
-@pytest.fixture(scope="module")
-def attached(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """A page whose rig is a llama.cpp server that did not answer at first, and was asked again."""
-    results, port = tmp_path_factory.mktemp("attached") / "results.sqlite", free_port()
-    address = f"http://127.0.0.1:{port}"
-    with served("app.py", "--port", PORT, "--rig", address, "--results", str(results)) as url, visit(
-            browser, url) as watched:
+def test_a_server_that_answers_late_is_taken_and_what_it_does_not_report_is_unknown(
+        browser: Browser, tmp_path: Path) -> None:
+    port, words = free_port(), ("--results", str(tmp_path / "results.sqlite"))
+    server = f"http://127.0.0.1:{port}"
+    with served("app.py", "--port", PORT, "--rig", server, *words) as url, visit(browser, url) as watched:
         page = watched.open(f"{url}#mode=workbench")
         page.wait_for_function(SETTLED, timeout=3 * PATIENCE_MS)
-        page.wait_for_function(f"document.querySelector('.is-news').innerText.includes('{address} does not answer')")
+        page.wait_for_function(f"document.querySelector('.is-news').innerText.includes('{server} does not answer')")
         with scripted(port, **LLAMA):
             page.evaluate("window.before = true")
             page.locator(".is-news").get_by_role("button", name="Retry").click()
             page.wait_for_function(f"!window.before && {SETTLED}")  # it opens anew
-            yield page
+            check_settings(page)
+            check_run(page)
 
 
-def figures(page: Page) -> dict[str, str]:
-    """The big numbers that can be seen, by name."""
-    return dict(page.evaluate("""Array.from(document.querySelectorAll(".cs-metric:not([hidden])"), (item) => [
-        item.className.match(/cs-metric-(\\w+)/)[1], item.querySelector(".cs-number").textContent])"""))
-
-
-def test_what_the_server_decides_cannot_be_set_and_says_why(attached: Page) -> None:
+def check_settings(page: Page) -> None:
+    """What the server decides cannot be set."""
     for name in ("steps", "budget", "pace", "split"):
-        attached.wait_for_function(f"document.querySelector('#canopy-{name} input').disabled")
-        assert attached.locator(f"#canopy-{name}").is_hidden()
-    assert attached.locator("#canopy-temperature input").is_enabled()
+        page.wait_for_function(f"document.querySelector('#canopy-{name} input').disabled")
+        assert page.locator(f"#canopy-{name}").is_hidden()
+    assert page.locator("#canopy-temperature input").is_enabled()
 
 
-def test_what_a_server_does_not_report_is_not_known(attached: Page) -> None:
-    attached.wait_for_function("document.querySelector('#canopy-method input').value === 'served'")
-    attached.locator("#canopy-prompt textarea").fill("Count.")
-    attached.get_by_role("button", name="▶ Run").click()
-    attached.wait_for_function("Canopy.parts.stage.value.state === 'done' && Canopy.parts.stage.header.engine")
-    seen = figures(attached)
-    speed = seen.pop("speed")
-    assert seen == {"tau": "–", "accepted": "7 of 8", "rounds": "≈ 2", "round": "–"} and speed != "–"
-    assert "does not report" in str(attached.locator(".cs-metric-tau").get_attribute("title"))
-    panels = attached.locator(".cs-frame:not(.cs-frame-text):visible")
+def check_run(page: Page) -> None:
+    page.wait_for_function("document.querySelector('#canopy-method input').value === 'served'")
+    page.locator("#canopy-prompt textarea").fill("Count.")
+    page.get_by_role("button", name="▶ Run").click()
+    page.wait_for_function("Canopy.parts.stage.value.state === 'done' && Canopy.parts.stage.header.engine")
+    seen = dict(page.evaluate("""Array.from(document.querySelectorAll(".cs-metric:not([hidden])"), (item) => [
+        item.className.match(/cs-metric-(\\w+)/)[1], item.querySelector(".cs-number").textContent])"""))
+    assert seen.pop("speed") != "–"
+    assert seen == {"tau": "–", "accepted": "7 of 8", "rounds": "≈ 2", "round": "–"}
+    panels = page.locator(".cs-frame:not(.cs-frame-text):visible")
     assert panels.count() >= 4 and panels.get_by_text("This server does not report which").count() == panels.count()
     assert panels.locator(".cp-svg:visible").count() == 0
-    assert "/metrics" not in attached.locator(".cs-notices").inner_text()
-    attached.evaluate("Canopy.parts.stage.setMode('story')")
-    attached.evaluate("Canopy.parts.player.go(Canopy.parts.stage.rounds.length - 1, {})")
-    attached.wait_for_function("document.querySelector('.cs-headline').innerText === '9 tokens in about 2 passes.'")
-    attached.evaluate("Canopy.parts.stage.setMode('workbench')")

@@ -1,84 +1,101 @@
-"""Nothing is cut off, covered or left alone on a line of its own, on a phone, a laptop and a desktop."""
+"""Nothing is cut off or covered on a phone, a laptop and a desktop: menus, captions, trees, panels over the window."""
 
-from itertools import product
 from typing import Any
 
 import pytest
 
+from engine.trace import dumps
 from tests.browser.conftest import Watched
-from tests.browser.doing import STAGE, go
+from tests.browser.doing import RUN, STAGE, go, upload
+from tests.explorer.scripted import scripted_trace
 
-PHONE, TABLET, LAPTOP, DESKTOP = (390, 844), (768, 1024), (1280, 720), (1440, 900)
-TITLE = "Routing: the better head changes within a text"
+PHONE, LAPTOP, DESKTOP = (390, 844), (1280, 720), (1440, 900)
+TREE = "Canopy.parts.frames.entries.get('tree').panel"
+ON_TOP = """(selector) => {
+    const element = document.querySelector(selector);
+    const box = element.getBoundingClientRect();
+    return element.contains(document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2));
+}"""
+EXTENT = """() => {
+    const { canvas, layout, camera } = Canopy.parts.frames.entries.get("tree").panel;
+    const xs = [...Array.from(layout.columns, (column) => camera.x(column)), camera.x(layout.columnCount - 1)];
+    return { left: Math.min(...xs), right: Number(canvas.getAttribute("width")) - Math.max(...xs),
+             top: camera.y(0), bottom: Number(canvas.getAttribute("height")) - camera.y(layout.rowCount - 1) };
+}"""
 
 
-def sized(watched: Watched, size: tuple[int, int], url: str) -> Any:
-    watched.page.set_viewport_size({"width": size[0], "height": size[1]})
-    return watched.open(url)
-
-
-@pytest.mark.parametrize(("size", "mode"), [(PHONE, "story"), (LAPTOP, "workbench")])
-def test_the_caret_stands_beside_the_words_of_a_preset(
-        onlooker: Watched, size: tuple[int, int], mode: str) -> None:
-    page = onlooker.show(f"#mode={mode}")
+def shown(onlooker: Watched, view: str, size: tuple[int, int]) -> Any:
+    page = onlooker.show(view)
     page.set_viewport_size({"width": size[0], "height": size[1]})
-    page.evaluate("""(title) => {
-        const field = document.querySelector("#canopy-preset input");
-        field.value = title;
-    }""", TITLE)
-    for name in ("preset", *(["pace", "method"] if mode == "workbench" else [])):
-        end, caret, overflow = page.evaluate("""(name) => {
-            const part = (selector) => document.querySelector(`#canopy-${name} ${selector}`);
-            const [field, caret] = [part("input"), part(".icon-wrap")];
-            const { paddingRight, textOverflow } = getComputedStyle(field);
-            return [field.getBoundingClientRect().right - parseFloat(paddingRight), caret.getBoundingClientRect().left,
-                    textOverflow];
-        }""", name)
-        assert end <= caret and overflow == "ellipsis", name
+    page.wait_for_function("!Canopy.parts.frames.planned")
+    return page
 
 
-def test_the_signs_of_the_arithmetic_stand_in_the_window(onlooker: Watched) -> None:
-    page = onlooker.show("#mode=story")
-    go(page, page.evaluate(f"{STAGE}.rounds.length - 1"))
-    for (width, height), (name, sign) in product((PHONE, TABLET, LAPTOP, DESKTOP), (("cost", "÷"), ("gain", "="))):
-        page.set_viewport_size({"width": width, "height": height})
-        shown, left, number = page.evaluate("""(name) => {
-            const item = document.querySelector(`.cs-metric-${name}`);
-            const { content, left, width } = getComputedStyle(item, "::before");
-            const start = item.getBoundingClientRect().left + parseFloat(left);
-            const number = item.querySelector(".cs-number").getBoundingClientRect().left;
-            return [content, start, number - start - parseFloat(width)];
-        }""", name)
-        assert sign in shown and left >= 8 and number > 0
-
-
-def test_no_button_and_no_menu_of_the_bar_leaves_a_phone(watched: Watched, address: str) -> None:
-    page = sized(watched, PHONE, address)
+def test_menus_and_buttons_stay_in_a_phones_window(onlooker: Watched) -> None:
+    page = shown(onlooker, "#mode=story", PHONE)
     page.wait_for_function("Canopy.parts.rigs.state")
-    for rig in ("demo rig", "a-rig-with-a-long-name, loading …"):
-        tops = page.evaluate("""(rig) => {
-            document.querySelector(".cs-rig").textContent = `Rig: ${rig}`;
-            const tools = Array.from(document.querySelectorAll(".cs-bar-tools button"));
-            return tools.map((tool) => Math.round(tool.getBoundingClientRect().top));
-        }""", rig)
-        assert len(tops) > 5 and len(set(tops)) == 1, "none stands alone on a line"
-        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
-    for menu in ("Save or share this run",):
-        page.get_by_role("button", name=menu).click()
-        box = page.locator(".cs-menu-list:popover-open").bounding_box()
-        assert box and box["x"] >= 0 and box["x"] + box["width"] <= PHONE[0]
+    page.evaluate("document.querySelector('.cs-rig').textContent = 'Rig: a-rig-with-a-long-name, loading …'")
+    tops = page.evaluate("""Array.from(document.querySelectorAll(".cs-bar-tools button"),
+        (tool) => Math.round(tool.getBoundingClientRect().top))""")
+    assert len(set(tops)) == 1, "none stands alone on a line"
+    page.get_by_role("button", name="Save or share this run").click()
+    box = page.locator(".cs-menu-list:popover-open").bounding_box()
+    assert box and box["x"] >= 0 and box["x"] + box["width"] <= PHONE[0]
 
 
-def test_the_header_names_the_machine_in_full(watched: Watched, address: str) -> None:
-    page, hardware = sized(watched, LAPTOP, address), "Intel(R) Xeon(R) Processor, 2 cores"
-    words, cut = page.evaluate(f"""(hardware) => {{
-        Object.assign({STAGE}.header, {{ hardware, dtype: "bfloat16", title: "{TITLE}" }});
-        {STAGE}.tell("value", {{ other: false }});
-        const title = document.querySelector(".cs-run-title");
-        return [title.innerText, Array.from(title.children).some((line) => line.scrollWidth > line.clientWidth)];
-    }}""", hardware)
-    assert not cut and "Intel Xeon, 2 cores, bfloat16" in words
-    assert hardware in page.locator(".cs-run-title").get_attribute("title")
+@pytest.mark.parametrize("size", [PHONE, LAPTOP, DESKTOP, (1920, 1080)])
+def test_the_workbench_fits_the_window_and_its_captions_are_whole(onlooker: Watched, size: tuple[int, int]) -> None:
+    page = shown(onlooker, "#trace=merged&mode=workbench&round=3", size)
+    page.wait_for_function(f"{RUN} === 'merged'")
+    page.wait_for_timeout(300)
+    width, height = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
+    assert width <= size[0] and (size == PHONE or height <= size[1] + 1)
+    cut = page.locator(".cs-caption:visible").evaluate_all(
+        "(all) => all.filter((each) => each.scrollHeight > each.clientHeight + 1).map((each) => each.textContent)")
+    assert cut == []
+
+
+@pytest.mark.parametrize(("size", "mode"), [(DESKTOP, "story"), (LAPTOP, "workbench"), (PHONE, "story")])
+def test_every_tree_of_a_run_fits_its_panel(onlooker: Watched, size: tuple[int, int], mode: str) -> None:
+    page = shown(onlooker, f"#trace=merged&mode={mode}&round=3", size)
+    page.wait_for_function(f"{RUN} === 'merged'")
+    for index in range(page.evaluate(f"{STAGE}.rounds.length")):
+        go(page, index)
+        extent = page.evaluate(EXTENT)
+        assert min(extent["left"], extent["right"]) > 6 and extent["top"] > 30 and extent["bottom"] > 0
+
+
+def test_zooming_keeps_the_accepted_path_in_sight(onlooker: Watched) -> None:
+    page = onlooker.show("#trace=welcome&mode=workbench&round=4")
+    for _ in range(4):
+        page.locator("[data-panel=tree]").get_by_role("button", name="Zoom in").click()
+    top, columns = page.evaluate(f"[{TREE}.camera.top, {TREE}.stage.round.keep.map((node, at) => {TREE}.camera.x(at))]")
+    box = page.locator("[data-panel=tree] .cs-body").bounding_box()
+    assert 0 < top < box["height"] and any(0 < x < box["width"] for x in columns)
+
+
+def test_a_panel_fills_the_window_until_a_second_click_or_back(onlooker: Watched) -> None:
+    page = onlooker.show("#trace=welcome&mode=workbench&round=3")
+    for name in ("text", "tree", "cache"):
+        page.locator(f"[data-panel={name}] .cs-full").click()
+        assert page.evaluate(ON_TOP, f"[data-panel={name}] .cs-frame-title"), "the bar lies below it"
+        page.locator(f"[data-panel={name}] .cs-full").click()
+        page.wait_for_selector(".is-full", state="detached")
+        page.wait_for_function("!location.hash.includes('panel=')")
+        assert page.locator("dialog[open]").count() == 0
+    page.locator("[data-panel=tree] .cs-full").click()
+    page.wait_for_function("location.hash.includes('panel=tree')")
+    page.go_back()
+    page.wait_for_selector(".is-full", state="detached")
+    assert page.evaluate(f"[{STAGE}.current, {STAGE}.mode]") == [2, "workbench"]
+
+
+def test_legends_name_the_drafters_of_the_run(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench&round=3")
+    upload(page, "one.jsonl", dumps(scripted_trace("ddtree", 20)))
+    legend = page.locator("[data-panel=text] .cs-legend li:visible")
+    page.wait_for_function(f"{STAGE}.header.method === 'ddtree'")
+    assert [text.split()[-1] for text in legend.all_inner_texts()] == ["target", "story"]
 
 
 def test_a_notice_moves_nothing_in_the_workbench(onlooker: Watched) -> None:
@@ -110,24 +127,35 @@ def test_a_phone_has_what_one_came_for_first_and_the_rest_one_tap_away(onlooker:
 
 @pytest.mark.long
 def test_light_and_dark_follow_the_system_and_the_switch(watched: Watched, address: str) -> None:
-    page = watched.page
-    page.emulate_media(color_scheme="dark")
-    watched.open(address)
+    watched.page.emulate_media(color_scheme="dark")
+    page = watched.open(address)
     ground = "getComputedStyle(document.querySelector('.cs-frame')).backgroundColor"
     dark = page.evaluate(ground)
     page.get_by_role("button", name="Light or dark").click()
     light = page.evaluate(ground)
-    assert dark == "rgb(21, 28, 37)" and light == "rgb(255, 255, 255)"
+    assert dark != light == "rgb(255, 255, 255)"
     page.reload()
     page.wait_for_selector(".cs-frame")
-    page.wait_for_function(f"{ground} === 'rgb(255, 255, 255)'")
+    page.wait_for_function(f"{ground} === '{light}'")
 
 
 @pytest.mark.long
-def test_nothing_overflows(watched: Watched, address: str) -> None:
-    for width, height in (DESKTOP, LAPTOP, (1920, 1080), PHONE):
-        page = sized(watched, (width, height), f"{address}#mode=workbench&round=3")
-        page.wait_for_timeout(300)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        if width > 900:
-            assert page.evaluate("document.documentElement.scrollHeight") <= height + 1
+def test_dividers_drag_and_stay_where_they_were_left(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench&round=3")
+    width = "document.querySelector('[data-panel=marginals]').getBoundingClientRect().width"
+    before = page.evaluate(width)
+    divider = page.locator(".cs-lower .cs-divider").first
+    box = divider.bounding_box()
+    page.mouse.move(box["x"] + 4, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 84, box["y"] + 40, steps=4)
+    page.mouse.up()
+    wide = page.evaluate(width)
+    assert abs(wide - before - 80) < 12
+    divider.focus()
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate(width) < wide - 10
+    watched.open(f"{address}#mode=workbench")
+    page.reload()
+    page.wait_for_selector(".cs-frame")
+    page.wait_for_function(f"{width} > {before} + 20")

@@ -1,11 +1,11 @@
-"""One thing, everywhere: what is lit in one part is lit in all; a click pins; the address keeps it."""
+"""One selection everywhere: what is lit in one part is lit in all, a click pins it, and the address keeps the view."""
 
 from typing import Any
 
 import pytest
 
 from tests.browser.conftest import READY, Watched
-from tests.browser.doing import STAGE, go
+from tests.browser.doing import RUN, STAGE, go
 
 LIT = """(node) => {
     const there = (selector) => document.querySelector(selector) !== null;
@@ -37,7 +37,8 @@ PLACES = """(node) => {
 }"""
 
 
-def opened(onlooker: Watched) -> Any:
+@pytest.fixture
+def page(onlooker: Watched) -> Any:
     """The page on a round of the merged recording whose second kept node stands in every panel."""
     page = onlooker.show("#trace=merged&mode=workbench&round=4")
     page.wait_for_function(f"{STAGE}.current === 3 && !Canopy.parts.frames.planned")
@@ -45,8 +46,7 @@ def opened(onlooker: Watched) -> Any:
     return page
 
 
-def test_hover_in_one_part_lights_all(onlooker: Watched) -> None:
-    page = opened(onlooker)
+def test_a_node_is_lit_in_all_parts_by_pointer_click_and_focus(page: Any) -> None:
     node = page.evaluate(f"{STAGE}.round.keep[1]")
     for part, (x, y) in page.evaluate(PLACES, node).items():
         assert not any(page.evaluate(LIT, node).values()), part
@@ -56,17 +56,23 @@ def test_hover_in_one_part_lights_all(onlooker: Watched) -> None:
         assert all(lit.values()), (part, lit)
         page.mouse.move(3, 3)
         page.wait_for_function(f"{STAGE}.selection.node === null")
-        assert not any(page.evaluate(LIT, node).values()), part
         page.mouse.click(x, y)
         page.wait_for_function(f"{STAGE}.pinned === {node}")
         page.mouse.move(3, 3)
         assert all(page.evaluate(LIT, node).values()), part
         page.wait_for_function(f"location.hash.includes('node={node}')")
         page.evaluate(f"{STAGE}.pin(null)")
+    page.locator(f"[data-panel=verifier] .cp-step[data-node='{node}']").focus()
+    assert all(page.evaluate(LIT, node).values())
+    page.evaluate(f"{STAGE}.hover(null)")
+    page.locator("[data-panel=tree] [role=treeitem][tabindex='0']").focus()
+    page.keyboard.press("ArrowRight")
+    assert all(page.evaluate(LIT, node).values())
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate(f"{STAGE}.selection.node") == 0
 
 
-def test_panels_scroll_to_a_node_that_is_chosen_elsewhere(onlooker: Watched) -> None:
-    page = opened(onlooker)
+def test_panels_scroll_to_a_node_that_is_chosen_elsewhere(page: Any) -> None:
     page.set_viewport_size({"width": 1280, "height": 720})
     page.wait_for_function("!Canopy.parts.frames.planned")
     node = page.evaluate(f"{STAGE}.round.keep.at(-1)")
@@ -77,17 +83,14 @@ def test_panels_scroll_to_a_node_that_is_chosen_elsewhere(onlooker: Watched) -> 
             return mark.top >= region.top - 1 && mark.top < region.bottom - 5;
         }""", [region, mark])
         assert inside, region
-    page.evaluate(f"{STAGE}.pin(null)")
 
 
-def test_a_pinned_node_has_a_sheet_beside_the_tree_and_a_tip_leaves_its_node_free(onlooker: Watched) -> None:
-    page = opened(onlooker)
+def test_a_pinned_node_has_a_sheet_beside_the_tree_and_a_tip_leaves_its_node_free(page: Any) -> None:
     node = page.evaluate(f"{STAGE}.round.n - 1")
     ring, tip, sheet = (page.locator(f"[data-panel=tree] .cp-{name}") for name in ("ring", "tip", "sheet"))
     box = page.locator(f"[data-panel=tree] [data-node='{node}']").bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    marked, covering = ring.bounding_box(), tip.bounding_box()
-    assert not overlap(marked, covering)
+    assert not overlap(ring.bounding_box(), tip.bounding_box())
     page.mouse.down()
     page.mouse.up()
     assert not tip.is_visible() and "rejected" in sheet.inner_text()
@@ -112,33 +115,18 @@ def test_row_numbers_of_the_cache_never_run_together(onlooker: Watched, size: tu
     assert not any(overlap(one, other) for place, one in enumerate(numbers) for other in numbers[:place])
 
 
-def test_focus_lights_as_a_pointer_does(onlooker: Watched) -> None:
-    page = opened(onlooker)
-    node = page.evaluate(f"{STAGE}.round.keep[1]")
-    page.locator(f"[data-panel=verifier] .cp-step[data-node='{node}']").focus()
-    assert all(page.evaluate(LIT, node).values())
-    page.evaluate(f"{STAGE}.hover(null)")
-    page.locator("[data-panel=tree] [role=treeitem][tabindex='0']").focus()
-    page.keyboard.press("ArrowRight")
-    assert all(page.evaluate(LIT, node).values())
-    page.keyboard.press("ArrowLeft")
-    assert page.evaluate(f"{STAGE}.selection.node") == 0
-
-
-def test_a_token_leads_to_its_round(onlooker: Watched) -> None:
-    page = opened(onlooker)
+def test_a_token_leads_to_its_round_and_back_returns(page: Any) -> None:
     page.locator(".cs-part[data-round='5'] .cs-token").first.click()
     assert page.evaluate(f"[{STAGE}.current, {STAGE}.pinned]") == [5, 0]
     page.go_back()
     page.wait_for_function(f"{STAGE}.current === 3")
 
 
-def test_looking_around_never_asks_the_server(onlooker: Watched) -> None:
-    page = opened(onlooker)
+def test_looking_around_never_asks_the_server(page: Any) -> None:
     # the one question of an opened run
     page.wait_for_function("Canopy.parts.frames.entries.get('budget').panel.forecast")
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url + " " + str(request.post_data)))
+    page.on("request", lambda request: asked.append(request.url))
     for index in (0, 2, 5):
         go(page, index)
         page.locator("[data-panel=verifier] .cp-step .cp-step-number").first.click()
@@ -153,50 +141,49 @@ def test_looking_around_never_asks_the_server(onlooker: Watched) -> None:
     assert [url for url in asked if "heartbeat" not in url] == []
 
 
-def test_the_panel_that_fills_the_window_is_in_the_address(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#trace=merged&mode=workbench&round=4")
+@pytest.mark.long
+def test_the_address_keeps_the_whole_view_over_a_reload_and_back_works(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#trace=merged&round=4&node=5&mode=workbench&method=merged&budget=128&panel=mask")
+    page.wait_for_function(f"{RUN} === 'merged' && {STAGE}.current === 3 && {STAGE}.pinned === 5")
+    page.wait_for_function("document.querySelector('#canopy-budget input').value === '128'")
+    page.wait_for_function("document.querySelector('#canopy-method input').value === 'merged'")
     frame = page.locator("[data-panel=mask]")
-    before = frame.bounding_box()
-    frame.locator(".cs-full").click()
-    large = frame.bounding_box()
-    assert large["width"] > 1300 and large["height"] > 720
+    assert frame.bounding_box()["width"] > 1300
     assert frame.locator(".cs-body").evaluate("(body) => Number(body.style.zoom)") > 1.3, "its type grows"
     bars = page.locator(".cs-bars").bounding_box()
     page.mouse.click(bars["x"] + 40, bars["y"] + 30)
     assert page.evaluate(f"{STAGE}.current") == 0, "the timeline stays in reach"
-    page.wait_for_function("location.hash.includes('panel=mask')")
-    page.reload()
-    page.wait_for_function(READY)
-    assert page.evaluate("Canopy.parts.frames.filling") == "mask" and frame.bounding_box() == large
+    page.evaluate("Canopy.parts.player.go(3, {})")
     page.keyboard.press("Escape")
     page.wait_for_function("!location.hash.includes('panel=')")
-    assert frame.bounding_box() == before
-
-
-@pytest.mark.long
-def test_reload_restores_the_view_and_back_works(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#trace=merged&round=4&node=5&mode=workbench&method=merged&budget=128")
-    page.wait_for_function(f"{STAGE}.value.run === 'merged'")
-    page.wait_for_function(f"{STAGE}.current === 3 && {STAGE}.pinned === 5")
-    page.wait_for_function("document.querySelector('#canopy-budget input').value === '128'")
-    page.wait_for_function("document.querySelector('#canopy-method input').value === 'merged'")
+    page.locator("[data-panel=tree]").get_by_role("button", name="Zoom in").click()
     page.evaluate("Canopy.parts.player.go(6, {push: true})")
-    page.wait_for_function("location.hash.includes('round=7')")
+    page.wait_for_function("location.hash.includes('zoom=') && location.hash.includes('round=7')")
     page.reload()
-    page.wait_for_function(f"{READY} && {STAGE}.current === 6 && {STAGE}.value.run === 'merged'")
+    page.wait_for_function(f"{READY} && {STAGE}.current === 6 && {RUN} === 'merged'")
+    assert page.evaluate("Canopy.parts.frames.entries.get('tree').panel.camera.held")
     page.go_back()
     page.wait_for_function(f"{STAGE}.current === 3")
+    page.get_by_role("button", name="Which method and budget are fastest here").click()
+    page.get_by_role("tab", name="Acceptance").click()
+    page.wait_for_function("location.hash.includes('tab=acceptance')")
+    page.reload()
+    page.wait_for_selector("#lab-tab-acceptance[aria-selected=true]")
 
 
-def test_an_address_that_names_no_panel_or_round_is_harmless(watched: Watched, address: str) -> None:
+def test_an_address_that_names_nothing_that_is_there_is_harmless(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#trace=merged&mode=workbench&panel=%22%5D&round=9999&node=99999")
-    page.wait_for_function(f"{STAGE}.value.run === 'merged'")
-    assert page.evaluate(f"[{STAGE}.current, {STAGE}.rounds.length - 1, {STAGE}.pinned]")[:2] == [
-        page.evaluate(f"{STAGE}.rounds.length") - 1] * 2
-    assert page.evaluate(f"{STAGE}.pinned") is None
-
-
-def test_a_link_to_a_run_that_is_gone_says_so(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#trace=nowhere&round=2")
+    page.wait_for_function(f"{RUN} === 'merged'")
+    assert page.evaluate(f"[{STAGE}.current - {STAGE}.rounds.length, {STAGE}.pinned]") == [-1, None]
+    page = watched.open(f"{address}?again#trace=nowhere&round=2")
     page.locator(".cs-notice.is-error", has_text="nowhere").wait_for(state="visible")
     assert page.evaluate(f"{STAGE}.rounds.length") > 0
+
+
+def test_copy_link_copies_the_address_of_the_view(watched: Watched, address: str) -> None:
+    watched.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = watched.open(f"{address}#mode=workbench&round=3")
+    page.get_by_role("button", name="Save or share this run").click()
+    page.get_by_role("menuitem", name="Copy link").click()
+    page.locator(".cs-toast", has_text="Copied").wait_for(state="visible")
+    assert "round=3" in page.evaluate("navigator.clipboard.readText()")

@@ -1,52 +1,122 @@
-"""The page of the first seconds: it plays, takes a question, and what was asked there is run on the page itself."""
+"""The page of the first seconds, which plays and takes a question, and both pages behind a proxy that takes a path
+away."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
+from urllib.parse import urlsplit
 
-from tests.browser.conftest import PORT, served, visit
+from gradio_client import Client
+from playwright.sync_api import Browser
+
+from tests.browser.conftest import PORT, READY, served, visit
 from tests.browser.doing import STAGE, STATE
 
-FIELD = ".cs-opening textarea"
-THERE = ("window.Canopy && !document.querySelector('.cs-opening') && Canopy.parts && Canopy.parts.ready"
-         " && document.querySelector('#canopy-prompt textarea')")
+FIELD, PROMPT = ".cs-opening textarea", "#canopy-prompt textarea"
+BUILT = f"{READY} && !document.querySelector('.cs-opening') && document.querySelector('{PROMPT}')"
+BELOW = "/team/canopy"
 
 
-def test_three_people_open_it_before_the_page_is_built(browser: Any, tmp_path: Path) -> None:
+class Proxy(BaseHTTPRequestHandler):
+    """Passes on what lies below the path; everything else is another program's page."""
+
+    behind = ""
+
+    def do_GET(self) -> None:
+        if not self.path.startswith(f"{BELOW}/"):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<h1>Another program</h1>")
+            return
+        asked = HTTPConnection(urlsplit(self.behind).netloc, timeout=60)
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        asked.request(self.command, self.path.removeprefix(BELOW), body, dict(self.headers))
+        answer = asked.getresponse()
+        self.send_response(answer.status)
+        for name, value in answer.getheaders():
+            if name.lower() not in ("transfer-encoding", "connection", "server", "date"):
+                self.send_header(name, value)
+        self.end_headers()
+        while piece := answer.read1():
+            self.wfile.write(piece)
+            self.wfile.flush()
+
+    def do_POST(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@contextmanager
+def proxied(url: str) -> Iterator[str]:
+    """The address of this server behind the proxy."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), type("Passing", (Proxy,), {"behind": url})) as proxy:
+        proxy.daemon_threads = True
+        Thread(target=proxy.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{proxy.server_port}{BELOW}/"
+        proxy.shutdown()
+
+
+def check_flag_is_named(page: Any) -> None:
+    page.wait_for_function(f"document.body.innerText.includes('--root-path {BELOW}')")
+    page.close()
+
+
+def test_people_open_it_before_the_page_is_built(browser: Browser, tmp_path: Path) -> None:
     go = tmp_path / "go"  # the file for which the page waits to be built
-    with (served("-m", "tests.browser.serve", PORT, "0", "--until", str(go), answers="") as url,
+    with (served("-m", "tests.browser.serve", PORT, "0", "--until", str(go), answers="") as url, proxied(url) as below,
           visit(browser, url) as asking, visit(browser, url) as stopping, visit(browser, url) as watching):
+        lost = browser.new_page()  # not watched: its calls go to the other program
+        lost.goto(below)
+        lost.fill(FIELD, "Who takes this?")
+        check_flag_is_named(lost)
         asker, stopper = asking.open(url), stopping.open(f"{url}#mode=workbench&budget=8")
         watching.page.emulate_media(reduced_motion="no-preference")
         watcher = watching.open(url)
-        assert asker.evaluate(f"{STAGE}.rounds.length") > 2
-        assert asker.inner_text(".cs-badge").startswith("recorded")
+        assert asker.evaluate(f"{STAGE}.rounds.length") > 2 and asker.evaluate(f"{STAGE}.recorded")
         asker.fill(FIELD, "Who asks so early?")
         asker.press(FIELD, "Enter")
-        assert "begins by itself" in asker.inner_text(".cs-opening [role=status]")
         stopper.fill(FIELD, "Never mind")
-        assert watcher.evaluate(f"{STAGE}.scene") == "plain" and watcher.locator(".cs-duel.is-alone").is_visible()
         watcher.wait_for_function("parseInt(document.querySelector('.cs-track-flag').textContent.slice(5)) > 1")
         go.touch()
-        what_was_asked_is_run(asker)
-        what_was_typed_stays(stopper)
-        the_film_is_seen_to_its_end(watcher)
+
+        asker.wait_for_function(
+            f"{BUILT} && {STATE} === 'done' && {STAGE}.header.prompt === 'Who asks so early?'")
+        assert asker.input_value(PROMPT) == "Who asks so early?"
+
+        stopper.wait_for_function(f"{BUILT} && document.querySelector('{PROMPT}').value === 'Never mind'")
+        assert stopper.evaluate(f"[{STAGE}.recorded, {STAGE}.mode]") == [True, "workbench"]
+        assert stopper.input_value("#canopy-budget input") == "8", "the address of the first page is the address"
+
+        watcher.wait_for_function("fetch('gradio_api/app_id').then((answer) => answer.ok)")
+        watcher.evaluate("Canopy.parts.film.hurry = 0.02")
+        watcher.wait_for_function(f"{BUILT} && {STAGE}.scene === 'card'")  # the film ends first, then the page changes
 
 
-def what_was_asked_is_run(page: Any) -> None:
-    page.wait_for_function(THERE)
-    page.wait_for_function(f"{STATE} === 'done' && {STAGE}.header.prompt === 'Who asks so early?'")
-    assert page.input_value("#canopy-prompt textarea") == "Who asks so early?"
+def test_with_root_path_the_page_works_below_a_path_from_its_first_second(browser: Browser, tmp_path: Path) -> None:
+    go, words = tmp_path / "go", ("-m", "tests.browser.serve", PORT, "0", "--root-path", BELOW, "--until")
+    with served(*words, str(go), answers="") as direct, proxied(direct) as url, visit(browser, url) as watched:
+        page = watched.page
+        page.goto(url)
+        page.wait_for_selector(".cs-opening")
+        go.touch()
+        page.wait_for_function(BUILT)
+        page.fill(PROMPT, "What is 3 + 4?")
+        page.click("#canopy-run")
+        page.wait_for_function(f"{STATE} === 'done' && !{STAGE}.recorded && {STAGE}.rounds.length > 0")
+        assert Client(url, verbose=False).predict(api_name="/lessons"), "programs are answered, too"
 
 
-def what_was_typed_stays(page: Any) -> None:
-    page.wait_for_function(THERE)
-    page.wait_for_function("document.querySelector('#canopy-prompt textarea').value === 'Never mind'")
-    assert page.evaluate(f"{STAGE}.recorded") and page.evaluate(f"{STAGE}.mode") == "workbench"
-    assert page.input_value("#canopy-budget input") == "8", "the address of the beginning is the address"
-
-
-def the_film_is_seen_to_its_end(page: Any) -> None:
-    page.wait_for_function("fetch('gradio_api/app_id').then((answer) => answer.ok)")
-    page.evaluate("Canopy.parts.film.hurry = 0.02")
-    page.wait_for_function(f"{THERE} && {STAGE}.scene === 'card'")  # seen here, and it goes on there
-    page.get_by_role("button", name="Your turn").click()
+def test_without_root_path_the_page_names_the_flag(browser: Browser, address: str) -> None:
+    with proxied(address) as url:
+        page = browser.new_page()  # not watched: its calls go to the other program
+        page.goto(url)
+        page.wait_for_function(READY)
+        page.fill(PROMPT, "What is 3 + 4?")
+        page.click("#canopy-run")
+        check_flag_is_named(page)

@@ -1,22 +1,28 @@
-"""No other website acts on a running Canopy or reads from it; its own page, links to it and programs go on as ever."""
+"""No other website acts on a running Canopy or reads from it; its own page, links to it and programs are answered."""
 
+import json
+import threading
+import urllib.request
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from gradio_client import Client
-from playwright import sync_api
+from playwright.sync_api import Browser, Page
 
 from tests.browser.conftest import CHROMIUM, READY
-from tests.browser.other_sites import EVIL, RULES, ask_for_all, described, places, website
+from tests.browser.other_sites import Endpoint, ask_for_all, endpoints_of
 
 pytestmark = pytest.mark.long
 
-SITES = ("another website", "another port of this machine", "a name that was made to lead here")
+EVIL, REBOUND = "evil.example", "rebound.example"  # the second is a name that its owner lets lead to this machine
+RULES = f"--host-resolver-rules=MAP {EVIL} 127.0.0.1, MAP {REBOUND} 127.0.0.1"
 
 
 @pytest.fixture(scope="module")
-def elsewhere(browser: sync_api.Browser) -> Iterator[sync_api.Browser]:
+def elsewhere(browser: Browser) -> Iterator[Browser]:
     """A browser for which two names of strangers lead to this machine."""
     chromium = browser.browser_type.launch(executable_path=CHROMIUM, args=["--no-sandbox", RULES])
     yield chromium
@@ -24,52 +30,76 @@ def elsewhere(browser: sync_api.Browser) -> Iterator[sync_api.Browser]:
 
 
 @pytest.fixture
-def port() -> Iterator[int]:
-    with website() as served:
-        yield served
-
-
-@pytest.mark.parametrize("site", SITES)
-def test_no_endpoint_answers_another_site(elsewhere: sync_api.Browser, address: str, port: int, site: str) -> None:
-    endpoints = described(address)
-    called = {endpoint.body.get("fn_name") for endpoint in endpoints if endpoint.body}
-    assert len(endpoints) > 100 and {"open_trace", "rig_choose", "lab_start", "lab_delete"} <= called
-    opened, target = places(address, port)[site]
+def page(elsewhere: Browser) -> Iterator[Page]:
     page = elsewhere.new_page()
+    yield page
+    page.close()
+
+
+class Blank(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><title>another website</title><body>")
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """The port of another website on this machine."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Blank)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def endpoints(address: str) -> list[Endpoint]:
+    def read(path: str) -> Any:
+        with urllib.request.urlopen(f"{address}{path}", timeout=30) as answer:
+            return json.load(answer)
+    found = endpoints_of(read)
+    called = {endpoint.body.get("fn_name") for endpoint in found if endpoint.body}
+    assert len(found) > 100 and {"open_trace", "rig_choose", "lab_start", "lab_delete"} <= called
+    return found
+
+
+@pytest.mark.parametrize("site", ["another website", "another port of this machine", "a name that leads here"])
+def test_no_endpoint_answers_another_site(
+        page: Page, address: str, port: int, endpoints: list[Endpoint], site: str) -> None:
+    rebound = f"http://{REBOUND}:{urlsplit(address).port}/"
+    opened, target = {"another website": (f"http://{EVIL}:{port}/", address),
+                      "another port of this machine": (f"http://127.0.0.1:{port}/", address),
+                      "a name that leads here": (rebound, rebound)}[site]
     page.goto(opened, wait_until="commit")
     attempts = ask_for_all(page, target, endpoints)
-    page.close()
     assert attempts.let_in == [] and attempts.read == []
     seen = {words.split(": ", 1)[1] for words in attempts.refused}
     asked = {(endpoint.method, endpoint.path, str(endpoint.body)) for endpoint in endpoints}
     assert len(seen) > 0.9 * len(asked), "the requests did not arrive, so nothing was shown"
 
 
-def test_the_same_requests_are_answered_where_they_come_from_the_own_page(
-        elsewhere: sync_api.Browser, address: str) -> None:
-    """So that the test above cannot pass because nothing is answered at all."""
-    page = elsewhere.new_page()
+def test_the_own_page_is_answered_by_the_same_endpoints(page: Page, address: str, endpoints: list[Endpoint]) -> None:
     page.goto(f"{address}robots.txt")
-    endpoints = [endpoint for endpoint in described(address) if "component_server" in endpoint.path]
-    attempts = ask_for_all(page, address, endpoints)
-    page.close()
+    attempts = ask_for_all(page, address, [one for one in endpoints if "component_server" in one.path])
     assert {endpoint.split(":")[0] for endpoint in attempts.read} == {"json"} and len(attempts.read) > 20
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]"])
-def test_the_page_opens_under_every_name_of_this_machine(
-        elsewhere: sync_api.Browser, address: str, port: int, name: str) -> None:
-    address_of_page = f"http://{name}:{urlsplit(address).port}/"
-    page = elsewhere.new_page()
+def test_a_link_of_another_site_opens_the_page_under_every_name_of_this_machine(
+        page: Page, address: str, port: int, name: str) -> None:
+    own = f"http://{name}:{urlsplit(address).port}/"
     page.goto(f"http://{EVIL}:{port}/")
-    page.evaluate("(url) => { location.href = url }", address_of_page)  # a link of another website leads to it
+    page.evaluate("(url) => { location.href = url }", own)
     page.wait_for_selector(".cs-stage")
     page.wait_for_function(READY)
-    assert page.url.startswith(address_of_page)
-    page.close()
+    assert page.url.startswith(own)
 
 
-def test_other_programs_go_on_asking(address: str) -> None:
+def test_other_programs_are_answered(address: str) -> None:
     client = Client(address, verbose=False)
     assert client.predict(api_name="/lessons")
     job = client.submit(prompt="How many?", method="joint", budget=8, temperature=0.0, options={}, api_name="/generate")

@@ -1,72 +1,65 @@
-"""Runs in a browser: live updates, Stop, refusals, the bar."""
+"""Runs in a browser: live updates, Stop, refusals, the bar, and runs of many rounds."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
 from engine.decoding.methods import METHODS
+from engine.trace import dumps, recorded
 from tests.browser.conftest import Watched
-from tests.browser.doing import STAGE, STATE, ask, choose, exported, finish, press, run, start
-from tests.explorer.scripted import CODE, ENDLESS, STORY, going_on
+from tests.browser.doing import RUN, STAGE, STATE, ask, choose, exported, finish, press, run, start, upload
+from tests.explorer.scripted import CODE, ENDLESS, STORY, going_on, scripted_trace
 
-pytestmark = pytest.mark.long
+long = pytest.mark.long
+CAMERA = ("(({ column, row, left, top, held }) => [column, row, left, top, held])"
+          "(Canopy.parts.frames.entries.get('tree').panel.camera)")
+LONG_ROUNDS = 550
 
 
-def test_the_text_is_shown_as_typed(watched: Watched, address: str) -> None:
+@long
+def test_the_text_is_shown_as_written(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     run(page, "joint")
     shown = page.locator(".cs-frame-text .cs-output").evaluate("element => element.textContent")
-    for typed in ("${7*6}", "</script>", "שלום", "🌳", "\n", "\t"):
-        assert typed in shown
+    for written in ("${7*6}", "</script>", "שלום", "🌳", "\n", "\t"):
+        assert written in shown
     assert "".join(shown.split()) == "".join((STORY + CODE).split())
-    assert "${7*6}" in page.evaluate("JSON.stringify(Array.from(Canopy.parts.stage.pieces.values()))")
 
 
-def test_stop_ends_the_run(watched: Watched, address: str) -> None:
+@long
+def test_stop_ends_the_run_and_another_can_begin(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     ask(page, ENDLESS)
     start(page, "autoregressive")
-    page.wait_for_function("Canopy.parts.stage.rounds.length > 3")
+    page.wait_for_function(f"{STAGE}.rounds.length > 3")
     page.click("#canopy-stop")
     page.wait_for_function(f"{STATE} === 'stopped'")
     time.sleep(1)
     trace = exported(page)
     time.sleep(0.5)
-    assert len(exported(page).entries) == len(trace.entries) < 3000
-    assert trace.end.reason == "stopped"
-    assert page.evaluate(STATE) == "stopped"
+    assert len(exported(page).entries) == len(trace.entries) < 3000 and trace.end.reason == "stopped"
     ask(page, "Once more")
     run(page, "ddtree")
     assert page.evaluate(STATE) == "done"
 
 
+@long
 def test_fifty_updates_leave_every_element_and_the_zoom(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
-    page.evaluate("""() => {
-        window.before = Array.from(document.querySelectorAll("[data-panel] .cs-body > *"));
-        const { stage } = Canopy.parts;
-        const read = stage.read.bind(stage);
-        window.updates = 0;
-        stage.read = (lines) => {
-            updates += 1;
-            read(lines);
-        };
-    }""")
+    page.evaluate("window.before = Array.from(document.querySelectorAll('[data-panel] .cs-body > *'))")
     ask(page, going_on(60))
     start(page, "autoregressive")
     for _ in range(3):
         page.locator("[data-panel=tree]").get_by_role("button", name="Zoom in").click()
-    camera = "(({ column, row, left, top, held }) => [column, row, left, top, held])" \
-        "(Canopy.parts.frames.entries.get('tree').panel.camera)"
-    before = page.evaluate(camera)
+    before = page.evaluate(CAMERA)
     finish(page)
-    assert page.evaluate("updates") > 50 and page.evaluate(f"{STAGE}.rounds.length") == 60
-    assert page.evaluate("before.length") > 5
-    assert page.evaluate("before.every(element => element.isConnected)")
-    assert page.locator(".cs-stage").count() == 1
-    assert page.evaluate(camera) == before and before[-1] is True
+    assert page.evaluate(f"{STAGE}.rounds.length") == 60
+    assert page.evaluate("before.length > 5 && before.every((element) => element.isConnected)")
+    assert page.evaluate(CAMERA) == before and before[-1] is True
 
 
+@long
 def test_a_live_run_is_followed_until_somebody_looks_elsewhere(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     ask(page, ENDLESS)
@@ -84,20 +77,21 @@ def test_a_live_run_is_followed_until_somebody_looks_elsewhere(watched: Watched,
     page.wait_for_function(f"{STATE} === 'stopped'")
 
 
-def test_a_refusal_stays_until_dismissed(watched: Watched, address: str) -> None:
+@long
+def test_a_refusal_stays_until_it_is_dismissed(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
-    page.fill("#canopy-prompt textarea", "   ")
+    ask(page, "   ")
     page.click("#canopy-run")
-    notice = page.locator(".cs-notice.is-error")
+    notice = page.get_by_role("alert").filter(has_text="prompt is empty")
     notice.wait_for(state="visible")
-    assert "The prompt is empty" in notice.inner_text() and notice.get_attribute("role") == "alert"
-    assert page.evaluate("Canopy.parts.stage.rounds.length") > 0
+    assert page.evaluate(f"{STAGE}.rounds.length") > 0
     page.keyboard.press("ArrowRight")
     assert notice.is_visible()
     notice.get_by_role("button").click()
     assert notice.is_hidden()
 
 
+@long
 def test_the_bar_offers_every_method_and_its_parts_agree(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     choose(page, "canopy-preset", "Explain: why is the sky blue?")
@@ -116,15 +110,15 @@ def test_the_bar_offers_every_method_and_its_parts_agree(watched: Watched, addre
     assert offered == list(METHODS)
     told = page.get_by_role("option", name="merged").evaluate("(one) => getComputedStyle(one, '::after').content")
     assert METHODS["merged"].summary in told
-    for method, shown in (("merged", {"steps", "budget", "pace", "split"}), ("ddtree", {"steps", "budget", "pace"}),
-                          ("autoregressive", set[str]())):
+    names = ("steps", "budget", "pace", "split")
+    for method, shown in (("merged", {*names}), ("ddtree", {"steps", "budget", "pace"}), ("autoregressive", set())):
         page.get_by_role("option", name=method, exact=True).click()
         page.wait_for_function(f"{STAGE}.settings.method === '{method}'")
-        names = ("steps", "budget", "pace", "split")
         assert {name for name in names if page.locator(f"#canopy-{name}").is_visible()} == shown
         page.click("#canopy-method input")
 
 
+@long
 def test_a_preset_that_is_chosen_during_a_run_waits_for_its_end(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     ask(page, ENDLESS)
@@ -133,3 +127,30 @@ def test_a_preset_that_is_chosen_during_a_run_waits_for_its_end(watched: Watched
     page.locator(".cs-toast", has_text="runs as soon as").wait_for()
     page.click("#canopy-stop")
     page.wait_for_function(f"{STAGE}.header.prompt.includes('sky blue') && {STAGE}.rounds.length > 0")
+
+
+@long
+def test_a_reload_brings_a_live_run_and_its_prompt_back(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    ask(page, "What have I asked?")
+    run(page, "merged")
+    name = page.evaluate(RUN)
+    page.wait_for_function(f"location.hash.includes('{name}')")
+    page.reload()
+    page.wait_for_function(f"window.Canopy && Canopy.parts && {RUN} === '{name}'")
+    page.wait_for_function("document.querySelector('#canopy-prompt textarea').value === 'What have I asked?'")
+    page.wait_for_function("document.querySelector('#canopy-method input').value === 'merged'")
+
+
+def test_a_long_run_arrives_whole_and_a_link_leads_to_any_of_its_rounds(watched: Watched, address: str) -> None:
+    sound = recorded(scripted_trace("ddtree", 4), "Long", "", "2026-11-20")
+    entries = (sound.entries * LONG_ROUNDS)[:LONG_ROUNDS]
+    long_trace = replace(sound, entries=tuple(
+        replace(entry, round=replace(entry.round, index=index)) for index, entry in enumerate(entries)))
+    page = watched.open(f"{address}#mode=workbench")
+    upload(page, "long.jsonl", dumps(long_trace))
+    assert page.evaluate(f"{STAGE}.rounds.map((made) => made.index)") == list(range(LONG_ROUNDS))
+    name = page.evaluate(RUN)
+    page.goto("about:blank")
+    page = watched.open(f"{address}#mode=workbench&trace={name}&round={LONG_ROUNDS - 3}")
+    assert page.evaluate(f"[{STAGE}.rounds.length, {STAGE}.current]") == [LONG_ROUNDS, LONG_ROUNDS - 4]

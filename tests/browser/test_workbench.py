@@ -10,24 +10,23 @@ from tests.browser.doing import STAGE, ask, finish, show_as, start
 from tests.explorer.scripted import ENDLESS
 
 TREE, MASK, BUDGET = (f"Canopy.parts.frames.entries.get('{name}').panel" for name in ("tree", "mask", "budget"))
+BUDGET_INPUT = "document.querySelector('#canopy-budget input').value"
 DRAWN = "document.querySelectorAll('[data-panel=tree] [role=treeitem]').length"
 
 
-def opened(watched: Watched, address: str) -> Any:
+@pytest.fixture
+def page(watched: Watched, address: str) -> Any:
     """The page on the fourth round of the merged recording."""
     page = watched.open(f"{address}#trace=merged&mode=workbench&round=4")
     page.wait_for_function(f"{STAGE}.current === 3")
     return page
 
 
-def test_a_tree_is_inked_by_what_its_places_earned(watched: Watched, address: str) -> None:
-    page = opened(watched, address)
+def test_a_tree_is_inked_by_what_its_places_earned(page: Any) -> None:
     page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length > 1")
     ink = f"Array.from({TREE}.parents.keys(), (node) => {TREE}.ink(node))"
     probable = page.evaluate(ink)
-    toggle = page.locator("[data-panel=tree] button", has_text="earned")
-    toggle.click()
-    assert toggle.get_attribute("aria-pressed") == "true"
+    page.locator("[data-panel=tree] button", has_text="earned").click()
     shares = page.evaluate(ink)
     assert shares != probable and shares[0] == 1
     kept, seen = page.evaluate(f"""(() => {{
@@ -42,30 +41,28 @@ def test_a_tree_is_inked_by_what_its_places_earned(watched: Watched, address: st
     x, y = page.evaluate(f"{TREE}.marks.at(1)")
     box = page.locator("[data-panel=tree] svg.cp-svg").bounding_box()
     page.mouse.move(box["x"] + x, box["y"] + y)
-    tip = page.locator("[data-panel=tree] .cp-tip").inner_text()
-    assert f"{kept} of {seen} kept in this run" in tip and ("accepted" in tip or "rejected: " in tip)
+    assert f"{kept} of {seen} kept" in page.locator("[data-panel=tree] .cp-tip").inner_text()
 
 
-def test_a_lens_shows_the_mask_around_the_pointer(watched: Watched, address: str) -> None:
-    page = opened(watched, address)
+def test_a_lens_magnifies_the_mask_away_from_the_pointer(page: Any) -> None:
     page.set_viewport_size({"width": 760, "height": 700})
     page.locator("[data-panel=mask] .cs-full").click()
     page.wait_for_timeout(500)
     left, top, side = (page.evaluate(f"{MASK}.grid.{name} * {MASK}.canvas.currentCSSZoom")
                        for name in ("left", "top", "side"))
-    lens = page.locator("[data-panel=mask] .cp-lens rect")
+    box, lens = (page.locator(f"[data-panel=mask] {part}") for part in ("svg.cp-svg", ".cp-lens rect"))
+    at = box.bounding_box()
     assert lens.count() == 0
-    box = page.locator("[data-panel=mask] svg.cp-svg").bounding_box()
-    page.mouse.move(box["x"] + left + side * 0.3, box["y"] + top + side * 0.6)
-    corner = lens.bounding_box()
-    assert abs(corner["x"] + corner["width"] - box["x"] - left - side) < 2 and abs(corner["y"] - box["y"] - top) < 2
-    page.mouse.move(box["x"] + left + side - 4, box["y"] + top + 4)
-    moved = lens.bounding_box()
+    places = []
+    for x, y in ((side * 0.3, side * 0.6), (side - 4, 4)):
+        page.mouse.move(at["x"] + left + x, at["y"] + top + y)
+        places.append(lens.bounding_box())
+    corner, moved = places
+    assert abs(corner["x"] + corner["width"] - at["x"] - left - side) < 2
     assert moved["x"] + moved["width"] < corner["x"] + corner["width"], "the lens is not over what the pointer is at"
 
 
-def test_the_timeline_is_one_of_time_zooms_and_sums_a_selection(watched: Watched, address: str) -> None:
-    page = opened(watched, address)
+def test_the_timeline_is_one_of_time_zooms_and_sums_a_selection(page: Any) -> None:
     bars = page.locator(".cs-bars")
     bars.focus()
     for _ in range(2):
@@ -74,36 +71,27 @@ def test_the_timeline_is_one_of_time_zooms_and_sums_a_selection(watched: Watched
     tokens, spent = sum(row[0] for row in rounds), sum(row[1] for row in rounds)
     words = page.locator(".cs-totals").inner_text()
     assert words == f"3 rounds: {tokens} tokens (τ {tokens / 3:.2f}), {1000 * spent:.1f} ms"
-    parts = [float(text.split()[-2]) for text in page.locator(".cs-stage-key > span").all_inner_texts()]
-    assert sum(parts) == pytest.approx(1000 * spent, abs=0.5)
     page.locator(".cs-by-time").click()
-    assert page.locator(".cs-by-time").get_attribute("aria-pressed") == "true"
-    box = bars.bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)
-    whole = tip(page)
+    box, last = bars.bounding_box(), page.evaluate(f"{STAGE}.rounds.length")
+    middle, end = box["width"] / 2, box["width"] - 7
+
+    def round_at(x: float) -> int:
+        page.mouse.move(box["x"] + x, box["y"] + 20)
+        return int(page.locator(".cs-bar-tip").inner_text().split(":")[0].split()[-1])
+    before = round_at(middle)
     page.mouse.wheel(0, -200)
     page.wait_for_timeout(300)
-    page.mouse.move(box["x"] + box["width"] - 6, box["y"] + 20)
-    assert tip(page) < page.evaluate(f"{STAGE}.rounds.length"), "the end of the run is out of sight"
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)
-    assert tip(page) == whole, "the round under the pointer stayed"
+    assert round_at(end) < last, "the end of the run is out of sight"
+    assert round_at(middle) == before, "the round under the pointer stayed"
     bars.focus()
     page.keyboard.press("0")
     page.wait_for_timeout(300)
-    page.mouse.move(box["x"] + box["width"] - 6, box["y"] + 20)
-    assert tip(page) == page.evaluate(f"{STAGE}.rounds.length")
+    assert round_at(end) == last
     bars.focus()
     page.keyboard.press("+")
     show_as(page, "another")
     page.wait_for_timeout(300)
-    page.mouse.move(box["x"] + box["width"] - 7, box["y"] + 20)
-    assert tip(page) == page.evaluate(f"{STAGE}.rounds.length"), "another run is seen whole"
-    assert page.locator(".cs-totals").inner_text() == ""
-
-
-def tip(page: Any) -> int:
-    """The number of the round under the pointer."""
-    return int(page.locator(".cs-bar-tip").inner_text().split(":")[0].split()[-1])
+    assert round_at(end) == last and page.locator(".cs-totals").inner_text() == "", "another run is seen whole"
 
 
 def predicted(page: Any, watched: str) -> Any:
@@ -113,16 +101,15 @@ def predicted(page: Any, watched: str) -> Any:
 
 def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench&method=ddtree&budget=4")
-    page.wait_for_function("document.querySelector('#canopy-budget input').value === '4'")
+    page.wait_for_function(f"{BUDGET_INPUT} === '4'")
     start(page, "ddtree")
     finish(page)
     prediction = predicted(page, "speed")
     assert prediction["tau"]["mean"] == sorted(prediction["tau"]["mean"]) and prediction["plain"] > 0
-    assert page.locator(".cp-budget-curve").count() == 2 and page.locator(".cp-budget-point.is-own").count() == 2
     speeds = prediction["speed"]["mean"]
     fastest = prediction["budgets"][speeds.index(max(speeds))]
     page.locator(".cp-budget").get_by_role("button", name="Use").click()
-    page.wait_for_function(f"document.querySelector('#canopy-budget input').value === '{fastest}'")
+    page.wait_for_function(f"{BUDGET_INPUT} === '{fastest}'")
 
     page.evaluate(f"{STAGE}.go(1, {{}})")
     page.wait_for_function(f"{DRAWN} === {STAGE}.round.n")
@@ -133,33 +120,20 @@ def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: 
     page.wait_for_function(f"{STAGE}.retuned && {DRAWN} > {drawn}")
     tried = page.evaluate(f"{STAGE}.tried")
     assert tried > 32 and page.evaluate(f"{STAGE}.round.keep.length") > kept
-    assert f"At {tried} nodes" in page.locator(".cp-budget [role=status]").inner_text()
-    page.wait_for_function(f"document.querySelector('#canopy-budget input').value === '{tried}'")
-
     slider.press("ArrowLeft")
-    page.wait_for_function(f"{STAGE}.retuned.budget === {tried // 2}")
+    page.wait_for_function(f"{STAGE}.retuned.budget === {tried // 2} && {BUDGET_INPUT} === '{tried // 2}'")
     page.get_by_role("button", name="Show the tree as it was run").click()
     page.wait_for_function(f"!{STAGE}.retuned && {DRAWN} === {drawn}")
 
-    page.wait_for_function(f"document.querySelector('#canopy-budget input').value === '{tried // 2}'")
     start(page, "ddtree")
     finish(page)
     assert page.evaluate(f"[{STAGE}.header.budget, {STAGE}.header.pace]") == [tried // 2, "fixed"]
-    assert page.locator(".cp-budget-point:not(.is-own)").count() == 2  # the first run
-    page.get_by_role("button", name="Story").click()
-    page.keyboard.press("Escape")  # the film of the run
-    own = page.locator(".cp-budget-point.is-own")
-    own.first.wait_for()
-    assert own.count() == 2
-    page.get_by_role("button", name="Workbench").click()
-    page.get_by_role("button", name="Runs").click()
-    page.locator(".cs-run-open", has_text="ddtree, 4 nodes").click()
-    page.wait_for_function(f"{STAGE}.header.budget === 4 && {STAGE}.kept.length === 2")
+    assert page.locator(".cp-budget-point:not(.is-own)").count() == 2, "the first run"
 
 
 def test_a_prediction_is_drawn_while_the_run_goes_on(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench&method=ddtree&budget=2")
-    page.wait_for_function("document.querySelector('#canopy-budget input').value === '2'")
+    page.wait_for_function(f"{BUDGET_INPUT} === '2'")
     ask(page, ENDLESS)
     start(page, "ddtree")
     prediction = predicted(page, "tau")
@@ -169,7 +143,7 @@ def test_a_prediction_is_drawn_while_the_run_goes_on(watched: Watched, address: 
 
 def test_a_run_branches_off_at_a_refused_node_and_leads_back(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench&method=ddtree&budget=16")
-    page.wait_for_function("document.querySelector('#canopy-budget input').value === '16'")
+    page.wait_for_function(f"{BUDGET_INPUT} === '16'")
     start(page, "ddtree")
     finish(page)
     node, forced = page.evaluate(f"""(() => {{

@@ -10,21 +10,14 @@ import pytest
 
 import app
 from engine.commands.program import UsageError
-from engine.decoding.methods import METHODS, SERVED
-from engine.decoding.options import prompt_request
-from engine.errors import RequestError, RigError, ServerError
+from engine.decoding.methods import SERVED
+from engine.errors import RequestError, RigError
 from engine.records import PromptRequest
 from engine.requests.admission import Admission
-from engine.trace import Header, dumps, loads
-from explorer import page
+from engine.trace import dumps, loads
 from explorer.attached import attach
-from explorer.bundle import ASSETS
-from explorer.comparison import Comparison
 from explorer.lab.lab import Lab
-from explorer.recordings import Library
 from explorer.rig import CurrentRig
-from explorer.run_form import fitting, read_presets
-from explorer.runs import Runner, Runs
 from tests.engine.servers.scripted_server import (
     CHAT,
     DONE,
@@ -42,7 +35,7 @@ from tests.engine.servers.scripted_server import (
 from tests.engine.servers.test_answers import DFLASH
 from tests.engine.servers.test_client import PLAIN
 from tests.explorer.scripted import scripted_trace
-from tests.explorer.scripted_rigs import Rigged, ScriptedRigs, begun, called, ended, header_of, scripted_rig
+from tests.explorer.scripted_rigs import Rigged, begun, called, ended, header_of, scripted_rig
 from tests.running import until
 
 ASK = PromptRequest("How many?", method=SERVED, budget=64, max_tokens=200)
@@ -71,16 +64,6 @@ def test_a_run_of_chunks_that_were_steps_is_one_run() -> None:
     lab = Lab(CurrentRig(scripted_rig("first")), lambda run: trace, Admission(), Path("nowhere"))
     drawn = lab.acceptance({"run": "theirs"})  # as far as it is known
     assert "mean 9.88" in drawn["lengths"]["summary"] and drawn["calibration"] is None
-
-
-def test_a_run_that_is_told_anew_begins_with_a_second_header() -> None:
-    with attached(answers("ngram.txt"), **vllm("ngram-trial.txt")) as (rig, _):
-        run = ended(begun(rig, ASK))
-    headers = [place for place, line in enumerate(run.lines) if isinstance(line, Header)]
-    trace = run.trace()
-    assert len(headers) == 2 and trace and trace.lines == tuple(run.lines[headers[1]:])
-    assert run.state_line["state"] == "done" and len(trace.entries) == trace.end.rounds == 75
-    assert sum(len(entry.round.tree) > 1 for entry in trace.entries) == 4
 
 
 def test_a_server_that_breaks_off_leaves_its_rounds_and_a_sentence() -> None:
@@ -143,66 +126,6 @@ def test_the_lab_offers_the_servers_tab_alone(tmp_path: Path) -> None:
         rig.take(scripted_rig("first"))
         assert not lab.given()["server"]
         assert called(functions, "lab_server_look")["error"].startswith("No server is attached now")
-
-
-def test_what_the_server_decides_cannot_be_set_and_a_preset_fills_in_the_rest() -> None:
-    assert prompt_request({"prompt": "x", "method": SERVED}, page=True).method == SERVED and SERVED not in METHODS
-    with pytest.raises(RequestError, match=SERVED):
-        prompt_request({"prompt": "x", "method": SERVED})
-    assert fitting("ddtree", [SERVED]) == SERVED
-    with attached(models=says(models("vllm")), chat=SHORT) as (rig, _):
-        built, _ = page.build(rig, Library([]))
-    assert read_presets(ASSETS / "prompts").of(rig)[0].name == "any-code", "what any model can be asked"
-    named = {getattr(function.fn, "__name__", ""): function.fn for function in built.fns.values()}
-    method, _, drafters, *drafting = named["offered"]("ddtree", 16, "own")
-    assert method.value == SERVED and not drafters.interactive
-    assert drafting and not any(control["interactive"] for control in drafting)
-    prompt, filled, *_, drafters = named["filled"]("any-code")
-    assert prompt and filled == SERVED and not drafters.interactive
-
-
-def test_plain_decoding_is_not_asked_of_a_server() -> None:
-    with attached(DFLASH_ANSWER) as (rig, script):
-        runs = Runs()
-        run = ended(Runner(rig, runs, Admission()).start(ASK))
-        asked = len(script.asked)
-        functions = Comparison(rig, runs.trace, Admission(), runs).functions()
-        refused = called(functions, "compare", run=run.id)["error"]
-        assert refused.endswith("does not run plain decoding, so it was not measured.") and len(script.asked) == asked
-
-
-ADDRESS = "http://127.0.0.1:9"
-
-
-class Rigs(ScriptedRigs):
-    """The server is asked, and answers once ``up`` is set; every other rig is there at once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.up, self.asked = Event(), 0
-
-    def open(self, name: str, beside: Any, tell: Any) -> Any:
-        if name == ADDRESS:
-            self.asked += 1
-            tell("Asking …", None)
-            if not self.up.is_set():
-                raise ServerError(f"{name} took too long.")
-        return scripted_rig(name)
-
-
-def test_a_silent_server_is_a_sentence_and_asked_again_by_hand() -> None:
-    rigged = Rigged(ADDRESS, closed="Closed.", rigs=(rigs := Rigs()))
-    now = rigged.settled()
-    assert now["rig"] == "demo rig" and "took too long" in now["failure"] and now["retry"] == ADDRESS
-    rigged.choice.retry({})
-    now = rigged.settled()
-    assert rigs.asked == 2 and "took too long" in now["failure"] and now["retry"] == ADDRESS
-    rigs.up.set()
-    rigged.choice.retry({})
-    now = rigged.settled()
-    assert (now["rig"], now["failure"], now["retry"]) == (f"{ADDRESS} rig", "", "")
-    rigged.choice.retry({})
-    assert rigs.asked == 3, "it is asked no more"
 
 
 @pytest.mark.parametrize("first", [b"", chunk("a") + chunk("b")], ids=["before the first token", "in the middle"])

@@ -50,9 +50,3 @@ def test_style_sheets_stand_where_they_are_imported(assets: Path) -> None:
     for name in ("one", "two"):
         (assets / "panels" / f"{name}.css").write_text(f".{name} {{ margin: 0; }}\n")
     assert bundle.style("page.css") == ".one { margin: 0; }\n.two { margin: 0; }\np { color: red; }\n"
-
-
-def test_the_live_page_alone_has_the_lab() -> None:
-    assert 'modules["stage/mount.js"]' in bundle.script(bundle.STAGE)
-    assert 'modules["lab/' not in bundle.opening_page(())
-    assert 'modules["lab/mount.js"]' in bundle.script(bundle.STAGE, bundle.LAB)

@@ -15,9 +15,9 @@ from engine.lab.repetition import repetition_in, rounds_within
 from engine.lab.speed import rate_text, ratio_text
 from engine.records import Precision, PromptRequest, Round
 from engine.requests.admission import Admission
-from engine.trace import End, Line, Trace, encode_record, gather, pieces_of, tau
+from engine.trace import Line, Trace, encode_record, gather, pieces_of, tau
 from explorer.claims import text_sentence
-from explorer.comparison import Comparison, ask_of, others
+from explorer.comparison import Comparison
 from explorer.rig import CurrentRig
 from explorer.runs import Run, Runner, Runs
 from tests.explorer.scripted import STORY, ScriptedSource, going_on
@@ -42,7 +42,7 @@ class Forged(ScriptedInstruments):
 
 
 class Compared:
-    """A run of the script that has ended, on a page, and its comparison."""
+    """A run of the script that has ended, and its comparison."""
 
     def __init__(self, instruments: ScriptedInstruments | None = None, prompt: str = going_on(150),
                  max_tokens: int = 150, change: Callable[[Trace], Trace] = lambda trace: trace) -> None:
@@ -108,13 +108,14 @@ def test_the_whole_text_is_compared_and_what_is_printed_of_the_speeds_divides() 
     assert float(speed["cost"]) == pytest.approx(3, abs=0.1) and speed["standing"] == "faster"
     low, high = map(float, speed["range"].split(" to "))
     assert low <= float(times) <= high and "in turns" in speed["words"]
+    for name, end, seconds in zip(("speed", "plain_speed"), tracks["ends"], tracks["seconds"], strict=True):
+        assert rate_text(150 / float(end)) == speed[name] and seconds[-1] == pytest.approx(float(end), rel=0.01)
 
 
 def test_another_text_is_said_to_be_one_and_never_word_for_word() -> None:
     result = Compared(change=parted_at_word_7).ended()
     words = result["text"]["words"]
-    assert "at word 7 " in words and "word for word" not in words and " as likely" in words and "nats" not in words
-    assert result["tracks"]["title"].startswith("Two texts, on one clock")
+    assert "at word 7 " in words and "word for word" not in words and result["tracks"]["title"].startswith("Two texts")
     assert result["text"]["verdict"] in ("near-tie", "unexplained")
     tie = TextComparison(NEAR_TIE, 4, 9, Difference(4, 1, 2, -0.0))
     header = replace(Compared().trace.header, dtype="bfloat16")
@@ -142,18 +143,6 @@ def test_what_a_text_repeats_is_left_out_of_its_speeds_and_tracks() -> None:
     assert str(kept) in result["tracks"]["title"]
 
 
-def test_the_tracks_take_as_long_as_the_printed_speeds_say() -> None:
-    result = Compared().ended()
-    speed, tracks = result["speed"], result["tracks"]
-    for name, end, seconds in zip(("speed", "plain_speed"), tracks["ends"], tracks["seconds"], strict=True):
-        assert rate_text(150 / float(end)) == speed[name] and seconds[-1] == pytest.approx(float(end), rel=0.01)
-
-
-def test_a_short_text_is_timed_more_than_once() -> None:
-    result = Compared(prompt=going_on(20)).ended()
-    assert result["text"]["same"] == 20 and result["speed"]["withheld"] == ""
-
-
 def test_nothing_is_measured_while_somebody_else_runs_nor_of_another_machine() -> None:
     compared = Compared()
     with compared.queue.place(), pytest.raises(RequestError, match="Another run or a measurement"):
@@ -178,16 +167,6 @@ def test_it_gives_way_to_whoever_comes_and_says_how_far_it_came() -> None:
     assert "word for word" not in result["text"]["words"]
 
 
-def seconds_to_the_first_round(compared: Compared) -> float:
-    """From Run on the page whose run is being compared."""
-    began = time.monotonic()
-    rig = CurrentRig(ScriptedInstruments())
-    run = Runner(rig, compared.runs, compared.queue).start(ASK)
-    until(run.trace)
-    run.stop()
-    return time.monotonic() - began
-
-
 @pytest.mark.parametrize("stage", ["in turns", "cost"])
 def test_the_next_prompt_does_not_wait_for_what_is_measured_of_the_last(stage: str) -> None:
     instruments = Forged(pause_seconds=0.1 if stage == "in turns" else 0.0)
@@ -195,32 +174,15 @@ def test_the_next_prompt_does_not_wait_for_what_is_measured_of_the_last(stage: s
     compared = Compared(instruments)
     look = compared.begin()
     until(lambda: look()["result"] if stage == "in turns" else instruments.measuring_cost.is_set())
-    assert seconds_to_the_first_round(compared) < 2
+    began = time.monotonic()
+    run = Runner(CurrentRig(ScriptedInstruments()), compared.runs, compared.queue).start(ASK)
+    until(run.trace)
+    assert time.monotonic() - began < 2
+    run.stop()
     until(lambda: look()["state"] == "done")
     result = look()["result"]
-    if stage == "cost":
-        assert result["state"] == "ended" and result["speed"]["times"], "what was measured stands"
-    else:
-        assert result["state"] == "cut" and "another run began" in result["speed"]["withheld"]
-
-
-def test_a_run_that_still_leaves_its_place_is_not_taken_for_another() -> None:
-    compared = Compared()
-    with compared.queue.place("", 0.5, "mine"):
-        look = compared.begin()
-        assert look()["state"] in ("queued", "running")
-    until(lambda: look()["state"] == "done")
-    with compared.queue.place("", 0.5, "another"), pytest.raises(RequestError, match="Another run"):
-        compared.begin()
-
-
-def test_other_settings_are_auto_and_smaller_budgets() -> None:
-    trace = Compared(prompt=STORY).trace
-    ask = ask_of(trace)
-    assert [(other.budget, other.pace) for other in others(ask)] == [(64, "auto"), (16, "fixed"), (4, "fixed")]
-    assert others(replace(ask, budget=4, pace="auto")) == [] and ask.max_tokens == 150
-    stopped = replace(trace, entries=trace.entries[:2], end=End("stopped", 2, 1.0))
-    assert ask_of(stopped).max_tokens == sum(len(entry.round.acceptance.keep) for entry in trace.entries[:2])
+    assert (result["state"], bool(result["speed"]["withheld"])) == (
+        ("cut", True) if stage == "in turns" else ("ended", False)), "what was measured stands"
 
 
 def test_a_slow_run_is_told_of_other_settings_and_the_other_precision() -> None:
@@ -233,9 +195,7 @@ def test_a_slow_run_is_told_of_other_settings_and_the_other_precision() -> None:
     result = Compared(instruments).ended()
     assert result["speed"]["standing"] == "slower"
     assert 1 < result["gpu"]["floor"] < result["gpu"]["loop"] < float(result["speed"]["cost"]), "a GPU's cost less"
-    assert result["gpu"]["name"] == "qwen3-8b on an H200" and result["gpu"]["caution"].startswith("Predicted")
     assert {(other["budget"], other["pace"], other["dtype"]) for other in result["others"]} == {
         (64, "auto", ""), (16, "fixed", ""), (4, "fixed", ""), (64, "fixed", "a new one")}
     ratios = [other["ratio"] for other in result["others"]]
     assert ratios == sorted(ratios, reverse=True)
-    assert all(other["drafted"] == other["rounds"] > 0 for other in result["others"] if other["pace"] == "fixed")

@@ -11,11 +11,10 @@ import numpy as np
 import pandas
 import pytest
 
-from engine.errors import RequestError
-from engine.trace import Trace, committed_ids, dumps, joined, loads, pieces_of
+from engine.trace import Trace, dumps, loads
 from explorer.export import EXPORTS, Download, export, rounds_table
 from explorer.runs import Run
-from tests.explorer.scripted import CODE, STORY, scripted_trace
+from tests.explorer.scripted import scripted_trace
 
 
 def exported(kind: str, method: str, number: int = 0) -> tuple[Trace, Download]:
@@ -81,16 +80,3 @@ def test_the_replay_page_needs_nothing_else() -> None:
     first, header, *_, end = map(json.loads, data.group(1).splitlines())
     assert first["state"] == "done" and data.group(1).count('{"round":') == len(trace.entries) == end["end"]["rounds"]
     assert " </script>" in header["header"]["pieces"].values()
-
-
-def test_unknown_forms_and_rounds_are_refused() -> None:
-    with pytest.raises(RequestError, match="trace, rounds, tree, replay"):
-        exported("film", "ddtree")
-    with pytest.raises(RequestError, match="There is no round 1000"):
-        exported("tree", "ddtree", 999)
-
-
-def test_characters_over_several_tokens_come_together() -> None:
-    trace = scripted_trace("ddtree")
-    token_ids = committed_ids(entry.round for entry in trace.entries)
-    assert joined(pieces_of(trace), token_ids).replace(" ", "") == (STORY + CODE).replace(" ", "")

@@ -19,7 +19,7 @@ import app
 from engine.errors import RequestError
 from engine.requests.rig_names import DEFAULT_RIG
 from explorer import opening
-from explorer.opening import FirstSeconds, Listening, serve_at_once
+from explorer.opening import FirstSeconds
 from tests.running import completed
 
 SLOW = ("gradio", "pandas", "plotly", "pydantic", "fastapi", "networkx", "torch", "transformers")
@@ -64,18 +64,8 @@ def test_flags() -> None:
         assert app.flags().parse_args(["--root-path", typed]).root_path == path
 
 
-@pytest.mark.parametrize("arguments", [["--port", "many"], ["--port", "99999"], ["--auth", "ada"], ["--colour"],
-    ["--root-path", "/a/../b"], ["--root-path", "http://host/canopy"], ["--root-path", "a\"b"]])
-def test_bad_flags_are_one_sentence(
-        arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["app.py", *arguments])
-    assert app.main() == 2
-    sentence = capsys.readouterr().err
-    assert arguments[0] in sentence and sentence.endswith("see `app.py --help`.\n") and sentence.count("\n") == 1
-
-
 class Building:
-    """A page that is built when ``go`` says so, behind one that says that it is the first."""
+    """A page that is built after ``go``, behind one that answers "first"."""
 
     def __init__(self, failure: Exception | None = None) -> None:
         self.go, self.begun, self.ended, self.gave_up = Event(), Event(), Event(), Event()
@@ -128,16 +118,6 @@ def test_the_real_page_takes_the_place_of_the_first_and_answers_who_waited() -> 
     assert building.begun.is_set() and building.ended.is_set(), "the real page lives and ends with the server"
 
 
-def test_a_server_that_is_told_to_end_begins_no_page() -> None:
-    building = Building()
-
-    async def act() -> None:
-        async with building.served():
-            pass
-    completed(act())
-    assert not building.begun.is_set() and building.opening.failure is None
-
-
 def test_whoever_has_to_log_in_is_shown_neither_a_recording_nor_where_the_rig_lies() -> None:
     wanted = app.flags().parse_args(["--rig", "/weights-of-ada/target::ngram", "--auth", "ada:lovelace"])
     recordings = app.library(None, "demo")
@@ -169,11 +149,3 @@ def test_no_more_than_so_many_wait_and_none_for_ever(monkeypatch: pytest.MonkeyP
     assert {answer.status_code for answer in answers} == {503}
     assert sorted(answer.text.split(";")[0] for answer in answers) == [
         "The page is still being built"] * 2 + ["Too many requests wait for this page to be built"]
-
-
-def test_what_cannot_be_built_is_raised_where_the_page_was_served() -> None:
-    def build() -> Starlette:
-        raise RequestError("The presets are broken.")
-
-    with pytest.raises(RequestError, match="presets are broken"):
-        completed(asyncio.to_thread(serve_at_once, "first", build, Listening(port=0)))

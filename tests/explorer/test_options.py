@@ -1,22 +1,15 @@
-"""Every option of a run, by its declaration: what each of the ways to choose it takes, and what it refuses by name."""
+"""Every option of a run, by its declaration: what a program, a flag and the page take, and what they refuse by name."""
 
 from argparse import ArgumentError, ArgumentParser
 from collections.abc import Callable
 from typing import Any
 
-import gradio as gr
 import pytest
 
 from engine.commands.flags import FLAGS, add_flags
 from engine.decoding.options import CHOICES, DEFAULTS, HINTS, OPTIONS, high, options_of, prompt_request
 from engine.errors import RequestError
 from engine.records import PromptRequest
-from engine.requests.admission import Admission
-from explorer.endpoints import Endpoints
-from explorer.recordings import Library
-from explorer.rig import CurrentRig
-from explorer.runs import Runner, Runs
-from tests.explorer.scripted_rigs import scripted_rig
 
 NUMBERS = [name for name in OPTIONS if HINTS[name][0] in (int, float)]
 WORDS = ("many", "", "0x10", "½", "1_0", "nan", "inf", "1e400", "9" * 400)
@@ -43,20 +36,7 @@ def by_page(name: str, value: Any) -> Any:
     return options_of(prompt_request({"prompt": "Hi", name: value}, page=True))[name]
 
 
-def by_endpoint(name: str, value: Any) -> Any:
-    """As another program sends it to a page."""
-    runs = Runs()
-    endpoints = Endpoints(Library([]), runs, Runner(CurrentRig(scripted_rig("x")), runs, Admission()))
-    given = {"prompt": "Hi", name: value}
-    try:
-        *_, last = endpoints._generate(given.pop("prompt"), options=given)
-    except gr.Error as error:
-        raise RequestError(str(error.message)) from error
-    header = runs.trace(last["run"]).header
-    return {"prompt": header.prompt, "turns": header.turns, **options_of(header.request)}.get(name, value)
-
-
-WAYS = {"program": by_program, "flag": by_flag, "page": by_page, "endpoint": by_endpoint}
+WAYS = {"program": by_program, "flag": by_flag, "page": by_page}
 Way = Callable[[str, Any], Any]
 
 
@@ -68,19 +48,14 @@ def refused(way: Way, name: str, value: Any) -> str:
     return sentence
 
 
-def limit(way: str, name: str) -> float:
-    return high(name, way in ("page", "endpoint"))
-
-
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_number_is_taken_within_its_bounds_and_refused_with_them(name: str, way: str) -> None:
-    option, act, most = OPTIONS[name], WAYS[way], limit(way, name)
-    assert act(name, DEFAULTS[name]) == DEFAULTS[name] and act(name, str(DEFAULTS[name])) == DEFAULTS[name]
-    assert (act(name, most) == most) if way != "endpoint" else act(name, DEFAULTS[name]) is not None
-    whole = HINTS[name][0] is int
-    beyond = [option.low - 1, most + 1, *([] if option.inclusive else [option.low]), *([2.5] if whole else [])]
-    value: Any
+    option, act, most = OPTIONS[name], WAYS[way], high(name, way == "page")
+    for value in (DEFAULTS[name], most):
+        assert act(name, value) == act(name, str(value)) == value
+    beyond = [option.low - 1, most + 1, *([] if option.inclusive else [option.low])]
+    beyond += [2.5] if HINTS[name][0] is int else []
     for value in (*beyond, *WORDS, *([None, True, [1], {}] if way != "flag" else [])):
         sentence = refused(act, name, value)
         assert sentence.startswith(option.name), "it says what is wrong"
@@ -93,7 +68,7 @@ def test_a_number_is_taken_within_its_bounds_and_refused_with_them(name: str, wa
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", CHOICES)
 def test_a_word_is_one_of_its_choices(name: str, way: str) -> None:
-    for word in CHOICES[name] if way != "endpoint" else (DEFAULTS[name],):
+    for word in CHOICES[name]:
         assert WAYS[way](name, word) == word
     for value in ("magic", "", *([None, 7, ["total"]] if way != "flag" else [])):
         sentence = refused(WAYS[way], name, value)
@@ -103,7 +78,7 @@ def test_a_word_is_one_of_its_choices(name: str, way: str) -> None:
 TURNS = "[role, text]"
 
 
-@pytest.mark.parametrize("way", ["program", "page", "endpoint"])
+@pytest.mark.parametrize("way", ["program", "page"])
 @pytest.mark.parametrize(("name", "value", "words"), [
     ("prompt", "", "prompt is empty"), ("prompt", " \n\t", "prompt is empty"), ("prompt", None, "prompt is None"),
     ("prompt", "a\ud800", "half of a character"), ("drafters", 7, "drafters are 7"),
@@ -118,14 +93,12 @@ def test_texts_and_lists_are_refused_by_name(name: str, value: Any, words: str, 
     assert words in refused(WAYS[way], name, value)
 
 
-@pytest.mark.parametrize("way", ["page", "endpoint"])
 @pytest.mark.parametrize(("name", "value", "words"), [
     ("prompt", "a" * 100_000, "100,000 characters; at most 20,000"),
     ("turns", [["user", ""]] * 65, "65 turns; at most 64"),
     ("turns", [["user", "a" * 60_000]] * 2, "120,000 characters; at most 100,000")])
-def test_what_comes_over_the_network_has_a_length(name: str, value: Any, words: str, way: str) -> None:
-    assert words in refused(WAYS[way], name, value)
-    assert by_program(name, value)
+def test_what_comes_over_the_network_has_a_length(name: str, value: Any, words: str) -> None:
+    assert words in refused(by_page, name, value) and by_program(name, value)
 
 
 @pytest.mark.parametrize("way", ["program", "page"])

@@ -38,9 +38,6 @@ def test_the_rigs_own_drafters_come_first_and_what_was_chosen_stays_where_it_fit
 
 
 def test_a_value_of_the_list_is_read_back_and_nothing_else_is() -> None:
-    source = ScriptedSource()
-    source.drafters = ("story",)
-    assert not drafter_dropdown(source, "ddtree")["interactive"], "one drafter leaves no choice"
     for word, value in drafter_dropdown(ScriptedSource(), "joint")["choices"][1:]:
         assert " + ".join(names_of(value)) == word
     for nothing in (USUAL_DRAFTERS, "", None, 7, "{", "{}", "[1]", json.dumps("a"), ["a"]):
@@ -72,13 +69,9 @@ def test_a_preset_that_cannot_be_run_is_refused_when_the_page_starts(
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "presets-any.json").write_text(json.dumps([{**shipped[0], **change}, *shipped[1:]]), "utf8")
     monkeypatch.setattr(page, "ASSETS", tmp_path)
-    with pytest.raises(PresetError, match=re.escape(words)) as refused:
+    with pytest.raises(PresetError, match=re.escape(words)):
         page.build(CurrentRig(scripted_rig("first")), Library([]))
-    assert "\n" not in str(refused.value) and str(refused.value).endswith(".")
-
-
-@pytest.mark.parametrize("text", ["[]", "{", "[7]", '{"name": "x"}', "7"])
-def test_a_file_that_holds_no_presets_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "presets-any.json").write_text(text, "utf8")
-    with pytest.raises(PresetError, match=r"^presets-any.json (is not a list of presets|has no preset)"):
-        read_presets(tmp_path)
+    for text in ("[]", "{", "[7]", '{"name": "x"}', "7"):
+        (tmp_path / "prompts" / "presets-any.json").write_text(text, "utf8")
+        with pytest.raises(PresetError, match=r"^presets-any.json (is not a list of presets|has no preset)"):
+            read_presets(tmp_path / "prompts")

@@ -15,14 +15,13 @@ import pytest
 from starlette.applications import Starlette
 
 from engine.records import PromptRequest
-from engine.requests.admission import MAX_RUNS_PER_ADDRESS, Admission
-from engine.trace import Block, Entry, Line, SharedPass, encode_line, loads
+from engine.requests.admission import Admission
+from engine.trace import Entry, Line, encode_line, loads
 from explorer import runs as runs_module
 from explorer.lines import MAX_RANKS
 from explorer.opening import Listening, listener, sockets_of
 from explorer.run_routes import RunRoutes
 from explorer.runs import Runner, Runs
-from explorer.security import bodies
 from explorer.security.gate import Gate, hosts_of
 from tests.explorer.scripted import ENDLESS, ScriptedSource
 from tests.explorer.scripted_rigs import answering
@@ -140,14 +139,6 @@ def test_a_run_that_nobody_reads_ends_after_a_while_and_one_that_waits_gives_its
         assert source.closed == 1
 
 
-def test_rounds_that_come_fast_are_gathered() -> None:
-    with serving(ScriptedSource()) as served:
-        began = time.monotonic()
-        with served.client.stream("POST", RUNS, json={**ASK, "method": "autoregressive"}) as answer:
-            chunks = list(answer.iter_raw())
-        assert len(chunks) < 30 * (time.monotonic() - began) + 6 < b"".join(chunks).count(b"\n")
-
-
 @pytest.mark.parametrize(("options", "says"), [
     ({"prompt": "  "}, "The prompt is empty"), ({"budget": -1}, "The node budget is -1"),
     ({"colour": 1}, "There is no option 'colour'"), ({"method": "guess"}, "guess")])
@@ -172,48 +163,6 @@ def test_a_failure_is_the_last_line_and_the_rounds_before_it_stay() -> None:
         assert answer[-1]["state"] == "error" and "ZeroDivisionError" in answer[-1]["message"]
         assert "hidden" not in str(answer) and len(numbered(answer)) == 4
         assert served.queue.waiting() == 0
-
-
-def test_others_in_the_pass_are_shown_while_it_runs_and_not_kept() -> None:
-    shared = SharedPass(2, 0, (Block(0, np.zeros(1, np.int32), np.zeros(1, np.int32)),
-                               Block(1, np.zeros(6, np.int32), np.zeros(1, np.int32))))
-
-    class Accompanied(ScriptedSource):
-        def run(self, ask: PromptRequest) -> Generator[Line, None, None]:
-            for line in super().run(ask):
-                yield replace(line, shared=shared) if isinstance(line, Entry) else line
-    with serving(Accompanied(pause_seconds=0.02)) as served:
-        answer = served.ran()
-        seen = [line["shared"] for line in answer if "shared" in line]
-        assert len(seen) > 3 and all(set(one) == {"runs", "own", "blocks"} for one in seen)
-        assert {frozenset(block) for one in seen for block in one["blocks"]} == {
-            frozenset(("seat", "parents", "keep", "pools_rows"))}
-        assert not any("shared" in line for line in served.lines(answer[0]["run"]))
-
-
-def test_one_address_has_a_few_runs() -> None:
-    with serving(ScriptedSource(pause_seconds=0.02)) as served:
-        streams = [served.begun(prompt=ENDLESS) for _ in range(MAX_RUNS_PER_ADDRESS)]
-        runs = [next(stream.__enter__())["run"] for stream in streams]
-        until(lambda: served.queue.waiting() == MAX_RUNS_PER_ADDRESS)
-        assert f"You already have {MAX_RUNS_PER_ADDRESS} runs" in served.ran()[-1]["message"]
-        for run in runs:
-            served.client.delete(f"{RUNS}/{run}")
-        for stream in streams:
-            stream.__exit__(None, None, None)
-
-
-def test_a_long_conversation_keeps_no_other_large_request_out_while_its_run_goes_on(
-        monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "MAX_LARGE", 1)
-    long = json.dumps({**ASK, "prompt": ENDLESS, "turns": [["user", "a" * bodies.COMMON_BODY_BYTES]]})
-    headers = {"Content-Type": "application/json"}
-    with serving(ScriptedSource(pause_seconds=0.02)) as served, served.client.stream(
-            "POST", RUNS, content=long, headers=headers) as first:
-        lines = first.iter_lines()
-        next(lines)
-        with served.client.stream("POST", RUNS, content=long, headers=headers) as second:
-            assert second.status_code == 200
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])

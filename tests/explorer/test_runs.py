@@ -1,7 +1,7 @@
 """Live runs: in turn, kept, ended when nobody looks any more."""
 
 import tracemalloc
-from threading import Event, Thread
+from threading import Event
 
 import pytest
 
@@ -10,10 +10,9 @@ from engine.records import PromptRequest
 from engine.requests.admission import MAX_PENDING_RUNS, MAX_RUNS_PER_ADDRESS, Admission
 from engine.trace import Line, dumps, held_bytes, loads
 from explorer import runs as runs_module
-from explorer.rig_choice import loading
 from explorer.runs import RUN_BYTES, Run, Runner, Runs
-from tests.explorer.scripted import ENDLESS, ScriptedRun, ScriptedSource, scripted_trace
-from tests.explorer.scripted_rigs import ASK, answering, begun, ended, header_of, scripted_rig, states
+from tests.explorer.scripted import ENDLESS, ScriptedSource, scripted_trace
+from tests.explorer.scripted_rigs import answering, ended
 from tests.running import until
 
 LONG = PromptRequest(ENDLESS, method="ddtree", budget=16)
@@ -38,17 +37,6 @@ def says(run: Run, words: str) -> None:
     """Wait until it waits, and says so."""
     until(lambda: words in run.state_line["message"])
     assert run.state_line["state"] == "queued"
-
-
-def test_stopping_ends_the_run_and_keeps_what_was_made() -> None:
-    source = ScriptedSource(pause_seconds=0.02)
-    started = Started(source)
-    run = started.begin()
-    until(lambda: len(run.lines) > 3)
-    run.stop()
-    trace = ended(run).trace()
-    assert source.closed == 1 and started.queue.waiting() == 0
-    assert trace and trace.end.reason == "stopped" and trace.lines == tuple(run.lines)
 
 
 def test_whoever_leaves_the_line_lets_the_next_one_up() -> None:
@@ -78,22 +66,6 @@ def test_runs_share_the_machine_up_to_its_room_and_are_told() -> None:
         run.stop()
     until(lambda: tenth.lines)
     tenth.stop()
-
-
-def test_whoever_measures_waits_for_all_runs_and_later_runs_wait_for_it() -> None:
-    started = Started(ScriptedSource(pause_seconds=0.01, room=1 / 8))
-    first, second = started.begin(), started.begin()
-    until(lambda: first.lines and second.lines)
-    with started.queue.place() as measurement:
-        assert started.queue.wait(measurement, 0).startswith("2 runs share this machine; yours starts")
-        late = started.begin()
-        says(late, "2 runs share this machine; one more waits before yours")
-        first.stop()
-        second.stop()
-        until(lambda: measurement.begun)
-        says(late, "A measurement has the machine to itself")
-    until(lambda: late.lines)
-    late.stop()
 
 
 def test_what_is_remembered_is_bounded_by_bytes() -> None:
@@ -134,25 +106,6 @@ def test_so_many_runs_are_in_progress_and_no_more(address: str, most: int) -> No
     assert runs.begin(Run("more", address))
 
 
-def test_who_left_while_the_first_rig_is_loaded_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs_module, "LAPSE_SECONDS", 0.3)
-    rig = answering(ScriptedSource())
-    rig.coming = loading("never there")
-    run = begun(rig)
-    until(lambda: run.state_line["state"] == "queued")
-    assert ended(run).state_line["state"] == "stopped" and not run.lines
-
-
-def test_many_read_a_run_at_once_and_see_the_same() -> None:
-    run, seen = begun(answering(ScriptedSource(pause_seconds=0.01)), ASK), list[list[str]]()
-    readers = [Thread(target=lambda: seen.append(states(run))) for _ in range(4)]
-    for reader in readers:
-        reader.start()
-    for reader in readers:
-        reader.join()
-    assert len(seen) == 4 and {last for *_, last in seen} == {"done"} and run.readers == 0
-
-
 def test_the_last_news_of_a_run_are_never_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     class Late(Event):
         def wait(self, timeout: float | None = None) -> bool:
@@ -162,16 +115,6 @@ def test_the_last_news_of_a_run_are_never_missed(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(runs_module, "Event", Late)
     run = Run("late")
     assert list(run.news(lambda: 0.0)) == [True, True]
-
-
-def test_a_rig_that_takes_over_while_a_run_is_prepared_answers_it() -> None:
-    class Former(ScriptedSource):
-        def prepare(self, ask: PromptRequest, *, asker: str = "") -> ScriptedRun:
-            rig.take(scripted_rig("latter"))
-            return super().prepare(ask)
-
-    rig = answering(Former())
-    assert header_of(ended(begun(rig))).rig == "latter rig"
 
 
 def test_what_is_in_progress_is_forgotten_last_and_ends_then() -> None:

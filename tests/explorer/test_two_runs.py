@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from engine.errors import RequestError
-from engine.lab.against_plain import BIASED, NEAR_TIE, UNEXPLAINED, UNKNOWN, Text, verdict, widest_gap
 from engine.lab.redraft import Redrafting
 from engine.recorder import Recorder
 from engine.records import Sampling
@@ -106,15 +105,6 @@ def test_where_two_texts_part_has_one_verdict_and_its_rule() -> None:
     assert "is not known." in parted(0.2, presence_penalty=1.0)["said"], "the choice was by other logits"
     thinks = scripted_trace("ddtree", 8)
     assert not two_runs(thinks, replace(thinks, header=replace(thinks.header, thinking="off")))["same_prompt"]
-
-
-def test_the_widest_gap_of_either_run_decides() -> None:
-    request = scripted_trace("ddtree", 8).header.request
-    near, wide, unknown = (Text((1, 2), (gap, gap), 3) for gap in (0.0005, 0.2, float("nan")))
-    assert verdict([request], widest_gap((near, 1), (unknown, 1)), 1e-3) == NEAR_TIE
-    assert verdict([request], widest_gap((near, 1), (wide, 1)), 1e-3) == UNEXPLAINED
-    assert verdict([request], widest_gap((wide, 0), (unknown, 1)), 1e-3) == UNKNOWN
-    assert verdict([request, replace(request, method="nanogpt_ratio")], 0.0, 1e-3) == BIASED
 
 
 def asked(traces: dict[str, Trace], call: int, **wanted: Any) -> Any:

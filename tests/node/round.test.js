@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { array, figuresOf, Present, rateText, readPieces, Run, settingOf, show, text, TokenReader } from "../../assets/shared/round.js";
+import { array, figuresOf, readPieces, Run, show, text, TokenReader } from "../../assets/shared/round.js";
 import { header, line, packed, random, round, tree } from "./rounds.js";
 
 test("arrays arrive as they were packed", () => {
@@ -49,13 +49,6 @@ test("the figures count the root, and only rounds whose time is known in the spe
   assert.deepEqual([figuresOf([]).tau, figuresOf([]).tokensPerSecond], [0, 0]);
 });
 
-test("the time since the round before stands for stages that were not recorded, gaps included", () => {
-  const first = round({ parents: [-1], keep: [0] });
-  const third = round({ parents: [-1], keep: [0], index: 2 }, first);
-  assert.ok(Math.abs(third.seconds.loop - 0.1) < 1e-9 && Math.abs(third.spent - 0.1) < 1e-9);
-  assert.deepEqual(first.seconds, {});
-});
-
 test("the trees of which no node was verified are the rejected ones, and each candidate has its confidence", () => {
   const candidate = (drafter, ...logprobs) => ({ parents: packed([0, 0, 0]), tokens: packed([1, 2, 3]), drafters: packed([0, drafter, drafter]), logprobs: packed([0, ...logprobs.map(Math.log)], Float32Array) });
   const more = { candidates: [candidate(1, 0.5, 0.25), candidate(2, 0.1, 0.1)] };
@@ -76,20 +69,6 @@ test("a run is what its lines come to", () => {
   assert.equal(run.texts.get(11), "one");
   run.read({ end: { reason: "stop", texts: { 5: "?" } } });
   assert.ok(run.rewritten, "a text that stands on the page already");
-});
-
-test("what a run's trees contain is noted, and its setting is said in words", () => {
-  const present = new Present();
-  present.note(round({ parents: [-1, 0], keep: [0], drafters: [0, 2] }));
-  assert.deepEqual([[...present.origins], present.rejectedTrees, present.shared], [["root", "drafter2"], false, false]);
-  assert.equal(settingOf({ method: "ddtree", budget: 64 }), "ddtree, 64 nodes");
-  assert.equal(settingOf({ method: "served", budget: null }), "served");
-  assert.equal(settingOf({ method: "autoregressive", budget: 64, drafters: [] }), "autoregressive");
-});
-
-test("rates have three significant digits", () => {
-  const said = [163.26, 62.34, 9.999, 1234.5, 0, NaN].map(rateText);
-  assert.deepEqual(said, ["163", "62.3", "10.0", "1230", "", ""]);
 });
 
 test("a token adds its piece, or what it adds at its position", () => {

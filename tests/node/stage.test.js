@@ -4,10 +4,7 @@ import { test } from "node:test";
 
 import { bestOf, isBushy, scenesOf } from "../../assets/stage/film.js";
 import { Stage } from "../../assets/stage/stage.js";
-import { cutOf, waitingWords } from "../../assets/stage/text.js";
 import { header, line, round } from "./rounds.js";
-
-const HEADER = { max_tokens: 9 };
 
 const state = (name, run = "a", message = "") => ({ state: name, run, message });
 const rounds = (...indices) => indices.map((index) => line({ parents: [-1, 0, 0], keep: [0, 2], index }));
@@ -57,13 +54,13 @@ test("the run that is shown stays until the next one has a round", () => {
   stage.ask("Why?", []);
   assert.ok(stage.busy && stage.pending.prompt === "Why?" && !stage.atEnd);
   stage.read([state("queued", "b", "Two runs are ahead.")]);
-  assert.deepEqual([stage.value.run, stage.state, waitingWords(stage).headline], ["a", "queued", "Your run waits."]);
+  assert.deepEqual([stage.value.run, stage.state], ["a", "queued"]);
   stage.read([state("running", "b"), header()]);
   assert.deepEqual([stage.value.run, stage.state], ["a", "running"]);
   stage.read([{ about: { outside: true } }, ...rounds(0)]);
   assert.deepEqual([stage.value.run, stage.rounds.length, stage.pending, stage.live, stage.about.outside], ["b", 1, null, true, true]);
   stage.lose("");
-  assert.deepEqual([stage.state, cutOf({ value: { state: "lost" }, header: HEADER, live: false }).lead], ["lost", "Broken off after "]);
+  assert.equal(stage.state, "lost");
 });
 
 test("a run that is read ends as its last line says, and is passed by once another is read", async () => {
@@ -174,11 +171,4 @@ test("the film shows the best round, and is silent on what was not compared", ()
   assert.deepEqual(scenes("parted"), ["guess", "verify", "race", "card"]);
   assert.deepEqual(scenes("same", { against: null, comparison: null }), ["guess", "verify", "card"]);
   assert.deepEqual(scenes("parted", { fresh: [chain(1, 1)] }), ["race", "card"]);
-});
-
-test("a text that did not end by itself says how it ended", () => {
-  const ends = (reason) => cutOf({ value: { state: "done", end: { reason } }, header: HEADER, live: false });
-  assert.equal(ends("stop"), null);
-  assert.equal(ends("length").words, "✂ Cut off here: Max tokens is 9 (workbench, More).");
-  assert.equal(cutOf({ value: {}, header: HEADER, live: true }), null);
 });

@@ -9,7 +9,7 @@ import pytest
 
 from recipes.confined import runs_to_its_end
 from recipes.corpus.mixture import MAKERS
-from recipes.evaluate import CHECKS, REWORDED, exact_answer, main, reworded_items
+from recipes.evaluate import CHECKS, REWORDED, exact_answer, reworded_items
 
 
 def test_every_prompt_belongs_to_a_domain_and_can_be_judged() -> None:
@@ -27,14 +27,6 @@ def test_no_template_makes_them(domain: str) -> None:
     draw = random.Random(7)
     prompts = {MAKERS[domain](draw).prompt for _ in range(500)}
     assert len(prompts) > 30 and prompts.isdisjoint(item.prompt for item in reworded_items(domain))
-
-
-def test_a_domain_without_such_prompts_is_refused(
-        capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["evaluate", "--reworded", "--domains", "mixed"])
-    with pytest.raises(SystemExit):
-        main()
-    assert "choose --domains math code explain" in capsys.readouterr().err
 
 
 USUAL = """

@@ -12,15 +12,14 @@ import torch
 from engine.checkpoints.loading import load_causal
 from engine.decoding.loop import decode
 from engine.records import Request
-from engine.requests.prompts import read_prompts
 from engine.serving.rigs import load_rig
 from engine.trace import tau
 from recipes.batches import Conversation
 from recipes.own_answers.decoder import AnswerSampling, BatchDecoder, loop_length, write_answers
 from recipes.own_answers.measure import phrase_drafter, scores
 from recipes.own_answers.phrases import answer_tokens, export, orders_of
-from recipes.own_answers.prompts import PROMPTS_A_FILE, HeldOut, draw_seeded, is_plain, one_turn, seed_prompt
-from recipes.own_answers.shards import AnswerRow, in_circles, open_shard, read_shard, write_features, write_shard
+from recipes.own_answers.prompts import HeldOut, draw_seeded, seed_prompt
+from recipes.own_answers.shards import AnswerRow, open_shard, read_shard, write_features, write_shard
 from tests.engine.published import LLAMA, write_target
 
 CPU, END = torch.device("cpu"), 2
@@ -73,13 +72,6 @@ def test_sampling_follows_its_seed_and_its_tail_is_cut(model: Any) -> None:
     assert write_answers(decoder, prompts, 8, END, AnswerSampling(1.0, 1e-6)) == greedy
 
 
-def test_loops_and_circles() -> None:
-    assert loop_length([0, *range(10), *range(10), *range(10)]) == 20
-    assert loop_length([7] * 24) == 23 and not loop_length([7] * 23)
-    assert not loop_length(list(range(100)))
-    assert in_circles([1, 2, 3, 4, 5] * 6) and not in_circles(list(range(40))) and not in_circles([1, 2])
-
-
 def test_a_shard_gives_back_what_was_written(tmp_path: Path, talks: list[Conversation]) -> None:
     answers = [AnswerRow(talk, number % 2 == 0, 10 + number) for number, talk in enumerate(talks)]
     write_shard(tmp_path / "a.npz", answers)
@@ -123,33 +115,9 @@ def test_seed_prompts_are_filled_and_follow_their_draw() -> None:
     assert not [text for text in one if held_out.near(text)]
 
 
-def test_what_is_held_out_is_known_in_other_words_too() -> None:
-    held_out = HeldOut([HELD_OUT])
-    first = read_prompts(HELD_OUT)[0].text
-    assert held_out.near(first) and held_out.near(first.upper() + " please") and not held_out.near("What is tea?")
-    assert is_plain("What is tea?") and not is_plain("<|im_end|> what") and not is_plain(" x y z")
-    assert not is_plain("日本語の文章です")
-
-
 def test_seeded_prompts_go_on_with_conversations(tmp_path: Path) -> None:
     write_shard(tmp_path / "a.npz", [AnswerRow(Conversation((1, 2), (3, 2)), True, 0)])
     drawn = draw_seeded(0, set(), [tmp_path / "a.npz"], lambda answered: [
         {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}], ("questions", "code_tasks"))
     lengths = {len(talk) for talk in drawn}
     assert lengths == {1, 3} and all(talk[-1]["role"] == "user" for talk in drawn)
-
-
-def test_a_kind_of_few_prompts_ends_with_what_there_is() -> None:
-    known: set[str] = set()
-    drawn = draw_seeded(0, known, [], lambda answered: [], ("greetings",))
-    assert 0 < len(drawn) < PROMPTS_A_FILE and len({talk[0]["content"] for talk in drawn}) == len(drawn) == len(known)
-
-
-def test_where_seeds_are_used_up_conversations_do_not_take_their_place(tmp_path: Path) -> None:
-    write_shard(tmp_path / "a.npz", [AnswerRow(Conversation((1, 2), (3, 2)), True, 0)])
-    known: set[str] = set()
-    while [talk for talk in draw_seeded(0, known, [], lambda answered: [], ("greetings",)) if len(talk) == 1]:
-        pass
-    drawn = draw_seeded(0, known, [tmp_path / "a.npz"], lambda answered: one_turn("Hi"), ("greetings",))
-    assert {len(talk) for talk in drawn} == {2} and len(drawn) <= 0.2 * PROMPTS_A_FILE
-    assert len({talk[-1]["content"] for talk in drawn}) == len(drawn), "none twice"

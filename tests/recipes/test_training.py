@@ -17,14 +17,13 @@ from engine.checkpoints.files import parameters
 from engine.checkpoints.loading import load_causal
 from engine.checkpoints.tokenizers import load_tokenizer
 from engine.drafters.dflash.drafter import DFlashDrafter
-from engine.drafters.dflash.lattices import CandidateSelector
 from engine.drafters.dflash.model import DFlashModel
 from engine.records import PromptRequest
 from engine.serving.rigs import load_rig
 from engine.trace import committed_ids
-from recipes.answers import READINGS, TOGETHER, OwnAnswers, answer_greedily
-from recipes.batches import Blocks, BlockShape, RowShape, block_mask, conversation, lay_blocks, make_batch
-from recipes.corpus.items import Item, is_test
+from recipes.answers import answer_greedily
+from recipes.batches import BlockShape, RowShape, block_mask, conversation, lay_blocks, make_batch
+from recipes.corpus.items import is_test
 from recipes.corpus.mixture import DRAFTER_SHARES, MAKERS, TARGET_SHARES, training_items, unseen_items
 from recipes.drafter import (
     LAYOUTS,
@@ -34,12 +33,9 @@ from recipes.drafter import (
     export_drafter,
     guess_loss,
     losses,
-    transition_loss,
 )
 from recipes.target import SMALL, Recipe, small_config
 from recipes.training import Run, optimizers, train
-from tests.engine.small import DFLASH2, VOCABULARY
-from tests.engine.small import small_config as small_target_config
 
 DEMO = Path("assets/demo")
 TARGET, TOKENIZER = load_causal(DEMO / "target", torch.float32, torch.device("cpu")), load_tokenizer(DEMO / "target")
@@ -103,29 +99,6 @@ def learn(run: Run[nn.Sequential], count: int) -> None:
         run.learn(run.model(torch.randn(4, 8)).pow(2).sum(), recipe.rate_at(run.step))
 
 
-def test_the_selector_learns_the_choice_after_the_right_predecessor() -> None:
-    torch.manual_seed(1)
-    config = small_target_config()
-    config.dflash_config = {**DFLASH2, "selector_top_k": 4}
-    selector = CandidateSelector(config)
-    for parameter in selector.parameters():
-        nn.init.normal_(parameter)
-    states, logits = torch.randn(6, 48), torch.randn(6, VOCABULARY)
-    labels, weights = np.array([[[3, 5, 19], [0, 7, 3]]]), np.array([[[1, 0.5, 2], [0, 1, 0.25]]], np.float32)
-    logits[1, 5] = 9.0  # one label is the likeliest, the others are none of the candidates
-    loss = transition_loss(selector, logits, states, Blocks(np.array([[8, 9]]), np.array([[0, 4]]), labels, weights))
-    total = 0.0
-    for slot, (token, before, weight) in enumerate(zip(
-            labels.ravel(), (8, 3, 5, 9, 0, 7), weights.ravel(), strict=True)):
-        candidates = logits[slot].topk(4).indices.tolist()
-        if token not in candidates:
-            candidates[-1] = int(token)
-        asked = selector.predecessor_codebook[before] * selector.hidden_projection(states[slot])
-        scores = logits[slot, candidates] + selector.successor_codebook[candidates] @ asked
-        total += weight * -scores.log_softmax(-1)[candidates.index(token)].item()
-    np.testing.assert_allclose(loss.item(), total / weights.sum(), rtol=1e-4)
-
-
 def test_resume_equals_never_stopped(tmp_path: Path) -> None:
     whole, first = make_run(tmp_path / "whole"), make_run(tmp_path / "parts")
     learn(whole, 8)
@@ -148,13 +121,6 @@ def test_rates_warm_up_hold_and_fall_and_the_finish_does_so_again_from_lower() -
     assert max(finish) == recipe.finish_rate and finish[0] < 0.05 and 0 < finish[-1] < 0.01
 
 
-def test_the_finish_leans_on_code_and_has_rows_of_the_whole_context() -> None:
-    recipe = Recipe(tokens=6144 * 10, finish_tokens=6144 * 12)
-    assert {recipe.shape_at(step).length for step in range(10)} == {256}
-    assert {recipe.shape_at(step).length for step in range(10, 22)} == {256, 1024}
-    assert recipe.shares_at(9)["math"] > recipe.shares_at(9)["code"] < recipe.shares_at(10)["code"]
-
-
 def test_training_never_draws_a_test_prompt() -> None:
     items = training_items(TARGET_SHARES, "check")
     drawn = [next(items) for _ in range(2000)]
@@ -172,12 +138,6 @@ def test_a_batch_is_a_function_of_its_seed_and_holds_whole_items() -> None:
     ends = one.tokens == TOKENIZER.eos_token_id
     np.testing.assert_array_equal(starts.sum(-1), ends.sum(-1))
     assert (one.weights[one.answer] == 1).all() and one.answer.mean() > 0.4
-
-
-def test_the_answer_is_the_response_and_its_end() -> None:
-    talk = conversation(Item("math", "2 + 2?", "Answer: 4"), TOKENIZER)
-    assert TOKENIZER.decode(talk.response) == "Answer: 4<|im_end|>\n"
-    assert TOKENIZER.decode(talk.prompt).endswith("<|im_start|>assistant\n")
 
 
 def test_blocks_are_labelled_with_what_follows_and_stop_at_the_end_of_the_answer() -> None:
@@ -213,23 +173,3 @@ def test_answers_are_what_plain_decoding_writes() -> None:
             written = committed_ids(rounds)
         assert answered is not None and answered.prompt == talk.prompt
         assert TOKENIZER.decode(answered.response) == TOKENIZER.decode(written) + "<|im_end|>\n"
-
-
-def test_an_answer_that_does_not_end_in_time_is_left_out() -> None:
-    talks = [conversation(item, TOKENIZER) for item in islice(training_items(DRAFTER_SHARES["all"], "own"), 2)]
-    assert answer_greedily(TARGET, TOKENIZER, talks, max(len(talk.prompt) for talk in talks) + 3) == [None, None]
-
-
-@pytest.mark.long
-def test_a_batch_is_a_function_of_its_step_and_is_read_again_by_others() -> None:
-    def batches() -> OwnAnswers:
-        return OwnAnswers(TARGET, TOKENIZER, DRAFTER_SHARES["code"], RowShape(1, 256), "t")
-
-    one, other = batches(), batches()
-    first, again = one.batch(0), one.batch(TOGETHER)
-    np.testing.assert_array_equal(first.tokens, again.tokens)
-    assert not np.array_equal(first.tokens, one.batch(1).tokens)
-    later = TOGETHER * READINGS
-    np.testing.assert_array_equal(one.batch(later).tokens, other.batch(later).tokens)
-    assert not np.array_equal(first.tokens, one.batch(later).tokens)
-    assert first.answer.any()

@@ -25,7 +25,6 @@ from explorer.security.askers import (
     Logins,
     Readers,
     neighbourhood,
-    stream_of,
 )
 from tests.explorer.scripted import ENDLESS, ScriptedSource
 from tests.explorer.scripted_rigs import answering
@@ -51,14 +50,6 @@ def test_silence_is_counted_from_when_the_last_one_left() -> None:
     assert known.silent_seconds("a", 990.0) == 0
     clock.now += 7
     assert known.silent_seconds("a", 990.0) == 7 and known.silent_seconds("b", 1100.0) == 7
-
-
-@pytest.mark.parametrize(("method", "path", "query", "stream"), [
-    ("GET", "/gradio_api/queue/data", b"session_hash=s", "s"), ("GET", "/gradio_api/call/generate/abc", b"", "abc"),
-    ("GET", "/gradio_api/call/v2/generate/abc/", b"", "abc"), ("POST", "/gradio_api/call/generate", b"", None),
-    ("GET", "/config", b"", None)])
-def test_streams_are_known_by_session_or_event(method: str, path: str, query: bytes, stream: str | None) -> None:
-    assert stream_of({"method": method, "path": path, "query_string": query}) == stream
 
 
 def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

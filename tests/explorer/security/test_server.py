@@ -1,7 +1,7 @@
 """The page as it is served: behind the gate, with a login, on every address of this machine."""
 
-import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -19,14 +19,21 @@ HERE = "http://127.0.0.1:7860"
 NAME, PASSWORD = "someone", "correct horse"
 
 
-def client(auth: tuple[str, str] | None = None) -> TestClient:
-    """A program on another machine, asking the page."""
-    app = guarded(*build(answering(ScriptedSource()), Library([])), Listening(auth=auth))
+@pytest.fixture(scope="module")
+def built() -> Any:
+    """The page and its routes."""
+    return build(answering(ScriptedSource()), Library([]))
+
+
+@pytest.fixture
+def page(built: Any, request: pytest.FixtureRequest) -> TestClient:
+    """A program on another machine that asks the page, for which it has to log in."""
+    blocks, routes = built
+    app = guarded(blocks, routes, Listening(auth=getattr(request, "param", (NAME, PASSWORD))))
     return TestClient(app, base_url=HERE, client=("10.0.0.1", 1), follow_redirects=False)
 
 
-def test_a_login_gives_a_cookie_that_stays_at_home_and_opens_the_page() -> None:
-    page = client((NAME, PASSWORD))
+def test_a_login_gives_a_cookie_that_stays_at_home_and_opens_the_page(page: TestClient) -> None:
     assert page.get("/config").status_code == 401
     assert page.post("/login", data={"username": NAME, "password": "wrong"}).status_code == 400
     right = page.post("/login", data={"username": NAME, "password": PASSWORD}, headers={"Origin": HERE})
@@ -36,7 +43,7 @@ def test_a_login_gives_a_cookie_that_stays_at_home_and_opens_the_page() -> None:
     assert page.get("/config").status_code == 200
 
 
-def test_nothing_is_read_of_whom_has_not_logged_in() -> None:
+def test_nothing_is_read_of_whom_has_not_logged_in(page: TestClient) -> None:
     read: list[int] = []
 
     def digits() -> Iterator[bytes]:
@@ -44,7 +51,7 @@ def test_nothing_is_read_of_whom_has_not_logged_in() -> None:
             read.append(2**20)
             yield b"[" + b"7" * 4200 + b"," * (2**20 - 4201)
 
-    page, as_json = client((NAME, PASSWORD)), {"Content-Type": "application/json"}
+    as_json = {"Content-Type": "application/json"}
     for path in ("component_server", "queue/join", "call/generate", "run/predict", "cancel", "reset", "call/v2/replay"):
         assert page.post(f"/gradio_api/{path}", content=digits(), headers=as_json).status_code == 401
     assert page.post(RUNS, content=digits(), headers=as_json).status_code == 401
@@ -58,8 +65,8 @@ def test_nothing_is_read_of_whom_has_not_logged_in() -> None:
     assert page.post("/gradio_api/reset", json={}, headers={"Cookie": "access-token-x=y"}).status_code == 401
 
 
-def test_guessing_a_password_is_slow_and_another_website_cannot_log_anybody_in() -> None:
-    page, form = client((NAME, PASSWORD)), {"username": NAME, "password": PASSWORD}
+def test_guessing_a_password_is_slow_and_another_website_cannot_log_anybody_in(page: TestClient) -> None:
+    form = {"username": NAME, "password": PASSWORD}
     assert page.post("/login", data=form, headers={"Origin": "http://evil.example"}).status_code == 403
     guesses = [page.post("/login", data={**form, "password": str(guess)}).status_code for guess in range(8)]
     right = page.post("/login", data=form)
@@ -70,19 +77,15 @@ def test_guessing_a_password_is_slow_and_another_website_cannot_log_anybody_in()
 ODD_PATHS = ["x" * 300, "é" * 150, "a/" * 600, "%00", "x%00.js", "..", "../x", "%2e%2e/x", "a/../b", "%ff", "x/" * 90]
 
 
-def test_a_path_that_no_file_can_have_is_not_there() -> None:
-    page = client()
+@pytest.mark.parametrize("page", [None], indirect=True)
+def test_a_path_that_no_file_can_have_is_not_there_and_no_call_skips_the_queue(page: TestClient) -> None:
+    asked = {"data": ["Hi", "ddtree", 4, 0, {}]}
+    assert page.post("/gradio_api/run/generate", json=asked).status_code == 404
     statuses = {path: page.get(path).status_code for odd in ODD_PATHS for path in (
         f"{folder}{odd}" for folder in (
             *FOLDERS, "/pwa_icon/", "/gradio_api/info/", "/config/", "/favicon.ico/", "/?deep_link="))}
     assert statuses[f"/static/{'x' * 300}"] == 404 and statuses["/static/x%00.js"] == 404
     assert {path: status for path, status in statuses.items() if status >= 500} == {}
-
-
-@pytest.mark.slow
-def test_functions_of_the_page_cannot_skip_the_queue() -> None:
-    asked = {"data": ["Hi", "ddtree", 4, 0, {}]}
-    assert client().post("/gradio_api/run/generate", json=asked).status_code == 404
 
 
 def test_this_machine_is_both_its_addresses_and_all_is_all() -> None:
@@ -100,11 +103,3 @@ def test_this_machine_is_both_its_addresses_and_all_is_all() -> None:
 def test_where_nobody_can_listen_is_said(host: str, port: int) -> None:
     with pytest.raises(RequestError, match="cannot be served on"):
         sockets_of(host, port)
-
-
-def test_a_port_in_use_is_said() -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        with pytest.raises(RequestError, match="already in use"):
-            sockets_of("127.0.0.1", other.getsockname()[1])
