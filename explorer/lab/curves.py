@@ -66,16 +66,6 @@ class CurvePoint:
     speed: Estimate | None
     predicted: bool = False
 
-    @property
-    def line(self) -> str:
-        """The curve that it belongs to."""
-        return self.setting.line
-
-    @property
-    def paced(self) -> bool:
-        """Whether every round chooses its own budget."""
-        return self.setting.pace != FIXED
-
     def words(self, plot: str) -> str:
         """Its tooltip in the plot ``tau`` or ``speed``."""
         value: Estimate = getattr(self, plot)
@@ -103,17 +93,17 @@ def curves_figure(swept: Sequence[CurvePoint], predicted: Sequence[CurvePoint], 
                   concurrency: int = 1) -> CurvesFigure:
     """The figure, its tokens per second those of ``concurrency`` requests."""
     points = [*swept, *predicted]
-    budgets = sorted({point.setting.budget for point in points if not point.paced})
+    budgets = sorted({point.setting.budget for point in points if point.setting.pace == FIXED})
     zero = min((budget for budget in budgets if budget), default=2) / 2
     ticks = {str(budget): budget or zero for budget in budgets}
-    if any(point.paced for point in points):
+    if any(point.setting.pace != FIXED for point in points):
         ticks[AUTO] = 2 * max(ticks.values(), default=1.0)
     across = [zero, max(ticks.values(), default=1.0)]
-    drafting = sorted({point.line for point in points if point.setting.drafts})
+    drafting = sorted({point.setting.line for point in points if point.setting.drafts})
     shifts = {line: 2 ** (SPREAD_OCTAVES * (place - (len(drafting) - 1) / 2)) for place, line in enumerate(drafting)}
 
     def place(point: CurvePoint) -> float:
-        return ticks[point.setting.nodes] * shifts.get(point.line, 1.0)
+        return ticks[point.setting.nodes] * shifts.get(point.setting.line, 1.0)
 
     traces = [trace for members in (*_lines(swept), *_lines(predicted)) for trace in _traces(members, place, across)]
     named: set[str] = set()
@@ -142,7 +132,7 @@ def curves_figure(swept: Sequence[CurvePoint], predicted: Sequence[CurvePoint], 
 def _lines(points: Iterable[CurvePoint]) -> list[list[CurvePoint]]:
     """The points of each curve in the order of their budgets; one that is a line across stands alone."""
     def line(point: CurvePoint) -> tuple[str, str]:
-        return point.line, label_of(point.setting) if point.paced else ""
+        return point.setting.line, label_of(point.setting) if point.setting.pace != FIXED else ""
     ordered = sorted(points, key=lambda point: (*line(point), point.setting.budget))
     return [list(members) for _, members in groupby(ordered, key=line)]
 
@@ -159,13 +149,13 @@ def _traces(points: list[CurvePoint], place: Callable[[CurvePoint], float], acro
         if drafting:
             bars = error_bars([getattr(point, plot) for point in said], look(first.setting.method).color)
             traces.append(_trace(plot, said, list(map(place, said)), **({} if first.predicted else {"error_y": bars})))
-        if not drafting or first.paced:
+        if not drafting or first.setting.pace != FIXED:
             line = _trace(plot, [first, first], across)
             if not drafting and not first.predicted:
                 bars = error_bars([getattr(first, plot)], look(first.setting.method).color)
                 line["error_y"] = {**bars, "array": [*bars["array"], 0], "arrayminus": [*bars["arrayminus"], 0]}
             line["marker"] = {**line["marker"], "size": [0 if drafting else MARKER, 0], "line": {"width": 0}}
-            if first.paced:
+            if first.setting.pace != FIXED:
                 line["line"]["width"] *= THIN
                 line["opacity"] = FAINT
             traces.append(line)
@@ -178,8 +168,8 @@ def _trace(plot: str, points: Sequence[CurvePoint], x: Sequence[float], **more: 
     if first.predicted:
         seen["line"]["dash"] = "dot"
     return curve(
-        first.line, x, [getattr(point, plot).median for point in points], "%{customdata[2]}",
-        mode="lines" if first.predicted else "lines+markers", legendgroup=first.line,
+        first.setting.line, x, [getattr(point, plot).median for point in points], "%{customdata[2]}",
+        mode="lines" if first.predicted else "lines+markers", legendgroup=first.setting.line,
         meta="predicted" if first.predicted else "swept", customdata=[
             [point.setting.budget, point.setting.method, point.words(plot), point.setting.pace] for point in points],
         **{**seen, **PLOTS[plot], **more})
@@ -193,7 +183,7 @@ def _running(plot: str) -> Part:
 
 
 def _summary(points: Sequence[CurvePoint], best: CurvePoint | None) -> str:
-    lines = sorted({point.line for point in points})
+    lines = sorted({point.setting.line for point in points})
     if not lines:
         return "No setting has been measured."
     fastest = "" if best is None or best.speed is None else (

@@ -52,31 +52,25 @@ def predicted_curves(what_if: WhatIf | None, line: str, plain: float = 0.0,
     """
     if what_if is None:
         return {"lines": [], "line": "", "withheld": ""}, []
-    lines: dict[str, list[CurvePoint]] = defaultdict(list)
-    for point in _points(what_if, plain, withheld or what_if.withheld):
-        if point.setting.drafts:
-            lines[point.line].append(point)
-    fastest = {name: max((point.speed.median for point in points if point.speed), default=0.0)
-               for name, points in lines.items()}
-    shown = line if line in lines else max(fastest, key=fastest.__getitem__, default="")
-    return {"lines": list(lines), "line": shown, "withheld": withheld or what_if.withheld}, lines[shown]
-
-
-def _points(what_if: WhatIf, plain: float, withheld: str) -> list[CurvePoint]:
-    """If a method does the same rounds at several budgets, the median of their times counts, since what differs is
-    the noise of the measured cost alone."""
+    withheld = withheld or what_if.withheld
     forecasts = [forecast for forecast in what_if.forecasts if forecast.predicted_ms]
+    # if a method does the same rounds at several budgets, what differs is the noise of the measured cost alone
     milliseconds: dict[Forecast, list[float]] = defaultdict(list)
     for forecast in forecasts:
         milliseconds[_work(forecast)].append(forecast.predicted_ms)
     factor = plain * what_if.cost.plain_ms / 1e3 if what_if.cost and plain else 1.0
-    points = []
+    lines: dict[str, list[CurvePoint]] = defaultdict(list)
     for forecast in forecasts:
         setting = Setting(forecast.method, forecast.budget, forecast.split, pace=forecast.pace,
                           temperature=what_if.sampling.temperature)
         speed = factor * 1e3 * forecast.tokens / median(milliseconds[_work(forecast)])
-        points.append(CurvePoint(setting, estimate([forecast.tau]), None if withheld else estimate([speed]), True))
-    return points
+        if setting.drafts:
+            lines[setting.line].append(CurvePoint(
+                setting, estimate([forecast.tau]), None if withheld else estimate([speed]), True))
+    fastest = {name: max((point.speed.median for point in points if point.speed), default=0.0)
+               for name, points in lines.items()}
+    shown = line if line in lines else max(fastest, key=fastest.__getitem__, default="")
+    return {"lines": list(lines), "line": shown, "withheld": withheld}, lines[shown]
 
 
 def _work(forecast: Forecast) -> Forecast:

@@ -96,28 +96,18 @@ def remark(summary: Summary) -> str:
     best = summary.best
     if best is None:
         return ""
-    busy = _busy_words(summary)
-    withheld = f" {best.withheld}" if best.withheld and not busy else ""
     prompts = best.total.prompts
-    return (f"Over {prompts} prompt{'s' if prompts > 1 else ''}{_lead(summary, best)}{withheld}{busy}"
-            f"{_repetition_words(summary)}")
-
-
-def _repetition_words(summary: Summary) -> str:
-    """A sentence that texts repeat themselves, and that this is counted; empty if none does."""
-    repeating, runs = (sum(getattr(row, name) for row in summary.rows) for name in ("repeating", "runs"))
-    return (f" In {repeating} of {runs} runs the text repeats itself, which every drafter guesses right; these figures "
-            "count it.") if repeating else ""
-
-
-def _busy_words(summary: Summary) -> str:
-    """A sentence that other programs were using the machine; empty if plain decoding ran steadily."""
-    for row in summary.rows:
-        plain = row.total
-        if row.setting == row.setting.baseline and unsteady(plain.least, plain.median, plain.most):
-            return (f" Plain decoding alone ran at {plain.least:,.0f} to {plain.most:,.0f} tokens/s, so other programs "
-                    "were using this machine, and no speed-up is said: measure again when it is quiet.")
-    return ""
+    words = [f"Over {prompts} prompt{'s' if prompts > 1 else ''}{_lead(summary, best)}"]
+    plain = next((row.total for row in summary.rows if row.setting == row.setting.baseline), None)
+    if plain and unsteady(plain.least, plain.median, plain.most):
+        words.append(f"Plain decoding alone ran at {plain.least:,.0f} to {plain.most:,.0f} tokens/s, so other programs "
+                     "were using this machine, and no speed-up is said: measure again when it is quiet.")
+    elif best.withheld:
+        words.insert(1, best.withheld)
+    if repeating := sum(row.repeating for row in summary.rows):
+        words.append(f"In {repeating} of {sum(row.runs for row in summary.rows)} runs the text repeats itself, which "
+                     "every drafter guesses right; these figures count it.")
+    return " ".join(words)
 
 
 def _lead(summary: Summary, best: Row) -> str:

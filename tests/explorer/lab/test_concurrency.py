@@ -8,13 +8,12 @@ import pytest
 
 from engine.lab.settings import Setting
 from engine.lab.summary import Summary
-from explorer.lab.concurrency import grid_of, heat_figure, name_of
+from explorer.lab.concurrency import concurrency_view
 from tests.engine.lab.test_concurrency import row
 from tests.explorer.scripted_lab import FORM, lab_at, measure, saved, state
 from tests.running import until
 
 CROWD = {**FORM, "methods": ["ddtree"], "budgets": [8, 16], "concurrency": [1, 4]}
-CURVE = Setting("ddtree", 0)
 ASKED = (Setting("autoregressive", 0), *(Setting("ddtree", budget, concurrency=count)
                                          for count in (1, 4) for budget in (16, 8)))
 
@@ -65,9 +64,10 @@ def test_cells_fill_in_while_it_measures(tmp_path: Path) -> None:
 
 def test_the_heat_map_marks_the_best_of_each_number_unless_it_is_withheld() -> None:
     rows = (row(8, 1, 300, 3), row(16, 1, 500, 5), row(8, 4, 1900, 2, "Something else ran."))
-    grid = grid_of(CURVE, ASKED, Summary(rows))
-    assert [name_of(column) for column in grid.columns] == ["plain", "8", "16"] and grid.counts == (1, 4)
-    figure = heat_figure(grid, 4)
+    view = concurrency_view(Summary(rows), ASKED, concurrency=4)
+    assert view["columns"] == ["plain", "8", "16"] and [row["concurrency"] for row in view["rows"]] == [1, 4]
+    figure = view["heat"]
+    assert figure
     heat, labels = figure["data"]
     assert heat["z"] == [[None, 300, 500], [None, 1900, None]]
     assert labels["text"] == ["300", "<b>500</b>", "1,900"]

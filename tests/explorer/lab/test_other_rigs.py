@@ -21,7 +21,7 @@ def lab_of(folder: Path, rig: str = HERE) -> Any:
     instruments = ScriptedInstruments()
     instruments.laboratory.conditions = replace(instruments.laboratory.conditions, rig=rig)
     lab = lab_at(folder, instruments=instruments)
-    lab._sweeps.recorded = shipped(folder)
+    lab._lab.sweeps.recorded = shipped(folder)
     return lab
 
 
@@ -100,7 +100,7 @@ def test_a_what_if_of_a_rig_that_is_gone_is_not_drawn(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_lab_opens_with_it_until_something_is_measured(tmp_path: Path) -> None:
     lab = lab_of(tmp_path, "demo rig")
-    lab._sweeps.recorded = shipped(FOLDER)
+    lab._lab.sweeps.recorded = shipped(FOLDER)
     progress = lab.progress({})
     assert progress["sweep"] == NUMBER and set(progress["recorded"]) == {"date", "rig", "hardware", "dtype"}
     assert all(progress["recorded"].values())

@@ -121,7 +121,7 @@ def test_what_was_ended_frees_the_machine_and_goes_on_also_in_another_app(
     assert (state(lab), lab.progress({})["done"], lab.curves({})["table"]) == (ended, done, table)
     lab.control({"do": "resume", "sweep": number})
     until(lambda: state(lab) == "done")
-    assert lab.progress({})["done"] == CELLS == len({id(row) for row in lab._sweeps.measured(number)})
+    assert lab.progress({})["done"] == CELLS == len({id(row) for row in lab._lab.sweeps.measured(number)})
 
 
 def test_who_asks_while_the_results_are_read_again_sees_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,7 @@ def test_who_asks_while_the_results_are_read_again_sees_them(tmp_path: Path, mon
         return read(results)
 
     monkeypatch.setattr(Results, "sweeps", sweeps)
-    lab._sweeps._listed_when = float("-inf"), None
+    lab._lab.sweeps._listed_when = float("-inf"), None
     assert lab.curves({})["table"] == known and meanwhile[1:] == [known]
 
 

@@ -160,7 +160,7 @@ def test_predictions_are_of_one_method_and_equal_work_is_equally_fast(forecast: 
     twins = tuple(replace(first, budget=budget, predicted_ms=ms) for budget, ms in ((8, 10.0), (32, 14.0), (128, 11.0)))
     changed = replace(forecast, forecasts=(*twins, *forecast.of("joint")))
     _, points = predicted_curves(changed, "ddtree")
-    assert {point.line for point in points} == {"ddtree"} and len(points) == 3
+    assert {point.setting.line for point in points} == {"ddtree"} and len(points) == 3
     assert {point.speed and point.speed.median for point in points} == {1e3 * first.tokens / 11.0}
     assert predicted_curves(changed, "nobody")[0]["line"] in ("ddtree", "joint")
     assert predicted_curves(None, "ddtree") == ({"lines": [], "line": "", "withheld": ""}, [])
