@@ -120,7 +120,7 @@ export interface LabGiven {
   options: LabOptions;
 }
 
-/** The curves and the table of a sweep at a number of requests at once over the prompts of a category ("" for all), what a run predicts beside them, and what a pass costs; ``counts`` are the measured numbers of requests at once, ``categories`` those of the prompts, ``command`` runs the best setting. */
+/** The curves and the table of a sweep at a number of requests at once over the prompts of a category ("" for all), what a run predicts beside them, and what a pass costs; ``counts`` are the measured numbers of requests at once, ``categories`` those of the prompts, ``kinds`` the fastest row of each, ``command`` runs the best setting. */
 export interface LabCurves {
   curves: RunCurves;
   cost: CostView | null;
@@ -129,6 +129,7 @@ export interface LabCurves {
   concurrency: number;
   categories: string[];
   category: string;
+  kinds: Record<string, TableRow>;
   command: string;
   seconds_per_run: number | null;
 }
@@ -366,6 +367,31 @@ export interface TableView {
   standing: string;
 }
 
+/** A setting and what was measured of it, see ``summary.Row``: ``total`` are the tokens/s of all requests together, ``record`` is what is printed of them. */
+export interface TableRow {
+  method: string;
+  budget: number;
+  nodes: string;
+  split: string;
+  pace: string;
+  concurrency: number;
+  label: string;
+  line: string;
+  lossless: boolean;
+  fastest: boolean;
+  runs: number;
+  failed: number;
+  same_text: number;
+  compared: number;
+  repeating: number;
+  tau: Estimate;
+  total: Estimate;
+  speedup: Estimate | null;
+  break_even: Estimate | null;
+  modelled: number | null;
+  record: SpeedRecord;
+}
+
 /** The cells of one number of requests, None if nothing was measured. */
 export interface CellRow {
   concurrency: number;
@@ -523,29 +549,26 @@ export interface PredictedLines {
   withheld: string;
 }
 
-/** A setting and what was measured of it, see ``summary.Row``: ``total`` are the tokens/s of all requests together, ``record`` is what is printed of them. */
-export interface TableRow {
-  method: string;
-  budget: number;
-  nodes: string;
-  split: string;
-  pace: string;
-  concurrency: number;
-  label: string;
-  line: string;
-  lossless: boolean;
-  fastest: boolean;
-  runs: number;
-  failed: number;
-  same_text: number;
-  compared: number;
-  repeating: number;
-  tau: Estimate;
-  total: Estimate;
-  speedup: Estimate | null;
-  break_even: Estimate | null;
-  modelled: number | null;
-  record: SpeedRecord;
+/** A median over prompts. */
+export interface Estimate {
+  median: number;
+  low: number | null;
+  high: number | null;
+  least: number;
+  most: number;
+  prompts: number;
+}
+
+/** A speed and plain decoding's, in tokens per second, and their ratio with the ``range`` that holds it at 95 %, all as printed: ``speed`` ÷ ``plain_speed`` = ``times``. */
+export interface SpeedRecord {
+  speed: string;
+  plain_speed: string;
+  ratio: number;
+  times: string;
+  range: string;
+  standing: string;
+  withheld: string;
+  again: boolean;
 }
 
 /** A cell of the table: total tokens/s, the interval with the speed of each request, and what is remarkable. */
@@ -624,28 +647,6 @@ export interface PlainComparison {
   speed: RunSpeed;
   gpu: GpuCost | null;
   others: OtherSetting[];
-}
-
-/** A median over prompts. */
-export interface Estimate {
-  median: number;
-  low: number | null;
-  high: number | null;
-  least: number;
-  most: number;
-  prompts: number;
-}
-
-/** A speed and plain decoding's, in tokens per second, and their ratio with the ``range`` that holds it at 95 %, all as printed: ``speed`` ÷ ``plain_speed`` = ``times``. */
-export interface SpeedRecord {
-  speed: string;
-  plain_speed: string;
-  ratio: number;
-  times: string;
-  range: string;
-  standing: string;
-  withheld: string;
-  again: boolean;
 }
 
 /** How the target turns its logits into a choice. */

@@ -172,6 +172,7 @@ export class Lab extends EventEmitter {
   asked = /** @type {number | null} */ (null);
   categories = /** @type {string[]} */ ([]); // of the measured prompts, and the one that is shown; "" for all
   category = "";
+  kinds = /** @type {Record<string, TableRow>} */ ({}); // the fastest row of each category
   lost = false; // the server did not answer
   timer = 0;
   reload = inTurn(() => this.loadCurves());
@@ -300,6 +301,7 @@ export class Lab extends EventEmitter {
     this.concurrency = answer.concurrency;
     this.categories = answer.categories;
     this.category = answer.category;
+    this.kinds = answer.kinds;
     this.command = answer.command;
     this.table = answer.table;
     this.secondsPerRun = answer.seconds_per_run;

@@ -39,21 +39,38 @@ export class Table {
   /** @param {Lab} lab @param {Element} parent */
   constructor(lab, parent) {
     this.lab = lab;
-    const box = html("section", { class: "lab-plot lab-table-box", "aria-label": "Table of settings" }, parent);
-    const head = html("header", "lab-plot-head", box);
-    html("h3", "", head, "All settings");
-    prose(html("p", "lab-caption", head), "Medians over prompts with their {95 %} intervals, the fastest setting first, those without a speed-up last.");
-    const scroll = html("div", { class: "lab-scroll", tabIndex: 0 }, box);
-    this.empty = html("p", "lab-note", scroll, "Nothing measured yet: press Measure.");
-    this.table = tableIn(scroll);
+    const settings = this.boxed(parent, "lab-table-box", "All settings", "Medians over prompts with their {95 %} intervals, the fastest setting first, those without a speed-up last.");
+    const kinds = this.boxed(parent, "lab-kinds", "By kind of text", "The fastest setting over the prompts of each category.");
+    this.kindsBox = kinds.box;
+    this.empty = html("p", "lab-note", settings.scroll, "Nothing measured yet: press Measure.");
+    this.table = tableIn(settings.scroll);
     this.table.head(Object.keys(COLUMNS), COLUMNS);
+    this.kinds = tableIn(kinds.scroll);
+    this.kinds.head(["kind of text", ...Object.keys(COLUMNS)], COLUMNS);
+  }
+
+  /** @param {Element} parent @param {string} look @param {string} title @param {string} caption */
+  boxed(parent, look, title, caption) {
+    const box = html("section", { class: `lab-plot ${look}`, "aria-label": title }, parent);
+    const head = html("header", "lab-plot-head", box);
+    html("h3", "", head, title);
+    prose(html("p", "lab-caption", head), caption);
+    return { box, scroll: html("div", { class: "lab-scroll", tabIndex: 0 }, box) };
   }
 
   draw() {
-    const rows = this.lab.table ? this.lab.table.rows : [];
+    const { table, kinds, category } = this.lab;
+    const rows = table ? table.rows : [];
     this.empty.hidden = rows.length > 0;
     this.table.element.hidden = !rows.length;
     this.table.fill(rows.map((row) => this.row(row)));
+    const best = Object.entries(category ? {} : kinds);
+    this.kindsBox.hidden = !best.length;
+    this.kinds.fill(best.map(([kind, row]) => {
+      const line = this.row({ ...row, fastest: false });
+      line.prepend(html("td", "", null, kind));
+      return line;
+    }));
   }
 
   row(/** @type {TableRow} */ row) {
@@ -63,7 +80,7 @@ export class Table {
     const figure = (/** @type {string} */ printed, beside = "") => {
       const cell = html("td", "", line);
       html("strong", "", cell, printed || "–");
-      html("small", "", cell, printed ? beside : "");
+      html("small", "", cell, beside);
     };
     figure(record.speed, spread(total, 0));
     figure(record.times.replace("×", ""), record.range || (speedup ? spread(speedup, 2) : ""));

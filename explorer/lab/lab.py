@@ -55,7 +55,7 @@ from explorer.lab.recorded import is_recorded
 from explorer.lab.report import saved
 from explorer.lab.style import Figure, Look, looks_view
 from explorer.lab.sweeps import NOTHING, RecordedOn, SweepProgress, Sweeps, seconds_per_run
-from explorer.lab.table import TableView, table_view
+from explorer.lab.table import TableRow, TableView, row_view, table_view
 from explorer.latest import Latest
 from explorer.recordings import TOURED
 from explorer.rig import CurrentRig
@@ -101,7 +101,7 @@ class RunCurves(CurvesView):
 class LabCurves(TypedDict):
     """The curves and the table of a sweep at a number of requests at once over the prompts of a category ("" for all),
     what a run predicts beside them, and what a pass costs; ``counts`` are the measured numbers of requests at once,
-    ``categories`` those of the prompts, ``command`` runs the best setting."""
+    ``categories`` those of the prompts, ``kinds`` the fastest row of each, ``command`` runs the best setting."""
 
     curves: RunCurves
     cost: CostView | None
@@ -110,6 +110,7 @@ class LabCurves(TypedDict):
     concurrency: int
     categories: list[str]
     category: str
+    kinds: dict[str, TableRow]
     command: str
     seconds_per_run: float | None
 
@@ -234,11 +235,15 @@ class Lab:
         stored, measured, summary = shown.stored, shown.measured, shown.summary
         categories = stored.plan.categories if stored else []
         category = str(wanted.get("category")) if wanted.get("category") in categories else ""
-        if stored and category:
-            measured = by_category(stored.plan, measured)[category]
-            summary = summarise(stored.plan.settings, measured)
         counts = shown.summary.counts
         concurrency = asked if asked in counts else min(counts, default=1)
+        kinds = {}
+        if stored and len(categories) > 1:
+            groups = by_category(stored.plan, measured)
+            summaries = {name: summarise(stored.plan.settings, group) for name, group in groups.items()}
+            kinds = {name: row_view(best, not best.withheld) for name, of_kind in summaries.items()
+                     if (best := of_kind.at(concurrency).best)}
+            measured, summary = groups.get(category, measured), summaries.get(category, summary)
         summary, beside = summary.at(concurrency), concurrency == 1 and not shown.other_rig
         forecast = self.forecast(run)
         plain = next((row.total.median for row in summary.rows if row.setting == row.setting.baseline), 0.0)
@@ -251,6 +256,7 @@ class Lab:
         return {"curves": {**curves_view(summary, points if beside else []), "predicted": predicted},
                 "cost": cost_view(forecast, predicted["line"]), "table": table if stored else None,
                 "counts": list(counts), "concurrency": concurrency, "categories": categories, "category": category,
+                "kinds": kinds,
                 "command": run_command(stored.plan, summary.best.setting) if stored and summary.best else "",
                 "seconds_per_run": None if shown.other_rig or shown.recorded else seconds_per_run(shown.measured)}
 

@@ -97,6 +97,13 @@ def test_points_appear_as_they_are_measured_and_survive_a_reload(lab: Any) -> No
     assert lab.locator(".lab-table-box tr.is-best").inner_text().startswith(fastest)
     assert float(lab.locator(".lab-table-box tr.is-best td:nth-child(3) strong").inner_text()) > 1  # the speed-up
 
+    assert lab.locator(".lab-kinds tbody td:first-child").all_inner_texts() == ["code", "math"]
+    lab.get_by_label("Kind of text", exact=True).select_option("code")
+    lab.wait_for_function(f"{LAB}.category === 'code' && {LAB}.table.rows.every((row) => row.runs === 1)")
+    assert " on code" in lab.locator(".lab-eyebrow").inner_text() and lab.locator(".lab-kinds").is_hidden()
+    lab.get_by_label("Kind of text", exact=True).select_option("all")
+    lab.wait_for_function(f"{LAB}.category === '' && {LAB}.table.rows.every((row) => row.runs === 2)")
+
     lab.locator(".lab-verdict").get_by_role("button", name="Use it").click()
     method, nodes = fastest.split(", ")
     lab.wait_for_function(f"document.querySelector('#canopy-method input').value === '{method}'")

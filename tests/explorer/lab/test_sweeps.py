@@ -72,6 +72,9 @@ def test_curves_and_table_are_of_the_category_that_is_asked_for(tmp_path: Path) 
     assert all(answer["categories"] == kinds for answer in answers)
     assert [answer["category"] for answer in answers] == ["", *kinds, ""]
     assert [{row["runs"] for row in answer["table"]["rows"]} for answer in answers] == [{8}, {2}, {2}, {2}, {2}, {8}]
+    assert all(answer["kinds"].keys() == set(kinds) for answer in answers)
+    assert [answers[0]["kinds"][kind]["label"] for kind in kinds] == [
+        answer["table"]["best"]["label"] for answer in answers[1:5]]
     tree = next(row for row in answers[0]["table"]["rows"] if row["method"] == "ddtree")
     assert tree["break_even"]["median"] > 1 and tree["modelled"] is None
     ended_job(lab, lab.what_if({"run": "r"}))
