@@ -110,7 +110,8 @@ class Recorder:
         self._ended, self._rounds = "", 0  # why the text ended, and how many rounds it then had
         self.until(about.get("stop_ids"), about.get("max_tokens", 0))
         self._began = time.perf_counter()
-        self._waiting: deque[tuple[int, float, Any]] = deque()  # copies of rounds, or what is wrong with them
+        # index, seconds, a copy of the round or what is wrong with it, and the events that complete the copy
+        self._waiting: deque[tuple[int, float, Any, list[Any]]] = deque()
         self._reason, self._closing = "", Event()
         self._file = _TraceFile(path, run.get("token_text"))
         self._file.header(about, refusals)
@@ -156,10 +157,12 @@ class Recorder:
             if len(self._waiting) >= self._most or not self._thread.is_alive():
                 self.dropped += 1
                 return
-            copy = _Copy({"tokens": tokens, "parents": parents, "keep": keep, "bonus": bonus, **more, "start": start})
+            events: list[Any] = []
+            parts = _copied({"tokens": tokens, "parents": parents, "keep": keep, "bonus": bonus, **more,
+                             "start": start}, events)
             if self._strict:
-                _encoded(_checked_line(index, copy.parts()))
-            self._waiting.append((index, time.perf_counter() - self._began, copy))
+                _encoded(_checked_line(index, parts))
+            self._waiting.append((index, time.perf_counter() - self._began, parts, events))
         except Exception as error:
             self._refuse(index, error)
 
@@ -190,7 +193,7 @@ class Recorder:
     def _refuse(self, index: int, error: Exception) -> None:
         if self._strict:
             raise RecorderError(f"Round {index + 1} is refused: {reason_of(error)}.") from error
-        self._waiting.append((index, 0.0, error))
+        self._waiting.append((index, 0.0, error, []))
 
     def _write(self) -> None:
         """The thread. A disk that takes no more ends it; the loop goes on and counts what it drops."""
@@ -208,13 +211,14 @@ class Recorder:
         except OSError as error:
             log.warning("Recording ends, because the file cannot be written: %s.", error.strerror)
 
-    def _add(self, index: int, seconds: float, copy: _Copy | Exception) -> None:
+    def _add(self, index: int, seconds: float, parts: Any, events: list[Any]) -> None:
         if self._ended:
             return
         try:
-            if isinstance(copy, Exception):
-                raise copy
-            parts = copy.parts()
+            if isinstance(parts, Exception):
+                raise parts
+            for event in events:
+                event.synchronize()
             if self._cut(index, parts) and index % self._every == 0:
                 self._file.round(_checked_line(index, parts), seconds)
         except OSError:
@@ -244,35 +248,24 @@ class Recorder:
         return length > 0
 
 
-class _Copy:
+def _copied(value: Any, events: list[Any]) -> Any:
     """What a round was given, copied so that the loop can no longer change it. What lies on a GPU is copied there, in
-    the order of the loop's own work, which does not wait for it."""
-
-    def __init__(self, parts: dict[str, Any]) -> None:
-        self._event: Any = None
-        self._parts = {name: self._copied(part) for name, part in parts.items()}
-
-    def parts(self) -> dict[str, Any]:
-        """The copies, once they are there."""
-        if self._event is not None:
-            self._event.synchronize()
-        return self._parts
-
-    def _copied(self, value: Any) -> Any:
-        if isinstance(value, (np.ndarray, int)):
-            return value.copy() if isinstance(value, np.ndarray) else value
-        if isinstance(value, (list, tuple)):
-            return [self._copied(part) for part in value] if value and hasattr(value[0], "__len__") else list(value)
-        if isinstance(value, dict):
-            return {name: self._copied(part) for name, part in value.items()}
-        if not hasattr(value, "clone"):
-            return value
-        with suppress(TypeError, RuntimeError):  # on a GPU, with a gradient, or of bfloat16
-            return value.numpy().copy()
-        clone = value.detach().clone()
-        if clone.device.type == "cuda":
-            self._event = sys.modules["torch"].cuda.current_stream(clone.device).record_event(self._event)
-        return clone
+    the order of the loop's own work, which does not wait for it; ``events`` come when such copies are there."""
+    if isinstance(value, (np.ndarray, int)):
+        return value.copy() if isinstance(value, np.ndarray) else value
+    if isinstance(value, (list, tuple)):
+        nested = value and hasattr(value[0], "__len__")
+        return [_copied(part, events) for part in value] if nested else list(value)
+    if isinstance(value, dict):
+        return {name: _copied(part, events) for name, part in value.items()}
+    if not hasattr(value, "clone"):
+        return value
+    with suppress(TypeError, RuntimeError):  # on a GPU, with a gradient, or of bfloat16
+        return value.numpy().copy()
+    clone = value.detach().clone()
+    if clone.device.type == "cuda":
+        events.append(sys.modules["torch"].cuda.current_stream(clone.device).record_event())
+    return clone
 
 
 class _TraceFile:
@@ -297,25 +290,17 @@ class _TraceFile:
             raise RecorderError(f"The trace {ascii(Path(str(path)).name)[1:-1]} cannot be written: {why}.") from error
         self._file: Any = gzip.GzipFile("", "wb", COMPRESSION, self._raw) if Path(path).suffix == ".gz" else self._raw
 
-    def header(self, about: Mapping[str, Any], refusals: dict[str, str]) -> None:
+    def header(self, about: Mapping[str, Any], refusals: Mapping[str, str]) -> None:
         """The first line, whose note names what was left out of it, and a line about each of those."""
         header = {name: about[name] for name in HEADER if name in about}
         header.update(drafters=about.get("drafters", ["drafter"]), recorded=time.strftime("%Y-%m-%d"),
                       request={name: about[name] for name in REQUEST if name in about},
                       pieces=self._pieces({"tokens": about.get("prompt_ids", ())}))
         self._named.update(header["pieces"])
-        note = header.get("note", "")
-
-        def write() -> None:
-            if left_out := ", ".join(refusals):
-                header["note"] = f"{note[:MAX_NOTE_LENGTH // 2]} Left out, because it does not fit: {left_out}.".strip()
-            self.write({"canopy_trace": VERSION, "header": header})
-
-        try:
-            write()
-        except RecorderError as error:  # only a prompt can be so long
-            header["prompt"], refusals["prompt"] = "", reason_of(error)
-            write()
+        if refusals:
+            note = header.get("note", "")[:MAX_NOTE_LENGTH // 2]
+            header["note"] = f"{note} Left out, because it does not fit: {', '.join(refusals)}.".strip()
+        self.write({"canopy_trace": VERSION, "header": header})
         for name, reason in refusals.items():
             log.warning("The %s of a run is left out of its recording: %s.", name, reason)
             self.write({"refused": {"field": name, "reason": reason}})
@@ -666,6 +651,13 @@ def text(value: Any, name: str, most: int = MAX_NAME_LENGTH) -> str:
     return value
 
 
+def prompt_text(value: Any, name: str) -> str:
+    """A text that leaves room in its line for all else."""
+    if sum(map(text(value, name, MAX_TEXT_LENGTH).count, ",[{")) > MAX_LINE_VALUES // 4:
+        raise RecorderError(f"the {name} has more than {MAX_LINE_VALUES // 4:,} commas and brackets")
+    return str(value)
+
+
 def integer(value: Any, name: str, least: int = 0, most: int = MAX_INT32) -> int:
     """A whole number in a range."""
     if type(value) is not int or not least <= value <= most:
@@ -749,7 +741,7 @@ REQUEST: dict[str, Callable[[Any, str], Any]] = {
     "method": text, "prompt_ids": token_ids, "budget": integer, "max_tokens": integer, "sampling": sampling,
     "stop_ids": partial(token_ids, most=MAX_STOP_TOKENS)}
 HEADER: dict[str, Callable[[Any, str], Any]] = {
-    "prompt": partial(text, most=MAX_TEXT_LENGTH),
+    "prompt": prompt_text,
     **dict.fromkeys(("engine", "rig", "hardware", "dtype", "precision", "title", "note"),
                     partial(text, most=MAX_NOTE_LENGTH)),
     "context_limit": integer, "every": partial(integer, least=1), "drafter_kinds": drafters}

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import engine.recorder
-from engine.recorder import LATTICE, MAX_LINE_VALUES, SAMPLING, TREE, TRIALS, VERIFICATION, Recorder, RecorderError
+from engine.recorder import LATTICE, SAMPLING, TREE, TRIALS, VERIFICATION, Recorder, RecorderError
 from engine.records import DraftTree, Lattice, Request, Round, Sampling, Trials, Verification
 from engine.trace import End, Header, Trace, load
 from engine.trace.reading import END_FIELDS, HEADER_FIELDS, REQUEST_FIELDS
@@ -220,12 +220,6 @@ def test_what_of_a_run_does_not_fit_is_left_out_and_said(
         assert trace.header.note == f"Left out, because it does not fit: {name}."
 
 
-def test_a_header_as_long_as_may_be_read_makes_room_for_its_note(tmp_path: Path) -> None:
-    notes = [recorded(tmp_path / "run.jsonl", RIGHT, prompt="," * length, budget="x").header.note
-             for length in range(MAX_LINE_VALUES - 40, MAX_LINE_VALUES)]
-    assert [note.rpartition(": ")[2] for note in (notes[0], notes[-1])] == ["budget.", "budget, prompt."]
-
-
 @pytest.mark.parametrize("value", ["x" * 1025, HALF, b"x" * 1025, b"\xff" * 1025, [256], None, 7, ["a"]])
 def test_a_text_that_no_token_can_have_is_none(value: Any, tmp_path: Path) -> None:
     trace = recorded(tmp_path / "run.jsonl", RIGHT, prompt_ids=[7, 8],
@@ -349,11 +343,6 @@ def test_the_file_works_alone_with_numpy_only(program: str, tmp_path: Path) -> N
     assert trace.end.reason == "unknown"
 
 
-def test_the_wall_around_it_holds(tmp_path: Path) -> None:
-    done = alone(tmp_path, WALL + "import torch")
-    assert "blocked: torch" in done.communicate(timeout=60)[1]
-
-
 def test_a_killed_process_leaves_its_rounds(tmp_path: Path) -> None:
     loop = alone(tmp_path, KILLED)
     deadline = time.monotonic() + 60
@@ -365,19 +354,3 @@ def test_a_killed_process_leaves_its_rounds(tmp_path: Path) -> None:
     trace = load(tmp_path / "run.jsonl.gz")
     assert len(trace.entries) > 3
     assert trace.end.reason == "cut"
-
-
-def test_a_round_of_64_nodes_costs_the_loop_little(tmp_path: Path) -> None:
-    """30 µs if the machine is quiet; the limit here is for one that is not."""
-    random = np.random.default_rng(1)
-    arrays = {name: random.integers(0, 1000, 64).astype(np.int32) for name in ("tokens", "choice")}
-    floats = {name: random.random(64, np.float32) for name in ("logprobs", "entropy", "gap", "offered")}
-    parents = np.maximum(np.arange(-1, 63, dtype=np.int32), 0)
-    took = []
-    with Recorder(tmp_path / "run.jsonl.gz", most_waiting=100) as recorder:
-        for _ in range(500):
-            began = time.perf_counter()
-            recorder.round(**arrays, parents=parents, **floats, keep=[0, 1, 2], bonus=9)
-            took.append(time.perf_counter() - began)
-            time.sleep(0.0002)
-    assert np.median(took) < 100e-6

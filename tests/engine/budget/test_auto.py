@@ -28,7 +28,7 @@ from engine.decoding.tree import from_nodes, prefix
 from engine.records import Acceptance, DraftTree, Request, Sampling
 from engine.serving.scheduler import FairShare, pick_batch, update_owed
 from tests.engine.budget.test_cost import STAIRS
-from tests.engine.material import GREEDY, LOSSLESS, WARM, drafters_of, text, trees
+from tests.engine.material import GREEDY, WARM, drafters_of, text, trees
 from tests.engine.material import run as run_of
 from tests.engine.toy import ToyTarget
 
@@ -117,13 +117,6 @@ def test_a_drafter_that_promises_what_never_comes_true_costs_four_percent_at_mos
     assert spent <= 1.04 * tokens * dear.plain_ms
 
 
-def test_runs_of_the_same_drafters_remember_that_they_do_not_pay() -> None:
-    history, dear = DraftHistory(), replace(STAIRS, draft_ms=(4.0,) * 5)
-    rounds_that_drafted(AutoBudget(dear, history), chain_tree(*(0.2,) * 8), 1, 40)
-    assert not any(rounds_that_drafted(AutoBudget(dear, history), chain_tree(*(0.2,) * 8), 1, 8))
-    assert any(rounds_that_drafted(AutoBudget(dear), chain_tree(*(0.2,) * 8), 1, 8))
-
-
 def test_a_round_takes_what_its_time_would_not_bring_elsewhere() -> None:
     """A chain that is nearly certain: the largest tokens a millisecond of this round alone would end it at 8 rows, but
     the other rounds bring less, so its further nodes pay."""
@@ -185,21 +178,6 @@ def test_after_a_shared_round_no_round_is_compared_with_those_before() -> None:
         policy.cut(chain_tree(*(0.95,) * 8))
         policy.record_timing({"draft": 0.5, "verify": 0.5})
         assert (policy.history.factor == 1.0) == interrupted
-
-
-@pytest.mark.parametrize("method", [name for name in LOSSLESS if METHODS[name].drafter_count])
-@pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "sampled"])
-def test_the_text_does_not_depend_on_the_budget(method: str, sampling: Sampling) -> None:
-    target = ToyTarget()
-    asked = Request((1, 2, 3), method=method, budget=32, max_tokens=60, sampling=sampling, pace="auto")
-    plain = text(decode(replace(asked, method="autoregressive"), target, []))
-    for curve in (STAIRS, replace(STAIRS, draft_ms=(3.0,) * 5)):
-        policies = [AutoBudget(curve, pools_rows=False) for _ in range(2)]
-        rounds, again = (list(decode(asked, target, drafters_of(method, target), policy)) for policy in policies)
-        if METHODS[method].follows_text:
-            assert text(rounds) == plain
-        assert all(len(round_.tree) - 1 <= 32 for round_ in rounds)
-        assert [len(round_.tree) for round_ in again] == [len(round_.tree) for round_ in rounds], "deterministic"
 
 
 def test_rounds_without_a_draft_are_plain_ones() -> None:
@@ -367,5 +345,3 @@ def test_every_text_is_that_of_the_request_alone(sampling: Sampling, concurrency
     sizes = {len(round_.tree) for number, round_ in rounds if requests[number].pace == "auto"}
     assert len(sizes) > 3 or draft_ms > 1
     assert all(len(round_.tree) <= 1 + requests[number].budget for number, round_ in rounds)
-
-

@@ -161,15 +161,6 @@ def concurrent() -> list[CellResult]:
     return measure_all(AT_ONCE)
 
 
-def test_the_table_for_people_has_every_row(alone: Record) -> None:
-    shown = table(alone)
-    for row in alone["rows"]:
-        assert f"{row['label']} " in shown
-        assert f"{row['tokens_per_second']:.1f}" in shown
-    assert f"Fastest here: {alone['recommended']['label']}" in shown
-    assert "Fastest" not in table(report_of(ALONE, []))
-
-
 RICH = plan_of(verb_parser("sweep").parse_args([
     "--methods", "merged", "dflash", "--budgets", "8", "auto", "32", "--split", "each", "--heads", "math", "code",
     "--temperature", "0.7", "--top-k", "20", "--seed", "3", "--limit", "2"]))
@@ -183,22 +174,12 @@ def test_the_command_of_a_sweep_asks_for_the_same_sweep(plan: SweepPlan) -> None
     assert replace(again, prompts=plan.prompts) == plan and len(again.prompts) == len(plan.prompts)
 
 
-def test_settings_at_their_own_pace_are_labelled() -> None:
-    assert [setting.label for setting in RICH.settings if setting.pace == "auto"] == [
-        "merged auto each math+code T 0.7", "dflash auto T 0.7"]
-
-
 def test_the_recommended_command_of_a_report_asks_for_its_setting(alone: Record) -> None:
     words = shlex.split(alone["recommended"]["command"])
     assert words[:3] == ["python", "-m", "engine"] and alone["command"] == sweep_command(ALONE)
     choice = verb_parser(words[3]).parse_args(words[4:])
     assert (choice.method, choice.budget, choice.prompt) == (
         alone["recommended"]["method"], alone["recommended"]["budget"], ALONE.prompts[0].text)
-
-
-def test_requests_at_once_are_in_the_table(concurrent: list[CellResult]) -> None:
-    record = report_of(AT_ONCE, concurrent)
-    assert "ddtree 16, 4 at once" in table(record) and record["load"]["ddtree"][0] in table(record)
 
 
 def test_a_prediction_is_told_with_its_error(concurrent: list[CellResult]) -> None:

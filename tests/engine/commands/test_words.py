@@ -69,12 +69,6 @@ def test_every_flag_at_every_wrong_kind_of_value(verb: str) -> None:
     assert checked > 20
 
 
-def test_every_type_is_one_that_is_checked_here() -> None:
-    kinds = {kind(action) for verb in VERBS for action in flags_of(verb)}
-    assert kinds == {
-        *PATHS, "number", "listed", "budget_or_auto", "budget_words", "name", "text", "prompt", "one_of", "turn"}
-
-
 @pytest.mark.parametrize("words", [
     [], ["magic"], ["generate"], ["generate", "--prompt"], ["generate", "--prompt", "hi", "more"],
     ["generate", "--prompt", "hi", "--budgett", "3"], ["generate", "--prompt", "hi", "--json=3"], ["\udcff"],
@@ -175,23 +169,11 @@ def test_an_interruption_during_the_imports_leaves_no_traceback(words: list[str]
     assert (program.communicate(timeout=60), program.returncode) == (("", ""), -signal.SIGINT)
 
 
-@pytest.mark.parametrize("words", [["--port", "99999"], ["--host", "x" * 300], ["--host", ""], ["--auth", "ada"]])
-def test_an_address_that_the_page_cannot_have(words: list[str]) -> None:
-    with pytest.raises(UsageError):
-        app.flags().understand(words)
-
-
 @pytest.mark.parametrize("verb", ["sweep", "bench", "check"])
 def test_an_older_name_of_a_flag_is_read_and_not_offered(verb: str) -> None:
     needed = NEEDED.get(verb, [])
     assert verb_parser(verb).parse_args([*needed, "--together", "2", "4"]).concurrency == [2, 4]
     assert "--concurrency" in verb_parser(verb).format_help() and "--together" not in verb_parser(verb).format_help()
-
-
-def test_numbers_as_they_are_typed() -> None:
-    choice = verb_parser("generate").parse_args([
-        "--prompt", "hi", "--temperature", "0", "--top-p", "1", "--seed", "+3", "--budget", "auto"])
-    assert (choice.temperature, choice.top_p, choice.seed, choice.budget) == (0.0, 1.0, 3, "auto")
 
 
 @pytest.mark.parametrize(("locale", "typed"), [

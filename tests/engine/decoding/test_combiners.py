@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.decoding.builders import best_first
 from engine.decoding.combiners import joint, merged, routed
 from engine.decoding.tree import from_nodes, pack, root_only
 from engine.records import DraftTree, Integers
-from tests.engine.material import ancestors, lattices, prefixes, trees
+from tests.engine.material import ancestors, prefixes, trees
 
 ROOT = 42
 
@@ -105,14 +104,3 @@ def test_joint_is_the_union_of_prefixes(parts: list[DraftTree], budget: int) -> 
         assert list(named) == [(path, drafters) for _, path, drafters in expected]
     assert tree.drafters[0] == 0
     assert tree.tokens[0] == parts[0].tokens[0]
-
-
-@pytest.mark.slow
-@given(lattices(vocabulary=4), lattices(vocabulary=4), st.integers(1, 30))
-def test_joint_over_two_drafters_has_no_duplicates(one, other, budget: int) -> None:  # type: ignore[no-untyped-def]
-    parts = best_first(one, ROOT, budget), best_first(other, ROOT, budget)
-    tree = joint(parts, budget)
-    siblings = list(zip(tree.parents[1:].tolist(), tree.tokens[1:].tolist(), strict=True))
-    assert len(set(siblings)) == len(siblings)
-    assert (tree.logprobs[1:] <= tree.logprobs[tree.parents[1:]]).all()
-    assert len(tree) - 1 == min(budget, len({path for part in parts for _, path in prefixes(part)}))

@@ -49,11 +49,6 @@ def test_every_entry_point_settles_before_torch_is_imported(words: tuple[str, ..
     assert at_torch(*words) == {**WAITING, "OMP_NUM_THREADS": str(cores()), "MKL_NUM_THREADS": None}
 
 
-def test_in_tests_threads_never_spin() -> None:
-    assert at_torch("tests/conftest.py")["GOMP_SPINCOUNT"] == "0"
-    assert at_torch("tests/conftest.py", PYTEST_XDIST_WORKER="gw0")["OMP_NUM_THREADS"] == "1"
-
-
 def test_what_the_person_set_stays() -> None:
     chosen = {"GOMP_SPINCOUNT": "7", "OMP_NUM_THREADS": "1"}
     assert at_torch("engine", "doctor", **chosen) == {**WAITING, **chosen, "MKL_NUM_THREADS": None}

@@ -14,7 +14,7 @@ from engine.checkpoints import memory
 from engine.checkpoints.memory import ALONE, Storage
 from engine.errors import RigError
 from engine.records import PromptRequest, Request, Sampling
-from engine.requests.rig_names import AUTO_DTYPE, DTYPE_NAMES, DTYPE_WORDS, EXACTNESS
+from engine.requests.rig_names import AUTO_DTYPE
 from engine.serving import precision
 from engine.serving.card import TYPICAL_LENGTHS
 from engine.serving.precision import PassTimes, chosen
@@ -168,10 +168,3 @@ def test_the_memory_check_counts_the_cache_that_a_target_has(name: str, monkeypa
     monkeypatch.setattr(memory, "free_bytes", lambda _: needed - 1)
     with pytest.raises(RigError, match=f"of weights in {name}, 0.0 of cache"):
         memory.must_fit_into_memory(*asked)
-
-
-def test_every_dtype_has_its_words_and_no_other_word_is_one() -> None:
-    assert set(DTYPE_WORDS) == set(precision.DTYPES) == set(EXACTNESS) == set(precision.EXACT_FIRST)
-    assert set(DTYPE_NAMES) == {AUTO_DTYPE, *precision.DTYPES}
-    with pytest.raises(RigError, match="'float16' is not supported; choose one of auto, float32, bfloat16, int4"):
-        load_rig("demo", "float16")

@@ -13,10 +13,7 @@ from engine.checkpoints.memory import ALONE
 from engine.commands.program import main
 from engine.decoding.loop import decode
 from engine.errors import RigError
-from engine.measure.instruments import open_beside
 from engine.records import PromptRequest, Request
-from engine.requests.admission import Admission
-from engine.requests.rig_names import from_hub
 from engine.serving import random_weights
 from engine.serving.precision import storage_of
 from engine.serving.random_weights import MEANINGLESS, SHAPES, random_models
@@ -81,13 +78,6 @@ def test_every_id_has_a_text_and_every_run_says_that_the_weights_are_random(capl
     assert live.prepare(ask).request.prompt_ids == demo_rig().prepare(ask).request.prompt_ids
     load_rig(TINY, "float32", "cpu")
     assert MEANINGLESS in caplog.text
-
-
-def test_the_page_opens_it_in_bfloat16() -> None:
-    told: list[str] = []
-    instruments = open_beside(None, TINY, "auto", lambda message, share: told.append(message), Admission())
-    assert instruments.source.target.dtype == "bfloat16" and instruments.opened_as == TINY
-    assert told == ["Making random weights …"] and from_hub(TINY) == ()
 
 
 @pytest.mark.parametrize("words", [
