@@ -16,18 +16,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
-from transformers import LlamaConfig, PreTrainedConfig
-from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm, LlamaRotaryEmbedding
+from transformers import LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRMSNorm, LlamaRotaryEmbedding
 
 from engine.checkpoints.files import read_config
 from engine.checkpoints.weights import fill_model, load_weights, move_model
 from engine.drafters.beam import PUBLISHED, FeatureDrafter, Reach
-from engine.drafters.dflash.model import GroupedProjections, Rotation, rotate
+from engine.drafters.dflash.model import Rotation
 from engine.drafters.draft_vocabulary import draft_token_ids, over_vocabulary
-from engine.drafters.fields import ignored_fields, neighbours_to_halves, note_of, turns_neighbours
+from engine.drafters.fields import ignored_note, neighbours_to_halves, turns_neighbours, without_place
 from engine.drafters.kinds import (
-    THINKING,
     DrafterPlan,
     Kind,
     TargetFacts,
@@ -41,51 +39,31 @@ from engine.models.cache import LayeredCache
 from engine.models.target import TorchTarget
 
 EMBEDDING = "embed_tokens.weight"
-KNOWN_INSIDE = frozenset({"eagle_aux_hidden_state_layer_ids", "use_aux_hidden_state"})
 # What exports of ModelOpt and speculators say of the layer that is run here; another value is refused by name.
 AS_RUN: Mapping[str, object] = MappingProxyType({
     "use_last_layernorm": True, "use_input_layernorm_in_first_layer": True, "use_mtp_layernorm": False,
     "next_layer_regular": True, "parallel_draft_step": 1, "parallel_draft_heads_num_layers": 1, "has_lm_head": True,
     "norm_before_residual": False, "norm_before_fc": False})
-SILENT = frozenset({
-    THINKING,
-    "auto_map", "draft_vocab_size", "eagle_config", "target_hidden_size", "torch_dtype", "rope_theta", "rope_scaling",
-    "pretraining_tp", "tokenizer_class", "target_model_type", "sliding_window", "max_window_layers"})
+SILENT = frozenset({"eagle_config", "target_hidden_size", "target_model_type", "sliding_window", "max_window_layers",
+                    "eagle_aux_hidden_state_layer_ids", "use_aux_hidden_state"})
 
 
-class Eagle3Attention(GroupedProjections):
-    """Attention whose inputs are twice as wide as its outputs."""
+class Eagle3Layer(LlamaDecoderLayer):  # type: ignore[misc]  # transformers' types are not read
+    """The drafter's only layer, whose attention has inputs twice as wide as its outputs."""
 
     def __init__(self, config: LlamaConfig) -> None:
-        super().__init__(config, 2 * config.hidden_size)
-
-    def forward(self, both: Tensor, rotation: Rotation, mask: Tensor, cache: LayeredCache) -> Tensor:
-        """Attention of rows (rows, 2 × hidden) over those in the cache and themselves."""
-        queries, keys, values = (
-            self.heads(projection(both))[None] for projection in (self.q_proj, self.k_proj, self.v_proj))
-        keys, values = cache.update(rotate(keys, rotation), values, 0)
-        mixed = scaled_dot_product_attention(
-            rotate(queries, rotation), keys, values, attn_mask=mask, enable_gqa=self.groups > 1)
-        projected: Tensor = self.o_proj(mixed[0].transpose(0, 1).flatten(-2))
-        return projected
-
-
-class Eagle3Layer(nn.Module):
-    """The drafter's only layer."""
-
-    def __init__(self, config: LlamaConfig) -> None:
-        super().__init__()
-        self.self_attn = Eagle3Attention(config)
-        self.mlp = LlamaMLP(config)
+        super().__init__(config, 0)
         self.hidden_norm = LlamaRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
-        self.input_layernorm = LlamaRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
-        self.post_attention_layernorm = LlamaRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        for name in ("q_proj", "k_proj", "v_proj"):
+            outputs = getattr(self.self_attn, name).out_features
+            setattr(self.self_attn, name, nn.Linear(2 * config.hidden_size, outputs, bias=config.attention_bias))
 
     def forward(self, hidden: Tensor, embedded: Tensor, rotation: Rotation, mask: Tensor,
                 cache: LayeredCache) -> Tensor:
-        """The hidden states (rows, hidden) of rows, whose embedded tokens and hidden states are normed separately."""
+        """The hidden states (rows, hidden) of rows, whose embedded tokens and hidden states are normed separately, over
+        the rows in the cache and themselves."""
         both = torch.cat([self.input_layernorm(embedded), self.hidden_norm(hidden)], -1)
-        hidden = hidden + self.self_attn(both, rotation, mask, cache)
+        hidden = hidden + self.self_attn(both[None], rotation, mask, cache)[0][0]
         states: Tensor = hidden + self.mlp(self.post_attention_layernorm(hidden))
         return states
 
@@ -125,8 +103,8 @@ class Eagle3Drafter(FeatureDrafter):
         return states
 
     def _step(self, states: Tensor, embedded: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
-        cosines, sines = self.model.rotary_emb(self._weight, positions[None])
-        states = self.model.midlayer(states, embedded, (cosines[0], sines[0]), mask, self._cache)
+        rotation = self.model.rotary_emb(self._weight, positions[None])
+        states = self.model.midlayer(states, embedded, rotation, mask, self._cache)
         return states
 
     def _predicted(self, states: Tensor) -> Tensor:
@@ -144,28 +122,24 @@ def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     config = _drafter_config(folder, values, target)
     must_fit(folder, "a target of hidden size", config.target_hidden_size, target.config.hidden_size)
     must_fit(folder, "a vocabulary of", config.vocab_size, target.config.vocab_size)
-    taps = _taps(values, int(target.config.num_hidden_layers))
+    layers = int(target.config.num_hidden_layers)
+    named = (values.get("eagle_config") or {}).get("eagle_aux_hidden_state_layer_ids")
+    taps = tuple(named) if named else (1, layers // 2 - 1, layers - 4)
     must_tap(folder, taps, target.config)
     config.taps = len(taps)
     return DrafterPlan(taps, partial(_load, folder, config), note=config.note)
 
 
-def _taps(values: dict[str, Any], layers: int) -> tuple[int, ...]:
-    named = (values.get("eagle_config") or {}).get("eagle_aux_hidden_state_layer_ids")
-    return tuple(named) if named else (1, layers // 2 - 1, layers - 4)
-
-
 def _drafter_config(folder: Path, values: dict[str, Any], target: TargetFacts) -> LlamaConfig:
-    known = PreTrainedConfig().to_dict().keys() | LlamaConfig().to_dict().keys() | SILENT
     inside = values.get("eagle_config") or {}
-    unplaced = {name: value for name, value in (values | inside).items() if name not in known | KNOWN_INSIDE
-                and AS_RUN.get(name) is not value}
-    ignored = ignored_fields(folder, unplaced)
-    config = LlamaConfig(**{key: value for key, value in values.items() if key not in ("auto_map", "eagle_config")})
+    unplaced = {name: value for name, value in without_place(values | inside, LlamaConfig, SILENT).items()
+                if AS_RUN.get(name) is not value}
+    config = LlamaConfig(attn_implementation="sdpa", **{
+        key: value for key, value in values.items() if key not in ("auto_map", "eagle_config", "attn_implementation")})
     must_know(folder, {
         "num_hidden_layers": "" if config.num_hidden_layers == 1 else config.num_hidden_layers,
         "use_aux_hidden_state": "" if inside.get("use_aux_hidden_state", True) else "false", **unsteady_rope(config)})
-    config.turns_neighbours, config.note = turns_neighbours(unplaced), note_of(folder, ignored)
+    config.turns_neighbours, config.note = turns_neighbours(unplaced), ignored_note(folder, unplaced)
     config.draft_vocab_size = values.get("draft_vocab_size") or config.vocab_size
     config.target_hidden_size = values.get("target_hidden_size") or config.hidden_size
     config.head_dim = config.head_dim or config.hidden_size // config.num_attention_heads

@@ -5,17 +5,21 @@ tensors, or others, changes nothing in a drafter that loads; nor does one that o
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedConfig
 
 from engine.checkpoints.files import display_name
-from engine.drafters.kinds import must_know, off
+from engine.drafters.kinds import THINKING, must_know, off
 
+# Of every kind: names of training, and those that transformers reads under others.
+SILENT = frozenset({THINKING, "auto_map", "draft_vocab_size", "torch_dtype", "rope_theta", "rope_scaling",
+                    "pretraining_tp", "tokenizer_class"})
 # Copied from the target or left by a trainer, whatever their value.
 INERT = re.compile("|".join((
     "(max|num)_anchors", "confidence_head_alpha", r"\w+_loss_(weight|coef|alpha)", r"loss_\w+",  # of training
@@ -34,19 +38,21 @@ NEIGHBOURS: Mapping[str, bool] = MappingProxyType({
 TURNED = re.compile(r"self_attn\.(q|k)_(proj\.(weight|bias)|norm\.weight)$")
 
 
-def ignored_fields(folder: Path, fields: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names among fields without a place that a drafter can do without; RigError names the others."""
+def without_place(values: Mapping[str, Any], model: type[PreTrainedConfig], silent: Set[str]) -> dict[str, Any]:
+    """The fields of a config.json that neither transformers' config of the model nor ``silent`` has."""
+    known = PreTrainedConfig().to_dict().keys() | model().to_dict().keys() | SILENT | silent
+    return {name: value for name, value in values.items() if name not in known}
+
+
+def ignored_note(folder: Path, fields: Mapping[str, Any]) -> str:
+    """A sentence about the fields without a place that a drafter can do without; empty if there are none. RigError
+    names the others."""
     unknown = {name: value for name, value in fields.items() if name not in NEIGHBOURS and (
         not (ABSENT.search(name) or INERT.fullmatch(name)) if value is False else not off(value))}
     inert = {name for name, value in unknown.items() if INERT.fullmatch(name) or value in SHAPED.get(name, ())}
     must_know(folder, {name: "false" if value is False else value
                        for name, value in unknown.items() if name not in inert})
-    return tuple(sorted(inert))
-
-
-def note_of(folder: Path, ignored: tuple[str, ...]) -> str:
-    """The sentence about them; empty if there are none."""
-    named = ", ".join(ignored)
+    named = ", ".join(sorted(inert))
     return named and f"Ignored in config.json of {display_name(folder)}, since its tensors need nothing of it: {named}."
 
 

@@ -104,7 +104,11 @@ COUNTS = ("vocab_size", "draft_vocab_size", "target_hidden_size")  # in config.j
 def plan_drafter(folder: Path, target: TargetFacts) -> DrafterPlan:
     """The plan of the drafter in a folder, by the first kind that recognises its config.json."""
     values = read_config(folder)
-    _must_run(folder, values)
+    format_ = values.get("speculators_model_type")
+    named = architectures(values) if format_ is None else str(format_)
+    if what := next((what for part, what in NOT_RUN.items() if part in named), ""):
+        raise RigError(f"The drafter in {display_name(folder)} is {what}; DFlash, DFlash 2, DSpark, TreeFlash, "
+                       "EAGLE-3, MTP, UNO and phrase drafters run, and language models.")
     for name in COUNTS:
         if values.get(name) is not None:
             must_count(folder, values, name)
@@ -115,16 +119,6 @@ def plan_drafter(folder: Path, target: TargetFacts) -> DrafterPlan:
         raise RigError(f"config.json in {display_name(folder)} has {THINKING} {thinking!r:.60}; it has to be true or "
                        "false.")
     return replace(plan, kind=plan.kind or name, thinking=thinking)
-
-
-def _must_run(folder: Path, values: Mapping[str, Any]) -> None:
-    """RigError if a config.json describes a drafter of a family that is known and not run."""
-    format_ = values.get("speculators_model_type")
-    named = architectures(values) if format_ is None else str(format_)
-    for part, what in NOT_RUN.items():
-        if part in named:
-            raise RigError(f"The drafter in {display_name(folder)} is {what}; DFlash, DFlash 2, DSpark, TreeFlash, "
-                           "EAGLE-3, MTP, UNO and phrase drafters run, and language models.")
 
 
 def architectures(values: Mapping[str, Any]) -> str:

@@ -13,16 +13,15 @@ from types import MappingProxyType
 from typing import Any
 
 from torch import nn
-from transformers import PreTrainedConfig, Qwen3Config
+from transformers import Qwen3Config
 
 from engine.checkpoints.files import display_name, read_config
 from engine.checkpoints.weights import fill_model, load_weights, move_model
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.drafters.dflash.model import DFlashModel
 from engine.drafters.draft_vocabulary import draft_token_ids, over_vocabulary
-from engine.drafters.fields import ignored_fields, neighbours_to_halves, note_of, turns_neighbours
+from engine.drafters.fields import ignored_note, neighbours_to_halves, turns_neighbours, without_place
 from engine.drafters.kinds import (
-    THINKING,
     DrafterPlan,
     Kind,
     TargetFacts,
@@ -57,13 +56,9 @@ NOT_DRAFTING = "confidence_head."  # guesses how far a chain is accepted; a tree
 COMPANIONS: Mapping[str, str] = MappingProxyType({
     "swa_window_size": "use_swa", "conv_group_size": "conv_kernel_size", "selector_top_k": "selector_rank",
     "top_k": "selector_rank"})
-PROJECTORS: Mapping[str, str] = MappingProxyType({"dflash": "DFlash", "dflash2": "DFlash 2", "dspark": "DSpark"})
 NEUTRAL: Mapping[str, float] = MappingProxyType({"partial_rotary_factor": 1.0, "sample_from_anchor": False})
 # What a config.json may hold besides the fields of a Qwen3 model without changing what is computed.
-SILENT = frozenset({
-    THINKING,
-    "auto_map", "block_size", "dflash_config", "num_target_layers", "torch_dtype", "rope_theta", "rope_scaling",
-    "quantization_config", "pretraining_tp", "tokenizer_class", "draft_vocab_size", "is_causal", *NEEDED, *SCALES})
+SILENT = frozenset({"block_size", "dflash_config", "num_target_layers", "quantization_config", "is_causal"})
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
@@ -97,7 +92,7 @@ def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     config.max_position_embeddings = max(
         config.max_position_embeddings, target.config.max_position_embeddings) + config.block_size
     return DrafterPlan(taps, partial(_load, folder, config), sees_path=False, thinking=False,
-                       note=note_of(folder, options["ignored"]), kind="dspark" if options["family"] == "DSpark" else "")
+                       note=options["note"], kind="dspark" if options["family"] == "DSpark" else "")
 
 
 def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDrafter:
@@ -135,25 +130,22 @@ def drafter_config(folder: Path, block_size: int | None = None) -> Qwen3Config:
     family = family_of(values)
     options = _options(folder, values, family, block_size)
     of_family = {*NEEDED, *SCALES, *FAMILIES[family][0]}
-    known = PreTrainedConfig().to_dict().keys() | Qwen3Config().to_dict().keys() | SILENT | of_family
-    inside = {name: value for name, value in options.items() if name not in of_family | {"num_target_layers", "causal"}}
-    unplaced = {name: value for name, value in values.items() if name not in known} | inside
-    ignored = ignored_fields(folder, {
+    unplaced = without_place(values, Qwen3Config, SILENT | of_family) | {
+        name: value for name, value in options.items() if name not in of_family | {"num_target_layers", "causal"}}
+    note = ignored_note(folder, {
         name: value for name, value in unplaced.items()
         if NEUTRAL.get(name) != value and not (name in COMPANIONS and off(unplaced.get(COMPANIONS[name])))
-        and not (name == "projector_type" and PROJECTORS.get(str(value)) == family)})
+        and not (name == "projector_type" and value == family.replace(" ", "").lower())})
     config = Qwen3Config(**{key: value for key, value in values.items() if key not in ("auto_map", "dflash_config")})
     _refuse_model(folder, config, values)
     if values.get("is_causal") is not None:
         options["causal"] = values["is_causal"]
     elif options.get("causal_head"):
         options["causal"] = True
-    check = {"DFlash 2": _must_divide, "TreeFlash": _read_correction, "DSpark": _read_markov_head}.get(family)
-    if check:
-        check(folder, config, options)
+    _check_family(folder, config, options, family)
     config.draft_vocab_size = values.get("draft_vocab_size") or config.vocab_size
     config.block_size, config.dflash_config = options.pop("block_size"), {
-        **options, "family": family, "ignored": ignored, "turns_neighbours": turns_neighbours(unplaced)}
+        **options, "family": family, "note": note, "turns_neighbours": turns_neighbours(unplaced)}
     return config
 
 
@@ -207,31 +199,26 @@ def _options(folder: Path, values: Mapping[str, Any], family: str, block_size: i
     return options
 
 
-def _must_divide(folder: Path, config: Qwen3Config, options: dict[str, Any]) -> None:
-    """RigError if DFlash 2's sizes are none, or do not fit the model's."""
-    for name in DFLASH2:
-        must_count(folder, options, name)
-    if config.hidden_size % options["conv_group_size"]:
-        raise RigError(f"config.json in {display_name(folder)} has conv_group_size {options['conv_group_size']}; it "
-                       f"has to divide the hidden size, {config.hidden_size}.")
-    if options["selector_top_k"] > config.vocab_size:
-        raise RigError(f"config.json in {display_name(folder)} has selector_top_k {options['selector_top_k']}; the "
-                       f"vocabulary has {config.vocab_size} tokens.")
-
-
-def _read_correction(folder: Path, config: Qwen3Config, options: dict[str, Any]) -> None:
-    """Put TreeFlash's correction by the token before among the options; RigError for one of another kind."""
-    must_be(folder, {"treeflash_config": options["treeflash_config"]}, dict, "an object")
-    options["ar_approximation"] = correction = options["treeflash_config"].get("ar_approximation")
-    must_know(folder, {"ar_approximation": "" if correction == "swiglu" else correction})
-
-
-def _read_markov_head(folder: Path, config: Qwen3Config, options: dict[str, Any]) -> None:
-    """Complete DSpark's options; RigError for a Markov head of another kind."""
-    must_be(folder, {"markov_rank": options["markov_rank"]}, int, "a whole number")
-    options.setdefault("sample_from_anchor", True)
-    head = options.get("markov_head_type")
-    must_know(folder, {"markov_head_type": head if options["markov_rank"] and head not in MARKOV_HEADS else ""})
+def _check_family(folder: Path, config: Qwen3Config, options: dict[str, Any], family: str) -> None:
+    """Complete the options of one family; RigError if they are of another kind, or do not fit the model's sizes."""
+    if family == "DSpark":
+        must_be(folder, {"markov_rank": options["markov_rank"]}, int, "a whole number")
+        options.setdefault("sample_from_anchor", True)
+        head = options.get("markov_head_type")
+        must_know(folder, {"markov_head_type": head if options["markov_rank"] and head not in MARKOV_HEADS else ""})
+    if family == "TreeFlash":
+        must_be(folder, {"treeflash_config": options["treeflash_config"]}, dict, "an object")
+        options["ar_approximation"] = correction = options["treeflash_config"].get("ar_approximation")
+        must_know(folder, {"ar_approximation": "" if correction == "swiglu" else correction})
+    if family == "DFlash 2":
+        for name in DFLASH2:
+            must_count(folder, options, name)
+        if config.hidden_size % options["conv_group_size"]:
+            raise RigError(f"config.json in {display_name(folder)} has conv_group_size {options['conv_group_size']}; "
+                           f"it has to divide the hidden size, {config.hidden_size}.")
+        if options["selector_top_k"] > config.vocab_size:
+            raise RigError(f"config.json in {display_name(folder)} has selector_top_k {options['selector_top_k']}; the "
+                           f"vocabulary has {config.vocab_size} tokens.")
 
 
 def _refuse_model(folder: Path, config: Qwen3Config, values: Mapping[str, Any]) -> None:

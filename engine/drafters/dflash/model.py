@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from transformers import Qwen3Config
 from transformers.models.qwen3.modeling_qwen3 import (
+    Qwen3Attention,
     Qwen3MLP,
     Qwen3RMSNorm,
     Qwen3RotaryEmbedding,
@@ -64,46 +65,22 @@ def rotate(states: Tensor, rotation: Rotation) -> Tensor:
     return rows
 
 
-class GroupedProjections(nn.Module):
-    """The projections of attention with grouped queries, from inputs of this size."""
-
-    def __init__(self, config: Any, inputs: int) -> None:
-        super().__init__()
-        self.size: int = config.head_dim
-        self.groups = config.num_attention_heads // config.num_key_value_heads
-        bias, wide, narrow = config.attention_bias, config.num_attention_heads, config.num_key_value_heads
-        self.q_proj = nn.Linear(inputs, wide * self.size, bias=bias)
-        self.k_proj = nn.Linear(inputs, narrow * self.size, bias=bias)
-        self.v_proj = nn.Linear(inputs, narrow * self.size, bias=bias)
-        self.o_proj = nn.Linear(wide * self.size, config.hidden_size, bias=bias)
-
-    def heads(self, states: Tensor, norm: nn.Module | None = None) -> Tensor:
-        """States (…, rows, heads × size) split into heads (…, heads, rows, size), each normed."""
-        parted = states.unflatten(-1, (-1, self.size))
-        heads: Tensor = (parted if norm is None else norm(parted)).transpose(-2, -3)
-        return heads
-
-
-class DFlashAttention(GroupedProjections):
+class DFlashAttention(Qwen3Attention):  # type: ignore[misc]  # transformers' types are not read
     """Queries from the block; keys and values from the context features and from the block."""
-
-    def __init__(self, config: Qwen3Config) -> None:
-        super().__init__(config, config.hidden_size)
-        self.q_norm = Qwen3RMSNorm(self.size, eps=config.rms_norm_eps)
-        self.k_norm = Qwen3RMSNorm(self.size, eps=config.rms_norm_eps)
 
     def keys_values(self, states: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
         """Keys and values of states (batch, rows, hidden): each (batch, kv heads, rows, head size)."""
-        return rotate(self.heads(self.k_proj(states), self.k_norm), rotation), self.heads(self.v_proj(states))
+        keys, values = (project(states).unflatten(-1, (-1, self.head_dim)) for project in (self.k_proj, self.v_proj))
+        return rotate(self.k_norm(keys).transpose(-2, -3), rotation), values.transpose(-2, -3)
 
     def forward(self, hidden: Tensor, rotation: Rotation, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """The attention output (batch, slots, hidden) of a block's states (batch, slots, hidden), over its own keys and
         values and those of the context (batch, kv heads, context, head size); ``mask`` as in torch."""
         block_keys, block_values = self.keys_values(hidden, rotation)
         keys, values = torch.cat([keys, block_keys], -2), torch.cat([values, block_values], -2)
-        queries = rotate(self.heads(self.q_proj(hidden), self.q_norm), rotation)
+        queries = self.q_norm(self.q_proj(hidden).unflatten(-1, (-1, self.head_dim))).transpose(-2, -3)
         mixed = nn.functional.scaled_dot_product_attention(
-            queries, keys, values, attn_mask=mask, enable_gqa=self.groups > 1)
+            rotate(queries, rotation), keys, values, attn_mask=mask, enable_gqa=self.num_key_value_groups > 1)
         projected: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(-2))
         return projected
 
@@ -148,12 +125,12 @@ def convolve(convolution: GroupedConvolution | None, inputs: Tensor, part: Calla
 class DFlashLayer(nn.Module):
     """Attention and MLP with their norms and residuals, and DFlash 2's convolutions around them."""
 
-    def __init__(self, config: Qwen3Config) -> None:
+    def __init__(self, config: Qwen3Config, number: int) -> None:
         super().__init__()
         convolves = bool(config.dflash_config.get("conv_kernel_size"))
         self.attention_conv = GroupedConvolution(config) if convolves else None
         self.mlp_conv = GroupedConvolution(config) if convolves else None
-        self.self_attn = DFlashAttention(config)
+        self.self_attn: Any = DFlashAttention(config, number)
         self.mlp = Qwen3MLP(config)
         self.input_layernorm = Qwen3RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.post_attention_layernorm = Qwen3RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
@@ -168,7 +145,7 @@ class DFlashModel(nn.Module):
         taps = len(config.dflash_config["target_layer_ids"])
         self.fc = nn.Linear(taps * config.hidden_size, config.hidden_size, bias=False)
         self.hidden_norm = Qwen3RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
-        layers = nn.ModuleList(DFlashLayer(config) for _ in range(config.num_hidden_layers))
+        layers = nn.ModuleList(DFlashLayer(config, number) for number in range(config.num_hidden_layers))
         self.layers: Sequence[DFlashLayer] = layers  # type: ignore[assignment]  # torch types what is in one as Module
         self.sights = sights_of(config)
         self.norm = Qwen3RMSNorm(config.hidden_size, eps=config.rms_norm_eps)

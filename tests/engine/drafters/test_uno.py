@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from engine.decoding.builders import best_first
 from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
-from engine.drafters.uno.drafter import WIDTH, noise_tokens
+from engine.drafters.uno import WIDTH, noise_tokens
 from engine.records import Lattice, Request, Sampling
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig

@@ -23,7 +23,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedConfig
 from transformers.modeling_layers import MtpLayer
 
 from engine.checkpoints.files import display_name, read_config
@@ -96,18 +95,13 @@ def _load(folder: Path, layers: int, target: TorchTarget) -> MtpDrafter:
     if not stored:
         raise RigError(f"The weights in {display_name(folder)} hold no layer for multi-token prediction: no tensor's "
                        f"name begins with mtp. or model.layers.{layers}.; name another drafter.")
-    example = target.model.get_decoder().layers[-1]
-    layer = MtpLayer(_config_of_one(target.config), type(example), type(example.post_attention_layernorm), 0)
+    example, config = target.model.get_decoder().layers[-1], deepcopy(target.config)
+    for name, value in ALONE.items():
+        if hasattr(config, name):
+            setattr(config, name, value)
+    layer = MtpLayer(config, type(example), type(example.post_attention_layernorm), 0)
     fill_model(layer, _named({re.sub(f"^({prefix})", "", name): value for name, value in stored.items()}), folder)
     return MtpDrafter(move_model(layer, target.device, target.model.dtype), target)
-
-
-def _config_of_one(config: PreTrainedConfig) -> PreTrainedConfig:
-    changed = deepcopy(config)
-    for name, value in ALONE.items():
-        if hasattr(changed, name):
-            setattr(changed, name, value)
-    return changed
 
 
 def _named(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
