@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from safetensors import SafetensorError, safe_open
 
@@ -43,18 +43,24 @@ def read_config(folder: Path) -> dict[str, Any]:
     """The values of config.json, or of an adapter's config; RigError if it is not a JSON object, or holds a number that
     no model has."""
     path = adapter_file(folder, ADAPTER_CONFIG) or require(folder, "config.json")
-    try:
-        values: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise RigError(f"config.json in {display_name(folder)} is not JSON ({first_line(error)}).") from error
-    if not isinstance(values, dict):
-        raise RigError(f"config.json in {display_name(folder)} holds a {type(values).__name__}; it has to be an "
-                       "object.")
+    values = read_object(path, "config.json")
     for name, value in _numbers(values):
         most = MAX_MODULES if MODULES.search(name) else MAX_INT64 if REALS.search(name) else MAX_INT32
         if abs(value) > most:
             raise RigError(f"config.json in {display_name(folder)} has {name:.60} {str(value):.40}; at most {most:,} "
                            "is read.")
+    return values
+
+
+def read_object(path: Path, name: str = "") -> dict[str, Any]:
+    """The JSON object in a file; RigError if it is none. ``name`` is what a person calls the file."""
+    where = f"{name or path.name} in {display_name(path.parent)}"
+    try:
+        values = json.loads(path.read_text(encoding="utf8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise RigError(f"{where} is not JSON ({first_line(error)}).") from error
+    if not isinstance(values, dict):
+        raise RigError(f"{where} holds a {type(values).__name__}; it has to be an object.")
     return values
 
 
@@ -113,27 +119,30 @@ def shards(folder: Path) -> list[str]:
     return sorted({name for _, name in weight_map})
 
 
+class Stored(NamedTuple):
+    """How a tensor is stored, such as BF16, and its shape."""
+
+    kind: str
+    shape: tuple[int, ...]
+
+
+def stored_tensors(folder: Path) -> dict[str, Stored]:
+    """The weights' tensors by name, from the files' headers only; RigError if a file is missing or damaged."""
+    stored: dict[str, Stored] = {}
+    for path in weight_files(folder):
+        try:
+            with safe_open(path, "np") as tensors:
+                for name in tensors.keys():  # noqa: SIM118  # no mapping
+                    tensor = tensors.get_slice(name)
+                    stored[name] = Stored(tensor.get_dtype(), tuple(tensor.get_shape()))
+        except (SafetensorError, OSError) as error:
+            raise damaged(path, error) from error
+    return stored
+
+
 def parameters(folder: Path) -> int:
-    """How many numbers the weights hold, read from the files' headers only."""
-    return sum(size for path in weight_files(folder) for size in _sizes(path))
-
-
-def must_have_layers(folder: Path, layers: int) -> None:
-    """RigError if a config counts more layers than there are tensors: what is missing would be made in memory."""
-    tensors = sum(len(_sizes(path)) for path in weight_files(folder))
-    if layers > tensors:
-        raise RigError(f"config.json in {display_name(folder)} counts {layers:,} layers, and the weights have "
-                       f"{tensors:,} tensors; fetch it again.")
-
-
-def _sizes(path: Path) -> list[int]:
-    """How many numbers each tensor of a file holds, by its header."""
-    try:
-        with safe_open(path, "np") as tensors:
-            names = tensors.keys()
-            return [prod(tensors.get_slice(name).get_shape()) for name in names]
-    except (SafetensorError, OSError) as error:
-        raise damaged(path, error) from error
+    """How many numbers the weights hold."""
+    return sum(prod(tensor.shape) for tensor in stored_tensors(folder).values())
 
 
 def damaged(path: Path, error: BaseException) -> RigError:

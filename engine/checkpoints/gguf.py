@@ -61,7 +61,18 @@ class Origin:
 def convert_gguf(name: str, tell: Tell = ignore_progress) -> Path:
     """The folder of a GGUF file's target, which is converted the first time; RigError says why it cannot be."""
     file = Path(name).expanduser()
-    must_be_whole(file)
+    if not file.is_file():
+        raise RigError(f"There is no file {str(file)!r}; name a GGUF file on this machine.")
+    if part := PART.search(file.stem):
+        raise RigError(f"{file.name} is one of {int(part[1])} parts; only GGUF files in one piece are read, so merge "
+                       "them first (llama-gguf-split --merge).")
+    try:
+        with file.open("rb") as opened:
+            begin = opened.read(len(MAGIC))
+    except OSError as error:
+        raise RigError(f"{file.name} cannot be read ({(error.strerror or first_line(error)).lower()}).") from error
+    if begin != MAGIC:
+        raise RigError(f"{file.name} is not a GGUF file: it begins with {begin!r}; {MAGIC!r} is expected.")
     tell(f"Reading {file.name} …", None)
     digest = sha256_of(file)
     return convert_into(kept_files() / f"gguf{READING}" / f"{file.stem}-{digest[:16]}", file, digest, tell)
@@ -108,22 +119,6 @@ def kept_alone(folder: Path, tell: Tell) -> Iterator[None]:
         reason = "the disk is full" if full else getattr(error, "strerror", None) or first_line(error)
         raise RigError(f"{folder} cannot be written ({reason}); make room there, or set {CACHE_VARIABLE} to a folder "
                        "that can be written.") from error
-
-
-def must_be_whole(file: Path) -> None:
-    """RigError if this is not a GGUF file, or is one of several parts."""
-    if not file.is_file():
-        raise RigError(f"There is no file {str(file)!r}; name a GGUF file on this machine.")
-    if part := PART.search(file.stem):
-        raise RigError(f"{file.name} is one of {int(part[1])} parts; only GGUF files in one piece are read, so merge "
-                       "them first (llama-gguf-split --merge).")
-    try:
-        with file.open("rb") as opened:
-            begin = opened.read(len(MAGIC))
-    except OSError as error:
-        raise RigError(f"{file.name} cannot be read ({(error.strerror or first_line(error)).lower()}).") from error
-    if begin != MAGIC:
-        raise RigError(f"{file.name} is not a GGUF file: it begins with {begin!r}; {MAGIC!r} is expected.")
 
 
 def sha256_of(file: Path) -> str:

@@ -105,7 +105,14 @@ def must_be_the_files(file: Path, header: GgufHeader, model: PreTrainedModel, re
     if missing := sorted(report["missing_keys"]):
         raise RigError(f"{file.name} has no tensor for {missing[0]} (and {len(missing) - 1} more), which a "
                        f"{model.config.model_type} needs; fetch it again, or take another file.")
-    if unread := _unread(header, model, report):
+    if header.architecture in GGUF_ARCHS:
+        unread = sorted(name for name in report["unexpected_keys"] if not name.startswith("mtp."))  # of further tokens
+    else:
+        processor = TENSOR_PROCESSORS.get(header.architecture, TensorProcessor)(config=model.config.to_dict())
+        places = get_gguf_hf_weights_map(model, processor)
+        unread = sorted(name for name in header.tensors if name not in places and name not in UNUSED_TENSORS
+                        and name.rsplit(".", 1)[0] not in places and "rot_embd" not in name)
+    if unread:
         raise RigError(f"{file.name} has the tensor {unread[0]} (and {len(unread) - 1} more), which has no place in a "
                        f"{model.config.model_type}, so its text would change; take the model's safetensors.")
     module = getattr(model.get_decoder(), "rotary_emb", None)
@@ -217,13 +224,3 @@ def _numbers(file: Path, header: GgufHeader, name: str) -> NDArray[np.float64] |
     if place.kind != "F32":
         raise RigError(f"{file.name} stores {name} as {place.kind}; it has to be F32.")
     return np.fromfile(file, np.float32, place.size, offset=place.start).astype(np.float64)
-
-
-def _unread(header: GgufHeader, model: PreTrainedModel, report: Mapping[str, Any]) -> list[str]:
-    """The file's tensors that are in no place of the model. Predictions of further tokens are in none."""
-    if header.architecture in GGUF_ARCHS:
-        return sorted(name for name in report["unexpected_keys"] if not name.startswith("mtp."))
-    processor = TENSOR_PROCESSORS.get(header.architecture, TensorProcessor)(config=model.config.to_dict())
-    places = get_gguf_hf_weights_map(model, processor)
-    return sorted(name for name in header.tensors if name not in places and name not in UNUSED_TENSORS
-                  and name.rsplit(".", 1)[0] not in places and "rot_embd" not in name)

@@ -21,7 +21,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
 )
 
-from engine.checkpoints.files import display_name, first_line, must_have_layers, read_config
+from engine.checkpoints.files import display_name, first_line, read_config, stored_tensors
 from engine.checkpoints.memory import DeviceMap, layer_configs
 from engine.checkpoints.quantised import DERIVED, REASON, must_be_floats, must_not_be_quantised
 from engine.errors import RigError
@@ -123,8 +123,11 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device,
     """The causal language model in a local folder, in evaluation mode and ready for tree masks: on the device, or with
     its modules on the GPUs that ``device_map`` names. RigError if it cannot be loaded."""
     config = causal_config(folder)
-    must_have_layers(folder, int(config.get_text_config().num_hidden_layers))
     must_be_floats(folder)
+    layers, tensors = int(config.get_text_config().num_hidden_layers), len(stored_tensors(folder))
+    if layers > tensors:  # what is missing would be made in memory
+        raise RigError(f"config.json in {display_name(folder)} counts {layers:,} layers, and the weights have "
+                       f"{tensors:,} tensors; fetch it again.")
     try:
         with ONE_AT_A_TIME:
             loaded: Any = auto_class(config).from_pretrained(

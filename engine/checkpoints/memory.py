@@ -67,10 +67,10 @@ class Storage:
 
 def must_fit_into_memory(count: int, text: Any, storage: Storage, device: torch.device,
                          opening: Opening = ALONE) -> None:
-    """RigError unless it ``fits``."""
-    if not fits(count, text, storage, device, opening):
-        weights, cache = int(count * storage.weight_bytes), usual_cache_bytes(text, storage)
-        free = _left(device, opening)
+    """RigError unless ``count`` weights and a cache of ``USUAL_POSITIONS`` need no more memory than is free."""
+    weights, cache = int(count * storage.weight_bytes), usual_cache_bytes(text, storage)
+    free = max(0, free_bytes(device) - (0 if device.type == "cuda" else opening.held_bytes))
+    if weights + cache > free:
         where = "the GPU" if device.type == "cuda" else "this machine"
         beside = f" beside the {opening.beside}" if opening.beside else ""
         raise RigError(
@@ -80,12 +80,12 @@ def must_fit_into_memory(count: int, text: Any, storage: Storage, device: torch.
 
 
 def fits(count: int, text: Any, storage: Storage, device: torch.device, opening: Opening) -> bool:
-    """Whether ``count`` weights and a cache of ``USUAL_POSITIONS`` need no more memory than is free."""
-    return int(count * storage.weight_bytes) + usual_cache_bytes(text, storage) <= _left(device, opening)
-
-
-def _left(device: torch.device, opening: Opening) -> int:
-    return max(0, free_bytes(device) - (0 if device.type == "cuda" else opening.held_bytes))
+    """Whether ``must_fit_into_memory`` raises nothing."""
+    try:
+        must_fit_into_memory(count, text, storage, device, opening)
+    except RigError:
+        return False
+    return True
 
 
 def usual_cache_bytes(text: Any, storage: Storage) -> int:
@@ -94,29 +94,26 @@ def usual_cache_bytes(text: Any, storage: Storage) -> int:
 
 
 def cache_bytes(text: Any, positions: int, dtype: torch.dtype) -> int:
-    """The bytes that the keys and values of this many positions take in all attention layers."""
-    return sum(map(kv_numbers, attention_layers(text))) * positions * dtype.itemsize
-
-
-def attention_layers(text: Any) -> list[Any]:
-    """The configs of the layers that keep something for every position."""
+    """The bytes that the keys and values of this many positions take in all attention layers; in latent attention they
+    are compressed."""
     layers = layer_configs(text)
     kinds = getattr(text, "layer_types", None) or ["attention"] * len(layers)
-    return [layer for layer, kind in zip(layers, kinds, strict=True) if kind not in WITHOUT_KEYS]
+    numbers = 0
+    for layer, kind in zip(layers, kinds, strict=True):
+        if kind in WITHOUT_KEYS:
+            continue
+        if getattr(layer, "kv_lora_rank", None):
+            numbers += int(layer.kv_lora_rank + layer.qk_rope_head_dim)
+        else:
+            heads = getattr(layer, "num_key_value_heads", None) or layer.num_attention_heads
+            size = getattr(layer, "head_dim", None) or layer.hidden_size // layer.num_attention_heads
+            numbers += 2 * int(heads) * int(size)
+    return numbers * positions * dtype.itemsize
 
 
 def layer_configs(text: Any) -> list[Any]:
     """Each layer's config. What differs between layers cannot be read from the config of them all."""
     return list(getattr(text, "per_layer_config", None) or [text] * int(text.num_hidden_layers))
-
-
-def kv_numbers(layer: Any) -> int:
-    """How many numbers an attention layer keeps for a position; in latent attention they are compressed."""
-    if getattr(layer, "kv_lora_rank", None):
-        return int(layer.kv_lora_rank + layer.qk_rope_head_dim)
-    heads = getattr(layer, "num_key_value_heads", None) or layer.num_attention_heads
-    size = getattr(layer, "head_dim", None) or layer.hidden_size // layer.num_attention_heads
-    return 2 * int(heads) * int(size)
 
 
 def free_bytes(device: torch.device) -> int:

@@ -3,9 +3,7 @@
 import json
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
-
-from engine.checkpoints.files import damaged, display_name, read_config, weight_files
+from engine.checkpoints.files import display_name, read_config, stored_tensors
 from engine.errors import RigError
 
 REASON = ("its weights are quantised ({}); Canopy reads bfloat16, float16 and float32 weights, so name an unquantised "
@@ -34,14 +32,7 @@ def _speaks_of_weights(path: Path) -> bool:
 def must_be_floats(folder: Path) -> None:
     """RigError naming a matrix that is stored in another type than models compute in; without its scales it means
     nothing."""
-    for path in weight_files(folder):
-        try:
-            with safe_open(path, "pt") as tensors:
-                for name in tensors.keys():  # noqa: SIM118  # no mapping
-                    stored = tensors.get_slice(name)
-                    kind, rank = stored.get_dtype(), len(stored.get_shape())
-                    if rank > 1 and kind not in PLAIN and not name.endswith(DERIVED):
-                        reason = REASON.format(f"{name} is stored as {kind}")
-                        raise RigError(f"The model in {display_name(folder)} cannot be read: {reason}.")
-        except (SafetensorError, OSError) as error:
-            raise damaged(path, error) from error
+    for name, (kind, shape) in stored_tensors(folder).items():
+        if len(shape) > 1 and kind not in PLAIN and not name.endswith(DERIVED):
+            reason = REASON.format(f"{name} is stored as {kind}")
+            raise RigError(f"The model in {display_name(folder)} cannot be read: {reason}.")

@@ -1,13 +1,12 @@
 """What the files beside a model's weights say about its texts: the chat templates, and the tokens that end a text."""
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
-from engine.checkpoints.files import display_name, first_line, read_config
+from engine.checkpoints.files import display_name, read_config, read_object
 from engine.errors import RigError
 from engine.records import MAX_INT32
 
@@ -24,7 +23,7 @@ def chat_templates(folder: Path, own: Any) -> str | dict[str, str] | None:
     named = _named_templates(folder, "the tokenizer's chat_template", own)
     for file in PROCESSOR_FILES:
         if DEFAULT_TEMPLATE not in named and (folder / file).is_file():
-            named |= _named_templates(folder, file, _read_object(folder / file).get(TEMPLATE))
+            named |= _named_templates(folder, file, read_object(folder / file).get(TEMPLATE))
     if set(named) <= {DEFAULT_TEMPLATE}:
         return named.get(DEFAULT_TEMPLATE)
     return named
@@ -57,7 +56,7 @@ def stop_tokens(folder: Path, tokenizer: PreTrainedTokenizerBase, more: Mapping[
     """Every token that a file of the model says ends a text; ``more`` are those of other files, by their names.
     RigError if what ends a text is no token."""
     config = read_config(folder)
-    generation = _read_object(folder / GENERATION) if (folder / GENERATION).is_file() else {}
+    generation = read_object(folder / GENERATION) if (folder / GENERATION).is_file() else {}
     text = config.get("text_config")
     inner = text.get(STOP) if isinstance(text, dict) else None
     named = {
@@ -69,7 +68,9 @@ def stop_tokens(folder: Path, tokenizer: PreTrainedTokenizerBase, more: Mapping[
     taken = frozenset[int]().union(*said.values())
     if not said or taken == next(iter(said.values())):
         return StopTokens(taken)
-    files = ", ".join(f"{file}: {_in_words(tokenizer, ids)}" for file, ids in said.items())
+    files = ", ".join(f"{file}: " + " ".join(
+        str(tokenizer.convert_ids_to_tokens(token) if token < len(tokenizer) else token) for token in sorted(ids))
+        for file, ids in said.items())
     return StopTokens(taken, f"Files name different tokens that end a text, and each of them ends it ({files}).")
 
 
@@ -80,21 +81,3 @@ def _tokens(folder: Path, file: str, value: Any) -> frozenset[int]:
             raise RigError(f"{file} in {display_name(folder)} has {STOP} {value!r:.60}; it has to be a token's number, "
                            "or a list of such.")
     return frozenset(ids)
-
-
-def _in_words(tokenizer: PreTrainedTokenizerBase, ids: Iterable[int]) -> str:
-    """The tokens as their vocabulary writes them."""
-    return " ".join(str(tokenizer.convert_ids_to_tokens(token)) if token < len(tokenizer) else str(token)
-                    for token in sorted(ids))
-
-
-def _read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; RigError if it is none."""
-    try:
-        values = json.loads(path.read_text(encoding="utf8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise RigError(f"{path.name} in {display_name(path.parent)} is not JSON ({first_line(error)}).") from error
-    if not isinstance(values, dict):
-        raise RigError(f"{path.name} in {display_name(path.parent)} holds a {type(values).__name__}; it has to be an "
-                       "object.")
-    return values

@@ -43,22 +43,19 @@ class BoundedTexts:
         try:
             facts = self._ask("facts")
             self._facts = TokenizerFacts(**{**facts, "special_ids": tuple(facts["special_ids"])})
-            self._try_out()
+            try:
+                ids = self.prompt_ids(TRIED_TEXT)
+            except BrokenTextsError:
+                raise
+            except RequestError:  # some templates take no turn alone
+                return
+            self.decode(ids)
+            self.pieces(ids)
         except BrokenTextsError as error:
             raise RigError(f"{error.program} {error.reason} on a short text, so it is not opened; choose another "
                            "checkpoint.") from error
         except RequestError as error:
             raise RigError(str(error)) from error
-
-    def _try_out(self) -> None:
-        try:
-            ids = self.prompt_ids(TRIED_TEXT)
-        except BrokenTextsError:
-            raise
-        except RequestError:  # some templates take no turn alone
-            return
-        self.decode(ids)
-        self.pieces(ids)
 
     def facts(self) -> TokenizerFacts:
         return self._facts

@@ -7,6 +7,7 @@ as the text that it is.
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,17 +43,19 @@ def chat_style(tokenizer: PreTrainedTokenizerBase, thinking: bool = True) -> Cha
     template = template_of(tokenizer)
     if not template:
         return ChatStyle(note=NO_TEMPLATE)
-    options: dict[str, Any] = {}
-    note = ""
+    style = ChatStyle()
     if SWITCH in template and not thinking:
-        options = {SWITCH: False}
-        note = "Thinking is off: a drafter of this rig was trained on answers without it."
-    style = ChatStyle(options, note)
-    shown = _shows_probe(tokenizer, style)
-    if shown is not False:
+        style = ChatStyle({SWITCH: False}, "Thinking is off: a drafter of this rig was trained on answers without it.")
+    turns, with_parts = [("user", PROBE)], replace(style, parts=True)
+    try:
+        if PROBE in render_chat(tokenizer, turns, style):
+            return style
+    except RequestError:  # it takes no single turn
         return style
-    with_parts = ChatStyle(options, note, parts=True)
-    return with_parts if _shows_probe(tokenizer, with_parts) else ChatStyle(options, f"{note} {NOTHING_SHOWN}".strip())
+    with suppress(RequestError):
+        if PROBE in render_chat(tokenizer, turns, with_parts):
+            return with_parts
+    return replace(style, note=f"{style.note} {NOTHING_SHOWN}".strip())
 
 
 def switched(tokenizer: PreTrainedTokenizerBase, style: ChatStyle, thinking: str) -> ChatStyle:
@@ -63,14 +66,6 @@ def switched(tokenizer: PreTrainedTokenizerBase, style: ChatStyle, thinking: str
     if SWITCH not in template_of(tokenizer):
         raise RequestError("This model's chat template has no thinking switch; leave it at auto.")
     return replace(style, options={**style.options, SWITCH: thinking == "on"})
-
-
-def _shows_probe(tokenizer: PreTrainedTokenizerBase, style: ChatStyle) -> bool | None:
-    """Whether a prompt's text comes out of the template; None if the template takes no single turn."""
-    try:
-        return PROBE in render_chat(tokenizer, [("user", PROBE)], style)
-    except RequestError:
-        return None
 
 
 def prompt_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, turns: Sequence[Turn] = (),
@@ -86,25 +81,27 @@ def prompt_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, turns: Sequence[
     if odd:
         raise RequestError(f"A turn has the role {odd[0]!r}; it has to be one of {', '.join(ROLES)}.")
     conversation = [*turns, ("user", prompt)]
-    if not template_of(tokenizer):
-        return encode_text(tokenizer, "\n".join(text for _, text in conversation))
-    special = special_names(tokenizer)
-    marked = any(special.search(text) for _, text in conversation)
-    rendered = render_chat(tokenizer, conversation, style or ChatStyle(), special if marked else None)
-    return encode_chat(tokenizer, rendered, marked)
+    if not template_of(tokenizer):  # the text begins as the tokenizer begins texts; no name in it is a special token
+        return tuple(tokenizer.encode("\n".join(text for _, text in conversation), split_special_tokens=True))
+    special, style = special_names(tokenizer), style or ChatStyle()
+    if not any(special.search(text) for _, text in conversation):
+        return tuple(tokenizer.encode(render_chat(tokenizer, conversation, style), add_special_tokens=False))
+    if not hasattr(chat_template_utils, "mark_control_tokens"):
+        raise RequestError(f"The prompt holds a special token's name, which transformers {transformers.__version__} "
+                           "cannot encode as text; leave the name out, or install transformers 5.23 or later.")
+    return _encode_marked(tokenizer, render_chat(tokenizer, conversation, style, special))
 
 
 def render_chat(tokenizer: PreTrainedTokenizerBase, turns: Sequence[Turn], style: ChatStyle,
                 special: re.Pattern[str] | None = None) -> str:
     """The conversation in the tokenizer's template, with the frame of the answer; RequestError if the template does not
-    take it. What matches ``special`` in the turns' texts is marked for ``encode_chat``."""
+    take it. What matches ``special`` in the turns' texts is marked for ``_encode_marked``."""
     messages: list[dict[str, Any]] = [
         {"role": role, "content": [{"type": "text", "text": text}] if style.parts else text} for role, text in turns]
     try:
         return str(tokenizer.apply_chat_template(
-            marked_names(messages, special) if special else messages,
-            chat_template=template_of(tokenizer), tokenize=False,
-            add_generation_prompt=True, **style.options))
+            chat_template_utils.mark_control_tokens(messages, special) if special else messages,
+            chat_template=template_of(tokenizer), tokenize=False, add_generation_prompt=True, **style.options))
     except (TemplateError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
             ValueError) as error:  # a template is a program of the checkpoint's
         roles = ", ".join(role for role, _ in turns)
@@ -112,36 +109,19 @@ def render_chat(tokenizer: PreTrainedTokenizerBase, turns: Sequence[Turn], style
                            f"({first_line(error)[:160]}).") from error
 
 
-def encode_chat(tokenizer: PreTrainedTokenizerBase, rendered: str, marked: bool) -> tuple[int, ...]:
-    """The token ids of a rendered conversation; names that ``render_chat`` marked are encoded as text. RequestError if
-    the tokenizer cannot read such a name as text."""
-    if not marked:
-        return tuple(tokenizer.encode(rendered, add_special_tokens=False))
+def _encode_marked(tokenizer: PreTrainedTokenizerBase, rendered: str) -> tuple[int, ...]:
+    """The token ids of a rendered conversation whose marked names are encoded as text; RequestError if the tokenizer
+    cannot read one as text."""
     encode = chat_template_utils.encode_marked_chat
     try:
         return tuple(encode(tokenizer, rendered))
     except ValueError:  # the vocabulary makes the special token of its name, too, so the name is encoded in two parts
-        before, behind = marked_names("-", re.compile("-")).split("-")
+        before, behind = chat_template_utils.mark_control_tokens("-", re.compile("-")).split("-")
         parted = re.sub(f"{before}(.)(?!{behind})", rf"\1{before}", rendered, flags=re.DOTALL)
     try:
         return tuple(encode(tokenizer, parted))
     except ValueError as error:
         raise RequestError(f"The prompt cannot be read as text ({first_line(error)}); leave that token out.") from error
-
-
-def marked_names(value: Any, names: re.Pattern[str]) -> Any:
-    """A text, or the texts in a list or mapping, with these names between marks; RequestError if transformers is too
-    old to encode them as text."""
-    if not hasattr(chat_template_utils, "mark_control_tokens"):
-        raise RequestError(f"The prompt holds a special token's name, which transformers {transformers.__version__} "
-                           "cannot encode as text; leave the name out, or install transformers 5.23 or later.")
-    return chat_template_utils.mark_control_tokens(value, names)
-
-
-def encode_text(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[int, ...]:
-    """The token ids of a text without a template, begun as the tokenizer begins texts; no name in it is a special
-    token."""
-    return tuple(tokenizer.encode(text, split_special_tokens=True))
 
 
 def special_names(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str]:

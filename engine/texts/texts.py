@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -105,26 +105,15 @@ def adds_alike(tokenizer: PreTrainedTokenizerBase) -> bool:
             and not getattr(tokenizer, "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output", 0))
 
 
-class _CachedDetokenizer(Detokenizer):
+class _CachedTexts:
     """Asks ``Texts`` once for what depends on a single token: it may be another process that answers."""
 
     def __init__(self, texts: Texts) -> None:
-        super().__init__(texts)
-        self._decode = texts.decode
-        self._alone: dict[int, str] = {}
-        self._anchors: dict[int, bool] = {}
+        self._decode, self._decode_one = texts.decode, cache(lambda token: texts.decode([token]))
+        self.convert_ids_to_tokens = cache(texts.convert_ids_to_tokens)
 
-    def decode(self, tokens: list[int]) -> str:
-        if len(tokens) != 1:
-            return self._decode(tokens)
-        if tokens[0] not in self._alone:
-            self._alone[tokens[0]] = self._decode(tokens)
-        return self._alone[tokens[0]]
-
-    def is_anchor(self, token: int, shown: str | bytes) -> bool:
-        if token not in self._anchors:
-            self._anchors[token] = super().is_anchor(token, shown)
-        return self._anchors[token]
+    def decode(self, tokens: list[int], skip_special_tokens: bool) -> str:
+        return self._decode_one(tokens[0]) if len(tokens) == 1 else self._decode(tokens)
 
 
 class TokenTexts(dict[int, Piece]):
@@ -133,7 +122,7 @@ class TokenTexts(dict[int, Piece]):
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
-        self._detokenizer = _CachedDetokenizer(texts)
+        self._detokenizer = Detokenizer(_CachedTexts(texts))
 
     def __missing__(self, token: int) -> Piece:
         return self.of([token])[token]

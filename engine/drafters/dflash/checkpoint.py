@@ -48,6 +48,8 @@ FAMILIES: Mapping[str, tuple[tuple[str, ...], int]] = MappingProxyType({
     "TreeFlash": (("treeflash_config",), 1),
     "DSpark": (("markov_rank", "markov_head_type", "sample_from_anchor", "num_anchors", "enable_confidence_head",
                 "confidence_head_with_markov"), 1)})
+ARCHITECTURES: Mapping[str, str] = MappingProxyType({
+    "dflash2": "DFlash 2", "dspark": "DSpark", "treeflash": "TreeFlash"})
 MARKOV_HEADS = ("vanilla", "gated")
 SPECULATORS = frozenset({"dflash", "dflash2", "dspark"})  # of the algorithms in the format of speculators
 BIAS = "markov_head.markov_w2.weight"  # by tokens of the draft vocabulary
@@ -66,13 +68,6 @@ def recognises(values: Mapping[str, Any]) -> bool:
     named = architectures(values)
     return (any(part in named for part in ("dflash", "dspark", "treeflash")) or "dflash_config" in values
             or values.get("speculators_model_type") in SPECULATORS)
-
-
-def family_of(values: Mapping[str, Any]) -> str:
-    """The family that a config.json is of, by its architecture."""
-    named = architectures(values)
-    parts = {"dflash2": "DFlash 2", "dspark": "DSpark", "treeflash": "TreeFlash"}
-    return next((family for part, family in parts.items() if part in named), "DFlash")
 
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
@@ -127,7 +122,8 @@ def drafter_config(folder: Path, block_size: int | None = None) -> Qwen3Config:
     """The drafter's config with its family and all of its own options in ``dflash_config``, wherever the checkpoint
     keeps them. A given ``block_size`` counts instead of the checkpoint's."""
     values = _plain(folder, read_config(folder))
-    family = family_of(values)
+    named = architectures(values)
+    family = next((family for part, family in ARCHITECTURES.items() if part in named), "DFlash")
     options = _options(folder, values, family, block_size)
     of_family = {*NEEDED, *SCALES, *FAMILIES[family][0]}
     unplaced = without_place(values, Qwen3Config, SILENT | of_family) | {

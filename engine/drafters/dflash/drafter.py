@@ -111,7 +111,9 @@ class DFlashDrafter:
     def draft_batch(self, forks: Sequence[Self], roots: Sequence[int], widths: Sequence[int]) -> list[Lattice]:
         """See ``protocols.BatchDrafter``: one block after another, each over its own context."""
         ends = [fork._length + self.block for fork in forks]
-        tokens = concat_texts([fork._block_tokens(root) for fork, root in zip(forks, roots, strict=True)])
+        for fork, root in zip(forks, roots, strict=True):
+            fork._block[0] = root
+        tokens = concat_texts([fork._block for fork in forks])
         spans = [self.rotations.span(end - self.block, end) for end in ends]
         rotation = concat_texts([cosines for cosines, _ in spans]), concat_texts([sines for _, sines in spans])
         masks, hidden = [self._masks(end) for end in ends], self.embedded(tokens)
@@ -122,11 +124,6 @@ class DFlashDrafter:
         proposed = self.model.proposing(hidden.unflatten(0, (len(forks), self.block)))
         lattices = self.lattices(proposed, tokens[::self.block], max(widths))
         return [lattice.narrowed(width) for lattice, width in zip(lattices, widths, strict=True)]
-
-    def _block_tokens(self, root: int) -> Tensor:
-        """The block's tokens, (block,) int64: the root, then mask tokens."""
-        self._block[0] = root
-        return self._block
 
     def _masks(self, end: int) -> dict[Sight, Tensor | None]:
         """The mask of a block that ends at ``end``, for each sight among the layers; see ``Layer.run``."""

@@ -49,15 +49,6 @@ class Sight(NamedTuple):
 EVERYTHING = Sight(0, causal=False)
 
 
-def sights_of(config: Qwen3Config) -> tuple[Sight, ...]:
-    """What each layer sees. A sliding layer is causal unless the config says that it is not, a full one if it says that
-    it is."""
-    causal = config.dflash_config.get("causal")
-    kinds = config.layer_types or ["full_attention"] * config.num_hidden_layers
-    return tuple(Sight(int(config.sliding_window), causal is not False) if kind == "sliding_attention"
-                 else Sight(0, bool(causal)) for kind in kinds)
-
-
 def rotate(states: Tensor, rotation: Rotation) -> Tensor:
     """States (…, rows, head size) with rotary position embedding applied."""
     cosines, sines = rotation
@@ -147,7 +138,11 @@ class DFlashModel(nn.Module):
         self.hidden_norm = Qwen3RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         layers = nn.ModuleList(DFlashLayer(config, number) for number in range(config.num_hidden_layers))
         self.layers: Sequence[DFlashLayer] = layers  # type: ignore[assignment]  # torch types what is in one as Module
-        self.sights = sights_of(config)
+        causal = config.dflash_config.get("causal")  # else sliding layers are causal, and full ones are not
+        kinds = config.layer_types or ["full_attention"] * config.num_hidden_layers
+        self.sights = tuple(
+            Sight(int(config.sliding_window), causal is not False) if kind == "sliding_attention"
+            else Sight(0, bool(causal)) for kind in kinds)
         self.norm = Qwen3RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.rotary_emb = Qwen3RotaryEmbedding(config)
         options = config.dflash_config

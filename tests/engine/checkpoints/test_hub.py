@@ -154,12 +154,6 @@ def test_cut_off_it_keeps_whole_files_and_begins_the_other_anew(hub: Hub) -> Non
     assert (folder / "model-2.safetensors").read_bytes() == FILES["model-2.safetensors"]
 
 
-def test_what_the_client_asks_for_itself_is_not_counted(hub: Hub) -> None:
-    answer = httpx2.get(f"http://127.0.0.1:{hub.server_port}/api/agent-harnesses")
-    assert answer.status_code == 404
-    assert hub.revisions == [] and hub.fetched == []
-
-
 def test_neither_pickles_nor_code_are_fetched_and_pickles_alone_are_not_called_incomplete(hub: Hub) -> None:
     hub.models[MODEL] |= {"pytorch_model.bin": b"x", "model.py": b"x"}
     assert fetch(MODEL).label == "own/model@b968826d9c46" and [name for name, _ in hub.fetched] == list(FILES)

@@ -1,10 +1,9 @@
-"""A target larger than one GPU: where its layers go, what is said if that cannot be, and a cache in pieces. No test
-here runs on several GPUs; ``tests/engine/models/test_trees.py`` holds a target in pieces to plain decoding."""
+"""A target larger than one GPU: where its layers go, and what is said if that cannot be. No test here runs on several
+GPUs; ``tests/engine/models/test_trees.py`` holds a target in pieces to plain decoding."""
 
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
@@ -12,7 +11,6 @@ from transformers import AutoModelForCausalLM
 from engine.checkpoints.loading import causal_config
 from engine.checkpoints.memory import ALONE, balanced, device_map_of, spread
 from engine.errors import RigError
-from engine.models.cache import LayeredCache
 from engine.models.device import gpus_of
 from engine.serving import rigs
 from engine.serving.precision import storage_of
@@ -97,18 +95,3 @@ def test_the_places_reach_the_loader_and_nothing_is_moved_afterwards(
     monkeypatch.setattr(rigs, "device_map_of", lambda *_: device_map)
     rig = load_rig(f"{folders[0]}::{folders[1]}", "float32", "cpu")
     assert given["device_map"] == device_map and gpus_of(rig.target.model) == 2
-
-
-def test_every_layer_keeps_its_own_slots_where_it_runs() -> None:
-    cache = LayeredCache(6)
-    rows = torch.arange(4.0).view(1, 1, 4, 1)
-    for layer in (0, 1):
-        keys, values = cache.update(rows + 10 * layer, rows + 100, layer)
-        assert keys.shape == values.shape == (1, 1, 4, 1)
-    cache.keep(np.asarray([0, 2, 3], np.int32), torch.tensor([0, 2, 3]))
-    assert cache.get_seq_length() == 3 and cache.slots[1][0].device == rows.device
-    keys, _ = cache.update(torch.full((1, 1, 1, 1), 7.0), torch.zeros(1, 1, 1, 1), 1)
-    assert keys.flatten().tolist() == [10.0, 12.0, 13.0, 7.0]
-    with torch.device("meta"):
-        cache.update(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1), 2)
-    assert cache.slots[2][0].device.type == "meta"

@@ -67,17 +67,14 @@ def test_without_a_template_there_is_none_and_a_named_one_alone_is_taken(folder:
 @pytest.mark.parametrize(("file", "values"), [
     ("chat_template.json", "{"), ("chat_template.json", [1]), ("chat_template.json", {"chat_template": 7}),
     ("chat_template.json", {"chat_template": [{"name": "default"}]}), ("chat_template.json", {"chat_template": ["x"]}),
-    ("processor_config.json", {"chat_template": {"default": None}})])
+    ("processor_config.json", {"chat_template": {"default": None}}),
+    ("chat_template", 7), ("chat_template", {"default": 7})])  # the tokenizer's own
 def test_a_template_that_is_no_text_is_refused(file: str, values: Any, folder: Path) -> None:
-    write(folder, file, values)
+    if file == "chat_template":
+        in_tokenizer_config(folder, values)
+    else:
+        write(folder, file, values)
     with pytest.raises(RigError, match=file):
-        load_tokenizer(folder)
-
-
-@pytest.mark.parametrize("value", [7, {"default": 7}])
-def test_a_tokenizers_own_template_that_is_no_text_is_refused(value: Any, folder: Path) -> None:
-    in_tokenizer_config(folder, value)
-    with pytest.raises(RigError, match="chat_template"):
         load_tokenizer(folder)
 
 

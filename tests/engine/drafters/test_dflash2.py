@@ -24,7 +24,7 @@ from engine.records import Floats, Lattice, Request, Sampling
 from engine.trace import committed_ids, encode_record
 from engine.trace.reading import decode_round
 from recipes.transitions import Contender, measure_in_turns, with_unary
-from tests.engine.demo import demo_live, demo_rig
+from tests.engine.demo import demo_rig
 from tests.engine.drafters.dflash2_reference import (
     CONFIGS,
     CONTEXTS,
@@ -153,25 +153,10 @@ def test_a_run_is_recorded_with_its_transitions_and_its_what_if_is_the_run(sampl
     assert [len(step.keep) for step in replayed.steps(24)] == [len(round_.acceptance.keep) for round_ in rounds]
 
 
-DEMO_PROMPT = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?"
-
-
-@pytest.mark.parametrize(("method", "drafters", "budget", "pace"), [
-    ("dflash", ("all2",), 15, "fixed"), ("ddtree", ("all2",), 24, "fixed"), ("ddtree", ("all2",), 64, "auto"),
-    ("expand", ("all2",), 24, "fixed"), ("routed", ("all2", "math"), 24, "fixed"),
-    ("merged", ("math", "all2"), 24, "fixed"), ("joint", ("all2", "code"), 24, "fixed")])
-def test_the_demo_rigs_transitions_serve_every_method_and_change_no_text(
-        method: str, drafters: tuple[str, ...], budget: int, pace: str) -> None:
-    live = demo_live()
-    plain = list(live.generate(DEMO_PROMPT, method="autoregressive", max_tokens=40))
-    rounds = list(live.generate(DEMO_PROMPT, method=method, drafters=drafters, budget=budget, pace=pace, max_tokens=40))
-    assert committed_ids(rounds) == committed_ids(plain)
-    assert len(rounds) < len(plain) / 2 or pace == "auto"  # which goes by times
-    assert any(lattice.tokens.shape[1] > 1 for round_ in rounds for lattice in round_.drafts), "no transitions"
 
 
 def test_transitions_beat_the_same_drafters_marginals() -> None:
-    live = with_unary(demo_rig())
-    figures = measure_in_turns(live, [Contender("unary", 64), Contender("all2", 64)], DEMO_PROMPT, 64, 0)
+    prompt = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?"
+    figures = measure_in_turns(with_unary(demo_rig()), [Contender("unary", 64), Contender("all2", 64)], prompt, 64, 0)
     (tokens, unary_rounds, _), (same_tokens, rounds, _) = figures.tolist()
     assert tokens == same_tokens and rounds < unary_rounds

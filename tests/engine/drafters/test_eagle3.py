@@ -1,7 +1,6 @@
 """The EAGLE-3 drafter, loaded from a folder as published, against its equations written out without a cache."""
 
 import json
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,11 @@ from torch import Tensor
 from torch.nn.functional import silu
 
 from engine.decoding.loop import decode
-from engine.decoding.methods import METHODS
-from engine.records import Request, Sampling
+from engine.records import Request
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from tests.engine.drafters import dflash_reference
-from tests.engine.drafters.test_autoregressive import paths, read
-from tests.engine.material import plain_text, text_of
+from tests.engine.drafters.test_autoregressive import must_be_rows_of, read
 from tests.engine.published import SIZES, refused, write_config, write_short, write_short_dflash, write_weights
 
 LLAMA = "Llama-3.1-8B-Instruct"
@@ -128,14 +125,7 @@ def test_every_row_is_what_the_equations_say_behind_that_path(folders: Path, rig
     text = random.integers(0, WHOLE, sum(steps)).tolist()
     features = torch.from_numpy(random.normal(size=(sum(steps), 3 * SIZES["hidden_size"])).astype(np.float32))
     lattice = read(rig.drafters["drafter"], text, steps, features)
-    compared = [(path, row) for path, row in paths(lattice) if len(path) < 4]
-    assert len(compared) == 31 and {len(path) for path, _ in compared} == {0, 1, 2, 3}
-    for path, row in compared:
-        with torch.no_grad():
-            logprobs = reference(folders / "head", rig, features, [*text[1:], 7], path)
-        close = partial(np.testing.assert_allclose, lattice.logprobs[len(path), row], atol=1e-5, rtol=1e-5)
-        close(logprobs[torch.from_numpy(lattice.tokens[len(path), row]).long()].numpy())
-        close(logprobs.topk(10).values.numpy())
+    must_be_rows_of(lattice, partial(reference, folders / "head", rig, features, [*text[1:], 7]))
 
 
 def test_where_the_checkpoint_names_no_layers_the_published_ones_are_read(
@@ -150,21 +140,6 @@ def test_where_the_checkpoint_names_no_layers_the_published_ones_are_read(
 def both(folders: Path) -> Rig:
     """A rig of two drafters, which read other taps."""
     return load_rig(f"{folders / 'target'}::{folders / 'other'}::{folders / 'head'}", "float32")
-
-
-def test_drafters_of_three_kinds_with_different_taps_are_lossless(both: Rig) -> None:
-    rig = both
-    assert rig.target.taps == TAPS and list(rig.drafters) == ["drafter 1", "drafter 2", "ngram"]
-    prompt, sampling = tuple(range(40, 60)), Sampling(1.0, 0, 0.95, 3)
-    request = Request(prompt, budget=12, max_tokens=10, sampling=sampling)
-    wanted = plain_text(request, rig.target)
-    assert len(set(wanted)) > 6
-    for method, row in METHODS.items():
-        if row.follows_text and row.drafter_count:
-            for names in (list(rig.drafters)[:row.drafter_count], list(rig.drafters)[-row.drafter_count:]):
-                drafters = list(rig.drafters_for(method, names).values())
-                assert text_of(replace(request, method=method), rig.target, drafters) == wanted, (method, names)
-    assert list(rig.drafters_for("expand")) == ["drafter 2"]
 
 
 def test_angles_are_not_rounded_with_the_weights(folders: Path) -> None:

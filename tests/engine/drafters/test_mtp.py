@@ -3,6 +3,7 @@ cache, and against transformers' own class."""
 
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from engine.decoding.methods import METHODS
 from engine.records import Request, Sampling
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
-from tests.engine.drafters.test_autoregressive import paths, read
+from tests.engine.drafters.test_autoregressive import must_be_rows_of, paths, read
 from tests.engine.material import plain_text, text_of
 from tests.engine.models.shrunk import SIZES, shrunk
 from tests.engine.published import TOKENIZER, refused, write_short
@@ -122,14 +123,7 @@ def test_every_row_is_what_the_equations_say_behind_that_path(
     features = torch.from_numpy(random.normal(size=(sum(steps), SIZES["hidden_size"])).astype(np.float32))
     lattice = read(rig.drafters["drafter"], text, steps, features)
     equations = Equations(kind, folder, rig, tmp_path)
-    compared = [(path, row) for path, row in paths(lattice) if len(path) < 4]
-    assert len(compared) == 31
-    for path, row in compared:
-        logprobs = equations.logprobs(features, [*text[1:], 7], path)
-        at = torch.from_numpy(lattice.tokens[len(path), row]).long()
-        np.testing.assert_allclose(lattice.logprobs[len(path), row], logprobs[at].numpy(), atol=1e-5, rtol=1e-5)
-        np.testing.assert_allclose(
-            lattice.logprobs[len(path), row], logprobs.topk(10).values.numpy(), atol=1e-5, rtol=1e-5)
+    must_be_rows_of(lattice, partial(equations.logprobs, features, [*text[1:], 7]))
 
 
 @pytest.mark.parametrize("kind", ["deepseek_v3", "glm4_moe"])

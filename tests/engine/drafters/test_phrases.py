@@ -16,7 +16,7 @@ from transformers import LlamaConfig
 from engine.decoding.builders import best_first
 from engine.decoding.protocols import Drafter
 from engine.drafters.kinds import TargetFacts, plan_drafter
-from engine.drafters.phrases import MIN_PROBABILITY, PhraseDrafter, key_of, read_table
+from engine.drafters.phrases import MIN_PROBABILITY, PhraseDrafter, read_table
 from engine.errors import RigError
 from recipes.own_answers.phrases import export, orders_of
 from recipes.own_answers.shards import FeatureShard
@@ -146,11 +146,6 @@ def test_a_table_that_cannot_be_read_is_one_sentence(
     damage(folder / "model.safetensors")
     with pytest.raises(RigError, match=sentence):
         read_table(folder, VOCABULARY)
-
-
-def test_keys_of_three_tokens_do_not_meet() -> None:
-    keys = [key_of(context) for context in ((1,), (2, 1), (3, 2, 1), (0, 2, 1), (1, 2, 1))]
-    assert len(set(keys)) == 4, "a leading token 0 is the only one that a shorter context equals; orders are kept apart"
 
 
 def test_without_a_table_and_a_text_nothing_is_known() -> None:

@@ -15,7 +15,7 @@ from engine.requests.prompts import Turn
 from engine.texts.chat import ChatStyle, chat_style, prompt_ids, special_names
 from engine.texts.texts import TokenizerTexts, TokenTexts
 from tests.engine.published import THINKING_TEMPLATE, TOKENIZER
-from tests.engine.tokenizer_kinds import CHATML, KINDS, kind
+from tests.engine.tokenizer_kinds import KINDS, kind
 
 WORDS = ("one", "two", " ", "\n", "é", "🌳", "▁", "<", "|im_end|>", "<|im_end|>", "<|im_start|>", "<0x41>",
          "\U000f0000", "</think>", "<sep>", "##", "don't")
@@ -155,15 +155,6 @@ def test_a_template_that_shows_no_text_is_told_and_none_too() -> None:
     tokenizer.chat_template = None
     raw = chat_style(tokenizer)
     assert not fine.note and dumb.note and raw.note and dumb.note != raw.note
-
-
-@pytest.mark.parametrize("named", [
-    {"tool_use": "x", "default": CHATML}, {"default": CHATML}, {"rag": CHATML}, CHATML])
-def test_of_several_named_templates_the_default_is_taken_or_else_the_first(named: object) -> None:
-    tokenizer = KINDS["byte-level"]()
-    plain = prompt_ids(tokenizer, "Hi")
-    tokenizer.chat_template = named
-    assert prompt_ids(tokenizer, "Hi") == plain
 
 
 @pytest.mark.parametrize(("template", "turns", "sentence"), [
