@@ -75,6 +75,8 @@ interface Round extends Tree {
   kept: Set<number>;
   fate: ("root" | "accepted" | "rejected")[];
   bonus: number;
+  /** The target's most likely tokens after each kept row, if they were recorded. */
+  alternatives: { token: number, p: number }[][] | null;
   trials: { nodes: Int32Array; chances: NumberArray; draws: NumberArray } | null;
   // What the target says at each node: its choice, and what it gives the drafted token.
   choice: Int32Array;
@@ -334,8 +336,9 @@ interface StageEvents {
   answer: { point: RunPoint; options: Setting | null };
   open: RunPoint;
   beside: void;
-  // A run is to begin at a node; the run that it branched off is to be shown again.
+  // A run is to begin at a node, or with another token after it; the run that it branched off is to be shown again.
   branch: number;
+  alternative: { node: number, token: number };
   unbranch: void;
   ticks: void;
   listed: void;

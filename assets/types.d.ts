@@ -474,6 +474,7 @@ export interface Round {
   verification: Verification;
   acceptance: Acceptance;
   seconds: Record<string, number>;
+  alternatives?: Alternatives | null;
 }
 
 /** A pass that several runs shared: how many ``runs`` shared the rig at the time, the seat of the run that it is shown to (``own``), and the rows of all runs in the pass. */
@@ -622,6 +623,12 @@ export interface Acceptance {
   keep: Packed<"<i4">;
   bonus: number;
   trials: Trials | null;
+}
+
+/** The target's most likely tokens after each kept row, the likeliest first: tokens (a, k) int32, logprobs (a, k) float32 before temperature, top-k and top-p. */
+export interface Alternatives {
+  tokens: Packed<"<i4">;
+  logprobs: Packed<"<f4">;
 }
 
 /** The rows of one run in a shared pass: its tree's shape and the rows that were kept, nothing of its text. */

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 Integers = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
+OPTIONAL = MappingProxyType({"optional": True})  # metadata of a field that a trace's line lacks when it is empty
 STAGES = ("draft", "build", "pack", "verify", "accept", "keep", "other")
 WAIT = "wait"  # additional stage of a shared round: time spent waiting for the other runs
 
@@ -249,11 +251,20 @@ class Acceptance:
 
 
 @dataclass(frozen=True, eq=False)
+class Alternatives:
+    """The target's most likely tokens after each kept row, the likeliest first: tokens (a, k) int32, logprobs (a, k)
+    float32 before temperature, top-k and top-p."""
+
+    tokens: Integers
+    logprobs: Floats
+
+
+@dataclass(frozen=True, eq=False)
 class Round:
     """One draft, one verify, one commit. ``start`` is the length of the cache before it, so the root's position.
 
     ``drafts`` has one lattice a drafter, ``candidates`` one tree a drafter (the losing one of ``routed`` included),
-    ``seconds`` the time per stage.
+    ``seconds`` the time per stage. Rounds that nobody records have no ``alternatives``.
     """
 
     index: int
@@ -264,6 +275,7 @@ class Round:
     verification: Verification
     acceptance: Acceptance
     seconds: Mapping[str, float] = field(default_factory=dict)
+    alternatives: Alternatives | None = field(default=None, metadata=OPTIONAL)
 
     @property
     def scores(self) -> tuple[float, ...]:

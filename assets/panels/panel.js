@@ -57,7 +57,7 @@ export class Empty {
 /** What a panel holds while there is no round to draw: a round without nodes. @type {Round} */
 const NO_ROUND = {
   n: 0, tokens: new Int32Array(), parents: new Int32Array(), depths: new Int32Array(), children: [], logprobs: new Float32Array(),
-  drafters: new Int32Array(), index: 0, start: 0, elapsed: 0, keep: [], kept: new Set(), fate: [], bonus: 0, trials: null,
+  drafters: new Int32Array(), index: 0, start: 0, elapsed: 0, keep: [], kept: new Set(), fate: [], bonus: 0, trials: null, alternatives: null,
   choice: new Int32Array(), choiceLogprobs: new Float32Array(), entropy: new Float32Array(), gap: new Float32Array(),
   offered: new Float32Array(), rejectedTrees: [], drafts: [], scores: [], seconds: {}, spent: 0, shared: null, method: "",
   budget: null, engine: "", chunked: false, drafterNames: [], path: () => [], text: () => "", show: () => "", origin: () => "root",

@@ -1,6 +1,6 @@
 // The verifier's walk as steps, read from a round, and the panel that shows them.
 
-import { html, MONO, nats, probability, short } from "../shared/ink.js";
+import { button, html, MONO, nats, probability, short } from "../shared/ink.js";
 import { Panel } from "./panel.js";
 import { picture } from "../shared/picture.js";
 import { define } from "../shared/define.js";
@@ -58,6 +58,7 @@ export function walkOf(/** @type {Round} */ round) {
       chance: round.trials ? null : Math.exp(round.choiceLogprobs[node]),
       gap: round.gap[node],
       entropy: round.entropy[node],
+      others: (round.alternatives?.[place] ?? []).filter(({ token }) => token !== (next !== null ? round.tokens[next] : round.bonus)),
     };
   });
 }
@@ -156,6 +157,7 @@ class VerifierPanel extends Panel {
     this.stat(stats, "H", nats(step.entropy),
       "Entropy of the target's distribution here, in nats, at temperature 1");
     if (step.offers.length) this.offers(step, row);
+    if (step.others.length) this.others(step, row);
     return row;
   }
 
@@ -184,6 +186,18 @@ class VerifierPanel extends Panel {
     box.append(...step.offers.slice(0, shown).map((child) => this.card(child)));
     const more = step.offers.length - shown;
     if (more > 0) html("span", "cp-more", box, `+${more} more`);
+  }
+
+  // What else the target might have written: a run may go on from here with it.
+  /** @param {Step} step @param {Element} row */
+  others(step, row) {
+    const box = html("div", "cp-others", row, "or ");
+    for (const { token, p } of step.others) {
+      const words = `${short(this.round.show(token), 90, `11px ${MONO}`)} ${probability(p)}`;
+      const item = button(box, words, "Force the text up to here with this token, and let the target go on: a new run",
+        () => this.stage.tell("alternative", { node: step.node, token }));
+      item.disabled = !this.stage.canBranch;
+    }
   }
 
   // A child with its probabilities, or with its trial: that passes when its draw, the mark, lies inside the bar.
@@ -226,9 +240,13 @@ class VerifierPanel extends Panel {
     return mark ? Number(mark.getAttribute("data-node")) : null;
   }
 
-  select(/** @type {NodeSelection} */ { node }) {
+  select(/** @type {NodeSelection} */ { node, pinned }) {
     if (node !== null && !this.list.querySelector(`[data-node="${node}"]`)) this.finish();
-    for (const mark of this.list.querySelectorAll("[data-node]")) mark.classList.toggle("is-selected", Number(mark.dataset.node) === node);
+    for (const mark of this.list.querySelectorAll("[data-node]")) {
+      const chosen = Number(mark.dataset.node) === node;
+      mark.classList.toggle("is-selected", chosen);
+      mark.classList.toggle("is-pinned", chosen && pinned);
+    }
     const step = `.cp-step[data-node="${node ? this.round.parents[node] : 0}"]`;
     const first = this.list.querySelector(".is-selected") ?? (node === null ? null : this.list.querySelector(step));
     if (first) this.scrollTo(this.scroll, first.offsetTop, first.offsetTop + first.offsetHeight);
@@ -245,7 +263,7 @@ define({
   name: "verifier",
   title: "Verifier walk",
   place: { row: "lower", share: 1.15 },
-  caption: "The target's choices, step by step.",
+  caption: "The target's choices; click a step for others.",
   legend: [
     { glyph: "✓", label: "goes on", title: "A child is the token that the target chose: the walk goes on to it" },
     { glyph: "◆", label: "bonus", color: "--target", title: "No child is that token: it ends the round as the target's own" },

@@ -104,6 +104,7 @@ export function readRound({ round, elapsed_seconds: elapsed, shared: others }, h
     keep, kept,
     fate: Array.from(drafted.parents, (_, node) => (node === 0 ? "root" : kept.has(node) ? "accepted" : "rejected")),
     bonus,
+    alternatives: round.alternatives ? alternatives(round.alternatives) : null,
     trials: trials && { nodes: array(trials.nodes), chances: array(trials.chances), draws: array(trials.draws) },
     // the drafted trees of which no node was verified
     rejectedTrees: candidates.map((tree, place) => ({ drafter: place + 1, ...tree })).filter(({ n, drafter }) => n > 1 && !(verified & (1 << (drafter - 1)))),
@@ -120,6 +121,14 @@ export function readRound({ round, elapsed_seconds: elapsed, shared: others }, h
     show: (id) => show(named.get(id), id),
     origin: (node) => ORIGINS[drafted.drafters[node] & 3],
   };
+}
+
+/** The target's most likely tokens after each kept row. @param {lines.Alternatives} packed @returns {{ token: number, p: number }[][]} */
+function alternatives({ tokens, logprobs }) {
+  const [rows, k] = tokens.shape;
+  const [ids, logs] = [array(tokens), array(logprobs)];
+  return Array.from({ length: rows }, (_, row) => Array.from({ length: k }, (__, rank) => (
+    { token: ids[row * k + rank], p: Math.exp(logs[row * k + rank]) })));
 }
 
 // The runs that shared the round: shapes of trees and what was kept.

@@ -103,12 +103,14 @@ export const controls = {
     if (lost?.gone) lost.runsThen();
   },
 
-  // Begins a run whose answer is the text that is shown up to a drafted node; the run that it leaves is laid over it.
-  async branch(/** @type {number} */ node) {
+  /** Begins a run whose answer is the text that is shown up to a drafted node, and another token after it if one is named; the
+   *  run that it leaves is laid over it.
+   *  @param {number} node @param {number} [token] */
+  async branch(node, token) {
     const { stage } = controls.parts ?? {};
     if (!stage?.header || !stage.round || stage.busy) return;
     const { header, rounds, current, round, value } = stage;
-    const path = round.path(node).map((step) => round.tokens[step]);
+    const path = [...round.path(node).map((step) => round.tokens[step]), ...(token === undefined ? [] : [token])];
     const before = rounds.slice(0, current).flatMap(({ keep, tokens }) => keep.map((kept) => tokens[kept]));
     const forced = [...forcedOf(header), ...before, ...path];
     const point = pointOf(stage, header); // from here on

@@ -181,6 +181,7 @@ function open(element, props, server, tell) {
   const lines = Object.entries(METHODS).map(([name, { summary }]) => `.option-list [aria-label="${name}"]::after { content: ${JSON.stringify(summary)}; }`);
   html("style", "", document.head, lines.join("\n")); // a line under each method's name in its list
   stage.on("branch", (node) => controls.branch(node));
+  stage.on("alternative", ({ node, token }) => controls.branch(node, token));
   stage.on("unbranch", () => parts.recordings.open(stage.left));
   stage.on("rigs", () => { stage.loaded = parts.rigs?.state?.rig ?? ""; });
   new ComparisonRequest(stage);

@@ -185,7 +185,7 @@ class Redrafting:
         verification = Verification(choice, *map(known, (
             verified.logprobs, verified.entropy, verified.gap, verified.offered, verified.processed)))
         return replace(recorded, tree=tree, candidates=(tree,), verification=verification,
-                       acceptance=Acceptance(keep, int(following[-1])), seconds={})
+                       acceptance=Acceptance(keep, int(following[-1])), seconds={}, alternatives=None)
 
 
 def _counterparts(tree: DraftTree, other: DraftTree) -> Integers:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from engine.errors import RequestError
 from engine.models.rows import PassRows, to_host
-from engine.records import Floats, Integers, Sampling, Verification
+from engine.records import Alternatives, Floats, Integers, Sampling, Verification
 
 LOGITS_PER_BATCH = 2**17  # logits per batch of statistics: more would not fit the CPU's caches and take twice the time
 WAITING = 2**17  # up to so many logits wait until their statistics are read; until then they stay in memory
@@ -160,6 +160,24 @@ class GreedyChoices:
     def described(self) -> Verification:
         """The choices with their statistics."""
         return _greedy_on_cpu(self.logits.float().numpy(), self._best.numpy(), self.tokens, self.parents)
+
+
+@torch.inference_mode()
+def most_likely(logits: Tensor, count: int) -> Alternatives:
+    """The ``count`` most likely tokens of each row of logits (rows, vocabulary)."""
+    logits, count = logits.float(), min(count, logits.shape[-1])
+    if logits.device.type != "cpu":
+        top, tokens = logits.topk(count)
+        return Alternatives(*to_host(tokens.int(), top - logits.logsumexp(-1, keepdim=True)))
+    left, every = logits.numpy().copy(), np.arange(len(logits))  # torch's topk takes ten times as long
+    found = np.empty((len(left), count), np.int32)
+    largest = np.empty((len(left), count), np.float32)
+    total = np.log(np.exp(left - left.max(-1, keepdims=True)).sum(-1)) + left.max(-1)
+    for place in range(count):
+        found[:, place] = best = left.argmax(-1)
+        largest[:, place] = left[every, best] - total
+        left[every, best] = -np.inf
+    return Alternatives(found, largest)
 
 
 @torch.inference_mode()

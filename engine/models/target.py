@@ -32,8 +32,8 @@ from engine.models.passes import (
 from engine.models.penalties import LogitsAdjustment
 from engine.models.recurrent import TreeMixer, take_trees
 from engine.models.rows import PassRows, tree_rows
-from engine.models.sampling import choices, draw_tokens, must_be_numbers, processed_logprobs, verification
-from engine.records import DraftTree, Floats, Integers, PackedTree, Sampling, Verification
+from engine.models.sampling import choices, draw_tokens, most_likely, must_be_numbers, processed_logprobs, verification
+from engine.records import Alternatives, DraftTree, Floats, Integers, PackedTree, Sampling, Verification
 from engine.requests.rig_names import FOUR_BITS
 
 PREFIX, SIBLINGS, DEPTH = 6, 12, 3
@@ -268,6 +268,11 @@ class TorchTarget:
             self._tokens.append(tokens)
             self._features.append(features)
         return features
+
+    @in_inference_mode
+    def alternatives(self, keep: Integers, count: int) -> Alternatives:
+        """The ``count`` most likely tokens after each of these rows of the last pass."""
+        return most_likely(self._output.logits.index_select(0, torch.from_numpy(keep).to(self.device)), count)
 
     @in_inference_mode
     def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:

@@ -7,7 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from time import perf_counter
 from typing import Any
@@ -26,7 +26,7 @@ from engine.decoding.protocols import Drafter
 from engine.errors import RequestError
 from engine.models.device import rounds_in_inference_mode
 from engine.models.target import TorchTarget
-from engine.records import Precision, PromptRequest, Request, Round, Sampling
+from engine.records import Precision, PromptRequest, Request, Round, Sampling, Verification
 from engine.requests.admission import Admission
 from engine.requests.prompts import Turn, outside
 from engine.serving.card import RigCard
@@ -36,6 +36,7 @@ from engine.serving.scheduler import RunRound, Scheduler, request_in_words
 from engine.texts.texts import Texts, TokenTexts
 from engine.trace import End, Entry, Header, Line, RunText, Trace, committed_ids, gather
 
+ALTERNATIVES = 5  # of the target's tokens after each kept row, in a recorded round
 MEASURING = "while the cost of rounds after {} tokens was measured"
 
 
@@ -303,6 +304,11 @@ class PreparedRun(Run):
         else:
             self.policy = AutoBudget(curve, pools_rows=False)
 
+    def record(self, verification: Verification, seconds: dict[str, float]) -> Round:
+        """See ``Run``: with the target's alternatives, which a run may go on from."""
+        alternatives = self.target.alternatives(self.acceptance.keep, ALTERNATIVES)
+        return replace(super().record(verification, seconds), alternatives=alternatives)
+
     def lines(self) -> Generator[Line, None, None]:
         """Run, and yield the header, an entry per round, and the end. The caller must hold an admitted place. Closing
         the generator frees the caches."""
@@ -328,7 +334,8 @@ class PreparedRun(Run):
                     shared, most = shared + 1, max(most, others.runs)
                 tokens = np.concatenate([
                     *(draft.tokens.ravel() for draft in last.drafts), *(tree.tokens for tree in last.candidates),
-                    last.tree.tokens, last.verification.choice, [last.acceptance.bonus]])
+                    last.tree.tokens, last.verification.choice, [last.acceptance.bonus],
+                    *([last.alternatives.tokens.ravel()] if last.alternatives else [])])
                 fresh = tokens[~named[tokens]]
                 named[fresh] = True
                 yield Entry(last, rig.token_texts.of(set(fresh.tolist())), seconds, others,

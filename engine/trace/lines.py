@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 from engine.errors import TraceError
-from engine.records import WAIT, Integers, Request, Round
+from engine.records import OPTIONAL, WAIT, Integers, Request, Round
 from engine.requests.prompts import Turn
 
-OPTIONAL = MappingProxyType({"optional": True})  # metadata of a field that a line lacks when it is empty
 Piece = str | tuple[int, ...]  # a token's text, or its bytes if the token alone is not whole characters
 
 

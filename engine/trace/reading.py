@@ -45,7 +45,18 @@ from engine.recorder import (
     seen,
     text,
 )
-from engine.records import Acceptance, DraftTree, Integers, Lattice, Request, Round, Sampling, Trials, Verification
+from engine.records import (
+    Acceptance,
+    Alternatives,
+    DraftTree,
+    Integers,
+    Lattice,
+    Request,
+    Round,
+    Sampling,
+    Trials,
+    Verification,
+)
 from engine.requests.prompts import turns_from
 from engine.trace.lines import End, Entry, Header, Line, Piece, Trace, gather
 from engine.trace.stream import FileLines, check_size, open_trace
@@ -241,7 +252,16 @@ def decode_round(value: Mapping[str, Any]) -> Round:
     return Round(
         line["index"], line["start"], tuple(Lattice(**draft) for draft in line["drafts"]),
         tuple(map(_tree, line["candidates"])), tree, verification, accepted,
-        {stage: float(seconds) for stage, seconds in line["seconds"].items()})
+        {stage: float(seconds) for stage, seconds in line["seconds"].items()},
+        _alternatives(value["alternatives"], len(accepted.keep)) if "alternatives" in value else None)
+
+
+def _alternatives(value: Any, kept: int) -> Alternatives:
+    arrays = _arrays(value, {"tokens": INTEGERS, "logprobs": "<f4"}, "alternatives")
+    shapes = {array.shape for array in arrays.values()}
+    if len(arrays) < 2 or len(shapes) > 1 or arrays["tokens"].ndim != 2 or len(arrays["tokens"]) != kept:
+        raise ValueError(f"the alternatives have the shapes {seen(sorted(shapes))}; two arrays ({kept}, k) are allowed")
+    return Alternatives(**arrays)
 
 
 def _of_today(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Watched
-from tests.browser.doing import STAGE, ask, finish, show_as, start
+from tests.browser.doing import STAGE, ask, finish, go, show_as, start
 from tests.explorer.scripted import ENDLESS
 
 TREE, MASK, BUDGET = (f"Canopy.parts.frames.entries.get('{name}').panel" for name in ("tree", "mask", "budget"))
@@ -163,3 +163,10 @@ def test_a_run_branches_off_at_a_refused_node_and_leads_back(watched: Watched, a
     assert page.evaluate(f"{STAGE}.ticked[0].run") == first
     page.locator(".cs-forced button").click()
     page.wait_for_function(f"{STAGE}.value.run === '{first}'")
+    go(page, 1)
+    before = page.evaluate(f"{STAGE}.rounds[0].keep.map((node) => {STAGE}.rounds[0].tokens[node])")
+    root, other = page.evaluate(f"[{STAGE}.round.tokens[0], {STAGE}.round.alternatives[0][1].token]")
+    page.locator(".cp-step-number").first.click()
+    page.locator(".cp-step").first.locator(".cp-others button").click()
+    page.wait_for_function(f"{STAGE}.header.forced && {STAGE}.value.state === 'done'")
+    assert page.evaluate(f"{STAGE}.header.prompt_ids.slice(-{STAGE}.header.forced)") == [*before, root, other]

@@ -20,7 +20,17 @@ from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
-from engine.records import Integers, Lattice, PackedTree, PromptRequest, Request, Round, Sampling, Verification
+from engine.records import (
+    Alternatives,
+    Integers,
+    Lattice,
+    PackedTree,
+    PromptRequest,
+    Request,
+    Round,
+    Sampling,
+    Verification,
+)
 from engine.trace import End, Entry, Header, Line, Piece, Trace, gather
 
 STORY = (
@@ -253,7 +263,10 @@ class ScriptedRun:
 
 def steady(round_: Round) -> Round:
     """The round with times that do not change from machine to machine."""
-    return replace(round_, seconds={
+    keep = round_.acceptance.keep
+    tokens = np.stack([round_.verification.choice[keep], np.full(len(keep), 1)], axis=1).astype(np.int32)
+    alternatives = Alternatives(tokens, np.log(np.full(tokens.shape, [0.8, 0.1])).astype(np.float32))
+    return replace(round_, alternatives=alternatives, seconds={
         "draft": 0.002, "build": 0.0002, "pack": 0.0001, "verify": 0.004 + 0.00004 * len(round_.tree),
         "accept": 0.0001, "keep": 0.0003, "other": 0.0001})
 

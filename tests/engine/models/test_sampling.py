@@ -8,7 +8,7 @@ from engine.decoding.protocols import position_draws
 from engine.errors import RequestError
 from engine.models import sampling as module
 from engine.models.rows import tree_rows
-from engine.models.sampling import GreedyChoices, choices, draw_tokens, processed_logprobs, verification
+from engine.models.sampling import GreedyChoices, choices, draw_tokens, most_likely, processed_logprobs, verification
 from engine.records import PackedTree, Sampling
 from tests.engine.material import ancestors
 
@@ -21,6 +21,14 @@ LOGITS = torch.log(torch.tensor([[0.5, 0.25, 0.15, 0.1]]))
     (Sampling(1.0, top_p=0.3), (1, 0, 0, 0)), (Sampling(0.5), (50 / 69, 12.5 / 69, 4.5 / 69, 2 / 69))])
 def test_temperature_sharpens_and_what_is_cut_is_renormalised(sampling: Sampling, law: tuple[float, ...]) -> None:
     torch.testing.assert_close(processed_logprobs(LOGITS, sampling).exp(), torch.tensor([law]).float())
+
+
+def test_the_most_likely_tokens_are_those_of_a_sort() -> None:
+    logits = torch.randn(3, 50, generator=torch.Generator().manual_seed(0))
+    found, (values, tokens) = most_likely(logits, 5), logits.log_softmax(-1).topk(5)
+    np.testing.assert_array_equal(found.tokens, tokens)
+    np.testing.assert_allclose(found.logprobs, values, atol=1e-5)
+    assert most_likely(logits[:, :2], 5).tokens.shape == (3, 2)
 
 
 def test_draws_at_the_ends_stay_inside_the_support() -> None:

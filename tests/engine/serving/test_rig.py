@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -86,6 +87,21 @@ def test_the_next_turn_reads_only_what_is_new_and_nobody_elses_text(
     for entry, other in zip(same.entries, stranger.entries, strict=True):
         assert entry.round.tree.tokens.tolist() == other.round.tree.tokens.tolist()
     assert same.end.prefill_seconds > 0 and loads(dumps(same)).end == same.end
+
+
+def test_a_recorded_round_has_the_targets_alternatives_and_the_text_of_each(tmp_path: Path) -> None:
+    live = demo_live()
+    dump(gather(live.run(PromptRequest(MATH, method="ddtree", budget=8, max_tokens=FEW))), tmp_path / "run.jsonl")
+    trace = load(tmp_path / "run.jsonl")
+    named = set(trace.header.pieces)
+    for entry in trace.entries:
+        keep, verified, found = entry.round.acceptance.keep, entry.round.verification, entry.round.alternatives
+        assert found is not None and found.tokens.shape == (len(keep), 5)
+        np.testing.assert_array_equal(found.tokens[:, 0], verified.choice[keep])
+        np.testing.assert_allclose(found.logprobs[:, 0], verified.logprobs[keep], atol=1e-4)
+        np.testing.assert_allclose(found.logprobs[:, 0] - found.logprobs[:, 1], verified.gap[keep], atol=1e-4)
+        named |= set(entry.pieces)
+        assert set(found.tokens.ravel().tolist()) <= named
 
 
 @pytest.mark.parametrize("token", [10**6, -1, "x"])

@@ -44,7 +44,9 @@ def test_a_header_is_checked(path: str, value: Any) -> None:
     ("round.acceptance.bonus", None), ("round.seconds", []), ("round.drafts", 7), ("round.candidates", {}),
     ("round.tree.tokens.shape", [-1]), ("round.tree.tokens.shape", "7"), ("round.tree.tokens.shape", [2**40]),
     ("round.tree.tokens.data", "é"), ("round.tree.tokens.data", "!!!!"), ("round.tree.tokens.dtype", "|O"),
-    ("round.acceptance.trials", []), ("pieces", {"1": "\ud800"}), ("pieces", None)])
+    ("round.acceptance.trials", []), ("round.alternatives", []), ("round.alternatives", {}),
+    ("round.alternatives", {"tokens": {"dtype": "<i4", "shape": [1, 1], "data": "AAAAAA=="}}),
+    ("pieces", {"1": "\ud800"}), ("pieces", None)])
 def test_a_round_that_is_not_sound_is_left_out(path: str, value: Any) -> None:
     trace = read(1, path, value)
     assert [entry.round.index for entry in trace.entries] == list(range(1, len(LINES) - 2))
