@@ -250,6 +250,7 @@ class PreparedRun(Run):
 
     target: TorchTarget
     prefill_seconds = 0.0  # of the prompt, up to the first token
+    recorded = False  # whether its rounds become lines
 
     def __init__(self, rig: Rig, options: PromptRequest, interrupt: Callable[[], None] | None,
                  asker: str | None) -> None:
@@ -305,14 +306,15 @@ class PreparedRun(Run):
             self.policy = AutoBudget(curve, pools_rows=False)
 
     def record(self, verification: Verification, seconds: dict[str, float]) -> Round:
-        """See ``Run``: with the target's alternatives, which a run may go on from."""
-        alternatives = self.target.alternatives(self.acceptance.keep, ALTERNATIVES)
-        return replace(super().record(verification, seconds), alternatives=alternatives)
+        """See ``Run``: if the round is recorded, with the target's alternatives, from which a run may go on."""
+        made = super().record(verification, seconds)
+        return replace(made, alternatives=self.target.alternatives(ALTERNATIVES)) if self.recorded else made
 
     def lines(self) -> Generator[Line, None, None]:
         """Run, and yield the header, an entry per round, and the end. The caller must hold an admitted place. Closing
         the generator frees the caches."""
         rig, request, forced = self.rig, self.request, list(self.options.forced)
+        self.recorded = True
         named = np.zeros(rig.target.config.vocab_size, np.bool_)  # the tokens whose text was in an earlier line
         named[list(request.prompt_ids)] = True
         texts = rig.token_texts.run(len(request.prompt_ids) - len(forced))

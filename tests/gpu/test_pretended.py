@@ -26,9 +26,10 @@ from engine.measure.pretended_gpu import (
 )
 from engine.models.passes import FusedPass
 from engine.models.target import TorchTarget
-from engine.records import PromptRequest, Request, Sampling
+from engine.records import PromptRequest, Request, Round, Sampling
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
+from engine.trace import Entry
 from tests.engine.drafters import test_eagle3
 from tests.engine.drafters.test_dspark import FAMILIES
 from tests.engine.drafters.test_mtp import write_mtp
@@ -204,6 +205,16 @@ def test_a_round_copies_once_each_way(method: str, drafters: list[str], drafts: 
                ("verify", TO_HOST): 1, ("keep", TO_DEVICE): 1, (RECORD, TO_HOST): 1.5 * recorded}
     copies = {key: count for key, count in calls.items() if key[1] != KERNEL}
     assert all(count <= allowed.get(key, 0) for key, count in copies.items()), gpu.lines
+
+
+def test_a_run_that_is_recorded_copies_its_alternatives_once_more(gpu: Counts, on_gpu: Rig) -> None:
+    def copies(rounds: Iterator[Round]) -> float:
+        return sum(count for (_, kind), count in calls_per_round(gpu, rounds).items() if kind != KERNEL)
+
+    ask = asked("autoregressive")
+    with on_gpu.interleaved([ask]) as (rounds,):
+        alone = copies(rounds)
+    assert copies(line.round for line in on_gpu.run(ask) if isinstance(line, Entry)) <= alone + 1
 
 
 @pytest.mark.parametrize("kind", DENSE)
