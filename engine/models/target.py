@@ -258,7 +258,7 @@ class TorchTarget:
     @in_inference_mode
     def commit(self, keep: Integers) -> Tensor:
         """See ``protocols.Target``. Features are (kept rows, taps × hidden size)."""
-        self._kept = on_device = torch.from_numpy(keep).to(self.device)
+        self._kept_rows = on_device = torch.from_numpy(keep).to(self.device)
         self._open_cache.keep(keep, on_device)
         tokens = self._drafted.take(keep)
         if self._adjustment:
@@ -272,7 +272,7 @@ class TorchTarget:
     @in_inference_mode
     def alternatives(self, count: int) -> Alternatives:
         """The ``count`` most likely tokens after each row that the last ``commit`` kept."""
-        return most_likely(self._output.logits.index_select(0, self._kept), count)
+        return most_likely(self._output.logits.index_select(0, self._kept_rows), count)
 
     @in_inference_mode
     def redraw(self, row: int, tokens: Integers, masses: Floats, draw: float) -> int:
