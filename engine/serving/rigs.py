@@ -92,7 +92,11 @@ def rig_parts(name: str, opening: Opening = ALONE) -> RigParts:
     if name.startswith(RANDOM):
         raise RigError(f"The weights of {name[:200]} are made when the rig is opened, so there is nothing to fetch.")
     if name in NAMED or JOINT in name:
-        return _pair_parts(name, opening)
+        pair = pair_of(name)
+        try:
+            return _pair_parts(name, pair, opening)
+        except RigError as error:
+            raise RigError(f"{error} {pair.needs}".rstrip()) from error
     folder = next((folder for folder in (Path(name), RIGS_FOLDER / name) if has_card(folder)), None)
     if folder is None:
         raise RigError(f"There is no rig {name[:200]!r}; there are {', '.join(rig_names())}, or name a folder that "
@@ -103,16 +107,8 @@ def rig_parts(name: str, opening: Opening = ALONE) -> RigParts:
     return RigParts(card, target, {name: folder / name for name in card.drafters})
 
 
-def _pair_parts(name: str, opening: Opening) -> RigParts:
+def _pair_parts(name: str, pair: RigPair, opening: Opening) -> RigParts:
     """A target and one or two drafters; with one, the n-gram drafter is the second drafter."""
-    pair = pair_of(name)
-    try:
-        return _looked_up(name, pair, opening)
-    except RigError as error:
-        raise RigError(f"{error} {pair.needs}".rstrip()) from error
-
-
-def _looked_up(name: str, pair: RigPair, opening: Opening) -> RigParts:
     target = look_up(pair.target, opening.tell)
     drafters: dict[str, LocalModel] = {}
     block_sizes: dict[str, int] = {}
@@ -152,7 +148,8 @@ def _random_rig(name: str, dtype: str, device: torch.device, opening: Opening) -
     card = RigCard(title=name, drafters=("drafter",), defaults={1: ("drafter",), 2: ("drafter", NGRAM)},
                    revisions={"target": f"random, seed {SEED}"})
     drafters: dict[str, Drafter] = {"drafter": drafter, NGRAM: NGramDrafter(target.config.vocab_size)}
-    return Rig(card, target, random_texts(target.config.vocab_size), drafters, _families({}), notes=(MEANINGLESS,),
+    return Rig(card, target, random_texts(target.config.vocab_size), drafters, {PATH: NGRAM, NGRAM: NGRAM},
+               notes=(MEANINGLESS,),
                precision=Precision(chosen, f"{chosen}: random weights have no fastest dtype; {EXACTNESS[chosen]}."),
                kinds={"drafter": "dflash", NGRAM: NGRAM})
 
@@ -182,7 +179,11 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
     drafters: dict[str, Drafter] = {}
     for name, plan in plans.items():
         with _configured(parts.drafters[name]):
-            drafters[name] = _drafter(plan, target)
+            drafters[name] = drafter = plan.load(target)
+        if plan.taps and plan.taps != taps:  # the target is tapped for others, too
+            columns = torch.cat([torch.arange(facts.config.hidden_size) + facts.config.hidden_size * taps.index(tap)
+                                 for tap in plan.taps])
+            drafters[name] = NarrowedDrafter(drafter, columns.to(target.device))
     drafters[NGRAM] = NGramDrafter(target.config.vocab_size)
     origin = origin_of(parts.target)
     stop = texts.stop_tokens({origin.file: origin.end_ids} if origin else {})
@@ -192,7 +193,8 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
     notes = tuple(note for note in (texts.facts().note, stop.note, origin and origin.note, rounded, ends,
                                     *(plan.note for plan in plans.values())) if note)
     kinds = {NGRAM: NGRAM} | {name: plan.kind for name, plan in plans.items()}
-    return Rig(card, target, texts, drafters, _families(plans), notes, precision=chosen, stop_ids=stop.ids,
+    path = next((name for name, plan in plans.items() if plan.sees_path), NGRAM)
+    return Rig(card, target, texts, drafters, {PATH: path, NGRAM: NGRAM}, notes, precision=chosen, stop_ids=stop.ids,
                kinds=kinds)
 
 
@@ -220,19 +222,3 @@ def _configured(folder: Path) -> Iterator[None]:
         reason = " ".join(str(error).split())[:200].rstrip(".") or "no value"
         raise RigError(f"config.json in {display_name(folder)} holds a value of the wrong kind "
                        f"({type(error).__name__}: {reason}); correct it, or choose another revision.") from error
-
-
-def _families(plans: Mapping[str, DrafterPlan]) -> Mapping[str, str]:
-    """The drafter for each family of methods, used where neither a person nor the number of drafters decides."""
-    path = next((name for name, plan in plans.items() if plan.sees_path), NGRAM)
-    return {PATH: path, NGRAM: NGRAM}
-
-
-def _drafter(plan: DrafterPlan, target: TorchTarget) -> Drafter:
-    """Load a plan's drafter; it is given only its own taps if the target is tapped for others too."""
-    drafter = plan.load(target)
-    if not plan.taps or plan.taps == target.taps:
-        return drafter
-    size = target.config.hidden_size
-    columns = torch.cat([torch.arange(size) + size * target.taps.index(tap) for tap in plan.taps])
-    return NarrowedDrafter(drafter, columns.to(target.device))

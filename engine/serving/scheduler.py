@@ -33,8 +33,6 @@ from engine.trace import Block, SharedPass
 LEAVE, ROUND = object(), object()  # requests of a reader; the third kind is a function to call
 WAIT_SECONDS = 0.02  # a round waits this long for the readers of the previous one
 STALLED_SECONDS = 60.0  # a run whose reader requests nothing for this long is cancelled if others wait
-STALLED = (f"Nobody took this run's rounds for {STALLED_SECONDS:.0f} s while others waited, so it was given up; ask "
-           "again.")
 
 RunRound = tuple[Round, SharedPass | None]  # a round of a run, and the pass that it shared with others, if any
 
@@ -103,7 +101,6 @@ class RunReader(FairShare):
 
     @property
     def wants_round(self) -> bool:
-        """Whether the reader waits for a round of a text that has begun."""
         return self.opened and self.pending is ROUND
 
     def fail(self, error: Exception) -> None:
@@ -209,7 +206,9 @@ class Scheduler:
             return
         for reader in list(self._readers):
             if not reader.pending and perf_counter() - reader.since > STALLED_SECONDS:
-                self._give_up(reader, RequestError(STALLED))
+                self._give_up(reader, RequestError(
+                    f"Nobody took this run's rounds for {STALLED_SECONDS:.0f} s while others waited, so it was given "
+                    "up; ask again."))
 
     def _give_up(self, reader: RunReader, error: Exception) -> None:
         """End a run; its reader gets the error, at the latest when it asks again."""
@@ -238,8 +237,7 @@ class Scheduler:
         asking = [reader for reader in self._readers if reader.wants_round]
         if not asking:
             return
-        inside = pick_batch(asking, self._cost)
-        alone = len(self._readers) == 1
+        inside, alone = pick_batch(asking, self._cost), len(self._readers) == 1
         began = perf_counter()
         try:
             rounds = step([reader.run for reader in inside])
@@ -247,23 +245,18 @@ class Scheduler:
             for reader in inside:
                 reader.fail(error)
             return
-        seconds = perf_counter() - began
+        now = perf_counter()
         for reader, latest in zip(inside, rounds, strict=True):
             reader.rows = len(latest.tree)
-        self._cost.learn(sum(reader.rows for reader in inside), seconds)
+        self._cost.learn(sum(reader.rows for reader in inside), now - began)
         update_owed(asking, inside, self._cost)
         if alone:
             inside[0].answer((rounds[0], None))
-        else:
-            self._hand_out(inside, rounds)
-
-    def _hand_out(self, inside: Sequence[RunReader], rounds: Sequence[Round]) -> None:
-        """Hand each concurrent run its own round; the seconds of a round include its reader's waiting time."""
-        several, now = len(inside) > 1, perf_counter()
+            return
         blocks = tuple(Block(reader.seat, latest.tree.parents, latest.acceptance.keep,
-                             pools_rows=several and reader.run.policy.pools_rows)
+                             pools_rows=len(inside) > 1 and reader.run.policy.pools_rows)
                        for reader, latest in zip(inside, rounds, strict=True))
-        for reader, latest in zip(inside, rounds, strict=True):
+        for reader, latest in zip(inside, rounds, strict=True):  # a round's seconds include its reader's waiting time
             waited = max(0.0, now - reader.since - sum(latest.seconds.values()))
             timed = replace(latest, seconds={**latest.seconds, WAIT: waited})
             reader.answer((timed, SharedPass(len(self._readers), reader.seat, blocks)))
