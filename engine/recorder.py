@@ -331,7 +331,6 @@ class _TraceFile:
         self._fresh = False
 
     def end(self, values: Mapping[str, Any]) -> None:
-        """The last line, with the texts of tokens that waited for others."""
         texts: dict[int, Any] = {}
         with suppress(Exception):  # as in ``_pieces``
             texts = {place: piece(shown) for place, shown in self._run.finish().items()} if self._run else {}
@@ -376,7 +375,6 @@ class Detokenizer:
         self._context_text = ""
 
     def decode(self, tokens: list[int]) -> str:
-        """The text of these tokens alone."""
         return str(self._tokenizer.decode(tokens, skip_special_tokens=False))
 
     def piece(self, token: int) -> str | bytes:
@@ -429,7 +427,6 @@ class RunTexts:
 
     @property
     def end(self) -> int:
-        """The position behind the last token."""
         return self._offset + len(self._tokens)
 
     def add(self, tokens: list[int]) -> dict[int, Any]:
@@ -591,7 +588,6 @@ def _lattice(draft: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _arrays(given: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:
-    """Those of the named arrays that are given."""
     return {name: _array(name, given[name], kind) for name, kind in kinds.items() if given.get(name) is not None}
 
 

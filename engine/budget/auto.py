@@ -179,7 +179,6 @@ class AutoBudget(BudgetPolicy):
 
     def cut_pool(self, policies: Sequence[AutoBudget], trees: Sequence[DraftTree], others: Sequence[DraftTree]
                  ) -> list[DraftTree]:
-        """See ``BudgetPolicy``."""
         return share_rows(policies, trees, others)
 
     def candidates(self, tree: DraftTree) -> Candidates:
@@ -217,7 +216,6 @@ class AutoBudget(BudgetPolicy):
         return select(candidates.tree, np.sort(candidates.order[:nodes + 1]))
 
     def learn(self, tree: DraftTree, acceptance: Acceptance) -> None:
-        """See ``BudgetPolicy``."""
         kept, candidates = len(acceptance.keep), self._candidates
         if len(tree) > 1 and candidates:
             ranks = acceptance.keep if candidates.order is None else best_order(tree).argsort()[acceptance.keep]
@@ -256,7 +254,6 @@ class AutoBudget(BudgetPolicy):
 
     @property
     def tokens_per_ms(self) -> float:
-        """Tokens per millisecond of recent rounds."""
         return self._tokens / self._spent_ms
 
 

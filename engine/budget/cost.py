@@ -68,7 +68,6 @@ class CostCurve:
                 "machine is quiet, or measure the budgets themselves.")
 
     def verify_at(self, rows: int) -> float:
-        """Milliseconds of a pass over ``rows`` rows."""
         return interpolate(self.rows, self.verify_ms, rows)
 
     def draft_at(self, budget: int) -> float:
@@ -131,7 +130,6 @@ class RoundCost:
         self._products = DECAY * self._products + rows * seconds
 
     def seconds(self, rows: int) -> float:
-        """Predicted seconds of a round of so many rows."""
         count = self._count + ORIGIN_WEIGHT
         mean_rows, mean_seconds = self._rows / count, self._seconds / count
         spread = self._squares / count - mean_rows**2

@@ -19,7 +19,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(choice: argparse.Namespace) -> Outcome:
-    """Take the runs apart."""
     runs = anatomy([load(path) for path in choice.trace])
     by_topic = sentences(runs)
     lines = [f"{runs.rounds} rounds of {runs.runs} runs; 95 % intervals: of shares by Wilson, of means by resampling "

@@ -91,7 +91,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(choice: argparse.Namespace) -> Outcome:
-    """Measure."""
     if choice.counts:
         return count_calls(choice)
     plan = concurrent_plan(choice) if choice.concurrency else plan_of(choice)
@@ -111,7 +110,6 @@ def run(choice: argparse.Namespace) -> Outcome:
 
 
 def count_calls(choice: argparse.Namespace) -> Outcome:
-    """Count what each stage of a round asks of a GPU."""
     if choice.concurrency:
         raise RequestError("With --counts, --concurrency would change nothing; leave it out.")
     plan = plan_of(choice)
@@ -193,7 +191,6 @@ def concurrent_plan(choice: argparse.Namespace) -> BenchPlan:
 
 
 def _prompts(choice: argparse.Namespace, name: str) -> list[Prompt]:
-    """The prompts of a set that are of the wanted domain."""
     return [prompt for prompt in prompt_set(name) if choice.domain in (None, prompt.category)]
 
 

@@ -94,7 +94,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(choice: argparse.Namespace) -> Outcome:
-    """Compare every text, and name the first ones that differ."""
     prompts = [prompt.text for prompt in prompt_set(choice.prompts, choice.skip + choice.limit)[choice.skip:]]
     if not prompts:
         raise RequestError(f"{choice.prompts} holds no more than {choice.skip} prompts, and --skip leaves those out.")

@@ -26,7 +26,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(choice: argparse.Namespace) -> Outcome:
-    """Examine the rig."""
     prompts = [prompt.text for prompt in prompt_set(choice.prompts, choice.limit)]
     rig = open_rig(choice.rig, choice.dtype)
     other = next(name for name in DTYPES if name != rig.target.dtype)

@@ -21,12 +21,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def show_step(message: str, share: float | None = None) -> None:
-    """Print what is being done."""
     print(message, flush=True)
 
 
 def run(choice: argparse.Namespace) -> Outcome:
-    """Fetch and convert what is missing."""
     parts = rig_parts(choice.rig, Opening(show_step))
     folder = parts.target
     if choice.into and choice.into.resolve() != folder.resolve():

@@ -64,7 +64,6 @@ def turn(word: str) -> Turn:
 
 
 def one_of(*words: str) -> Callable[[str], str]:
-    """One of these words."""
     def read(word: str) -> str:
         if word not in words:
             raise ArgumentTypeError(f"is {shown(word)}; choose one of {', '.join(words)}")
@@ -83,7 +82,6 @@ def number(name: str, check: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def whole(low: int, high: int) -> Callable[[str], Any]:
-    """A whole number in this range."""
     return number("it", partial(check_int, "it", least=low, most=high))
 
 
@@ -134,7 +132,6 @@ def readable(word: str) -> Path:
 
 
 def readable_file(word: str) -> Path:
-    """An ordinary file that exists and may be read."""
     if readable(word).is_dir():
         raise ArgumentTypeError(f"is {shown(word)}, which is a folder; name a file")
     return Path(word)
@@ -153,7 +150,6 @@ def writable_file(word: str) -> Path:
 
 
 def folder(word: str) -> Path:
-    """A folder that exists and may be written."""
     if _kind(word) != "a folder" or not os.access(word, os.W_OK):
         raise ArgumentTypeError(f"is {shown(word)}, which is not a folder that may be written; name one that is")
     return Path(word)
@@ -207,7 +203,6 @@ def add_flags(parser: ArgumentParser | _ArgumentGroup, *names: str, **changes: A
 
 
 def sampling_of(choice: Namespace) -> Sampling:
-    """The sampling that the flags of ``SAMPLING`` ask for."""
     return Sampling(**{field.name: getattr(choice, field.name) for field in fields(Sampling)})
 
 

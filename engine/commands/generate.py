@@ -38,13 +38,11 @@ def prompt(word: str) -> str:
 
 
 def answer_of(rig: Rig, choice: argparse.Namespace) -> Answer:
-    """The answer that the flags describe."""
     given = {name: value for name, value in vars(choice).items() if name in OPTIONS and value is not None}
     return rig.generate(**given)
 
 
 def run(choice: argparse.Namespace) -> Outcome:
-    """Answer the prompt and stream the text."""
     answer = answer_of(open_rig(choice.rig, choice.dtype), choice)
     rounds, printed = [], ""
     for round_ in answer:

@@ -40,7 +40,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(choice: argparse.Namespace) -> Outcome:
-    """Measure every budget, auto among them, and compare."""
     prompts = tuple(replace(prompt, category=Path(name).stem) for name in choice.prompts
                     for prompt in prompt_set(name, choice.limit))
     points = [*(BenchPoint(choice.method, budget) for budget in choice.budgets),
@@ -91,7 +90,6 @@ def row_of(rates: Mapping[str, float]) -> dict[str, Any]:
 
 
 def table(domains: Mapping[str, Mapping[str, Any]]) -> str:
-    """A table to read: a row per domain, a column per budget."""
     return aligned([["", *domains[ALL]["fixed"], AUTO, "of best"], *(
         [domain, *row["fixed"].values(), row["auto"], f"{row['share_of_best']:.1%}"]
         for domain, row in domains.items())])

@@ -53,7 +53,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(choice: argparse.Namespace) -> Outcome:
-    """Predict."""
     if choice.here:
         return predict_here(choice)
     if reason := misfit(choice.model, choice.device):

@@ -50,7 +50,6 @@ class LessonPlan(BaseModel):
 
     @cached_property
     def ask(self) -> PromptRequest:
-        """What it asks of the rig; RequestError if it cannot."""
         return prompt_request({**(self.model_extra or {}), "prompt": self.prompt})
 
 
@@ -92,7 +91,6 @@ def lessons_of(rig: str) -> Path:
 
 
 def record(rig: Rig, lesson: LessonPlan, today: str) -> Trace:
-    """The lesson's run, the second of two."""
     gather(rig.run(lesson.ask))
     trace = recorded(gather(rig.run(lesson.ask)), lesson.title, lesson.note, today)
     if lesson.film_round:
@@ -144,7 +142,6 @@ def _with_seconds_of(trace: Trace, rounds: Sequence[Round]) -> Trace:
 
 
 def run(choice: argparse.Namespace) -> Outcome:
-    """Record every lesson."""
     lessons = read_lessons(choice.lessons or lessons_of(choice.rig))
     rig, today = open_rig(choice.rig, choice.dtype), date.today().isoformat()
     for lesson in lessons:

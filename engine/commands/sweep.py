@@ -69,7 +69,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def plan_of(choice: argparse.Namespace) -> SweepPlan:
-    """The plan of the sweep that a command line asks for."""
     budgets = " ".join(choice.budgets).replace(",", " ").split()
     wanted = settings(choice.methods or USUAL, budgets, choice.split, tuple(choice.drafters),
                       flags.sampling_of(choice), choice.concurrency)
@@ -107,7 +106,6 @@ def run(choice: argparse.Namespace) -> Outcome:
 
 
 def sweep(choice: argparse.Namespace) -> Record:
-    """Measure, and return the report."""
     must_differ(choice)
     number, plan = latest(choice.out) if choice.resume else (0, plan_of(choice))
     workers = workers_of(choice, plan)
@@ -156,7 +154,6 @@ def add_prediction(record: Record, plan: SweepPlan, measured: Sequence[CellResul
 
 
 def show(steps: Iterable[SweepProgress], done: int, total: int) -> None:
-    """Show a progress bar of the cells that are done."""
     with tqdm(total=total, initial=done, unit="run") as bar:
         for step in steps:
             bar.set_postfix_str(f"{step.seconds_left:.0f} s left")
@@ -193,7 +190,6 @@ def table(record: Record) -> str:
 
 
 def columns(record: Record, row: Record) -> list[object]:
-    """A row of the table."""
     low, high = row["total_tokens_per_second_low"], row["total_tokens_per_second_high"]
     total, ratio = row["total_tokens_per_second"], row["speedup"]
     pays_from = [row["break_even"], *([row["modelled_break_even"]] if "predicted" in record else [])]

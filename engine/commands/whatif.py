@@ -39,7 +39,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(choice: argparse.Namespace) -> Outcome:
-    """Read or make the run, and forecast."""
     trace = load(choice.trace) if choice.trace else None
     rig = open_rig(choice.rig, choice.dtype or (trace.header.dtype if trace else AUTO_DTYPE))
     text = text_of_run(trace or _answered(rig, choice))

@@ -161,7 +161,6 @@ class Run:
 
     @property
     def unfinished(self) -> bool:
-        """Whether its text has a next round."""
         return (self.left > 0 and self.root not in self.request.stop_ids
                 and self.start < self.limit and not self.closed)
 
@@ -181,20 +180,17 @@ class Run:
         self.tree = self.method.combine(self.candidates, self.budget)
 
     def accept(self, verification: Verification) -> None:
-        """Accept a path of the verified tree and report it to the policy."""
         whole_path = self.method.accept(self.tree, verification, self.target.redraw, self._random)
         self.acceptance = _end_of_text(whole_path, self.tree, self.request, self.left)
         self.policy.learn(self.tree, self.acceptance)
 
     def observe(self, features: Features) -> None:
-        """Pass the committed tokens and their features to the drafters."""
         if self.drafters:
             tokens = self.tree.tokens.take(self.acceptance.keep)
             for drafter in self.drafters:
                 drafter.observe(tokens, features)
 
     def record(self, verification: Verification, seconds: dict[str, float]) -> Round:
-        """Advance the text by the round and return the round's record."""
         record = Round(self.index, self.start, self.drafts, self.candidates, self.tree, verification, self.acceptance,
                        seconds)
         self.start += len(self.acceptance.keep)

@@ -87,7 +87,6 @@ class TorchThread(Thread):
         atexit.register(self._leave)
 
     def run(self) -> None:
-        """Work until it is done or stopped."""
         try:
             self._work()
         finally:

@@ -65,7 +65,6 @@ class Tally:
     rates: list[float] = field(default_factory=list)
 
     def add(self, other: Tally) -> None:
-        """Count the runs of another tally too."""
         for name in ("tokens", "rounds", "trees", "nodes", "seconds", "forward_seconds", "rates"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for stage, seconds in other.stages.items():
@@ -73,7 +72,6 @@ class Tally:
 
     @property
     def rate(self) -> float:
-        """Tokens per second of all requests together."""
         return self.tokens / self.seconds
 
 

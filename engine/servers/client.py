@@ -105,7 +105,6 @@ class Client:
             work.cancel()
 
     def close(self) -> None:
-        """Close its connections."""
         asyncio.run_coroutine_threadsafe(self._http.aclose(), self._loop).result()
 
     @asynccontextmanager

@@ -72,7 +72,6 @@ class Server:
 
     @property
     def title(self) -> str:
-        """The names of its kind and version."""
         return f"{self.kind.title} {self.version}".strip()
 
     def describe(self, report: ServerReport | None) -> str:

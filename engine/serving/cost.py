@@ -65,14 +65,12 @@ class CostCase:
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """The numbers of rows to measure passes of."""
         if self.requests == 1:
             return ROWS
         return (self.requests, *(size for size in sorted(BATCH_ROWS) if self.requests < size <= MAX_BATCH_ROWS))
 
     @property
     def drawing(self) -> str:
-        """The sampling as a curve names it."""
         return "sampled" if self.sampling.temperature else "greedy"
 
     @property

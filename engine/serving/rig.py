@@ -72,7 +72,6 @@ class Answer(Iterator[Round]):
         return gather(self._read)
 
     def close(self) -> None:
-        """Stop generating and free the caches."""
         self._lines.close()
 
 
@@ -117,22 +116,18 @@ class Rig:
 
     @property
     def name(self) -> str:
-        """The name of the set of checkpoints."""
         return self.card.title
 
     @property
     def good_at(self) -> str:
-        """What prompts it was trained for, in a sentence."""
         return self.card.good_at
 
     @property
     def hardware(self) -> str:
-        """The name of the hardware that the target runs on."""
         return self.target.hardware
 
     @property
     def methods(self) -> Sequence[str]:
-        """The methods that its drafters can serve."""
         return [name for name, row in METHODS.items() if row.family in self.families or row.drafter_count in (
             0, *self.card.defaults)]
 
@@ -360,7 +355,6 @@ class PreparedRun(Run):
                 yield lambda act: act(), ((latest, None) for latest in rounds)
 
     def _reason(self, last: Round | None) -> str:
-        """Why the text ended."""
         if last is None or last.acceptance.bonus in self.request.stop_ids:
             return "stop"
         return "length" if self.left <= 0 else "context"

@@ -233,7 +233,6 @@ class Scheduler:
             reader.fail(error)
 
     def _make_round(self) -> None:
-        """Make one round for the runs that take part in it."""
         asking = [reader for reader in self._readers if reader.wants_round]
         if not asking:
             return

@@ -200,7 +200,6 @@ class RunText:
             self.add(line)
 
     def add(self, line: Line) -> None:
-        """Read the next line."""
         if not isinstance(line, End):
             self._named |= line.pieces
         if isinstance(line, Entry):

@@ -270,7 +270,6 @@ def _of_today(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _arrays(value: Any, kinds: Mapping[str, str], what: str) -> dict[str, Any]:
-    """Those of the named arrays that there are."""
     given = _of_today(named(value, what))
     return {name: packed_array(given[name], name, kind) for name, kind in kinds.items() if name in given}
 
