@@ -129,7 +129,6 @@ def kept_of_first(round_: Round, nodes: int) -> int:
 
 
 def _lacking(counted: Counted) -> Iterator[str]:
-    """Say what these traces do not hold."""
     if not any(rounds for _, rounds in counted):
         yield "No round drafted anything, so there is nothing to take apart."
         return

@@ -72,7 +72,6 @@ class Reading:
 
     @property
     def seconds(self) -> float:
-        """Engine time without the prefill."""
         return sum(self.round_seconds)
 
     @property

@@ -53,7 +53,6 @@ class KnownText:
         return longest_path(tree.parents, inside & (tree.tokens == tokens))
 
     def build(self, drafter: str, builder: Builder, position: int, nodes: int) -> DraftTree:
-        """A drafter's tree of ``nodes`` drafted nodes at a position, built anew."""
         lattice = self.proposals[drafter][position].cut(self.context_limit - self.start - position - 1)
         return builder(lattice, int(self.token_ids[position]), nodes)
 
@@ -158,7 +157,6 @@ class Replay:
         return self._combine(trees, budget)
 
     def steps(self, budget: int, policy: BudgetPolicy | None = None) -> Iterator[Step]:
-        """The rounds that write the text."""
         policy = policy or BudgetPolicy()
         position, size = 0, len(self.known.token_ids)
         while position < size:
@@ -276,7 +274,6 @@ class WhatIf:
     seconds: float
 
     def of(self, method: str, split: str = "total") -> tuple[Forecast, ...]:
-        """One method's forecasts by budget."""
         return tuple(row for row in self.forecasts if (row.method, row.split) == (method, split))
 
     @property

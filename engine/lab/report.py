@@ -61,7 +61,6 @@ def report(stored: StoredSweep, measured: Sequence[CellResult]) -> Record:
 
 
 def _record(row: Row) -> Record:
-    """A row of the table as one flat record."""
     return {
         **_named(row.setting), "runs": row.runs, "failed": row.failed, "tokens": row.tokens, "rounds": row.rounds,
         "pooled_tau": row.pooled_tau, **_flat("tau", row.tau), **_flat("tokens_per_second", row.tokens_per_second),
@@ -71,7 +70,6 @@ def _record(row: Row) -> Record:
 
 
 def _named(setting: Setting) -> Record:
-    """The fields of a setting that a record begins with."""
     return {"label": setting.label, **asdict(setting), "drafters": "+".join(setting.drafters)}
 
 

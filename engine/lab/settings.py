@@ -73,12 +73,10 @@ class Setting:
 
     @property
     def line(self) -> str:
-        """The name of its curve."""
         return self.curve.label
 
     @property
     def alone(self) -> Setting:
-        """This setting with one request at a time."""
         return replace(self, concurrency=1)
 
     @property
@@ -123,7 +121,6 @@ class SweepPlan:
     prompt_set: str = ""
 
     def __len__(self) -> int:
-        """How many cells it has."""
         return len(self.prompts) * len(self.settings) * self.repeats
 
     @property

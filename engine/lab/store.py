@@ -155,7 +155,6 @@ class Results:
             "PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")]
 
     def sweeps(self) -> list[StoredSweep]:
-        """All sweeps of the file, the oldest first."""
         rows = self._all("SELECT number, started, plan, conditions, (SELECT count(*) FROM cell WHERE sweep = number "
                          f"AND NOT ({PENDING})) FROM sweep ORDER BY number")
         with self._errors_in_words():
@@ -263,7 +262,6 @@ class Store(Results):
         return changed == 1
 
     def clear(self, number: int) -> None:
-        """Delete a sweep."""
         with self._transaction():
             self._connection.execute("DELETE FROM cell WHERE sweep = ?", (number,))
             self._connection.execute("DELETE FROM sweep WHERE number = ?", (number,))

@@ -82,7 +82,6 @@ class Summary:
         return max(sound, key=lambda row: (row.total.median, -row.setting.budget), default=None)
 
     def at(self, concurrency: int) -> Summary:
-        """The rows of so many requests at once."""
         return Summary(tuple(row for row in self.rows if row.setting.concurrency == concurrency))
 
 

@@ -35,7 +35,6 @@ class Progress:
         self._done = self._total = 0
 
     def expect(self, count: int) -> None:
-        """Add to the number of steps to come."""
         self._total += count
 
     def begin(self, message: str) -> None:

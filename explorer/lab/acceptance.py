@@ -100,7 +100,6 @@ def run_view(trace: Trace) -> AcceptanceView:
 
 
 def _dots(name: str, values: Mapping[Any, Measured | CalibrationBin], color: str, **line: Any) -> Part:
-    """A line through measured values with their intervals."""
     seen = [value.value if isinstance(value, Measured) else value.realised for value in values.values()]
     return curve(name, values, seen, f"{name}, %{{x}}: %{{y:.3~g}} (%{{customdata[0]}})",
                  {"color": color, "width": 2, **line}, mode="lines+markers", marker={"size": 8, "color": color},

@@ -67,7 +67,6 @@ class CurvePoint:
     predicted: bool = False
 
     def words(self, plot: str) -> str:
-        """Its tooltip in the plot ``tau`` or ``speed``."""
         value: Estimate = getattr(self, plot)
         unit, digits = ("tokens per round", 2) if plot == "tau" else ("tokens/s", 0)
         kind = "" if value.low is None else ", 95 %"

@@ -72,7 +72,6 @@ class PromptSets:
         return self._uploaded[name][0] if name in self._uploaded else name
 
     def view(self) -> list[PromptSet]:
-        """What the page lists."""
         return [{"name": name, "title": title, "count": len(prompts)} for name, (title, prompts) in self._all.items()]
 
     def add(self, upload: Mapping[str, Any]) -> str:

@@ -191,7 +191,6 @@ class Lab:
         return self.sweeps.progress_view(wanted.get("sweep"))
 
     def start(self, form: Mapping[str, Any]) -> dict[str, int]:
-        """Begin the sweep that the form asks for."""
         instruments = self._rig.instruments
         if instruments.reason:
             raise RequestError(instruments.reason)
@@ -311,12 +310,10 @@ class Lab:
         return self._rig.instruments.laboratory.conditions.rig, str(run)
 
     def race(self, form: Mapping[str, Any]) -> Begun:
-        """Begin a race; see ``forms.RaceForm``."""
         plan = race_plan_from(form, self._rig.instruments)
         return {"job": self._jobs.start(lambda job: race.run(self._rig.instruments.laboratory, plan, job))}
 
     def doctor(self, _: Mapping[str, Any]) -> Begun:
-        """Begin an examination of the rig."""
         def work(job: Job) -> dict[str, list[DoctorFinding]]:
             job.message = "Running every drafter as configured, and with each common mistake in its configuration …"
             findings = self._rig.instruments.doctor(Progress(job.tell))

@@ -182,7 +182,6 @@ class Sweeps:
 
     @property
     def active(self) -> int | None:
-        """The number of the sweep that waits or measures now."""
         return next((number for number, job in self._jobs.items() if job.open), None)
 
     def stored(self) -> list[StoredSweep]:
@@ -207,7 +206,6 @@ class Sweeps:
         return next((known[number] for number in numbers if isinstance(number, int) and number in known), None)
 
     def of_another_rig(self, stored: StoredSweep) -> bool:
-        """Whether it was measured on another rig than the one that answers now."""
         return bool(stored.conditions.rig != self._rig.instruments.laboratory.conditions.rig)
 
     def shown(self, wanted: object, several: bool = False) -> ShownSweep:
@@ -242,7 +240,6 @@ class Sweeps:
         return self.shown(found.number) if found else ShownSweep()
 
     def measured(self, number: int) -> list[CellResult]:
-        """What came of a sweep's cells so far."""
         if job := self._jobs.get(number):
             return list(job.result)
         if is_recorded(number):
@@ -252,7 +249,6 @@ class Sweeps:
         return measured
 
     def progress_view(self, wanted: object) -> SweepProgress:
-        """What the page shows of the chosen sweep."""
         stored = self.chosen(wanted)
         sweeps = [*reversed(self.stored()[-MAX_LISTED:]), *(recorded.stored for recorded in self.recorded)]
         listed = [self._line(sweep) for sweep in sweeps]

@@ -29,7 +29,6 @@ from tests.engine.lab.scripted import (
     CURVE,
     ROUND_SECONDS,
     ROW_SECONDS,
-    ScriptedLaboratory,
     measure_all,
     report_of,
     reread_as,
@@ -161,16 +160,6 @@ def test_a_prediction_is_the_sum_of_its_measured_parts_and_has_an_error() -> Non
     assert error.startswith("Against 2 measured cells ")
     assert error.endswith(" by 30% in the median and by 50% at most (ddtree 8, 4 at once).")
     assert prediction_error({}, seen) == ""
-
-
-def test_the_toy_is_predicted_as_it_is_measured(measured: list[CellResult], summary: Summary) -> None:
-    """Its rounds cost what its curve says, its trees are all of one size: what is left is what others committed."""
-    ask = PLAN.ask(measuring_order(PLAN)[0])
-    predicted = predict(texts_measured(measured), COUNTS,
-                        lambda count: ScriptedLaboratory().concurrent_cost(ask, count))
-    assert predicted.keys() == set(PLAN.settings)
-    plain = {row.setting: row.total.median for row in summary.rows if row.setting.method == "autoregressive"}
-    assert plain == {setting: pytest.approx(predicted[setting]) for setting in plain}
 
 
 def test_trees_come_from_the_runs_with_the_fewest_at_once(measured: list[CellResult]) -> None:

@@ -3,15 +3,13 @@
 import csv
 import io
 import json
-import shlex
 from dataclasses import replace
 
 import pytest
 
-from engine.decoding.budget_policy import AUTO
 from engine.lab.report import Record, runs_csv, table_csv
 from engine.lab.settings import CellResult, SweepPlan
-from tests.engine.lab.scripted import measure_all, report_of, reread_as, slower, toy_plan
+from tests.engine.lab.scripted import measure_all, report_of, toy_plan
 
 
 @pytest.fixture(scope="module")
@@ -50,18 +48,6 @@ def test_a_report_is_plain_json_of_the_rounds_that_were_measured(record: Record)
         assert sum(length * count for length, count in enumerate(counts, 1)) == row["tokens"]
     assert {row["label"] for row in record["calibration"]} == {row["label"] for row in record["rows"] if row["budget"]}
     assert all(cell["rate"] == cell["accepted"] / cell["proposed"] for cell in record["acceptance"])
-
-
-def test_auto_is_named_recommended_and_asked_for_again() -> None:
-    plan = toy_plan(budgets=(4, 16, AUTO))
-    record = report_of(plan, reread_as(measure_all(plan), lambda result, reading: slower(
-        reading, 1 if result.cell.setting.pace == AUTO else 9)))
-    best = record["recommended"]
-    assert {row["label"] for row in record["rows"] if row["pace"] == AUTO} == {"ddtree auto", "joint auto"}
-    assert best["pace"] == AUTO and f"--method {best['method']} --budget auto" in best["command"]
-    assert [(row["label"], row["pace"]) for row in csv_rows(table_csv(record)) if row["recommended"] == "True"] == [
-        (best["label"], AUTO)]
-    assert AUTO in shlex.split(record["command"])
 
 
 def test_the_csv_files_hold_the_table_and_every_run(

@@ -4,14 +4,13 @@ of a recorded trace, by hand and by brute force."""
 from collections import defaultdict
 from dataclasses import replace
 from math import comb
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 
 from engine.decoding.tree import path_to
-from engine.lab.reading import RANKS, Reading, count_acceptance, ended_by_text, expected_length, reading_of
+from engine.lab.reading import RANKS, Reading, count_acceptance, ended_by_text, expected_length
 from engine.lab.statistics import (
     acceptance,
     calibration,
@@ -23,7 +22,7 @@ from engine.lab.statistics import (
     whole_rounds,
 )
 from engine.records import DraftTree, Lattice, Round, Sampling
-from engine.trace import committed_ids, load, tau
+from engine.trace import committed_ids, tau
 from tests.engine.lab.scripted import read_off, rounds_of
 from tests.engine.material import trees
 
@@ -56,18 +55,6 @@ def test_a_run_without_a_round_is_a_reading_too() -> None:
     empty = read_off([])
     assert (empty.rounds, empty.tau, empty.tokens_per_second, empty.bonus, empty.cut) == (0, 0, 0, -1, False)
     assert calibration([empty]) is None and acceptance([empty]) == ()
-
-
-def test_a_recorded_run_gives_the_same_statistics() -> None:
-    trace = load(Path("assets/traces/welcome.jsonl.gz"))
-    reading, rounds = reading_of(trace), [entry.round for entry in trace.entries]
-    assert reading.tau == pytest.approx(tau(rounds))
-    assert reading.prefill_seconds > 0
-    assert reading.prefill_seconds + reading.seconds == pytest.approx(trace.entries[-1].elapsed_seconds)
-    assert sum(histogram([reading])) == len(rounds)
-    cells = acceptance([reading])
-    assert cells[0].depth == 1 and all(0 <= cell.accepted <= cell.proposed for cell in cells)
-    assert calibration([reading]) is not None
 
 
 def reading_with(expected: list[float], lengths: list[int], **changes: object) -> Reading:
@@ -177,13 +164,3 @@ def test_a_rank_is_read_in_the_row_that_the_path_leads_to() -> None:
         round_.acceptance, keep=np.asarray([0, 1, 2], np.int32)))
     # 6 is second of the first row, and leads to the row in which 8 is first
     assert [row[:2] for row in count_acceptance([round_]).accepted] == [(0, 1), (1, 0)]
-
-
-@pytest.mark.parametrize("method", ["dflash", "ddtree", "merged", "joint", "nanogpt"])
-def test_the_end_of_the_text_is_told_from_the_end_of_the_tree(method: str) -> None:
-    rounds = rounds_of("where does it end", method, budget=16, max_tokens=40)
-    assert not any(map(ended_by_text, rounds[:-1]))
-    whole = next(round_ for round_ in rounds if len(round_.acceptance.keep) > 2)
-    keep = whole.acceptance.keep
-    short = replace(whole.acceptance, keep=keep[:2], bonus=int(whole.tree.tokens[keep[2]]))
-    assert ended_by_text(replace(whole, acceptance=short))

@@ -158,11 +158,6 @@ def test_every_method_has_a_look_of_its_own_in_both_themes() -> None:
         assert name.startswith("--method-") and f"{name}:" in light and f"{name}:" in dark
 
 
-def test_the_live_figure_says_what_each_trace_is_filled_with() -> None:
-    assert [trace["meta"] for trace in live_figure()["data"]] == [
-        "tau.recent", "tau.all", "speed.recent", "speed.all", "speed.plain"]
-
-
 STEADY = (100.0, 101.0, 99.0, 100.0, 102.0, 98.0, 100.0)
 
 

@@ -22,7 +22,7 @@ from explorer.jobs import Job, Jobs
 from explorer.lab.acceptance import run_view
 from explorer.lab.forms import race_plan_from
 from explorer.lab.lab import Lab
-from explorer.lab.prediction import binned, cost_figure, elsewhere_view, gain_figure, predicted_curves, priced
+from explorer.lab.prediction import elsewhere_view, gain_figure, predicted_curves, priced
 from explorer.lab.race import parts
 from explorer.recordings import NoInstruments
 from explorer.rig import CurrentRig
@@ -145,16 +145,6 @@ def test_predicted_speeds_are_multiples_of_the_plain_speed_beside_them(forecast:
 
 
 @pytest.mark.slow
-def test_the_cost_opens_on_the_rows_that_may_pay(forecast: WhatIf) -> None:
-    costs = forecast.cost
-    assert costs is not None
-    figure = cost_figure(costs, 20)
-    most = 10 ** figure["layout"]["xaxis"]["range"][1]
-    assert 84 <= most < costs.rows[-1] and figure["data"][1]["y"] == list(costs.verify_ms)
-    assert figure["layout"]["yaxis"]["type"] == "log"
-
-
-@pytest.mark.slow
 def test_predictions_are_of_one_method_and_equal_work_is_equally_fast(forecast: WhatIf) -> None:
     first = forecast.of("ddtree")[1]
     twins = tuple(replace(first, budget=budget, predicted_ms=ms) for budget, ms in ((8, 10.0), (32, 14.0), (128, 11.0)))
@@ -189,13 +179,6 @@ def test_no_best_budget_is_predicted_from_a_cost_without_order() -> None:
     assert not gain["layout"].get("annotations") and withheld in gain["summary"]
     assert "what its row costs" not in {trace["name"] for trace in gain["data"]}
     assert {trace["yaxis"] for trace in curves["figure"]["data"] if trace.get("meta") == "predicted"} == {"y"}
-
-
-def test_bins_hold_every_node_once() -> None:
-    values = np.arange(1.0, 38.0)
-    centres, means = binned(values)
-    assert (np.diff(centres) > 0).all() and means[0] == 1.0
-    assert centres[-1] <= 37 and means[-1] <= 37
 
 
 def test_the_doctor_tells_how_far_it_is_names_the_worst_first_and_can_be_cancelled() -> None:
