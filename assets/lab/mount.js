@@ -165,7 +165,7 @@ export class Lab extends EventEmitter {
   curves = /** @type {types.RunCurves | null} */ (null);
   cost = /** @type {types.CostView | null} */ (null);
   command = "";
-  secondsPerRun = /** @type {number | null} */ (null);
+  seconds_per_run = /** @type {number | null} */ (null);
   prediction = ""; // the run that predicts
   counts = [1]; // the measured numbers of requests at once; below, the one shown and the one asked for
   concurrency = 1;
@@ -295,16 +295,7 @@ export class Lab extends EventEmitter {
       this.sweep.fail(answer.error);
       return;
     }
-    this.curves = answer.curves;
-    this.cost = answer.cost;
-    this.counts = answer.counts.length ? answer.counts : [1];
-    this.concurrency = answer.concurrency;
-    this.categories = answer.categories;
-    this.category = answer.category;
-    this.kinds = answer.kinds;
-    this.command = answer.command;
-    this.table = answer.table;
-    this.secondsPerRun = answer.seconds_per_run;
+    Object.assign(this, answer, { counts: answer.counts.length ? answer.counts : [1] });
     this.verdict.draw();
     this.tell("table");
     if (this.shown) this.tabs.draw();

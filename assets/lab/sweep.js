@@ -110,7 +110,7 @@ export class Sweep {
   // How many runs the form asks for, in words; the server decides whether they can be made.
   count() {
     const { options } = this.lab.given;
-    const each = this.lab.secondsPerRun; // of the chosen measurement
+    const each = this.lab.seconds_per_run; // of the chosen measurement
     const { methods, budgets, concurrency } = this.wanted;
     const drafting = methods.filter((method) => options.drafter_counts[method] > 0).length;
     const alone = drafting * budgets.length + methods.length - drafting;

@@ -5,6 +5,7 @@ A plan is made from configs alone, so a misfit is reported before anything large
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -18,7 +19,6 @@ from engine.errors import RigError
 from engine.models.passes import is_steady
 from engine.models.target import TorchTarget
 from engine.records import Integers, Lattice
-from engine.registry import Table
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,14 @@ class Kind:
     plan: Callable[[Path, TargetFacts], DrafterPlan]
 
 
-# Asked in this order; the last takes every other checkpoint for a language model.
-KINDS: Table[Kind] = Table("engine.drafters", "dflash", "eagle3", "mtp", "uno", "phrases", "autoregressive")
+# Asked in this order, a module each; the last takes every other checkpoint for a language model.
+KINDS = ("dflash", "eagle3", "mtp", "uno", "phrases", "autoregressive")
+
+
+def kind_named(name: str) -> Kind:
+    """The kind of that name, whose module is imported when it is asked for: it imports this one."""
+    kind: Kind = getattr(import_module(f"engine.drafters.{name}"), name)
+    return kind
 
 
 # Published drafters of families that none of the kinds runs, by a part of their architecture's or format's name.
@@ -112,8 +118,8 @@ def plan_drafter(folder: Path, target: TargetFacts) -> DrafterPlan:
     for name in COUNTS:
         if values.get(name) is not None:
             must_count(folder, values, name)
-    name = next(name for name, kind in KINDS.items() if kind.recognises(values))
-    plan = KINDS[name].plan(folder, target)
+    name = next(name for name in KINDS if kind_named(name).recognises(values))
+    plan = kind_named(name).plan(folder, target)
     thinking = values.get(THINKING, plan.thinking)
     if thinking not in (None, True, False):
         raise RigError(f"config.json in {display_name(folder)} has {THINKING} {thinking!r:.60}; it has to be true or "

@@ -19,13 +19,14 @@ from functools import cache
 from statistics import median
 from typing import Any
 
+from engine.budget.auto import RANK_STEPS
 from engine.budget.cost import CostCurve
 from engine.requests.rig_names import RIGS_FOLDER
 
 FLOOR, LOOP = "floor", "published loop"
 LINES = (FLOOR, LOOP)
 BYTES = 2  # of a bfloat16
-ROWS = (1, 2, 3, 5, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
+ROWS = RANK_STEPS  # the numbers of rows that the adaptive budget tells apart
 FITTED = "qwen3-4b"
 PUBLISHED_MODEL, PUBLISHED_DEVICE = "qwen3-8b", "H200"  # of the published results that no figure was fitted on
 DFLASH, DDTREE = "dflash", "ddtree"

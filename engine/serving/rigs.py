@@ -18,7 +18,7 @@ from engine.checkpoints.memory import ALONE, Opening, device_map_of
 from engine.checkpoints.sources import LocalModel, fetch_package, fetch_weights, look_up
 from engine.decoding.methods import PATH
 from engine.decoding.protocols import Drafter
-from engine.drafters.kinds import KINDS, DrafterPlan, NarrowedDrafter, TargetFacts, plan_drafter
+from engine.drafters.kinds import DrafterPlan, NarrowedDrafter, TargetFacts, kind_named, plan_drafter
 from engine.drafters.ngram import NGramDrafter
 from engine.errors import RigError
 from engine.models.passes import length_of_switch
@@ -115,7 +115,7 @@ def _pair_parts(name: str, pair: RigPair, opening: Opening) -> RigParts:
     for number, named in enumerate(pair.drafters, 1):
         source, _, size = named.partition(BLOCK_SIZE)
         name_ = f"drafter {number}" if len(pair.drafters) > 1 else "drafter"
-        if source == MTP and not KINDS[MTP].recognises(values := read_config(target.folder)):
+        if source == MTP and not kind_named(MTP).recognises(values := read_config(target.folder)):
             raise RigError(f"The target in {display_name(target.folder)} is a {values.get('model_type')}, of which no "
                            "layer for multi-token prediction runs here; name another drafter.")
         if source != NGRAM:

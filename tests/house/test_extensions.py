@@ -4,6 +4,7 @@ One of each is added to its table here, and works everywhere with no other line 
 """
 
 import json
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -80,7 +81,8 @@ def test_a_new_kind_of_drafter_is_recognised_by_its_config(tmp_path: Path, monke
     echo = kinds.Kind(
         recognises=lambda values: values.get("model_type") == "echo",
         plan=lambda folder, target: kinds.DrafterPlan((), lambda _: NGramDrafter(target.config.vocab_size)))
-    monkeypatch.setattr(kinds, "KINDS", {"echo": echo, **kinds.KINDS})
+    monkeypatch.setattr(kinds, "KINDS", ("echo", *kinds.KINDS))
+    monkeypatch.setitem(sys.modules, "engine.drafters.echo", SimpleNamespace(echo=echo))
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "echo"}))
     target: Any = SimpleNamespace(vocab_size=50)
     plan = kinds.plan_drafter(tmp_path, kinds.TargetFacts(tmp_path, target))

@@ -1,19 +1,10 @@
-"""Names to code: methods and their splits, and kinds that are imported when they are asked for."""
+"""Names to code: methods and their splits."""
 
 import pytest
 
 from engine.decoding.acceptance import ratio
 from engine.decoding.methods import METHODS, even_split, full_budget, method_named, split_rule_of
 from engine.errors import RequestError
-from engine.registry import Table
-
-
-def test_a_table_has_the_names_it_was_given_and_no_others() -> None:
-    kinds = Table[object]("engine.drafters", "dflash", "eagle3")
-    assert set(kinds) == {"dflash", "eagle3"} and len(kinds) == 2
-    with pytest.raises(KeyError, match=r"'eagle'.*dflash, eagle3"):
-        kinds["eagle"]
-    assert kinds.get("eagle") is None and "__init__" not in kinds
 
 
 def test_methods_and_splits_are_looked_up_with_a_sentence() -> None:
