@@ -96,14 +96,13 @@ export interface BudgetForecast {
   measured: MeasuredCurve | null;
 }
 
-/** The comparison of two runs: a summary (``said``) and the ``rule`` behind its verdict. */
+/** The comparison of two runs: a summary (``said``), the ``rule`` behind its verdict, and the first differing token of each text (0-based), None if there is none. */
 export interface TwoRuns {
   said: string;
   rule: string;
   same_prompt: boolean;
   same_text: boolean;
   texts_part: number[] | null;
-  rounds_part: number | null;
   sides: Side[];
 }
 
@@ -295,15 +294,10 @@ export interface MeasuredCurve {
   date: string;
 }
 
-/** One of two runs: ``rows`` verified in a round on average, ``lengths``, the tokens kept by each round, ``depths``: see ``accepted_by_depth``. */
+/** One of two runs: ``rows`` verified in a round on average; for each depth from 1, of the rounds that drafted to that depth, the share that accepted to it. */
 export interface Side {
-  tau: number;
-  rounds: number;
-  tokens: number;
   rows: number;
-  lengths: number[];
   depths: number[];
-  round?: SideRound;
 }
 
 /** Colour, dash pattern and marker symbol of a method, in plotly's names. */
@@ -508,14 +502,6 @@ export interface About {
   remark?: string;
   repetition?: Repetition | null;
   comparison?: PlainComparison;
-}
-
-/** One round of a run: the rows that were verified, the tokens kept, and the depth of its tree. */
-export interface SideRound {
-  index: number;
-  rows: number;
-  kept: number;
-  depth: number;
 }
 
 /** The most that each number of the forms may be. */
