@@ -91,22 +91,27 @@ export const controls = {
 
   /** What Run does: the bar's values by the names of their fields, the drafters as a list and the turns from here.
    *  @param {string[]} fields @param {unknown[]} values */
-  async run(fields, values) {
-    if (!controls.parts) return;
-    const { stage, lost } = controls.parts;
-    if (stage.busy) return;
+  run(fields, values) {
     const options = Object.fromEntries(fields.map((field, place) => [field, values[place]]));
     const chosen = String(options.drafters ?? "");
     const drafters = chosen.startsWith("[") ? JSON.parse(chosen) : [];
-    stage.ask(String(options.prompt), controls.turns);
-    await stage.follow(newRun({ ...options, drafters, turns: controls.turns }));
+    controls.start({ ...options, drafters, turns: controls.turns });
+  },
+
+  // Runs with these options, unless a run goes on.
+  async start(/** @type {Setting} */ options) {
+    if (!controls.parts) return;
+    const { stage, lost } = controls.parts;
+    if (stage.busy) return;
+    stage.ask(options.prompt ?? "", options.turns ?? []);
+    await stage.follow(newRun({ ...options }));
     if (lost?.gone) lost.runsThen();
   },
 
   /** Begins a run whose answer is the text that is shown up to a drafted node, and another token after it if one is named; the
    *  run that it leaves is laid over it.
    *  @param {number} node @param {number} [token] */
-  async branch(node, token) {
+  branch(node, token) {
     const { stage } = controls.parts ?? {};
     if (!stage?.header || !stage.round || stage.busy) return;
     const { header, rounds, current, round, value } = stage;
@@ -117,9 +122,8 @@ export const controls = {
     const from = { ...point, title: `${point.title}, from the fork`, lengths: point.lengths?.slice(current), spent: point.spent?.slice(current) };
     stage.ticked = [from, ...stage.ticked.filter(({ run }) => run !== value.run)];
     stage.left = value.run;
-    stage.ask(header.prompt, header.turns);
-    await stage.follow(newRun({ ...header.options, forced }));
     stage.tell("ticks");
+    controls.start({ ...header.options, forced });
   },
 
   // A chosen preset runs at once, or says that it waits.
@@ -157,15 +161,10 @@ export const controls = {
     return stage?.header && trace && stage.value.run === trace ? stage.header.prompt : null;
   },
 
-  // Presses Run as soon as the bar holds that prompt, and never if it does not come to. A run that is asked for
-  // `early` waits in the queue for the page's first rig.
-  /** @param {string | null} prompt @param {string | null} pace @param {boolean} early */
-  async runWhen(prompt, pace = "", early = false) {
+  // Presses Run as soon as the bar holds that prompt, and never if it does not come to.
+  async runWhen(/** @type {string | null} */ prompt) {
     await pause(100); // what is put into the bar arrives later
-    const paced = () => !pace || document.querySelector("#canopy-pace input").value === pace;
-    const state = () => controls.parts?.rigs?.state;
-    const asked = await until(() => field()?.value === prompt && paced() && state() && (early || !state()?.coming));
-    if (asked) document.querySelector("#canopy-run").click();
+    if (await until(() => field()?.value === prompt && controls.parts?.rigs?.state)) document.querySelector("#canopy-run").click();
   },
 
   // Of a run that the server does not have any more: what it was asked with is in the bar, one click from running again.
@@ -188,8 +187,9 @@ export const controls = {
     const state = () => controls.parts?.rigs?.state;
     await until(() => controls.parts?.ready && state() && !state()?.coming);
     await pause(SETTLED_MS);
-    adopt({ prompt, method: "ddtree", budget: 16, ...state()?.usual, temperature: 0, pace: "fixed", drafters: [] });
-    controls.runWhen(prompt, "in full");
+    const asked = { prompt, method: "ddtree", budget: 16, ...state()?.usual, temperature: 0, pace: "fixed", drafters: [] };
+    adopt(asked);
+    controls.start(asked);
   },
 
   stop() {

@@ -3,7 +3,6 @@
 // opened brings its own turns, mostly none.
 
 import { action, html, write } from "../shared/ink.js";
-import { newRun } from "../shared/lines.js";
 import { textOf } from "../shared/round.js";
 import { controls, field, type } from "./controls.js";
 
@@ -88,16 +87,14 @@ export class Conversation {
 
   /** The same turn once more, beside its answer; without options, with those of the bar.
    *  @param {RunPoint} point @param {Setting | null} options */
-  async answer(point, options) {
+  answer(point, options) {
     const { stage } = this;
     const { prompt = "", options: { turns = [] } = {} } = point;
     if (stage.busy) return;
     this.beside = point;
     controls.parts?.runs?.tick(point.run, true, true);
-    if (options) {
-      stage.ask(prompt, turns);
-      await stage.follow(newRun({ ...options }));
-    } else {
+    if (options) controls.start({ ...options, prompt, turns });
+    else {
       this.ask(turns, prompt);
       controls.runWhen(prompt);
     }

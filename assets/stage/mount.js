@@ -191,17 +191,17 @@ function open(element, props, server, tell) {
   });
   if (parts.rigs) new RigSuggestion(stage, parts.notices, parts.rigs);
   const vetted = (/** @type {string} */ rig) => Array.from(props.vetted[rig] || props.vetted.any);
-  const ask = (/** @type {Setting & { prompt: string }} */ asked) => {
+  const ask = (/** @type {VettedPrompt} */ { label, ...asked }) => {
     parts.conversation?.take([]);
     tell.adopt({ ...asked, drafters: [] });
-    controls.runWhen(asked.prompt);
+    controls.start(asked);
   };
   new ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), parts.rigs, vetted("demo"), ask);
   if (document.body.classList.contains("cs-presenting")) present(parts, props.opening, vetted, ask);
   stage.on("open", (point) => parts.runs?.open(point));
   stage.on("again", (asked) => controls.offerAgain(asked, tell.adopt));
   controls.askAgain(tell.adopt);
-  if (controls.goesOn === "runs") controls.runWhen(controls.carried, null, true);
+  if (controls.goesOn === "runs") controls.runWhen(controls.carried);
   stage.on("rig", tell.rig); // the page's first rig is loaded: its methods, presets and drafters
   begin(parts, knownRun(props.opening), props.opening);
   if (props.followed) parts.recordings.followed.follow();

@@ -189,16 +189,14 @@ const LARGER = "smollm2";
 
 export class ModelLine {
   /** @param {Stage} stage @param {HTMLElement} frame @param {Rigs | null} rigs @param {VettedPrompt[]} right
-   *  @param {(asked: Setting & { prompt: string }) => void} ask runs one of them */
+   *  @param {(asked: VettedPrompt) => void} ask runs one of them */
   constructor(stage, frame, rigs, right, ask) {
     this.stage = stage;
     this.box = html("p", "cs-model");
     frame.querySelector(".cs-body").after(this.box);
     this.words = html("span", "", this.box);
     this.tries = html("span", "cs-tries", this.box, "It gets these right: ");
-    for (const { label, ...asked } of right) {
-      button(this.tries, label, `Run: ${asked.prompt}`, () => ask(asked));
-    }
+    for (const asked of right) button(this.tries, asked.label, `Run: ${asked.prompt}`, () => ask(asked));
     this.right = right;
     this.rigs = rigs;
     stage.on("value begin rig rigs", () => this.draw());
