@@ -173,7 +173,7 @@ export const controls = {
     const { parts } = controls;
     await until(() => parts?.ready && parts.rigs?.state);
     await pause(SETTLED_MS);
-    adopt(asked);
+    adopt({ ...parts?.stage.settings, drafters: [], ...asked });
     parts?.conversation?.take(asked.turns ?? []);
     parts?.notices.dismiss();
     parts?.notices.runAgain("The server does not have this run any more; its prompt and settings are in the bar.");

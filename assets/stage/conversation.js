@@ -27,8 +27,10 @@ export class Conversation {
       this.put(this.beside);
       this.beside = null;
     });
-    stage.on("opened", () => this.put(null));
-    stage.on("opened refused withdrawn lost", () => { this.asked = false; });
+    stage.on("opened refused withdrawn lost", () => {
+      this.asked = false;
+      this.put(null);
+    });
     stage.on("state", () => this.end());
     stage.on("state mode", () => this.draw());
     stage.on("edit", ({ turns, prompt }) => this.ask(turns, prompt));

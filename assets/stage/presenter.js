@@ -3,7 +3,7 @@
 // with its date; where the server is gone, the recording that the page opened with.
 
 import { html, pause, write } from "../shared/ink.js";
-import { knownRun, newRun } from "../shared/lines.js";
+import { knownRun, newRun, stopRun } from "../shared/lines.js";
 
 const STORE = "canopy-timed"; // by prompt: the run that was timed, and when
 const POLL_MS = 500;
@@ -15,11 +15,13 @@ export async function present(parts, opening, vetted, ask) {
   const hints = html("ol", { class: "cs-hints", "aria-label": "Keys" }, document.body);
   const date = html("p", { class: "cs-timed", role: "status" }, document.body);
   const prompts = () => (rigs?.state ? vetted(rigs.state.opened) : []);
+  const timing = new AbortController(); // until the talk begins
   let asked = ""; // the prompt of the latest key
   parts.ask = (place) => {
     document.documentElement.requestFullscreen().catch(() => undefined); // refused if the browser wants a click first
     const prompt = prompts()[place];
     if (!prompt) return;
+    timing.abort();
     hints.classList.add("is-used");
     write(date, "");
     asked = prompt.prompt;
@@ -49,19 +51,19 @@ export async function present(parts, opening, vetted, ask) {
     return hint;
   }));
   for (const prompt of prompts()) {
-    if (asked || hints.classList.contains("is-used")) break; // the talk has begun
-    const run = timed[prompt.prompt] ? "" : await time(stage, prompt);
+    if (timing.signal.aborted) break;
+    const run = timed[prompt.prompt] ? "" : await time(stage, prompt, timing.signal);
     if (run) timed[prompt.prompt] = { run, date: new Date().toLocaleString("en", { dateStyle: "medium", timeStyle: "short" }) };
     sessionStorage.setItem(STORE, JSON.stringify(timed));
   }
 }
 
 // Runs a prompt and times it beside plain decoding. Returns the run, "" if no speed may be said of it.
-/** @param {Stage} stage @param {VettedPrompt} prompt */
-async function time({ server }, { label, ...options }) {
+/** @param {Stage} stage @param {VettedPrompt} prompt @param {AbortSignal} signal */
+async function time({ server }, { label, ...options }, signal) {
+  let run = "";
   try {
-    let run = "";
-    for await (const lines of newRun({ ...options })(new AbortController().signal)) for (const line of lines) if ("state" in line) run = line.run;
+    for await (const lines of newRun({ ...options })(signal)) for (const line of lines) if ("state" in line) run = line.run;
     const begun = await server?.compare({ run });
     for (;;) {
       const job = begun && "job" in begun && await server?.compared({ job: begun.job });
@@ -70,6 +72,7 @@ async function time({ server }, { label, ...options }) {
       await pause(POLL_MS);
     }
   } catch {
+    if (run) stopRun(run).catch(() => undefined);
     return "";
   }
 }

@@ -19,11 +19,11 @@ const FULL = "The browser has no room for this run beside those with a star; tak
 
 /** A run as its figures, and what each round kept and took. @param {Stage} stage @param {Header} header @returns {RunPoint} */
 export function pointOf(stage, header) {
-  const { value: { run }, rounds, figures, measured: { tau }, speed } = stage;
+  const { value: { run, end }, rounds, figures, measured: { tau }, speed } = stage;
   const shown = rounds.slice(0, MAX_ROUNDS);
   return {
     run, title: settingOf(header), method: header.method, prompt: header.prompt, budget: usedOf(header, rounds), tau, speed: speed.value, printed: speed.text,
-    machine: machineOf(header), options: header.options, answer: textOf(stage), first: rounds[0]?.elapsed ?? 0, drafted: 1 - rounds.length / figures.tokens,
+    machine: machineOf(header), options: header.options, answer: textOf(stage), first: end?.prefill_seconds ?? 0, drafted: 1 - rounds.length / figures.tokens,
     lengths: shown.map(({ keep }) => keep.length), spent: shown.map(({ spent }) => Number(spent.toPrecision(4))),
   };
 }
