@@ -126,9 +126,10 @@ export const controls = {
     controls.start({ ...header.options, forced });
   },
 
-  // A chosen preset runs at once, or says that it waits.
+  // A chosen preset runs at once, or says that it waits; it begins another conversation.
   runPreset() {
-    const { stage, notices } = controls.parts ?? {};
+    const { stage, notices, conversation } = controls.parts ?? {};
+    conversation?.take([]);
     controls.waits = Boolean(stage?.busy);
     if (controls.waits) notices?.brief("This prompt runs as soon as the present run has ended; Stop ends that now.");
     else document.querySelector("#canopy-run").click();
