@@ -97,8 +97,8 @@ class Recorder:
     """
 
     def __init__(self, path: str | Path, **run: Any) -> None:
-        known(run, RUN, "A run")
-        self._every, self._most = (integer(_plain(run.get(name, usual)), name, 1) for name, usual in (
+        check_names(run, RUN, "A run")
+        self._every, self._most = (check_int(_plain(run.get(name, usual)), name, 1) for name, usual in (
             ("every", 1), ("most_waiting", 1024)))
         self._strict = bool(run.get("strict"))
         about, refusals = _about(run, self._strict)
@@ -123,8 +123,8 @@ class Recorder:
         """End the recorded text before one of these tokens, which stays as the last bonus token, and after so many (0:
         any number). Later rounds are not recorded. For loops that see the end of their text only when it is over."""
         try:
-            stops = token_ids(() if stop_ids is None else stop_ids, "stop_ids", MAX_STOP_TOKENS)
-            self._stop_ids, self._most_tokens = frozenset(stops.tolist()), integer(_plain(max_tokens), "max_tokens")
+            stops = check_token_ids(() if stop_ids is None else stop_ids, "stop_ids", MAX_STOP_TOKENS)
+            self._stop_ids, self._most_tokens = frozenset(stops.tolist()), check_int(_plain(max_tokens), "max_tokens")
         except Exception as error:
             if self._strict:
                 raise RecorderError(f"The end of the text is not watched: {reason_of(error)}") from error
@@ -179,7 +179,7 @@ class Recorder:
     def close(self, reason: str = "") -> None:
         """Write what waits and the end: ``stop`` (a stop token), ``length``, ``context`` or ``stopped`` (by hand).
         Without one it is what ``until`` found, or ``unknown``."""
-        self._reason = self._reason or text(reason, "reason")
+        self._reason = self._reason or check_text(reason, "reason")
         self._closing.set()
         self._thread.join()
         atexit.unregister(self.close)
@@ -333,7 +333,7 @@ class _TraceFile:
     def end(self, values: Mapping[str, Any]) -> None:
         texts: dict[int, Any] = {}
         with suppress(Exception):  # as in ``_pieces``
-            texts = {place: piece(shown) for place, shown in self._run.finish().items()} if self._run else {}
+            texts = {place: check_piece(shown) for place, shown in self._run.finish().items()} if self._run else {}
         self.write({"end": {**values, "texts": texts} if texts else values})
         self._file.close()
         self._raw.close()
@@ -345,7 +345,7 @@ class _TraceFile:
         with suppress(Exception):  # as in ``_pieces``
             if self._texts is not None and (self._run is None or self._run.end != start):
                 self._run = RunTexts(self._texts, self._text, start, middle=self._run is not None)
-            texts = {place: piece(shown) for place, shown in self._run.add(kept).items()} if self._run else {}
+            texts = {place: check_piece(shown) for place, shown in self._run.add(kept).items()} if self._run else {}
         return {"texts": texts} if texts else {}
 
     def _pieces(self, line: Mapping[str, Any]) -> dict[int, Any]:
@@ -357,7 +357,7 @@ class _TraceFile:
             if len(self._named) + len(fresh) >= MAX_PIECES:
                 break
             with suppress(Exception):  # somebody else's function: what it raises costs the token its text alone
-                shown = piece("⟨?⟩" if token == UNKNOWN_TOKEN else self._text(token))
+                shown = check_piece("⟨?⟩" if token == UNKNOWN_TOKEN else self._text(token))
                 room -= 16 + 6 * len(shown)  # bytes of JSON, at the most
                 if room < 0:
                     break
@@ -433,32 +433,32 @@ class RunTexts:
         """The texts, by position, that are not what was told before. Bytes wait for the rest of their character."""
         self._tokens += tokens
         self._shown += map(self._piece, tokens)
-        return self._told(len(self._shown) - _partial(self._shown))
+        return self._changes(len(self._shown) - _incomplete(self._shown))
 
     def finish(self) -> dict[int, Any]:
         """The same without waiting."""
-        return self._told(len(self._shown))
+        return self._changes(len(self._shown))
 
-    def _told(self, end: int) -> dict[int, Any]:
+    def _changes(self, end: int) -> dict[int, Any]:
         if end <= self._checked:
             return {}
         begin = next((place for place in range(self._checked - 1, 0, -1)
                       if self._texts.is_anchor(self._tokens[place], self._shown[place])), 0)
         first, self._checked = self._checked, end
-        known, text = self._known(begin, end), self._texts.decode(self._tokens[begin:end])
+        known, text = self._expected(begin, end), self._texts.decode(self._tokens[begin:end])
         if text == _joined(known):
             return {}
         if not text.startswith(_joined(known[:first - begin])):  # what came before reads otherwise with what follows
             begin, first = 0, self._before
-            known, text = self._known(0, end), self._texts.decode(self._tokens[:end])
-        return self._parted(text, begin, range(first, end), len(_joined(known[:first - begin])))
+            known, text = self._expected(0, end), self._texts.decode(self._tokens[:end])
+        return self._divide(text, begin, range(first, end), len(_joined(known[:first - begin])))
 
-    def _known(self, begin: int, end: int) -> list[Any]:
+    def _expected(self, begin: int, end: int) -> list[Any]:
         """What is known of each of these tokens; a decoder that begins there may read the first otherwise."""
         known = self._shown[begin:end]
         return [self._texts.decode([self._tokens[begin]]), *known[1:]] if begin else known
 
-    def _parted(self, text: str, begin: int, places: range, done: int) -> dict[int, Any]:
+    def _divide(self, text: str, begin: int, places: range, done: int) -> dict[int, Any]:
         """Divide the text behind its first ``done`` characters among tokens: each adds what decoding from ``begin`` up
         to it has in common with the whole."""
         changed: dict[int, Any] = {}
@@ -480,7 +480,7 @@ def _as_bytes(piece: Any) -> bytes:
     return piece.encode("utf8", "replace") if isinstance(piece, str) else bytes(piece)
 
 
-def _partial(pieces: list[Any]) -> int:
+def _incomplete(pieces: list[Any]) -> int:
     """How many tokens at the end are the beginning of a character, with the bytes before them; 0 if it is whole."""
     last = list(takewhile(lambda shown: not isinstance(shown, str), reversed(pieces)))
     try:
@@ -525,7 +525,7 @@ def _packed(value: Any) -> Any:
 def _about(run: Mapping[str, Any], strict: bool) -> tuple[dict[str, Any], dict[str, str]]:
     """What is said about a run, checked, and why something of it is left out."""
     about, refusals = {}, {}
-    for name, check in {**REQUEST, **HEADER, "drafters": drafters}.items():
+    for name, check in {**REQUEST, **HEADER, "drafters": check_drafters}.items():
         given = run.get(name)
         try:
             if given is not None:
@@ -546,13 +546,13 @@ def _position(start: Any, counted: Any) -> Any:
     if hasattr(start, "cpu"):
         return start
     with suppress(Exception):
-        return integer(_single("start", start), "start", 0, MAX_INT32 - MAX_NODES)
+        return check_int(_single("start", start), "start", 0, MAX_INT32 - MAX_NODES)
     return counted
 
 
 def _checked_line(index: int, parts: dict[str, Any]) -> dict[str, Any]:
     """A round as its line has it; RecorderError says what does not fit."""
-    known(parts, ROUND, "A round")
+    check_names(parts, ROUND, "A round")
     line: dict[str, Any] = {
         "index": index, "start": _single("start", parts["start"]), "tree": _tree(parts),
         "verification": {name: _array(name, parts[given], VERIFICATION[name]) for given, name in CHOICE.items()
@@ -627,16 +627,16 @@ def reason_of(error: Exception) -> str:
     return reason if reason.isprintable() else ascii(reason)[1:-1]
 
 
-def seen(value: Any) -> str:
+def quoted(value: Any) -> str:
     """A value as quoted in a sentence."""
     quoted = ascii(value) if not isinstance(value, (list, dict)) else type(value).__name__
     return quoted if len(quoted) <= 40 else f"{quoted[:40]}…"
 
 
-def text(value: Any, name: str, most: int = MAX_NAME_LENGTH) -> str:
+def check_text(value: Any, name: str, most: int = MAX_NAME_LENGTH) -> str:
     """A text of at most ``most`` whole characters."""
     if not isinstance(value, str):
-        raise RecorderError(f"the {name} is {seen(value)}; text is allowed")
+        raise RecorderError(f"the {name} is {quoted(value)}; text is allowed")
     if len(value) > most:
         raise RecorderError(f"the {name} has {len(value):,} characters; {most:,} are allowed")
     if not value.isascii():
@@ -647,34 +647,34 @@ def text(value: Any, name: str, most: int = MAX_NAME_LENGTH) -> str:
     return value
 
 
-def prompt_text(value: Any, name: str) -> str:
+def check_prompt(value: Any, name: str) -> str:
     """A text that leaves room in its line for all else."""
-    if sum(map(text(value, name, MAX_TEXT_LENGTH).count, ",[{")) > MAX_LINE_VALUES // 4:
+    if sum(map(check_text(value, name, MAX_TEXT_LENGTH).count, ",[{")) > MAX_LINE_VALUES // 4:
         raise RecorderError(f"the {name} has more than {MAX_LINE_VALUES // 4:,} commas and brackets")
     return str(value)
 
 
-def integer(value: Any, name: str, least: int = 0, most: int = MAX_INT32) -> int:
+def check_int(value: Any, name: str, least: int = 0, most: int = MAX_INT32) -> int:
     """A whole number in a range."""
     if type(value) is not int or not least <= value <= most:
-        raise RecorderError(f"the {name} is {seen(value)}; a whole number from {least} to {most} is allowed")
+        raise RecorderError(f"the {name} is {quoted(value)}; a whole number from {least} to {most} is allowed")
     return value
 
 
-def number(value: Any, name: str, least: float = 0.0, most: float = 1e12) -> float:
+def check_number(value: Any, name: str, least: float = 0.0, most: float = 1e12) -> float:
     """A finite number in a range."""
     if type(value) not in (int, float) or not math.isfinite(value) or not least <= value <= most:
-        raise RecorderError(f"the {name} is {seen(value)}; a number from {least:g} to {most:g} is allowed")
+        raise RecorderError(f"the {name} is {quoted(value)}; a number from {least:g} to {most:g} is allowed")
     return float(value)
 
 
-def known(given: Mapping[str, Any], names: Any, what: str) -> None:
+def check_names(given: Mapping[str, Any], names: Any, what: str) -> None:
     """Whether there are no other names than these."""
     if unknown := sorted(set(map(str, given)) - set(names)):
-        raise RecorderError(f"{what} has no {seen(unknown[0])}; it may have {', '.join(names)}")
+        raise RecorderError(f"{what} has no {quoted(unknown[0])}; it may have {', '.join(names)}")
 
 
-def piece(value: Any) -> str | list[int]:
+def check_piece(value: Any) -> str | list[int]:
     """A token's text, or its bytes if those are no whole characters."""
     if isinstance(value, bytes):
         try:
@@ -682,13 +682,13 @@ def piece(value: Any) -> str | list[int]:
         except UnicodeDecodeError:
             value = list(value)
     if not isinstance(value, list):
-        return text(value, "text of a token", MAX_PIECE_LENGTH)
+        return check_text(value, "text of a token", MAX_PIECE_LENGTH)
     if len(value) > MAX_PIECE_LENGTH:
         raise RecorderError(f"the text of a token has {len(value):,} bytes; {MAX_PIECE_LENGTH:,} are allowed")
-    return [integer(byte, "byte of a token", 0, 255) for byte in value]
+    return [check_int(byte, "byte of a token", 0, 255) for byte in value]
 
 
-def token_ids(value: Any, name: str, most: int = MAX_PROMPT_TOKENS) -> Any:
+def check_token_ids(value: Any, name: str, most: int = MAX_PROMPT_TOKENS) -> Any:
     """Token ids, (n,) int32; of a set, in order; one number is a list of one."""
     ids = _array(name, sorted(value) if isinstance(value, (set, frozenset)) else value, INTEGERS).reshape(-1)
     if ids.size > most:
@@ -698,49 +698,49 @@ def token_ids(value: Any, name: str, most: int = MAX_PROMPT_TOKENS) -> Any:
     return ids
 
 
-def drafters(value: Any, name: str) -> list[str]:
+def check_drafters(value: Any, name: str) -> list[str]:
     """The drafters' names."""
     if not isinstance(value, (list, tuple)) or len(value) > MAX_DRAFTERS:
-        raise RecorderError(f"the {name} are {seen(value)}; a list of at most {MAX_DRAFTERS} is allowed")
-    return [text(drafter, name) for drafter in value]
+        raise RecorderError(f"the {name} are {quoted(value)}; a list of at most {MAX_DRAFTERS} is allowed")
+    return [check_text(drafter, name) for drafter in value]
 
 
-def named(value: Any, name: str) -> dict[str, Any]:
+def check_object(value: Any, name: str) -> dict[str, Any]:
     """A JSON object."""
     if not isinstance(value, dict):
-        raise RecorderError(f"the {name} is {seen(value)}; an object is allowed")
+        raise RecorderError(f"the {name} is {quoted(value)}; an object is allowed")
     return value
 
 
-def sampling(value: Any, name: str = "sampling") -> dict[str, float]:
+def check_sampling(value: Any, name: str = "sampling") -> dict[str, float]:
     """How the target chose its tokens."""
-    known(named(value, name), SAMPLING, "The sampling")
+    check_names(check_object(value, name), SAMPLING, "The sampling")
     return {part: SAMPLING[part](given, part) for part, given in value.items()}
 
 
-def biases(value: Any, name: str) -> tuple[tuple[int, float], ...]:
+def check_biases(value: Any, name: str) -> tuple[tuple[int, float], ...]:
     """Pairs of a token and what is added to its logit."""
     pairs = value if isinstance(value, (list, tuple)) and len(value) <= MAX_BIASES else None
     if pairs is None or not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
-        raise RecorderError(f"the {name} is {seen(value)}; at most {MAX_BIASES} pairs of token and bias are allowed")
-    return tuple((integer(token, "token of a bias"), number(bias, "bias", least=-1e6, most=1e6))
+        raise RecorderError(f"the {name} is {quoted(value)}; at most {MAX_BIASES} pairs of token and bias are allowed")
+    return tuple((check_int(token, "token of a bias"), check_number(bias, "bias", least=-1e6, most=1e6))
                  for token, bias in pairs)
 
 
 SAMPLING: dict[str, Callable[[Any, str], Any]] = {
-    "temperature": partial(number, most=1e6), "top_k": partial(integer, most=MAX_SEED),
-    "top_p": partial(number, most=1), "seed": partial(integer, least=-MAX_SEED, most=MAX_SEED),
-    "min_p": partial(number, most=1), "repetition_penalty": partial(number, most=1e6),
-    "presence_penalty": partial(number, least=-1e6, most=1e6),
-    "frequency_penalty": partial(number, least=-1e6, most=1e6), "logit_bias": biases}
+    "temperature": partial(check_number, most=1e6), "top_k": partial(check_int, most=MAX_SEED),
+    "top_p": partial(check_number, most=1), "seed": partial(check_int, least=-MAX_SEED, most=MAX_SEED),
+    "min_p": partial(check_number, most=1), "repetition_penalty": partial(check_number, most=1e6),
+    "presence_penalty": partial(check_number, least=-1e6, most=1e6),
+    "frequency_penalty": partial(check_number, least=-1e6, most=1e6), "logit_bias": check_biases}
 REQUEST: dict[str, Callable[[Any, str], Any]] = {
-    "method": text, "prompt_ids": token_ids, "budget": integer, "max_tokens": integer, "sampling": sampling,
-    "stop_ids": partial(token_ids, most=MAX_STOP_TOKENS)}
+    "method": check_text, "prompt_ids": check_token_ids, "budget": check_int, "max_tokens": check_int,
+    "sampling": check_sampling, "stop_ids": partial(check_token_ids, most=MAX_STOP_TOKENS)}
 HEADER: dict[str, Callable[[Any, str], Any]] = {
-    "prompt": prompt_text,
+    "prompt": check_prompt,
     **dict.fromkeys(("engine", "rig", "hardware", "dtype", "precision", "title", "note"),
-                    partial(text, most=MAX_NOTE_LENGTH)),
-    "context_limit": integer, "every": partial(integer, least=1), "drafter_kinds": drafters}
+                    partial(check_text, most=MAX_NOTE_LENGTH)),
+    "context_limit": check_int, "every": partial(check_int, least=1), "drafter_kinds": check_drafters}
 RUN = (*REQUEST, *HEADER, "drafters", "token_text", "strict", "most_waiting")
 
 
@@ -764,9 +764,9 @@ def check_round(line: Mapping[str, Any]) -> None:
     for draft in line["drafts"]:
         _check_lattice(draft)
     size = len(tree["tokens"])
-    integer(line["index"], "index of a round")
-    integer(line["start"], "start of a round", 0, MAX_INT32 - size)
-    integer(acceptance["bonus"], "bonus token")
+    check_int(line["index"], "index of a round")
+    check_int(line["start"], "start of a round", 0, MAX_INT32 - size)
+    check_int(acceptance["bonus"], "bonus token")
     _check_keep(acceptance["keep"], tree["parents"])
     _check_arrays(verification, (size,))
     if (verification.get("choice", np.zeros(1)) < -1).any():
@@ -778,7 +778,7 @@ def check_round(line: Mapping[str, Any]) -> None:
     if len(line["seconds"]) > MAX_STAGES:
         raise RecorderError(f"seconds of {len(line['seconds']):,} stages; {MAX_STAGES} are allowed")
     for stage, seconds in line["seconds"].items():
-        number(seconds, f"time of {seen(text(stage, 'name of a stage'))}")
+        check_number(seconds, f"time of {quoted(check_text(stage, 'name of a stage'))}")
 
 
 def _check_keep(keep: Any, parents: Any) -> None:

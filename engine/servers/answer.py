@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from engine.errors import ServerError
-from engine.recorder import MAX_PIECE_LENGTH, seen
+from engine.recorder import MAX_PIECE_LENGTH, quoted
 from engine.records import MAX_INT32
 from engine.servers.client import Events, words_of
 from engine.servers.kinds import ServerKind
@@ -108,9 +108,9 @@ def parse(model: type[Sent], data: str | Mapping[str, Any]) -> Sent:
     except ValidationError as error:
         fault = error.errors(include_url=False, include_context=False)[0]
     if fault["type"] == "json_invalid":
-        raise ServerError(f"The server sent {seen(data)}, which is not complete JSON.")
+        raise ServerError(f"The server sent {quoted(data)}, which is not complete JSON.")
     place, words = ".".join(map(str, fault["loc"])), fault["msg"].removeprefix("Value error, ")
-    raise ServerError(f"The server sent {seen(fault['input'])}{f' as {place}' if place else ''}: "
+    raise ServerError(f"The server sent {quoted(fault['input'])}{f' as {place}' if place else ''}: "
                       f"{words[0].lower()}{words[1:]}.")
 
 

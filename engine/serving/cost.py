@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from math import log2
 from time import perf_counter
@@ -176,7 +176,13 @@ def mock_rounds(target: TorchTarget, drafter: Drafter | None, case: CostCase, si
                 ) -> Generator[tuple[int, StageTimes], None, None]:
     """The times of a mock round of each size, after fresh prefixes of ordinary tokens; each commits its roots, so
     prefixes grow by one token. Each stage ends when the host has its result; building the mock trees is left out."""
-    with _mock_runs(target, drafter, case, sizes) as runs:
+    prompt = np.arange(case.context, dtype=np.int32) % target.config.vocab_size
+    request = Request(tuple(prompt.tolist()), budget=-(-max(sizes) // case.requests), max_tokens=len(sizes) + 1,
+                      sampling=case.sampling)
+    runs = [MockRun(request, target.fork(), drafter.fork() if drafter else None) for _ in range(case.requests)]
+    try:
+        for run in runs:
+            run.open()
         for size in sizes:
             rows, more = divmod(size, case.requests)
             for number, run in enumerate(runs):
@@ -185,20 +191,6 @@ def mock_rounds(target: TorchTarget, drafter: Drafter | None, case: CostCase, si
                 seconds = step(runs)[0].seconds
             rest = sum(seconds[stage] for stage in ("pack", "accept", "keep", "other"))
             yield size, (1e3 * seconds["draft"], 1e3 * seconds["verify"], 1e3 * rest)
-
-
-@contextmanager
-def _mock_runs(target: TorchTarget, drafter: Drafter | None, case: CostCase, sizes: Sequence[int]
-               ) -> Iterator[list[MockRun]]:
-    """Mock runs of all the case's requests, with their prompts read."""
-    prompt = np.arange(case.context, dtype=np.int32) % target.config.vocab_size
-    request = Request(tuple(prompt.tolist()), budget=-(-max(sizes) // case.requests), max_tokens=len(sizes) + 1,
-                      sampling=case.sampling)
-    runs = [MockRun(request, target.fork(), drafter.fork() if drafter else None) for _ in range(case.requests)]
-    try:
-        for run in runs:
-            run.open()
-        yield runs
     finally:
         for run in runs:
             run.close()

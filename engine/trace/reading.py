@@ -33,17 +33,17 @@ from engine.recorder import (
     TREE,
     TRIALS,
     VERIFICATION,
+    check_drafters,
+    check_int,
     check_line,
+    check_names,
+    check_number,
+    check_object,
+    check_piece,
     check_round,
-    drafters,
-    integer,
-    known,
-    named,
-    number,
-    piece,
+    check_text,
+    quoted,
     reason_of,
-    seen,
-    text,
 )
 from engine.records import (
     Acceptance,
@@ -173,26 +173,26 @@ class LineReader:
         return line
 
     def _first(self, row: bytes) -> Header:
-        value = named(json.loads(row), "line")
+        value = check_object(json.loads(row), "line")
         version = value.get("canopy_trace")
         if type(version) is not int or version not in READABLE:
-            problem = f"its first line says version {seen(version)}" if version else "its first line is no trace header"
-            raise TraceError(f"{self._name} is not a trace that this Canopy reads: {problem}, and version "
-                             f"{' or '.join(map(str, READABLE))} is allowed.")
-        header = read_header(named(value["header"], "header"))
+            problem = f"says version {quoted(version)}" if version else "is no trace header"
+            raise TraceError(f"{self._name} is not a trace that this Canopy reads: its first line {problem}, and "
+                             f"version {' or '.join(map(str, READABLE))} is allowed.")
+        header = read_header(check_object(value["header"], "header"))
         self._pieces += len(header.pieces)
         return header
 
     def _later(self, row: bytes) -> Line | None:
         try:
-            value = named(json.loads(row), "line")
+            value = check_object(json.loads(row), "line")
         except (ValueError, RecursionError):
             value = {}  # a line that is no object is no sound round
         if "header" in value or self._ended:
             raise ValueError("a header that is not first" if "header" in value else "it comes where none may")
         if "end" in value:
             self._ended = True
-            end = read_end(named(value["end"], "end"))
+            end = read_end(check_object(value["end"], "end"))
             return replace(end, said=f"{self.left_out} {end.said}".strip()[:MAX_NOTE_LENGTH])
         return None if "refused" in value and "round" not in value else self._entry(value)
 
@@ -201,8 +201,8 @@ class LineReader:
             pieces, texts = read_pieces(value["pieces"]), read_pieces(value.get("texts", {}), "texts")
             self._pieces += len(pieces) + len(texts)
             self._carried |= pieces
-            round_ = decode_round(named(value["round"], "round"))
-            entry = Entry(round_, self._carried, number(value["elapsed_seconds"], "elapsed_seconds"), texts=texts)
+            round_ = decode_round(check_object(value["round"], "round"))
+            entry = Entry(round_, self._carried, check_number(value["elapsed_seconds"], "elapsed_seconds"), texts=texts)
         except UNREADABLE as error:
             self._wrong += 1
             self._reason = self._reason or f"line {self.count} cannot be read ({reason_of(error)})"
@@ -219,36 +219,36 @@ def read_header(value: Mapping[str, Any]) -> Header:
     """A header; what a recorder may leave out is empty text, or 0."""
     blank = {"request": {}, "prompt": "", "drafters": [], "hardware": "", "dtype": "", "context_limit": 0, "pieces": {},
              "revisions": {}, "rig": value.get("engine", "")}
-    given = {**blank, **_of_today(value)}
-    known(given, HEADER_FIELDS, "the header")
+    given = {**blank, **_current_names(value)}
+    check_names(given, HEADER_FIELDS, "the header")
     return Header(**{name: HEADER_FIELDS[name](part, name) for name, part in given.items()})
 
 
 def read_end(value: Mapping[str, Any]) -> End:
     """The end of a run."""
-    known(value, END_FIELDS, "the end")
+    check_names(value, END_FIELDS, "the end")
     return End(**{name: check(value[name], name) for name, check in END_FIELDS.items()
                   if name in value or name in ("reason", "rounds", "seconds")})
 
 
 def decode_round(value: Mapping[str, Any]) -> Round:
     """The round of a line."""
-    kept = named(value["acceptance"], "acceptance")
+    kept = check_object(value["acceptance"], "acceptance")
     acceptance = {"keep": packed_array(kept["keep"], "keep", INTEGERS), "bonus": kept["bonus"]}
     if kept.get("trials") is not None:
         acceptance["trials"] = _arrays(kept["trials"], TRIALS, "trials")
     line = {
         "index": value["index"], "start": value["start"], "tree": _arrays(value["tree"], TREE, "tree"),
         "verification": _arrays(value.get("verification", {}), VERIFICATION, "verification"), "acceptance": acceptance,
-        "drafts": [_arrays(draft, LATTICE, "lattice") for draft in listed(value.get("drafts", []), "drafts")],
-        "candidates": [_arrays(tree, TREE, "tree") for tree in listed(value.get("candidates", []), "candidates")],
-        "seconds": named(value.get("seconds", {}), "seconds")}
+        "drafts": [_arrays(draft, LATTICE, "lattice") for draft in check_list(value.get("drafts", []), "drafts")],
+        "candidates": [_arrays(tree, TREE, "tree") for tree in check_list(value.get("candidates", []), "candidates")],
+        "seconds": check_object(value.get("seconds", {}), "seconds")}
     check_round(line)
     trials = acceptance.get("trials")
     accepted = Acceptance(acceptance["keep"], kept["bonus"], None if trials is None else Trials(**trials))
     tree = _tree(line["tree"])
     unknown = {name: np.full(len(tree), np.nan, np.float32) for name in VERIFICATION if name != "choice"}
-    verification = Verification(**{"choice": _walked(tree, accepted), **unknown, **line["verification"]})
+    verification = Verification(**{"choice": _followed_choices(tree, accepted), **unknown, **line["verification"]})
     return Round(
         line["index"], line["start"], tuple(Lattice(**draft) for draft in line["drafts"]),
         tuple(map(_tree, line["candidates"])), tree, verification, accepted,
@@ -260,17 +260,18 @@ def _alternatives(value: Any, kept: int) -> Alternatives:
     arrays = _arrays(value, {"tokens": INTEGERS, "logprobs": "<f4"}, "alternatives")
     shapes = {array.shape for array in arrays.values()}
     if len(arrays) < 2 or len(shapes) > 1 or arrays["tokens"].ndim != 2 or len(arrays["tokens"]) != kept:
-        raise ValueError(f"the alternatives have the shapes {seen(sorted(shapes))}; two arrays ({kept}, k) are allowed")
+        raise ValueError(f"the alternatives have the shapes {quoted(sorted(shapes))}; two arrays ({kept}, k) "
+                         "are allowed")
     return Alternatives(**arrays)
 
 
-def _of_today(given: Mapping[str, Any]) -> dict[str, Any]:
+def _current_names(given: Mapping[str, Any]) -> dict[str, Any]:
     """The fields under the names that they have since version 5."""
     return {"drafters" if name == "heads" else name: value for name, value in given.items()}
 
 
 def _arrays(value: Any, kinds: Mapping[str, str], what: str) -> dict[str, Any]:
-    given = _of_today(named(value, what))
+    given = _current_names(check_object(value, what))
     return {name: packed_array(given[name], name, kind) for name, kind in kinds.items() if name in given}
 
 
@@ -283,7 +284,7 @@ def _tree(arrays: Mapping[str, Any]) -> DraftTree:
                      arrays.get("drafters", first))
 
 
-def _walked(tree: DraftTree, acceptance: Acceptance) -> Integers:
+def _followed_choices(tree: DraftTree, acceptance: Acceptance) -> Integers:
     """The choices that the walk followed, (n,) int32."""
     choice = np.full(len(tree), NOT_RECORDED, np.int32)
     choice[acceptance.keep[:-1]] = tree.tokens[acceptance.keep[1:]]
@@ -291,31 +292,31 @@ def _walked(tree: DraftTree, acceptance: Acceptance) -> Integers:
     return choice
 
 
-def listed(value: Any, name: str) -> list[Any]:
+def check_list(value: Any, name: str) -> list[Any]:
     """A JSON list."""
     if not isinstance(value, list):
-        raise ValueError(f"the {name} is {seen(value)}; a list is allowed")
+        raise ValueError(f"the {name} is {quoted(value)}; a list is allowed")
     return value
 
 
-def truth(value: Any, name: str) -> bool:
+def check_bool(value: Any, name: str) -> bool:
     """True or false."""
     if type(value) is not bool:
-        raise ValueError(f"{name} is {seen(value)}; true or false is allowed")
+        raise ValueError(f"{name} is {quoted(value)}; true or false is allowed")
     return value
 
 
 def packed_array(value: Any, name: str, *dtypes: str) -> Any:
     """A new array from its {dtype, shape, data}, of one of these dtypes."""
-    value = named(value, name)
+    value = check_object(value, name)
     dtype, data = value["dtype"], value["data"]
     if dtype not in dtypes:
-        raise ValueError(f"an array of dtype {seen(dtype)}; {' or '.join(dtypes)} is allowed")
-    shape = tuple(integer(side, f"{name}'s size") for side in listed(value["shape"], f"{name}'s shape")[:4])
+        raise ValueError(f"an array of dtype {quoted(dtype)}; {' or '.join(dtypes)} is allowed")
+    shape = tuple(check_int(side, f"{name}'s size") for side in check_list(value["shape"], f"{name}'s shape")[:4])
     if len(shape) > 3:
         raise ValueError(f"{name} has more than 3 dimensions")
     if not isinstance(data, str) or not data.isascii():
-        raise ValueError(f"the data of {name} are {seen(data)}; base64 is allowed")
+        raise ValueError(f"the data of {name} are {quoted(data)}; base64 is allowed")
     array = np.frombuffer(base64.b64decode(data, validate=True), np.dtype(dtype))
     if math.prod(shape) != array.size:
         raise ValueError(f"{name} has {array.size} numbers, and its shape is {shape}")
@@ -324,15 +325,15 @@ def packed_array(value: Any, name: str, *dtypes: str) -> Any:
 
 def read_pieces(value: Any, name: str = "pieces") -> dict[int, Piece]:
     """Tokens' texts by their ids, or by their positions."""
-    given = named(value, name)
+    given = check_object(value, name)
     if len(given) > MAX_PIECES:
         raise ValueError(f"the text of {len(given):,} tokens; {MAX_PIECES:,} are allowed")
     pieces: dict[int, Piece] = {}
     for token, part in given.items():
         if not (token.isascii() and token.isdigit() and len(token) <= 10):
-            raise ValueError(f"a piece of the token {seen(token)}; an id is allowed")
-        shown = piece(part)
-        pieces[integer(int(token), "token of a piece")] = shown if isinstance(shown, str) else tuple(shown)
+            raise ValueError(f"a piece of the token {quoted(token)}; an id is allowed")
+        shown = check_piece(part)
+        pieces[check_int(int(token), "token of a piece")] = shown if isinstance(shown, str) else tuple(shown)
     return pieces
 
 
@@ -340,11 +341,11 @@ def read_request(value: Any, name: str) -> Request:
     """A request. The method may have any name, since rounds are shown by their contents."""
     usual = Request(())
     given = {"method": "unknown", "prompt_ids": [], "budget": 0, "max_tokens": 0, "sampling": {}, "stop_ids": [],
-             "split": usual.split, "pace": usual.pace, **named(value, name)}
-    known(given, REQUEST_FIELDS, "the request")
+             "split": usual.split, "pace": usual.pace, **check_object(value, name)}
+    check_names(given, REQUEST_FIELDS, "the request")
     for ids in ("prompt_ids", "stop_ids"):
         given[ids] = (packed_array(given[ids], ids, *ID_ARRAYS) if isinstance(given[ids], dict)
-                      else listed(given[ids], ids))
+                      else check_list(given[ids], ids))
     checked = {part: check(given[part], part) for part, check in REQUEST_FIELDS.items()}
     return Request(**{**checked, "prompt_ids": tuple(checked["prompt_ids"].tolist()),
                       "stop_ids": frozenset(checked["stop_ids"].tolist()), "sampling": Sampling(**checked["sampling"])})
@@ -352,10 +353,10 @@ def read_request(value: Any, name: str) -> Request:
 
 def read_revisions(value: Any, name: str) -> dict[str, str]:
     """Versions by the name of what they belong to."""
-    given = named(value, name)
+    given = check_object(value, name)
     if len(given) > MAX_REVISIONS:
         raise ValueError(f"{len(given):,} revisions; {MAX_REVISIONS} are allowed")
-    return {NOTE(part, "name of a revision"): NOTE(version, "revision") for part, version in given.items()}
+    return {check_note(part, "name of a revision"): check_note(version, "revision") for part, version in given.items()}
 
 
 def read_turns(value: Any, name: str) -> Any:
@@ -367,14 +368,14 @@ def read_turns(value: Any, name: str) -> Any:
 
 
 Check = Callable[[Any, str], Any]
-NOTE = partial(text, most=MAX_NOTE_LENGTH)
-REQUEST_FIELDS: Mapping[str, Check] = {**REQUEST, "split": text, "pace": text}
+check_note = partial(check_text, most=MAX_NOTE_LENGTH)
+REQUEST_FIELDS: Mapping[str, Check] = {**REQUEST, "split": check_text, "pace": check_text}
 HEADER_FIELDS: Mapping[str, Check] = {
     **HEADER, "request": read_request, **dict.fromkeys(
-        ("drafters", "drafter_kinds"), lambda value, name: tuple(drafters(value, name))),
-    "pieces": read_pieces, "revisions": read_revisions, "recorded": NOTE, "turns": read_turns, "chunked": truth,
-    "in_turns": truth, "recurrent_layers": integer, "thinking": text, "forced": integer}
+        ("drafters", "drafter_kinds"), lambda value, name: tuple(check_drafters(value, name))),
+    "pieces": read_pieces, "revisions": read_revisions, "recorded": check_note, "turns": read_turns,
+    "chunked": check_bool, "in_turns": check_bool, "recurrent_layers": check_int, "thinking": check_text, "forced": check_int}
 END_FIELDS: Mapping[str, Check] = {
-    "reason": text, "rounds": integer, "seconds": number, "dropped": integer, "refused": integer, "said": NOTE,
-    "drafted": integer, "accepted": integer, "prefill_seconds": number,
-    "cached": integer, "texts": read_pieces}
+    "reason": check_text, "rounds": check_int, "seconds": check_number, "dropped": check_int, "refused": check_int,
+    "said": check_note, "drafted": check_int, "accepted": check_int, "prefill_seconds": check_number,
+    "cached": check_int, "texts": read_pieces}
