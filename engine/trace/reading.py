@@ -374,7 +374,8 @@ HEADER_FIELDS: Mapping[str, Check] = {
     **HEADER, "request": read_request, **dict.fromkeys(
         ("drafters", "drafter_kinds"), lambda value, name: tuple(check_drafters(value, name))),
     "pieces": read_pieces, "revisions": read_revisions, "recorded": check_note, "turns": read_turns,
-    "chunked": check_bool, "in_turns": check_bool, "recurrent_layers": check_int, "thinking": check_text, "forced": check_int}
+    "chunked": check_bool, "in_turns": check_bool, "recurrent_layers": check_int, "thinking": check_text,
+    "forced": check_int}
 END_FIELDS: Mapping[str, Check] = {
     "reason": check_text, "rounds": check_int, "seconds": check_number, "dropped": check_int, "refused": check_int,
     "said": check_note, "drafted": check_int, "accepted": check_int, "prefill_seconds": check_number,
