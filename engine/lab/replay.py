@@ -93,11 +93,10 @@ def drafter_names(trace: Trace) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class TextPass:
-    """One target pass over prompt and text: ``features`` of the prompt and of each segment of the text, in order;
-    choice (n,) int32, the target's choice at each position of the text."""
+    """One target pass over prompt and text."""
 
-    features: tuple[Features, ...]
-    choice: Integers
+    features: tuple[Features, ...]  # of the prompt, then of each segment of the text
+    choice: Integers  # (n,) int32, the target's choice at each position of the text
 
 
 def reread(request: Request, token_ids: Sequence[int], target: Target) -> TextPass:
@@ -128,14 +127,13 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One round of a replay: its position, how many drafters draft, the budget that their trees are built for, the tree
-    that is verified, and the nodes that are kept, root first."""
+    """One round of a replay."""
 
     position: int
-    drafter_count: int
-    built: int
-    tree: DraftTree
-    keep: Integers
+    drafter_count: int  # that draft
+    built: int  # the budget that their trees are built for
+    tree: DraftTree  # that is verified
+    keep: Integers  # root first
 
 
 class Replay:
@@ -208,35 +206,33 @@ class Forecast:
 
 def forecasts(point: Point, budgets: Sequence[int], known: KnownText, curve: CostCurve | None) -> list[Forecast]:
     """The forecasts of a point at every budget and, with a curve, at ``auto``; without drafters, only at budget 0."""
-    rounds = Replay(point, known)
-    fixed = [_forecast(rounds, budget, None, curve) for budget in (budgets if point.drafters else (0,))]
-    return [*fixed, _forecast(rounds, MAX_AUTO_NODES, AutoBudget(curve), curve)] if curve and point.drafters else fixed
-
-
-def _forecast(rounds: Replay, budget: int, auto: AutoBudget | None, curve: CostCurve | None) -> Forecast:
-    steps = list(rounds.steps(budget, auto))
-    usual = int(np.median([step.built for step in steps] or [0]))
-    build_ms = rounds.build_ms(usual, [step.position for step in steps])
-    predicted_ms = sum(curve.round_ms(len(step.tree), step.built, step.drafter_count, build_ms)
-                       for step in steps) if curve else 0.0
-    return Forecast(
-        rounds.point.method, rounds.point.split, budget, tuple(len(step.keep) for step in steps),
-        tuple(len(step.tree) for step in steps), build_ms, predicted_ms, AUTO if auto else FIXED)
+    replay = Replay(point, known)
+    asked: list[tuple[int, AutoBudget | None]] = [(budget, None) for budget in (budgets if point.drafters else (0,))]
+    if curve and point.drafters:
+        asked.append((MAX_AUTO_NODES, AutoBudget(curve)))
+    found = []
+    for budget, auto in asked:
+        steps = list(replay.steps(budget, auto))
+        usual = int(np.median([step.built for step in steps] or [0]))
+        build_ms = replay.build_ms(usual, [step.position for step in steps])
+        predicted_ms = sum(curve.round_ms(len(step.tree), step.built, step.drafter_count, build_ms)
+                           for step in steps) if curve else 0.0
+        found.append(Forecast(
+            point.method, point.split, budget, tuple(len(step.keep) for step in steps),
+            tuple(len(step.tree) for step in steps), build_ms, predicted_ms, AUTO if auto else FIXED))
+    return found
 
 
 @dataclass(frozen=True)
 class Gain:
-    """What the n-th best drafted node of a method is worth, averaged over the rounds of its largest budget.
-
-    Index n − 1 is the n-th node in descending cumulative probability. ``expected``: its mean cumulative probability
-    under the drafter, in tokens. ``realised``: the share of rounds in which it was kept. Plotted against the curve's
-    milliseconds per extra row, their crossing explains the best budget.
-    """
+    """What the n-th best drafted node of a method is worth, averaged over the rounds of its largest budget: index n − 1
+    is the n-th node in descending cumulative probability. Plotted against the curve's milliseconds per extra row, their
+    crossing explains the best budget."""
 
     method: str
     split: str
-    expected: tuple[float, ...]
-    realised: tuple[float, ...]
+    expected: tuple[float, ...]  # its mean cumulative probability under the drafter, in tokens
+    realised: tuple[float, ...]  # the share of rounds in which it was kept
 
 
 def gain(point: Point, budget: int, known: KnownText) -> Gain:

@@ -5,7 +5,7 @@ from typing import TypedDict
 
 from engine.lab.flags import Flags, flags_of_server
 from engine.requests.limits import TRIED_CONCURRENCY
-from engine.servers.counters import Counts, Watch, by_depth, silence, traffic
+from engine.servers.counters import Watch, by_depth, silence, traffic
 from engine.servers.load import ConcurrencyLevel, measure
 from engine.servers.server import Server
 from explorer.jobs import Job
@@ -30,13 +30,25 @@ class ServerSpeed(TypedDict):
 
 
 def counters_view(watch: Watch) -> CountersView:
-    """A server's counters now and before."""
+    """A server's counters now and before; no traffic before the second look, no places if it does not count them."""
     looks, server = watch.look(), watch.server
-    counts, shares = looks[-1], by_depth(looks)
+    counts, shares, spans = looks[-1], by_depth(looks), traffic(looks)
     running = "" if counts.running is None else f" {counts.running:.0f} requests run now."
     since = "" if counts.tau is None else f" τ since it began: {counts.tau:.2f}."
+    last = next((span.tau for span in reversed(spans) if span.tau is not None), None)
+    drawn = _on_two_axes(
+        "No drafts yet." if last is None else f"τ was {last:.2f} when it last drafted.",
+        axis("seconds since this tab was first opened"), [span.seconds for span in spans],
+        ("tokens/s", [span.generated for span in spans], "%{y:.0f} tokens/s"),
+        ("τ", [span.tau for span in spans], "τ %{y:.2f}"))
+    bars = {"type": "bar", "x": list(range(1, len(shares) + 1)), "y": [100 * share for share in shares],
+            "name": "accepted", "marker": {"color": "var(--drafter1)"},
+            "hovertemplate": "place %{x}: accepted in %{y:.0f} % of the drafts<extra></extra>"}
+    places = figure([bars], f"The first drafted token is accepted in {shares[0]:.0%} of the drafts, the last in "
+                            f"{shares[-1]:.0%}.", xaxis=axis("place in the draft", dtick=1),
+                    yaxis=axis("accepted, %", range=[0, 100])) if shares else None
     return {"about": f"{server.title}, {server.model}: all of its requests.{running}{since}",
-            "traffic": _traffic_figure(traffic(looks)), "places": _places_figure(shares), "silence": silence(looks),
+            "traffic": drawn if spans else None, "places": places, "silence": silence(looks),
             "flags": list(flags_of_server(shares, int(counts.drafts or 0)))}
 
 
@@ -50,33 +62,17 @@ def measure_concurrency(server: Server, prompts: Sequence[str], job: Job) -> Ser
         job.share = len(levels) / len(TRIED_CONCURRENCY)
     failed = [f"{level.failed} of the requests {level.concurrency} at once failed: {level.failure}"
               for level in levels if level.failed]
-    return {"figure": _concurrency_figure(levels), "about": " ".join(failed)}
-
-
-def _traffic_figure(spans: Sequence[Counts]) -> Figure | None:
-    """τ and tokens a second against time; None before the second look."""
-    if not spans:
-        return None
-    last = next((span.tau for span in reversed(spans) if span.tau is not None), None)
-    return _on_two_axes(
-        "No drafts yet." if last is None else f"τ was {last:.2f} when it last drafted.",
-        axis("seconds since this tab was first opened"), [span.seconds for span in spans],
-        ("tokens/s", [span.generated for span in spans], "%{y:.0f} tokens/s"),
-        ("τ", [span.tau for span in spans], "τ %{y:.2f}"))
-
-
-def _concurrency_figure(levels: Sequence[ConcurrencyLevel]) -> Figure | None:
-    """Tokens a second of all requests together, and the median latency, against requests at once."""
     answered = [level for level in levels if level.latency is not None]
     if not answered:
-        return None
+        return {"figure": None, "about": " ".join(failed)}
     first, last = answered[0], answered[-1]
-    return _on_two_axes(
+    drawn = _on_two_axes(
         f"{first.tokens_per_second:.0f} tokens per second for one request at once, {last.tokens_per_second:.0f} for "
         f"{last.concurrency}.",
         axis("requests at once", type="category"), [str(level.concurrency) for level in answered],
         ("tokens/s, all", [level.tokens_per_second for level in answered], "%{x} at once: %{y:.0f} tokens/s"),
         ("median seconds a request", [level.latency for level in answered], "%{x} at once: %{y:.2f} s a request"))
+    return {"figure": drawn, "about": " ".join(failed)}
 
 
 def _on_two_axes(summary: str, below: Part, x: Sequence[object],
@@ -89,15 +85,3 @@ def _on_two_axes(summary: str, below: Part, x: Sequence[object],
                yaxis="y2")],
         summary, xaxis=below, yaxis=axis(left, rangemode="tozero"),
         yaxis2=axis(right, overlaying="y", side="right", rangemode="tozero", showgrid=False, tickmode="auto", nticks=6))
-
-
-def _places_figure(shares: Sequence[float]) -> Figure | None:
-    """The share accepted by place in the draft; None if the server does not count it."""
-    if not shares:
-        return None
-    bars = {"type": "bar", "x": list(range(1, len(shares) + 1)), "y": [100 * share for share in shares],
-            "name": "accepted", "marker": {"color": "var(--drafter1)"},
-            "hovertemplate": "place %{x}: accepted in %{y:.0f} % of the drafts<extra></extra>"}
-    return figure([bars], f"The first drafted token is accepted in {shares[0]:.0%} of the drafts, the last in "
-                          f"{shares[-1]:.0%}.",
-                  xaxis=axis("place in the draft", dtick=1), yaxis=axis("accepted, %", range=[0, 100]))

@@ -58,15 +58,19 @@ def run(laboratory: Laboratory, plan: SweepPlan, job: Job) -> RaceView:
 
 def track_view(track: Track, pieces: Mapping[int, Piece]) -> TrackView:
     """A track as the page shows it."""
-    seconds, end = track.seconds, ""
+    seconds, end, words = track.seconds, "", ""
     if track.row and not track.row.withheld:
         end = seconds_text(track.tokens[-1], track.row.record.speed)
         seconds = tuple(second * float(end) / track.seconds[-1] for second in track.seconds)
+    if first := track.difference:
+        ours, theirs = (joined(pieces, [token]) if token >= 0 else "the end" for token in (
+            first.token, first.baseline_token))
+        gap = "" if first.gap is None else f" For the target {likelihood_ratio_text(first.gap)}."
+        words = f"Differs from plain decoding at token {first.position + 1}: {ours!r} instead of {theirs!r}.{gap}"
     return {
         "label": label_of(track.setting), "method": track.setting.method, "seconds": seconds, "tokens": track.tokens,
         "end": end, "parts": parts(track.text_pieces, track.tokens), "failure": track.failure,
-        "row": row_view(track.row, fastest=False) if track.row else None,
-        "difference": difference(track, pieces)}
+        "row": row_view(track.row, fastest=False) if track.row else None, "difference": words}
 
 
 def parts(shown: Sequence[Piece], ends: Sequence[int]) -> list[str]:
@@ -75,13 +79,3 @@ def parts(shown: Sequence[Piece], ends: Sequence[int]) -> list[str]:
     return [decode(b"".join(map(as_bytes, shown[begin:end])), final=end == ends[-1])
             for begin, end in pairwise([0, *ends])]
 
-
-def difference(track: Track, pieces: Mapping[int, Piece]) -> str:
-    """Where the text first differs from plain decoding's, in a sentence; empty for the same text."""
-    first = track.difference
-    if first is None:
-        return ""
-    ours, theirs = (joined(pieces, [token]) if token >= 0 else "the end" for token in (
-        first.token, first.baseline_token))
-    gap = "" if first.gap is None else f" For the target {likelihood_ratio_text(first.gap)}."
-    return f"Differs from plain decoding at token {first.position + 1}: {ours!r} instead of {theirs!r}.{gap}"
