@@ -176,7 +176,7 @@ export interface ElsewhereView {
   elsewhere: Figure | null;
   misfit: string;
   flags: Flags[];
-  priced: string;
+  cost_on: string;
   caution: string;
   models: string[];
   devices: string[];
@@ -201,7 +201,7 @@ export interface RaceView {
   tracks: TrackView[];
 }
 
-/** One check of one drafter, or of the target where ``drafter`` is empty. */
+/** One check of one drafter, or of the target if ``drafter`` is empty. */
 export interface DoctorFinding {
   name: string;
   drafter: string;

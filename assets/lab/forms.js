@@ -178,6 +178,6 @@ export function duration(/** @type {number} */ seconds) {
   return minutes < 90 ? `${minutes} min` : `${(seconds / 3600).toFixed(1)} h`;
 }
 
-export function whole(/** @type {number} */ value) {
+export function withCommas(/** @type {number} */ value) {
   return Math.round(value).toLocaleString("en");
 }

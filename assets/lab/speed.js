@@ -86,8 +86,8 @@ class Elsewhere {
       caption: "The current run's measured {τ} over the predicted cost of a round there: speed is {predicted}, from published figures alone.",
     });
     this.flags = new Flags("Flags to paste", grid);
-    this.priced = html("p", "lab-caption", null);
-    this.flags.list.before(this.priced);
+    this.costOn = html("p", "lab-caption", null);
+    this.flags.list.before(this.costOn);
   }
 
   async draw() {
@@ -109,11 +109,11 @@ class Elsewhere {
     this.asked = choice();
   }
 
-  show(/** @type {import("../types.d.ts").ElsewhereView} */ { elsewhere, misfit, flags, priced, models, devices, model, device }) {
+  show(/** @type {import("../types.d.ts").ElsewhereView} */ { elsewhere, misfit, flags, cost_on: costOn, models, devices, model, device }) {
     drawAll({ elsewhere: this.plot }, { elsewhere }, () => ["Nothing to predict", misfit || "Nothing was drafted."]);
     fillSelect(this.model, models, model);
     fillSelect(this.device, devices, device);
-    write(this.priced, flags.length ? `Best for this run by the cost on ${priced}. Predict all budgets measures the cost on the rig that answers.`
+    write(this.costOn, flags.length ? `Best for this run by the cost on ${costOn}. Predict all budgets measures the cost on the rig that answers.`
       : "None: other trees of this run are not known, or no cost is.");
     this.flags.show(flags);
   }

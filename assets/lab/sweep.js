@@ -1,6 +1,6 @@
 // What to measure, and how far the measurement is: the form, the progress with the time left, pause, stop, resume.
 
-import { Chips, duration, fillSelect, numberField, selectField, tell, textField, whole } from "./forms.js";
+import { Chips, duration, fillSelect, numberField, selectField, tell, textField, withCommas } from "./forms.js";
 import { WORDS } from "./plots.js";
 import { action, button, html, write } from "../shared/ink.js";
 import { send } from "../stage/save.js";
@@ -89,7 +89,7 @@ export class Sweep {
     input.value = "";
     if (!file) return;
     if (file.size > MAX_FILE) {
-      this.fail(`${file.name} has ${whole(file.size / 2 ** 20)} MB; at most 8 MB are taken.`);
+      this.fail(`${file.name} has ${withCommas(file.size / 2 ** 20)} MB; at most 8 MB are taken.`);
       return;
     }
     const { upload, error } = await send(async (piece) => ({ upload: "", ...await this.lab.ask("lab_upload", piece) }), file);
@@ -181,5 +181,5 @@ export class Sweep {
 
 /** @param {number} count @param {string} noun */
 export function counted(count, noun) {
-  return `${whole(count)} ${noun}${count === 1 ? "" : "s"}`;
+  return `${withCommas(count)} ${noun}${count === 1 ? "" : "s"}`;
 }

@@ -23,7 +23,7 @@ from engine.records import Lattice, Round
 from engine.trace import Trace
 
 MIN_SILENT_ROUNDS = 16  # rounds without a draft at the end of a run that are worth a sentence
-AS_GOOD = 0.98  # a smaller tree that keeps this fraction of the whole tree's tokens does as well
+ENOUGH = 0.98  # a smaller tree that keeps this fraction of the largest tree's tokens does as well
 FEW = 20  # a share of fewer cases is marked as such
 ORDINALS = ("first", "second", "third", "fourth")
 Key = TypeVar("Key", int, str)
@@ -185,7 +185,7 @@ def _node_words(first_nodes: Mapping[int, Measured]) -> list[str]:
         return []
     last, before = sizes[-1], sizes[-2]
     whole, less = first_nodes[last], first_nodes[before]
-    enough = next(size for size in sizes if first_nodes[size].value >= AS_GOOD * whole.value)
+    enough = next(size for size in sizes if first_nodes[size].value >= ENOUGH * whole.value)
     words = [f"Whole trees of up to {last} nodes kept {whole} drafted tokens a round; the nodes after the {before}th "
              f"earned {(whole.value - less.value) / (last - before):.3f} each, the first one "
              f"{first_nodes[sizes[0]].value:.2f}."]

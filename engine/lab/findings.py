@@ -20,7 +20,7 @@ DIP, TRUST = 0.6, 0.15
 
 @dataclass(frozen=True)
 class DoctorFinding:
-    """One check of one drafter, or of the target where ``drafter`` is empty.
+    """One check of one drafter, or of the target if ``drafter`` is empty.
 
     ``name`` is the check's: features, taps, mask token, slot 0, slots, draft, rope, dtype, chat template, thinking,
     confidence, positions. ``status`` is ``fine``, ``suspicious`` or ``wrong``. ``seen`` is a sentence with

@@ -223,8 +223,8 @@ class BudgetCurve:
         rows = self.rows.mean(0).tolist()
 
         def speeds(tau: Figures, verify_ms: Sequence[float]) -> Figures:
-            priced = replace(cost, verify_ms=tuple(verify_ms))
-            spent = [self._ms(priced, row, budget) for budget, row in zip(self.budgets, rows, strict=True)]
+            adjusted = replace(cost, verify_ms=tuple(verify_ms))
+            spent = [self._ms(adjusted, row, budget) for budget, row in zip(self.budgets, rows, strict=True)]
             return 1e3 * tau / (factor * np.asarray(spent))
 
         mean, low, high = self.tau

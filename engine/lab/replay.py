@@ -57,7 +57,7 @@ class KnownText:
         return builder(lattice, int(self.token_ids[position]), nodes)
 
     def tree(self, drafter: str, builder: Builder, position: int, nodes: int) -> DraftTree:
-        """The tree of ``build``, cut from the largest where trees nest."""
+        """The tree of ``build``, cut from the largest if trees nest."""
         if builder not in PREFIXES_NEST or nodes > self.most:
             return self.build(drafter, builder, position, nodes)
         key = drafter, builder, position
@@ -280,5 +280,5 @@ class WhatIf:
     @property
     def best(self) -> Forecast | None:
         """The setting with the highest predicted tokens/s; None without a cost curve that a best can be read from."""
-        priced = [] if self.withheld else [forecast for forecast in self.forecasts if forecast.predicted_ms]
-        return max(priced, key=lambda forecast: forecast.predicted_tokens_per_second, default=None)
+        timed = [] if self.withheld else [forecast for forecast in self.forecasts if forecast.predicted_ms]
+        return max(timed, key=lambda forecast: forecast.predicted_tokens_per_second, default=None)

@@ -42,7 +42,7 @@ class SpeedRecord:
     """A speed and plain decoding's, in tokens per second, and their ratio with the ``range`` that holds it at 95 %, all
     as printed: ``speed`` ÷ ``plain_speed`` = ``times``. ``standing`` is one of the constants above.
 
-    Where ``withheld`` says why no speed-up is said, only ``speed`` is printed, that of the run's own clock; ``again``
+    If ``withheld`` says why no speed-up is said, only ``speed`` is printed, that of the run's own clock; ``again``
     is whether measuring once more may help.
     """
 

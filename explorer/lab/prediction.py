@@ -98,7 +98,7 @@ def cost_view(what_if: WhatIf | None, line: str) -> CostView | None:
     temperature = what_if.sampling.temperature
     gain = next((gain for gain in what_if.gains
                  if Setting(gain.method, split=gain.split, temperature=temperature).line == line), None)
-    best = priced(what_if, gain, np.asarray(gain.realised))[1] if gain and not what_if.withheld else 0
+    best = node_costs(what_if, gain, np.asarray(gain.realised))[1] if gain and not what_if.withheld else 0
     return {"cost": cost_figure(costs, best), "gain": gain_figure(what_if, gain) if gain else None,
             "about": f"Measured on {costs.hardware} in {costs.dtype} after {costs.context} tokens, {costs.sampling}, "
                      f"medians of {costs.repeats}."}
@@ -151,10 +151,10 @@ def gain_figure(what_if: WhatIf, gain: Gain) -> Figure:
     if what_if.withheld:
         return figure(traces, f"The gain of a further node for {gain.method}, without its cost. {what_if.withheld}",
                       **axes)
-    prices, best = priced(what_if, gain, realised)
+    costs, best = node_costs(what_if, gain, realised)
     x = max(best, 1)
     return figure(
-        [*traces, _gain_curve(*binned(prices), "what its row costs", {"color": QUIET, "width": 1.6})],
+        [*traces, _gain_curve(*binned(costs), "what its row costs", {"color": QUIET, "width": 1.6})],
         f"For {gain.method} the gain of a further node falls below the cost of its row at about {best} nodes, "
         "predicted from this text.", **axes,
         shapes=[{"type": "line", "x0": x, "x1": x, "y0": 0, "y1": 1, "yref": "paper",
@@ -164,7 +164,7 @@ def gain_figure(what_if: WhatIf, gain: Gain) -> Figure:
                       "font": {"color": ACCENT, "size": 12}}])
 
 
-def priced(what_if: WhatIf, gain: Gain, gains: Reals) -> tuple[Reals, int]:
+def node_costs(what_if: WhatIf, gain: Gain, gains: Reals) -> tuple[Reals, int]:
     """What each row costs, in tokens (n,), and the number of nodes with the most tokens per millisecond."""
     assert what_if.cost is not None
     drafters, nodes = METHODS[gain.method].drafter_count, len(gains)
@@ -197,7 +197,7 @@ class ElsewhereView(TypedDict):
     elsewhere: Figure | None
     misfit: str
     flags: list[Flags]
-    priced: str
+    cost_on: str
     caution: str
     models: list[str]
     devices: list[str]
@@ -217,7 +217,7 @@ def elsewhere_view(trace: Trace, cost: CostCurve | None, model: str, device: str
     return {
         "elsewhere": elsewhere_figure(parts, curves), "misfit": reason, "caution": caution(),
         "flags": flags_of_run(parts, cost) if cost else [],
-        "priced": cost.hardware if cost else "", "models": list(models()), "devices": list(devices()),
+        "cost_on": cost.hardware if cost else "", "models": list(models()), "devices": list(devices()),
         "model": model, "device": device}
 
 

@@ -209,7 +209,7 @@ class Sweeps:
         return bool(stored.conditions.rig != self._rig.instruments.laboratory.conditions.rig)
 
     def shown(self, wanted: object, several: bool = False) -> ShownSweep:
-        """The chosen sweep with what came of it. Where ``several`` requests at once are to be shown, one of them of the
+        """The chosen sweep with what came of it. If ``several`` requests at once are to be shown, one of them of the
         same rig takes the place of a recorded one that is not."""
         stored = self.chosen(wanted)
         if stored is None:

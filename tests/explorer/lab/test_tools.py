@@ -22,7 +22,7 @@ from explorer.jobs import Job, Jobs
 from explorer.lab.acceptance import run_view
 from explorer.lab.forms import race_plan_from
 from explorer.lab.lab import Lab
-from explorer.lab.prediction import elsewhere_view, gain_figure, predicted_curves, priced
+from explorer.lab.prediction import elsewhere_view, gain_figure, node_costs, predicted_curves
 from explorer.lab.race import parts
 from explorer.recordings import NoInstruments
 from explorer.rig import CurrentRig
@@ -128,8 +128,8 @@ def test_the_cost_of_a_row_crosses_its_gain_at_the_best_budget(predicted: Any, f
     assert answer["curves"]["predicted"]["lines"] == ["ddtree", "joint"]
     assert "joint" in answer["cost"]["gain"]["summary"]
     gain = Gain("joint", "total", (0.9,) * 200, tuple(0.8**n for n in range(1, 201)))
-    prices, best = priced(forecast, gain, np.asarray(gain.realised))
-    assert gain.realised[best - 1] > prices[best - 1] and gain.realised[best] < prices[best]
+    costs, best = node_costs(forecast, gain, np.asarray(gain.realised))
+    assert gain.realised[best - 1] > costs[best - 1] and gain.realised[best] < costs[best]
     assert f"best: {best} nodes, predicted" in gain_figure(forecast, gain)["layout"]["annotations"][0]["text"]
 
 
@@ -254,18 +254,18 @@ def test_predicted_speeds_stand_alone_and_say_what_they_are(trace: Trace) -> Non
     floor = machine_curve("qwen3-8b", "B200", FLOOR)
     kept = 52 / 11  # of 16 nodes, a round
     assert elsewhere["data"][0]["y"][-1] == pytest.approx((1 + kept) * floor.plain_ms / floor.round_ms(17, 16, 1))
-    assert view["priced"] == "B200, predicted: published loop"
+    assert view["cost_on"] == "B200, predicted: published loop"
 
 
 def test_what_was_measured_here_comes_first(trace: Trace) -> None:
     here = replace(machine_curve("qwen3-4b", "L4", FLOOR), hardware="this processor")
     view = elsewhere_view(trace, here, "qwen3-coder-30b-a3b", "L4")
-    assert view["priced"] == "this processor" and view["elsewhere"] is None and "has 24 GB" in view["misfit"]
+    assert view["cost_on"] == "this processor" and view["elsewhere"] is None and "has 24 GB" in view["misfit"]
     assert [row.engine for row in view["flags"]] == ["vLLM", "SGLang", "llama.cpp", "SGLang, a tree", "Canopy"]
     passes = (here.verify_ms[0], 9 * here.verify_ms[-1], *here.verify_ms[2:])
     disordered = replace(here, verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes)
     assert disordered.disorder
-    assert elsewhere_view(trace, disordered, "qwen3-8b", "H200")["priced"] != "this processor"
+    assert elsewhere_view(trace, disordered, "qwen3-8b", "H200")["cost_on"] != "this processor"
 
 
 def test_a_run_that_drafts_nothing_shows_a_sentence() -> None:
