@@ -27,7 +27,7 @@ from engine.decoding.options import prompt_request
 from engine.errors import RequestError
 from engine.lab.against_plain import InterleavedTiming, cumulative_times
 from engine.machine.files import open_file
-from engine.records import PromptRequest, Round
+from engine.records import PromptRequest
 from engine.requests.rig_names import RIGS_FOLDER
 from engine.serving.rig import Rig
 from engine.trace import Trace, dump, gather, recorded, tau
@@ -127,18 +127,16 @@ def time_in_turns(rig: Rig, traces: Sequence[Trace], lessons: Sequence[LessonPla
         taking = InterleavedTiming(*sources)
         while taking.turn():
             pass
-    return [_with_seconds_of(trace, rounds) for trace, rounds in zip(traces, (taking.rounds, taking.plain),
-                                                                     strict=True)]
-
-
-def _with_seconds_of(trace: Trace, rounds: Sequence[Round]) -> Trace:
-    first, (_, clock) = trace.entries[0], cumulative_times(rounds)
-    prefill = max(0.0, first.elapsed_seconds - sum(first.round.seconds.values()))
-    entries = tuple(
-        replace(entry, round=replace(entry.round, seconds=round_.seconds), elapsed_seconds=prefill + spent)
-        for entry, round_, spent in zip(trace.entries, rounds, clock, strict=True))
-    return replace(trace, header=replace(trace.header, in_turns=True), entries=entries,
-                   end=replace(trace.end, seconds=entries[-1].elapsed_seconds))
+    timed = []
+    for trace, rounds in zip(traces, (taking.rounds, taking.plain), strict=True):
+        first, (_, clock) = trace.entries[0], cumulative_times(rounds)
+        prefill = max(0.0, first.elapsed_seconds - sum(first.round.seconds.values()))
+        entries = tuple(
+            replace(entry, round=replace(entry.round, seconds=round_.seconds), elapsed_seconds=prefill + spent)
+            for entry, round_, spent in zip(trace.entries, rounds, clock, strict=True))
+        timed.append(replace(trace, header=replace(trace.header, in_turns=True), entries=entries,
+                             end=replace(trace.end, seconds=entries[-1].elapsed_seconds)))
+    return timed
 
 
 def run(choice: argparse.Namespace) -> Outcome:

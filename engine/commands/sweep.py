@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from engine.lab.settings import Cell, CellResult, SweepPlan, check, file_of, pro
 from engine.lab.speed import rate_text, speed_record
 from engine.lab.store import Results, Store, files_of
 from engine.lab.summary import by_category, summarise
-from engine.lab.sweeping import Laboratory, LocalWorkers, SweepProgress, Workers, run_sweep
+from engine.lab.sweeping import Laboratory, LocalWorkers, Workers, run_sweep
 from engine.machine.files import replace_file
 from engine.measure.instruments import laboratory
 from engine.measure.ray_workers import connect_workers
@@ -85,16 +85,6 @@ def latest(path: Path) -> tuple[int, SweepPlan]:
     return sweeps[-1].number, sweeps[-1].plan
 
 
-def workers_of(choice: argparse.Namespace, plan: SweepPlan) -> Workers:
-    """What measures: this process, or Ray's workers."""
-    opened = partial(laboratory, plan.rig, plan.dtype)
-    if choice.ray is None:
-        return LocalWorkers(opened())
-    if choice.predict:
-        raise RequestError("--predict measures the cost of a pass in this process; leave --ray out.")
-    return connect_workers(opened, choice.ray, choice.workers)
-
-
 def run(choice: argparse.Namespace) -> Outcome:
     """Measure; parts of the report that are too long for a line are only in --report."""
     try:
@@ -108,14 +98,19 @@ def run(choice: argparse.Namespace) -> Outcome:
 def sweep(choice: argparse.Namespace) -> Record:
     must_differ(choice)
     number, plan = latest(choice.out) if choice.resume else (0, plan_of(choice))
-    workers = workers_of(choice, plan)
+    if choice.ray and choice.predict:
+        raise RequestError("--predict measures the cost of a pass in this process; leave --ray out.")
+    opened = partial(laboratory, plan.rig, plan.dtype)
+    workers: Workers = connect_workers(opened, choice.ray, choice.workers) if choice.ray else LocalWorkers(opened())
     if not choice.methods and not choice.resume:
         plan = replace(plan, settings=tuple(one for one in plan.settings if one.method in workers.methods))
     check(plan, workers.methods, workers.drafters)
     with Store(choice.out) as store:
         number = number or store.begin(plan, workers.conditions)
-        stored = store.sweep(number)
-        show(run_sweep(store, number, workers, Event()), stored.done, len(plan))
+        with tqdm(total=len(plan), initial=store.sweep(number).done, unit="run") as bar:
+            for step in run_sweep(store, number, workers, Event()):
+                bar.set_postfix_str(f"{step.seconds_left:.0f} s left")
+                bar.update(step.done - bar.n)
         record = report(store.sweep(number), measured := store.measured(number))
     if choice.predict and isinstance(workers, LocalWorkers):
         add_prediction(record, plan, measured, workers.laboratory)
@@ -151,13 +146,6 @@ def add_prediction(record: Record, plan: SweepPlan, measured: Sequence[CellResul
         texts = texts_measured(results)
         for row in rows:
             row["modelled_break_even"] = modelled_break_even(by_label[row["label"]], texts, costs)
-
-
-def show(steps: Iterable[SweepProgress], done: int, total: int) -> None:
-    with tqdm(total=total, initial=done, unit="run") as bar:
-        for step in steps:
-            bar.set_postfix_str(f"{step.seconds_left:.0f} s left")
-            bar.update(step.done - bar.n)
 
 
 def write(path: Path | None, text: str) -> None:
