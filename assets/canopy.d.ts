@@ -125,7 +125,6 @@ interface PanelView {
   fit?(): void;
   /** Which part of the drawing is seen, as text for an address. */
   camera?: { text(): string; restore(text: string | null): boolean };
-  search?(text: string): { count: number; place: number; node: number | null };
 }
 
 interface PanelDefinition {
@@ -271,7 +270,8 @@ interface Parts {
   stage: Stage;
   player: import("./stage/player.js").Player;
   frames: import("./stage/frames.js").Frames;
-  search: import("./stage/keys.js").Search;
+  search: import("./stage/search.js").Search;
+  timeline: import("./stage/timeline.js").Timeline;
   recordings: import("./stage/recordings.js").Recordings;
   save: import("./stage/save.js").Save;
   notices: import("./stage/notices.js").Notices;
@@ -343,4 +343,5 @@ interface StageEvents {
   ticks: void;
   listed: void;
   settings: void;
+  sought: void;
 }

@@ -1,6 +1,6 @@
 // The node budget, tuned by eye: τ and tokens per second against it, and the tree of the shown round at any of it.
 
-import { button, group, html, inTurn, methodColour, path, put, render, sparing, text, write } from "../shared/ink.js";
+import { button, group, html, inTurn, methodColour, path, put, render, roundTicks, sparing, text, write } from "../shared/ink.js";
 import { DrawnPanel, placeIn } from "./panel.js";
 import { counted, letterOf, machineOf, rateText, usedOf } from "../shared/round.js";
 import { define } from "../shared/define.js";
@@ -51,13 +51,6 @@ export function readAt(budgets, values, budget) {
   const [low, high] = [shareOf(budgets[after - 1]), shareOf(budgets[after])];
   const share = (shareOf(budget) - low) / (high - low);
   return values[after - 1] + share * (values[after] - values[after - 1]);
-}
-
-// About three round numbers from 0 to a figure.
-export function ticksTo(/** @type {number} */ most) {
-  const power = 10 ** Math.floor(Math.log10(most / 3));
-  const step = power * ([1, 2, 5].find((one) => (most / power) / one <= 4) ?? 10);
-  return Array.from({ length: Math.floor(most / step) + 1 }, (_, number) => number * step);
 }
 
 /** The budget with the highest speed, as measured if it was, else predicted; null if neither is known.
@@ -249,7 +242,7 @@ class BudgetPanel extends DrawnPanel {
     const y = (/** @type {number} */ value) => low - tall * Math.min(value / most, 1);
     /** @param {string} look @param {number} height */
     const across = (look, height) => path(look, `M${EDGE.left},${height}H${this.width - EDGE.right}`);
-    for (const tick of ticksTo(most)) {
+    for (const tick of roundTicks(0, most, 4)) {
       marks.push(across(tick ? "cp-budget-grid" : "cp-budget-axis", y(tick)), text("is-end", tick.toLocaleString("en"), EDGE.left - 5, y(tick) + 3.5));
     }
     if (plain) marks.push(across("cp-budget-plain", y(plain)));

@@ -146,13 +146,13 @@ class CachePanel extends DrawnPanel {
   numbers() {
     const { round: { keep }, low } = this;
     const above = apart(keep.map((node) => ({ words: String(node), x: this.from(node) })));
-    const below = keep.map((node, place) => ({ words: String(node), x: this.to(place), moved: node !== place }));
-    const lines = apart(below).length === below.length ? [below] : [0, 1].map((odd) => below.filter((_, place) => place % 2 === odd));
+    const below = keep.map((node, place) => ({ words: String(node), x: this.to(place), moved: node !== place, line: place % 2 }));
+    const fits = apart(below).length === below.length;
+    const shown = fits ? below : [0, 1].flatMap((line) => apart(below.filter((one) => one.line === line))).sort((one, other) => one.x - other.x);
     const y = low.y + low.height + 13;
     return [
       ...above.map(({ words, x }) => text("cp-slot-number is-mid", words, x, TOP.y - 5)),
-      ...lines.flatMap((line, place) => apart(line).map(({ words, x, moved }) =>
-        text(`cp-slot-number is-mid ${moved ? "is-moved" : ""}`, words, x, y + 11 * place))),
+      ...shown.map(({ words, x, moved, line }) => text(`cp-slot-number is-mid ${moved ? "is-moved" : ""}`, words, x, y + (fits ? 0 : 11 * line))),
       text("cp-slot-number is-end", "row kept", LEFT + PREFIX, y)];
   }
 

@@ -19,9 +19,6 @@ const ICICLE_NODES = 256; // drafted nodes from which the tree is an icicle, unt
 export class TreePanel extends DrawnPanel {
   focus = 0;
   folded = /** @type {Set<number>} */ (new Set());
-  matches = /** @type {number[]} */ ([]); // of the search
-  wanted = "";
-  place = 0; // of the match that was found last
   rejectedTree = /** @type {Round["rejectedTrees"][number] | null} */ (null);
   rejectedTreeShown = false;
   earned = /** @type {Earned | null} */ (null); // if nodes are inked by what their places earned
@@ -59,6 +56,8 @@ export class TreePanel extends DrawnPanel {
     this.branchButton = button(this.sheet.box, "go on from here", "Force the text up to the pinned node, and let the target go on from there: a new run",
       () => this.stage.pinned !== null && this.stage.tell("branch", this.stage.pinned));
     this.listen();
+    stage.on("sought", () => this.select(stage.selection));
+    stage.on("pin", (node) => node !== null && this.reveal(node));
   }
 
   draw(/** @type {Round | null} */ round) {
@@ -97,7 +96,6 @@ export class TreePanel extends DrawnPanel {
   start(/** @type {Round} */ round) {
     this.folded.clear();
     this.focus = 0;
-    this.matches = [];
     const kept = round.keep.length - 1;
     put(this.canvas, { "aria-label": `Draft tree of round ${round.index + 1}: ${round.n - 1} drafted nodes, ${kept} accepted, `
       + `bonus '${spoken(round, round.bonus)}'` });
@@ -185,7 +183,8 @@ export class TreePanel extends DrawnPanel {
     this.canvas.classList.toggle("is-pinned", pinned);
     this.branchButton.hidden = !pinned || !node || !this.stage.canBranch;
     if (!this.round.n) return;
-    this.marks.select(node, this.matches);
+    const { sought } = this.stage;
+    this.marks.select(node, sought.size ? Array.from(this.round.tokens.keys()).filter((one) => sought.has(this.round.tokens[one])) : []);
     this.showPinned();
   }
 
@@ -248,30 +247,17 @@ export class TreePanel extends DrawnPanel {
     this.repaint();
   }
 
-  // Marks every node whose token contains the text and goes to the first; asked again, to the next.
-  search(/** @type {string} */ text) {
-    const { round } = this;
-    const wanted = text.toLowerCase();
-    if (!round.n) return { count: 0, place: 0, node: null };
-    const within = (/** @type {string} */ form) => form.toLowerCase().includes(wanted);
-    const has = (/** @type {number} */ id) => within(round.text(id)) || within(round.show(id));
-    this.matches = wanted ? Array.from(round.tokens.keys()).filter((node) => has(round.tokens[node])) : [];
-    this.place = wanted === this.wanted ? (this.place + 1) % Math.max(1, this.matches.length) : 0;
-    this.wanted = wanted;
-    const node = this.matches.length ? this.matches[this.place] : null;
-    if (node !== null) this.reveal(node);
-    this.repaint();
-    return { count: this.matches.length, place: this.place, node };
-  }
-
+  // Brings a pinned node into view.
   reveal(/** @type {number} */ node) {
-    for (const step of this.round.path(node)) if (step !== node) this.folded.delete(step);
-    this.arrange();
+    if (this.layout.rows[node] < 0) {
+      for (const step of this.round.path(node)) if (step !== node) this.folded.delete(step);
+      this.arrange();
+    }
     const [x, y] = this.marks.at(node);
     const { width, height } = this;
-    const seen = x > 10 && x < width - 10 && y > 10 && y < height - 10;
+    const seen = x > 0 && x < width && y > 0 && y < height;
     if (!seen) this.camera.centre(this.layout.columns[node], this.layout.rows[node], width, height);
-    this.stage.hover(node);
+    this.repaint();
   }
 
   // A click pins a node but leaves the focus where it was, so the page's own keys go on working; Tab enters the tree, and

@@ -162,6 +162,15 @@ export function probability(/** @type {number} */ value) {
   return value.toFixed(near ? 3 : 2);
 }
 
+/** Round numbers from one to another, at most so many steps. @param {number} low @param {number} high @param {number} steps */
+export function roundTicks(low, high, steps) {
+  const rough = (high - low) / steps;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * ([1, 2, 5].find((one) => one * power >= rough) ?? 10);
+  const first = Math.ceil(low / step);
+  return Array.from({ length: Math.max(0, Math.floor(high / step) - first + 1) }, (_, number) => (first + number) * step);
+}
+
 export function nats(/** @type {number} */ value) {
   return Number.isFinite(value) ? value.toFixed(2) : "–";
 }

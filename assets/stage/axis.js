@@ -52,15 +52,6 @@ export class Axis {
     const by = Math.min(0, this.edges[index] - from) + Math.max(0, this.edges[index + 1] - to);
     this.part = [from + by, to + by];
   }
-
-  // About five round numbers to write along it.
-  ticks() {
-    const rough = (this.to - this.from) / 5;
-    const power = 10 ** Math.floor(Math.log10(rough));
-    const step = power * ([1, 2, 5].find((one) => one * power >= rough) ?? 10);
-    const first = Math.ceil(this.from / step);
-    return Array.from({ length: Math.max(0, Math.floor(this.to / step) - first + 1) }, (_, number) => (first + number) * step);
-  }
 }
 
 // What the rounds from ``first`` to ``last`` come to: tokens, rounds, and seconds by stage.

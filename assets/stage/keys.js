@@ -1,7 +1,5 @@
 // The keyboard, and the page that documents it. One table serves both.
 
-/** @import { Frames } from "./frames.js" */
-
 import { html } from "../shared/ink.js";
 import { Sheet } from "../shared/overlays.js";
 
@@ -41,7 +39,7 @@ export class Keys {
       { keys: ["["], shown: "[", does: "play slower", act: () => player.faster(-1) },
       { keys: ["]"], shown: "]", does: "play faster", act: () => player.faster(1) },
       { keys: ["f"], shown: "f", does: "fit the tree into its panel", act: () => this.fit() },
-      { keys: ["/"], shown: "/", does: "search for a token in the tree", act: () => parts.search.open() },
+      { keys: ["/"], shown: "/", does: "search the run for a token", act: () => parts.search.open() },
       ...(conversation ? [{ keys: ["c"], shown: "c", does: "continue with the next turn (workbench)", act: () => conversation.goOn() }] : []),
       ...(document.body.classList.contains("cs-presenting") ? ["1", "2", "3"].map((key, place) => (
         { keys: [key], shown: key, does: "run this one of the presenter's prompts", act: () => parts.ask?.(place) })) : []),
@@ -131,41 +129,5 @@ export class Help extends Sheet {
   toggle() {
     if (this.box.open) this.box.close();
     else this.open();
-  }
-}
-
-export class Search {
-  /** @param {Frames} frames @param {HTMLElement} parent */
-  constructor(frames, parent) {
-    this.frames = frames;
-    this.box = html("div", { class: "cs-search", hidden: true }, parent);
-    this.field = html("input", { type: "search", placeholder: "token …", "aria-label": "Search for a token in the tree" }, this.box);
-    this.count = html("span", "", this.box);
-    this.field.addEventListener("input", () => this.find());
-    this.field.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") this.find();
-    });
-  }
-
-  find() {
-    const found = this.frames.entries.get("tree")?.panel.search?.(this.field.value);
-    if (found) this.count.textContent = this.field.value ? `${found.count ? found.place + 1 : 0} of ${found.count}` : "";
-  }
-
-  open() {
-    this.box.hidden = false;
-    this.field.focus();
-    this.field.select();
-  }
-
-  close() {
-    const open = !this.box.hidden;
-    this.field.blur(); // hiding it takes the focus away only at the next frame: until then it would get the keys
-    this.box.hidden = true;
-    if (open) {
-      this.field.value = "";
-      this.find();
-    }
-    return open;
   }
 }

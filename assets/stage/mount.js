@@ -13,7 +13,7 @@ import { Conversation } from "./conversation.js";
 import { Duel } from "./duel.js";
 import { Film } from "./film.js";
 import { Frames } from "./frames.js";
-import { Help, Keys, Search } from "./keys.js";
+import { Help, Keys } from "./keys.js";
 import { Recordings } from "./recordings.js";
 import { ComparisonRequest, Metrics, SlowdownNote } from "./metrics.js";
 import { Lost, Notices } from "./notices.js";
@@ -22,6 +22,7 @@ import { Player } from "./player.js";
 import { present } from "./presenter.js";
 import { RunList } from "./runs.js";
 import { Save } from "./save.js";
+import { Search } from "./search.js";
 import { Share } from "./share.js";
 import { Stage } from "./stage.js";
 import { Story } from "./story.js";
@@ -50,13 +51,13 @@ function build(stage, header, host, given) {
   const frames = new Frames(stage, root);
   const text = arrange(stage, frames);
   const film = new Film(stage, root, story, new Duel(stage, frames.area, () => film.leave()), player);
-  new Timeline(stage, player, root);
-  const search = new Search(frames, frames.area);
+  const timeline = new Timeline(stage, player, root);
+  const search = new Search(stage, player, timeline.search);
   const recordings = new Recordings(stage, player, notices, given.recordings);
   new Cheaper(stage, plainly.box, recordings);
   const save = new Save(stage, frames, recordings, notices);
   const parts = /** @type {Parts} */ ({
-    stage, player, frames, search, recordings, save, notices, lost, film, ready: false,
+    stage, player, frames, search, timeline, recordings, save, notices, lost, film, ready: false,
     runs: stage.server ? new RunList(stage, root, recordings, notices) : null,
     conversation: stage.server ? new Conversation(stage, text) : null, rigs: stage.server ? new Rigs(stage, notices) : null,
   });

@@ -69,6 +69,7 @@ export class Stage extends EventEmitter {
   kept = /** @type {RunPoint[]} */ ([]); // this browser's runs, the latest first
   ticked = /** @type {RunPoint[]} */ ([]); // the runs that are laid over the one that is shown
   beside = /** @type {RunPoint | null} */ (null); // another answer to the same turn
+  sought = /** @type {Set<number>} */ (new Set()); // the tokens that a search has found
   server = /** @type {Server | null} */ (null);
   loaded = ""; // the name of the rig that answers
   left = ""; // the run that the shown one branched off

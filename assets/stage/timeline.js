@@ -1,7 +1,7 @@
 // A bar per round: as high as the tokens it kept, divided by where its time went. Click, drag, or the arrow keys; zoom by
-// the wheel or + and −, and select with Shift.
+// the wheel or + and −; a range that is dragged along the ruler is summed up.
 
-import { box, button, group, html, joinPaths, methodColour, path, put, render, sparing, svg, text, write } from "../shared/ink.js";
+import { box, button, group, html, joinPaths, methodColour, path, put, render, roundTicks, sparing, svg, text, write } from "../shared/ink.js";
 /** @import { Player } from "./player.js" */
 
 import { Axis, totalsOf } from "./axis.js";
@@ -13,9 +13,10 @@ const ICONS = {
   first: "M2 2h2.4v12H2zM14 2v12L5.4 8z", back: "M12.5 2v12L3.5 8z", play: "M3.5 1.5v13L14 8z",
   pause: "M3 2h3.6v12H3zM9.4 2H13v12H9.4z", on: "M3.5 2v12l9-6z", last: "M11.6 2H14v12h-2.4zM2 2v12l8.6-6z",
 };
-const TOP = 6;
+const RULER = 15; // pixels above the bars
+const TOP = RULER + 4;
 const BOTTOM = 4;
-const TICKS = 12; // pixels more at the bottom, for the numbers along the axis of time
+const TICK_ROOM = 90; // pixels between two numbers of the ruler
 const LEFT = 30;
 const ZOOM = 1.25; // a notch of the wheel, or a key
 /** @type {Record<string, number>} */
@@ -34,7 +35,7 @@ export class Timeline {
     this.stage = stage;
     this.player = player;
     this.box = html("section", { class: "cs-timeline", "aria-label": "Timeline" }, parent);
-    const how = "Drag: look through the rounds. Shift and drag, or Shift and ← →: select. Wheel, or + and −: zoom; 0: all";
+    const how = "Drag: look through the rounds. Drag along the ruler, or Shift and ← →: sum up a range. Wheel, or + and −: zoom; 0: all";
     this.chart = html("div", { class: "cs-chart", title: how }, this.box);
     this.canvas = svg("svg", { class: "cs-bars", tabindex: 0, role: "slider", "aria-label": "Round", "aria-description": how }, this.chart);
     this.window = svg("svg", { x: LEFT - 2, overflow: "hidden", role: "presentation" }, this.canvas); // a part of the axis at most
@@ -64,26 +65,15 @@ export class Timeline {
       stage.go(stage.rounds.length - 1, { follow: true, animate: true });
     }, "cs-newest");
     this.clock = button(row, "by time", "Rounds as wide as the engine time that they took", () => this.turn(), "cs-by-time");
-    this.totals = html("span", { class: "cs-totals", role: "status", "aria-label": "Figures of the selected rounds" }, row);
-    this.keys = this.stageKeys(html("div", {
-      class: "cs-stage-key", title: "The parts of each bar: the share of the round's engine time that each stage took.",
-    }, row));
+    this.search = html("span", "cs-search", row);
+    this.totals = html("div", { class: "cs-totals", role: "status", "aria-label": "Figures of the selected rounds" }, this.box);
+    const key = html("div", { class: "cs-stage-key", title: "The parts of each bar: the share of the round's engine time that each stage took." }, row);
+    for (const name of STAGES.slice(0, -2)) html("span", { style: `--key: var(--stage-${name})` }, key, name);
     this.playing();
-    stage.on("value round begin ticks", this.plan);
+    stage.on("value round begin ticks sought", this.plan);
     stage.on("play state round", () => this.playing());
     new ResizeObserver(this.plan).observe(this.chart);
     this.hands();
-  }
-
-  // The stages with their colours, and behind each the seconds of a selection.
-  stageKeys(/** @type {HTMLElement} */ parent) {
-    return STAGES.slice(0, -2).map((name) => {
-      const item = html("span", "", parent);
-      html("i", "", item);
-      item.append(name);
-      item.style.setProperty("--key", `var(--stage-${name})`);
-      return { name, figure: html("b", "", item) };
-    });
   }
 
   playing() {
@@ -106,7 +96,8 @@ export class Timeline {
     canvas.addEventListener("pointerdown", (event) => {
       canvas.setPointerCapture(event.pointerId);
       player.pause();
-      start = event.shiftKey ? this.at(event) : null;
+      const onRuler = event.clientY - canvas.getBoundingClientRect().top < RULER;
+      start = event.shiftKey || onRuler ? this.at(event) : null;
       if (start === null) seek(event);
       this.select(start, start ?? 0);
     });
@@ -115,8 +106,10 @@ export class Timeline {
         if (start === null) seek(event);
         else this.select(start, this.at(event) ?? start);
       }
-      this.say(event);
+      if (start === null) this.say(event);
+      else this.tip.hidden = true;
     });
+    canvas.addEventListener("pointerup", () => { start = null; });
     canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
     canvas.addEventListener("wheel", (event) => {
       if (stage.mode !== "workbench" || !stage.rounds.length) return; // elsewhere the page scrolls
@@ -163,14 +156,14 @@ export class Timeline {
     this.plan();
   }
 
-  // What the selection comes to, in words and beside the stages.
+  // What the selection comes to.
   sum() {
     const { selected, stage } = this;
     const totals = selected && totalsOf(stage.rounds, selected[0], selected[1]);
     const ms = (/** @type {number} */ seconds) => `${(1000 * seconds).toFixed(1)} ms`;
-    write(this.totals, totals
-      ? `${counted(totals.rounds, "round")}: ${totals.tokens} tokens (τ ${(totals.tokens / totals.rounds).toFixed(2)}), ${ms(totals.spent)}` : "");
-    for (const { name, figure } of this.keys) write(figure, totals ? ` ${ms(totals.seconds[name] || 0)}` : "");
+    const parts = Object.entries(totals?.seconds ?? {}).map(([name, seconds]) => `${name} ${ms(seconds)}`).join(", ");
+    write(this.totals, totals ? `${counted(totals.rounds, "round")}: ${totals.tokens} tokens (τ ${(totals.tokens / totals.rounds).toFixed(2)}), `
+      + `${ms(totals.spent)}${parts && `: ${parts}`}` : "");
   }
 
   pixel(/** @type {MouseEvent} */ event) {
@@ -198,13 +191,13 @@ export class Timeline {
   }
 
   draw() {
-    const { axis, chart: { clientWidth: width, clientHeight: height }, stage } = this;
+    const { chart: { clientWidth: width, clientHeight: height }, stage } = this;
     if (!width || !height) return;
     this.renew(width);
     const most = Math.max(4, ...stage.rounds.map((round) => round.keep.length), ...stage.ticked.flatMap(({ lengths = [] }) => lengths));
-    const high = height - TOP - BOTTOM - (axis.byTime ? TICKS : 0);
+    const high = height - TOP - BOTTOM;
     put(this.window, { width: width - LEFT + 2, height, viewBox: `${LEFT - 2} 0 ${width - LEFT + 2} ${height}` });
-    render(this.scale, this.scaleMarks(most, high, width));
+    render(this.scale, [...this.scaleMarks(most, high, width), ...this.ruler(width)]);
     this.drawBars(high / most, high);
     const { current, ticked } = stage;
     const { selected } = this;
@@ -216,9 +209,11 @@ export class Timeline {
       path("cs-chosen", selected ? span(selected[0], selected[1] + 1, 0, TOP + high + BOTTOM) : "")]);
     const ticks = ticked.flatMap((run, place) => this.outline(run, place, high / most, TOP + high));
     const wide = Math.max(3, this.x(current + 1) - this.x(current));
+    const found = stage.sought.size ? Array.from(rounds.keys()).filter((index) => rounds[index].tokens.some((id) => stage.sought.has(id))) : [];
+    const middle = (/** @type {number} */ index) => (this.x(index) + this.x(index + 1)) / 2;
     render(this.over, [
       path("cs-veil", stage.round ? span(current + 1, stage.rounds.length, 0, height) : ""), // over the rounds after the one that is shown
-      group(ticks), path("cs-here", stage.round ? box(this.x(current) - 1, TOP - 3, wide, high + 5) : "")]);
+      path("cs-found", found.map((index) => `M${middle(index)},${TOP}l-4,-5h8z`).join("")), group(ticks), path("cs-here", stage.round ? box(this.x(current) - 1, TOP - 3, wide, high + 5) : "")]);
     this.announce();
   }
 
@@ -280,16 +275,25 @@ export class Timeline {
       text("", letterOf(place), x, TOP + 12 + 12 * place, { fill: colour })];
   }
 
-  /** Tokens upwards, and seconds along an axis of time. @param {number} most @param {number} high @param {number} width */
+  /** Tokens upwards. @param {number} most @param {number} high @param {number} width */
   scaleMarks(most, high, width) {
-    const { axis } = this;
     const y = (/** @type {number} */ tokens) => Math.round(TOP + high * (1 - tokens / most)) + 0.5;
     const tokens = [0, most].map((count) =>
       text("", String(count), LEFT - 8, Math.min(y(count), TOP + high - 3) + (count ? 8 : 4), { "text-anchor": "end" }));
-    const ticks = axis.byTime && this.stage.rounds.length ? axis.ticks() : [];
-    const seconds = ticks.map((tick) => [tick, LEFT + axis.x(tick)]).filter(([, x]) => x < width - 16).map(([tick, x]) =>
-      text("", `${Number(tick.toPrecision(6))} s`, Math.max(x, LEFT + 8), TOP + high + 13, { "text-anchor": "middle" }));
-    return [path("cs-scale", [0, most].map((count) => `M${LEFT - 4},${y(count)}H${width}`).join("")), ...tokens, ...seconds];
+    return [path("cs-scale", [0, most].map((count) => `M${LEFT - 4},${y(count)}H${width}`).join("")), ...tokens];
+  }
+
+  // Rounds, or the engine's time, with their unit.
+  ruler(/** @type {number} */ width) {
+    const { axis, stage: { rounds } } = this;
+    const { byTime, from, to } = axis;
+    const numbers = byTime ? roundTicks(from, to, width / TICK_ROOM)
+      : [...new Set([1, ...roundTicks(from + 1, Math.min(to, rounds.length), width / TICK_ROOM)])].filter((number) => number > from && Number.isInteger(number));
+    const unit = (/** @type {number} */ seconds) => (to - from < 1 ? `${Number((1000 * seconds).toPrecision(6))} ms` : `${Number(seconds.toPrecision(6))} s`);
+    const places = rounds.length ? numbers.map((number) => ({ x: LEFT + axis.x(byTime ? number : number - 0.5), words: byTime ? unit(number) : String(number) })) : [];
+    const marks = places.filter(({ x }) => x < width - 16).map(({ x, words }) => text("", words, Math.max(x, LEFT + 16), RULER - 4, { "text-anchor": "middle" }));
+    return [path("cs-ruler", box(0, 0, width, RULER)), path("cs-scale", places.map(({ x }) => `M${x},${RULER - 2}v4`).join("")),
+      text("", byTime ? "time" : "round", 0, RULER - 4), ...marks];
   }
 
   announce() {

@@ -129,16 +129,15 @@ def test_the_batch_and_the_timeline_are_drawn_as_pictures_that_stand_alone(onloo
     assert saved.value.suggested_filename == "timeline-round-1.svg"
 
 
-def test_subtrees_fold_and_a_search_finds_what_is_folded(onlooker: Watched) -> None:
+def test_a_folded_node_that_is_pinned_elsewhere_unfolds(onlooker: Watched) -> None:
     trace = scripted_trace("ddtree", 64)
     page = opened(onlooker, trace)
     hidden = ancestors(trace.entries[0].round.tree.parents)[:, 1].nonzero()[0].tolist()[1:]
     page.evaluate(f"{TREE}.fold(1, true)")
     assert page.evaluate(f"[...{TREE}.layout.rows].filter((row) => row < 0).length") == len(hidden)
     assert f"+{len(hidden)}" in page.locator(".cp-label.is-fold").all_text_contents()
-    hit = page.evaluate(f"(node) => {TREE}.search({STAGE}.round.text({STAGE}.round.tokens[node]))", hidden[0])
-    assert hit["count"] >= 1 and page.evaluate(f"(node) => {TREE}.layout.rows[node] >= 0", hit["node"])
-    page.evaluate(f"{TREE}.search('')")
+    page.evaluate(f"{STAGE}.pin({hidden[0]})")
+    assert page.evaluate(f"{TREE}.layout.rows[{hidden[0]}] >= 0")
 
 
 def test_without_a_round_every_panel_says_so(onlooker: Watched) -> None:

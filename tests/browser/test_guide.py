@@ -41,10 +41,17 @@ def test_keys_play_fit_search_and_show_all_keys(onlooker: Watched) -> None:
     assert not page.evaluate(f"{CAMERA}.held")
     page.keyboard.press("/")
     page.keyboard.type("books")
-    assert page.locator(".cs-search span").inner_text().startswith("1 of ")
-    assert page.evaluate(f"{STAGE}.selection.node") is not None
+    count = page.locator(".cs-search span")
+    total = page.evaluate(f"""{STAGE}.rounds.flatMap((round) => Array.from(round.tokens, (id) => round.text(id)))
+        .filter((text) => text.includes("books")).length""")
+    assert count.inner_text() == f"{total} found" and total > 1, "in all rounds"
+    for place in (1, 2):
+        page.keyboard.press("Enter")
+        assert count.inner_text() == f"{place} of {total}"
+        assert "books" in page.evaluate(f"{STAGE}.round.text({STAGE}.round.tokens[{STAGE}.pinned])")
+    page.wait_for_function("document.querySelector('.cs-bars .cs-found').getAttribute('d')")
     page.keyboard.press("Escape")
-    page.locator(".cs-search").wait_for(state="hidden")
+    assert count.inner_text() == "" and page.locator("[data-panel=tree] .cp-found").count() == 0
     page.keyboard.press("?")
     sheet = page.get_by_role("dialog", name="Keys and terms")
     sheet.wait_for(state="visible")

@@ -45,7 +45,7 @@ def test_a_tree_is_inked_by_what_its_places_earned(page: Any) -> None:
 
 
 def test_a_lens_magnifies_the_mask_away_from_the_pointer(page: Any) -> None:
-    page.set_viewport_size({"width": 760, "height": 700})
+    page.set_viewport_size({"width": 760, "height": 760})
     page.locator("[data-panel=mask] .cs-full").click()
     page.wait_for_timeout(500)
     left, top, side = (page.evaluate(f"{MASK}.grid.{name} * {MASK}.canvas.currentCSSZoom")
@@ -64,13 +64,20 @@ def test_a_lens_magnifies_the_mask_away_from_the_pointer(page: Any) -> None:
 
 def test_the_timeline_is_one_of_time_zooms_and_sums_a_selection(page: Any) -> None:
     bars = page.locator(".cs-bars")
-    bars.focus()
-    for _ in range(2):
-        page.keyboard.press("Shift+ArrowRight")
+    page.wait_for_function("document.querySelector('.cs-ruler')")
+    box = bars.bounding_box()
+    edges = page.evaluate("Array.from({ length: 7 }, (_, index) => 30 + Canopy.parts.timeline.axis.x(index))")
+    page.mouse.move(box["x"] + edges[3] + 5, box["y"] + 6)  # along the ruler
+    page.mouse.down()
+    page.mouse.move(box["x"] + edges[5] + 5, box["y"] + 6, steps=4)
+    page.mouse.up()
+    assert page.evaluate(f"{STAGE}.current") == 3
     rounds = page.evaluate(f"{STAGE}.rounds.slice(3, 6).map(({{ keep, spent }}) => [keep.length, spent])")
     tokens, spent = sum(row[0] for row in rounds), sum(row[1] for row in rounds)
     words = page.locator(".cs-totals").inner_text()
-    assert words == f"3 rounds: {tokens} tokens (τ {tokens / 3:.2f}), {1000 * spent:.1f} ms"
+    figures, parts = words.split(" ms: ")
+    assert figures == f"3 rounds: {tokens} tokens (τ {tokens / 3:.2f}), {1000 * spent:.1f}"
+    assert abs(sum(float(part.split()[1]) for part in parts.split(", ")) - 1000 * spent) < 0.5
     page.locator(".cs-by-time").click()
     box, last = bars.bounding_box(), page.evaluate(f"{STAGE}.rounds.length")
     middle, end = box["width"] / 2, box["width"] - 7

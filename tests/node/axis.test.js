@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Axis, totalsOf } from "../../assets/stage/axis.js";
+import { roundTicks } from "../../assets/shared/ink.js";
 
 const ROUNDS = [0.01, 0.02, 0.01, 0.04, 0.02].map((spent, index) => ({
   keep: Array(index + 1).fill(0), spent, seconds: { draft: spent / 4, verify: (3 * spent) / 4 } }));
@@ -39,6 +40,11 @@ test("zooming keeps the place under the pointer, stays within the run, and ends 
     axis.zoom(Infinity, 50);
     assert.equal(axis.part, null);
   }
+});
+
+test("ticks are round numbers between two", () => {
+  assert.deepEqual(roundTicks(0.031, 0.1, 5).map((tick) => Number(tick.toFixed(6))), [0.04, 0.06, 0.08, 0.1]);
+  assert.deepEqual(roundTicks(0, 16.2, 4), [0, 5, 10, 15]);
 });
 
 test("a selection sums tokens, rounds and the time of every stage", () => {
