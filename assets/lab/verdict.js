@@ -63,7 +63,7 @@ export class Verdict {
   /** @param {import("../types.d.ts").TableView} table @param {TableRow} best */
   found({ standing, remark }, best) {
     const { done, total, recorded, other_rig: otherRig } = this.lab.progress;
-    const kind = this.lab.category && ` on ${this.lab.category}`;
+    const kind = this.lab.category && ` · ${this.lab.category}`;
     const partial = this.lab.busy || done < total;
     const sure = SURE[standing] || "Fastest here";
     this.more.hidden = partial || Boolean(recorded || otherRig) || !["few", "unclear"].includes(standing);
@@ -75,9 +75,9 @@ export class Verdict {
       write(this.eyebrow, `Of another rig: ${otherRig}`);
       advice = `Nothing of it holds for ${this.lab.given.rig}, which answers now.`;
     } else if (recorded) {
-      write(this.eyebrow, standing === "faster" ? `Fastest in the recorded measurement${kind}` : `Recorded${kind}: ${sure[0].toLowerCase()}${sure.slice(1)}`);
+      write(this.eyebrow, standing === "faster" ? `Fastest in the recorded measurement${kind}` : `Recorded: ${sure[0].toLowerCase()}${sure.slice(1)}${kind}`);
       advice = "Press Measure for figures of this machine.";
-    } else write(this.eyebrow, partial ? `Fastest so far${kind}, ${done} of ${total} runs` : `${sure}${kind}`);
+    } else write(this.eyebrow, partial ? `Fastest so far, ${done} of ${total} runs${kind}` : `${sure}${kind}`);
     write(this.note, [recorded && recordedOn(recorded), remark, advice].filter(Boolean).join(" "));
   }
 

@@ -100,7 +100,7 @@ def test_points_appear_as_they_are_measured_and_survive_a_reload(lab: Any) -> No
     assert lab.locator(".lab-kinds tbody td:first-child").all_inner_texts() == ["code", "math"]
     lab.get_by_label("Kind of text", exact=True).select_option("code")
     lab.wait_for_function(f"{LAB}.category === 'code' && {LAB}.table.rows.every((row) => row.runs === 1)")
-    assert " on code" in lab.locator(".lab-eyebrow").inner_text() and lab.locator(".lab-kinds").is_hidden()
+    assert "· code" in lab.locator(".lab-eyebrow").inner_text() and lab.locator(".lab-kinds").is_hidden()
     lab.get_by_label("Kind of text", exact=True).select_option("all")
     lab.wait_for_function(f"{LAB}.category === '' && {LAB}.table.rows.every((row) => row.runs === 2)")
 
