@@ -64,40 +64,29 @@ def sequential(
     """
     masses = np.exp(verification.processed, dtype=np.float64)
     path, trials, bonus = [0], list[Trial](), None
-    while bonus is None and len(children := children_of(tree, path[-1])):
-        if accepted := first_accepted(children, tree.tokens[children], masses[children], random, trials):
-            path.append(accepted)
-        else:
-            tokens = np.unique(tree.tokens[children])
-            bonus = redraw(path[-1], tokens, np.ones(len(tokens), np.float32), random.random())
-    if bonus is None:
-        bonus = int(verification.choice[path[-1]])
+    while bonus is None:
+        children = np.flatnonzero(tree.parents[1:] == path[-1]) + 1  # the root, whose parent is 0 too, is none
+        tokens = tree.tokens[children]
+        if not len(children):
+            bonus = int(verification.choice[path[-1]])
+            break
+        tried, left, end = set[int](), 1.0, path[-1]
+        for node, token, mass in zip(children.tolist(), tokens.tolist(), masses[children].tolist(), strict=True):
+            fresh = 0.0 if token in tried else mass
+            chance = float(np.float32(min(1.0, fresh / left) if left > 0 else 0))
+            draw = float(random.random(dtype=np.float32))
+            trials.append((node, chance, draw))
+            if draw < chance:
+                path.append(node)
+                break
+            tried.add(token)
+            left -= fresh
+        if path[-1] == end:
+            tokens = np.unique(tokens)
+            bonus = redraw(end, tokens, np.ones(len(tokens), np.float32), random.random())
     nodes, chances, draws = zip(*trials, strict=True) if trials else ((), (), ())
     return Acceptance(np.asarray(path, np.int32), bonus, Trials(
         np.asarray(nodes, np.int32), np.asarray(chances, np.float32), np.asarray(draws, np.float32)))
-
-
-def children_of(tree: DraftTree, node: int) -> NDArray[np.intp]:
-    """The children of ``node``, (n,) in tree order; the root, whose own parent is written as 0, is not one."""
-    return np.flatnonzero(tree.parents[1:] == node) + 1
-
-
-def first_accepted(children: NDArray[np.intp], tokens: Integers, masses: NDArray[np.float64],
-                   random: np.random.Generator, trials: list[Trial]) -> int:
-    """The first of ``children`` whose draw lies below its chance, or 0; the numbers that were compared go to
-    ``trials``. ``tokens`` are the tree's, ``masses`` their probabilities under the target."""
-    tried: set[int] = set()
-    left = 1.0
-    for node, token, mass in zip(children.tolist(), tokens.tolist(), masses.tolist(), strict=True):
-        fresh = 0.0 if token in tried else mass
-        chance = float(np.float32(min(1.0, fresh / left) if left > 0 else 0))
-        draw = float(random.random(dtype=np.float32))
-        trials.append((node, chance, draw))
-        if draw < chance:
-            return int(node)
-        tried.add(token)
-        left -= fresh
-    return 0
 
 
 def ratio(tree: DraftTree, verification: Verification, redraw: Redraw, random: np.random.Generator) -> Acceptance:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.decoding.tree import select
 from engine.records import DraftTree
@@ -46,21 +44,16 @@ def merged(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
     parents = [np.where(tree.parents > 0, tree.parents + np.int32(shift), np.int32(0))
                for tree, shift in zip(trees, shifts, strict=False)]
     drafters = [tree.drafters << drafter for drafter, tree in enumerate(trees)]
-    return DraftTree(
-        _below_one_root([tree.tokens for tree in trees]), _below_one_root(parents),
-        _below_one_root([tree.logprobs for tree in trees]), _below_one_root(drafters))
-
-
-def _below_one_root(arrays: list[NDArray[Any]]) -> NDArray[Any]:
-    """The first array whole, the others without their root."""
-    return np.concatenate([arrays[0], *(array[1:] for array in arrays[1:])])
+    columns = ([tree.tokens for tree in trees], parents, [tree.logprobs for tree in trees], drafters)
+    return DraftTree(*(np.concatenate([first, *(array[1:] for array in others)]) for first, *others in columns))
 
 
 def joint(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
     """The ``budget`` best nodes of all drafters' prefixes, each once: by log probability, then depth, then the
     drafters' own order.
 
-    A prefix is scored by a mixture of the drafters' probabilities, where one that does not propose it gives it none. A
+    A prefix is scored by a mixture of the drafters' probabilities, weighted by a power of their μ, the score that
+    routing uses, so that confident drafters count more; a drafter that does not propose the prefix gives it none. A
     score falls along each drafter's own paths, and a drafter that proposes a node proposes its parent, so a node's
     score is no better than its parent's: the best nodes of the union, the shallower first among equals, are a tree.
     ``drafters`` has the bit of every drafter that proposes a node.
@@ -81,8 +74,10 @@ def joint(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
                 proposed_by.append(0)
             proposed_by[node] |= 1 << drafter
         nodes_of_trees.append(nodes)
+    weights = CONFIDENCE_POWER * np.log([max(tree.confidence, MIN_CONFIDENCE) for tree in trees])
+    weights -= np.logaddexp.reduce(weights)
     scores = np.full((len(trees), len(tokens)), -np.inf)
-    for row, nodes, tree, weight in zip(scores, nodes_of_trees, trees, drafter_weights(trees), strict=True):
+    for row, nodes, tree, weight in zip(scores, nodes_of_trees, trees, weights, strict=True):
         np.maximum.at(row, nodes, weight + tree.logprobs)
     mixture = np.logaddexp.reduce(scores, axis=0).astype(np.float32)
     mixture[0] = 0
@@ -91,10 +86,3 @@ def joint(trees: tuple[DraftTree, ...], budget: int) -> DraftTree:
     # the root, at log probability 0 and depth 0, always comes first
     order = np.lexsort((np.asarray(depths, np.int32), -union.logprobs))[:budget + 1]
     return select(union, order.astype(np.int32))
-
-
-def drafter_weights(trees: Sequence[DraftTree]) -> NDArray[np.float64]:
-    """The log weight of each drafter in ``joint``'s mixture, (drafters,) float64: a power of its μ, the score that
-    routing uses, so that confident drafters count more, and every one counts."""
-    unnormalised = CONFIDENCE_POWER * np.log([max(tree.confidence, MIN_CONFIDENCE) for tree in trees])
-    return np.asarray(unnormalised - np.logaddexp.reduce(unnormalised))
