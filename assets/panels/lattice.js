@@ -69,6 +69,12 @@ function markTree(root, drafter, round) {
   return joined;
 }
 
+// A lower bound of the entropy in nats: all probability outside these counts as one token.
+export function entropyOf(/** @type {number[]} */ chances) {
+  const rest = Math.max(0, 1 - chances.reduce((sum, chance) => sum + chance, 0));
+  return [...chances, rest].reduce((sum, chance) => sum - (chance > 0 ? chance * Math.log(chance) : 0), 0);
+}
+
 /** Which of two nodes stands for what both carry: a kept one before others, then the more probable; `other` may be null.
  *  @param {Round} round @param {number} node @param {number | null} other */
 export function standsFor(round, node, other) {
@@ -130,7 +136,6 @@ export const leastWidth = (/** @type {number} */ depths) => SLOT.least * (depths
 
 // Draws a lattice on the marginals' sheet, and leaves a hit for each candidate.
 export class LatticeDrawing {
-  /** @param {MarginalsSheet} sheet @param {Draft} draft @param {number} drafter @param {Origin} origin */
   left = 0;
   slot = 0; // pixels from one column to the next
   row = SLOT.row;
@@ -213,15 +218,13 @@ export class LatticeDrawing {
     const x = this.left + (depth + 1) * slot;
     const y = SLOT.top + this.shown[depth + 1].length * this.row;
     const outside = Math.max(0, 1 - this.shown[depth + 1].reduce((sum, { mass }) => sum + mass, 0));
-    const part = (/** @type {number} */ mass) => (mass > 0 ? -mass * Math.log(mass) : 0);
-    const rest = Math.max(0, 1 - column.reduce((sum, { mass }) => sum + mass, 0));
-    const entropy = column.reduce((sum, { mass }) => sum + part(mass), part(rest));
+    const entropy = entropyOf(column.map(({ mass }) => mass));
     const middle = x + (slot * SLOT.cell) / 2;
     sheet.text(String(depth + 1), middle, SLOT.top - 5, "--quiet", "middle");
     sheet.text(`+${Math.round(100 * outside)}%`, middle, y + 12, "--quiet", "middle");
-    sheet.hits.push({ x, y, width: slot * SLOT.cell, height: SLOT.foot, node: null, lines: () => [
+    sheet.say({ x, y, width: slot * SLOT.cell, height: SLOT.foot }, [
       `depth ${depth + 1}`, `${probability(outside)} of the probability lies outside the guesses shown`,
-      `entropy H at least ${nats(entropy)} nats (all that was not recorded counted as one token)`] });
+      `entropy H at least ${nats(entropy)} nats (all that was not recorded counted as one token)`]);
   }
 
   words(/** @type {Candidate} */ candidate) {

@@ -4,7 +4,7 @@
 
 import { box, clip, group, joinPaths, MONO, nats, ORIGIN, path, probability, put, render } from "../shared/ink.js";
 import { short, svg, text, textWidth } from "../shared/ink.js";
-import { LatticeDrawing, leastWidth, standsFor } from "./lattice.js";
+import { entropyOf, LatticeDrawing, leastWidth, standsFor } from "./lattice.js";
 import { DrawnPanel, placeIn } from "./panel.js";
 import { onTheme, Shade } from "../shared/pen.js";
 import { define } from "../shared/define.js";
@@ -29,39 +29,22 @@ export function nodesOfCells(draft, drafter, round) {
   return cells;
 }
 
-/** Probabilities of a depth's ranks, the probability outside the first `shown`, and a lower bound of the entropy in nats
- *  (all probability after the recorded ranks counted as one token).
+/** Probabilities of a depth's ranks, the probability outside the first `shown`, and a lower bound of the entropy in nats.
  *  @param {Draft} draft @param {number} depth @param {number} shown */
 export function spread(draft, depth, shown) {
   const start = depth * draft.k;
-  const chances = Array.from({ length: draft.k }, (_, rank) => Math.exp(draft.logprobs[start + rank]));
-  const outside = (/** @type {number} */ ranks) => Math.max(0, 1 - chances.slice(0, ranks).reduce((sum, chance) => sum + chance, 0));
-  const part = (/** @type {number} */ chance) => (chance > 0 ? -chance * Math.log(chance) : 0);
-  const entropy = chances.reduce((sum, chance) => sum + part(chance), part(outside(draft.k)));
-  return { start, chances, rest: outside(shown), entropy };
-}
-
-/** How many ranks to show: those that the tree uses and one more, or as many as there is room for text.
- *  @param {Draft} draft @param {Map<string, number>} cells @param {number} room */
-export function ranksShown(draft, cells, room) {
-  let used = 0;
-  for (let depth = 0; depth < draft.depth; depth++) {
-    const start = depth * draft.k;
-    for (let rank = used; rank < draft.k; rank++) {
-      if (cells.has(`${depth} ${draft.tokens[start + rank]}`)) used = rank + 1;
-    }
-  }
-  return Math.min(draft.k, Math.max(used + 1, Math.floor(room / 42), 1));
+  const chances = Array.from(draft.logprobs.subarray(start, start + draft.k), Math.exp);
+  const rest = Math.max(0, 1 - chances.slice(0, shown).reduce((sum, chance) => sum + chance, 0));
+  return { start, chances, rest, entropy: entropyOf(chances) };
 }
 
 /** Earlier ranks are wider: they hold most of the probability, and so most of the text that is worth reading.
  *  @param {number} width @param {number} count */
-export function columnEdges(width, count) {
+function columnEdges(width, count) {
   const shares = Array.from({ length: count }, (_, rank) => Math.max(0.42, 1.6 * 0.8 ** rank));
   const total = shares.reduce((sum, share) => sum + share, 0);
-  const edges = [0];
-  for (const share of shares) edges.push(edges[edges.length - 1] + (width * share) / total);
-  return edges;
+  let edge = 0;
+  return [0, ...shares.map((share) => (edge += (width * share) / total))];
 }
 
 const GUTTER = { left: 20, right: 78, gap: 14, head: 26, ranks: 15, foot: 4 };
@@ -155,28 +138,8 @@ export class MarginalsPanel extends DrawnPanel {
   /** @param {Draft} draft @param {number} drafter @param {number} left @param {number} wide */
   drawDrafter(draft, drafter, left, wide) {
     this.drawTitle(drafter, left, wide);
-    if (draft.follow) {
-      new LatticeDrawing(this, draft, drafter, ORIGINS[drafter]).paint(left, wide, this.height);
-      return;
-    }
-    const cells = nodesOfCells(draft, drafter, this.round);
-    const room = wide - GUTTER.left - GUTTER.right;
-    const shown = ranksShown(draft, cells, room);
-    const edges = columnEdges(room, shown).map((edge) => left + GUTTER.left + edge);
-    this.drawAxis(edges, shown, left + wide);
-    const used = Array.from({ length: draft.depth }, (_, depth) => this.drawDepth({ draft, drafter, depth, cells, edges, shown }, left, wide));
-    this.drawFrontier(used, edges);
-  }
-
-  /** @param {number[]} edges @param {number} shown @param {number} right */
-  drawAxis(edges, shown, right) {
-    const y = GUTTER.head + 10;
-    for (let rank = 0; rank < shown; rank++) {
-      const middle = (edges[rank] + edges[rank + 1]) / 2;
-      if (edges[rank + 1] - edges[rank] >= 13) this.text(String(rank + 1), middle, y, "--quiet", "middle");
-    }
-    this.text("rest", edges[shown] + 22, y, "--quiet", "middle");
-    this.text("H ≥", right, y, "--quiet", "end");
+    if (draft.follow) new LatticeDrawing(this, draft, drafter, ORIGINS[drafter]).paint(left, wide, this.height);
+    else this.drawHeatMap(draft, drafter, left, wide);
   }
 
   /** @param {number} drafter @param {number} left @param {number} wide */
@@ -193,80 +156,77 @@ export class MarginalsPanel extends DrawnPanel {
     this.text(clip(name, free - (routed ? 16 : 0), NAME_FONT), left + 14, 16, "--ink", "start", NAME_FONT);
     if (!scored) return;
     const end = left + wide;
-    const words = `μ${"₁₂"[drafter]} ${probability(round.scores[drafter])}`;
+    const score = round.scores[drafter];
     this.box(end - bar, 8, bar, 8, "--line", 0.7);
-    this.box(end - bar, 8, bar * Math.min(1, round.scores[drafter]), 8, colour, 1);
-    this.text(words, end - bar - 6, 16, "--ink", "end", `11px ${SANS}`);
+    this.box(end - bar, 8, bar * Math.min(1, score), 8, colour, 1);
+    this.text(`μ${"₁₂"[drafter]} ${probability(score)}`, end - bar - 6, 16, "--ink", "end", `11px ${SANS}`);
     if (verified) this.text(verified, end - bar - 60, 16, colour, "end", `600 11px ${SANS}`);
-    this.hits.push({ x: end - bar - 60, y: 2, width: bar + 60, height: 18, node: null, lines: () => [
-      `μ${"₁₂"[drafter]} = ${round.scores[drafter].toFixed(4)}`,
-      "mean path probability of this drafter's nodes: how sure it is"] });
+    this.say({ x: end - bar - 60, y: 2, width: bar + 60, height: 18 },
+      [`μ${"₁₂"[drafter]} = ${score.toFixed(4)}`, "mean path probability of this drafter's nodes: how sure it is"]);
   }
 
-  /** One depth of a heat map. Returns which of its ranks the tree uses.
-   *  @param {{ draft: Draft, drafter: number, depth: number, cells: Map<string, number>, edges: number[], shown: number }} row
-   *  @param {number} left @param {number} wide */
-  drawDepth({ draft, drafter, depth, cells, edges, shown }, left, wide) {
-    const { start, chances, rest, entropy } = spread(draft, depth, shown);
-    const y = GUTTER.head + GUTTER.ranks + depth * this.row;
-    const line = y + this.row / 2 + 3.5;
-    const used = [];
-    this.text(String(depth + 1), left + GUTTER.left - 5, line, "--quiet", "end");
+  /** A place that is no guess, with the lines of its tip. @param {Box} place @param {string[]} lines */
+  say(place, lines) {
+    this.hits.push({ ...place, node: null, lines: () => lines });
+  }
+
+  /** Depth against rank; as many ranks as the tree uses and one more, or as there is room for text.
+   *  @param {Draft} draft @param {number} drafter @param {number} left @param {number} wide */
+  drawHeatMap(draft, drafter, left, wide) {
+    const cells = nodesOfCells(draft, drafter, this.round);
+    const room = wide - GUTTER.left - GUTTER.right;
+    const nodes = Array.from({ length: draft.depth }, (_, depth) =>
+      Array.from(draft.tokens.subarray(depth * draft.k, (depth + 1) * draft.k), (id) => cells.get(`${depth} ${id}`) ?? null));
+    const used = Math.max(...nodes.map((ranks) => ranks.findLastIndex((node) => node !== null) + 1));
+    const shown = Math.min(draft.k, Math.max(used + 1, Math.floor(room / 42), 1));
+    const edges = columnEdges(room, shown).map((edge) => left + GUTTER.left + edge);
+    const [right, top, end] = [edges[shown], GUTTER.head + GUTTER.ranks, left + wide];
     for (let rank = 0; rank < shown; rank++) {
-      const id = draft.tokens[start + rank];
-      const node = cells.get(`${depth} ${id}`) ?? null;
-      used.push(node !== null);
-      const place = { x: edges[rank], y, width: edges[rank + 1] - edges[rank], height: this.row };
-      const guess = { ...place, node, id, drafter, depth, rank, chance: chances[rank] };
-      this.cell(guess);
-      this.hits.push({ ...guess, lines: () => this.words(guess) });
+      if (edges[rank + 1] - edges[rank] >= 13) this.text(String(rank + 1), (edges[rank] + edges[rank + 1]) / 2, top - 5, "--quiet", "middle");
     }
-    const right = edges[shown];
-    this.box(right + 4, y + 1, 36, this.row - 2, "--line", 0.5);
-    this.box(right + 4, y + 1, 36 * Math.min(1, rest), this.row - 2, "--quiet", 0.4);
-    this.text(`${Math.round(rest * 100)}%`, right + 22, line, "--ink", "middle");
-    this.text(nats(entropy), left + wide, line, "--ink", "end");
-    this.hits.push({ x: right + 2, y, width: left + wide - right, height: this.row, node: null, lines: () => [
-      `depth ${depth + 1}`, `${probability(rest)} of the probability lies outside these ${shown} ranks`,
-      `entropy H at least ${nats(entropy)} nats (all that no rank shows counted as one token)`] });
-    return used;
+    this.text("rest", right + 22, top - 5, "--quiet", "middle");
+    this.text("H ≥", end, top - 5, "--quiet", "end");
+    nodes.forEach((ranks, depth) => {
+      const { start, chances, rest, entropy } = spread(draft, depth, shown);
+      const [y, low] = [top + depth * this.row, top + (depth + 1) * this.row];
+      const line = y + this.row / 2 + 3.5;
+      this.text(String(depth + 1), left + GUTTER.left - 5, line, "--quiet", "end");
+      for (let rank = 0; rank < shown; rank++) {
+        const [x, next] = [edges[rank], edges[rank + 1]];
+        this.cell({ x, y, width: next - x, height: this.row, node: ranks[rank], id: draft.tokens[start + rank], drafter, depth, rank, chance: chances[rank] });
+        if (ranks[rank] === null) continue;
+        const isEdge = (/** @type {number} */ down, /** @type {number} */ along) => (nodes[depth + down]?.[rank + along] ?? null) === null;
+        if (isEdge(-1, 0)) this.edges += `M${x},${y}H${next}`; // the outline of what the tree uses
+        if (isEdge(1, 0)) this.edges += `M${x},${low}H${next}`;
+        if (isEdge(0, -1)) this.edges += `M${x},${y}V${low}`;
+        if (isEdge(0, 1)) this.edges += `M${next},${y}V${low}`;
+      }
+      this.box(right + 4, y + 1, 36, this.row - 2, "--line", 0.5);
+      this.box(right + 4, y + 1, 36 * Math.min(1, rest), this.row - 2, "--quiet", 0.4);
+      this.text(`${Math.round(rest * 100)}%`, right + 22, line, "--ink", "middle");
+      this.text(nats(entropy), end, line, "--ink", "end");
+      this.say({ x: right + 2, y, width: end - right, height: this.row }, [
+        `depth ${depth + 1}`, `${probability(rest)} of the probability lies outside these ${shown} ranks`,
+        `entropy H at least ${nats(entropy)} nats (all that no rank shows counted as one token)`]);
+    });
   }
 
-  cell(/** @type {Guess} */ hit) {
-    const alpha = 0.04 + 0.86 * hit.chance;
-    const kept = hit.node !== null && this.round.kept.has(hit.node);
-    const inverse = this.shade.inverts(ORIGINS[hit.drafter], alpha);
-    const tone = inverse ? "--panel" : hit.node === null && alpha < 0.2 ? "--quiet" : "--ink";
-    const room = hit.width - 6 - (kept ? 10 : 0);
+  cell(/** @type {Guess} */ guess) {
+    const { x, y, width, height, node, id, drafter, depth, rank, chance } = guess;
+    const { round } = this;
+    const alpha = 0.04 + 0.86 * chance;
+    const kept = node !== null && round.kept.has(node);
+    const inverse = this.shade.inverts(ORIGINS[drafter], alpha);
+    const tone = inverse ? "--panel" : node === null && alpha < 0.2 ? "--quiet" : "--ink";
+    const room = width - 6 - (kept ? 10 : 0);
     const font = this.row < 13 ? `9px ${MONO}` : TOKEN_FONT;
-    const line = hit.y + hit.height / 2 + 3.5;
-    this.box(hit.x + 0.5, hit.y + 0.5, hit.width - 1, hit.height - 1, ORIGIN[ORIGINS[hit.drafter]], alpha);
-    const text = room > 9 ? short(this.round.show(hit.id), room, font) : "";
-    if (text) this.text(text, hit.x + 4, line, tone, "start", font);
-    const sign = inverse ? "--panel" : "--ink";
-    if (kept) this.text("✓", hit.x + hit.width - 3, line, sign, "end", `700 10.5px ${MONO}`);
-  }
-
-  words(/** @type {Guess} */ hit) {
-    const chance = probability(hit.chance);
-    const fate = hit.node === null ? "not in the tree" : `in the tree, ${this.round.fate[hit.node]}`;
-    const place = `drafter ${hit.drafter + 1}, depth ${hit.depth + 1}, rank ${hit.rank + 1}`;
-    return [this.round.show(hit.id), `${place}: probability ${chance}`, fate];
-  }
-
-  // The outline of the used cells: a line wherever a used cell meets one that is not.
-  /** @param {boolean[][]} used @param {number[]} edges */
-  drawFrontier(used, edges) {
-    const top = GUTTER.head + GUTTER.ranks;
-    const is = (/** @type {number} */ depth, /** @type {number} */ rank) => Boolean(used[depth] && used[depth][rank]);
-    used.forEach((ranks, depth) => ranks.forEach((inside, rank) => {
-      if (!inside) return;
-      const [x, right, y, low] = [edges[rank], edges[rank + 1], top + depth * this.row, top + (depth + 1) * this.row];
-      if (!is(depth - 1, rank)) this.edges += `M${x},${y}H${right}`;
-      if (!is(depth + 1, rank)) this.edges += `M${x},${low}H${right}`;
-      if (!is(depth, rank - 1)) this.edges += `M${x},${y}V${low}`;
-      if (!is(depth, rank + 1)) this.edges += `M${right},${y}V${low}`;
-    }));
+    const line = y + height / 2 + 3.5;
+    this.box(x + 0.5, y + 0.5, width - 1, height - 1, ORIGIN[ORIGINS[drafter]], alpha);
+    const words = room > 9 ? short(round.show(id), room, font) : "";
+    if (words) this.text(words, x + 4, line, tone, "start", font);
+    if (kept) this.text("✓", x + width - 3, line, inverse ? "--panel" : "--ink", "end", `700 10.5px ${MONO}`);
+    this.hits.push({ ...guess, lines: () => [round.show(id), `drafter ${drafter + 1}, depth ${depth + 1}, rank ${rank + 1}: probability ${probability(chance)}`,
+      node === null ? "not in the tree" : `in the tree, ${round.fate[node]}`] });
   }
 
   announce() {

@@ -6,59 +6,41 @@ import { picture } from "../shared/picture.js";
 import { define } from "../shared/define.js";
 
 /** A child as it was offered: q is the drafter's probability of this step, p the target's for the same token. `match`: the
- *  token is the target's choice. @typedef {ReturnType<typeof offer>} Offer */
+ *  token is the target's choice. @typedef {Step["offers"][number]} Offer */
 /** @typedef {{ turn: number, chance: number, draw: number, passed: boolean }} Trial */
 /** @typedef {ReturnType<typeof walkOf>[number]} Step */
-
-function trialsOf(/** @type {Round} */ round) {
-  const found = /** @type {Map<number, Trial>} */ (new Map());
-  if (!round.trials) return found;
-  for (let turn = 0; turn < round.trials.nodes.length; turn++) {
-    const chance = round.trials.chances[turn];
-    const draw = round.trials.draws[turn];
-    found.set(round.trials.nodes[turn], { turn, chance, draw, passed: draw < chance });
-  }
-  return found;
-}
-
-/** @param {Round} round @param {number} node @param {number} child @param {Map<number, Trial>} trials @param {number | null} next */
-function offer(round, node, child, trials, next) {
-  return {
-    node: child,
-    token: round.tokens[child],
-    q: Math.exp(round.logprobs[child] - round.logprobs[node]),
-    p: Math.exp(round.offered[child]),
-    kept: child === next,
-    match: round.trials ? child === next : round.tokens[child] === round.choice[node],
-    trial: trials.get(child) || null,
-  };
-}
-
-/** Matching first, then tried in the order of the trials, then the most probable under the drafter.
- *  @param {Offer} one @param {Offer} other */
-function inOrder(one, other) {
-  const turn = (/** @type {Offer} */ child) => (child.trial ? child.trial.turn : Infinity);
-  if (turn(one) !== turn(other)) return turn(one) - turn(other);
-  return Number(other.kept) - Number(one.kept) || Number(other.match) - Number(one.match) || other.q - one.q;
-}
 
 // One step per kept row. `outcome` is "match" if the walk goes on, "bonus" if no child is the target's choice, and "end"
 // if the text ended (a stop token or max_tokens) although a child matched.
 export function walkOf(/** @type {Round} */ round) {
-  const trials = trialsOf(round);
+  const trials = /** @type {Map<number, Trial>} */ (new Map());
+  round.trials?.nodes.forEach((node, turn) => {
+    const [chance, draw] = [round.trials?.chances[turn] ?? NaN, round.trials?.draws[turn] ?? NaN];
+    trials.set(node, { turn, chance, draw, passed: draw < chance });
+  });
   return round.keep.map((node, place) => {
     const next = round.keep[place + 1] ?? null;
-    const offers = round.children[node].map((child) => offer(round, node, child, trials, next)).sort(inOrder);
-    const wanted = (/** @type {Offer} */ child) => child.token === round.bonus && (!child.trial || child.trial.passed);
-    const cut = next === null && offers.some(wanted);
+    const offers = round.children[node].map((child) => ({
+      node: child,
+      token: round.tokens[child],
+      q: Math.exp(round.logprobs[child] - round.logprobs[node]),
+      p: Math.exp(round.offered[child]),
+      kept: child === next,
+      match: round.trials ? child === next : round.tokens[child] === round.choice[node],
+      trial: trials.get(child) ?? null,
+    }));
+    // those that were tried in their order, then what matches, then the most probable under the drafter
+    offers.sort((one, other) => (one.trial?.turn ?? Infinity) - (other.trial?.turn ?? Infinity)
+      || Number(other.kept) - Number(one.kept) || Number(other.match) - Number(one.match) || other.q - one.q);
+    const choice = next !== null ? round.tokens[next] : round.bonus;
+    const cut = next === null && offers.some(({ token, trial }) => token === round.bonus && (!trial || trial.passed));
     return {
-      place, node, offers, next,
+      place, node, offers, next, choice,
       outcome: next !== null ? "match" : cut ? "end" : "bonus",
-      choice: next !== null ? round.tokens[next] : round.bonus,
       chance: round.trials ? null : Math.exp(round.choiceLogprobs[node]),
       gap: round.gap[node],
       entropy: round.entropy[node],
-      others: (round.alternatives?.[place] ?? []).filter(({ token }) => token !== (next !== null ? round.tokens[next] : round.bonus)),
+      others: (round.alternatives?.[place] ?? []).filter(({ token }) => token !== choice),
     };
   });
 }
@@ -69,15 +51,14 @@ const TRIAL_WIDTH = 140;
 const STEP_HEIGHT = 58; // pixels of a step at least, but for the last
 const REST_MS = 90;
 
-function offerWords(/** @type {Offer} */ { node, q, p, match, kept }) {
-  const twin = match && !kept ? "; the token that the target chose, but not on the accepted path" : "";
-  return `row ${node}: the drafter gives it q ${probability(q)}, the target p ${probability(p)}${twin}`;
-}
-
-/** @param {Offer} child @param {Trial} trial */
-function trialWords({ node, q, p }, { chance, draw, passed, turn }) {
-  const test = `draw ${draw.toFixed(4)} ${passed ? "<" : "≥"} chance ${chance.toFixed(4)}: ${passed ? "accepted" : "rejected"}`;
-  return `trial ${turn + 1}, row ${node}: ${test}; q ${probability(q)}, p ${probability(p)}`;
+function offerWords(/** @type {Offer} */ { node, q, p, match, kept, trial }) {
+  const given = `q ${probability(q)}, p ${probability(p)}`;
+  if (trial) {
+    const { chance, draw, passed, turn } = trial;
+    const test = `draw ${draw.toFixed(4)} ${passed ? "<" : "≥"} chance ${chance.toFixed(4)}: ${passed ? "accepted" : "rejected"}`;
+    return `trial ${turn + 1}, row ${node}: ${test}; ${given}`;
+  }
+  return `row ${node}: drafter and target give it ${given}${match && !kept ? "; the token that the target chose, but not on the accepted path" : ""}`;
 }
 
 class VerifierPanel extends Panel {
@@ -124,68 +105,49 @@ class VerifierPanel extends Panel {
     this.select(this.stage.selection);
   }
 
-  /** @param {number} id @param {Origin} origin @param {Element} parent @param {number | null} node */
+  /** @param {number} id @param {Origin} origin @param {Element} parent @param {number} node */
   token(id, origin, parent, node) {
     const mark = html("span", `cp-token o-${origin}`, parent, this.round.show(id));
-    if (node !== null) mark.dataset.node = String(node);
+    mark.dataset.node = String(node);
     return mark;
-  }
-
-  /** @param {Element} parent @param {string} name @param {string} value @param {string} title */
-  stat(parent, name, value, title) {
-    const stat = html("span", { class: "cp-stat", title }, parent);
-    html("span", "cp-stat-name", stat, name);
-    html("span", "", stat, value);
   }
 
   step(/** @type {Step} */ step) {
     const { round } = this;
-    const row = html("li", { class: `cp-step is-${step.outcome}`, tabIndex: 0 });
-    row.dataset.node = String(step.node);
+    const { node, next, outcome, offers, chance, gap, entropy } = step;
+    const row = html("li", { class: `cp-step is-${outcome}`, tabIndex: 0 });
+    row.dataset.node = String(node);
     const line = html("div", "cp-step-line", row);
     html("span", "cp-step-number", line, String(step.place + 1));
-    this.token(round.tokens[step.node], round.origin(step.node), line, step.node);
+    this.token(round.tokens[node], round.origin(node), line, node);
     html("span", "cp-arrow", line, "→");
-    this.verdict(step, line);
-    const stats = html("span", "cp-stats", line);
-    if (step.chance !== null) {
-      this.stat(stats, "p", probability(step.chance),
-        "The target's probability of the token that it chose here, at temperature 1, before top-k and top-p");
+    const origin = next === null ? "root" : round.origin(next);
+    const chosen = this.token(step.choice, origin, line, next ?? node);
+    chosen.classList.toggle("is-kept", outcome === "match");
+    html("span", `cp-verdict o-${origin}`, line, outcome === "match" ? "✓" : outcome === "end" ? "■" : "◆");
+    if (outcome !== "match") {
+      html("span", "cp-verdict-words", line, outcome === "end" ? "the text ends before this token"
+        : offers.length === 0 ? "bonus: the tree ends here" : round.trials ? "bonus: every child was rejected" : "bonus: no child is this token");
     }
-    this.stat(stats, "gap", Number.isFinite(step.gap) ? step.gap.toFixed(2) : "–",
-      "How far the target's most likely token leads the second: the difference of their log probabilities, in nats, at temperature 1");
-    this.stat(stats, "H", nats(step.entropy),
-      "Entropy of the target's distribution here, in nats, at temperature 1");
-    if (step.offers.length) this.offers(step, row);
+    const stats = html("span", "cp-stats", line);
+    const figures = [
+      ["p", chance === null ? "" : probability(chance), "The target's probability of the token that it chose here, at temperature 1, before top-k and top-p"],
+      ["gap", nats(gap), "How far the target's most likely token leads the second: the difference of their log probabilities, in nats, at temperature 1"],
+      ["H", nats(entropy), "Entropy of the target's distribution here, in nats, at temperature 1"]];
+    for (const [name, value, title] of figures.filter(([, value]) => value)) {
+      const stat = html("span", { class: "cp-stat", title }, stats);
+      html("span", "cp-stat-name", stat, name);
+      html("span", "", stat, value);
+    }
+    if (offers.length) {
+      const box = html("div", "cp-offers", row);
+      const tried = offers.filter((child) => child.trial).length;
+      const shown = offers.slice(0, Math.max(tried, this.room));
+      box.append(...shown.map((child) => this.card(child)));
+      if (offers.length > shown.length) html("span", "cp-more", box, `+${offers.length - shown.length} more`);
+    }
     if (step.others.length) this.others(step, row);
     return row;
-  }
-
-  /** @param {Step} step @param {Element} line */
-  verdict(step, line) {
-    const { round } = this;
-    const origin = step.next === null ? "root" : round.origin(step.next);
-    const chosen = this.token(step.choice, origin, line, step.next === null ? step.node : step.next);
-    if (step.outcome === "match") {
-      chosen.classList.add("is-kept");
-      html("span", `cp-verdict o-${origin}`, line, "✓");
-      return;
-    }
-    const words = step.outcome === "end" ? "the text ends before this token"
-      : step.offers.length === 0 ? "bonus: the tree ends here"
-        : round.trials ? "bonus: every child was rejected" : "bonus: no child is this token";
-    html("span", "cp-verdict o-root", line, step.outcome === "end" ? "■" : "◆");
-    html("span", "cp-verdict-words", line, words);
-  }
-
-  /** @param {Step} step @param {Element} row */
-  offers(step, row) {
-    const box = html("div", "cp-offers", row);
-    const tried = step.offers.filter((child) => child.trial).length;
-    const shown = Math.max(tried, Math.min(step.offers.length, this.room));
-    box.append(...step.offers.slice(0, shown).map((child) => this.card(child)));
-    const more = step.offers.length - shown;
-    if (more > 0) html("span", "cp-more", box, `+${more} more`);
   }
 
   // What else the target might have written: a run may go on from here with it.
@@ -204,35 +166,32 @@ class VerifierPanel extends Panel {
   card(/** @type {Offer} */ child) {
     const { node, token, kept, match, q, p, trial } = child;
     const look = `${kept ? "is-kept" : match ? "is-twin" : ""} ${trial ? "is-tried" : ""} o-${this.round.origin(node)}`;
-    const card = html("span", { class: `cp-offer ${look}`, title: trial ? trialWords(child, trial) : offerWords(child) });
+    const card = html("span", { class: `cp-offer ${look}`, title: offerWords(child) });
     card.dataset.node = String(node);
     html("span", "cp-offer-token", card, short(this.round.show(token), 68, `11px ${MONO}`));
     if (kept) html("span", "cp-offer-tick", card, "✓");
     if (trial && !trial.passed) html("span", "cp-offer-cross", card, "✗");
+    const named = (/** @type {string} */ name, /** @type {number} */ value) => {
+      const box = html("span", "", card);
+      const words = html("span", "cp-meter-words", box);
+      html("span", "cp-meter-name", words, name);
+      html("span", "", words, probability(value).replace("0.", ".")); // room is short
+      return box;
+    };
+    /** @param {string} name @param {number} value @param {string} look */
+    const meter = (name, value, look) => {
+      const track = html("span", "cp-track", named(name, value));
+      html("span", `cp-bar ${look}`, track).style.width = `${Math.min(100, 100 * (value || 0)).toFixed(1)}%`;
+      return track;
+    };
     if (trial) {
-      html("span", "cp-draw", this.meter(card, "chance", trial.chance, "is-p")).style.left = `${(100 * trial.draw).toFixed(1)}%`;
-      this.named(card, "draw", trial.draw);
+      html("span", "cp-draw", meter("chance", trial.chance, "is-p")).style.left = `${(100 * trial.draw).toFixed(1)}%`;
+      named("draw", trial.draw);
     } else {
-      this.meter(card, "q", q, "is-q");
-      this.meter(card, "p", p, "is-p");
+      meter("q", q, "is-q");
+      meter("p", p, "is-p");
     }
     return card;
-  }
-
-  /** @param {Element} parent @param {string} name @param {number} value */
-  named(parent, name, value) {
-    const box = html("span", "", parent);
-    const words = html("span", "cp-meter-words", box);
-    html("span", "cp-meter-name", words, name);
-    html("span", "", words, probability(value).replace("0.", ".")); // room is short
-    return box;
-  }
-
-  /** @param {Element} parent @param {string} name @param {number} value @param {string} look */
-  meter(parent, name, value, look) {
-    const track = html("span", "cp-track", this.named(parent, name, value));
-    html("span", `cp-bar ${look}`, track).style.width = `${Math.min(100, 100 * (value || 0)).toFixed(1)}%`;
-    return track;
   }
 
   nodeAt(/** @type {Event} */ event) {
