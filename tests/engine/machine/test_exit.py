@@ -1,9 +1,7 @@
 """A process ends with its own exit status, whatever its threads are doing inside torch."""
 
-import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,7 +38,6 @@ rig = engine.open_rig("demo", "float32")
 answer = iter(rig.generate("Hello", method="ddtree", budget=16, max_tokens=64))
 next(answer)
 """
-BUSY = "while True: pass"
 
 
 def exit_status(program: str) -> tuple[int, str]:
@@ -62,23 +59,3 @@ def test_a_program_that_exits_at_once_unwinds_no_other_thread(status: int, tmp_p
         f"{ABORTS}import atexit\nfrom pathlib import Path\nfrom engine.machine.threads import exit_now\n"
         f"atexit.register(Path({str(file)!r}).touch)\nprint('result', end='')\nexit_now({status})")
     assert ended == status and file.exists() and not said
-
-
-@pytest.fixture
-def busy() -> Iterator[None]:
-    """A process for each processor that computes all the time."""
-    programs = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(os.cpu_count() or 1)]
-    yield
-    for program in programs:
-        program.kill()
-        program.wait()
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("busy")
-def test_fifty_runs_beside_busy_processes_end_with_their_results() -> None:
-    words = ["generate", "--rig", "demo", "--dtype", "float32", "--prompt", "Hello", "--max-tokens", "24", "--json"]
-    for _ in range(50):
-        run = subprocess.run([sys.executable, "-m", "engine", *words], cwd=ROOT, capture_output=True, text=True,
-                             check=False)
-        assert run.returncode == 0 and run.stdout.endswith("}\n"), run.stderr
