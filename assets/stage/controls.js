@@ -9,7 +9,7 @@ import { Address } from "./address.js";
 import { pointOf } from "./runs.js";
 
 const STORE = "canopy-reload";
-const MAX_SECONDS = 10; // until the bar is as it was asked to be
+const MAX_SECONDS = 60; // until the bar is as it was asked to be
 const SETTLED_MS = 500;
 const NOT_YET = 503; // while the page is being built
 const BUDGET_CONTROLS = ["steps", "budget", "pace", "drafters"]; // for methods that draft

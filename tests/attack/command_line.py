@@ -94,22 +94,37 @@ CLASHES = st.lists(st.sampled_from([  # files of a sweep that may be the same on
         lambda pairs: {"words": ["sweep", *pairs[0], *pairs[1]], "file": '{"prompt":"hi"}\n'})
 
 
-def before_a_model(verb: ModuleType, choice: argparse.Namespace) -> int:
-    """Do what the verb does before a model runs."""
-    name = next(name for name in VERBS if program.verb_named(name) is verb)
-    if name != "sweep" and getattr(choice, "rig", "demo") not in SOUND_RIGS:  # anatomy needs none
-        load_rig(choice.rig, "bfloat16")
-    CHECKS.get(name, bool)(choice)
-    return 0
-
-
 @cache
 def live() -> Rig:
     """The demo rig, once."""
     return load_rig("demo", "bfloat16")
 
 
-def _sweep(choice: argparse.Namespace) -> None:
+def before_a_model(verb: ModuleType, choice: argparse.Namespace) -> int:
+    """Do what the verb does before a model runs."""
+    name = verb.__name__.rpartition(".")[2]
+    if name != "sweep" and getattr(choice, "rig", "demo") not in SOUND_RIGS:  # anatomy needs none
+        load_rig(choice.rig, "bfloat16")
+    match name:
+        case "sweep":
+            check_sweep(choice)
+        case "bench":
+            plan = bench.plan_of(choice)
+            for cell in list(measuring_order(plan))[:len(plan.settings)]:
+                live().prepare(plan.ask(cell))
+        case "generate":
+            generate.answer_of(live(), choice).close()
+        case "whatif" if choice.trace:
+            text_of_run(load(choice.trace))
+        case "pace" | "check" | "doctor":
+            for prompts in [choice.prompts] if isinstance(choice.prompts, str) else choice.prompts:
+                prompt_set(prompts, choice.limit)
+        case "record":
+            read_lessons(choice.lessons or lessons_of(choice.rig))
+    return 0
+
+
+def check_sweep(choice: argparse.Namespace) -> None:
     """Plan it and write its tables: no file that is read, or another one to write, may be written over."""
     sweep.must_differ(choice)
     plan = sweep.latest(choice.out)[1] if choice.resume else sweep.plan_of(choice)
@@ -126,21 +141,6 @@ def _sweep(choice: argparse.Namespace) -> None:
         raise BrokenError("A file that is read, or another one to write, was written over.")
 
 
-def _bench(choice: argparse.Namespace) -> None:
-    plan = bench.plan_of(choice)
-    for cell in list(measuring_order(plan))[:len(plan.settings)]:
-        live().prepare(plan.ask(cell))
-
-
-CHECKS: Mapping[str, Callable[[argparse.Namespace], Any]] = MappingProxyType({
-    "bench": _bench, "sweep": _sweep, "generate": lambda choice: generate.answer_of(live(), choice).close(),
-    "whatif": lambda choice: choice.trace and text_of_run(load(choice.trace)),
-    "pace": lambda choice: [prompt_set(name, choice.limit) for name in choice.prompts],
-    "check": lambda choice: prompt_set(choice.prompts, choice.skip + choice.limit),
-    "doctor": lambda choice: prompt_set(choice.prompts, choice.limit),
-    "record": lambda choice: read_lessons(choice.lessons or lessons_of(choice.rig))})
-
-
 class Attack(Area):
     cases = st.integers(0, 99).flatmap(lambda number: CLASHES if not number else st.fixed_dictionaries({
         "words": command_lines(), "file": CONTENTS.map(lambda data: data.decode("latin1"))}))
@@ -155,15 +155,25 @@ class Attack(Area):
                         "@pipe": place / "pipe"}
 
     def trial(self, case: Case) -> None:
-        self._lay_out(case)
-        words = [self._typed(word) for word in case["words"]]
+        self._lay_out(case["file"].encode("latin1"))
+        words = []
+        for word in case["words"]:
+            flag, equals, value = word.partition("=")
+            words.append(f"{flag}={self._places[value]}" if equals and value in self._places
+                         else str(self._places.get(word, word)))
         sent = io.TextIOWrapper(io.BytesIO(case["file"].encode("latin1")))
-        with patch.object(sys, "stdin", sent):
-            status, printed = self._verb(words) if words and words[0] in VERBS else self._page(words)
+        printed, nothing = io.StringIO(), io.StringIO()
+        with (patch.object(sys, "stdin", sent), patch.object(program, "run", before_a_model),
+              redirect_stderr(printed), redirect_stdout(nothing)):
+            try:
+                status = program.main(words) if words and words[0] in VERBS else start_page(words)
+            except SystemExit as error:  # of --help
+                status = int(error.code or 0)
+        reply = printed.getvalue()
         if status:
-            check_sentence(printed.removesuffix("\n"), 3000)
-        if status not in (0, 1, 2) or (not status and printed):
-            raise BrokenError(f"Exit status {status}, said {printed[:200]!r}")
+            check_sentence(reply.removesuffix("\n"), 3000)
+        if status not in (0, 1, 2) or (not status and reply):
+            raise BrokenError(f"Exit status {status}, said {reply[:200]!r}")
 
     def check_all(self) -> None:
         if not Path("/dev/null").is_char_device():
@@ -172,41 +182,25 @@ class Attack(Area):
     def close(self) -> None:
         self._folder.cleanup()
 
-    def _lay_out(self, case: Case) -> None:
+    def _lay_out(self, content: bytes) -> None:
         """Every case finds the same files, whatever former ones removed, replaced or left behind."""
         shutil.rmtree(self._folder.name, ignore_errors=True)
         self._places["@folder"].mkdir(parents=True)
         self._places["@link"].symlink_to("/dev/null")
         os.mkfifo(self._places["@pipe"])
-        content, folder = case["file"].encode("latin1"), self._places["@folder"]
         self._places["@file"].write_bytes(content)
-        (folder / "rig.json").write_bytes(content)
+        (self._places["@folder"] / "rig.json").write_bytes(content)
         self._places["@trace"].write_bytes(self._trace)
 
-    def _typed(self, word: str) -> str:
-        flag, equals, value = word.partition("=")
-        if equals and value in self._places:
-            return f"{flag}={self._places[value]}"
-        return str(self._places.get(word, word))
 
-    def _verb(self, words: list[str]) -> tuple[int, str]:
-        printed = io.StringIO()
-        with patch.object(program, "run", before_a_model), redirect_stderr(printed), redirect_stdout(io.StringIO()):
-            try:
-                status = program.main(words)
-            except SystemExit as error:  # of --help
-                status = int(error.code or 0)
-        return status, printed.getvalue()
-
-    def _page(self, words: list[str]) -> tuple[int, str]:
-        try:
-            with redirect_stdout(io.StringIO()):
-                wanted = app.flags().understand(words)
-            hosts_of(wanted.host, wanted.allow_host)
-            app.follow_of(wanted)
-            app.why_closed(wanted)
-        except CanopyError as error:
-            return USAGE_ERROR if isinstance(error, UsageError) else 1, f"{error}\n"
-        except SystemExit as error:
-            return int(error.code or 0), ""
-        return 0, ""
+def start_page(words: list[str]) -> int:
+    """What the page does with its words before it is served: the exit status; a refusal is printed."""
+    try:
+        wanted = app.flags().understand(words)
+        hosts_of(wanted.host, wanted.allow_host)
+        app.follow_of(wanted)
+        app.why_closed(wanted)
+    except CanopyError as error:
+        print(error, file=sys.stderr)
+        return USAGE_ERROR if isinstance(error, UsageError) else 1
+    return 0

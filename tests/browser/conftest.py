@@ -117,20 +117,27 @@ def warm(browser: Browser) -> Iterator[BrowserContext]:
     context.close()
 
 
-@pytest.fixture
-def watched(warm: BrowserContext, address: str) -> Iterator[Watched]:
-    """A page of one person, of whom nothing is kept."""
+@contextmanager
+def first_visit(warm: BrowserContext, address: str) -> Iterator[Watched]:
+    """A page of which nothing is kept."""
     with watch(warm, address) as watched:
         watched.page.goto(f"{address}robots.txt")
         watched.page.evaluate("localStorage.clear()")
+        yield watched
+
+
+@pytest.fixture
+def watched(warm: BrowserContext, address: str) -> Iterator[Watched]:
+    """A page of one person, of whom nothing is kept."""
+    with first_visit(warm, address) as watched:
         yield watched
     warm.clear_permissions()
 
 
 @pytest.fixture(scope="module")
-def onlooker(browser: Browser, address: str) -> Iterator[Watched]:
+def onlooker(warm: BrowserContext, address: str) -> Iterator[Watched]:
     """One page for all tests of a module that look and leave no trace: each begins with ``show``."""
-    with visit(browser, address) as watched:
+    with first_visit(warm, address) as watched:
         watched.open(address)
         yield watched
 

@@ -41,6 +41,8 @@ def test_menus_and_buttons_stay_in_a_phones_window(onlooker: Watched) -> None:
     page.get_by_role("button", name="Save or share this run").click()
     box = page.locator(".cs-menu-list:popover-open").bounding_box()
     assert box and box["x"] >= 0 and box["x"] + box["width"] <= PHONE[0]
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".cs-menu-list:popover-open", state="detached")
 
 
 @pytest.mark.parametrize("size", [PHONE, LAPTOP, DESKTOP, (1920, 1080)])

@@ -35,8 +35,7 @@ def test_its_limits_are_always_shown_and_a_prompt_that_it_answers_right_is_one_c
     page.wait_for_function(f"{STATE} === 'done' && !{STAGE}.recorded && {STAGE}.header.prompt.startsWith('Omar has 6')")
 
 
-def test_a_prompt_outside_its_training_is_answered_by_another_rig_at_its_own_setting(
-        watched: Watched, address: str) -> None:
+def test_a_prompt_outside_its_training_is_answered_by_another_rig(watched: Watched, address: str) -> None:
     page = shown(watched, address, model_limit="A model.", outside=True, note="This prompt lies outside.")
     page.evaluate(f"""{STAGE}.server.rig_choose = async (wanted) => {{
         window.chosen = wanted;
@@ -48,9 +47,11 @@ def test_a_prompt_outside_its_training_is_answered_by_another_rig_at_its_own_set
     page.wait_for_function("window.chosen && window.chosen.rig === 'smollm2'")
     assert page.evaluate("Canopy.controls.again") == page.evaluate(f"{STAGE}.header.prompt")
 
-    page.evaluate("sessionStorage.setItem('canopy-reload', JSON.stringify({ again: 'What is rain?' }))")
-    page.reload()
-    page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.ready && Canopy.parts.rigs.state")
+
+def test_the_rig_that_takes_a_prompt_over_answers_at_its_own_setting(watched: Watched, address: str) -> None:
+    watched.page.add_init_script("sessionStorage.setItem('canopy-reload', JSON.stringify({ again: 'What is rain?' }))")
+    page = watched.open(address)
+    page.wait_for_function("Canopy.parts.rigs.state")
     page.evaluate("""() => {
         Canopy.parts.rigs.state = { ...Canopy.parts.rigs.state, usual: { method: "joint", budget: 5 } };
         Canopy.controls.askAgain((asked) => { window.adopted ||= asked; });

@@ -47,8 +47,8 @@ def test_ticked_runs_lie_over_the_one_that_is_shown_also_after_a_reload(watched:
     outlines = "[...document.querySelectorAll('.cs-outline')].map((line) => line.getAttribute('stroke'))"
     for _ in range(2):
         page.wait_for_function(f"{marks} === 'AABB' && {outlines}.length === 2")
-        assert [colour.split(",")[0] for colour in page.evaluate(outlines)] == [
-            "var(--method-merged", "var(--method-routed"]
+        strokes = page.evaluate(outlines)
+        assert all(f"--method-{method}" in stroke for method, stroke in zip(("merged", "routed"), strokes, strict=True))
         page.reload()
         page.wait_for_function(READY)
     page.get_by_role("button", name="Compare (2)").click()

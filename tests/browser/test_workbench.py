@@ -127,6 +127,7 @@ def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: 
     page.wait_for_function(f"{STAGE}.retuned && {DRAWN} > {drawn}")
     tried = page.evaluate(f"{STAGE}.tried")
     assert tried > 32 and page.evaluate(f"{STAGE}.round.keep.length") > kept
+    page.wait_for_function(f"{BUDGET_INPUT} === '{tried}'")
     slider.press("ArrowLeft")
     page.wait_for_function(f"{STAGE}.retuned.budget === {tried // 2} && {BUDGET_INPUT} === '{tried // 2}'")
     page.get_by_role("button", name="Show the tree as it was run").click()
