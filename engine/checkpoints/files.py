@@ -28,13 +28,13 @@ def ignore_progress(message: str, share: float | None = None) -> None:
 
 
 def display_name(folder: Path) -> str:
-    """A folder's name for people: OWNER/NAME if it lies in the hub's cache under a commit, else its own name."""
+    """Return a folder's name for people: OWNER/NAME if it lies in the hub's cache under a commit, else its own name."""
     kept = kept_in(folder)
     return "/".join(kept.name.split("--")[1:]) if kept else folder.name or folder.resolve().name
 
 
 def kept_in(folder: Path) -> Path | None:
-    """The folder in which the hub's cache keeps this commit and its files; None for any other folder."""
+    """Return the folder in which the hub's cache keeps this commit and its files; None for any other folder."""
     kept = folder.parent.parent
     return kept if folder.parent.name == "snapshots" and kept.name.startswith("models--") else None
 
@@ -45,15 +45,15 @@ def read_config(folder: Path) -> dict[str, Any]:
     path = adapter_file(folder, ADAPTER_CONFIG) or require(folder, "config.json")
     values = read_object(path, "config.json")
     for name, value in _numbers(values):
-        most = MAX_MODULES if MODULES.search(name) else MAX_INT64 if REALS.search(name) else MAX_INT32
-        if abs(value) > most:
-            raise RigError(f"config.json in {display_name(folder)} has {name:.60} {str(value):.40}; at most {most:,} "
+        limit = MAX_MODULES if MODULES.search(name) else MAX_INT64 if REALS.search(name) else MAX_INT32
+        if abs(value) > limit:
+            raise RigError(f"config.json in {display_name(folder)} has {name:.60} {str(value):.40}; at most {limit:,} "
                            "is read.")
     return values
 
 
 def read_object(path: Path, name: str = "") -> dict[str, Any]:
-    """The JSON object in a file; RigError if it is none. ``name`` is what a person calls the file."""
+    """Return the JSON object in a file; RigError if it is none. ``name`` is what a person calls the file."""
     where = f"{name or path.name} in {display_name(path.parent)}"
     try:
         values = json.loads(path.read_text(encoding="utf8"))
@@ -71,7 +71,7 @@ def adapter_file(folder: Path, name: str) -> Path | None:
 
 
 def _numbers(values: object, name: str = "") -> Iterator[tuple[str, int]]:
-    """Every whole number, with the name that it stands under."""
+    """Return every whole number, with the name that it stands under."""
     if isinstance(values, int):
         yield name, values
     elif isinstance(values, list):
@@ -83,21 +83,21 @@ def _numbers(values: object, name: str = "") -> Iterator[tuple[str, int]]:
 
 
 def has_tokenizer(folder: Path) -> bool:
-    """Whether a folder has a tokenizer, in any of the forms that checkpoints have."""
-    whole, vocabulary, merges = [(folder / name).is_file() for name in ("tokenizer.json", "vocab.json", "merges.txt")]
-    return whole or vocabulary and merges or any(folder.glob("*.model"))
+    """Return whether a folder has a tokenizer, in any of the forms that checkpoints have."""
+    single, vocabulary, merges = [(folder / name).is_file() for name in ("tokenizer.json", "vocab.json", "merges.txt")]
+    return single or vocabulary and merges or any(folder.glob("*.model"))
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The files of the weights; RigError if one is missing, or if there are only pickles."""
+    """Return the files of the weights; RigError if one is missing, or if there are only pickles."""
     if adapter := adapter_file(folder, ADAPTER):
         return [adapter]
     if (folder / INDEX).is_file():
         names = shards(folder)
-        gone = [name for name in names if not (folder / name).is_file()]
-        if gone:
-            raise RigError(f"The download of {display_name(folder)} is incomplete: {len(gone)} of its {len(names)} "
-                           f"weight files are missing, the first being {gone[0]}; fetch it again.")
+        missing = [name for name in names if not (folder / name).is_file()]
+        if missing:
+            raise RigError(f"The download of {display_name(folder)} is incomplete: {len(missing)} of its {len(names)} "
+                           f"weight files are missing, the first being {missing[0]}; fetch it again.")
         return [folder / name for name in names]
     pickles = sorted(path.name for pattern in PICKLES for path in folder.glob(pattern))
     if pickles and not (folder / "model.safetensors").is_file():
@@ -106,7 +106,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def shards(folder: Path) -> list[str]:
-    """The files that the index names."""
+    """Return the files that the index names."""
     try:
         weight_map = json.loads((folder / INDEX).read_text(encoding="utf8"))["weight_map"].items()
     except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
@@ -127,7 +127,7 @@ class Stored(NamedTuple):
 
 
 def stored_tensors(folder: Path) -> dict[str, Stored]:
-    """The weights' tensors by name, from the files' headers only; RigError if a file is missing or damaged."""
+    """Return the weights' tensors by name, from the files' headers only; RigError if a file is missing or damaged."""
     stored: dict[str, Stored] = {}
     for path in weight_files(folder):
         try:
@@ -141,18 +141,18 @@ def stored_tensors(folder: Path) -> dict[str, Stored]:
 
 
 def parameters(folder: Path) -> int:
-    """How many numbers the weights hold."""
+    """Return how many numbers the weights hold."""
     return sum(prod(tensor.shape) for tensor in stored_tensors(folder).values())
 
 
 def damaged(path: Path, error: BaseException) -> RigError:
-    """The message for a file that cannot be read to its end."""
+    """Return the message for a file that cannot be read to its end."""
     return RigError(f"{path.name} in {display_name(path.parent)} is cut off or damaged ({first_line(error)}); "
                     f"{_again(path.parent)}.")
 
 
 def pickled(where: str, name: str) -> RigError:
-    """The message for weights that only a pickle holds."""
+    """Return the message for weights that only a pickle holds."""
     return RigError(f"{where} holds its weights as {name}, a pickle, which could run code when opened; "
                     "only safetensors are read, so convert it or choose another revision.")
 
@@ -164,7 +164,7 @@ def _again(folder: Path) -> str:
 
 
 def require(folder: Path, name: str) -> Path:
-    """The file of that name; RigError if it is not there."""
+    """Return the file of that name; RigError if it is not there."""
     path = folder / name
     if not path.is_file():
         raise RigError(f"{display_name(folder)} has no {name}; the checkpoint is missing or incomplete.")
@@ -172,6 +172,6 @@ def require(folder: Path, name: str) -> Path:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an exception's message, as part of a sentence."""
+    """Return the first line of an exception's message, as part of a sentence."""
     message = str(error).strip() or type(error).__name__
     return message.split("\n")[0][:300].rstrip(".")

@@ -24,17 +24,17 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufCo
 from engine.checkpoints.files import Tell, first_line, ignore_progress
 from engine.checkpoints.gguf_drafters import LAYOUTS, write_drafter
 from engine.checkpoints.gguf_header import MAGIC, GgufHeader, header_of
-from engine.checkpoints.gguf_keys import follow_metadata, must_be_the_files
+from engine.checkpoints.gguf_keys import check_converted, follow_metadata
 from engine.checkpoints.loading import ONE_AT_A_TIME
 from engine.errors import RigError
 from engine.machine.files import CACHE_VARIABLE, kept_files
 from engine.records import MAX_INT32
 
-CARD = "gguf.json"  # beside the converted weights: the file that they came from
-READING = 2  # counted up when files are read otherwise, so that what was converted before is converted anew
+ORIGIN_FILE = "gguf.json"  # beside the converted weights: the file that they came from
+FORMAT = 2  # counted up when files are read otherwise, so that what was converted before is converted anew
 END_FIELDS = ("tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id")
 PART = re.compile(r"-\d{5}-of-(\d{5})$")
-OTHERS_SECONDS = 1800  # how long to wait for another process that converts the same file
+LOCK_SECONDS = 1800  # how long to wait for another process that converts the same file
 # The dtype that weights are written in: unquantised ones keep their precision. Others would take twice the disk in
 # float32, and differ from bfloat16 by at most 2⁻⁸ of each, far less than by their quantisation.
 DTYPES = {"F32": torch.float32, "F16": torch.float16}
@@ -59,7 +59,7 @@ class Origin:
 
 
 def convert_gguf(name: str, tell: Tell = ignore_progress) -> Path:
-    """The folder of a GGUF file's target, which is converted the first time; RigError says why it cannot be."""
+    """Return the folder of a GGUF file's target, which is converted the first time; RigError says why it cannot be."""
     file = Path(name).expanduser()
     if not file.is_file():
         raise RigError(f"There is no file {str(file)!r}; name a GGUF file on this machine.")
@@ -75,7 +75,7 @@ def convert_gguf(name: str, tell: Tell = ignore_progress) -> Path:
         raise RigError(f"{file.name} is not a GGUF file: it begins with {begin!r}; {MAGIC!r} is expected.")
     tell(f"Reading {file.name} …", None)
     digest = sha256_of(file)
-    return convert_into(kept_files() / f"gguf{READING}" / f"{file.stem}-{digest[:16]}", file, digest, tell)
+    return convert_into(kept_files() / f"gguf{FORMAT}" / f"{file.stem}-{digest[:16]}", file, digest, tell)
 
 
 def convert_into(folder: Path, file: Path, digest: str, tell: Tell = ignore_progress) -> Path:
@@ -90,7 +90,7 @@ def convert_into(folder: Path, file: Path, digest: str, tell: Tell = ignore_prog
             shutil.rmtree(partial, ignore_errors=True)
             _convert(file, partial, header)
             origin = Origin(file.name, digest, header.quantisation, end_ids(file, header))
-            (partial / CARD).write_text(json.dumps(asdict(origin), indent=1) + "\n")
+            (partial / ORIGIN_FILE).write_text(json.dumps(asdict(origin), indent=1) + "\n")
             shutil.rmtree(folder, ignore_errors=True)
             partial.replace(folder)
     return folder
@@ -106,13 +106,13 @@ def kept_alone(folder: Path, tell: Tell) -> Iterator[None]:
             lock.acquire(timeout=0)
         except Timeout:
             tell(f"Another process is making {folder.name}; waiting for it …", None)
-            lock.acquire(timeout=OTHERS_SECONDS)
+            lock.acquire(timeout=LOCK_SECONDS)
         try:
             yield
         finally:
             lock.release()
     except Timeout as error:
-        raise RigError(f"Another process has been making {folder} for {OTHERS_SECONDS // 60} minutes; end it, or "
+        raise RigError(f"Another process has been making {folder} for {LOCK_SECONDS // 60} minutes; end it, or "
                        "delete the lock file beside that folder.") from error
     except (OSError, SafetensorError) as error:
         full = "No space left" in str(error) or getattr(error, "errno", None) == errno.EDQUOT
@@ -122,7 +122,7 @@ def kept_alone(folder: Path, tell: Tell) -> Iterator[None]:
 
 
 def sha256_of(file: Path) -> str:
-    """The file's hash in hexadecimal digits."""
+    """Return the file's hash in hexadecimal digits."""
     with file.open("rb") as data:
         return hashlib.file_digest(data, "sha256").hexdigest()
 
@@ -130,19 +130,19 @@ def sha256_of(file: Path) -> str:
 def _convert(file: Path, folder: Path, header: GgufHeader) -> None:
     """Write the file's model and tokenizer, as transformers reads them, or its drafter; no code in the file is run."""
     dtype = DTYPES.get(header.quantisation, torch.bfloat16)
-    given: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True, "trust_remote_code": False}
+    source: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True, "trust_remote_code": False}
     try:
         if header.architecture in LAYOUTS:
             write_drafter(file, folder, header, dtype)
             return
-        config = AutoConfig.from_pretrained(file.parent, **given)
-        tokenizer = AutoTokenizer.from_pretrained(file.parent, **given)
+        config = AutoConfig.from_pretrained(file.parent, **source)
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, **source)
         rotary = follow_metadata(file, header, config)
         with ONE_AT_A_TIME:
             model, report = AutoModelForCausalLM.from_pretrained(
                 file.parent, config=config, dtype=torch.float32, output_loading_info=True,
-                quantization_config=GgufConfig(gguf_file=file.name, dequantize=True), **given)
-        must_be_the_files(file, header, model, report, rotary)
+                quantization_config=GgufConfig(gguf_file=file.name, dequantize=True), **source)
+        check_converted(file, header, model, report, rotary)
     except RigError:
         raise
     except Exception as error:  # whatever a file brings about in transformers, tokenizers and torch
@@ -168,15 +168,15 @@ def end_ids(file: Path, header: GgufHeader) -> tuple[int, ...]:
 
 
 def origin_of(folder: Path) -> Origin | None:
-    """The GGUF file that a target's folder was converted from; None for any other folder."""
+    """Return the GGUF file that a target's folder was converted from; None for any other folder."""
     try:
-        values = json.loads((folder / CARD).read_text(encoding="utf8"))
+        values = json.loads((folder / ORIGIN_FILE).read_text(encoding="utf8"))
         return Origin(**{**values, "end_ids": tuple(values.get("end_ids", ()))})
     except (OSError, ValueError, TypeError, AttributeError):
         return None
 
 
 def is_converted_from(folder: Path, digest: str) -> bool:
-    """Whether a folder holds the whole target of the GGUF file with this hash."""
+    """Return whether a folder holds the whole target of the GGUF file with this hash."""
     origin = origin_of(folder)
     return origin is not None and origin.sha256 == digest

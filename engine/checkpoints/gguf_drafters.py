@@ -61,7 +61,7 @@ class Layout(NamedTuple):
 
 
 def dflash_fields(keys: Keys, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """What z-lab's or DeepSpec's config.json says besides the model's fields."""
+    """Return what z-lab's or DeepSpec's config.json says besides the model's fields."""
     options = {name: keys[key] for key, name in DFLASH_OPTIONS.items() if key in keys}
     options |= {"target_layer_ids": [layer - 1 for layer in keys.get("target_layers", ())],
                 "mask_token_id": keys.get("tokenizer.ggml.mask_token_id")}
@@ -77,7 +77,7 @@ def dflash_fields(keys: Keys, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 
 def eagle3_fields(keys: Keys, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """What EAGLE-3's config.json says besides the model's fields."""
+    """Return what EAGLE-3's config.json says besides the model's fields."""
     tapped = keys.get("target_layers") or keys.get("extract_layers", ())
     return {"architectures": ["LlamaForCausalLMEagle3"], "rope_is_neox_style": False,
             "norm_before_residual": keys.get("norm_before_residual", False),
@@ -123,7 +123,7 @@ def write_drafter(file: Path, folder: Path, header: GgufHeader, dtype: torch.dty
 
 
 def _name_of(file: Path, layout: Layout, stored: str) -> str:
-    """A tensor's published name; empty for angles, which the config holds."""
+    """Return a tensor's published name; empty for angles, which the config holds."""
     part, _, ending = stored.removeprefix("blk.").rpartition(".") if stored.endswith((".weight", ".bias")) else (
         stored.removeprefix("blk."), "", "")
     if part == "rope_freqs":

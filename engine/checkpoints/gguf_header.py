@@ -82,7 +82,7 @@ class _HeaderReader:
         if version > MAX_TYPE and swapped <= MAX_TYPE:
             raise UnknownError("is in big-endian byte order, and only little-endian files are read")
         if version not in VERSIONS:
-            raise self._stranger("is of the GGUF version", version, "2 and 3")
+            raise self._unknown("is of the GGUF version", version, "2 and 3")
         tensors = self._count(self._number("Q"), MIN_TENSOR_BYTES, "tensors", MAX_TENSORS)
         fields = self._fields(self._count(self._number("Q"), MIN_FIELD_BYTES, "fields", MAX_FIELDS))
         if (kind := fields.get("general.type", "model")) != "model":
@@ -107,7 +107,7 @@ class _HeaderReader:
         return GgufHeader(name, quantisation, fields, places)
 
     def _fields(self, count: int) -> dict[str, object]:
-        """The values of fields by name; None for an array of texts or a long one."""
+        """Return the values of fields by name; None for an array of texts or a long one."""
         fields: dict[str, object] = {}
         for _ in range(count):
             name = self._text()
@@ -123,18 +123,18 @@ class _HeaderReader:
     def _kind_of_field(self, name: str) -> GGUFValueType:
         number = self._number("I")
         if number not in set(GGUFValueType):
-            raise self._stranger(f"has the field {name!r:.60} of type", number, "0 to 12")
+            raise self._unknown(f"has the field {name!r:.60} of type", number, "0 to 12")
         return GGUFValueType(number)
 
     def _array(self, name: str) -> tuple[Any, ...] | None:
-        """The values of a short array of numbers; others are only walked through."""
+        """Return the values of a short array of numbers; others are only walked through."""
         kind, count = self._kind_of_field(name), self._number("Q")
         if kind == GGUFValueType.ARRAY:
             raise ValueError("it has an array of arrays, which no model needs")
-        least = 8 if kind == GGUFValueType.STRING else struct.calcsize(SCALARS[kind])
-        self._values += self._count(count, least, "values of an array", MAX_VALUES - self._values)
+        min_bytes = 8 if kind == GGUFValueType.STRING else struct.calcsize(SCALARS[kind])
+        self._values += self._count(count, min_bytes, "values of an array", MAX_VALUES - self._values)
         if kind != GGUFValueType.STRING:
-            data = self._take(count * least, "an array")
+            data = self._take(count * min_bytes, "an array")
             return struct.unpack(f"<{count}{SCALARS[kind]}", data) if count <= MAX_KEPT_VALUES else None
         for _ in range(count):
             self._text()
@@ -143,13 +143,13 @@ class _HeaderReader:
     def _tensors(self, count: int, fields: Mapping[str, object]) -> dict[str, TensorPlace]:
         """Where each tensor lies. They lie beside each other, none outside the file."""
         places: dict[str, TensorPlace] = {}
-        furthest = total = 0
+        end = total = 0
         for _ in range(count):
             name = self._text()
             shape = [self._number("Q") for _ in range(self._count(self._number("I"), 8, "dimensions", MAX_DIMENSIONS))]
             number, offset = self._number("I"), self._number("Q")
             if number not in set(GGMLQuantizationType):
-                raise self._stranger(f"stores the tensor {name!r:.60} as type", number,
+                raise self._unknown(f"stores the tensor {name!r:.60} as type", number,
                                      f"those up to {max(GGMLQuantizationType)} that llama.cpp had")
             kind = GGMLQuantizationType(number)
             per_block, block_bytes = GGML_QUANT_SIZES[kind]
@@ -157,27 +157,27 @@ class _HeaderReader:
                 raise ValueError(f"the tensor {name!r:.60} has the shape {shape}, which {kind.name} cannot hold")
             size = prod(shape) // per_block * block_bytes
             places[name] = TensorPlace(kind.name, prod(shape), offset)
-            furthest, total = max(furthest, offset + size), total + size
+            end, total = max(end, offset + size), total + size
         step = fields.get("general.alignment", 32)
         if not isinstance(step, int) or step not in (2**power for power in range(17)):
             raise ValueError(f"it aligns tensors at {step!r:.40}, which is no power of two up to 65,536")
         start = self._position + -self._position % step
-        if max(furthest, total) > self._size - start:
-            raise ValueError(f"its tensors take {max(furthest, total):,} bytes, and {max(0, self._size - start):,} are "
+        if max(end, total) > self._size - start:
+            raise ValueError(f"its tensors take {max(end, total):,} bytes, and {max(0, self._size - start):,} are "
                              "left")
         return {name: place._replace(start=start + place.start) for name, place in places.items()}
 
-    def _stranger(self, what: str, number: int, known: str) -> ValueError:
+    def _unknown(self, what: str, number: int, known: str) -> ValueError:
         """The error for a number that stands for nothing known: a small one may have been added by a newer program."""
         kind = UnknownError if number <= MAX_TYPE else ValueError
         return kind(f"{what} {number}, which is not known here; {known} are read")
 
-    def _count(self, count: int, least: int, what: str, most: int) -> int:
-        """The count, if the rest of the file can hold so many."""
-        if count * least > self._size - self._position:
+    def _count(self, count: int, min_bytes: int, what: str, limit: int) -> int:
+        """Return the count, if the rest of the file can hold so many."""
+        if count * min_bytes > self._size - self._position:
             raise ValueError(f"it says {count:,} {what}, and {self._size - self._position:,} bytes are left")
-        if count > most:
-            raise ValueError(f"it says {count:,} {what}, and at most {most:,} are read")
+        if count > limit:
+            raise ValueError(f"it says {count:,} {what}, and at most {limit:,} are read")
         return count
 
     def _text(self) -> str:

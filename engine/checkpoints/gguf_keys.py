@@ -98,7 +98,7 @@ def _followed(file: Path, header: GgufHeader, config: PreTrainedConfig) -> Rotar
     return rotary
 
 
-def must_be_the_files(file: Path, header: GgufHeader, model: PreTrainedModel, report: Mapping[str, Any],
+def check_converted(file: Path, header: GgufHeader, model: PreTrainedModel, report: Mapping[str, Any],
                       rotary: Rotary | None) -> None:
     """RigError if a converted model turns by other angles than the file says, or if one of the file's tensors is
     in no place of the model, or one of the model's is in no place of the file."""
@@ -217,7 +217,7 @@ def _scaled(keys: dict[str, Any], plain: NDArray[np.float64], base: float, origi
 
 
 def _numbers(file: Path, header: GgufHeader, name: str) -> NDArray[np.float64] | None:
-    """The values of a small tensor of float32; None if the file has none of that name."""
+    """Return the values of a small tensor of float32; None if the file has none of that name."""
     place = header.tensors.get(name)
     if place is None:
         return None

@@ -1,5 +1,5 @@
 """Loads models from checkpoint folders: safetensors only, no code of the checkpoint's; RigError if one cannot be, or
-where its architecture cannot verify trees. Those that can are causal language models with standard attention."""
+if its architecture cannot verify trees. Those that can are causal language models with standard attention."""
 
 from pathlib import Path
 from threading import Lock
@@ -23,14 +23,14 @@ from transformers.models.auto.modeling_auto import (
 
 from engine.checkpoints.files import display_name, first_line, read_config, stored_tensors
 from engine.checkpoints.memory import DeviceMap, layer_configs
-from engine.checkpoints.quantised import DERIVED, REASON, must_be_floats, must_not_be_quantised
+from engine.checkpoints.quantised import DERIVED, REASON, check_floats, check_not_quantised
 from engine.errors import RigError
 from engine.models.attention import EAGER, FUSED, takes_windows
 from engine.models.recurrent import takes_states
 
 CAUSAL = frozenset([*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values(), *MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.values()])
 ALIBI = frozenset({"bloom", "mpt"})
-WHOLE: DeviceMap = MappingProxyType({})
+ONE_DEVICE: DeviceMap = MappingProxyType({})
 ONE_AT_A_TIME = Lock()  # transformers changes its classes while it loads a model, and two loads leave them changed
 
 
@@ -49,27 +49,27 @@ def causal_config(folder: Path) -> PreTrainedConfig:
         raise RigError(f"{model} {named[0]}, which is no causal language model that transformers knows.")
     if reason := why_not(config):
         raise RigError(f"{model} {config.model_type}: {reason}.")
-    must_not_be_quantised(folder)
+    check_not_quantised(folder)
     return config
 
 
 def auto_class(config: PreTrainedConfig) -> Any:
-    """The class that loads a model: by its text part alone if the checkpoint is of that, else with what it reads
+    """Return the class that loads a model: by its text part alone if the checkpoint is of that, else with what it reads
     beside text, which lies unused; None if transformers has no such class."""
     named = (config.architectures or [""])[0]
-    whole = AutoModelForImageTextToText._model_mapping.get(type(config), None)
-    if type(config) in AutoModelForCausalLM._model_mapping and not (whole and named == whole.__name__):
+    multimodal = AutoModelForImageTextToText._model_mapping.get(type(config), None)
+    if type(config) in AutoModelForCausalLM._model_mapping and not (multimodal and named == multimodal.__name__):
         return AutoModelForCausalLM
-    return AutoModelForImageTextToText if whole else None
+    return AutoModelForImageTextToText if multimodal else None
 
 
 def model_class(config: PreTrainedConfig) -> Any:
-    """The class of the model."""
+    """Return the class of the model."""
     return auto_class(config)._model_mapping[type(config)]
 
 
 def why_not(config: PreTrainedConfig) -> str:
-    """The reason why this architecture cannot verify trees; empty if it can."""
+    """Return the reason why this architecture cannot verify trees; empty if it can."""
     if getattr(config, "is_encoder_decoder", False):
         return "it has an encoder, and only decoders can be verified as trees"
     text: Any = config.get_text_config()
@@ -97,18 +97,18 @@ def why_not(config: PreTrainedConfig) -> str:
 
 
 def why_no_drafter(config: PreTrainedConfig) -> str:
-    """The reason why this architecture, though a target's, cannot draft; empty if it can."""
+    """Return the reason why this architecture, though a target's, cannot draft; empty if it can."""
     text: Any = config.get_text_config()
-    odd = sorted(set(getattr(text, "layer_types", None) or ()) - {"full_attention", "sliding_attention"})
-    if odd or getattr(model_class(config), "_is_stateful", False):
-        return f"its layers of kind {', '.join(odd) or 'recurrent'} are a target's, not a drafter's"
+    others = sorted(set(getattr(text, "layer_types", None) or ()) - {"full_attention", "sliding_attention"})
+    if others or getattr(model_class(config), "_is_stateful", False):
+        return f"its layers of kind {', '.join(others) or 'recurrent'} are a target's, not a drafter's"
     if getattr(text, "kv_lora_rank", None) or getattr(text, "per_layer_attributes", None):
         return "its layers keep keys and values of several sizes, which only a target may"
     return ""
 
 
 def quantised_by(config: Any) -> str:
-    """The method that the weights are quantised by, as the config names it; empty if they are not quantised."""
+    """Return the method that the weights are quantised by, as the config names it; empty if they are not quantised."""
     quantisation = getattr(config, "quantization_config", None) or getattr(config, "compression_config", None)
     if not quantisation:
         return ""
@@ -119,11 +119,11 @@ def quantised_by(config: Any) -> str:
 
 
 def load_causal(folder: Path, dtype: torch.dtype, device: torch.device,
-                device_map: DeviceMap = WHOLE) -> PreTrainedModel:
+                device_map: DeviceMap = ONE_DEVICE) -> PreTrainedModel:
     """The causal language model in a local folder, in evaluation mode and ready for tree masks: on the device, or with
     its modules on the GPUs that ``device_map`` names. RigError if it cannot be loaded."""
     config = causal_config(folder)
-    must_be_floats(folder)
+    check_floats(folder)
     layers, tensors = int(config.get_text_config().num_hidden_layers), len(stored_tensors(folder))
     if layers > tensors:  # what is missing would be made in memory
         raise RigError(f"config.json in {display_name(folder)} counts {layers:,} layers, and the weights have "
@@ -165,6 +165,6 @@ def attention_of(config: PreTrainedConfig) -> str | dict[str, str]:
     model, text = model_class(config), config.get_text_config()
     fused = model._supports_sdpa and not getattr(text, "attn_logit_softcapping", None)
     name = {True: FUSED if fused else EAGER, False: "sdpa" if fused else "eager"}[takes_windows(model)]
-    whole = auto_class(config) is AutoModelForImageTextToText
-    parts = [part for part in config.sub_configs if whole and getattr(config, part, None) is text]
+    multimodal = auto_class(config) is AutoModelForImageTextToText
+    parts = [part for part in config.sub_configs if multimodal and getattr(config, part, None) is text]
     return {parts[0]: name} if parts else name

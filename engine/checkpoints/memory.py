@@ -26,11 +26,11 @@ from engine.records import Request
 
 GIGA = 1e9
 USUAL_POSITIONS = 4096  # the length of a cache that a rig should have room for at least
-FULLEST_PERCENT = 90  # of the GPUs' free memory; the rest is for logits, masks and longer texts
+MAX_PERCENT = 90  # of the GPUs' free memory; the rest is for logits, masks and longer texts
 MAX_RUNS = 8  # at once
 KEPT_PART = 1 / 8  # of the memory of runs, for texts that later runs may begin with
-RUNS_PART = 0.5  # of the memory that is free once the rig is loaded, for the caches of all runs
-WITHOUT_KEYS = frozenset({"linear_attention", "conv", "mamba", "moe", "mlp"})  # kinds of layers
+RUNS_FRACTION = 0.5  # of the memory that is free once the rig is loaded, for the caches of all runs
+WITHOUT_CACHE = frozenset({"linear_attention", "conv", "mamba", "moe", "mlp"})  # kinds of layers
 LOGIT_BYTES = 8  # per logit of a row: in float32, and a copy while they are read
 ADJUSTED_BYTES = 8  # more per logit if biases or penalties change it: a float32 array, and another in between
 DeviceMap = Mapping[str, int]  # from modules' names to GPUs' numbers; empty for a single device
@@ -65,7 +65,7 @@ class Storage:
         return self.weights.itemsize + self.besides
 
 
-def must_fit_into_memory(count: int, text: Any, storage: Storage, device: torch.device,
+def check_memory(count: int, text: Any, storage: Storage, device: torch.device,
                          opening: Opening = ALONE) -> None:
     """RigError unless ``count`` weights and a cache of ``USUAL_POSITIONS`` need no more memory than is free."""
     weights, cache = int(count * storage.weight_bytes), usual_cache_bytes(text, storage)
@@ -80,9 +80,9 @@ def must_fit_into_memory(count: int, text: Any, storage: Storage, device: torch.
 
 
 def fits(count: int, text: Any, storage: Storage, device: torch.device, opening: Opening) -> bool:
-    """Whether ``must_fit_into_memory`` raises nothing."""
+    """Return whether ``check_memory`` raises nothing."""
     try:
-        must_fit_into_memory(count, text, storage, device, opening)
+        check_memory(count, text, storage, device, opening)
     except RigError:
         return False
     return True
@@ -100,7 +100,7 @@ def cache_bytes(text: Any, positions: int, dtype: torch.dtype) -> int:
     kinds = getattr(text, "layer_types", None) or ["attention"] * len(layers)
     numbers = 0
     for layer, kind in zip(layers, kinds, strict=True):
-        if kind in WITHOUT_KEYS:
+        if kind in WITHOUT_CACHE:
             continue
         if getattr(layer, "kv_lora_rank", None):
             numbers += int(layer.kv_lora_rank + layer.qk_rope_head_dim)
@@ -112,12 +112,12 @@ def cache_bytes(text: Any, positions: int, dtype: torch.dtype) -> int:
 
 
 def layer_configs(text: Any) -> list[Any]:
-    """Each layer's config. What differs between layers cannot be read from the config of them all."""
+    """Return each layer's config. What differs between layers cannot be read from the config of them all."""
     return list(getattr(text, "per_layer_config", None) or [text] * int(text.num_hidden_layers))
 
 
 def free_bytes(device: torch.device) -> int:
-    """How many bytes can still be allocated on a GPU; of a CPU, all of the machine's memory."""
+    """Return how many bytes can still be allocated on a GPU; of a CPU, all of the machine's memory."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -125,14 +125,14 @@ def free_bytes(device: torch.device) -> int:
 
 def device_map_of(folders: Sequence[Path], config: PreTrainedConfig, storage: Storage, device: torch.device,
                   opening: Opening) -> DeviceMap:
-    """The GPUs of the target's modules, its folder being the first; empty if all folders fit on the device.
+    """Return the GPUs of the target's modules, its folder being the first; empty if all folders fit on the device.
 
     RigError if all GPUs together have too little room, or if this machine cannot spread a model.
     """
     text, counts = config.get_text_config(), [parameters(folder) for folder in folders]
     several = device.type == "cuda" and device.index is None and torch.cuda.device_count() > 1
     if not several or fits(sum(counts), text, storage, device, opening):
-        must_fit_into_memory(sum(counts), text, storage, device, opening)
+        check_memory(sum(counts), text, storage, device, opening)
         return {}
     free = [free_bytes(torch.device("cuda", number)) for number in range(torch.cuda.device_count())]
     drafters = int(sum(counts[1:]) * storage.weight_bytes)
@@ -153,7 +153,7 @@ def spread(model: PreTrainedModel, cache: int, drafter_bytes: int, free: Sequenc
     gpus = balanced(sizes, rest, free)
     if not gpus:
         raise RigError(f"The rig needs about {(sum(sizes) + rest) / GIGA:.1f} GB, and the {len(free)} GPUs have "
-                       f"{', '.join(f'{size / GIGA:.1f}' for size in free)} GB free, of which {FULLEST_PERCENT} % are "
+                       f"{', '.join(f'{size / GIGA:.1f}' for size in free)} GB free, of which {MAX_PERCENT} % are "
                        "taken at most; choose a smaller target, or free memory that other programs hold.")
     prefix = model.base_model_prefix
     others = [name for name, _ in model.named_children() if name != prefix]
@@ -164,7 +164,7 @@ def spread(model: PreTrainedModel, cache: int, drafter_bytes: int, free: Sequenc
 def balanced(layers: Sequence[int], rest: int, free: Sequence[int]) -> list[int]:
     """The GPU of each layer, in order, such that the fullest GPU is as empty as possible; empty without enough room.
     All in bytes; ``rest`` lies on the first GPU."""
-    for percent in range(1, FULLEST_PERCENT + 1):
+    for percent in range(1, MAX_PERCENT + 1):
         left, gpu = [size * percent // 100 for size in free], 0
         left[0] -= rest
         gpus: list[int] = []
@@ -189,12 +189,12 @@ class RunMemory:
 
     def __init__(self, target: TorchTarget) -> None:
         self._target = target
-        unused = RUNS_PART * unused_bytes(target.device)
+        unused = RUNS_FRACTION * unused_bytes(target.device)
         self.kept_bytes = int(KEPT_PART * unused)
         self.bytes = unused - self.kept_bytes
 
     def share(self, request: Request, drafter_count: int) -> float:
-        """The fraction of this memory that a run takes, from 1 / ``MAX_RUNS`` to 1."""
+        """Return the fraction of this memory that a run takes, from 1 / ``MAX_RUNS`` to 1."""
         return min(1.0, max(1 / MAX_RUNS, run_bytes(self._target, request, drafter_count) / self.bytes))
 
 
@@ -209,7 +209,7 @@ def run_bytes(target: TorchTarget, request: Request, drafter_count: int) -> int:
 
 
 def unused_bytes(device: torch.device) -> int:
-    """How many bytes are free on the device now; on a CPU by the system's own count, if it has one."""
+    """Return how many bytes are free on the device now; on a CPU by the system's own count, if it has one."""
     if device.type == "cuda":
         return free_bytes(device) + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     sizes = [free_bytes(device)]

@@ -1,4 +1,4 @@
-"""Finds quantised weights where config.json's quantization_config says nothing of them. Imports no torch."""
+"""Finds quantised weights of which config.json's quantization_config says nothing. Imports no torch."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ PLAIN = frozenset({"F64", "F32", "F16", "BF16", "I64", "BOOL"})  # how tensors a
 DERIVED = ("rotary_emb.inv_freq", "attn.bias", "attn.masked_bias")  # that old checkpoints store, and no model needs
 
 
-def must_not_be_quantised(folder: Path) -> None:
+def check_not_quantised(folder: Path) -> None:
     """RigError if MLX's field of config.json, or a file beside it, says that the weights are quantised."""
     reasons = ["quantization in config.json"] if read_config(folder).get("quantization") else []
     reasons += [name for name in BESIDE if (folder / name).is_file() and _speaks_of_weights(folder / name)]
@@ -22,14 +22,14 @@ def must_not_be_quantised(folder: Path) -> None:
 
 
 def _speaks_of_weights(path: Path) -> bool:
-    """Whether such a file is about weights; ModelOpt's may be about the KV cache alone."""
+    """Return whether such a file is about weights; ModelOpt's may be about the KV cache alone."""
     try:
         return bool(json.loads(path.read_text(encoding="utf8"))["quantization"]["quant_algo"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return True
 
 
-def must_be_floats(folder: Path) -> None:
+def check_floats(folder: Path) -> None:
     """RigError naming a matrix that is stored in another type than models compute in; without its scales it means
     nothing."""
     for name, (kind, shape) in stored_tensors(folder).items():

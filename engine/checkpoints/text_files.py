@@ -53,7 +53,7 @@ class StopTokens(NamedTuple):
 
 
 def stop_tokens(folder: Path, tokenizer: PreTrainedTokenizerBase, more: Mapping[str, Sequence[int]]) -> StopTokens:
-    """Every token that a file of the model says ends a text; ``more`` are those of other files, by their names.
+    """Return every token that a file of the model says ends a text; ``more`` are those of other files, by their names.
     RigError if what ends a text is no token."""
     config = read_config(folder)
     generation = read_object(folder / GENERATION) if (folder / GENERATION).is_file() else {}
@@ -64,14 +64,14 @@ def stop_tokens(folder: Path, tokenizer: PreTrainedTokenizerBase, more: Mapping[
         "config.json": _tokens(folder, "config.json", inner if config.get(STOP) is None else config[STOP]),
         "the tokenizer": _tokens(folder, "the tokenizer", tokenizer.eos_token_id),
         **{file: frozenset(ids) for file, ids in more.items()}}
-    said = {file: ids for file, ids in named.items() if ids}
-    taken = frozenset[int]().union(*said.values())
-    if not said or taken == next(iter(said.values())):
-        return StopTokens(taken)
+    naming = {file: ids for file, ids in named.items() if ids}
+    stop_ids = frozenset[int]().union(*naming.values())
+    if not naming or stop_ids == next(iter(naming.values())):
+        return StopTokens(stop_ids)
     files = ", ".join(f"{file}: " + " ".join(
         str(tokenizer.convert_ids_to_tokens(token) if token < len(tokenizer) else token) for token in sorted(ids))
-        for file, ids in said.items())
-    return StopTokens(taken, f"Files name different tokens that end a text, and each of them ends it ({files}).")
+        for file, ids in naming.items())
+    return StopTokens(stop_ids, f"Files name different tokens that end a text, and each of them ends it ({files}).")
 
 
 def _tokens(folder: Path, file: str, value: Any) -> frozenset[int]:

@@ -10,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from engine.checkpoints.files import damaged, display_name, weight_files
-from engine.checkpoints.quantised import must_be_floats
+from engine.checkpoints.quantised import check_floats
 from engine.errors import RigError
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -19,7 +19,7 @@ Model = TypeVar("Model", bound=nn.Module)
 def load_weights(folder: Path, wanted: str = "") -> dict[str, Tensor]:
     """The tensors of a folder by name, as they are stored, whose names begin with the regular expression ``wanted``;
     RigError if a file is missing, damaged or quantised."""
-    must_be_floats(folder)
+    check_floats(folder)
     weights: dict[str, Tensor] = {}
     for path in weight_files(folder):
         try:
@@ -42,10 +42,10 @@ def move_model(model: Model, device: torch.device, dtype: torch.dtype) -> Model:
 def fill_model(model: nn.Module, weights: Mapping[str, Tensor], folder: Path) -> None:
     """Load the weights into a model of exactly these tensors; RigError names the first that does not fit."""
     expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    given = {name: tuple(value.shape) for name, value in weights.items()}
-    if expected != given:
-        odd = sorted(set(expected.items()) ^ set(given.items()))[0][0]
+    stored = {name: tuple(value.shape) for name, value in weights.items()}
+    if expected != stored:
+        misfit = sorted(set(expected.items()) ^ set(stored.items()))[0][0]
         raise RigError(
-            f"The drafter in {display_name(folder)} does not fit its own config: tensor {odd} "
-            f"has shape {given.get(odd, 'nothing')}; {expected.get(odd, 'nothing')} is expected.")
+            f"The drafter in {display_name(folder)} does not fit its own config: tensor {misfit} "
+            f"has shape {stored.get(misfit, 'nothing')}; {expected.get(misfit, 'nothing')} is expected.")
     model.load_state_dict(weights)

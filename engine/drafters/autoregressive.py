@@ -1,6 +1,6 @@
 """Any causal language model that shares the target's tokenizer, as a drafter.
 
-It reads committed tokens, never the target's features: its proposals are conditionals (papers 000 and 001, where the
+It reads committed tokens, never the target's features: its proposals are conditionals (papers 000 and 001, whose
 drafters see their path).
 """
 
@@ -14,8 +14,8 @@ from transformers import PreTrainedModel
 
 from engine.checkpoints.files import display_name, has_tokenizer
 from engine.checkpoints.loading import causal_config, load_causal, why_no_drafter
-from engine.drafters.beam import PUBLISHED, PathDrafter, Reach
-from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, must_fit
+from engine.drafters.beam import PUBLISHED_REACH, PathDrafter, Reach
+from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, check_equal
 from engine.errors import RigError
 from engine.models.cache import cache_argument
 from engine.models.target import TorchTarget
@@ -25,7 +25,7 @@ from engine.texts.bounded import BoundedTexts
 class AutoregressiveDrafter(PathDrafter):
     """A language model as a drafter. ``vocabulary`` is the target's size; ids beyond it are never proposed."""
 
-    def __init__(self, model: PreTrainedModel, vocabulary: int, reach: Reach = PUBLISHED) -> None:
+    def __init__(self, model: PreTrainedModel, vocabulary: int, reach: Reach = PUBLISHED_REACH) -> None:
         self.model, self.vocabulary, self._cache_name = model.eval(), vocabulary, cache_argument(model)
         limit = int(model.config.get_text_config().max_position_embeddings)
         super().__init__(model.get_input_embeddings().weight, reach, limit)
@@ -44,7 +44,7 @@ def recognises(values: Mapping[str, Any]) -> bool:
 
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
-    """The plan of a language model as a drafter; RigError if its tokens are not the target's."""
+    """Return the plan of a language model as a drafter; RigError if its tokens are not the target's."""
     config = causal_config(folder)
     if reason := why_no_drafter(config):
         raise RigError(f"The drafter in {display_name(folder)} is a {config.model_type}: {reason}.")
@@ -52,7 +52,7 @@ def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     if has_tokenizer(folder):
         _same_tokens(folder, target.folder)
     else:
-        must_fit(folder, "no tokenizer of its own and a vocabulary of", config.vocab_size, target.config.vocab_size)
+        check_equal(folder, "no tokenizer of its own and a vocabulary of", config.vocab_size, target.config.vocab_size)
     return DrafterPlan((), partial(_load, folder))
 
 

@@ -30,7 +30,7 @@ class Reach:
     width: int
 
     def within(self, nodes: int, positions: int) -> Self:
-        """The part that a budget of ``nodes`` and the ``positions`` left in the drafter's context can use."""
+        """Return the part that a budget of ``nodes`` and the ``positions`` left in the drafter's context can use."""
         return type(self)(max(0, min(self.depth, nodes, positions)), min(self.width, nodes))
 
     @property
@@ -39,7 +39,7 @@ class Reach:
         return 1 + self.depth * self.width
 
 
-PUBLISHED = Reach(depth=6, width=10)
+PUBLISHED_REACH = Reach(depth=6, width=10)
 
 
 class PathDrafter(ABC):
@@ -160,7 +160,7 @@ class FeatureDrafter(PathDrafter):
 
     @abstractmethod
     def _fused(self, features: Tensor) -> Tensor:
-        """The states (rows, hidden size) that stand for the target's features (rows, taps × hidden size)."""
+        """Return the states (rows, hidden size) that stand for the target's features (rows, taps × hidden size)."""
 
     @abstractmethod
     def _step(self, states: Tensor, embedded: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
@@ -188,6 +188,6 @@ def lattice_of(levels: list[BeamLevel], width: int) -> Lattice:
         parts = [[level.tokens.int(), level.logprobs, level.follow.int()] for level in levels]
         on_host = iter(to_host(*(part for level in parts for part in level)))
         for depth, level in enumerate(levels):
-            for whole in (tokens, logprobs, follow):
-                whole[depth, :len(level.tokens)] = next(on_host)
+            for array in (tokens, logprobs, follow):
+                array[depth, :len(level.tokens)] = next(on_host)
     return Lattice(tokens, logprobs, follow)

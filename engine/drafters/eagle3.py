@@ -21,7 +21,7 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRMS
 
 from engine.checkpoints.files import read_config
 from engine.checkpoints.weights import fill_model, load_weights, move_model
-from engine.drafters.beam import PUBLISHED, FeatureDrafter, Reach
+from engine.drafters.beam import PUBLISHED_REACH, FeatureDrafter, Reach
 from engine.drafters.dflash.model import Rotation
 from engine.drafters.draft_vocabulary import draft_token_ids, over_vocabulary
 from engine.drafters.fields import ignored_note, neighbours_to_halves, turns_neighbours, without_place
@@ -30,9 +30,9 @@ from engine.drafters.kinds import (
     Kind,
     TargetFacts,
     architectures,
-    must_fit,
-    must_know,
-    must_tap,
+    check_equal,
+    check_taps,
+    refuse_unknown,
     unsteady_rope,
 )
 from engine.models.cache import LayeredCache
@@ -94,7 +94,7 @@ class Eagle3Model(nn.Module):
 class Eagle3Drafter(FeatureDrafter):
     """The drafter with the keys and values of its rows."""
 
-    def __init__(self, model: Eagle3Model, embedding: nn.Module, reach: Reach = PUBLISHED) -> None:
+    def __init__(self, model: Eagle3Model, embedding: nn.Module, reach: Reach = PUBLISHED_REACH) -> None:
         self.model = model.eval()
         super().__init__(embedding, model.fc.weight, reach)
 
@@ -112,20 +112,20 @@ class Eagle3Drafter(FeatureDrafter):
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """Whether a config.json says that it is an EAGLE-3 drafter, or has a draft vocabulary."""
+    """Return whether a config.json says that it is an EAGLE-3 drafter, or has a draft vocabulary."""
     return "eagle3" in architectures(values) or "draft_vocab_size" in values
 
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
-    """The plan of an EAGLE-3 drafter; RigError if it cannot run on this target as it was trained."""
+    """Return the plan of an EAGLE-3 drafter; RigError if it cannot run on this target as it was trained."""
     values = read_config(folder)
     config = _drafter_config(folder, values, target)
-    must_fit(folder, "a target of hidden size", config.target_hidden_size, target.config.hidden_size)
-    must_fit(folder, "a vocabulary of", config.vocab_size, target.config.vocab_size)
+    check_equal(folder, "a target of hidden size", config.target_hidden_size, target.config.hidden_size)
+    check_equal(folder, "a vocabulary of", config.vocab_size, target.config.vocab_size)
     layers = int(target.config.num_hidden_layers)
     named = (values.get("eagle_config") or {}).get("eagle_aux_hidden_state_layer_ids")
     taps = tuple(named) if named else (1, layers // 2 - 1, layers - 4)
-    must_tap(folder, taps, target.config)
+    check_taps(folder, taps, target.config)
     config.taps = len(taps)
     return DrafterPlan(taps, partial(_load, folder, config), note=config.note)
 
@@ -136,7 +136,7 @@ def _drafter_config(folder: Path, values: dict[str, Any], target: TargetFacts) -
                 if AS_RUN.get(name) is not value}
     config = LlamaConfig(attn_implementation="sdpa", **{
         key: value for key, value in values.items() if key not in ("auto_map", "eagle_config", "attn_implementation")})
-    must_know(folder, {
+    refuse_unknown(folder, {
         "num_hidden_layers": "" if config.num_hidden_layers == 1 else config.num_hidden_layers,
         "use_aux_hidden_state": "" if inside.get("use_aux_hidden_state", True) else "false", **unsteady_rope(config)})
     config.turns_neighbours, config.note = turns_neighbours(unplaced), ignored_note(folder, unplaced)
@@ -156,7 +156,7 @@ def _load(folder: Path, config: LlamaConfig, target: TorchTarget) -> Eagle3Draft
     model = move_model(model, target.device, target.model.dtype)
     embedding = target.embedding if embedded is None else nn.Embedding.from_pretrained(
         embedded.to(device=target.device, dtype=target.model.dtype))
-    must_fit(folder, "token embeddings of size", config.hidden_size, embedding.weight.shape[1])
+    check_equal(folder, "token embeddings of size", config.hidden_size, embedding.weight.shape[1])
     return Eagle3Drafter(model, embedding)
 
 

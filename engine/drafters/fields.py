@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig
 
 from engine.checkpoints.files import display_name
-from engine.drafters.kinds import THINKING, must_know, off
+from engine.drafters.kinds import THINKING, off, refuse_unknown
 
 # Of every kind: names of training, and those that transformers reads under others.
 SILENT = frozenset({THINKING, "auto_map", "draft_vocab_size", "torch_dtype", "rope_theta", "rope_scaling",
@@ -39,7 +39,7 @@ TURNED = re.compile(r"self_attn\.(q|k)_(proj\.(weight|bias)|norm\.weight)$")
 
 
 def without_place(values: Mapping[str, Any], model: type[PreTrainedConfig], silent: Set[str]) -> dict[str, Any]:
-    """The fields of a config.json that neither transformers' config of the model nor ``silent`` has."""
+    """Return the fields of a config.json that neither transformers' config of the model nor ``silent`` has."""
     known = PreTrainedConfig().to_dict().keys() | model().to_dict().keys() | SILENT | silent
     return {name: value for name, value in values.items() if name not in known}
 
@@ -50,14 +50,14 @@ def ignored_note(folder: Path, fields: Mapping[str, Any]) -> str:
     unknown = {name: value for name, value in fields.items() if name not in NEIGHBOURS and (
         not (ABSENT.search(name) or INERT.fullmatch(name)) if value is False else not off(value))}
     inert = {name for name, value in unknown.items() if INERT.fullmatch(name) or value in SHAPED.get(name, ())}
-    must_know(folder, {name: "false" if value is False else value
+    refuse_unknown(folder, {name: "false" if value is False else value
                        for name, value in unknown.items() if name not in inert})
     named = ", ".join(sorted(inert))
     return named and f"Ignored in config.json of {display_name(folder)}, since its tensors need nothing of it: {named}."
 
 
 def turns_neighbours(fields: Mapping[str, Any]) -> bool:
-    """Whether the rotary embedding turns neighbouring numbers of a head together."""
+    """Return whether the rotary embedding turns neighbouring numbers of a head together."""
     return any(fields[name] is value for name, value in NEIGHBOURS.items() if name in fields)
 
 
@@ -68,7 +68,7 @@ def neighbours_to_halves(weights: Mapping[str, Tensor], head_size: int) -> dict[
 
 
 def halves_to_neighbours(weights: Mapping[str, Tensor], head_size: int) -> dict[str, Tensor]:
-    """The same the other way round."""
+    """Return the same the other way round."""
     return _ordered(weights, torch.arange(head_size).view(2, -1).T.flatten())
 
 

@@ -104,20 +104,20 @@ NOT_RUN: Mapping[str, str] = MappingProxyType({
     "mtp": "a layer for multi-token prediction outside of its target's checkpoint (TARGET::mtp is the target's own)"})
 
 THINKING = "trained_with_thinking"  # in config.json, of any kind
-COUNTS = ("vocab_size", "draft_vocab_size", "target_hidden_size")  # in config.json, of any kind
+COUNT_FIELDS = ("vocab_size", "draft_vocab_size", "target_hidden_size")  # in config.json, of any kind
 
 
 def plan_drafter(folder: Path, target: TargetFacts) -> DrafterPlan:
-    """The plan of the drafter in a folder, by the first kind that recognises its config.json."""
+    """Return the plan of the drafter in a folder, by the first kind that recognises its config.json."""
     values = read_config(folder)
     format_ = values.get("speculators_model_type")
     named = architectures(values) if format_ is None else str(format_)
     if what := next((what for part, what in NOT_RUN.items() if part in named), ""):
         raise RigError(f"The drafter in {display_name(folder)} is {what}; DFlash, DFlash 2, DSpark, TreeFlash, "
                        "EAGLE-3, MTP, UNO and phrase drafters run, and language models.")
-    for name in COUNTS:
+    for name in COUNT_FIELDS:
         if values.get(name) is not None:
-            must_count(folder, values, name)
+            check_count(folder, values, name)
     name = next(name for name in KINDS if kind_named(name).recognises(values))
     plan = kind_named(name).plan(folder, target)
     thinking = values.get(THINKING, plan.thinking)
@@ -128,35 +128,35 @@ def plan_drafter(folder: Path, target: TargetFacts) -> DrafterPlan:
 
 
 def architectures(values: Mapping[str, Any]) -> str:
-    """The architectures in a config.json, in lower case; TypeError if they are not names."""
+    """Return the architectures in a config.json, in lower case; TypeError if they are not names."""
     return " ".join(values.get("architectures") or ()).lower()
 
 
-def must_fit(folder: Path, what: str, value: object, target: object) -> None:
+def check_equal(folder: Path, what: str, value: object, target: object) -> None:
     """RigError if a drafter's figure differs from the target's."""
     if value != target:
         raise RigError(f"The drafter in {display_name(folder)} has {what} {value!r:.60}; the target has {target}; a "
                        "drafter serves only the target it was trained on.")
 
 
-def must_tap(folder: Path, taps: tuple[int, ...], target: PreTrainedConfig) -> None:
+def check_taps(folder: Path, taps: tuple[int, ...], target: PreTrainedConfig) -> None:
     """RigError if a tap is not a layer of the target."""
     layers = int(target.num_hidden_layers)
-    beyond = [tap for tap in taps if not isinstance(tap, int) or not 0 <= tap < layers]
-    if beyond or not taps:
+    outside = [tap for tap in taps if not isinstance(tap, int) or not 0 <= tap < layers]
+    if outside or not taps:
         raise RigError(f"The drafter in {display_name(folder)} reads the target's layers "
                        f"{', '.join(map(repr, taps)) or 'none'}; the target has layers 0 to {layers - 1}; a drafter "
                        "serves only the target it was trained on.")
 
 
-def must_be(folder: Path, values: Mapping[str, Any], kind: type | tuple[type, ...], wanted: str) -> None:
+def check_type(folder: Path, values: Mapping[str, Any], kind: type | tuple[type, ...], wanted: str) -> None:
     """RigError naming the first of these config.json fields that is of another type than ``wanted`` says."""
     for name, value in values.items():
         if not isinstance(value, kind) or isinstance(value, bool):
             raise RigError(f"config.json in {display_name(folder)} has {name} {value!r:.60}; it has to be {wanted}.")
 
 
-def must_count(folder: Path, values: Mapping[str, Any], name: str) -> None:
+def check_count(folder: Path, values: Mapping[str, Any], name: str) -> None:
     """RigError if this field of config.json is no whole number above 0."""
     value = values.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -165,19 +165,19 @@ def must_count(folder: Path, values: Mapping[str, Any], name: str) -> None:
 
 
 def unsteady_rope(config: PreTrainedConfig) -> dict[str, object]:
-    """Rotary parameters that no drafter follows, for ``must_know``: ones that differ between kinds of layers, and a
-    kind whose angles depend on the text's length."""
+    """Return rotary parameters that no drafter follows, for ``refuse_unknown``: ones that differ between kinds of
+    layers, and a kind whose angles depend on the text's length."""
     rope = config.rope_parameters or {}
     return {"rope_parameters": ", ".join(name for name, value in rope.items() if isinstance(value, Mapping)),
             "rope_type": "" if is_steady(config) else rope.get("rope_type", "mixed")}
 
 
 def off(value: object) -> bool:
-    """Whether an option's value switches it off."""
+    """Return whether an option's value switches it off."""
     return value is None or value is False or value == 0 or value in ("", "none", [], {})
 
 
-def must_know(folder: Path, options: Mapping[str, Any]) -> None:
+def refuse_unknown(folder: Path, options: Mapping[str, Any]) -> None:
     """RigError naming the options that change what the drafter computes and that are not implemented."""
     unknown = {name: value for name, value in options.items() if not off(value)}
     if unknown:

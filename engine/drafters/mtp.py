@@ -27,13 +27,13 @@ from transformers.modeling_layers import MtpLayer
 
 from engine.checkpoints.files import display_name, read_config
 from engine.checkpoints.weights import fill_model, load_weights, move_model
-from engine.drafters.beam import PUBLISHED, FeatureDrafter, Reach
-from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, must_fit, must_know, unsteady_rope
+from engine.drafters.beam import PUBLISHED_REACH, FeatureDrafter, Reach
+from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, check_equal, refuse_unknown, unsteady_rope
 from engine.errors import RigError
 from engine.models.target import TorchTarget
 
 FAMILIES = frozenset({"deepseek_v3", "glm4_moe", "glm4_moe_lite", "qwen3_next", "qwen3_5", "qwen3_5_moe"})
-COUNTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers")  # of layers, in config.json
+LAYER_COUNTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers")  # of layers, in config.json
 # What the parts outside the decoder layer are called, in Qwen's layout and in DeepSeek's.
 PARTS: Mapping[str, str] = MappingProxyType({
     "fc": "eh_proj", "pre_fc_norm_embedding": "enorm", "pre_fc_norm_hidden": "hnorm", "norm": "post_norm",
@@ -41,7 +41,7 @@ PARTS: Mapping[str, str] = MappingProxyType({
 COPIES = frozenset({"embed_tokens", "shared_head.head"})  # of the target's
 EXPERT = re.compile(r"(.*\.experts)\.(\d+)\.(gate|up|down)_proj\.weight")
 # How a decoder layer of the target's kind is made as the first and only one, with experts if the kind has them.
-ALONE: Mapping[str, object] = MappingProxyType({
+ONE_LAYER: Mapping[str, object] = MappingProxyType({
     "num_hidden_layers": 1, "layer_types": ["full_attention"], "mlp_layer_types": ["sparse"],
     "first_k_dense_replace": 0, "mlp_only_layers": [], "decoder_sparse_step": 1})
 
@@ -49,7 +49,7 @@ ALONE: Mapping[str, object] = MappingProxyType({
 class MtpDrafter(FeatureDrafter):
     """The layer with the keys and values of its rows; its feature is the output of the target's last layer."""
 
-    def __init__(self, layer: MtpLayer, target: TorchTarget, reach: Reach = PUBLISHED) -> None:
+    def __init__(self, layer: MtpLayer, target: TorchTarget, reach: Reach = PUBLISHED_REACH) -> None:
         self.layer, self.head = layer.eval(), target.logits
         decoder = target.model.get_decoder()
         self.norm, self.rotary = decoder.norm, decoder.rotary_emb
@@ -76,14 +76,14 @@ def recognises(values: Mapping[str, Any]) -> bool:
 
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
-    """The plan of the layer in a folder, commonly the target's; RigError if it cannot run on this target."""
+    """Return the plan of the layer in a folder, commonly the target's; RigError if it cannot run on this target."""
     values = read_config(folder)
     text = values.get("text_config") or values
-    must_fit(folder, "a layer of", text.get("model_type"), target.config.model_type)
+    check_equal(folder, "a layer of", text.get("model_type"), target.config.model_type)
     for name in ("hidden_size", "vocab_size"):
-        must_fit(folder, name, text.get(name), getattr(target.config, name))
-    must_know(folder, {
-        **{name: "" if text.get(name) in (None, 1) else f"{text[name]} layers" for name in COUNTS},
+        check_equal(folder, name, text.get(name), getattr(target.config, name))
+    refuse_unknown(folder, {
+        **{name: "" if text.get(name) in (None, 1) else f"{text[name]} layers" for name in LAYER_COUNTS},
         "mtp_use_dedicated_embeddings": text.get("mtp_use_dedicated_embeddings"), **unsteady_rope(target.config)})
     layers = int(text.get("num_hidden_layers") or target.config.num_hidden_layers)
     return DrafterPlan((int(target.config.num_hidden_layers) - 1,), partial(_load, folder, layers))
@@ -96,7 +96,7 @@ def _load(folder: Path, layers: int, target: TorchTarget) -> MtpDrafter:
         raise RigError(f"The weights in {display_name(folder)} hold no layer for multi-token prediction: no tensor's "
                        f"name begins with mtp. or model.layers.{layers}.; name another drafter.")
     example, config = target.model.get_decoder().layers[-1], deepcopy(target.config)
-    for name, value in ALONE.items():
+    for name, value in ONE_LAYER.items():
         if hasattr(config, name):
             setattr(config, name, value)
     layer = MtpLayer(config, type(example), type(example.post_attention_layernorm), 0)
@@ -105,7 +105,7 @@ def _load(folder: Path, layers: int, target: TorchTarget) -> MtpDrafter:
 
 
 def _named(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors by the names of transformers' layer, experts joined."""
+    """Return the tensors by the names of transformers' layer, experts joined."""
     weights: dict[str, Tensor] = {}
     for name, value in stored.items():
         part = name.removesuffix(".weight")

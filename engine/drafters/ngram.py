@@ -41,7 +41,7 @@ class TextCounts:
         self.counts: dict[int, int] = defaultdict(int)
 
     def context(self, *more: int) -> Context:
-        """The last tokens of the text and these after it, as many as a context has at most."""
+        """Return the last tokens of the text and these after it, as many as a context has at most."""
         return (*self.tokens[-len(self.priors):], *more)[-len(self.priors):]
 
     def observe(self, token_ids: Integers) -> None:
@@ -56,28 +56,28 @@ class TextCounts:
             self.counts[token] += 1
 
     def shifted(self, row: Row, context: Context) -> Row:
-        """The distribution after a context, shifted towards this text's counts; in no order."""
-        law = dict(row)
+        """Return the distribution after a context, shifted towards this text's counts; in no order."""
+        shares = dict(row)
         for length, prior in enumerate(self.priors[:len(context)], start=1):
             followers = self.after.get(context[-length:])
             if followers is None:
                 break  # no longer context was seen either
             weight = followers.total + prior
-            law = {token: prior * share / weight for token, share in law.items()}
+            shares = {token: prior * share / weight for token, share in shares.items()}
             for token, count in followers.counts.items():
-                law[token] = law.get(token, 0.0) + count / weight
-        return list(law.items())
+                shares[token] = shares.get(token, 0.0) + count / weight
+        return list(shares.items())
 
 
 def likeliest(row: Row, width: int) -> Row:
-    """The ``width`` likeliest tokens in descending order, the lower id first among equals."""
+    """Return the ``width`` likeliest tokens in descending order, the lower id first among equals."""
     return nsmallest(width, row, key=lambda cell: (-cell[1], cell[0]))
 
 
-def grow(law: Callable[[Context], Row], text: TextCounts, root: int, paths: float, deepest: int) -> Lattice:
-    """The lattice of the rows after the root and after each of the ``paths`` best paths behind it (paper 002, Algorithm
-    1, over conditionals), of at most ``deepest`` tokens; ``law`` gives the row after a context, likeliest token first.
-    The last row of each depth belongs to no path: cells that do not lead on point to it."""
+def grow(row_after: Callable[[Context], Row], text: TextCounts, root: int, paths: float, max_depth: int) -> Lattice:
+    """Return the lattice of the rows after the root and after each of the ``paths`` best paths behind it (paper 002,
+    Algorithm 1, over conditionals), of at most ``max_depth`` tokens. ``row_after`` gives the row after a context,
+    likeliest token first. The last row of each depth belongs to no path: cells that do not lead on point to it."""
     cells: list[tuple[int, int, int, int, float]] = []  # depth, row, rank, token, probability
     contexts: list[Context] = []  # of the rows that the cells stand in
     follow: dict[int, int] = {}  # the cells that lead on, and to which row
@@ -87,7 +87,7 @@ def grow(law: Callable[[Context], Row], text: TextCounts, root: int, paths: floa
     def add_row(depth: int, context: Context, cost: float) -> int:
         row = rows[depth]
         rows[depth] += 1
-        for rank, (token, share) in enumerate(law(context)):
+        for rank, (token, share) in enumerate(row_after(context)):
             heappush(waiting, (cost - log(share), len(cells)))
             cells.append((depth, row, rank, token, share))
             contexts.append(context)
@@ -98,7 +98,7 @@ def grow(law: Callable[[Context], Row], text: TextCounts, root: int, paths: floa
         paths -= 1
         cost, cell = heappop(waiting)
         depth, _, _, token, _ = cells[cell]
-        if depth + 1 < deepest:
+        if depth + 1 < max_depth:
             follow[cell] = add_row(depth + 1, (*contexts[cell], token)[-len(text.priors):], cost)
 
     shape = len(rows), max(rows.values()) + 1, max((rank + 1 for _, _, rank, _, _ in cells), default=1)
@@ -154,10 +154,10 @@ class NGramDrafter(TextDrafter):
         common = [*sorted(counts, key=lambda token: (-counts[token], token)), *unseen]
 
         @cache  # paths often end alike
-        def law(context: Context) -> Row:
+        def row_after(context: Context) -> Row:
             followers = self._text.after.get(context[-1:])
             known = followers.counts if followers else {}
             others = [token for token in common[:len(known) + width] if token not in known][:width]
             alone = [(token, (counts.get(token, 0) + 1 / self.vocabulary) / (size + 1)) for token in (*known, *others)]
             return likeliest(self._text.shifted(alone, context), width)
-        return grow(law, self._text, root, np.inf, self.depth)
+        return grow(row_after, self._text, root, np.inf, self.depth)

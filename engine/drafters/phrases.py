@@ -26,7 +26,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from engine.checkpoints.files import damaged, display_name, read_config
-from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, architectures, must_count, must_fit
+from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, architectures, check_count, check_equal
 from engine.drafters.ngram import Context, Row, TextDrafter, grow, likeliest
 from engine.errors import RigError
 from engine.models.target import TorchTarget
@@ -45,14 +45,6 @@ MAX_PROPOSALS = 12  # after one path
 MIN_PROBABILITY = 1e-5  # of a proposed token
 
 
-def key_of(context: Sequence[int]) -> int:
-    """The tokens of a context as one number."""
-    key = 0
-    for token in context:
-        key = key << BITS | token
-    return key
-
-
 @dataclass(frozen=True, eq=False)
 class PhraseOrder:
     """The contexts of one length; for the arrays see the module's docstring."""
@@ -63,7 +55,7 @@ class PhraseOrder:
     codes: NDArray[np.uint8]
 
     def row(self, key: int) -> Row | None:
-        """What follows a context; None if it is not known."""
+        """Return what follows a context; None if it is not known."""
         view = self.keys.data  # for Python's bisect: numpy's search makes an array in each call
         number = bisect_left(view, key)
         if number == len(view) or view[number] != key:
@@ -80,9 +72,12 @@ class PhraseTable:
         self.orders = tuple(orders)
 
     def after(self, context: Sequence[int]) -> Row:
-        """What follows the longest known ending of the context; empty if none is known."""
+        """Return what follows the longest known ending of the context; empty if none is known."""
         for order in range(min(len(self.orders), len(context)), 0, -1):
-            row = self.orders[order - 1].row(key_of(context[len(context) - order:]))
+            key = 0
+            for token in context[len(context) - order:]:
+                key = key << BITS | token
+            row = self.orders[order - 1].row(key)
             if row is not None:
                 return row
         return []
@@ -101,16 +96,16 @@ class PhraseDrafter(TextDrafter):
         self.release()
 
     def draft(self, root: int, width: int) -> Lattice:
-        """The rows of the ``width`` best paths, and of the root's; other cells lead nowhere."""
-        return grow(self._law, self._text, root, width, MAX_DEPTH)
+        """Return the rows of the ``width`` best paths, and of the root's; other cells lead nowhere."""
+        return grow(self._row_after, self._text, root, width, MAX_DEPTH)
 
-    def _law(self, context: Context) -> Row:
-        law = self._text.shifted(self.table.after(context), context)
-        return likeliest([cell for cell in law if cell[1] >= MIN_PROBABILITY], MAX_PROPOSALS)
+    def _row_after(self, context: Context) -> Row:
+        row = self._text.shifted(self.table.after(context), context)
+        return likeliest([cell for cell in row if cell[1] >= MIN_PROBABILITY], MAX_PROPOSALS)
 
 
 def read_table(folder: Path, vocabulary: int) -> PhraseTable:
-    """The table in a folder; RigError if it is damaged."""
+    """Return the table in a folder; RigError if it is damaged."""
     file = folder / "model.safetensors"
     try:
         return PhraseTable(_orders(load_file(file), vocabulary))
@@ -123,7 +118,7 @@ def read_table(folder: Path, vocabulary: int) -> PhraseTable:
 
 
 def _orders(arrays: Mapping[str, NDArray[Any]], vocabulary: int) -> list[PhraseOrder]:
-    """The orders in a file's arrays; ValueError says what is wrong with them."""
+    """Return the orders in a file's arrays; ValueError says what is wrong with them."""
     orders: list[PhraseOrder] = []
     while f"keys{len(orders) + 1}" in arrays and len(orders) < MAX_CONTEXT:
         number = len(orders) + 1
@@ -156,15 +151,15 @@ def _check(order: PhraseOrder, number: int, vocabulary: int) -> None:
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """Whether a config.json says that it is a table of phrases."""
+    """Return whether a config.json says that it is a table of phrases."""
     return "phrasetable" in architectures(values)
 
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
-    """The plan of a table; RigError if it was counted over another vocabulary."""
+    """Return the plan of a table; RigError if it was counted over another vocabulary."""
     values = read_config(folder)
-    must_count(folder, values, "vocab_size")
-    must_fit(folder, "a vocabulary of", values["vocab_size"], target.config.vocab_size)
+    check_count(folder, values, "vocab_size")
+    check_equal(folder, "a vocabulary of", values["vocab_size"], target.config.vocab_size)
     return DrafterPlan((), partial(_load, folder))
 
 

@@ -24,7 +24,7 @@ from torch.nn.functional import linear
 from engine.checkpoints.files import display_name, read_config
 from engine.checkpoints.weights import load_weights
 from engine.drafters.dflash.lattices import marginals
-from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, must_be, must_fit, must_know
+from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, check_equal, check_type, refuse_unknown
 from engine.errors import RigError
 from engine.models.device import in_inference_mode
 from engine.models.layers import GatedMlp, Layer
@@ -33,7 +33,7 @@ from engine.models.passes import FusedPass
 from engine.models.target import TorchTarget
 from engine.records import Integers, Lattice
 
-WIDTH = 8  # rows of a block if the rig's name gives no other size
+DEFAULT_BLOCK = 8  # rows of a block if the rig's name gives no other size
 KNOWN = frozenset({
     "peft_type", "r", "lora_alpha", "target_modules", "use_rslora", "base_model_name_or_path", "revision", "task_type",
     "peft_version", "inference_mode", "lora_dropout", "init_lora_weights", "auto_mapping", "exclude_modules"})
@@ -58,7 +58,7 @@ class AdaptedLinear(PackedLinear):
 class UnoDrafter:
     """The target's pass with adapters, over the cache of the run's own target, which ``use_target`` gives it."""
 
-    def __init__(self, adapted: FusedPass, vocabulary: int, width: int = WIDTH) -> None:
+    def __init__(self, adapted: FusedPass, vocabulary: int, width: int = DEFAULT_BLOCK) -> None:
         self.adapted, self.vocabulary, self.width = adapted, vocabulary, width
         self.release()
 
@@ -84,7 +84,7 @@ class UnoDrafter:
 
     @in_inference_mode
     def draft(self, root: int, width: int) -> Lattice:
-        """A lattice of one row a depth, the first of the target's choice alone."""
+        """Return a lattice of one row a depth, the first of the target's choice alone."""
         assert self._target is not None
         block = [root, *noise_tokens(self._length, self.width - 1, self.vocabulary).tolist()]
         choice, logits = self._target.look_ahead(block, self.adapted)
@@ -100,19 +100,19 @@ def noise_tokens(start: int, count: int, vocabulary: int) -> Integers:
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """Whether a config is that of a low-rank adapter."""
+    """Return whether a config is that of a low-rank adapter."""
     return values.get("peft_type") == "LORA"
 
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
-    """The plan of an adapter; RigError if it has options that are not followed."""
+    """Return the plan of an adapter; RigError if it has options that are not followed."""
     values = read_config(folder)
-    must_be(folder, {"r": values.get("r")}, int, "a whole number")
-    must_be(folder, {"lora_alpha": values.get("lora_alpha")}, (int, float), "a number")
-    must_know(folder, {name: "" if value == "none" and name == "bias" else value
+    check_type(folder, {"r": values.get("r")}, int, "a whole number")
+    check_type(folder, {"lora_alpha": values.get("lora_alpha")}, (int, float), "a number")
+    refuse_unknown(folder, {name: "" if value == "none" and name == "bias" else value
                        for name, value in values.items() if name not in KNOWN})
     scale = values["lora_alpha"] / (values["r"] ** 0.5 if values.get("use_rslora") else values["r"])
-    return DrafterPlan((), partial(_load, folder, scale, target.block_size or WIDTH), sees_path=False)
+    return DrafterPlan((), partial(_load, folder, scale, target.block_size or DEFAULT_BLOCK), sees_path=False)
 
 
 def _load(folder: Path, scale: float, width: int, target: TorchTarget) -> UnoDrafter:
@@ -131,7 +131,7 @@ def _load(folder: Path, scale: float, width: int, target: TorchTarget) -> UnoDra
 
 
 def _adapted(layer: Layer, take: Callable[[str, int, int], Adapter | int]) -> Layer:
-    """A layer with its adapters. ``take`` gives that of a projection by name, outputs and inputs."""
+    """Return a layer with its adapters. ``take`` gives that of a projection by name, outputs and inputs."""
     heads, keys = layer.query_heads * layer.size, layer.kv_heads * layer.size
     inputs, hidden = layer.inputs.weight.shape[1], len(layer.out.weight)
     other = copy(layer)
@@ -156,7 +156,7 @@ def _take(folder: Path, weights: dict[str, Tensor], scale: float, layer: int, na
     if down is None or up is None:
         return outputs
     for part, width, fits in (("inputs", down.shape[1], inputs), ("outputs", len(up), outputs)):
-        must_fit(folder, f"{part} of {place}", width, fits)
+        check_equal(folder, f"{part} of {place}", width, fits)
     return down, up * scale
 
 

@@ -21,7 +21,7 @@ from tqdm import tqdm
 from engine.budget.auto import AutoBudget, DraftHistory
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import Run, decode_batch
-from engine.drafters.abilities import BlockDrafter
+from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.errors import RequestError
 from engine.lab.reading import read
 from engine.lab.settings import Cell, Setting, SweepPlan, measuring_order
@@ -105,7 +105,7 @@ def can_run(rig: Rig, point: BenchPoint) -> bool:
     if point.method not in rig.methods:
         return False
     drafters = rig.drafters_for(point.method, point.drafters).values()
-    return point.way != PLAIN or all(isinstance(drafter, BlockDrafter) for drafter in drafters)
+    return point.way != PLAIN or all(isinstance(drafter, DFlashDrafter) for drafter in drafters)
 
 
 def run(rig: Rig, point: BenchPoint, asks: Sequence[PromptRequest]) -> Tally:
@@ -139,7 +139,7 @@ def plain_loop(rig: Rig, ask: PromptRequest) -> Tally:
 def plain_rounds(rig: Rig, ask: PromptRequest) -> Iterator[list[int]]:
     """The tokens that each round of the published loop commits, whose prompt is read at once."""
     ((name, drafter),) = rig.drafters_for(ask.method, ask.drafters).items()
-    if not isinstance(drafter, BlockDrafter):
+    if not isinstance(drafter, DFlashDrafter):
         raise RequestError(f"The plain loop drafts with a block-diffusion drafter; {name} is not one.")
     return PlainLoop(rig.target, drafter, rig.prepare(ask).request).rounds()
 

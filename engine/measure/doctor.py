@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
 
 from engine.decoding.builders import best_cells
-from engine.drafters.abilities import BlockDrafter, BlockVariant, ReadText
+from engine.drafters.dflash.drafter import BlockVariant, DFlashDrafter, ReadText
 from engine.drafters.fields import halves_to_neighbours, neighbours_to_halves
 from engine.errors import RequestError
 from engine.lab.findings import (
@@ -65,7 +65,7 @@ class ReferenceAnswer:
     start: int
 
     def read(self, taps: Sequence[int], every: int) -> ReadText:
-        """The text as a drafter with these taps reads it, with an anchor at every ``every``-th position."""
+        """Return the text as a drafter with these taps reads it, with an anchor at every ``every``-th position."""
         return ReadText(self.token_ids, torch.cat([self.states[tap] for tap in taps], -1), self.start, every)
 
 
@@ -84,7 +84,7 @@ def diagnose(rig: Rig, prompts: Sequence[str], other: Rig | None = None,
 def examine(rig: Rig, answers: Sequence[ReferenceAnswer], other: Rig | None = None,
             progress: Progress | None = None) -> list[DoctorFinding]:
     """Return all findings of a rig, on texts that the target already wrote."""
-    drafters = {name: drafter for name, drafter in rig.drafters.items() if isinstance(drafter, BlockDrafter)}
+    drafters = {name: drafter for name, drafter in rig.drafters.items() if isinstance(drafter, DFlashDrafter)}
     progress = progress or Progress()
     progress.expect(1 + (CHECKS + 1) * len(drafters))
     progress.begin("The target is examined.")
@@ -133,7 +133,7 @@ def compare_thinking(rig: Rig, prompts: Sequence[str], progress: Progress) -> li
 
 
 def answer_of(rig: Rig, prompt: str) -> ReferenceAnswer:
-    """The target's own answer to a prompt."""
+    """Return the target's own answer to a prompt."""
     trace = gather(rig.run(PromptRequest(prompt, method="autoregressive", budget=0, max_tokens=TOKENS)))
     prompt_ids = trace.header.request.prompt_ids
     return reread(rig.target, [
@@ -157,7 +157,7 @@ def reread(target: TorchTarget, token_ids: Sequence[int], start: int) -> Referen
     return ReferenceAnswer(np.asarray(token_ids, np.int32), tuple(states), start)
 
 
-def score_chains(drafter: BlockDrafter, answers: Sequence[ReferenceAnswer], taps: Sequence[int],
+def score_chains(drafter: DFlashDrafter, answers: Sequence[ReferenceAnswer], taps: Sequence[int],
                  variant: BlockVariant | None = None) -> Marks:
     """Score the drafter's greedy chains with these taps and this block layout, at about ``ANCHORS`` positions."""
     every = max(1, sum(len(answer.token_ids) - answer.start for answer in answers) // ANCHORS)
@@ -175,18 +175,18 @@ def score_chains(drafter: BlockDrafter, answers: Sequence[ReferenceAnswer], taps
 
 
 def _confidence(lattice: Lattice) -> Floats:
-    """The probability of each token of the most likely chain, (depth,) float32."""
+    """Return the probability of each token of the most likely chain, (depth,) float32."""
     return np.exp(best_cells(lattice)[1])
 
 
 def _finding(check: str, drafter: str, fine: bool, seen: str, advice: str, status: str = SUSPICIOUS) -> DoctorFinding:
-    """A finding, with this status and advice unless it is ``fine``."""
+    """Return a finding, with this status and advice unless it is ``fine``."""
     return DoctorFinding(check, drafter, FINE, seen) if fine else DoctorFinding(check, drafter, status, seen, advice)
 
 
 @torch.inference_mode()
 def _features(rig: Rig, answer: ReferenceAnswer) -> DoctorFinding:
-    """Whether the features that the target hands to drafters are its layers' outputs."""
+    """Return whether the features that the target hands to drafters are its layers' outputs."""
     try:
         features = rig.target.prefill(answer.token_ids.tolist(), 1, Sampling())[1].float()
     finally:
@@ -199,10 +199,10 @@ def _features(rig: Rig, answer: ReferenceAnswer) -> DoctorFinding:
                     "the embedding, so layer i is state i + 1.", WRONG)
 
 
-def _try_variants(rig: Rig, name: str, drafter: BlockDrafter, answers: Sequence[ReferenceAnswer], configured: Marks,
+def _try_variants(rig: Rig, name: str, drafter: DFlashDrafter, answers: Sequence[ReferenceAnswer], configured: Marks,
                   progress: Progress) -> list[DoctorFinding]:
     """Return one finding per variant: whether it scores better than the configured drafter."""
-    taps, usual, config = rig.target.taps, BlockVariant.of(drafter), drafter.model.config
+    taps, usual, config = rig.target.taps, drafter.variant, drafter.model.config
     base, target_base = (float((each.rope_parameters or {}).get("rope_theta", 0.0)) for each in (
         config, rig.target.config))
     tries: tuple[tuple[str, Ways, str], ...] = (
@@ -236,7 +236,7 @@ def _try_variants(rig: Rig, name: str, drafter: BlockDrafter, answers: Sequence[
 
 
 def _other_taps(rig: Rig) -> Ways:
-    """The same taps in other orders, and their neighbours above and below."""
+    """Return the same taps in other orders, and their neighbours above and below."""
     taps, layers = rig.target.taps, len(rig.target.model.get_decoder().layers)
     orders = list(permutations(taps)) if len(taps) <= 3 else [
         (*taps[:first], taps[first + 1], taps[first], *taps[first + 2:]) for first in range(len(taps) - 1)]
@@ -245,17 +245,17 @@ def _other_taps(rig: Rig) -> Ways:
     return {f"layers {', '.join(map(str, way))}": (way, None) for way in ways if way != taps}
 
 
-def _other_masks(rig: Rig, drafter: BlockDrafter) -> Ways:
-    """The tokenizer's mask token and its other special tokens."""
+def _other_masks(rig: Rig, drafter: DFlashDrafter) -> Ways:
+    """Return the tokenizer's mask token and its other special tokens."""
     facts, rows = rig.texts.facts(), rig.target.embedding.weight.shape[0]
     others = [token for token in dict.fromkeys((facts.mask_id, *facts.special_ids))
               if token not in (None, drafter.mask_id) and token < rows]
-    return {f"token {token}": (rig.target.taps, replace(BlockVariant.of(drafter), mask_id=token))
+    return {f"token {token}": (rig.target.taps, replace(drafter.variant, mask_id=token))
             for token in others[:MAX_MASKS]}
 
 
-def _with_base(drafter: BlockDrafter, base: float) -> BlockVariant:
-    """The drafter's block with another rotary base."""
+def _with_base(drafter: DFlashDrafter, base: float) -> BlockVariant:
+    """Return the drafter's block with another rotary base."""
     config = deepcopy(drafter.model.config)
     config.rope_parameters = {**(config.rope_parameters or {}), "rope_theta": base}
     embedding = Qwen3RotaryEmbedding(config).to(drafter.device)
@@ -263,12 +263,12 @@ def _with_base(drafter: BlockDrafter, base: float) -> BlockVariant:
     def rotation(positions: Tensor) -> tuple[Tensor, Tensor]:
         cosines, sines = embedding(drafter.model.norm.weight, positions[None])
         return cosines[0], sines[0]
-    return replace(BlockVariant.of(drafter), rotation=rotation)
+    return replace(drafter.variant, rotation=rotation)
 
 
 @torch.inference_mode()
-def _draft(rig: Rig, name: str, drafter: BlockDrafter, answer: ReferenceAnswer) -> DoctorFinding:
-    """Whether the loop's drafter proposes what its model does with the root in slot 0."""
+def _draft(rig: Rig, name: str, drafter: DFlashDrafter, answer: ReferenceAnswer) -> DoctorFinding:
+    """Return whether the loop's drafter proposes what its model does with the root in slot 0."""
     read = answer.read(rig.target.taps, max(1, (len(answer.token_ids) - answer.start) // POSITIONS))
     live, done = [], 0
     drafter.begin(len(answer.token_ids))
@@ -281,7 +281,7 @@ def _draft(rig: Rig, name: str, drafter: BlockDrafter, answer: ReferenceAnswer) 
     def difference(variant: BlockVariant) -> float:
         model = [_confidence(lattice) for lattice in drafter.proposals(read, 1, variant)]
         return float(np.abs(np.stack(model) - np.stack(live)).mean())
-    usual = BlockVariant.of(drafter)
+    usual = drafter.variant
     plain, masked = difference(usual), difference(replace(usual, masked_root=True))
     seen = f"Its top probabilities in the loop are {plain:.3f} off those of its model after the root's embedding."
     if plain > MAX_DIFFERENCE >= masked:
@@ -296,7 +296,7 @@ def _dtypes(rigs: tuple[Rig, Rig], name: str, answers: Sequence[ReferenceAnswer]
     figures: dict[str, float] = {}
     for rig in rigs:
         drafter = rig.drafters[name]
-        assert isinstance(drafter, BlockDrafter)
+        assert isinstance(drafter, DFlashDrafter)
         again = [reread(rig.target, answer.token_ids.tolist(), answer.start) for answer in answers]
         figures[rig.target.dtype] = score_chains(drafter, again, rig.target.taps).accepted
     lost = 1 - min(figures.values()) / max(*figures.values(), 1e-9)

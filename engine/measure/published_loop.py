@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from engine.drafters.abilities import BlockDrafter
+from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.models.cache import cache_argument
 from engine.models.target import TorchTarget
 from engine.records import STAGES, Request
@@ -48,7 +48,7 @@ class PlainLoop:
     """The greedy DDTree rounds of one request, whose prompt is read at once."""
 
     @torch.inference_mode()
-    def __init__(self, target: TorchTarget, drafter: BlockDrafter, request: Request) -> None:
+    def __init__(self, target: TorchTarget, drafter: DFlashDrafter, request: Request) -> None:
         self.target, self.drafter, self.request = target, drafter, request
         self.seconds = dict.fromkeys(STAGES, 0.0)
         self._since = 0.0

@@ -13,7 +13,7 @@ from engine.decoding.budget_policy import MAX_AUTO_NODES
 from engine.decoding.methods import METHODS, method_named
 from engine.decoding.options import check_option
 from engine.decoding.protocols import Drafter
-from engine.drafters.abilities import ReadText, ReplayDrafter, read_text
+from engine.drafters.dflash.drafter import DFlashDrafter, ReadText, read_text
 from engine.errors import RequestError
 from engine.lab.replay import Forecast, KnownText, Point, WhatIf, forecasts, gain, reread
 from engine.lab.sweeping import Progress
@@ -56,6 +56,8 @@ def what_if(rig: Rig, text: RunText, budgets: Sequence[int] = TRIED_BUDGETS, met
     """
     progress = progress or Progress()
     budgets = sorted({check_option("budget", budget) for budget in budgets})
+    if not budgets:
+        raise RequestError("No node budget was given; write at least one, as in: 16, 32, 64.")
     _check_text(rig, text)
     with rig.exclusive("while other budgets were replayed"):
         began, most = perf_counter(), max(*budgets, MAX_AUTO_NODES)
@@ -111,13 +113,13 @@ def _drafters(rig: Rig, text: RunText, methods: Sequence[str]) -> Mapping[str, t
             continue
         alike = (row.family, row.drafter_count) == (method_of_run.family, method_of_run.drafter_count)
         drafters = rig.drafters_for(method, text.drafters if alike else ())
-        if methods or all(isinstance(drafter, ReplayDrafter) for drafter in drafters.values()):
+        if methods or all(isinstance(drafter, DFlashDrafter) for drafter in drafters.values()):
             chosen[method] = tuple(drafters)
     return chosen
 
 
 def _proposals(name: str, drafter: Drafter, text: ReadText, width: int) -> Proposals:
-    if not isinstance(drafter, ReplayDrafter):
+    if not isinstance(drafter, DFlashDrafter):
         raise RequestError(f"The drafter {name} is a {type(drafter).__name__}, whose proposals depend on the budget; a "
                            "what-if needs one that proposes the same whatever the budget, such as a block-diffusion "
                            "drafter.")

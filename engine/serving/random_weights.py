@@ -22,7 +22,7 @@ from transformers import (
 )
 from transformers.initialization import no_init_weights
 
-from engine.checkpoints.memory import Opening, Storage, must_fit_into_memory
+from engine.checkpoints.memory import Opening, Storage, check_memory
 from engine.checkpoints.tokenizers import load_tokenizer
 from engine.checkpoints.weights import move_model
 from engine.drafters.dflash.drafter import DFlashDrafter
@@ -98,7 +98,7 @@ def random_models(shape: Shape, storage: Storage, device: torch.device, opening:
     with torch.device("meta"):
         modules = (AutoModelForCausalLM.from_config(config), DFlashModel(drafter_config))
     count = sum(value.numel() for module in modules for value in module.parameters())
-    must_fit_into_memory(count, config, storage, device, opening)
+    check_memory(count, config, storage, device, opening)
     opening.tell("Making random weights …", None)
     with torch.device(device), torch.random.fork_rng(), no_init_weights():
         torch.manual_seed(SEED)

@@ -76,7 +76,7 @@ class BoundedTexts:
         return str(self._ask("convert_ids_to_tokens", token))
 
     def stop_tokens(self, more: Mapping[str, Sequence[int]]) -> StopTokens:
-        """The tokens that end a text by the folder's files and by ``more``; RigError if one is none."""
+        """Return the tokens that end a text by the folder's files and by ``more``; RigError if one is none."""
         try:
             ids, note = self._ask("stop_tokens", self._of[1], more)
         except RequestError as error:
@@ -84,11 +84,11 @@ class BoundedTexts:
         return StopTokens(frozenset(ids), note)
 
     def vocabulary(self) -> dict[str, int]:
-        """The id of every token."""
+        """Return the id of every token."""
         return dict(self._ask("vocabulary"))
 
-    def _ask(self, function: str, *given: Any) -> Any:
-        reply = self._process.ask([*self._of, function, *given])
+    def _ask(self, function: str, *arguments: Any) -> Any:
+        reply = self._process.ask([*self._of, function, *arguments])
         if "refused" in reply:
             raise RequestError(reply["refused"])
         if "broke" in reply:

@@ -59,7 +59,7 @@ def chat_style(tokenizer: PreTrainedTokenizerBase, thinking: bool = True) -> Cha
 
 
 def switched(tokenizer: PreTrainedTokenizerBase, style: ChatStyle, thinking: str) -> ChatStyle:
-    """The style with the template's thinking switch on or off, or as it is for "auto"; RequestError without a
+    """Return the style with the template's thinking switch on or off, or as it is for "auto"; RequestError without a
     switch."""
     if thinking == "auto":
         return style
@@ -77,9 +77,9 @@ def prompt_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, turns: Sequence[
     """
     if not prompt.strip():
         raise RequestError("The prompt is empty; write at least one character.")
-    odd = [role for role, _ in turns if role not in ROLES]
-    if odd:
-        raise RequestError(f"A turn has the role {odd[0]!r}; it has to be one of {', '.join(ROLES)}.")
+    unknown = [role for role, _ in turns if role not in ROLES]
+    if unknown:
+        raise RequestError(f"A turn has the role {unknown[0]!r}; it has to be one of {', '.join(ROLES)}.")
     conversation = [*turns, ("user", prompt)]
     if not template_of(tokenizer):  # the text begins as the tokenizer begins texts; no name in it is a special token
         return tuple(tokenizer.encode("\n".join(text for _, text in conversation), split_special_tokens=True))
@@ -125,13 +125,13 @@ def _encode_marked(tokenizer: PreTrainedTokenizerBase, rendered: str) -> tuple[i
 
 
 def special_names(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str]:
-    """A pattern of the special tokens' names, the longest first; it never matches if there are none."""
+    """Return a pattern of the special tokens' names, the longest first; it never matches if there are none."""
     names = {token.content for token in tokenizer.added_tokens_decoder.values() if token.special and token.content}
     return re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)")
 
 
 def template_of(tokenizer: PreTrainedTokenizerBase) -> str:
-    """The chat template: of several named ones ``default``, or else the first; empty if there is none."""
+    """Return the chat template: of several named ones ``default``, or else the first; empty if there is none."""
     template = tokenizer.chat_template
     if isinstance(template, Mapping):
         template = template.get("default") or next(iter(template.values()), "")

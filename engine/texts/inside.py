@@ -41,11 +41,11 @@ def main(descriptor: int, seconds: int) -> None:
     def opened(serial: int, folder: str, vocabulary: int | None, thinking: bool) -> "TokenizerTexts":
         return TokenizerTexts(load_tokenizer(Path(folder), vocabulary), thinking)
 
-    def answer(serial: int, folder: str, vocabulary: int | None, thinking: bool, method: str, *given: Any) -> Any:
+    def answer(serial: int, folder: str, vocabulary: int | None, thinking: bool, method: str, *arguments: Any) -> Any:
         _limit(resource.RLIMIT_CPU, ceil(process_time()) + LOAD_SECONDS)
         texts = opened(serial, folder, vocabulary, thinking)
         _limit(resource.RLIMIT_CPU, ceil(process_time()) + seconds)  # the kernel ends whatever takes longer
-        return getattr(texts, method)(*given)
+        return getattr(texts, method)(*arguments)
 
     for kind, most in ((resource.RLIMIT_AS, MAX_BYTES), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
         _limit(kind, most)
@@ -71,7 +71,7 @@ def _limit(kind: int, most: int) -> None:
 
 
 def _reply(answer: Any, request: list[Any]) -> bytes:
-    """The value that was asked for, or why there is none: ``refused`` is a sentence, ``broke`` a part of one."""
+    """Return the value that was asked for, or why there is none: ``refused`` is a sentence, ``broke`` a part of one."""
     try:
         data = json.dumps({"value": answer(*request)}, default=vars).encode()
         if len(data) <= MAX_REPLY_BYTES:

@@ -15,8 +15,8 @@ from typing import Any
 
 from engine.texts.inside import MAX_REPLY_BYTES, TOO_LARGE
 
-SECONDS = 10  # of processor time for one text; a prompt of a million tokens takes two
-PATIENCE_SECONDS = 300  # of the clock, on a machine with other work
+TEXT_SECONDS = 10  # of processor time for one text; a prompt of a million tokens takes two
+MAX_WAIT_SECONDS = 300  # of the clock, on a machine with other work
 
 
 class TextProcess:
@@ -40,10 +40,10 @@ class TextProcess:
             reason = ""
             try:
                 connection.send_bytes(json.dumps(request).encode())
-                if connection.poll(PATIENCE_SECONDS):
+                if connection.poll(MAX_WAIT_SECONDS):
                     reply: dict[str, Any] = json.loads(connection.recv_bytes(MAX_REPLY_BYTES))
                     return reply
-                reason = f"takes more than {PATIENCE_SECONDS} s"
+                reason = f"takes more than {MAX_WAIT_SECONDS} s"
             except (OSError, EOFError):
                 pass  # it ended
             except BaseException:  # an interrupt: the next request would be given this one's reply
@@ -88,5 +88,5 @@ class TextProcess:
 
 @cache
 def shared_process() -> TextProcess:
-    """The process that all rigs share."""
-    return TextProcess(SECONDS)
+    """Return the process that all rigs share."""
+    return TextProcess(TEXT_SECONDS)

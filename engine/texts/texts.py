@@ -75,7 +75,7 @@ class TokenizerTexts:
         return str(self._tokenizer.convert_ids_to_tokens(token) or "")
 
     def pieces(self, token_ids: Sequence[int]) -> Sequence[Piece]:
-        """What each token adds within a text, or its bytes if it alone is no whole characters."""
+        """Return what each token adds within a text, or its bytes if it alone is no whole characters."""
         pieces: list[Piece] = []
         for token in token_ids:
             text = self._detokenizer.piece(token)
@@ -89,17 +89,17 @@ class TokenizerTexts:
         return familiar(prompt, kinds)
 
     def stop_tokens(self, folder: str, more: Mapping[str, Sequence[int]]) -> tuple[list[int], str]:
-        """The tokens that end a text by the files in the folder and by ``more``, and a sentence about them."""
+        """Return the tokens that end a text by the files in the folder and by ``more``, and a sentence about them."""
         ids, note = stop_tokens(Path(folder), self._tokenizer, more)
         return sorted(ids), note
 
     def vocabulary(self) -> dict[str, int]:
-        """The id of every token."""
+        """Return the id of every token."""
         return dict(self._tokenizer.get_vocab())
 
 
 def adds_alike(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Whether each token adds its bytes, whatever stands before and behind it."""
+    """Return whether each token adds its bytes, whatever stands before and behind it."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     return (backend is not None and isinstance(backend.decoder, ByteLevel) and isinstance(backend.model, BPE)
             and not getattr(tokenizer, "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output", 0))
@@ -134,13 +134,13 @@ class TokenTexts(dict[int, Piece]):
         return RunTexts(self._detokenizer, self.__getitem__, start)
 
     def of_run(self, token_ids: Sequence[int]) -> list[Piece]:
-        """What each token of a whole run adds to its text."""
+        """Return what each token of a whole run adds to its text."""
         pieces, run = self.of(set(token_ids)), self.run()
         changed = {**run.add(list(token_ids)), **run.finish()} if run else {}
         return [changed.get(place, pieces[token]) for place, token in enumerate(token_ids)]
 
     def of(self, token_ids: Iterable[int]) -> dict[int, Piece]:
-        """What each token adds within a text, or its bytes if it alone is no whole characters."""
+        """Return what each token adds within a text, or its bytes if it alone is no whole characters."""
         wanted = sorted(token_ids)
         if missing := [token for token in wanted if token not in self]:
             self.update(zip(missing, self._texts.pieces(missing), strict=True))

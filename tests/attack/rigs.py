@@ -78,7 +78,7 @@ HEADER_BYTES = 3000  # of the GGUF file, and of the safetensors file's beginning
 
 class Attack(Area):
     def __init__(self) -> None:
-        process.SECONDS = 1  # for a text
+        process.TEXT_SECONDS = 1  # for a text
         self._folder = tempfile.TemporaryDirectory()
         place = Path(self._folder.name)
         self._rig, self._sound, self._proof = place / "rig", place / "sound", place / "proof"

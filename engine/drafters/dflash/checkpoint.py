@@ -26,19 +26,19 @@ from engine.drafters.kinds import (
     Kind,
     TargetFacts,
     architectures,
-    must_be,
-    must_count,
-    must_fit,
-    must_know,
-    must_tap,
+    check_count,
+    check_equal,
+    check_taps,
+    check_type,
     off,
+    refuse_unknown,
     unsteady_rope,
 )
 from engine.errors import RigError
 from engine.models.packed_linear import PackedHead
 from engine.models.target import TorchTarget
 
-NEEDED = ("mask_token_id", "target_layer_ids", "block_size")
+REQUIRED = ("mask_token_id", "target_layer_ids", "block_size")
 SCALES = ("output_multiplier", "final_logit_softcapping", "input_embedding_scale")
 DFLASH2 = ("conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k")
 # Options of one family only; its config.json has to name the first so many.
@@ -52,8 +52,8 @@ ARCHITECTURES: Mapping[str, str] = MappingProxyType({
     "dflash2": "DFlash 2", "dspark": "DSpark", "treeflash": "TreeFlash"})
 MARKOV_HEADS = ("vanilla", "gated")
 SPECULATORS = frozenset({"dflash", "dflash2", "dspark"})  # of the algorithms in the format of speculators
-BIAS = "markov_head.markov_w2.weight"  # by tokens of the draft vocabulary
-NOT_DRAFTING = "confidence_head."  # guesses how far a chain is accepted; a tree has the probability of every node
+MARKOV_BIAS = "markov_head.markov_w2.weight"  # by tokens of the draft vocabulary
+CONFIDENCE_HEAD = "confidence_head."  # guesses how far a chain is accepted; a tree has the probability of every node
 # Sizes that mean nothing if the option that they belong to is switched off.
 COMPANIONS: Mapping[str, str] = MappingProxyType({
     "swa_window_size": "use_swa", "conv_group_size": "conv_kernel_size", "selector_top_k": "selector_rank",
@@ -64,22 +64,23 @@ SILENT = frozenset({"block_size", "dflash_config", "num_target_layers", "quantiz
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """Whether a config.json has a block-diffusion drafter's own options, or says that it is one."""
+    """Return whether a config.json has a block-diffusion drafter's own options, or says that it is one."""
     named = architectures(values)
     return (any(part in named for part in ("dflash", "dspark", "treeflash")) or "dflash_config" in values
             or values.get("speculators_model_type") in SPECULATORS)
 
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
-    """The plan of a block-diffusion drafter; RigError if it cannot run on this target as it was trained."""
+    """Return the plan of a block-diffusion drafter; RigError if it cannot run on this target as it was trained."""
     config = drafter_config(folder, target.block_size)
     options = config.dflash_config
     taps = tuple(options["target_layer_ids"])
-    must_fit(folder, "hidden size", config.hidden_size, target.config.hidden_size)
-    must_fit(folder, "a vocabulary of", config.vocab_size, target.config.vocab_size)
+    check_equal(folder, "hidden size", config.hidden_size, target.config.hidden_size)
+    check_equal(folder, "a vocabulary of", config.vocab_size, target.config.vocab_size)
     layers = options.get("num_target_layers")
-    must_fit(folder, "a target of layers:", layers or target.config.num_hidden_layers, target.config.num_hidden_layers)
-    must_tap(folder, taps, target.config)
+    if layers:
+        check_equal(folder, "a target of layers:", layers, target.config.num_hidden_layers)
+    check_taps(folder, taps, target.config)
     if not 0 <= options["mask_token_id"] < target.config.vocab_size:
         raise RigError(f"The drafter in {display_name(folder)} has the mask token {options['mask_token_id']}; the "
                        f"target's embedding has rows 0 to {target.config.vocab_size - 1}.")
@@ -96,10 +97,10 @@ def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDraft
         weights = {name.removeprefix("model."): value for name, value in weights.items()}
     matrices = {name: weights.pop(f"{name}.weight", None) for name in ("embed_tokens", "lm_head")}
     token_ids = draft_token_ids(folder, weights, config.draft_vocab_size, config.vocab_size)
-    if token_ids is not None and BIAS in weights:  # what biases a token that is never proposed is never read
-        weights[BIAS] = over_vocabulary(weights[BIAS].T, token_ids, config.vocab_size, 0.0).T.contiguous()
+    if token_ids is not None and MARKOV_BIAS in weights:  # what biases a token that is never proposed is never read
+        weights[MARKOV_BIAS] = over_vocabulary(weights[MARKOV_BIAS].T, token_ids, config.vocab_size, 0.0).T.contiguous()
     if family == "DSpark":
-        weights = {name: value for name, value in weights.items() if not name.startswith(NOT_DRAFTING)}
+        weights = {name: value for name, value in weights.items() if not name.startswith(CONFIDENCE_HEAD)}
     if config.dflash_config["turns_neighbours"]:
         weights = neighbours_to_halves(weights, config.head_dim)
     fill_model(model, weights, folder)
@@ -107,7 +108,7 @@ def _load(folder: Path, config: Qwen3Config, target: TorchTarget) -> DFlashDraft
     for name, rows in (("embed_tokens", config.vocab_size), ("lm_head", config.draft_vocab_size)):
         value, shape = matrices[name], (rows, config.hidden_size)
         if value is not None or rows != config.vocab_size:
-            must_fit(folder, f"{name} of shape", value if value is None else tuple(value.shape), shape)
+            check_equal(folder, f"{name} of shape", value if value is None else tuple(value.shape), shape)
     to_target = partial(move_model, device=target.device, dtype=target.model.dtype)
     if matrices["embed_tokens"] is not None:
         embedding = to_target(nn.Embedding.from_pretrained(matrices["embed_tokens"]))
@@ -125,7 +126,7 @@ def drafter_config(folder: Path, block_size: int | None = None) -> Qwen3Config:
     named = architectures(values)
     family = next((family for part, family in ARCHITECTURES.items() if part in named), "DFlash")
     options = _options(folder, values, family, block_size)
-    of_family = {*NEEDED, *SCALES, *FAMILIES[family][0]}
+    of_family = {*REQUIRED, *SCALES, *FAMILIES[family][0]}
     unplaced = without_place(values, Qwen3Config, SILENT | of_family) | {
         name: value for name, value in options.items() if name not in of_family | {"num_target_layers", "causal"}}
     note = ignored_note(folder, {
@@ -146,20 +147,20 @@ def drafter_config(folder: Path, block_size: int | None = None) -> Qwen3Config:
 
 
 def _plain(folder: Path, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A config.json as the drafters' own authors write one, if it is in the format of speculators.
+    """Return a config.json as the drafters' own authors write one, if it is in the format of speculators.
 
     Its layer ids count the embedding as 0, so that id i is the output of layer i − 1.
     """
     if "speculators_model_type" not in values:
         return values
     layer, taps = values.get("transformer_layer_config") or {}, values.get("aux_hidden_state_layer_ids")
-    must_be(folder, {"transformer_layer_config": layer}, dict, "an object")
+    check_type(folder, {"transformer_layer_config": layer}, dict, "an object")
     if taps is None:
         raise RigError(f"config.json in {display_name(folder)} names no aux_hidden_state_layer_ids, without which no "
                        "DFlash drafter runs.")
-    must_be(folder, {"aux_hidden_state_layer_ids": taps}, list, "a list of layers")
+    check_type(folder, {"aux_hidden_state_layer_ids": taps}, list, "a list of layers")
     for tap in taps:
-        must_be(folder, {"among aux_hidden_state_layer_ids": tap}, int, "a whole number")
+        check_type(folder, {"among aux_hidden_state_layer_ids": tap}, int, "a whole number")
     rest = {name: value for name, value in values.items() if name not in (
         "speculators_model_type", "speculators_config", "speculators_version", "transformer_layer_config",
         "aux_hidden_state_layer_ids", "sliding_window_non_causal", "target_hidden_size")}
@@ -175,20 +176,20 @@ def _plain(folder: Path, values: Mapping[str, Any]) -> Mapping[str, Any]:
 def _options(folder: Path, values: Mapping[str, Any], family: str, block_size: int | None) -> dict[str, Any]:
     """The drafter's own options from both places; RigError if a necessary one is missing or of the wrong kind."""
     inner = values.get("dflash_config") or {}
-    must_be(folder, {"dflash_config": inner}, dict, "an object")
+    check_type(folder, {"dflash_config": inner}, dict, "an object")
     family_options, needed = FAMILIES[family]
-    outer = (*NEEDED, *SCALES, *family_options, "num_target_layers")
+    outer = (*REQUIRED, *SCALES, *family_options, "num_target_layers")
     options: dict[str, Any] = {name: values[name] for name in outer if name in values} | inner
     options["block_size"] = block_size or options.get("block_size")
-    for name in (*NEEDED, *family_options[:needed]):
+    for name in (*REQUIRED, *family_options[:needed]):
         if options.get(name) is None:
             way = "; name it behind the drafter, such as DRAFTER?block_size=7" if name == "block_size" else ""
             raise RigError(f"config.json in {display_name(folder)} names no {name}, without which no {family} drafter "
                            f"runs{way}.")
-    must_be(folder, {"target_layer_ids": options["target_layer_ids"]}, list, "a list of layers")
-    must_be(folder, {name: options[name] for name in ("mask_token_id", "block_size")}, int, "a whole number")
+    check_type(folder, {"target_layer_ids": options["target_layer_ids"]}, list, "a list of layers")
+    check_type(folder, {name: options[name] for name in ("mask_token_id", "block_size")}, int, "a whole number")
     options = {name: value for name, value in options.items() if name not in SCALES or value is not None}
-    must_be(folder, {name: options[name] for name in SCALES if name in options}, (int, float), "a number")
+    check_type(folder, {name: options[name] for name in SCALES if name in options}, (int, float), "a number")
     if options["block_size"] < 2:
         raise RigError(f"config.json in {display_name(folder)} has block_size {options['block_size']}; it has to be 2 "
                        "or more.")
@@ -198,17 +199,18 @@ def _options(folder: Path, values: Mapping[str, Any], family: str, block_size: i
 def _check_family(folder: Path, config: Qwen3Config, options: dict[str, Any], family: str) -> None:
     """Complete the options of one family; RigError if they are of another kind, or do not fit the model's sizes."""
     if family == "DSpark":
-        must_be(folder, {"markov_rank": options["markov_rank"]}, int, "a whole number")
+        check_type(folder, {"markov_rank": options["markov_rank"]}, int, "a whole number")
         options.setdefault("sample_from_anchor", True)
         head = options.get("markov_head_type")
-        must_know(folder, {"markov_head_type": head if options["markov_rank"] and head not in MARKOV_HEADS else ""})
+        known = head in MARKOV_HEADS or not options["markov_rank"]
+        refuse_unknown(folder, {"markov_head_type": "" if known else head})
     if family == "TreeFlash":
-        must_be(folder, {"treeflash_config": options["treeflash_config"]}, dict, "an object")
+        check_type(folder, {"treeflash_config": options["treeflash_config"]}, dict, "an object")
         options["ar_approximation"] = correction = options["treeflash_config"].get("ar_approximation")
-        must_know(folder, {"ar_approximation": "" if correction == "swiglu" else correction})
+        refuse_unknown(folder, {"ar_approximation": "" if correction == "swiglu" else correction})
     if family == "DFlash 2":
         for name in DFLASH2:
-            must_count(folder, options, name)
+            check_count(folder, options, name)
         if config.hidden_size % options["conv_group_size"]:
             raise RigError(f"config.json in {display_name(folder)} has conv_group_size {options['conv_group_size']}; "
                            f"it has to divide the hidden size, {config.hidden_size}.")
@@ -221,7 +223,7 @@ def _refuse_model(folder: Path, config: Qwen3Config, values: Mapping[str, Any]) 
     """Refuse fields of the model itself that the drafter's code does not follow."""
     kinds = set(config.layer_types or ["full_attention"])
     slides, turned = "sliding_attention" in kinds, (config.rope_parameters or {}).get("partial_rotary_factor", 1.0)
-    must_know(folder, {
+    refuse_unknown(folder, {
         "layer_types": ", ".join(sorted(kinds - {"full_attention", "sliding_attention"})),
         "sliding layers without a sliding_window": slides and not config.sliding_window,
         "quantization_config": "quantised weights" if values.get("quantization_config") else "",

@@ -1,15 +1,16 @@
 """A block-diffusion drafter: one pass proposes for a whole block."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding as rows_of
 
-from engine.drafters.abilities import BlockVariant, ReadText
 from engine.drafters.dflash.lattices import marginals, transitions
 from engine.drafters.dflash.model import EVERYTHING, DFlashLayer, DFlashModel, Sight, convolve
 from engine.drafters.draft_vocabulary import over_vocabulary
@@ -30,6 +31,38 @@ from engine.models.passes import concat_texts
 from engine.records import Integers, Lattice, Proposals
 
 MAX_BATCH_BYTES = 96 * 2**20  # of one batch of anchors' largest tensors
+
+
+@dataclass(frozen=True, eq=False)
+class ReadText:
+    """Prompt and text as the target read them: token_ids (all,) int32, features (all, taps × hidden size). Anchors are
+    the text's positions from ``start`` on, ``every`` so many."""
+
+    token_ids: Integers
+    features: Tensor
+    start: int
+    every: int = 1
+
+    @property
+    def anchors(self) -> Integers:
+        """The anchors' positions, (anchors,) int32."""
+        return np.arange(self.start, len(self.token_ids), self.every, dtype=np.int32)
+
+
+def read_text(prompt_ids: Sequence[int], token_ids: Sequence[int], features: Sequence[Tensor]) -> ReadText:
+    """Join the features that ``lab.replay.reread`` returns in pieces."""
+    return ReadText(np.asarray([*prompt_ids, *token_ids], np.int32), torch.cat(list(features)), len(prompt_ids))
+
+
+@dataclass(frozen=True)
+class BlockVariant:
+    """How a block is laid out and read: the token in all slots but the first, and whether it is in the first instead of
+    the root; the rotation for positions; and the first of the slots whose hidden states propose the next tokens."""
+
+    mask_id: int
+    rotation: Callable[[Tensor], tuple[Tensor, Tensor]]
+    first_slot: int
+    masked_root: bool = False
 
 
 class BlockLayer(Layer):
@@ -92,6 +125,11 @@ class DFlashDrafter:
     def weights(self) -> object:
         return self.model
 
+    @property
+    def variant(self) -> BlockVariant:
+        """The block as it was trained."""
+        return BlockVariant(self.mask_id, self.model.rotation, self.model.first_slot)
+
     @in_inference_mode
     def observe(self, token_ids: Integers, features: Tensor) -> None:
         """See ``protocols.Drafter``. features (tokens, taps × hidden size) become keys and values of each layer."""
@@ -103,7 +141,7 @@ class DFlashDrafter:
         self._length = end
 
     def draft(self, root: int, width: int) -> Lattice:
-        """A lattice of block − 1 depths, or as many as the block where its root proposes too. One row each
+        """Return a lattice of block − 1 depths, or as many as the block if its root proposes too. One row each
         (paper 002, section 3) or, of a drafter that scores transitions, one for each predecessor."""
         return self.draft_batch([self], [root], [width])[0]
 
@@ -126,7 +164,7 @@ class DFlashDrafter:
         return [lattice.narrowed(width) for lattice, width in zip(lattices, widths, strict=True)]
 
     def _masks(self, end: int) -> dict[Sight, Tensor | None]:
-        """The mask of a block that ends at ``end``, for each sight among the layers; see ``Layer.run``."""
+        """Return the mask of a block that ends at ``end``, for each sight among the layers; see ``Layer.run``."""
         masks: dict[Sight, Tensor | None] = {EVERYTHING: None}
         for sight in self._partial:
             positions = torch.arange(end, device=self.device)
@@ -141,14 +179,14 @@ class DFlashDrafter:
         return hidden if self._scale == 1.0 else hidden * self._scale
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """What each slot predicts by itself, (…, vocabulary), by normed hidden states (…, hidden size)."""
+        """Return what each slot predicts by itself, (…, vocabulary), by normed hidden states (…, hidden size)."""
         logits = self.head(hidden) * self._multiplier if self._multiplier != 1.0 else self.head(hidden)
         logits = (logits / self._cap).tanh() * self._cap if self._cap else logits
         return logits if self._token_ids is None else over_vocabulary(
             logits, self._token_ids, self.model.config.vocab_size)
 
     def lattices(self, hidden: Tensor, roots: Tensor, width: int) -> list[Lattice]:
-        """A lattice for each block, by hidden states (blocks, depth, hidden size) before the last norm and roots
+        """Return a lattice for each block, by hidden states (blocks, depth, hidden size) before the last norm and roots
         (blocks,)."""
         model, normed = self.model, self.norm(hidden)
         logits = self.logits(normed)
@@ -169,8 +207,9 @@ class DFlashDrafter:
 
     @torch.inference_mode()
     def proposals(self, text: ReadText, width: int, variant: BlockVariant | None = None) -> Proposals:
-        """See ``BlockDrafter``. One pass takes as many anchors as fit into ``MAX_BATCH_BYTES``."""
-        variant, size = variant or BlockVariant.of(self), len(text.token_ids)
+        """Return its lattice at every anchor of the text, ``width`` tokens per row; without a ``variant`` as ``draft``
+        would return there. One pass takes as many anchors as fit into ``MAX_BATCH_BYTES``."""
+        variant, size = variant or self.variant, len(text.token_ids)
         token_ids, all_anchors = (
             torch.from_numpy(ids).long().to(self.device) for ids in (text.token_ids, text.anchors))
         context = self.model.context(text.features[None], variant.rotation(torch.arange(size, device=self.device)))

@@ -1,5 +1,5 @@
-"""A block's logits as a lattice: marginals, one distribution for each depth; or transitions, where proposals for a slot
-depend on the token before it, so that there is a row for each candidate.
+"""A block's logits as a lattice: marginals, one distribution for each depth; or transitions, in which proposals for a
+slot depend on the token before it, so that there is a row for each candidate.
 
 DFlash 2 keeps the ``top_k`` largest unary logits U of each slot as its candidates C, and scores a transition a → b from
 the slot before by S(a, b) = U(b) + ⟨A[a] ⊙ H e, B[b]⟩, where e is the slot's hidden state. Its own proposal is a greedy

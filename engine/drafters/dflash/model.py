@@ -40,7 +40,7 @@ class Sight(NamedTuple):
     causal: bool
 
     def of(self, slots: Tensor, keys: Tensor) -> Tensor:
-        """Which keys each slot sees, (…, slots, keys) bool, by their positions (…, slots) and (…, keys)."""
+        """Return which keys each slot sees, (…, slots, keys) bool, by their positions (…, slots) and (…, keys)."""
         ahead = keys[..., None, :] - slots[..., :, None]
         near = ahead.abs() < self.window if self.window else torch.ones_like(ahead, dtype=torch.bool)
         return near & (ahead <= 0) if self.causal else near
@@ -94,7 +94,7 @@ class GroupedConvolution(nn.Module):
         nn.init.zeros_(self.kernel_projection.weight)
 
     def around(self, inputs: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
-        """The part's output for inputs (…, blocks × slots, hidden), both convolved, in their shape."""
+        """Return the part's output for inputs (…, blocks × slots, hidden), both convolved, in their shape."""
         changes = self.kernel_projection(inputs).view(-1, self.slots, 2, self.taps, self.groups, 1)
         before, after = (changes + self.base_kernel.view(2, self.taps, self.groups, -1)).unbind(2)
         return self._mixed(part(self._mixed(inputs, before)), after)
@@ -109,7 +109,7 @@ class GroupedConvolution(nn.Module):
 
 
 def convolve(convolution: GroupedConvolution | None, inputs: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
-    """The part's output for inputs (…, hidden), inside the convolution of a layer that has one."""
+    """Return the part's output for inputs (…, hidden), inside the convolution of a layer that has one."""
     return part(inputs) if convolution is None else convolution.around(inputs, part)
 
 

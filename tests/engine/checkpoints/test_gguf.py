@@ -200,7 +200,7 @@ def test_a_folder_that_cannot_be_written(file: Path, kept: Path, monkeypatch: py
 
 
 def test_two_starts_at_once(file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "OTHERS_SECONDS", 0.2)
+    monkeypatch.setattr(reading, "LOCK_SECONDS", 0.2)
     folder = convert_gguf(str(file))
     shutil.rmtree(folder)
     told: list[str] = []
@@ -276,7 +276,7 @@ def test_a_target_is_taken_from_its_package_once_and_anew_for_another_version(
         "file_sha256": reading.sha256_of(other)})
     for damage in (None, "{"):  # a card that is damaged is made anew
         if damage:
-            (folder / reading.CARD).write_text(damage)
+            (folder / reading.ORIGIN_FILE).write_text(damage)
         origin = origin_of(fetch_package("made-up", newer))
         assert origin is not None and origin.sha256 == newer.file_sha256
 

@@ -14,9 +14,8 @@ from torch import nn
 from engine.checkpoints.weights import fill_model
 from engine.decoding.builders import chain
 from engine.decoding.loop import decode
-from engine.drafters.abilities import ReadText, read_text
 from engine.drafters.dflash.checkpoint import drafter_config
-from engine.drafters.dflash.drafter import DFlashDrafter
+from engine.drafters.dflash.drafter import DFlashDrafter, ReadText, read_text
 from engine.drafters.dflash.model import DFlashModel
 from engine.lab.replay import KnownText, Point, Replay, reread
 from engine.models.packed_linear import PackedHead

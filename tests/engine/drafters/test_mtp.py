@@ -150,9 +150,8 @@ def test_the_deepest_path_is_that_of_transformers(kind: str, tmp_path: Path, mon
         states = torch.cat([states, output[:, -1:]], 1)
 
 
-def test_every_method_writes_plain_decodings_text(opened: tuple[str, Path, Rig]) -> None:
-    _, folder, _ = opened
-    rig = load_rig(f"{folder}::mtp::ngram", "float32")
+def test_every_method_writes_plain_decodings_text(tmp_path: Path) -> None:
+    rig = load_rig(f"{write_mtp(tmp_path / 'target', 'qwen3_5_text')}::mtp::ngram", "float32")
     assert list(rig.drafters_for("expand")) == ["drafter 1"]
     request = Request(tuple(range(40, 60)), budget=12, max_tokens=10, sampling=Sampling(1.0, 0, 0.95, 3))
     wanted = plain_text(request, rig.target)

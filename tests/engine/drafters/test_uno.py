@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from engine.decoding.builders import best_first
 from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
-from engine.drafters.uno import WIDTH, noise_tokens
+from engine.drafters.uno import DEFAULT_BLOCK, noise_tokens
 from engine.records import Lattice, Request, Sampling
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
@@ -102,7 +102,7 @@ def test_the_noise_rows_have_the_adapter_and_the_roots_has_not(
     text = list(PROMPT)
     for round_ in decode(request, rig.target, [rig.drafters["drafter"]]):
         root = int(round_.tree.tokens[0])
-        noise = noise_tokens(round_.start, WIDTH - 1, VOCABULARY).tolist()
+        noise = noise_tokens(round_.start, DEFAULT_BLOCK - 1, VOCABULARY).tolist()
         logits = reference(rig, adapter / "adapter", text, root, noise, scale)
         lattice = round_.drafts[0]
         assert lattice.tokens[0, 0, 0] == logits[0].argmax() and lattice.logprobs[0, 0, 0] == 0

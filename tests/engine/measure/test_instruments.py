@@ -206,9 +206,9 @@ def test_a_gpu_says_by_itself_what_is_free(monkeypatch: pytest.MonkeyPatch) -> N
     text: Any = SimpleNamespace(num_hidden_layers=1, num_attention_heads=1, num_key_value_heads=1, head_dim=1,
                                 hidden_size=1, max_position_embeddings=64)
     storage = storage_of("bfloat16")
-    memory.must_fit_into_memory(1000, text, storage, torch.device("cuda"), Opening(held_bytes=10**12))
+    memory.check_memory(1000, text, storage, torch.device("cuda"), Opening(held_bytes=10**12))
     with pytest.raises(RigError, match="has 0.0 GB free beside the old"):
-        memory.must_fit_into_memory(1000, text, storage, torch.device("cpu"), Opening(beside="old", held_bytes=10**12))
+        memory.check_memory(1000, text, storage, torch.device("cpu"), Opening(beside="old", held_bytes=10**12))
 
 
 def test_cancelled_nothing_more_is_read_and_no_memory_is_a_sentence(

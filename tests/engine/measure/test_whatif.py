@@ -9,7 +9,7 @@ import pytest
 
 from engine.budget.cost import CostCurve
 from engine.decoding.tree import depths
-from engine.drafters.abilities import BlockDrafter, read_text
+from engine.drafters.dflash.drafter import DFlashDrafter, read_text
 from engine.errors import RequestError
 from engine.lab.replay import reread
 from engine.measure.whatif import RunText, text_of_run, what_if
@@ -72,7 +72,7 @@ def test_a_batch_of_anchors_proposes_what_the_drafter_does_one_by_one() -> None:
     again = reread(text.request, text.token_ids, rig.target)
     read = read_text(text.request.prompt_ids, text.token_ids, again.features)
     drafter = rig.drafters["code"]
-    assert isinstance(drafter, BlockDrafter)
+    assert isinstance(drafter, DFlashDrafter)
     batched = drafter.proposals(read, 16)
     drafter.begin(len(read.token_ids))
     done = 0

@@ -164,7 +164,7 @@ def test_the_memory_check_counts_the_cache_that_a_target_has(name: str, monkeypa
     needed = cache + int(1000 * storage.weight_bytes)
     monkeypatch.setattr(memory, "free_bytes", lambda _: needed)
     asked: tuple[int, Any, Storage, torch.device] = 1000, text, storage, torch.device("cpu")
-    memory.must_fit_into_memory(*asked)
+    memory.check_memory(*asked)
     monkeypatch.setattr(memory, "free_bytes", lambda _: needed - 1)
     with pytest.raises(RigError, match=f"of weights in {name}, 0.0 of cache"):
-        memory.must_fit_into_memory(*asked)
+        memory.check_memory(*asked)
