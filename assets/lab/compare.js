@@ -1,6 +1,5 @@
 // Two to four runs side by side: their figures, their texts, and the trees that wrote the chosen token of each text.
 
-import { fillSelect, selectField } from "./forms.js";
 import { action, html, write } from "../shared/ink.js";
 import { controls } from "../stage/controls.js";
 import { knownRun } from "../shared/lines.js";
@@ -46,12 +45,11 @@ const sameMachine = (first, second) => MACHINE.every((name) => first?.[name] ===
 // One of the runs: a stage of its own, with the page's own text and tree on it.
 class Side {
   ends = /** @type {number[] | null} */ (null); // of each round's tokens in the text, once all are there
+  run = "";
 
-  /** @param {Lab} lab @param {Element} parent @param {number} place @param {() => unknown} changed */
-  constructor(lab, parent, place, changed) {
-    this.lab = lab;
+  /** @param {Element} parent @param {number} place */
+  constructor(parent, place) {
     this.box = html("section", { class: "lab-plot lab-side-run", "aria-label": `The ${SIDES[place]} run` }, parent);
-    this.choice = selectField(html("div", "lab-toolbar", this.box), `The ${SIDES[place]} run`, "A recording, or the current run", () => this.open(changed));
     this.title = html("p", "lab-caption", this.box);
     this.figures = html("dl", "lab-pair-figures", this.box);
     this.stage = new Stage();
@@ -65,21 +63,10 @@ class Side {
     new ResizeObserver(() => host.clientWidth > 40 && this.tree.resize?.()).observe(host);
   }
 
-  /** @param {[string, string][]} entries @param {string} chosen */
-  offer(entries, chosen) {
-    fillSelect(this.choice, entries, chosen);
-  }
-
-  get run() {
-    return this.choice.value === "stage" ? this.lab.stage.value.run : this.choice.value;
-  }
-
-  async open(/** @type {() => unknown} */ changed) {
-    const { run } = this;
-    if (!run) {
-      write(this.title, "Choose a run.");
-      return;
-    }
+  /** Shows a run, unless it is there already. @param {string} run @param {() => unknown} changed */
+  async open(run, changed) {
+    if (run === this.run) return;
+    this.run = run;
     this.ends = null;
     const arrived = await this.stage.follow(knownRun(run));
     if (run !== this.run) return;
@@ -88,7 +75,7 @@ class Side {
     if (arrived && header) {
       let end = 0;
       this.ends = this.stage.rounds.map(({ keep }) => (end += keep.length));
-      write(this.title, [header.title, settingOf(header), header.rig, header.hardware, header.dtype].filter(Boolean).join(" · "));
+      write(this.title, [header.title || header.prompt, settingOf(header), header.rig, header.hardware, header.dtype].filter(Boolean).join(" · "));
     }
     changed();
   }
@@ -136,7 +123,6 @@ class Side {
 export class Compare {
   sides = /** @type {Side[]} */ ([]);
   parted = 0; // the token at which the texts first differ
-  ticked = ""; // the runs that were ticked when it was drawn
 
   /** @param {Lab} lab @param {Element} parent */
   constructor(lab, parent) {
@@ -148,56 +134,23 @@ export class Compare {
     this.slider = html("input", { type: "range", min: 0, max: 0, step: 1, value: 0, "aria-label": "Place in the text" }, bar);
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
     this.place = html("span", "lab-clock", bar);
-    this.more = action(bar, "Add a run", "Compare one run more", () => this.add());
-    this.less = action(bar, "Remove the last", "Compare one run fewer", () => this.remove());
+    action(bar, "Choose runs", "Tick two to four in the list of runs", () => controls.parts?.runs?.toggle(true));
     this.grid = html("div", "lab-grid lab-runs", parent);
     this.depths = html("div", { class: "lab-pair-depths", role: "img" }, parent);
-    for (let place = 0; place < 2; place++) this.add(false);
+    lab.stage.on("ticks", () => lab.stage.mode === "lab" && this.draw());
   }
 
-  add(open = true) {
-    this.sides.push(new Side(this.lab, this.grid, this.sides.length, () => this.changed()));
-    if (open) this.draw();
-    this.count();
-  }
-
-  remove() {
-    this.sides.pop()?.box.remove();
-    this.count();
-    this.changed();
-  }
-
-  count() {
-    this.more.hidden = this.sides.length === SIDES.length;
-    this.less.hidden = this.sides.length < 3;
-  }
-
-  // Everything that can be compared: the current run, your earlier ones, then the recordings.
+  // The ticked runs, as many as there is room for; if fewer than two are, the run that is shown and the first of the others.
   draw() {
     const { stage } = this.lab;
-    const { run } = stage.value;
-    /** @type {(known: RunPoint) => [string, string]} */
-    const named = ({ run: name, title, prompt = "" }) => [name, `${title}: ${prompt.slice(0, 40)}`];
-    /** @type {[string, string][]} */
-    const listed = (controls.parts?.recordings.listed ?? []).map(({ name, title }) => [name, title]);
-    const current = stage.header && stage.rounds.length && !stage.busy && !listed.some(([name]) => name === run);
-    const earlier = stage.kept.filter((kept) => !current || kept.run !== run).map(named);
-    /** @type {[string, string][]} */
-    const entries = [...earlier, ...listed];
-    if (current) entries.unshift(["stage", "current run"]);
-    const ticked = stage.ticked.map((one) => named(current && one.run === run ? { ...one, run: "stage" } : one));
-    entries.push(...ticked.filter(([name]) => !entries.some(([other]) => other === name)));
-    const recording = listed.find(([name]) => name === run);
-    const names = [...new Set([...ticked, ...(recording ? [recording] : []), ...entries].map(([name]) => name))];
-    const key = stage.ticked.map((one) => one.run).join(" ");
-    const anew = key !== this.ticked; // other runs are ticked: they are shown, whatever was chosen here
-    this.ticked = key;
-    while (this.sides.length < Math.min(ticked.length, SIDES.length)) this.add(false);
-    this.sides.forEach((side, place) => {
-      const value = (!anew && side.choice.value) || names[place] || names[0] || "";
-      side.offer(entries, value);
-      if ((anew || !side.shown) && value) side.open(() => this.changed());
-    });
+    const shown = stage.header && stage.rounds.length && !stage.busy ? [stage.value.run] : [];
+    const recorded = (controls.parts?.recordings.listed ?? []).map(({ name }) => name);
+    const names = [...stage.ticked.map(({ run }) => run), ...shown, ...recorded, ...stage.kept.map(({ run }) => run)];
+    const runs = [...new Set(names)].slice(0, Math.max(2, Math.min(SIDES.length, stage.ticked.length)));
+    while (this.sides.length > runs.length) this.sides.pop()?.box.remove();
+    while (this.sides.length < runs.length) this.sides.push(new Side(this.grid, this.sides.length));
+    this.sides.forEach((side, place) => side.open(runs[place], () => this.changed()));
+    this.changed();
   }
 
   changed() {

@@ -58,7 +58,7 @@ function build(stage, header, host, given) {
   const save = new Save(stage, frames, recordings, notices);
   const parts = /** @type {Parts} */ ({
     stage, player, frames, search, timeline, recordings, save, notices, lost, film, ready: false,
-    runs: stage.server ? new RunList(stage, root, recordings, notices) : null,
+    runs: stage.server ? new RunList(stage, recordings, notices) : null,
     conversation: stage.server ? new Conversation(stage, text) : null, rigs: stage.server ? new Rigs(stage, notices) : null,
   });
   parts.tour = stage.server ? new Tour(parts) : null;

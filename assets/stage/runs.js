@@ -56,14 +56,14 @@ export function othersOf({ options = {} }) {
 }
 
 export class RunList {
-  /** @param {Stage} stage @param {HTMLElement} parent @param {Recordings} recordings @param {Notices} notices */
-  constructor(stage, parent, recordings, notices) {
+  /** @param {Stage} stage @param {Recordings} recordings @param {Notices} notices */
+  constructor(stage, recordings, notices) {
     this.stage = stage;
     this.recordings = recordings;
     this.notices = notices;
     const { runs = [], ticked = [] } = JSON.parse(localStorage.getItem(STORE) ?? "{}");
     stage.kept = runs;
-    this.box = html("aside", { class: "cs-runs", "aria-label": "Runs" }, parent);
+    this.box = html("aside", { class: "cs-runs", "aria-label": "Runs" }, document.body);
     const head = html("header", "", this.box);
     action(head, "Open a file …", "Open a trace file; or drop one anywhere", () => recordings.input.click());
     this.compare = action(head, "Compare", "Figures and texts of the ticked runs side by side", () => {
@@ -81,7 +81,7 @@ export class RunList {
   toggle(open = Boolean(this.box.hidden)) {
     this.box.hidden = !open;
     localStorage.setItem(OPEN, open ? "yes" : "no");
-    this.box.parentElement?.classList.toggle("has-runs", open);
+    document.body.classList.toggle("cs-has-runs", open);
     this.opener?.setAttribute("aria-expanded", String(open));
     if (open) this.draw();
   }
@@ -162,6 +162,7 @@ export class RunList {
   // A run that the server has forgotten comes from its file, or can be run again.
   async open(/** @type {{ run: string, starred?: boolean, options?: Setting }} */ { run, options }) {
     const { recordings, stage } = this;
+    if (stage.mode === "lab") stage.setMode("workbench", { push: true });
     if (run === recordings.followed.listed[0]) recordings.followed.follow();
     else if (!await recordings.open(run, { push: true })) {
       const file = localStorage.getItem(FILE + run);
