@@ -13,10 +13,11 @@ export class Conversation {
   asked = false; // whether the latest run was asked for on this page, and its turn is not over
   beside = /** @type {RunPoint | null} */ (null); // the answer that the next run stands beside
 
-  /** @param {Stage} stage @param {HTMLElement} frame */
-  constructor(stage, frame) {
+  /** @param {Stage} stage @param {HTMLElement} tools */
+  constructor(stage, tools) {
     this.stage = stage;
-    this.next = action(frame, "Continue", GO_ON, () => this.goOn(), "cs-continue");
+    this.next = action(tools, "Continue", GO_ON, () => this.goOn(), "cs-continue");
+    tools.prepend(this.next);
     this.mark = html("div", "cs-turn");
     this.place = html("span", { class: "cs-turn-place", role: "status" }, this.mark);
     this.number = html("span", "", this.place);

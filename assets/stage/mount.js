@@ -49,7 +49,7 @@ function build(stage, header, host, given) {
   const plainly = new SlowdownNote(stage, notices.box);
   const player = new Player(stage);
   const frames = new Frames(stage, root);
-  const text = arrange(stage, frames);
+  const tools = arrange(stage, frames);
   const film = new Film(stage, root, story, new Duel(stage, frames.area, () => film.leave()), player);
   const timeline = new Timeline(stage, player, root);
   const search = new Search(stage, player, timeline.search);
@@ -59,7 +59,7 @@ function build(stage, header, host, given) {
   const parts = /** @type {Parts} */ ({
     stage, player, frames, search, timeline, recordings, save, notices, lost, film, ready: false,
     runs: stage.server ? new RunList(stage, recordings, notices) : null,
-    conversation: stage.server ? new Conversation(stage, text) : null, rigs: stage.server ? new Rigs(stage, notices) : null,
+    conversation: stage.server ? new Conversation(stage, tools) : null, rigs: stage.server ? new Rigs(stage, notices) : null,
   });
   parts.tour = stage.server ? new Tour(parts) : null;
   parts.keys = new Keys(parts);
@@ -86,7 +86,7 @@ function arrange(stage, frames) {
     const { row, share } = { ...PLACE, ...place };
     frames.panel(frames[row], name, share);
   }
-  return text.frame;
+  return text.tools;
 }
 
 // The mode and the state as attributes, for the style sheet; the stage's height is what the window has left.
