@@ -220,20 +220,6 @@ def test_predictions_cost_and_doctor(lab: Any) -> None:
     assert fine.is_visible()
 
 
-def test_three_runs_stand_side_by_side(lab: Any) -> None:
-    lab.get_by_role("tab", name="Compare").click()
-    lab.wait_for_function(f"{LAB}.compare.sides.filter((side) => side.shown).length === 2")
-    lab.get_by_role("button", name="Choose runs").click()
-    ticks = lab.get_by_role("complementary", name="Runs").get_by_role("checkbox")
-    for place in range(3):
-        ticks.nth(place).check()
-    lab.wait_for_function(f"{LAB}.compare.sides.filter((side) => side.shown).length === 3")
-    lab.wait_for_function("document.querySelector('.lab-pair-depth').querySelectorAll('i').length === 3")
-    assert lab.locator(".lab-side-run").count() == 3
-    ticks.first.uncheck()
-    lab.wait_for_function("document.querySelectorAll('.lab-side-run').length === 2")
-
-
 def test_what_cannot_be_measured_is_said(lab: Any) -> None:
     choose(lab, [], [8])
     button(lab, "Measure").click()

@@ -54,6 +54,11 @@ def test_ticked_runs_lie_over_the_one_that_is_shown_also_after_a_reload(watched:
     page.get_by_role("button", name="Compare (2)").click()
     page.wait_for_function("window.Canopy.laboratory?.compare?.sides.every((side) => side.shown)")
     assert page.evaluate("Canopy.laboratory.compare.sides.map((side) => side.run)") == ["merged", "routed"]
+    third = row(page, "Scripted: autoregressive").get_by_role("checkbox")
+    third.check()
+    page.wait_for_function("document.querySelector('.lab-pair-depth')?.querySelectorAll('i').length === 3")
+    third.uncheck()
+    page.wait_for_function("document.querySelectorAll('.lab-side-run').length === 2")
     page.get_by_role("button", name="What happens, in plain words").click()
     row(page, "Scripted: merged").get_by_role("checkbox").uncheck()
     page.wait_for_function(f"{marks} === 'AA'")
