@@ -1,10 +1,9 @@
-"""What a request may bring: JSON that says it is JSON, or the login's form, within bounds that count what it costs, and
-calls of functions that the page has.
+"""What a request may bring: JSON that says it is JSON, or the login's form, within bounds that count what it costs.
 
 JSON of a few bytes a value becomes some eighty bytes a value in memory, and it is read where all requests are answered,
 so values are counted and not only bytes. Files come in pieces (``explorer/uploads.py``). Few large bodies are held at
-once. Gradio looks at calls too, but deep inside, and answers what does not fit with an internal error; and it keeps
-whatever name a session has, however long.
+once. Gradio looks at calls too, but deep inside, and
+answers what does not fit with an internal error.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ MAX_VALUES = 50_000  # of a JSON body: reading them three times takes 0.05 s
 MAX_LARGE = 16  # bodies above the common size that are held at once
 PATIENCE_SECONDS = 60.0  # for a body to arrive
 SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}")
-MAX_SHOWN_LENGTH = 40
 MAX_DIGITS = 400  # of a whole number; Python takes a second for a thousand of 4,200
 
 
@@ -138,77 +136,32 @@ async def _read_whole(receive: Receive, most: int) -> bytes:
     return bytes(body)
 
 
-@dataclass(frozen=True)
-class Function:
-    """What a function takes: a number of values in a list, and how many of them a program sends; or values by name, and
-    which of the names are required."""
-
-    values: int
-    given: int
-    names: frozenset[str]
-    needed: frozenset[str]
-
-
 class Calls:
-    """Checks every call of a page's functions: that the function exists, and that the number of values fits it."""
+    """Checks the calls of a page's events and named functions, which Gradio would answer with an internal error."""
 
     def __init__(self, page: gr.Blocks) -> None:
-        named = page.get_api_info(all_endpoints=True)["named_endpoints"]
-        self._by_number = {number: _function(function, named) for number, function in page.fns.items()
-                           if function.fn is not None}
-        self._by_name = {function.api_name: self._by_number[number] for number, function in page.fns.items()
-                         if number in self._by_number and f"/{function.api_name}" in named}
-        self._of_parts = {(number, name) for number, part in page.blocks.items() for name in dir(part)
-                          if getattr(getattr(part, name, None), "_is_server_fn", False)}
+        functions = {number: function for number, function in page.fns.items() if function.fn is not None}
+        self._inputs: dict[Any, int] = {number: len(function.inputs) for number, function in functions.items()}
+        self._inputs |= {function.api_name: sum(not getattr(part, "skip_api", False) for part in function.inputs)
+                         for function in functions.values() if function.api_visibility == "public"}
 
     def check(self, path: str, body: bytes) -> None:
         """Refusal if the body of a POST is no JSON object that can be answered."""
-        value = _object(body)
-        session = value.get("session_hash")
-        if session is not None and not (isinstance(session, str) and SESSION.fullmatch(session)):
-            raise Refusal(422, f"The session_hash is {_seen(session)}; it has to be 1 to 64 letters, digits, - and _.")
+        value = json_object(body)
         where, _, name = path.removeprefix(API).strip("/").rpartition("/")
-        if name == "component_server":
-            self._check_part(value)
-        elif where == "call/v2":
-            _check_names(self._named(name), value)
-        elif where == "call":
-            _check_count(self._named(name).given, value)
-        elif where == "run" or (where, name) == ("queue", "join"):
-            _check_count(self._numbered(value, name).values, value)
-
-    def _check_part(self, value: Mapping[str, Any]) -> None:
-        number, name = value.get("component_id"), value.get("fn_name")
-        if value.get("session_hash") is None or "data" not in value:
-            raise Refusal(422, "The request lacks its session_hash or its data.")
-        if type(number) is not int or type(name) is not str or (number, name) not in self._of_parts:
-            raise Refusal(404, f"There is no function {_seen(name)} of a part {_seen(number)}.")
-
-    def _numbered(self, value: Mapping[str, Any], name: str) -> Function:
-        number = value.get("fn_index")
-        if number is None and name != "join":
-            return self._named(name)
-        if type(number) is not int or number not in self._by_number:
-            raise Refusal(404, f"There is no function {_seen(number)}.")
-        return self._by_number[number]
-
-    def _named(self, name: str) -> Function:
-        if name not in self._by_name:
-            raise Refusal(404, f"There is no function {_seen(name)}; there are {', '.join(sorted(self._by_name))}.")
-        return self._by_name[name]
+        if where not in ("call", "run") and (where, name) != ("queue", "join"):
+            return
+        function, data = value.get("fn_index", name), value.get("data")
+        if type(function) not in (int, str) or function not in self._inputs:
+            raise Refusal(404, f"There is no function {_seen(function)}.")
+        if not isinstance(data, list) or len(data) < self._inputs[function]:
+            raise Refusal(422, f"The data of the call are {_seen(data)}; they have to be a list of "
+                               f"{self._inputs[function]} values.")
 
 
-def _function(function: Any, named: Mapping[str, Any]) -> Function:
-    parameters = named.get(f"/{function.api_name}", {"parameters": []})["parameters"]
-    given = sum(not getattr(part, "skip_api", False) for part in function.inputs)
-    names = frozenset(parameter["parameter_name"] for parameter in parameters)
-    needed = frozenset(parameter["parameter_name"] for parameter in parameters
-                       if not parameter["parameter_has_default"])
-    return Function(len(function.inputs), given, names, needed)
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    """The JSON object that a body is, in whole characters and finite numbers."""
+def json_object(body: bytes) -> dict[str, Any]:
+    """The JSON object that a body is, in whole characters and finite numbers. Refuses one that names a session which
+    Gradio would remember however long its name is."""
     try:
         value = json.loads(body, parse_int=_whole_number)
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
@@ -217,30 +170,17 @@ def _object(body: bytes) -> dict[str, Any]:
                       f"{MAX_DIGITS} digits each.") from error
     if not isinstance(value, dict):
         raise Refusal(422, f"The request's body is {_seen(value)}; it has to be an object with named fields.")
+    session = value.get("session_hash")
+    if session is not None and not (isinstance(session, str) and SESSION.fullmatch(session)):
+        raise Refusal(422, f"The session_hash is {_seen(session)}; it has to be 1 to 64 letters, digits, - and _.")
     return value
+
+
+def _seen(value: Any) -> str:
+    return ascii(value)[:40]
 
 
 def _whole_number(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
         raise ValueError(f"a number of {len(digits)} digits")
     return int(digits)
-
-
-def _check_names(function: Function, value: Mapping[str, Any]) -> None:
-    if unknown := sorted(set(value) - function.names):
-        there = ", ".join(sorted(function.names))
-        raise Refusal(422, f"There is no parameter {_seen(unknown[0])}; there are {there}.")
-    if missing := sorted(function.needed - set(value)):
-        raise Refusal(422, f"The parameter {missing[0]} is missing.")
-
-
-def _check_count(count: int, value: Mapping[str, Any]) -> None:
-    data = value.get("data")
-    if not isinstance(data, list) or len(data) < count:
-        seen = f"{len(data)} values" if isinstance(data, list) else _seen(data)
-        raise Refusal(422, f"The data of the call are {seen}; they have to be a list of {count} values.")
-
-
-def _seen(value: object) -> str:
-    text = ascii(value) if not isinstance(value, dict | list) else type(value).__name__
-    return text if len(text) <= MAX_SHOWN_LENGTH else f"{text[:MAX_SHOWN_LENGTH]}…"
