@@ -13,7 +13,7 @@ from engine.recorder import MAX_PIECE_LENGTH, quoted
 from engine.records import MAX_INT32
 from engine.servers.client import Events, words_of
 from engine.servers.kinds import ServerKind
-from engine.trace import Piece
+from engine.trace import Piece, as_bytes
 
 FIRST_PAGE_ID = 2**30  # ids from here on are the page's own, for tokens that the server sends only as text
 MAX_CHUNK_LENGTH = 4096  # tokens
@@ -165,20 +165,19 @@ class Answer:
         return tokens
 
     def _tokens(self, choice: _Choice) -> list[Token]:
-        delta, ids = choice.delta or _Delta(), choice.token_ids or []
+        delta, ids, unknown = choice.delta or _Delta(), choice.token_ids or [], math.nan
         text = (delta.reasoning_content or delta.reasoning or "") + (delta.content or "")
         listed = choice.logprobs and choice.logprobs.content or ()
-        pieces: list[Piece] = [tuple(token.bytes) if token.bytes and "\ufffd" in token.token else token.token
-                               for token in listed]
-        logprobs = [_logprob(token.logprob) for token in listed]
-        before, after = _not_listed(text, pieces)
-        pieces = [*before, *pieces, *after]
-        logprobs = [math.nan] * len(before) + logprobs + [math.nan] * len(after)
-        if not ids or len(ids) != len(pieces):
-            more = max(0, len(ids) - len(pieces)) if before or after or not pieces else 0
-            pieces, logprobs = [*pieces, *[""] * more], [*logprobs, *[math.nan] * more]
-            ids = [self._page_ids.setdefault(str(piece), FIRST_PAGE_ID + len(self._page_ids)) for piece in pieces]
-        return [Token(*token) for token in zip(ids, pieces, logprobs, strict=True)]
+        tokens: list[tuple[Piece, float]] = [
+            (tuple(token.bytes) if token.bytes and "\ufffd" in token.token else token.token, _logprob(token.logprob))
+            for token in listed]
+        before, after = _not_listed(text, [piece for piece, _ in tokens])
+        tokens = [*((piece, unknown) for piece in before), *tokens, *((piece, unknown) for piece in after)]
+        if not ids or len(ids) != len(tokens):
+            if before or after or not tokens:
+                tokens += [("", unknown)] * (len(ids) - len(tokens))
+            ids = [self._page_ids.setdefault(str(piece), FIRST_PAGE_ID + len(self._page_ids)) for piece, _ in tokens]
+        return [Token(token, piece, logprob) for token, (piece, logprob) in zip(ids, tokens, strict=True)]
 
 
 def _report(kind: ServerKind, extra: Mapping[str, Any] | None) -> ServerReport | None:
@@ -200,12 +199,12 @@ def _logprob(value: Any) -> float:
 def _not_listed(text: str, pieces: Sequence[Piece]) -> tuple[list[str], list[str]]:
     """What a chunk's text has before and after its listed tokens, cut to pieces that a trace holds; nothing if these
     are not the text's beginning or end, as a stop token is not."""
-    listed = b"".join(piece.encode() if isinstance(piece, str) else bytes(piece) for piece in pieces).decode(
-        "utf8", "replace")
+    listed = b"".join(map(as_bytes, pieces)).decode("utf8", "replace")
+    before = after = ""
     if text.startswith(listed):
-        return [], _cut(text[len(listed):])
-    return (_cut(text[:-len(listed)]) if text.endswith(listed) else []), []
-
-
-def _cut(text: str) -> list[str]:
-    return [text[start:start + MAX_PIECE_LENGTH] for start in range(0, len(text), MAX_PIECE_LENGTH)]
+        after = text[len(listed):]
+    elif text.endswith(listed):
+        before = text[:-len(listed)]
+    first, last = ([part[start:start + MAX_PIECE_LENGTH] for start in range(0, len(part), MAX_PIECE_LENGTH)]
+                   for part in (before, after))
+    return first, last
