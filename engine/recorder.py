@@ -98,7 +98,7 @@ class Recorder:
 
     def __init__(self, path: str | Path, **run: Any) -> None:
         check_names(run, RUN, "A run")
-        self._every, self._most = (check_int(_plain(run.get(name, usual)), name, 1) for name, usual in (
+        self._every, self._most = (check_int(_plain(run.get(name, default)), name, 1) for name, default in (
             ("every", 1), ("most_waiting", 1024)))
         self._strict = bool(run.get("strict"))
         about, refusals = _about(run, self._strict)

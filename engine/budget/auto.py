@@ -233,9 +233,9 @@ class AutoBudget(BudgetPolicy):
         if not self.drafter_count:
             self._plain_logs.append(log(milliseconds - 1e3 * seconds["draft"]))
         elif self._plain_logs:
-            usual = exp(fmean(self._plain_logs))
+            recent_plain_ms = exp(fmean(self._plain_logs))
             self._plain_logs.popleft()  # or a delayed one would make many rounds look cheap
-            self.history.correct(self._prediction.extra_ms / self.plain_ms, milliseconds / usual)
+            self.history.correct(self._prediction.extra_ms / self.plain_ms, milliseconds / recent_plain_ms)
 
     def pass_ms(self, rows: int) -> float:
         """Milliseconds of an undisturbed pass over so many rows."""

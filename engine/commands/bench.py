@@ -59,7 +59,7 @@ from engine.trace import mean_length
 
 BUDGETS = TRIED_BUDGETS[3:7]  # 16 to 128 nodes
 CONCURRENT_BUDGETS = TRIED_BUDGETS[1:6]  # 4 to 64 nodes for each request
-USUAL, USUAL_CONCURRENT = ("autoregressive", "dflash", "ddtree", PLAIN), ("ddtree",)
+DEFAULT_METHODS, DEFAULT_CONCURRENT = ("autoregressive", "dflash", "ddtree", PLAIN), ("ddtree",)
 COLUMNS = {"method": "method", "budget": "budget", "rec": "recording", "tau": "tau", "tok/s": "tokens_per_second",
            "x plain": "times_plain", "ms/round": "ms_per_round", "forward": "forward_ms"}
 CONCURRENT_COLUMNS = {"way": "label", "at once": "concurrency", "tok/s": "tokens_per_second",
@@ -71,7 +71,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     names = (*METHODS, PLAIN)
     add_flags(parser, "--rig", "--dtype")
     add_flags(parser, "--methods", type=flags.one_of(*names), help=f"of {', '.join(names)} (default: those "
-              f"of {' '.join(USUAL)} that the rig runs; with --concurrency {' '.join(USUAL_CONCURRENT)})")
+              f"of {' '.join(DEFAULT_METHODS)} that the rig runs; with --concurrency {' '.join(DEFAULT_CONCURRENT)})")
     add_flags(parser, "--budgets", type=flags.budget_or_auto, help=f"drafted nodes per round, or {AUTO} (default: "
               f"{' '.join(map(str, BUDGETS))}; with --concurrency {' '.join(map(str, CONCURRENT_BUDGETS))})")
     add_flags(parser, "--split", "--drafters")
@@ -146,7 +146,7 @@ def plan_of(choice: argparse.Namespace) -> BenchPlan:
     if not prompts:
         raise RequestError(f"{choice.prompts} has no prompt of the domain {choice.domain!r}.")
     points = []
-    for name in choice.methods or USUAL:
+    for name in choice.methods or DEFAULT_METHODS:
         method, ways = (PLAIN_TREE, [PLAIN]) if name == PLAIN else (name, choice.recording)
         row = METHODS[method]
         drafters = tuple(choice.drafters) if len(choice.drafters) == row.drafter_count else ()
@@ -174,7 +174,7 @@ def concurrent_plan(choice: argparse.Namespace) -> BenchPlan:
                            "or raise --limit.")
     if AUTO in (choice.budgets or ()):
         raise RequestError(f"With --concurrency, {AUTO} is measured in any case; leave it out of --budgets.")
-    methods = choice.methods or USUAL_CONCURRENT
+    methods = choice.methods or DEFAULT_CONCURRENT
     without = [name for name in methods if name == PLAIN or METHODS[name].drafter_count == 0]
     if without:
         raise RequestError(f"With --concurrency, {', '.join(without)} is no choice: plain decoding is always measured, "

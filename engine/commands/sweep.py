@@ -36,15 +36,15 @@ from engine.measure.ray_workers import connect_workers
 from engine.requests.limits import TRIED_BUDGETS
 
 MAX_WORKERS = 10_000
-USUAL = ("dflash", "ddtree", "joint")
+DEFAULT_METHODS = ("dflash", "ddtree", "joint")
 DETAILS = ("categories", "histograms", "acceptance", "calibration", "predicted")  # too long for a line: for --report
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("what is measured")
     add_flags(what, "--rig", "--dtype")
-    add_flags(what, "--methods", help=f"{flags.FLAGS['--methods']['help']} (default: those of {' '.join(USUAL)} that "
-              "the rig runs)")
+    add_flags(what, "--methods", help=f"{flags.FLAGS['--methods']['help']} (default: those of "
+              f"{' '.join(DEFAULT_METHODS)} that the rig runs)")
     add_flags(what, "--budgets", type=flags.budget_words, default=[str(nodes) for nodes in TRIED_BUDGETS],
               help="drafted nodes per round; auto for as many as pay in each")
     add_flags(what, "--concurrency", default=[1])
@@ -70,7 +70,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def plan_of(choice: argparse.Namespace) -> SweepPlan:
     budgets = " ".join(choice.budgets).replace(",", " ").split()
-    wanted = settings(choice.methods or USUAL, budgets, choice.split, tuple(choice.drafters),
+    wanted = settings(choice.methods or DEFAULT_METHODS, budgets, choice.split, tuple(choice.drafters),
                       flags.sampling_of(choice), choice.concurrency)
     return SweepPlan(prompt_set(choice.prompts, choice.limit), wanted, choice.repeats, choice.max_tokens, choice.seed,
                      choice.rig, choice.dtype, choice.prompts)

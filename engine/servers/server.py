@@ -98,8 +98,8 @@ class Server:
         body = {"model": self.model, "messages": [{"role": role, "content": text} for role, text in turns],
                 "max_tokens": ask.max_tokens, "temperature": sampling.temperature, "top_p": sampling.top_p,
                 "seed": sampling.seed}
-        usual = Sampling()
-        body |= {name: getattr(sampling, name) for name in RARE if getattr(sampling, name) != getattr(usual, name)}
+        default = Sampling()
+        body |= {name: getattr(sampling, name) for name in RARE if getattr(sampling, name) != getattr(default, name)}
         return {**body, "logit_bias": dict(sampling.logit_bias)} if sampling.logit_bias else body
 
     def time_answer(self, prompt: str) -> tuple[int, float]:

@@ -42,12 +42,12 @@ StageTimes = tuple[float, float, float]  # milliseconds of a mock round: draftin
 
 @dataclass(frozen=True)
 class Effort:
-    """How long measuring may take: about ``seconds``. Measuring stops at the first pass slower than ``dearest`` one-row
-    passes and than ``dearest_ms`` milliseconds."""
+    """How long measuring may take: about ``seconds``. Measuring stops at the first pass slower than ``max_ratio``
+    one-row passes and than ``max_ms`` milliseconds."""
 
     seconds: float
-    dearest: float
-    dearest_ms: float
+    max_ratio: float
+    max_ms: float
 
 
 FULL = Effort(4.0, 12.0, 250.0)  # no tree pays in a dearer pass
@@ -146,7 +146,7 @@ class CostBook:
         with closing(mock_rounds(target, self._drafter, case, sizes)) as rounds:
             for _, (_, verify, _) in rounds:
                 verify_ms.append(verify)
-                if verify > max(effort.dearest_ms, effort.dearest * min(verify_ms)):
+                if verify > max(effort.max_ms, effort.max_ratio * min(verify_ms)):
                     break
         return list(sizes[:len(verify_ms)])
 

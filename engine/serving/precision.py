@@ -37,13 +37,13 @@ from engine.serving.cost import mock_tree
 # The dtype that is computed in, by the name of the weights' dtype.
 DTYPES: Mapping[str, torch.dtype] = MappingProxyType({
     "float32": torch.float32, "bfloat16": torch.bfloat16, FOUR_BITS: torch.bfloat16})
-USUAL = "bfloat16"
-EXACT_FIRST = (FOUR_BITS, "float32", "bfloat16")  # bit for bit; but for rounding far below any gap; but for near-ties
+DEFAULT_DTYPE = "bfloat16"
+BY_EXACTNESS = (FOUR_BITS, "float32", "bfloat16")  # bit for bit; but for rounding far below any gap; but for near-ties
 NODES = (0, 1, 3, 7, 16)  # of the trees that are expected; 0 is plain decoding
 SAMPLE = "mlp.gate_proj.weight"  # the weight that shows whether a file has 4-bit weights; some keep others finer
 CONTEXT = 64  # tokens of prefix
 REPEATS = 9  # of each pass; the fastest counts, since other programs can only slow one down
-CLEARLY = 0.9  # of the fastest rate: a more exact dtype that reaches as much is taken
+NEARLY_AS_FAST = 0.9  # of the fastest rate: a more exact dtype that reaches as much is taken
 MAX_QUANTISED = 4_500_000_000  # parameters of a target that is rounded to 4 bits on request: a "4B" has 4.02 billion
 MAX_PARAMETERS = 10**9  # parameters: reading a larger target twice would take longer than the better dtype could save
 
@@ -53,8 +53,8 @@ PassTimes = Mapping[int, float]  # milliseconds of a pass of the target by its r
 def precision(wanted: str, folder: Path, device: torch.device, opening: Opening,
               lengths: Mapping[int, float]) -> Precision:
     """The dtype that the target in a folder runs in: the wanted one or, for "auto", the best for drafters of these
-    acceptance ``lengths`` by nodes. Nothing is measured, and it is ``USUAL``, on a GPU, for large targets, and where
-    copies in every dtype would not fit."""
+    acceptance ``lengths`` by nodes. Nothing is measured, and it is ``DEFAULT_DTYPE``, on a GPU, for large targets, and
+    if copies in every dtype would not fit."""
     if wanted != AUTO_DTYPE:
         return Precision(wanted, f"{wanted} was asked for; {EXACTNESS[wanted]}.")
     text = causal_config(folder).get_text_config()
@@ -62,7 +62,7 @@ def precision(wanted: str, folder: Path, device: torch.device, opening: Opening,
     small = device.type == "cpu" and count <= MAX_PARAMETERS
     if not small or not fits(2 * count, text, storage_of("float32"), device, opening):
         why = "on a GPU" if device.type != "cpu" else "for a target too large to try several"
-        return Precision(USUAL, f"{USUAL}, as usual {why}; {EXACTNESS[USUAL]}.")
+        return Precision(DEFAULT_DTYPE, f"{DEFAULT_DTYPE}, as usual {why}; {EXACTNESS[DEFAULT_DTYPE]}.")
     names = tuple(name for name in DTYPES if name != FOUR_BITS or in_four_bits(folder))
     key = sha256("|".join([text.to_json_string(), hardware(device), str(torch.get_num_threads()), torch.__version__,
                            *names]).encode()).hexdigest()
@@ -82,18 +82,18 @@ def storage_of(name: str) -> Storage:
 
 
 def chosen(times: Mapping[str, PassTimes], lengths: Mapping[int, float]) -> Precision:
-    """The most exact dtype of those within ``CLEARLY`` of the fastest, best setting against best setting."""
+    """The most exact dtype of those within ``NEARLY_AS_FAST`` of the fastest, best setting against best setting."""
     tokens = {0: 1.0, **lengths}
     rates = {name: max(1e3 * tokens[nodes] / times[name][nodes + 1] for nodes in NODES) for name in times}
-    enough = CLEARLY * max(rates.values())
-    name = next(name for name in EXACT_FIRST if rates.get(name, 0.0) >= enough)
+    enough = NEARLY_AS_FAST * max(rates.values())
+    name = next(name for name in BY_EXACTNESS if rates.get(name, 0.0) >= enough)
     others = ", ".join(f"{other} {rate:.0f}" for other, rate in rates.items() if other != name)
     plain = min(times, key=lambda other: times[other][1])
     gain = times[name][1] / times[plain][1]
     return Precision(
         name, f"{name}, expected to write {rates[name]:.0f} tokens/s at its best setting ({others}), by this "
               f"processor's passes and the rig's acceptance lengths; {EXACTNESS[name]}.",
-        *((plain, gain) if CLEARLY * gain > 1 else ()))
+        *((plain, gain) if NEARLY_AS_FAST * gain > 1 else ()))
 
 
 def pass_times(folder: Path, names: Sequence[str]) -> Mapping[str, PassTimes]:

@@ -137,12 +137,12 @@ class Rig:
         Raises RequestError if they do not fit the method.
         """
         row = method_named(method)
-        usual = ((self.families[row.family],) if row.family in self.families
+        default = ((self.families[row.family],) if row.family in self.families
                  else self.card.defaults.get(row.drafter_count, ()))
         if not names and method not in self.methods:
             raise RequestError(f"{self.name} has no drafters for the method {method}; it runs "
                                f"{', '.join(self.methods)}.")
-        chosen = tuple(names) or usual
+        chosen = tuple(names) or default
         unknown = [name for name in chosen if name not in self.drafters]
         if unknown or len(chosen) != row.drafter_count:
             raise RequestError(

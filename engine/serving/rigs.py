@@ -42,7 +42,7 @@ from engine.requests.rig_names import (
     rig_names,
 )
 from engine.serving.card import RigCard, has_card, read_card
-from engine.serving.precision import DTYPES, USUAL, enable_int4, precision, storage_of
+from engine.serving.precision import DEFAULT_DTYPE, DTYPES, enable_int4, precision, storage_of
 from engine.serving.random_weights import MEANINGLESS, SEED, random_models, random_texts, shape_named
 from engine.serving.rig import Rig
 from engine.texts.bounded import BoundedTexts
@@ -142,7 +142,7 @@ def _random_rig(name: str, dtype: str, device: torch.device, opening: Opening) -
         others = ", ".join(other for other in DTYPE_NAMES if other != FOUR_BITS)
         raise RigError(f"Random weights are not stored in 4 bits, so {name} has no {FOUR_BITS}; choose one of "
                        f"{others}.")
-    chosen = USUAL if dtype == AUTO_DTYPE else dtype
+    chosen = DEFAULT_DTYPE if dtype == AUTO_DTYPE else dtype
     target, drafter = random_models(shape_named(name), storage_of(chosen), device, opening)
     log.warning("%s", MEANINGLESS)
     card = RigCard(title=name, drafters=("drafter",), defaults={1: ("drafter",), 2: ("drafter", NGRAM)},

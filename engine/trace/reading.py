@@ -339,9 +339,9 @@ def read_pieces(value: Any, name: str = "pieces") -> dict[int, Piece]:
 
 def read_request(value: Any, name: str) -> Request:
     """A request. The method may have any name, since rounds are shown by their contents."""
-    usual = Request(())
+    default = Request(())
     given = {"method": "unknown", "prompt_ids": [], "budget": 0, "max_tokens": 0, "sampling": {}, "stop_ids": [],
-             "split": usual.split, "pace": usual.pace, **check_object(value, name)}
+             "split": default.split, "pace": default.pace, **check_object(value, name)}
     check_names(given, REQUEST_FIELDS, "the request")
     for ids in ("prompt_ids", "stop_ids"):
         given[ids] = (packed_array(given[ids], ids, *ID_ARRAYS) if isinstance(given[ids], dict)
