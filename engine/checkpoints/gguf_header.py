@@ -150,7 +150,7 @@ class _HeaderReader:
             number, offset = self._number("I"), self._number("Q")
             if number not in set(GGMLQuantizationType):
                 raise self._unknown(f"stores the tensor {name!r:.60} as type", number,
-                                     f"those up to {max(GGMLQuantizationType)} that llama.cpp had")
+                                    f"those up to {max(GGMLQuantizationType)} that llama.cpp had")
             kind = GGMLQuantizationType(number)
             per_block, block_bytes = GGML_QUANT_SIZES[kind]
             if not shape or 0 in shape or shape[0] % per_block:

@@ -99,7 +99,7 @@ def _followed(file: Path, header: GgufHeader, config: PreTrainedConfig) -> Rotar
 
 
 def check_converted(file: Path, header: GgufHeader, model: PreTrainedModel, report: Mapping[str, Any],
-                      rotary: Rotary | None) -> None:
+                    rotary: Rotary | None) -> None:
     """RigError if a converted model turns by other angles than the file says, or if one of the file's tensors is
     in no place of the model, or one of the model's is in no place of the file."""
     if missing := sorted(report["missing_keys"]):

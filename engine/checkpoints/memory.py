@@ -65,8 +65,7 @@ class Storage:
         return self.weights.itemsize + self.besides
 
 
-def check_memory(count: int, text: Any, storage: Storage, device: torch.device,
-                         opening: Opening = ALONE) -> None:
+def check_memory(count: int, text: Any, storage: Storage, device: torch.device, opening: Opening = ALONE) -> None:
     """RigError unless ``count`` weights and a cache of ``USUAL_POSITIONS`` need no more memory than is free."""
     weights, cache = int(count * storage.weight_bytes), usual_cache_bytes(text, storage)
     free = max(0, free_bytes(device) - (0 if device.type == "cuda" else opening.held_bytes))

@@ -65,25 +65,17 @@ class PhraseOrder:
             self.tokens[cells].tolist(), self.codes[cells].tolist(), strict=True)]
 
 
-class PhraseTable:
-    """The orders of a table, the shortest contexts first."""
-
-    def __init__(self, orders: Sequence[PhraseOrder]) -> None:
-        self.orders = tuple(orders)
-
-    def after(self, context: Sequence[int]) -> Row:
-        """Return what follows the longest known ending of the context; empty if none is known."""
-        for order in range(min(len(self.orders), len(context)), 0, -1):
-            key = 0
-            for token in context[len(context) - order:]:
-                key = key << BITS | token
-            row = self.orders[order - 1].row(key)
-            if row is not None:
-                return row
-        return []
-
-
-NO_PHRASES = PhraseTable(())
+def table_row(orders: Sequence[PhraseOrder], context: Sequence[int]) -> Row:
+    """Return what follows the longest known ending of the context, by a table's orders, the shortest contexts first;
+    empty if none is known."""
+    for length in range(min(len(orders), len(context)), 0, -1):
+        key = 0
+        for token in context[len(context) - length:]:
+            key = key << BITS | token
+        row = orders[length - 1].row(key)
+        if row is not None:
+            return row
+    return []
 
 
 class PhraseDrafter(TextDrafter):
@@ -91,7 +83,7 @@ class PhraseDrafter(TextDrafter):
 
     priors = (8.0, 2.0, 1.0, 0.5)  # weight of the table against one occurrence in the text, by context length
 
-    def __init__(self, vocabulary: int, table: PhraseTable = NO_PHRASES) -> None:
+    def __init__(self, vocabulary: int, table: Sequence[PhraseOrder] = ()) -> None:
         self.vocabulary, self.table = vocabulary, table
         self.release()
 
@@ -100,15 +92,15 @@ class PhraseDrafter(TextDrafter):
         return grow(self._row_after, self._text, root, width, MAX_DEPTH)
 
     def _row_after(self, context: Context) -> Row:
-        row = self._text.shifted(self.table.after(context), context)
+        row = self._text.shifted(table_row(self.table, context), context)
         return likeliest([cell for cell in row if cell[1] >= MIN_PROBABILITY], MAX_PROPOSALS)
 
 
-def read_table(folder: Path, vocabulary: int) -> PhraseTable:
+def read_table(folder: Path, vocabulary: int) -> list[PhraseOrder]:
     """Return the table in a folder; RigError if it is damaged."""
     file = folder / "model.safetensors"
     try:
-        return PhraseTable(_orders(load_file(file), vocabulary))
+        return _orders(load_file(file), vocabulary)
     except (SafetensorError, OSError) as error:
         raise damaged(file, error) from error
     except (ValueError, AttributeError, TypeError) as error:  # the last two are numpy's for bfloat16 and 8-bit floats

@@ -16,7 +16,7 @@ from transformers import LlamaConfig
 from engine.decoding.builders import best_first
 from engine.decoding.protocols import Drafter
 from engine.drafters.kinds import TargetFacts, plan_drafter
-from engine.drafters.phrases import MIN_PROBABILITY, PhraseDrafter, read_table
+from engine.drafters.phrases import MIN_PROBABILITY, PhraseDrafter, read_table, table_row
 from engine.errors import RigError
 from recipes.own_answers.phrases import export, orders_of
 from recipes.own_answers.shards import FeatureShard
@@ -41,10 +41,10 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_table_knows_what_followed_and_backs_off(folder: Path) -> None:
     table = read_table(folder, VOCABULARY)
-    assert [token for token, _ in table.after((1, 2, 3))] == [4, 5], "seen once after these three, and 5 after two"
-    assert {token for token, _ in table.after((8, 2, 3))} == {4, 5}, "three unknown tokens back off to two"
-    assert table.after((8, 8, 8)) == [] and table.after(()) == []
-    (_, sure), (_, other) = table.after((1, 2, 3))
+    assert [token for token, _ in table_row(table, (1, 2, 3))] == [4, 5], "seen once after these three, and 5 after two"
+    assert {token for token, _ in table_row(table, (8, 2, 3))} == {4, 5}, "three unknown tokens back off to two"
+    assert table_row(table, (8, 8, 8)) == [] and table_row(table, ()) == []
+    (_, sure), (_, other) = table_row(table, (1, 2, 3))
     # one look after one token (of two), four looks' worth of that after two, two of those after three
     one = 1 / (2 + 16)
     two = (1 + 4 * one) / (2 + 4)
@@ -55,7 +55,7 @@ def test_a_table_knows_what_followed_and_backs_off(folder: Path) -> None:
 def test_only_answers_are_counted(folder: Path) -> None:
     export(orders_of([shard([1, 2, 3, 4, 2, 3, 5], 5)]), folder, VOCABULARY, {})
     table = read_table(folder, VOCABULARY)
-    assert table.after((1,)) == [] and table.after((2, 3)) != [] and table.after((2,)) != []
+    assert table_row(table, (1,)) == [] and table_row(table, (2, 3)) != [] and table_row(table, (2,)) != []
 
 
 def test_a_shard_without_a_wanted_answer_counts_for_nothing() -> None:
