@@ -110,7 +110,10 @@ IGNORED: Mapping[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     "a copied mixture of experts": ("DFlash", {"num_experts": 128, "moe_intermediate_size": 768, "norm_topk_prob": True,
                                                "router_aux_loss_coef": 0.001}, ("num_experts", "norm_topk_prob")),
     "a copied reader of pictures": ("DFlash", {"image_token_id": 7, "vision_start_token_id": 8}, ("image_token_id",)),
-    "parts that are switched off": ("DFlash", {"attn_output_gate": False, "use_swa": False, "mtp_loss": False}, ())}
+    "parts that are switched off": ("DFlash", {
+        "attn_output_gate": False, "use_swa": False, "swa_window_size": 2048, "mtp_loss": False, "selector_rank": 0,
+        "attention_sink_bias": False, "conv_group_size": 4, "output_multiplier": 1.0, "final_logit_softcapping": None,
+        "projector_type": "none"}, ())}
 REFUSED: Mapping[str, tuple[dict[str, Any], Shapes, str]] = {
     "TreeFlash with another correction": (treeflash("linear"), {}, "ar_approximation = linear"),
     "xPress": (config(architectures=["Qwen3XPressModel"]), TABLES, "xPress"),

@@ -205,14 +205,6 @@ def test_sliding_layers_are_the_checkpoints_own(pair: Path, outer: Values, inner
     assert drafter.model.sights == ((12, causal[0]), (0, causal[1]))
 
 
-def test_options_that_are_switched_off_change_nothing(pair: Path) -> None:
-    change_file(pair / "head" / CONFIG, options(
-        causal=False, use_swa=False, swa_window_size=2048, attention_sink_bias=False, conv_group_size=4,
-        selector_rank=0, output_multiplier=1.0, final_logit_softcapping=None, projector_type="none"))
-    drafter = load_rig(name_of(pair), "float32").drafters["drafter"]
-    assert isinstance(drafter, DFlashDrafter) and drafter.block == 8
-
-
 def test_another_tokenizer(sound: Path, tmp_path: Path) -> None:
     small = write_short(tmp_path / "small", QWEN, num_hidden_layers=1)
     name = f"{sound / 'target'}::{small}"
