@@ -24,7 +24,7 @@ def areas() -> Iterator[Callable[[str], Area]]:
 
 
 @pytest.mark.parametrize("path", sorted(KEPT.glob("*.json")), ids=lambda path: path.stem)
-def test_what_broke_once_breaks_no_more(path: Path, areas: Callable[[str], Area]) -> None:
+def test_a_kept_case_is_answered(path: Path, areas: Callable[[str], Area]) -> None:
     kept = json.loads(path.read_text("utf8"))
     if kept["area"] == "browser":
         pytest.importorskip("playwright")

@@ -42,7 +42,7 @@ def test_the_second_waits_until_the_first_stops_or_leaves(
     assert exported(waiting).header.prompt == "What about mine?"
 
 
-def test_whoever_waits_may_leave_the_line(watched: Watched, neighbour: Watched, address: str) -> None:
+def test_a_waiting_run_can_leave_the_queue(watched: Watched, neighbour: Watched, address: str) -> None:
     busy, waiting = queued(watched, neighbour, address)
     waiting.evaluate(STOP)
     assert waiting.locator(".cs-notice.is-wait").is_hidden()

@@ -22,7 +22,7 @@ def page(watched: Watched, address: str) -> Any:
     return page
 
 
-def test_a_tree_is_inked_by_what_its_places_earned(page: Any) -> None:
+def test_a_tree_can_be_shaded_by_how_often_its_positions_were_kept(page: Any) -> None:
     page.wait_for_function("document.querySelectorAll('[data-panel=tree] [data-node]').length > 1")
     ink = f"Array.from({TREE}.parents.keys(), (node) => {TREE}.ink(node))"
     probable = page.evaluate(ink)

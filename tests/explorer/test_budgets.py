@@ -23,7 +23,7 @@ def asked(traces: dict[str, Trace], call: int, **wanted: Any) -> Any:
 
 
 @pytest.mark.parametrize("method", ["ddtree", "joint", "merged", "routed", "dflash"])
-def test_at_its_own_budget_a_run_is_what_it_was(method: str) -> None:
+def test_redrafting_at_the_same_budget_reproduces_the_run(method: str) -> None:
     trace = scripted_trace(method, 16)
     alike = replace(trace, header=replace(trace.header, drafters=("a",) * len(trace.header.drafters)))
     for drafts, entry in itertools.product((Redrafting(trace), Redrafting(alike)), trace.entries[:-1]):
@@ -34,7 +34,7 @@ def test_at_its_own_budget_a_run_is_what_it_was(method: str) -> None:
         np.testing.assert_array_equal(round_.verification.offered, entry.round.verification.offered)
 
 
-def test_another_budget_keeps_what_a_run_at_it_keeps_from_the_same_place() -> None:
+def test_redrafting_at_another_budget_keeps_what_a_run_at_it_keeps() -> None:
     small, large = scripted_trace("ddtree", 4), scripted_trace("ddtree", 64)
     round_, real = Redrafting(small).round_at(small.entries[0].round, 64), large.entries[0].round
     np.testing.assert_array_equal(round_.committed, real.committed)
@@ -54,7 +54,7 @@ def test_the_curve_goes_through_the_run_and_rises_with_the_budget() -> None:
     assert min(view["speed"]["mean"]) > 0 and view["plain"] > 0 and view["withheld"] == ""
 
 
-def test_the_curve_has_the_scale_of_what_was_measured_and_none_where_that_is_withheld() -> None:
+def test_the_speed_curve_is_scaled_to_the_measurement_or_withheld_with_it() -> None:
     trace, measured = scripted_trace("ddtree", 32), dict[str, Any]()
     budgets = Budgets(answering(ScriptedSource(), ScriptedInstruments()), {"run": trace}.__getitem__,
                       lambda run: measured)
@@ -78,7 +78,7 @@ def test_a_run_in_progress_is_read_a_few_rounds_at_a_time() -> None:
     assert budgets.curve({"run": "run"})["rounds"] > counts[2]
 
 
-def test_what_cannot_be_known_is_a_sentence() -> None:
+def test_a_method_that_cannot_be_redrafted_is_refused() -> None:
     with pytest.raises(RequestError, match="autoregressive would have kept"):
         Redrafting(scripted_trace("autoregressive", 0))
     with pytest.raises(RequestError, match="follows the text"):

@@ -36,7 +36,7 @@ def test_a_module_runs_once_after_those_that_it_imports(assets: Path) -> None:
     ('import * as ink from "./panels/ink.js";\n', "is not understood"),
     ('import { nothing } from "./panels/pen.js";\n', "page.js imports nothing, which pen.js does not export"),
     ('const mark = "</script>";\n', "closing script tag")])
-def test_what_cannot_be_put_together_is_named(assets: Path, page: str, says: str) -> None:
+def test_a_module_that_cannot_be_bundled_is_named(assets: Path, page: str, says: str) -> None:
     (assets / "page.js").write_text(page)
     (assets / "panels" / "ink.js").write_text('import { back } from "../page.js";\nexport const loop = 1;\n')
     (assets / "panels" / "pen.js").write_text("export const pen = 1;\n")

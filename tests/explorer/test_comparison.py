@@ -95,7 +95,7 @@ def parted_at_word_7(trace: Trace) -> Trace:
     return replace(trace, entries=tuple(entries))
 
 
-def test_the_whole_text_is_compared_and_what_is_printed_of_the_speeds_divides() -> None:
+def test_the_whole_text_is_compared_and_the_printed_speeds_divide() -> None:
     compared = Compared()
     result = compared.ended()
     text, speed, tracks = result["text"], result["speed"], result["tracks"]
@@ -112,7 +112,7 @@ def test_the_whole_text_is_compared_and_what_is_printed_of_the_speeds_divides() 
         assert rate_text(150 / float(end)) == speed[name] and seconds[-1] == pytest.approx(float(end), rel=0.01)
 
 
-def test_another_text_is_said_to_be_one_and_never_word_for_word() -> None:
+def test_another_text_is_never_called_the_same() -> None:
     result = Compared(change=parted_at_word_7).ended()
     words = result["text"]["words"]
     assert "at word 7 " in words and "word for word" not in words and result["tracks"]["title"].startswith("Two texts")
@@ -122,7 +122,7 @@ def test_another_text_is_said_to_be_one_and_never_word_for_word() -> None:
     assert "equally likely: a near-tie" in text_sentence(tie, header, "ended")
 
 
-def test_a_ratio_that_cannot_be_true_is_not_said() -> None:
+def test_a_ratio_that_cannot_be_true_is_withheld() -> None:
     busy = Forged()
     busy.missing = 1.0
     for instruments, reason in ((Forged(lambda round_: 0.01), "larger than"), (busy, "Other programs")):
@@ -130,7 +130,7 @@ def test_a_ratio_that_cannot_be_true_is_not_said() -> None:
         assert reason in speed["withheld"] and not speed["times"] and not speed["words"] and speed["again"]
 
 
-def test_what_a_text_repeats_is_left_out_of_its_speeds_and_tracks() -> None:
+def test_a_repetition_is_left_out_of_speeds_and_tracks() -> None:
     compared = Compared(prompt=going_on(900), max_tokens=900)
     rounds = [entry.round for entry in compared.trace.entries]
     start = repetition_in(rounds, pieces_of(compared.trace))
@@ -152,7 +152,7 @@ def test_nothing_is_measured_while_somebody_else_runs_nor_of_another_machine() -
         compared.begin()
 
 
-def test_it_gives_way_to_whoever_comes_and_says_how_far_it_came() -> None:
+def test_a_comparison_gives_way_to_a_run_and_keeps_what_it_compared() -> None:
     compared = Compared(Forged(pause_seconds=0.01))
     look = compared.begin()
     until(lambda: look()["result"])
@@ -168,7 +168,7 @@ def test_it_gives_way_to_whoever_comes_and_says_how_far_it_came() -> None:
 
 
 @pytest.mark.parametrize("stage", ["in turns", "cost"])
-def test_the_next_prompt_does_not_wait_for_what_is_measured_of_the_last(stage: str) -> None:
+def test_the_next_prompt_does_not_wait_for_a_measurement_of_the_last(stage: str) -> None:
     instruments = Forged(pause_seconds=0.1 if stage == "in turns" else 0.0)
     instruments.cost_seconds = 20.0
     compared = Compared(instruments)
@@ -185,7 +185,7 @@ def test_the_next_prompt_does_not_wait_for_what_is_measured_of_the_last(stage: s
         ("cut", True) if stage == "in turns" else ("ended", False)), "what was measured stands"
 
 
-def test_a_slow_run_is_told_of_other_settings_and_the_other_precision() -> None:
+def test_a_slow_run_gets_other_settings_and_the_other_precision() -> None:
     def slow(round_: Round) -> float:
         return 0.04 * float(np.sqrt(len(round_.tree)))
 

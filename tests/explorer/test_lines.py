@@ -16,7 +16,7 @@ from tests.explorer.scripted import ScriptedSource, going_on, scripted_trace
 DEMO = "demo rig"
 
 
-def test_how_large_a_model_is_is_said_of_the_rigs_that_ship_alone() -> None:
+def test_only_shipped_rigs_state_the_size_of_their_model() -> None:
     cards = {name: json.loads(Path(f"assets/{name}/rig.json").read_text("utf8"))["title"]
              for name in ("demo", "smollm2")}
     count = json.loads(Path("assets/demo/target/training.json").read_text("utf8"))["parameters"]
@@ -30,7 +30,7 @@ def test_how_large_a_model_is_is_said_of_the_rigs_that_ship_alone() -> None:
 
 
 @pytest.mark.parametrize(("method", "lossless"), [("ddtree", True), ("nanogpt_ratio", False), ("unknown", None)])
-def test_whether_a_method_is_lossless_is_told_where_it_is_known(method: str, lossless: bool | None) -> None:
+def test_a_known_method_is_marked_lossless_or_not(method: str, lossless: bool | None) -> None:
     header = scripted_trace("ddtree", 8).header
     assert about(replace(header, request=replace(header.request, method=method)))["lossless"] is lossless
 
@@ -39,12 +39,12 @@ def test_whether_a_method_is_lossless_is_told_where_it_is_known(method: str, los
     (End("cut", 3, 1.0), "cut off"), (End("stop", 3, 1.0, dropped=2), "2 rounds were dropped"),
     (End("stop", 3, 1.0, refused=1, said="Theirs."), "1 round was refused as wrong. Theirs."),
     (End("stop", 3, 1.0), "")])
-def test_what_a_file_lacks_is_said(end: End, words: str) -> None:
+def test_a_remark_names_what_a_file_lacks(end: End, words: str) -> None:
     assert words in remark(end) and bool(words) == bool(remark(end))
 
 
 @pytest.mark.parametrize(("tokens", "loops"), [(900, True), (150, False)])
-def test_a_text_that_repeats_itself_is_said_to_while_it_is_written(tokens: int, loops: bool) -> None:
+def test_a_repetition_is_found_while_the_text_is_written(tokens: int, loops: bool) -> None:
     run, told = Run("x"), []
     lines = ScriptedSource().run(PromptRequest(going_on(tokens), method="ddtree", budget=16, max_tokens=tokens))
     for line in lines:

@@ -118,14 +118,14 @@ def test_the_real_page_takes_the_place_of_the_first_and_answers_who_waited() -> 
     assert building.begun.is_set() and building.ended.is_set(), "the real page lives and ends with the server"
 
 
-def test_whoever_has_to_log_in_is_shown_neither_a_recording_nor_where_the_rig_lies() -> None:
+def test_before_a_login_neither_recordings_nor_paths_are_shown() -> None:
     wanted = app.flags().parse_args(["--rig", "/weights-of-ada/target::ngram", "--auth", "ada:lovelace"])
     recordings = app.library(None, "demo")
     page, first = app.first_page(wanted, recordings), recordings.first()
     assert "weights-of-ada" not in page and first and first.trace.header.prompt[:40] not in page
 
 
-def test_where_the_page_cannot_be_built_the_server_ends_and_says_why() -> None:
+def test_a_page_that_cannot_be_built_ends_the_server_with_a_reason() -> None:
     building = Building(RequestError("The presets are broken."))
 
     async def act() -> httpx.Response:

@@ -97,7 +97,7 @@ def test_texts_and_lists_are_refused_by_name(name: str, value: Any, words: str, 
     ("prompt", "a" * 100_000, "100,000 characters; at most 20,000"),
     ("turns", [["user", ""]] * 65, "65 turns; at most 64"),
     ("turns", [["user", "a" * 60_000]] * 2, "120,000 characters; at most 100,000")])
-def test_what_comes_over_the_network_has_a_length(name: str, value: Any, words: str) -> None:
+def test_texts_from_the_network_have_a_maximum_length(name: str, value: Any, words: str) -> None:
     assert words in refused(by_page, name, value) and by_program(name, value)
 
 

@@ -65,7 +65,7 @@ def test_the_page_opens_with_the_prompt_of_the_recording_that_it_shows() -> None
         assert prompt and shown in prompt and first and (prompt == first.trace.header.prompt) == bool(shown)
 
 
-def test_what_ships_has_its_lessons_and_says_only_what_the_traces_show() -> None:
+def test_shipped_recordings_have_titles_notes_and_comparisons() -> None:
     library = app.library(None, "demo")
     assert len(library.lessons) >= 8
     for lesson in library.summaries():
@@ -88,7 +88,7 @@ def test_a_recording_is_compared_with_the_plain_one_of_the_same_prompt(library: 
     assert not any(map(library.comparison, ("a_plain", *(trace.header.title for trace in others))))
 
 
-def test_recordings_answer_what_was_recorded(library: Library) -> None:
+def test_recordings_answer_recorded_prompts_alone(library: Library) -> None:
     source = Recordings(library, "The rig 'demo' has no weights.")
     lines = list(source.prepare(PromptRequest(PROMPT, method="ddtree", budget=5)).lines())
     assert lines[0] is library.lessons["c_small"].trace.header
@@ -102,7 +102,7 @@ def test_recordings_answer_what_was_recorded(library: Library) -> None:
             list(source.prepare(other).lines())
 
 
-def test_links_and_replay_files_know_what_a_run_was_compared_with(asked: Asked) -> None:
+def test_links_and_replay_files_keep_the_comparison_of_a_run(asked: Asked) -> None:
     runs, trace = asked.runs, scripted_trace("ddtree")
     runs.keep(Run.recorded("mine", trace))
     assert asked.endpoints.speed_of("mine") == {}

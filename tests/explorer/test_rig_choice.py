@@ -24,7 +24,7 @@ def loaded_and_waiting(rigged: Rigged) -> bool:
     return "as soon as the run" in (rigged.state()["loading"] or {"message": ""})["message"]
 
 
-def test_the_old_rig_answers_until_the_new_one_is_there_and_is_let_go_of() -> None:
+def test_the_old_rig_answers_until_the_new_one_is_loaded_and_is_then_released() -> None:
     rigged = Rigged(methods=SOME)
     first = rigged.rig.source
     assert isinstance(first, ScriptedSource)
@@ -53,7 +53,7 @@ def test_a_failure_is_a_sentence_and_the_old_rig_goes_on(failure: Exception | No
 
 
 @pytest.mark.parametrize("loaded", [False, True])
-def test_cancelled_nothing_changes_and_nothing_is_complained_of(loaded: bool) -> None:
+def test_cancelling_changes_nothing(loaded: bool) -> None:
     rigged = Rigged()
     rigged.choose("second", begun=True)
     with rigged.queue.place():
@@ -67,7 +67,7 @@ def test_cancelled_nothing_changes_and_nothing_is_complained_of(loaded: bool) ->
     assert rigged.choice.cancel({})["loading"] is None
 
 
-def test_what_cannot_begin_now_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rig_that_cannot_be_loaded_now_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rig_choice, "GIVING_WAY_SECONDS", 0.05)
     rigged = Rigged()
 
@@ -124,7 +124,7 @@ def test_strangers_do_not_choose(flags: list[str], may: bool) -> None:
     assert may == (not closed) and (may or "start it with --rig-choice on" in closed)
 
 
-def test_a_run_waits_for_the_first_rig_and_is_told_how_far_it_is() -> None:
+def test_a_run_waits_for_the_first_rig_and_shows_its_progress() -> None:
     rigged = Rigged("second")
     assert rigged.rigs.told.wait(20)
     state = rigged.state()
@@ -141,7 +141,7 @@ def test_a_run_waits_for_the_first_rig_and_is_told_how_far_it_is() -> None:
     assert (now["rig"], now["changes"], now["failure"], now["loading"]) == ("second rig", 1, "", None)
 
 
-def test_where_the_first_rig_fails_the_embedded_one_says_why_with_every_run() -> None:
+def test_if_the_first_rig_fails_the_embedded_one_answers_with_the_reason() -> None:
     rigged, words = Rigged("nonsense"), "There is no rig 'nonsense'. The demo rig answers instead."
     now = rigged.settled()
     assert (now["rig"], now["failure"]) == ("demo rig", words)
@@ -151,7 +151,7 @@ def test_where_the_first_rig_fails_the_embedded_one_says_why_with_every_run() ->
     assert header_of(rigged.ran()).note == ""
 
 
-def test_where_no_rig_can_be_loaded_the_recordings_say_why(caplog: pytest.LogCaptureFixture) -> None:
+def test_if_no_rig_can_be_loaded_the_recordings_give_the_reason(caplog: pytest.LogCaptureFixture) -> None:
     rigged = Rigged("second")
     rigged.rigs.failure = ZeroDivisionError("hidden")
     now = rigged.settled()
@@ -165,7 +165,7 @@ def test_where_no_rig_can_be_loaded_the_recordings_say_why(caplog: pytest.LogCap
     until(lambda: rigged.rig.source.name == "second rig")
 
 
-def test_where_people_may_not_choose_the_first_rig_is_loaded_all_the_same_and_opens_the_lab(tmp_path: Path) -> None:
+def test_a_page_without_choice_of_rigs_still_loads_its_first_one(tmp_path: Path) -> None:
     rigged = Rigged("second", closed="Not here.")
     lab = Lab(rigged.rig, lambda run: scripted_trace("joint", 8), rigged.queue, tmp_path / "results.sqlite")
     with pytest.raises(RequestError, match="The rig second is being loaded"):

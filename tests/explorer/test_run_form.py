@@ -29,7 +29,7 @@ ONE, TWO = [USUAL_ONE, "code", "spare"], [USUAL_TWO, "story + spare", "code + sp
     ("joint", ["spare", "code"], [*TWO, "spare + code"], "spare + code"),  # in its own order
     *(("ddtree", wrong, ONE, USUAL_ONE) for wrong in (
         ["nobody"], ["story", "code"], [["story"]], [7], [None, None], ["</script>"]))])
-def test_the_rigs_own_drafters_come_first_and_what_was_chosen_stays_where_it_fits(
+def test_the_rigs_own_drafters_come_first_and_a_choice_that_fits_stays(
         method: str, names: list[Any], words: list[str], chosen: str) -> None:
     choice = drafter_dropdown(ScriptedSource(), method, names)
     named = {value: word for word, value in choice["choices"]}

@@ -94,7 +94,7 @@ def test_a_run_is_answered_with_the_lines_of_its_trace_between_two_of_its_state(
     np.testing.assert_array_equal(read.entries[3].round.tree.tokens, trace.entries[3].round.tree.tokens)
 
 
-def test_who_lost_the_connection_goes_on_at_the_line_where_it_broke() -> None:
+def test_a_lost_connection_resumes_at_the_line_where_it_broke() -> None:
     with serving(ScriptedSource(pause_seconds=0.02)) as served:
         had = []
         with served.begun() as lines:
@@ -121,7 +121,7 @@ def test_stop_ends_a_run_at_once_and_keeps_what_was_made() -> None:
         assert numbered(had + rest) == numbered(served.lines(first["run"]))
 
 
-def test_a_run_that_nobody_reads_ends_after_a_while_and_one_that_waits_gives_its_place(
+def test_a_run_that_nobody_reads_ends_and_one_that_waits_leaves_the_queue(
         monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs_module, "LAPSE_SECONDS", 0.3)
     source = ScriptedSource(pause_seconds=0.02)
@@ -142,7 +142,7 @@ def test_a_run_that_nobody_reads_ends_after_a_while_and_one_that_waits_gives_its
 @pytest.mark.parametrize(("options", "says"), [
     ({"prompt": "  "}, "The prompt is empty"), ({"budget": -1}, "The node budget is -1"),
     ({"colour": 1}, "There is no option 'colour'"), ({"method": "guess"}, "guess")])
-def test_what_cannot_be_run_is_refused_in_a_sentence(options: dict[str, Any], says: str) -> None:
+def test_invalid_options_are_refused_in_a_sentence(options: dict[str, Any], says: str) -> None:
     with serving(ScriptedSource()) as served:
         (refused,) = served.ran(**options)
         assert (refused["state"], refused["run"]) == ("error", "") and says in refused["message"]

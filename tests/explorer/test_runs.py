@@ -39,7 +39,7 @@ def says(run: Run, words: str) -> None:
     assert run.state_line["state"] == "queued"
 
 
-def test_whoever_leaves_the_line_lets_the_next_one_up() -> None:
+def test_a_run_that_leaves_the_queue_lets_the_next_one_up() -> None:
     started = Started(ScriptedSource(pause_seconds=0.01))
     first, second, third = (started.begin() for _ in range(3))
     says(second, "large run")
@@ -68,7 +68,7 @@ def test_runs_share_the_machine_up_to_its_room_and_are_told() -> None:
     tenth.stop()
 
 
-def test_what_is_remembered_is_bounded_by_bytes() -> None:
+def test_remembered_runs_are_bounded_by_bytes() -> None:
     trace = scripted_trace("ddtree")
     lines: list[Line] = [trace.header, *trace.entries, trace.end]
     size = RUN_BYTES + sum(map(held_bytes, lines))
@@ -117,7 +117,7 @@ def test_the_last_news_of_a_run_are_never_missed(monkeypatch: pytest.MonkeyPatch
     assert list(run.news(lambda: 0.0)) == [True, True]
 
 
-def test_what_is_in_progress_is_forgotten_last_and_ends_then() -> None:
+def test_a_run_in_progress_is_evicted_last_and_ends_then() -> None:
     trace = scripted_trace("ddtree")
     size = RUN_BYTES + sum(map(held_bytes, trace.lines))
     runs = Runs(most_bytes=2 * size)
@@ -143,7 +143,7 @@ def test_a_run_that_began_anew_and_was_stopped_has_the_rounds_since_then() -> No
     assert (whole := run.trace()) and whole.end.rounds == len(whole.entries) == 2
 
 
-def test_the_weight_of_a_run_is_near_what_it_takes() -> None:
+def test_the_estimated_size_of_a_run_is_near_its_memory() -> None:
     data = dumps(scripted_trace("joint", 64))
     tracemalloc.start()
     trace = loads(data)

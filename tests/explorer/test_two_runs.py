@@ -38,7 +38,8 @@ def test_one_text_by_two_engines_that_number_their_tokens_otherwise(tmp_path: Pa
 @pytest.mark.parametrize(("tokens", "parted"), [
     ((1, 2, 3), None), ((1, 2, 12), [2, 2]), ((1, 3, 2), [1, 1]), ((11, 3), None), ((11, 13), [2, 1]),
     ((1, 2), [2, 2])])
-def test_texts_part_where_their_characters_do(tmp_path: Path, tokens: Sequence[int], parted: list[int] | None) -> None:
+def test_texts_differ_at_their_first_different_character(
+        tmp_path: Path, tokens: Sequence[int], parted: list[int] | None) -> None:
     first = recorded(tmp_path / "a.jsonl", 1, [((2, 3), 2)], [1])
     second = recorded(tmp_path / "b.jsonl", tokens[0], [(tokens[1:], len(tokens) - 1)], [1])
     assert texts_part(first, second) == parted
@@ -63,7 +64,7 @@ def test_two_methods_on_one_prompt() -> None:
     ({}, "has to be an object"), ({"first": {"run": "x"}, "second": 7}, "has to be an object"),
     ({"first": {"run": "empty"}, "second": {"run": "x"}}, "The first run has no round to compare."),
     ({"first": {"run": "x"}, "second": {"run": "empty"}}, "The second run has no round to compare.")])
-def test_what_cannot_be_compared_is_a_sentence(wanted: Any, words: str) -> None:
+def test_runs_that_cannot_be_compared_are_refused_in_a_sentence(wanted: Any, words: str) -> None:
     whole = scripted_trace("ddtree", 8)
     runs = {"x": whole, "empty": Trace(whole.header, (), whole.end)}
     ask = two_runs_call(runs.__getitem__)
@@ -86,7 +87,7 @@ def parted(gap: float, dtype: str = "float32", **sampling: Any) -> TwoRuns:
                     Trace(header, (replace(first, round=bare), *other.entries[1:]), other.end))
 
 
-def test_where_two_texts_part_has_one_verdict_and_its_rule() -> None:
+def test_the_first_difference_of_two_texts_has_one_verdict() -> None:
     near, wide, drawn = parted(0.0005), parted(0.2), parted(0.2, temperature=0.7)
     assert "a near-tie, which rounding in float32 may turn" in near["said"] and "look for a bug" in wide["said"]
     assert "a near-tie" in parted(0.2, "bfloat16")["said"] and "Both were drawn" in drawn["said"]

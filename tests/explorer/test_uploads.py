@@ -21,7 +21,7 @@ def sent(files: Uploads, *parts: bytes) -> str:
     return name
 
 
-def test_a_file_is_what_its_pieces_were_and_is_handed_over_once() -> None:
+def test_a_file_is_joined_from_its_pieces_and_handed_over_once() -> None:
     files = Uploads(2**20)
     one, other = sent(files, b"ab", b"c"), sent(files, b"")
     assert one != other and files.whole({"upload": one}) == b"abc" and files.whole({"upload": other}) == b""

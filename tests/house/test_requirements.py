@@ -32,7 +32,7 @@ def test_every_imported_package_is_asked_for() -> None:
     assert {name: path for name, path in used.items() if name not in ASKED and name not in OPTIONAL} == {}
 
 
-def test_what_is_installed_is_what_is_asked_for_and_locked() -> None:
+def test_installed_packages_are_the_required_and_locked_ones() -> None:
     for name in ("requirements.txt", *OPTIONAL.values()):
         for package in asked_for(name).values():
             assert package.specifier.contains(version(package.name)), package

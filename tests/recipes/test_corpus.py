@@ -71,7 +71,7 @@ def test_every_wording_of_a_template_fills_and_names_every_number(template: Temp
 
 
 @pytest.mark.parametrize("maker", [make_code, make_mixed])
-def test_functions_pass_their_checks_and_are_what_was_asked_for(maker: Callable[[random.Random], Item]) -> None:
+def test_functions_pass_their_checks_and_match_their_prompts(maker: Callable[[random.Random], Item]) -> None:
     for seed in range(SEEDS):
         item = maker(random.Random(seed))
         assert item.check.count("assert ") == 3 and len(item.response) <= MAXIMUM_RESPONSE_CHARACTERS

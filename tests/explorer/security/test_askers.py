@@ -145,7 +145,7 @@ def test_a_household_is_one_address() -> None:
     assert neighbourhood("testclient") == "testclient"
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remembered_logins_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(askers, "MAX_REMEMBERED", 3)
     logins = Logins(Clock())
     for number in range(5):

@@ -31,7 +31,7 @@ def calls() -> Calls:
     ("/gradio_api/run/predict", {"data": ["x"], "fn_index": 0, "session_hash": "a1b2"}),
     ("/gradio_api/call/add", {"data": ["x", 2]}), ("/gradio_api/component_server", {"data": {}}),
     ("/gradio_api/cancel", {"session_hash": "2f1c-9", "fn_index": 0, "event_id": "x"})])
-def test_what_the_page_and_programs_send_is_let_through(calls: Calls, path: str, body: Any) -> None:
+def test_calls_of_the_page_and_of_programs_pass(calls: Calls, path: str, body: Any) -> None:
     calls.check(path, json.dumps(body).encode())
 
 
@@ -47,7 +47,7 @@ def test_what_the_page_and_programs_send_is_let_through(calls: Calls, path: str,
     *((JOIN, broken, "is no JSON") for broken in (
         b"", b"{", b'{"data": NaN}', b'{"data": 1e999}', b'{"data": "\\ud800"}', b"\xff", b"[" * 100_000,
         b'{"data": -Infinity}', b'{"data": ' + b"7" * 401 + b"}"))])
-def test_what_does_not_fit_is_refused_in_a_sentence(calls: Calls, path: str, body: Any, words: str) -> None:
+def test_calls_that_do_not_fit_are_refused_in_a_sentence(calls: Calls, path: str, body: Any, words: str) -> None:
     with pytest.raises(Refusal) as refusal:
         calls.check(path, body if isinstance(body, bytes) else json.dumps(body).encode())
     assert words in refusal.value.sentence and 400 <= refusal.value.status < 500

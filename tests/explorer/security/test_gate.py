@@ -93,7 +93,7 @@ def test_a_body_has_to_say_that_it_is_json_and_how_long(headers: dict[str, str],
         "upload", "proxy=http://x.hf.space/", "file=/etc/passwd", "vibe-code", "process_recording", "deep_link",
         "token", "run-history/buckets", "", "informed", "callx")),
     "/monitoring", "/docs", "//", "/x", "/assetsx"])
-def test_what_the_page_does_not_use_is_shut(path: str) -> None:
+def test_endpoints_that_the_page_does_not_use_are_shut(path: str) -> None:
     answer = ask("GET", f"{HERE}{path}")
     assert answer.status_code == 404 and answer.text.rstrip('"}\n').endswith(".")
 
@@ -156,7 +156,7 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(monkeypatch: pytest.Monke
     assert ask("POST", CALL, content=stuck(), headers=AS_JSON).status_code == 408
 
 
-def test_only_behind_a_proxy_is_believed_what_a_proxy_says() -> None:
+def test_forwarded_headers_are_trusted_only_behind_a_proxy() -> None:
     behind, passed_on = gate(("canopy.example", None)), {"X-Forwarded-Host": "canopy.example"}
     assert ask("GET", "/config", headers=passed_on).json()["forwarded"] is None
     assert ask("GET", "/config", behind, headers=passed_on).json()["forwarded"] == "canopy.example"

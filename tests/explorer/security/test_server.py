@@ -43,7 +43,7 @@ def test_a_login_gives_a_cookie_that_stays_at_home_and_opens_the_page(page: Test
     assert page.get("/config").status_code == 200
 
 
-def test_nothing_is_read_of_whom_has_not_logged_in(page: TestClient) -> None:
+def test_no_body_is_read_before_a_login(page: TestClient) -> None:
     read: list[int] = []
 
     def digits() -> Iterator[bytes]:
@@ -100,6 +100,6 @@ def test_this_machine_is_both_its_addresses_and_all_is_all() -> None:
 
 @pytest.mark.parametrize(("host", "port"), [
     ("127.0.0.1", 99_999), ("127.0.0.1", -1), ("203.0.113.9", 0), ("no such host", 0), ("a" * 300, 0), ("x\0y", 0)])
-def test_where_nobody_can_listen_is_said(host: str, port: int) -> None:
+def test_an_address_that_cannot_be_bound_is_refused(host: str, port: int) -> None:
     with pytest.raises(RequestError, match="cannot be served on"):
         sockets_of(host, port)

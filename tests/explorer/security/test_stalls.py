@@ -136,7 +136,7 @@ async def _sent(call: Callable[..., Any], take: Callable[[Any], Any]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hostile", [replayed, replayed_by_a_program, traced, exported, drawn, opened, bodies])
-def test_no_request_takes_long_where_all_are_answered(
+def test_no_request_blocks_the_event_loop(
         hostile: Callable[[Server], Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     taken: list[tuple[float, str]] = []
     run = asyncio.Handle._run
