@@ -804,7 +804,7 @@ def _check_tree(tree: Mapping[str, Any]) -> None:
         raise RecorderError(f"the root has the parent {above[0]}; 0 and -1 are allowed")
     drafters = tree.get("drafters", tokens[:0])
     if drafters.size and not 0 <= drafters.min() <= drafters.max() < 1 << MAX_DRAFTERS:
-        raise RecorderError(f"drafters reach from {drafters.min()} to {drafters.max()}, where bit masks of "
+        raise RecorderError(f"drafters reach from {drafters.min()} to {drafters.max()}; bit masks of "
                             f"{MAX_DRAFTERS} drafters are allowed")
 
 
@@ -825,7 +825,7 @@ def _check_arrays(arrays: Mapping[str, Any], shape: tuple[int, ...], needed: Any
     """Whether the arrays have this shape, and no number that what they are called cannot be."""
     for name, array in {**{name: arrays[name] for name in needed}, **arrays}.items():
         if array.shape != shape:
-            raise RecorderError(f"{name} is of shape {array.shape}, where {shape} fits the other arrays")
+            raise RecorderError(f"{name} is of shape {array.shape}; {shape} fits the other arrays")
         if name in ("logprobs", "offered", "processed") and (array > 1.0).any():  # 0, and what rounding adds to it
             raise RecorderError("a log probability above 0")
         infinite = np.isneginf if name == "gap" else np.isinf

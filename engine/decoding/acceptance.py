@@ -97,7 +97,7 @@ def ratio(tree: DraftTree, verification: Verification, redraw: Redraw, random: n
     is exact with this ratio when the children were drawn from q; here they are the most likely tokens, so they
     come out too often, and among several passed siblings the longer path is preferred. The bonus is the target's
     choice at the deepest kept node, as in the paper; if no child of the root passed, it is drawn from
-    max(p − q, 0) over the vocabulary, renormalised, where q is known only at the root's children.
+    max(p − q, 0) over the vocabulary, renormalised; q is known only at the root's children.
     """
     drafter = np.exp(tree.logprobs - tree.logprobs[tree.parents])
     chances = np.minimum(np.exp(verification.processed) / drafter, np.float32(1))

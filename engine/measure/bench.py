@@ -52,7 +52,7 @@ class BenchPlan(SweepPlan):
 
 @dataclass
 class Tally:
-    """The sums of one run or of several: ``rounds`` with ``trees``, of which there are several where requests share a
+    """The sums of one run or of several: ``rounds`` with ``trees``, of which there are several if requests share a
     round, and their drafted ``nodes``; ``rates`` are the tokens per second of each request while it was answered."""
 
     tokens: int = 0

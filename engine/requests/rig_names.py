@@ -1,6 +1,6 @@
 """The names of rigs. Torch-free: the page's command line reads names before anything heavy is imported.
 
-A rig is written NAME, FOLDER (one with a rig.json) or TARGET::DRAFTER, with a second ::DRAFTER where two are wanted.
+A rig is written NAME, FOLDER (one with a rig.json) or TARGET::DRAFTER, with a second ::DRAFTER if two are wanted.
 TARGET and DRAFTER are folders, GGUF files, or model ids such as Qwen/Qwen3-8B, optionally with @REVISION. A DRAFTER may
 also be ``ngram``, or ``mtp``, the layer in the target's own checkpoint; DRAFTER?block_size=7 gives a block-diffusion
 drafter its block size. random:SHAPE is a rig of random weights in a published size, such as random:qwen3-8b
@@ -33,7 +33,7 @@ FOUR_BITS = "int4"  # weights that a file stores in 4 bits, read as such
 DTYPE_WORDS: Mapping[str, str] = MappingProxyType({
     "float32": "weights and arithmetic of 32 bits", "bfloat16": "weights and arithmetic of 16 bits",
     FOUR_BITS: "weights of 4 bits, arithmetic in bfloat16"})
-NEAR_TIES = ("where two tokens are nearly equal, a tree's pass may choose the other one than plain decoding's, since "
+NEAR_TIES = ("if two tokens are nearly equal, a tree's pass may choose the other one than plain decoding's, since "
              "they round in another order")
 EXACTNESS: Mapping[str, str] = MappingProxyType({  # of a tree's text, against plain decoding's in the same dtype
     "float32": "trees write plain decoding's text, but for ties closer than its rounding",
@@ -47,7 +47,7 @@ SERVER_KEY = "CANOPY_SERVER_KEY"  # the variable of the environment that holds a
 @dataclass(frozen=True)
 class RigPair:
     """A target and the drafters for it, each a folder or a model id with or without a revision. Of a small rig, for a
-    CPU: about how many GB are downloaded, and its memory in bfloat16 and in int4, 0 where its layers have none."""
+    CPU: about how many GB are downloaded, and its memory in bfloat16 and in int4, 0 if its layers have none."""
 
     target: str
     drafters: tuple[str, ...]

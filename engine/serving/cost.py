@@ -131,7 +131,7 @@ class CostBook:
         order, repeats, began = random.Random(0), 0, perf_counter()
         while repeats < MIN_REPEATS or (repeats < MAX_REPEATS and perf_counter() - began < effort.seconds):
             wanted = [size for size in sizes if size <= SMALL or repeats < MIN_REPEATS]
-            # one repeat after a fresh prefix, or more where many prefixes would have to be read
+            # one repeat after a fresh prefix, or more if many prefixes would have to be read
             count = 1 if case.requests == 1 else max(1, case.context // GROWTH // len(wanted))
             shuffled = [size for _ in range(count) for size in order.sample(wanted, len(wanted))]
             for size, spent in mock_rounds(target, self._drafter, case, shuffled):
