@@ -79,8 +79,8 @@ function historyOf(rounds) {
 }
 
 // What the budget that is tried out changes in the round that is shown.
-function roundWords(/** @type {Stage} */ { tried, round, actual }) {
-  if (tried === null || round === actual || !round || !actual) return "";
+function roundWords(/** @type {Stage} */ { trial, round, actual }) {
+  if (trial.budget === null || round === actual || !round || !actual) return "";
   const [now, then] = [round.keep.length, actual.keep.length];
   return `This round keeps ${now} tokens ${now === then ? "either way" : `instead of ${then}`}. `;
 }
@@ -127,7 +127,7 @@ class BudgetPanel extends DrawnPanel {
     stage.on("value compared state", later);
     stage.on("ticks", () => this.draw(stage.round));
     stage.on("settings", () => {
-      if (stage.tried !== null && stage.settings.budget !== stage.tried) stage.tune(stage.settings.budget ?? null);
+      if (stage.trial.budget !== null && stage.settings.budget !== stage.trial.budget) stage.tune(stage.settings.budget ?? null);
       this.draw(stage.round);
     });
     const drag = (/** @type {PointerEvent} */ event) => {
@@ -151,8 +151,8 @@ class BudgetPanel extends DrawnPanel {
   }
 
   get chosen() {
-    const { tried, settings, header } = this.stage;
-    return tried ?? settings.budget ?? header?.budget ?? 0;
+    const { trial, settings, header } = this.stage;
+    return trial.budget ?? settings.budget ?? header?.budget ?? 0;
   }
 
   // Shows the round as it would have been at a budget.
@@ -188,9 +188,9 @@ class BudgetPanel extends DrawnPanel {
     const ticked = stage.ticked.map((point, place) => ({ ...point, pin: letterOf(place) }));
     const others = stage.kept.filter(({ run, machine }) => machine === own.machine && run !== own.run && !ticked.some((one) => one.run === run));
     const points = [...others, own, ...ticked];
-    this.back.hidden = stage.tried === null;
+    this.back.hidden = stage.trial.budget === null;
     const words = this.wordsFor(own);
-    put(this.words, { title: this.forecast?.withheld || null });
+    put(this.words, { title: [words, this.forecast?.withheld].filter(Boolean).join(" ") });
     write(this.words, words); // first: the drawings begin below it
     this.flag();
     this.history = historyOf(stage.fresh);
@@ -306,9 +306,9 @@ class BudgetPanel extends DrawnPanel {
 
   wordsFor(/** @type {RunPoint} */ own) {
     const { chosen, forecast, stage } = this;
-    const error = stage.tuneError || forecast?.error;
+    const error = stage.trial.error || forecast?.error;
     if (error) return error;
-    if (chosen === own.budget && stage.tried === null) return measuredWords(own, stage.withheld);
+    if (chosen === own.budget && stage.trial.budget === null) return measuredWords(own, stage.withheld);
     return `${roundWords(stage)}${forecast ? predictedWords(forecast, chosen) : ""}`;
   }
 }

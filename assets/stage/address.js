@@ -23,8 +23,8 @@ function asked(text) {
 }
 
 // What the latest run of one's own was asked with; "" if that is too long for an address.
-function askOf(/** @type {Stage} */ { pending, arriving, header }) {
-  const made = pending ? arriving.header : header;
+function askOf(/** @type {Stage} */ { pending, incoming, header }) {
+  const made = pending ? incoming.run.header : header;
   const text = made && !made.recorded && !made.engine ? JSON.stringify(made.options) : "";
   return text.length < MAX_ASKED ? text : "";
 }

@@ -99,10 +99,10 @@ export class Frames {
   }
 
   draw() {
-    const { tried, retuned } = this.stage;
+    const { trial } = this.stage;
     this.appear();
-    this.area.classList.toggle("is-tried", Boolean(retuned));
-    this.area.style.setProperty("--tried", `"predicted: this round at ${counted(tried ?? 0, "node")}"`);
+    this.area.classList.toggle("is-tried", Boolean(trial.round));
+    this.area.style.setProperty("--tried", `"predicted: this round at ${counted(trial.budget ?? 0, "node")}"`);
     for (const entry of this.entries.values()) {
       if (!entry.stale || !this.shown(entry)) continue;
       entry.stale = false;

@@ -107,7 +107,7 @@ export class Metrics {
     const { stage } = this;
     const { round, header, repetition } = stage;
     const whose = repetition ? "before it repeats" : "";
-    const took = round === stage.retuned ? "predicted" : `${(1000 * (round?.spent ?? 0)).toFixed(1)} ms`;
+    const took = round === stage.trial.round ? "predicted" : `${(1000 * (round?.spent ?? 0)).toFixed(1)} ms`;
     const timed = run.shared ? `shared ${run.shared} of ${run.rounds} rounds` : "engine time";
     /** @type {Record<string, string>} */
     const notes = {

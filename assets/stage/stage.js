@@ -10,7 +10,7 @@ const BLANK = { run: "", state: "empty", message: "", header: null, end: null, f
 const STOPPED = "The run was stopped before its first token.";
 const NOTHING = "The text ended before its first token; ask something else, or change the temperature or the seed.";
 
-/** @typedef {import("../types.d.ts").PlainComparison} PlainComparison */
+/** @import { About, PlainComparison, StateLine } from "../types.d.ts" */
 /** A run that was asked for and has no round yet.
  *  @typedef {Pick<RunValue, "run" | "state" | "message"> & { prompt: string, turns: [string, string][] }} PendingRun */
 
@@ -43,10 +43,9 @@ export const modes = ["story", "workbench"]; // the views; the lab adds its own 
 export class Stage extends EventEmitter {
   value = BLANK; // of the run that is shown
   run = new Run(""); // and what its lines came to
-  arriving = this.run; // the run being received: `run`, or a new one before its first round
-  standing = /** @type {import("../types.d.ts").StateLine} */ ({ run: "", state: "done", message: "" }); // state of `arriving`
-  pendingAbout = /** @type {import("../types.d.ts").About} */ ({}); // comments on `arriving`
-  about = /** @type {import("../types.d.ts").About} */ ({}); // and about the one that is shown
+  /** The run being received: `run`, or a new one before its first round; how it stands, and what is known of it. */
+  incoming = { run: this.run, state: /** @type {StateLine} */ ({ run: "", state: "done", message: "" }), about: /** @type {About} */ ({}) };
+  about = /** @type {About} */ ({}); // what is known of the run that is shown
   reading = /** @type {AbortController | undefined} */ (undefined);
   elsewhere = false; // whether another run than the followed one is shown or requested
   pending = /** @type {PendingRun | null} */ (null);
@@ -61,9 +60,8 @@ export class Stage extends EventEmitter {
   tab = ""; // of the lab
   resting = false; // shows the representative round of a finished run
   scene = ""; // of the film
-  tried = /** @type {number | null} */ (null); // a budget that is tried out on the round that is shown
-  retuned = /** @type {Round | null} */ (null); // and the round with it
-  tuneError = ""; // or why there is none
+  /** A budget that is tried out on the round that is shown: the round with it, or why there is none. */
+  trial = { budget: /** @type {number | null} */ (null), round: /** @type {Round | null} */ (null), error: "" };
   retune = inTurn(() => this.redraft());
   settings = /** @type {Setting} */ ({}); // as the controls have them
   kept = /** @type {RunPoint[]} */ ([]); // this browser's runs, the latest first
@@ -83,7 +81,7 @@ export class Stage extends EventEmitter {
 
   // Whether a run can begin at a node of the round that is shown: only the rig that drafted it knows its tokens.
   get canBranch() {
-    return Boolean(this.server && this.header && !this.header.engine && !this.busy && !this.retuned) && this.header?.rig === this.loaded;
+    return Boolean(this.server && this.header && !this.header.engine && !this.busy && !this.trial.round) && this.header?.rig === this.loaded;
   }
 
   // Whether a run goes on or is waited for.
@@ -186,7 +184,7 @@ export class Stage extends EventEmitter {
 
   // The round that is shown: as it was run, or as it would have been at the budget that is tried out.
   get round() {
-    return this.retuned || this.actual;
+    return this.trial.round || this.actual;
   }
 
   get actual() {
@@ -235,15 +233,15 @@ export class Stage extends EventEmitter {
       for await (const some of lines(reading.signal)) {
         if (reading.signal.aborted) return false;
         this.read(some);
-        if (this.live && this.arriving === this.run) shown(true);
+        if (this.live && this.incoming.run === this.run) shown(true);
       }
     } catch {
       if (reading.signal.aborted) return false;
       this.tell("broken");
       return false;
     }
-    if (this.arriving === this.run && !this.pending) return true;
-    this.refuse(this.arriving.end ? NOTHING : this.standing.message || STOPPED);
+    if (this.incoming.run === this.run && !this.pending) return true;
+    this.refuse(this.incoming.run.end ? NOTHING : this.incoming.state.message || STOPPED);
     return false;
   }
 
@@ -253,18 +251,18 @@ export class Stage extends EventEmitter {
     let begun = false;
     for (const line of lines) {
       if ("state" in line) this.stand(line);
-      else if ("about" in line && this.arriving === this.run) this.know(line.about);
-      else if ("about" in line) this.pendingAbout = line.about;
+      else if ("about" in line && this.incoming.run === this.run) this.know(line.about);
+      else if ("about" in line) this.incoming.about = line.about;
       else {
-        if ("header" in line) this.arriving = new Run(this.standing.run);
-        this.arriving.read(line);
+        if ("header" in line) this.incoming.run = new Run(this.incoming.state.run);
+        this.incoming.run.read(line);
       }
-      if ("round" in line && this.arriving !== this.run) {
+      if ("round" in line && this.incoming.run !== this.run) {
         this.begin(followed);
         begun = true;
       }
     }
-    if (this.arriving !== this.run) this.expect();
+    if (this.incoming.run !== this.run) this.expect();
     else {
       this.value = { ...this.value, end: this.run.end };
       this.tell("value", { other: begun });
@@ -274,37 +272,37 @@ export class Stage extends EventEmitter {
   }
 
   // Handles a state line.
-  stand(/** @type {import("../types.d.ts").StateLine} */ line) {
-    this.standing = line;
-    if (line.run !== this.arriving.name) this.arriving = line.run === this.run.name ? this.run : new Run(line.run);
-    if (this.arriving === this.run) this.value = { ...this.value, state: line.state, message: line.message };
+  stand(/** @type {StateLine} */ line) {
+    this.incoming.state = line;
+    if (line.run !== this.incoming.run.name) this.incoming.run = line.run === this.run.name ? this.run : new Run(line.run);
+    if (this.incoming.run === this.run) this.value = { ...this.value, state: line.state, message: line.message };
   }
 
-  know(/** @type {import("../types.d.ts").About} */ about) {
+  know(/** @type {About} */ about) {
     this.about = about;
     this.comparison = about.comparison || this.comparison;
   }
 
   // Shows a run without rounds as pending.
   expect() {
-    const { state, run, message } = this.standing;
+    const { state, run, message } = this.incoming.state;
     if (!BUSY.includes(state)) return;
-    const { prompt, turns } = this.arriving.header || this.pending || { prompt: "", turns: [] };
+    const { prompt, turns } = this.incoming.run.header || this.pending || { prompt: "", turns: [] };
     this.pending = { run, prompt, turns, state, message: message || "Reading the prompt …" };
     this.tell("state");
   }
 
   begin(/** @type {boolean} */ followed) {
     this.pending = null;
-    this.run = this.arriving;
-    this.value = { ...this.standing, header: this.run.header, end: null, followed };
+    this.run = this.incoming.run;
+    this.value = { ...this.incoming.state, header: this.run.header, end: null, followed };
     this.current = -1;
     this.unselect();
-    this.tried = this.retuned = null;
+    this.trial = { budget: null, round: null, error: "" };
     this.comparison = null;
     this.comparing = "";
-    this.know(this.pendingAbout);
-    this.pendingAbout = {};
+    this.know(this.incoming.about);
+    this.incoming.about = {};
     this.following = this.live;
     this.tell("begin", this.value);
   }
@@ -346,25 +344,26 @@ export class Stage extends EventEmitter {
     if (moved) {
       this.current = place;
       this.unselect();
-      this.retuned = null;
+      this.trial.round = null;
     }
     this.tell("round", { moved, push });
     if (moved) this.tell("select", this.selection);
-    if (moved && this.tried !== null) this.retune();
+    if (moved && this.trial.budget !== null) this.retune();
   }
 
   // Tries another budget out on the rounds that are shown; null goes back to what was run.
   tune(/** @type {number | null} */ budget) {
-    this.tried = budget;
+    this.trial.budget = budget;
     return this.retune();
   }
 
   async redraft() {
-    const { tried, current, header, value: { run } } = this;
-    const line = tried === null || !this.actual || !this.server ? null : await this.server.round_at({ run, round: current, budget: tried });
-    if (run !== this.value.run || current !== this.current || tried !== this.tried) return;
-    this.tuneError = line && "error" in line ? line.error : "";
-    this.retuned = line && header && !("error" in line) ? { ...readRound(line, header, this.pieces), budget: tried } : null;
+    const { trial: { budget }, current, header, value: { run } } = this;
+    const line = budget === null || !this.actual || !this.server ? null : await this.server.round_at({ run, round: current, budget });
+    if (run !== this.value.run || current !== this.current || budget !== this.trial.budget) return;
+    const error = line && "error" in line ? line.error : "";
+    const round = line && header && !("error" in line) ? { ...readRound(line, header, this.pieces), budget } : null;
+    this.trial = { budget, round, error };
     this.unselect();
     this.tell("round", { moved: false, push: false });
     this.tell("select", this.selection);
@@ -405,7 +404,7 @@ export class Stage extends EventEmitter {
     if (mode === null || !modes.includes(mode)) return;
     const moved = mode !== this.mode;
     this.mode = mode;
-    if (this.tried !== null) this.tune(null);
+    if (this.trial.budget !== null) this.tune(null);
     this.tell("mode", { moved, push: Boolean(how.push) });
   }
 

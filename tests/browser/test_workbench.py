@@ -124,14 +124,14 @@ def test_a_budget_is_tried_out_on_the_shown_round_and_then_run_in_full(watched: 
     slider = page.locator(".cp-budget .cp-svg")
     box = slider.bounding_box()
     page.mouse.click(box["x"] + 0.82 * box["width"], box["y"] + box["height"] / 2)
-    page.wait_for_function(f"{STAGE}.retuned && {DRAWN} > {drawn}")
-    tried = page.evaluate(f"{STAGE}.tried")
+    page.wait_for_function(f"{STAGE}.trial.round && {DRAWN} > {drawn}")
+    tried = page.evaluate(f"{STAGE}.trial.budget")
     assert tried > 32 and page.evaluate(f"{STAGE}.round.keep.length") > kept
     page.wait_for_function(f"{BUDGET_INPUT} === '{tried}'")
     slider.press("ArrowLeft")
-    page.wait_for_function(f"{STAGE}.retuned.budget === {tried // 2} && {BUDGET_INPUT} === '{tried // 2}'")
+    page.wait_for_function(f"{STAGE}.trial.round.budget === {tried // 2} && {BUDGET_INPUT} === '{tried // 2}'")
     page.get_by_role("button", name="Show the tree as it was run").click()
-    page.wait_for_function(f"!{STAGE}.retuned && {DRAWN} === {drawn}")
+    page.wait_for_function(f"!{STAGE}.trial.round && {DRAWN} === {drawn}")
 
     start(page, "ddtree")
     finish(page)
