@@ -7,7 +7,7 @@ first run on a GPU fails on any machine, and the calls of a round can be tested 
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ MEMORY_BYTES = 2**36
 # Operations whose result has a size or value that the host waits for.
 SYNCHRONISING = {"aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal", "aten::masked_select"}
 ALLOCATING = ("aten::empty", "aten::new_empty")
-
+INDEXING = ("aten::index", "aten::index_put", "aten::index_put_")  # which take the host's indices
 
 KERNEL, TO_DEVICE, TO_HOST, SYNCHRONISATION = KINDS = ("kernel", "to_device", "to_host", "synchronisation")
 RECORD = "record"  # the stage of what is read of a round after its end
@@ -44,9 +44,10 @@ class Counts:
     lines: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def add(self, kind: str) -> None:
-        self.calls[running_stage(), kind] += 1
+        stage, line = running()
+        self.calls[stage, kind] += 1
         if kind != KERNEL:
-            self.lines[kind, running_line()] += 1
+            self.lines[kind, line] += 1
 
     def total(self, kind: str) -> int:
         """The calls of a kind in all stages."""
@@ -57,23 +58,18 @@ class Counts:
         self.lines.clear()
 
 
-def running_stage() -> str:
-    """The stage of the round that is running."""
-    frame = sys._getframe()
-    while frame := frame.f_back:  # type: ignore[assignment]
-        if frame.f_code.co_name in STAGES and "/engine/" in frame.f_code.co_filename:
-            return STAGES[frame.f_code.co_name]
-    return RECORD
-
-
-def running_line() -> str:
-    """The innermost line of the engine that is running, as ``models/passes.py:94``."""
-    frame = sys._getframe()
+def running() -> tuple[str, str]:
+    """The stage of the round that is running, and the engine's innermost line, as ``models/passes.py:94``."""
+    frame, line = sys._getframe(), ""
     while frame := frame.f_back:  # type: ignore[assignment]
         _, engine, name = frame.f_code.co_filename.rpartition("/engine/")
-        if engine and frame.f_code.co_filename != __file__ and "/tests/" not in frame.f_code.co_filename:
-            return f"{name}:{frame.f_lineno}"
-    return "?"
+        if not engine or frame.f_code.co_filename == __file__:
+            continue
+        if not line and "/tests/" not in frame.f_code.co_filename:
+            line = f"{name}:{frame.f_lineno}"
+        if frame.f_code.co_name in STAGES:
+            return STAGES[frame.f_code.co_name], line
+    return RECORD, line
 
 
 def calls_per_round(counts: Counts, rounds: Iterable[Any], recorded: bool = False) -> dict[tuple[str, str], float]:
@@ -105,8 +101,7 @@ class DeviceTensor(Tensor):
 
     device = property(lambda self: CUDA)
     is_cuda = property(lambda self: True)
-    is_cpu = property(lambda self: False)
-    is_meta = property(lambda self: False)
+    is_cpu = is_meta = property(lambda self: False)
 
     @property
     def data(self) -> Tensor:
@@ -117,24 +112,16 @@ class DeviceTensor(Tensor):
         Tensor.data.__set__(self, value)  # type: ignore[attr-defined]
         self.memory = memory_of(value)
 
-    def __repr__(self, **_: Any) -> str:  # type: ignore[override]
-        return f"DeviceTensor({self.memory})"
-
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         raise AssertionError(f"{func} on a pretended device outside of pretended_gpu()")
 
 
-def is_on_gpu(value: object) -> bool:
-    """Whether something is a tensor of the pretended device."""
+def on_gpu(value: object) -> bool:
+    """Whether something is a tensor of the pretended device, or the device."""
+    if isinstance(value, (str, torch.device)):
+        return torch.device(value).type == "cuda"
     return isinstance(value, DeviceTensor)
-
-
-def is_cuda(place: Tensor | torch.device | str | None) -> bool:
-    """Whether a device, or a tensor's, is the pretended one."""
-    if isinstance(place, Tensor):
-        return is_on_gpu(place)
-    return place is not None and torch.device(place).type == "cuda"
 
 
 def memory_of(value: Any) -> Any:
@@ -154,22 +141,28 @@ class Dispatch(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, name = kwargs or {}, func._schema.name
         if name in ("aten::to", "aten::_to_copy"):  # the first in inference mode
-            return self._copied(func, args, kwargs)
-        if name == "aten::copy_":
-            return self._filled(func, args, kwargs)
+            wanted = [value for value in (*args[1:], kwargs.get("device")) if isinstance(value, (torch.device, Tensor))]
+            return self._copied(func, args, kwargs, there=on_gpu(wanted[0] if wanted else args[0]))
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        if not any(map(is_on_gpu, tensors)) and not is_cuda(kwargs.get("device")):
+        if not any(map(on_gpu, tensors)) and not on_gpu(kwargs.get("device")):
             return func(*args, **kwargs)
-        self._must_share_a_device(name, args, tensors)
+        if name == "aten::copy_":
+            target, source = map(on_gpu, args[:2])
+            self.counts.add(KERNEL if target == source else TO_DEVICE if target else TO_HOST)
+            func(*tree_map(memory_of, args), **kwargs)
+            return args[0]
+        # a GPU takes the host's numbers, which are tensors without dimensions
+        if any(map(on_gpu, tensors)) and any(tensor.dim() and not on_gpu(tensor) for tensor in tensors):
+            if name not in INDEXING or not on_gpu(args[0]):
+                raise RuntimeError(f"Expected all tensors to be on the same device: {name} at {running()[1]}")
+            self.counts.add(TO_DEVICE)
         return self._computed(func, name, args, kwargs, tensors)
 
-    def _copied(self, func: Any, args: Any, kwargs: Any) -> Tensor:
+    def _copied(self, func: Any, args: Any, kwargs: Any, there: bool) -> Tensor:
         source: Tensor = args[0]
-        wanted = [value for value in (*args[1:], kwargs.get("device")) if isinstance(value, (torch.device, Tensor))]
-        there = is_cuda(wanted[0]) if wanted else is_on_gpu(source)
         held = memory_of(source)
         result = func(held, *tree_map(memory_of, args[1:]), **tree_map(memory_of, kwargs))
-        if is_on_gpu(source) != there:
+        if on_gpu(source) != there:
             self.counts.add(TO_DEVICE if there else TO_HOST)
         elif result is held:
             return source
@@ -177,39 +170,21 @@ class Dispatch(TorchDispatchMode):
             self.counts.add(KERNEL)
         return DeviceTensor(result) if there else result
 
-    def _filled(self, func: Any, args: Any, kwargs: Any) -> Tensor:
-        target, source = args[:2]
-        if is_on_gpu(target) or is_on_gpu(source):
-            same = is_on_gpu(target) == is_on_gpu(source)
-            self.counts.add(KERNEL if same else TO_DEVICE if is_on_gpu(target) else TO_HOST)
-        func(*tree_map(memory_of, args), **kwargs)
-        return target  # type: ignore[no-any-return]
-
-    def _must_share_a_device(self, name: str, args: Any, tensors: Sequence[Tensor]) -> None:
-        """A GPU takes the host's numbers (tensors without dimensions) and, for indexing, the host's indices."""
-        on_host = [tensor for tensor in tensors if not is_on_gpu(tensor) and tensor.dim()]
-        if not on_host or not any(map(is_on_gpu, tensors)):
-            return
-        if name in ("aten::index", "aten::index_put", "aten::index_put_") and is_on_gpu(args[0]):
-            self.counts.add(TO_DEVICE)
-            return
-        raise RuntimeError(f"Expected all tensors to be on the same device: {name} at {running_line()}")
-
-    def _computed(self, func: Any, name: str, args: Any, kwargs: Any, tensors: Sequence[Tensor]) -> Any:
+    def _computed(self, func: Any, name: str, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
         if name in SYNCHRONISING:
             self.counts.add(SYNCHRONISATION)
         given = tree_map(memory_of, args)
         if name == "aten::histc":  # has no kernel for integers on a CPU
             given = (given[0].float(), *given[1:])
         result = func(*given, **tree_map(memory_of, kwargs))
-        memories = {id(tensor.memory): tensor for tensor in tensors if isinstance(tensor, DeviceTensor)}
-        storages = {tensor.memory.untyped_storage().data_ptr() for tensor in memories.values()}
+        there = {id(tensor.memory): tensor for tensor in tensors if isinstance(tensor, DeviceTensor)}
+        storages = {tensor.memory.untyped_storage().data_ptr() for tensor in there.values()}
         written = any(value.alias_info is not None and value.alias_info.is_write for value in func._schema.arguments)
         fresh = any(leaf.untyped_storage().data_ptr() not in storages
                     for leaf in tree_leaves(result) if isinstance(leaf, Tensor))
         if (written or fresh) and not name.startswith(ALLOCATING):  # else it is a view
             self.counts.add(KERNEL)
-        return tree_map(lambda value: memories[id(value)] if id(value) in memories
+        return tree_map(lambda value: there[id(value)] if id(value) in there
                         else DeviceTensor(value) if isinstance(value, Tensor) else value, result)
 
 
@@ -222,42 +197,36 @@ class Functions(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
-        if func is Tensor.numpy and is_on_gpu(args[0]):
-            raise TypeError(f"can't convert cuda:0 device type tensor to numpy at {running_line()}")
-        if func is Tensor.tolist and is_on_gpu(args[0]):
-            return args[0].cpu().tolist()
         if func is Tensor.to:  # without an index, torch would ask the missing driver for the current device
             args = tuple(CUDA if isinstance(value, str) and value == "cuda" else value for value in args)
-        if func in (torch.tensor, torch.as_tensor, torch.scalar_tensor):
-            return self._made(func, args, kwargs)
-        if func is scaled_dot_product_attention and is_on_gpu(args[0]):
+        elif func in (torch.tensor, torch.as_tensor, torch.scalar_tensor):
+            if on_gpu(kwargs.get("device")) and not on_gpu(args[0]):
+                self.counts.add(TO_DEVICE)
+                return DeviceTensor(func(*args, **kwargs | {"device": "cpu"}))
+        elif not args or not isinstance(args[0], DeviceTensor):
+            return func(*args, **kwargs)
+        elif func is Tensor.numpy:
+            raise TypeError(f"can't convert cuda:0 device type tensor to numpy at {running()[1]}")
+        elif func is Tensor.tolist:
+            return args[0].cpu().tolist()
+        elif func is scaled_dot_product_attention:
             return self._attended(args, kwargs)
-        if func is Tensor.__setitem__ and is_on_gpu(args[0]) and isinstance(args[2], (int, float, bool)):
-            return self._set(*args)
+        elif func is Tensor.__setitem__ and isinstance(args[2], (int, float, bool)):
+            target, index, value = args
+            indices = index if isinstance(index, tuple) else (index,)
+            if not any(isinstance(part, Tensor) for part in indices):
+                return target[index].fill_(value)
+            return target.index_put_(indices, DeviceTensor(torch.tensor(value, dtype=target.dtype)))
         return func(*args, **kwargs)
-
-    def _made(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Tensor:
-        if not is_cuda(kwargs.get("device")) or is_on_gpu(args[0]):
-            return func(*args, **kwargs)  # type: ignore[no-any-return]
-        self.counts.add(TO_DEVICE)
-        return DeviceTensor(func(*args, **kwargs | {"device": "cpu"}))
 
     def _attended(self, args: Any, kwargs: Any) -> Tensor:
         """One fused kernel, whose result lies row by row, all heads of a row together, as a GPU's do."""
-        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        if not all(map(is_on_gpu, given)):
-            raise RuntimeError(f"Expected all tensors to be on the same device: attention at {running_line()}")
+        if not all(on_gpu(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)):
+            raise RuntimeError(f"Expected all tensors to be on the same device: attention at {running()[1]}")
         self.counts.add(KERNEL)
         with torch._C.DisableTorchFunction():
             mixed = scaled_dot_product_attention(*tree_map(memory_of, args), **tree_map(memory_of, kwargs))
             return DeviceTensor(mixed.transpose(1, 2).contiguous().transpose(1, 2))
-
-    def _set(self, target: Tensor, index: Any, value: float) -> None:
-        indices = index if isinstance(index, tuple) else (index,)
-        if any(isinstance(part, Tensor) for part in indices):
-            target.index_put_(indices, DeviceTensor(torch.tensor(value, dtype=target.dtype)))
-        else:
-            target[index].fill_(value)
 
 
 def moved(to: Callable[..., nn.Module]) -> Callable[..., nn.Module]:
@@ -270,7 +239,7 @@ def moved(to: Callable[..., nn.Module]) -> Callable[..., nn.Module]:
         for part in module.modules():
             for held in (part._parameters, part._buffers):
                 for name, value in held.items():
-                    if value is None or is_on_gpu(value):
+                    if value is None or on_gpu(value):
                         continue
                     data = value.data.to(dtype) if dtype is not None and value.is_floating_point() else value.data
                     fresh = DeviceTensor(data)
@@ -280,35 +249,21 @@ def moved(to: Callable[..., nn.Module]) -> Callable[..., nn.Module]:
     return move
 
 
-ANSWERS: dict[str, Any] = {
-    "_lazy_init": lambda: None,
-    "is_available": lambda: True,
-    "device_count": lambda: 1,
-    "current_device": lambda: 0,
-    "empty_cache": lambda: None,
-    "synchronize": lambda *_: None,
-    "get_device_name": lambda *_: "Pretended GPU",
-    "get_device_capability": lambda *_: (9, 0),
+ANSWERS: dict[str, Any] = {  # of ``torch.cuda``
+    "_lazy_init": lambda: None, "is_available": lambda: True, "device_count": lambda: 1, "current_device": lambda: 0,
+    "empty_cache": lambda: None, "synchronize": lambda *_: None, "get_device_name": lambda *_: "Pretended GPU",
+    "get_device_capability": lambda *_: (9, 0), "mem_get_info": lambda *_: (MEMORY_BYTES, MEMORY_BYTES),
     "get_device_properties": lambda *_: SimpleNamespace(
         major=9, minor=0, name="Pretended GPU", total_memory=MEMORY_BYTES, multi_processor_count=132),
-    "mem_get_info": lambda *_: (MEMORY_BYTES, MEMORY_BYTES),
-    "memory_reserved": lambda *_: 0,
-    "memory_allocated": lambda *_: 0,
-    "get_rng_state": lambda *_: torch.empty(0),
+    "memory_reserved": lambda *_: 0, "memory_allocated": lambda *_: 0, "get_rng_state": lambda *_: torch.empty(0),
     "set_rng_state": lambda *_: None,
 }
-
-
-@contextmanager
-def patched() -> Iterator[None]:
-    """``torch.cuda`` that answers for the pretended device, and modules that move to it."""
-    with mock.patch.multiple(torch.cuda, **ANSWERS), mock.patch.object(nn.Module, "to", moved(nn.Module.to)):
-        yield
 
 
 @contextmanager
 def pretended_gpu() -> Generator[Counts, None, None]:
     """A pretended GPU for this thread, with the counts of what it does."""
     counts = Counts()
-    with patched(), Dispatch(counts), Functions(counts):
+    with (mock.patch.multiple(torch.cuda, **ANSWERS), mock.patch.object(nn.Module, "to", moved(nn.Module.to)),
+          Dispatch(counts), Functions(counts)):
         yield counts

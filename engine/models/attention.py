@@ -49,11 +49,6 @@ AttentionMaskInterface.register(FUSED, tree_mask_or(sdpa_mask))
 AttentionMaskInterface.register(EAGER, tree_mask_or(eager_mask))
 
 
-def takes_tree_masks(model: PreTrainedModel) -> bool:
-    """Whether the model was loaded with one of these."""
-    return model.config.get_text_config()._attn_implementation in (FUSED, EAGER)
-
-
 def takes_windows(model: type[PreTrainedModel]) -> bool:
     """Whether a class lets transformers' registry build its masks, a tree's included."""
     source = getsource(sys.modules[model.__module__])

@@ -69,12 +69,6 @@ class TreeCache(Cache):  # type: ignore[misc]  # transformers' types are not rea
         values[:, :, self.length:end] = value_states
         return keys[:, :, :end], values[:, :, :end]
 
-    def kv_slots(self, rows: int, multiple: int = 1) -> Tensor:
-        """A view of all committed slots and of ``rows`` slots after them, to write into: (layers, 2, kv heads, length +
-        rows, head size). If the capacity allows it, spare slots at the end make their number a multiple of
-        ``multiple``."""
-        return self.slots[:, :, 0, :, :-(-(self.length + rows) // multiple) * multiple]
-
     def first_slots(self, length: int) -> dict[int, dict[int, Tensor]]:
         """A view of the first slots of all layers, as in ``KeptText``."""
         return {0: {0: self.slots[..., :length, :]}}

@@ -38,16 +38,11 @@ def hardware(device: torch.device, gpus: int = 1) -> str:
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
         return f"{gpus} × {name}" if gpus > 1 else name
-    return f"{_processor()}, {os.cpu_count()} cores"
-
-
-def _processor() -> str:
-    information = Path("/proc/cpuinfo")
-    if information.is_file():
-        for line in information.read_text(encoding="utf8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    name = platform.processor() or platform.machine()
+    if (information := Path("/proc/cpuinfo")).is_file():
+        lines = information.read_text(encoding="utf8").splitlines()
+        name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
+    return f"{name}, {os.cpu_count()} cores"
 
 
 def gpus_of(model: PreTrainedModel) -> int:

@@ -37,9 +37,8 @@ class Norm:
             gain = self.gain
             return rms_norm(states, gain.shape[-1:], None, self.epsilon) * gain if gain.ndim > 1 else rms_norm(
                 states, gain.shape, gain, self.epsilon)
-        whole = states.float()
-        length = torch.linalg.vector_norm(whole, 2, -1, True).hypot_(self._least)
-        return (whole.div(length) * self._scale).to(states.dtype)
+        length = torch.linalg.vector_norm(states, 2, -1, True, dtype=torch.float32).hypot_(self._least)
+        return (states.div(length) * self._scale).to(states.dtype)
 
 
 class Rotations:
@@ -74,7 +73,7 @@ class Rotations:
 
 def repeated(states: Tensor) -> Tensor:
     """States (…, size) followed by their first half, (…, size + size ÷ 2)."""
-    return torch.cat([states, states[..., :states.shape[-1] // 2]], -1)
+    return torch.cat([states, states.narrow(-1, 0, states.shape[-1] // 2)], -1)
 
 
 def apply_rotary(states: Tensor, rotation: Rotation, out: Tensor | None = None) -> Tensor:
@@ -82,7 +81,8 @@ def apply_rotary(states: Tensor, rotation: Rotation, out: Tensor | None = None) 
     so that the states with their halves swapped are a view."""
     cosines, sines = rotation
     size = cosines.shape[-1]
-    return torch.addcmul(states[..., :size] * cosines, states[..., size // 2:size // 2 + size], sines, out=out)
+    swapped = states.narrow(-1, size // 2, size)
+    return torch.addcmul(states.narrow(-1, 0, size) * cosines, swapped, sines, out=out)
 
 
 class GatedMlp:
@@ -144,20 +144,15 @@ class Layer:
         self.out = PackedLinear(join_projections([attention.o_proj]), attention.o_proj.bias)
         self.mlp = GatedMlp(mlp) if hasattr(mlp, "gate_proj") else Experts(mlp)
         self.first_norm, self.second_norm = norm_of(layer.input_layernorm), norm_of(layer.post_attention_layernorm)
-        self.head_norm = self._head_norm(attention)
+        self.head_norm: Norm | None = None
+        if hasattr(attention, "q_norm"):  # it gives each head twice, as ``apply_rotary`` takes it
+            gains = torch.cat([attention.q_norm.weight.data.expand(self.query_heads, -1),
+                               attention.k_norm.weight.data.expand(self.kv_heads, -1)])
+            self.head_norm = Norm(gains[:, None].repeat(1, 2, 1), attention.q_norm.variance_epsilon)
 
     def linears(self) -> list[PackedLinear]:
         """Its products with weights."""
         return [self.inputs, self.out, *self.mlp.linears()]
-
-    def _head_norm(self, attention: Any) -> Norm | None:
-        """The norm of each query and key head, with gains (query + kv heads, 2, head size): it gives each head twice,
-        as ``apply_rotary`` takes it. None without one."""
-        if not hasattr(attention, "q_norm"):
-            return None
-        gains = [attention.q_norm.weight.data.expand(self.query_heads, -1),
-                 attention.k_norm.weight.data.expand(self.kv_heads, -1)]
-        return Norm(torch.cat(gains)[:, None].repeat(1, 2, 1), attention.q_norm.variance_epsilon)
 
     def run(self, hidden: Tensor, rotation: Rotation, views: Sequence[View]) -> Tensor:
         """Hidden states (rows, hidden size) after this layer: the rows of all texts, one text after another. Each text
@@ -169,7 +164,7 @@ class Layer:
                   residual: Tensor | None = None) -> Tensor:
         """The attention output of normed inputs (rows, hidden size), in their shape, added to ``residual``."""
         states = self.inputs(inputs).view(len(inputs), -1, self.size)
-        heads = states[:, :self.query_heads + self.kv_heads]
+        heads = states.narrow(1, 0, self.query_heads + self.kv_heads)
         turned = repeated(heads) if self.head_norm is None else self.head_norm(heads[:, :, None]).flatten(2)
         apply_rotary(turned, rotation, out=heads)  # beside the values, so that one copy takes keys and values
         if len(views) == 1:
@@ -182,15 +177,15 @@ class Layer:
         """The attention output (rows, query heads × head size) of one text's queries, keys and values (rows, heads,
         head size)."""
         slots, rows = view.slots, view.rows
-        end, dtype = slots.shape[2] - view.spare, view.dtype or slots.dtype
-        slots[:, :, end - rows:end] = states[:, self.query_heads:].view(rows, 2, -1, self.size).permute(1, 2, 0, 3)
-        query = states[:, :self.query_heads].view(rows, self.kv_heads, -1, self.size).permute(1, 2, 0, 3)
-        keys, values = slots.to(dtype).unbind()
+        first, dtype = slots.shape[2] - view.spare - rows, view.dtype or slots.dtype
+        query, new = states.split([self.query_heads, 2 * self.kv_heads], 1)
+        slots.narrow(2, first, rows).copy_(new.view(rows, 2, -1, self.size).permute(1, 2, 0, 3))
+        query = query.view(rows, self.kv_heads, -1, self.size).permute(1, 2, 0, 3)
+        keys, values = slots.to(dtype).unsqueeze(1).unbind()
         if query.is_cpu:
-            query = query.to(dtype, memory_format=torch.contiguous_format).flatten(1, 2)[None]
-            keys, values = keys[None], values[None]
+            query = query.to(dtype, memory_format=torch.contiguous_format).flatten(1, 2).unsqueeze(0)
         else:
-            keys, values = (one[:, None].expand(-1, query.shape[1], -1, -1) for one in (keys, values))
+            keys, values = (one.transpose(0, 1).expand(-1, query.shape[1], -1, -1) for one in (keys, values))
         mixed = scaled_dot_product_attention(query, keys, values, attn_mask=view.mask)
         mixed = mixed.view(self.kv_heads, -1, rows, self.size).permute(2, 0, 1, 3)
         return mixed.to(states.dtype, memory_format=torch.contiguous_format).reshape(rows, -1)

@@ -93,7 +93,8 @@ class PackedLinear:
             return product if self.bias is None else product.add_(self.bias)
         if self._laid_out is None:
             return linear(inputs, self.weight, self.bias)
-        return multiply_laid_out(inputs, self._laid_out, self.bias)
+        product: Tensor = torch.ops.mkldnn._linear_pointwise.default(inputs, self._laid_out, self.bias, "none", [], "")
+        return product
 
 
 class PackedHead(PackedLinear):
@@ -144,12 +145,6 @@ def lay_out(weight: Tensor) -> Tensor | None:
         return None
     copy: Tensor = kernels._reorder_linear_weight(weight.detach().contiguous(), TYPICAL_ROWS)
     return copy
-
-
-def multiply_laid_out(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """``linear`` of inputs (…, inputs) with a weight from ``lay_out``: (…, outputs)."""
-    product: Tensor = torch.ops.mkldnn._linear_pointwise.default(inputs, weight, bias, "none", [], "")
-    return product
 
 
 def join_weights(weights: Sequence[Tensor]) -> Tensor:
@@ -207,8 +202,7 @@ class PackedInt4:
 def levels_of(weight: Tensor) -> Levels | None:
     """The levels of a weight (outputs, inputs) of any float dtype; None if it does not lie on levels, or if no
     kernel serves its shape or device."""
-    outputs, inputs = weight.shape
-    if weight.device.type != "cpu" or inputs % GROUP or outputs % LANES:
+    if not has_int4_kernel(weight):
         return None
     groups = weight.detach().float().reshape(-1, GROUP)
     numbers, scales, fits = _spanned(groups, HIGHEST)  # enough if all groups use the lowest and the highest level
@@ -219,17 +213,21 @@ def levels_of(weight: Tensor) -> Levels | None:
             return None
         numbers[left], scales[left], fits = _spanned(groups[left], count)
         left = left[~fits]
-    return Levels(numbers.view(outputs, -1, GROUP), scales.to(torch.bfloat16).view(outputs, -1, 2))
+    return Levels(numbers.view(len(weight), -1, GROUP), scales.to(torch.bfloat16).view(len(weight), -1, 2))
+
+
+def has_int4_kernel(weight: Tensor) -> bool:
+    """Whether a kernel multiplies with a weight of this shape and device as 4 bits."""
+    return weight.device.type == "cpu" and not weight.shape[1] % GROUP and not weight.shape[0] % LANES
 
 
 def rounded_levels(weight: Tensor) -> Levels | None:
     """The nearest levels of a weight (outputs, inputs) of any float dtype: those of a group lie evenly between its
     smallest weight, or 0, and its largest, as in a block of Q4_K, without the search for a better step. None if no
     kernel serves its shape or device."""
-    outputs, inputs = weight.shape
-    if weight.device.type != "cpu" or inputs % GROUP or outputs % LANES:
+    if not has_int4_kernel(weight):
         return None
-    groups = weight.detach().float().view(outputs, -1, GROUP)
+    groups = weight.detach().float().view(len(weight), -1, GROUP)
     lowest, highest = torch.aminmax(groups, dim=-1, keepdim=True)
     lowest = lowest.clamp_(max=0)
     steps = (highest - lowest).div_(HIGHEST)

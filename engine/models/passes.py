@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 from transformers import PreTrainedModel
 
-from engine.models.attention import takes_tree_masks
+from engine.models.attention import EAGER, FUSED
 from engine.models.cache import LayeredCache, TreeCache, cache_argument
 from engine.models.device import gpus_of
 from engine.models.layers import Experts, Layer, Rotations, View, additive, folded_groups, norm_of
@@ -79,7 +79,10 @@ class ReferencePass(nn.Module):
         mask = None
         if seen is not None and not (isinstance(cache, LayeredCache) and not cache.slots):  # recurrent in all layers
             like = self.model.get_input_embeddings().weight
-            mask = paths(seen, cache.length) if takes_tree_masks(self.model) else additive(seen, cache.length, like)
+            if self.model.config.get_text_config()._attn_implementation in (FUSED, EAGER):
+                mask = torch.cat([seen.new_ones(len(seen), cache.length), seen], -1)[None]  # see ``tree_mask``
+            else:
+                mask = additive(seen, cache.length, like)
         self._interrupt = interrupt
         try:
             output = self.model(
@@ -167,17 +170,12 @@ class FusedPass(nn.Module):
 
     def _seen_by(self, part: PassPart) -> tuple[Sequence[Tensor], Tensor | None, int]:
         """Each layer's slots for a part's rows, their mask, and how many spare slots lie at the end."""
-        seen = part.rows.seen
-        slots = part.cache.kv_slots(len(part.rows.tokens), 1 if seen is None else SLOT_MULTIPLE)
+        seen, multiple = part.rows.seen, 1 if part.rows.seen is None else SLOT_MULTIPLE
+        slots = part.cache.slots[:, :, 0, :, :-(-part.end // multiple) * multiple]
         spare = slots.shape[3] - part.end
         like = slots.new_empty(0, dtype=self.attention_dtype)
         mask = None if seen is None else additive(seen, part.cache.length, like, self.groups, spare)
         return slots.unbind(), mask, spare
-
-
-def paths(seen: Tensor, committed: int) -> Tensor:
-    """The slots on each row's path, (1, rows, committed + rows) bool, of rows that see one another as ``seen`` says."""
-    return torch.cat([seen.new_ones(len(seen), committed), seen], -1)[None]
 
 
 def concat_texts(texts: Sequence[Tensor]) -> Tensor:

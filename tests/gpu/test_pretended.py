@@ -34,7 +34,7 @@ from tests.engine.drafters import test_eagle3
 from tests.engine.drafters.test_dspark import FAMILIES
 from tests.engine.drafters.test_mtp import write_mtp
 from tests.engine.drafters.test_uno import write_adapter
-from tests.engine.material import GREEDY, WARM, plain_text, text
+from tests.engine.material import GREEDY, WARM, plain_text, text, text_of
 from tests.engine.models.shrunk import HalfKnowing, shrunk
 from tests.engine.published import write_short
 from tests.engine.small import TAPS, small_drafter_model, small_target
@@ -87,10 +87,13 @@ def test_every_method_writes_the_cpus_text(method: str, sampling: Sampling, on_c
 @pytest.mark.skipif(not (kept_files() / "rigs" / "smollm2" / "target").is_dir(), reason="smollm2 was never fetched")
 def test_smollm2_writes_the_cpus_text(gpu: Counts) -> None:
     """In float32: products with weights of 4 bits have kernels for CPUs alone."""
-    for sampling in (GREEDY, WARM):
-        asks = [asked("ddtree", sampling, budget=3), asked("merged", sampling, budget=6)]
-        texts = [[answer(load_rig("smollm2", "float32", device), ask) for ask in asks] for device in ("cpu", "cuda")]
-        assert texts[0] == texts[1]
+    rig = load_rig("smollm2", "float32", "cpu")
+    prompt, drafters = rig.prompt_ids(PROMPT), [*rig.drafters.values()]
+    asks = [Request(prompt, method=method, budget=budget, max_tokens=8, sampling=sampling)
+            for method, budget, sampling in (("ddtree", 3, GREEDY), ("merged", 6, WARM))]
+    texts = [text_of(ask, rig.target, drafters) for ask in asks]
+    there = TorchTarget(rig.target.model.to("cuda"), rig.target.taps)
+    assert [text_of(ask, there, drafters) for ask in asks] == texts
 
 
 def of_demo(name: str) -> Callable[[str, Path], Parts]:
