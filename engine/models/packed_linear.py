@@ -93,8 +93,8 @@ class PackedLinear:
             return product if self.bias is None else product.add_(self.bias)
         if self._laid_out is None:
             return linear(inputs, self.weight, self.bias)
-        product: Tensor = torch.ops.mkldnn._linear_pointwise.default(inputs, self._laid_out, self.bias, "none", [], "")
-        return product
+        product = torch.ops.mkldnn._linear_pointwise.default(inputs, self._laid_out, self.bias, "none", [], "")
+        return product  # type: ignore[no-any-return]
 
 
 class PackedHead(PackedLinear):
