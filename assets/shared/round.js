@@ -198,10 +198,13 @@ export class Run {
   }
 }
 
-/** The text of a run so far. @param {Pick<Run, "rounds" | "pieces" | "texts">} run */
+/** The text of a run so far, what it was made to begin with included. @param {Pick<Run, "header" | "rounds" | "pieces" | "texts">} run */
 export function textOf(run) {
+  const { header } = run;
   const reader = new TokenReader(run);
-  return run.rounds.flatMap((round) => round.keep.map((node, place) => reader.read(round.tokens[node], round.start + place))).join("") + reader.end();
+  const forced = header ? forcedOf(header).map((id, place) => reader.read(id, header.prompt_ids.length - header.forced + place)) : [];
+  const written = run.rounds.flatMap((round) => round.keep.map((node, place) => reader.read(round.tokens[node], round.start + place)));
+  return [...forced, ...written].join("") + reader.end();
 }
 
 /** Where a run was made; figures of different machines are not drawn together. @param {Header} header */

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { textOf } from "../../assets/shared/round.js";
 import { figuresText, madeBy, othersOf } from "../../assets/stage/runs.js";
 
 test("a turn is told by its setting, τ, speed, first token and share of drafted tokens, as far as they are known", () => {
@@ -22,4 +23,10 @@ test("a turn is answered again with the bar's settings, other budgets, plain dec
   assert.deepEqual(labels({ method: "ddtree", budget: 16, temperature: 0, seed: 3 }),
     ["The settings in the bar", "32 nodes", "8 nodes", "Plain decoding", "Another seed, temperature 0.7"]);
   assert.deepEqual(labels({ method: "autoregressive", budget: 0, temperature: 1 }), ["The settings in the bar", "Another seed, temperature 1"]);
+});
+
+test("the text of a run that branched off has the words that it was made to begin with", () => {
+  const run = { header: { prompt_ids: [1, 2, 3], forced: 1 }, pieces: new Map([[3, "So "], [4, "it is."]]), texts: new Map(),
+    rounds: [{ keep: [0], tokens: [4], start: 3 }] };
+  assert.equal(textOf(run), "So it is.");
 });
