@@ -16,7 +16,8 @@ function read() {
 function asked(text) {
   try {
     const options = JSON.parse(text ?? "");
-    return typeof options.prompt === "string" ? options : null;
+    const turns = Array.isArray(options.turns) && options.turns.every(Array.isArray) ? options.turns : []; // a link may hold anything
+    return typeof options.prompt === "string" ? { ...options, turns } : null;
   } catch {
     return null;
   }
