@@ -114,9 +114,8 @@ export class RunList {
     const { kept, ticked } = this.stage;
     try {
       localStorage.setItem(STORE, JSON.stringify({ runs: kept, ticked: ticked.map(({ run }) => run) }));
-      return true;
     } catch {
-      return false;
+      this.notices.fail(FULL);
     }
   }
 
