@@ -59,7 +59,7 @@ export class TextPanel {
     this.figures = html("div", "cs-figures", own);
     this.waiting = html("p", "cs-waiting", host); // for the first round of the run that is asked for
     this.renders = /** @type {Record<string, boolean>} */ ({ story: Boolean(tools) }); // by view
-    this.switch = tools && button(tools, "tokens", "Show the tokens of a finished answer, each in its colour", () => {
+    this.switch = tools && action(tools, "", "A finished answer as its tokens, each in its colour, or as the text that it is", () => {
       this.renders[stage.mode] = !this.renders[stage.mode];
       this.drawAnswer();
     });
@@ -141,7 +141,7 @@ export class TextPanel {
     const complete = ended && !stage.rounds.some((_, place) => stage.missing(place));
     this.rendered.hidden = !(renders && complete);
     this.body.hidden = renders && complete;
-    this.switch?.setAttribute("aria-pressed", String(!renders));
+    if (this.switch) write(this.switch, renders ? "tokens" : "as text");
     if (renders && complete && this.rendered.dataset.run !== stage.value.run) this.render();
   }
 
