@@ -159,18 +159,6 @@ def test_a_form_that_does_not_fit_is_refused_in_a_sentence(change: dict[str, Any
         sweep_plan_from({**FORM, **change}, PromptSets(), ScriptedInstruments())
 
 
-@pytest.mark.parametrize(("change", "labels"), [
-    ({"methods": ["joint"], "budgets": [32, 8, 8]}, ["joint 8", "joint 32"]),
-    ({"methods": ["joint"], "budgets": ["auto", 8]}, ["joint 8", "joint auto"]),
-    ({"methods": ["joint"], "budgets": ["auto"]}, ["joint auto"]),
-    ({"methods": ["ddtree"], "budgets": [8], "concurrency": [4, 1, 4]},
-     ["ddtree 8", "autoregressive, 4 at once", "ddtree 8, 4 at once"])])
-def test_settings_are_put_in_order_and_the_baseline_is_always_there(change: dict[str, Any], labels: list[str]) -> None:
-    plan = sweep_plan_from({**FORM, **change}, PromptSets(), ScriptedInstruments())
-    assert [setting.label for setting in plan.settings] == ["autoregressive", *labels]
-    assert {setting.budget for setting in plan.settings if setting.pace == "auto"} <= {MAX_AUTO_NODES}
-
-
 def upload(data: bytes, name: str = "mine.jsonl") -> dict[str, str]:
     return {"name": name, "data": base64.b64encode(data).decode()}
 
