@@ -368,7 +368,8 @@ class PreparedRun(Run):
             pieces=rig.token_texts.of(set(request.prompt_ids) | request.stop_ids),
             revisions={**rig.card.revisions, "torch": torch.__version__}, note=self._note(),
             turns=options.turns, forced=len(options.forced), thinking=options.thinking,
-            recurrent_layers=target.recurrent_layers)
+            recurrent_layers=target.recurrent_layers,
+            drafter_kinds=tuple(rig.kinds.get(name, "") for name in self.drafter_names))
 
     def _note(self) -> str:
         """Return the rig's notes, plus a warning if the prompt is out of distribution: it matches none of the card's
