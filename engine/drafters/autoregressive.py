@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 from engine.checkpoints.files import display_name, has_tokenizer
 from engine.checkpoints.loading import causal_config, load_causal, why_no_drafter
 from engine.drafters.beam import PUBLISHED_REACH, PathDrafter, Reach
-from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, check_equal
+from engine.drafters.kinds import DrafterPlan, TargetFacts, check_equal
 from engine.errors import RigError
 from engine.models.cache import cache_argument
 from engine.models.target import TorchTarget
@@ -70,6 +70,3 @@ def _same_tokens(folder: Path, target: Path) -> None:
             raise RigError(f"The drafter in {display_name(folder)} has another tokenizer than the target: its token "
                            f"{number} is {token!r}, the target's is {token_of.get(number)!r}; choose a drafter that "
                            "shares it.")
-
-
-autoregressive = Kind(recognises, plan)

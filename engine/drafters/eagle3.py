@@ -27,7 +27,6 @@ from engine.drafters.draft_vocabulary import draft_token_ids, over_vocabulary
 from engine.drafters.fields import ignored_note, neighbours_to_halves, turns_neighbours, without_place
 from engine.drafters.kinds import (
     DrafterPlan,
-    Kind,
     TargetFacts,
     architectures,
     check_equal,
@@ -158,6 +157,3 @@ def _load(folder: Path, config: LlamaConfig, target: TorchTarget) -> Eagle3Draft
         embedded.to(device=target.device, dtype=target.model.dtype))
     check_equal(folder, "token embeddings of size", config.hidden_size, embedding.weight.shape[1])
     return Eagle3Drafter(model, embedding)
-
-
-eagle3 = Kind(recognises, plan)

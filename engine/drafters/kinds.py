@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Protocol, Self, cast
 
 from torch import Tensor
 from transformers import PreTrainedConfig
@@ -72,23 +72,21 @@ class NarrowedDrafter:
         return [drafter.draft(*arguments) for drafter, *arguments in zip(inside, roots, widths, strict=True)]
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of checkpoint. ``recognises`` says whether a config.json describes one; ``plan`` makes its plan, and
-    raises RigError if it cannot run on this target as it was trained."""
+class Kind(Protocol):
+    """A kind of checkpoint, a module with two functions. ``recognises`` says whether a config.json describes one;
+    ``plan`` makes its plan, and raises RigError if it cannot run on this target as it was trained."""
 
     recognises: Callable[[Mapping[str, Any]], bool]
     plan: Callable[[Path, TargetFacts], DrafterPlan]
 
 
-# Asked in this order, a module each; the last takes every other checkpoint for a language model.
+# Asked in this order; the last takes every other checkpoint for a language model.
 KINDS = ("dflash", "eagle3", "mtp", "uno", "phrases", "autoregressive")
 
 
 def kind_named(name: str) -> Kind:
-    """The kind of that name, whose module is imported when it is asked for: it imports this one."""
-    kind: Kind = getattr(import_module(f"engine.drafters.{name}"), name)
-    return kind
+    """Import the kind of that name; its module imports this one."""
+    return cast(Kind, import_module(f"engine.drafters.{name}"))
 
 
 # Published drafters of families that none of the kinds runs, by a part of their architecture's or format's name.

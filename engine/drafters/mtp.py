@@ -28,7 +28,7 @@ from transformers.modeling_layers import MtpLayer
 from engine.checkpoints.files import display_name, read_config
 from engine.checkpoints.weights import fill_model, load_weights, move_model
 from engine.drafters.beam import PUBLISHED_REACH, FeatureDrafter, Reach
-from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, check_equal, refuse_unknown, unsteady_rope
+from engine.drafters.kinds import DrafterPlan, TargetFacts, check_equal, refuse_unknown, unsteady_rope
 from engine.errors import RigError
 from engine.models.target import TorchTarget
 
@@ -120,6 +120,3 @@ def _named(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
                           for part in ("gate", "up", "down"))
         weights |= {f"{place}.gate_up_proj": torch.cat([gate, up], 1), f"{place}.down_proj": down}
     return weights
-
-
-mtp = Kind(recognises, plan)

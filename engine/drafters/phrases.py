@@ -26,7 +26,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from engine.checkpoints.files import damaged, display_name, read_config
-from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, architectures, check_count, check_equal
+from engine.drafters.kinds import DrafterPlan, TargetFacts, architectures, check_count, check_equal
 from engine.drafters.ngram import Context, Row, TextDrafter, grow, likeliest
 from engine.errors import RigError
 from engine.models.target import TorchTarget
@@ -158,6 +158,3 @@ def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
 def _load(folder: Path, target: TorchTarget) -> PhraseDrafter:
     vocabulary = int(target.config.vocab_size)
     return PhraseDrafter(vocabulary, read_table(folder, vocabulary))
-
-
-phrases = Kind(recognises, plan)

@@ -24,7 +24,7 @@ from torch.nn.functional import linear
 from engine.checkpoints.files import display_name, read_config
 from engine.checkpoints.weights import load_weights
 from engine.drafters.dflash.lattices import marginals
-from engine.drafters.kinds import DrafterPlan, Kind, TargetFacts, check_equal, check_type, refuse_unknown
+from engine.drafters.kinds import DrafterPlan, TargetFacts, check_equal, check_type, refuse_unknown
 from engine.errors import RigError
 from engine.models.device import in_inference_mode
 from engine.models.layers import GatedMlp, Layer
@@ -158,6 +158,3 @@ def _take(folder: Path, weights: dict[str, Tensor], scale: float, layer: int, na
     for part, width, fits in (("inputs", down.shape[1], inputs), ("outputs", len(up), outputs)):
         check_equal(folder, f"{part} of {place}", width, fits)
     return down, up * scale
-
-
-uno = Kind(recognises, plan)

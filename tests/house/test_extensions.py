@@ -78,11 +78,11 @@ def test_a_new_kind_of_server_is_recognised_and_its_report_shown(monkeypatch: py
 def test_a_new_kind_of_drafter_is_recognised_by_its_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from engine.drafters import kinds
     from engine.drafters.ngram import NGramDrafter
-    echo = kinds.Kind(
+    echo = SimpleNamespace(
         recognises=lambda values: values.get("model_type") == "echo",
         plan=lambda folder, target: kinds.DrafterPlan((), lambda _: NGramDrafter(target.config.vocab_size)))
     monkeypatch.setattr(kinds, "KINDS", ("echo", *kinds.KINDS))
-    monkeypatch.setitem(sys.modules, "engine.drafters.echo", SimpleNamespace(echo=echo))
+    monkeypatch.setitem(sys.modules, "engine.drafters.echo", echo)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "echo"}))
     target: Any = SimpleNamespace(vocab_size=50)
     plan = kinds.plan_drafter(tmp_path, kinds.TargetFacts(tmp_path, target))

@@ -23,7 +23,6 @@ from engine.drafters.draft_vocabulary import draft_token_ids, over_vocabulary
 from engine.drafters.fields import ignored_note, neighbours_to_halves, turns_neighbours, without_place
 from engine.drafters.kinds import (
     DrafterPlan,
-    Kind,
     TargetFacts,
     architectures,
     check_count,
@@ -134,7 +133,15 @@ def drafter_config(folder: Path, block_size: int | None = None) -> Qwen3Config:
         if NEUTRAL.get(name) != value and not (name in COMPANIONS and off(unplaced.get(COMPANIONS[name])))
         and not (name == "projector_type" and value == family.replace(" ", "").lower())})
     config = Qwen3Config(**{key: value for key, value in values.items() if key not in ("auto_map", "dflash_config")})
-    _refuse_model(folder, config, values)
+    kinds = set(config.layer_types or ["full_attention"])
+    turned = (config.rope_parameters or {}).get("partial_rotary_factor", 1.0)
+    refuse_unknown(folder, {  # fields of the model itself that the drafter's code does not follow
+        "layer_types": ", ".join(sorted(kinds - {"full_attention", "sliding_attention"})),
+        "sliding layers without a sliding_window": "sliding_attention" in kinds and not config.sliding_window,
+        "quantization_config": "quantised weights" if values.get("quantization_config") else "",
+        "partial_rotary_factor": "" if turned == 1.0 else turned,
+        **unsteady_rope(config),
+        "hidden_act": "" if config.hidden_act == "silu" else config.hidden_act})
     if values.get("is_causal") is not None:
         options["causal"] = values["is_causal"]
     elif options.get("causal_head"):
@@ -217,19 +224,3 @@ def _check_family(folder: Path, config: Qwen3Config, options: dict[str, Any], fa
         if options["selector_top_k"] > config.vocab_size:
             raise RigError(f"config.json in {display_name(folder)} has selector_top_k {options['selector_top_k']}; the "
                            f"vocabulary has {config.vocab_size} tokens.")
-
-
-def _refuse_model(folder: Path, config: Qwen3Config, values: Mapping[str, Any]) -> None:
-    """Refuse fields of the model itself that the drafter's code does not follow."""
-    kinds = set(config.layer_types or ["full_attention"])
-    slides, turned = "sliding_attention" in kinds, (config.rope_parameters or {}).get("partial_rotary_factor", 1.0)
-    refuse_unknown(folder, {
-        "layer_types": ", ".join(sorted(kinds - {"full_attention", "sliding_attention"})),
-        "sliding layers without a sliding_window": slides and not config.sliding_window,
-        "quantization_config": "quantised weights" if values.get("quantization_config") else "",
-        "partial_rotary_factor": "" if turned == 1.0 else turned,
-        **unsteady_rope(config),
-        "hidden_act": "" if config.hidden_act == "silu" else config.hidden_act})
-
-
-dflash = Kind(recognises, plan)
