@@ -35,7 +35,7 @@ from explorer.recordings import Library, recorded_rig, shipped
 from explorer.rig import CurrentRig, Instruments, Source, Tell
 from explorer.rig_choice import RigChoice, loading
 from explorer.runs import Run
-from explorer.security.gate import MAX_PATH_LENGTH, Address, frame_origin, proxy_address
+from explorer.security.gate import MAX_PATH_LENGTH, frame_origin, proxy_address
 from explorer.shared import SharedRuns
 
 if TYPE_CHECKING:
@@ -53,12 +53,12 @@ def flags() -> CommandLine:
     parser = CommandLine("app.py", "Canopy: tree speculative decoding, seen round by round.")
     parser.add_argument("--host", type=_address, default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=whole(1, 65535), default=7860, help="port to listen on")
-    parser.add_argument("--allow-host", type=_proxy, action="append", default=[], metavar="NAME",
-                        help="a name (or NAME:PORT) under which a proxy of yours passes requests on to this page; as "
-                        "often as there are names (default: only the names of the address that it listens on)")
+    parser.add_argument("--allow-host", type=partial(_sentence, proxy_address), action="append", default=[],
+                        metavar="NAME", help="a name (or NAME:PORT) under which a proxy of yours passes requests on to "
+                        "this page; as often as there are names (default: those of the address it listens on)")
     parser.add_argument("--root-path", type=_root_path, default="", metavar="PATH", help="the path that a proxy serves "
                         "this page below and takes away from what it passes on, such as /canopy")
-    parser.add_argument("--allow-frame", type=_frame, action="append", default=[],
+    parser.add_argument("--allow-frame", type=partial(_sentence, frame_origin), action="append", default=[],
                         metavar="ORIGIN", help="an origin whose pages may show this page in a frame, such as "
                         "https://huggingface.co; as often as there are origins (default: none)")
     parser.add_argument("--auth", type=_credentials, metavar="USER:PASSWORD", help="ask for this name and password")
@@ -108,14 +108,6 @@ def _root_path(word: str) -> str:
 def _rig(text: str) -> str:
     rig = name(text)
     return _sentence(server_address, rig) if is_address(rig) else rig
-
-
-def _proxy(text: str) -> Address:
-    return _sentence(proxy_address, text)
-
-
-def _frame(text: str) -> str:
-    return _sentence(frame_origin, text)
 
 
 def _sentence(read: Callable[[str], Read], text: str) -> Read:

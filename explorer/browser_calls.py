@@ -63,22 +63,17 @@ def bar_call(fill: Call) -> Call:
 def served(calls: Iterable[Call]) -> list[Call]:
     """The same functions, answering with a response."""
     room = asyncio.Semaphore(MAX_LONG)
-    return [_limited(call, room) if call.__name__ in LONG else _prompt(call) for call in calls]
 
+    def limited(call: Call) -> Call:
+        @wraps(call)
+        async def answer(wanted: Any = None) -> Response:
+            async with room:
+                return await asyncio.to_thread(_response, call, wanted)
+        return answer
 
-def _prompt(call: Call) -> Call:
-    @wraps(call)
-    def answer(wanted: Any = None) -> Response:
-        return _response(call, wanted)
-    return answer
-
-
-def _limited(call: Call, room: asyncio.Semaphore) -> Call:
-    @wraps(call)
-    async def answer(wanted: Any = None) -> Response:
-        async with room:
-            return await asyncio.to_thread(_response, call, wanted)
-    return answer
+    def prompt(call: Call) -> Call:
+        return wraps(call)(lambda wanted=None: _response(call, wanted))
+    return [limited(call) if call.__name__ in LONG else prompt(call) for call in calls]
 
 
 def _response(call: Call, wanted: Any) -> Response:
