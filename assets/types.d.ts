@@ -171,12 +171,13 @@ export interface AcceptanceView {
   words?: Record<string, string[]>;
 }
 
-/** A run on another machine, predicted: its speed-up by budget, or why there is none (``misfit``); flags to paste with whose cost they rest on; how far such predictions were off; and what can be chosen. */
+/** A run on another machine, predicted: its speed-up by budget, or why there is none (``misfit``); flags to paste, with whose cost they rest on and which versions they were read in; how far such predictions were off; and what can be chosen. */
 export interface ElsewhereView {
   elsewhere: Figure | null;
   misfit: string;
   flags: Flags[];
   cost_on: string;
+  read_in: string;
   caution: string;
   models: string[];
   devices: string[];

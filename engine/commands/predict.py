@@ -18,7 +18,7 @@ from engine import open_rig
 from engine.commands import Outcome, aligned, flags
 from engine.errors import RequestError
 from engine.lab.anatomy import anatomy
-from engine.lab.flags import flags_of_run
+from engine.lab.flags import READ_IN, flags_of_run
 from engine.lab.machines import (
     LINES,
     PUBLISHED_DEVICE,
@@ -96,4 +96,5 @@ def summary(result: Mapping[str, Any]) -> str:
     lines = ["Predicted milliseconds of a round (0 nodes: plain decoding), in plain steps below it", aligned(rows)]
     for line, proposals in result["flags"].items():
         lines += [f"\n{row['engine']} at the {line}: {row['flags']}\n    {row['expected']}" for row in proposals]
+    lines += [f"\nFlags as in {READ_IN}."] if any(result["flags"].values()) else []
     return "\n".join([*lines, "", result["caution"]])

@@ -1,6 +1,6 @@
 """Flags for other engines: a run's best draft length and tree, in each engine's own words.
 
-Read in vLLM's documentation (0.33), SGLang 0.5.23 (``arg_groups/speculative_hook.py``) and ``llama-server --help``.
+Read in vLLM's documentation, SGLang's ``arg_groups/speculative_hook.py`` and ``llama-server --help`` (``READ_IN``).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from engine.budget.cost import CostCurve
 from engine.lab.anatomy import Anatomy
 from engine.lab.redraft import CHAIN, MARGINALS, TRANSITIONS, RedraftedLength
 
+READ_IN = "vLLM 0.33, SGLang 0.5.23 and llama.cpp of November 2026"
 MIN_ROUNDS, MIN_DRAFTS = 30, 200  # below them, flags come with a caution
 MIN_EARNED = 0.1  # tokens that a depth of a server's draft must earn if its cost is not known
 MIN_SIBLING_EARNED = 0.02  # tokens that a row of this rank must earn to count for a tree's width

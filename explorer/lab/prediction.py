@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from engine.budget.cost import CostCurve
 from engine.decoding.methods import METHODS
 from engine.lab.anatomy import Anatomy, anatomy
-from engine.lab.flags import Flags, flags_of_run
+from engine.lab.flags import READ_IN, Flags, flags_of_run
 from engine.lab.machines import (
     FLOOR,
     LINES,
@@ -191,13 +191,15 @@ def _gain_curve(nodes: Reals, values: Reals, name: str, line: Part, **more: Any)
 
 
 class ElsewhereView(TypedDict):
-    """A run on another machine, predicted: its speed-up by budget, or why there is none (``misfit``); flags to paste
-    with whose cost they rest on; how far such predictions were off; and what can be chosen."""
+    """A run on another machine, predicted: its speed-up by budget, or why there is none (``misfit``); flags to paste,
+    with whose cost they rest on and which versions they were read in; how far such predictions were off; and what can
+    be chosen."""
 
     elsewhere: Figure | None
     misfit: str
     flags: list[Flags]
     cost_on: str
+    read_in: str
     caution: str
     models: list[str]
     devices: list[str]
@@ -217,8 +219,8 @@ def elsewhere_view(trace: Trace, cost: CostCurve | None, model: str, device: str
     return {
         "elsewhere": elsewhere_figure(parts, curves), "misfit": reason, "caution": caution(),
         "flags": flags_of_run(parts, cost) if cost else [],
-        "cost_on": cost.hardware if cost else "", "models": list(models()), "devices": list(devices()),
-        "model": model, "device": device}
+        "cost_on": cost.hardware if cost else "", "read_in": READ_IN, "models": list(models()),
+        "devices": list(devices()), "model": model, "device": device}
 
 
 def elsewhere_figure(parts: Anatomy, curves: Mapping[str, CostCurve]) -> Figure | None:

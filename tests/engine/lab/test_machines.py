@@ -82,4 +82,4 @@ def test_what_does_not_fit_is_refused_in_a_sentence() -> None:
         verb.run(parser.parse_args(["--model", "qwen3-coder-30b-a3b", "--device", "L4"]))
     outcome = verb.run(parser.parse_args(["--trace", "assets/traces/arithmetic.jsonl.gz"]))
     assert json.loads(json.dumps(outcome.result))["flags"][FLOOR][0]["engine"] == "vLLM"
-    assert caution() in outcome.text
+    assert caution() in outcome.text and "SGLang 0.5.23" in outcome.text
