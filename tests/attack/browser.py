@@ -18,10 +18,10 @@ from tests.explorer.scripted import scripted_trace
 
 PATIENCE_MS = 60_000
 OPEN = """async ([name, data]) => {
-  const { stage, notices, lessons } = Canopy.parts;
+  const { stage, notices, recordings } = Canopy.parts;
   const opened = new Promise((done) => stage.on("opened", () => done("")));
   notices.error.say("");
-  await lessons.give(new File([Uint8Array.from(atob(data), (sign) => sign.charCodeAt(0))], name));
+  await recordings.give(new File([Uint8Array.from(atob(data), (sign) => sign.charCodeAt(0))], name));
   return Promise.race([opened, notices.error.box.innerText.replace(/\\s*Dismiss$/, "") || "nothing at all"]);
 }"""
 LOOK = """async ([mode, round]) => {
