@@ -49,7 +49,7 @@ def _checked(name: str, value: Any, allowed: str, holds: Callable[[float], bool]
 
 
 def shown(value: Any) -> str:
-    """A number as it is, anything else as quoted in a sentence."""
+    """What was given, as in a sentence: a text in quotes, anything else as it is."""
     text = str(value)
     text = text if len(text) <= MAX_SHOWN_LENGTH else f"{text[:MAX_SHOWN_LENGTH]}…"
-    return text if isinstance(value, int | float) else repr(text)
+    return repr(text) if isinstance(value, str) else text

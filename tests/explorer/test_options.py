@@ -82,7 +82,7 @@ TURNS = "[role, text]"
 @pytest.mark.parametrize(("name", "value", "words"), [
     ("prompt", "", "prompt is empty"), ("prompt", " \n\t", "prompt is empty"), ("prompt", None, "prompt is None"),
     ("prompt", "a\ud800", "half of a character"), ("drafters", 7, "drafters are 7"),
-    ("drafters", [1], "drafters are '[1]'"), ("heads", {"a": 1}, "list"), ("heads", ["a", "b", "c"], "at most 2"),
+    ("drafters", [1], "drafters are [1]"), ("heads", {"a": 1}, "list"), ("heads", ["a", "b", "c"], "at most 2"),
     ("drafters", ["a" * 10**6], "at most 200 characters"), ("turns", "Hi", "turns are 'Hi'"),
     ("turns", {"role": "user"}, "have to be a list"), ("turns", 7, "turns are 7"), ("turns", ["Hi"], "Turn 1 is 'Hi'"),
     ("turns", [["user"]], "Turn 1 is ['user']"), ("turns", [None], TURNS), ("turns", [{"role": "user"}], "role"),
