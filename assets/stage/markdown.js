@@ -44,7 +44,7 @@ function blocks(lines, parent, write) {
       at++;
       const code = take((line) => !line.text.trimStart().startsWith(fence));
       at++;
-      const box = html("code", "", html("pre", "", parent));
+      const box = html("code", "", html("pre", { tabIndex: 0, role: "group", "aria-label": "Code" }, parent)); // it scrolls
       if (code.length) write(box, code[0].from, endOf(code));
     } else if (HEADING.test(text)) {
       const [mark, signs] = /** @type {RegExpExecArray} */ (HEADING.exec(text));

@@ -63,7 +63,7 @@ def open_rigs(page: Any) -> None:
 
 
 def open_conversation(page: Any) -> None:
-    turns = (("system", "Be brief."), ("user", "Hi"), ("assistant", "Hello."))
+    turns = (("system", "Be brief."), ("user", "Hi"), ("assistant", f"```\n{'x' * 300}\n```"))
     upload(page, "talk.jsonl", dumps(scripted_trace("joint", 32, turns=turns)))
     page.wait_for_selector(".cs-turn >> text=Turn 2")
     page.wait_for_selector(".cs-turn-before >> text=Be brief.")
