@@ -88,7 +88,7 @@ def test_a_run_waits_for_the_first_rig_and_the_page_takes_up_what_it_can_do(brow
         page.wait_for_function(READY)
         page.wait_for_function("document.querySelector('.cs-rig').textContent === 'Rig: demo rig'")
         page.locator("#canopy-more .label-wrap").click()
-        page.wait_for_function("document.querySelector('#canopy-drafters input')?.value.includes('math')")
+        page.wait_for_function("document.querySelector('#canopy-drafters input')?.value.includes('own: all')")
         page.evaluate(f"{STAGE}.setMode('lab')")
         page.wait_for_function("Canopy.laboratory && Canopy.laboratory.given.rig === 'demo rig'")
         assert page.locator(".lab-waiting").count() == 0
