@@ -19,6 +19,7 @@ const LINE = 12; // pixels that a line of labels needs
 const NARROW = 33; // pixels of a column under which labels of the kept path do not fit even in turn
 const SLANT = { degrees: -52, room: 88 };
 const NEAR = 14; // pixels within which the pointer means a node
+const MAX_LABELS = 120; // guesses that are tried for one: the likeliest
 const AIRY = 18; // pixels between rows from which labels of inner nodes stand above their edge
 
 /** How the kept path's labels stand in columns of a width. @param {Round} round @param {number} column @returns {LabelForm} */
@@ -182,7 +183,7 @@ export class TreeMarks {
     }
     const guesses = shown.filter((node) => !this.lit(node) && !folded.has(node)).map((node) => ({ node, ink: node < panel.round.n ? panel.ink(node) : 0 }));
     guesses.sort((one, other) => other.ink - one.ink);
-    return [...marks, ...guesses.flatMap(({ node, ink }) => this.guessLabel(node, ink, lines))];
+    return [...marks, ...guesses.slice(0, MAX_LABELS).flatMap(({ node, ink }) => this.guessLabel(node, ink, lines))];
   }
 
   pathLabels() {
