@@ -73,7 +73,7 @@ function build(stage, header, host, given) {
 /** @param {Stage} stage @param {Frames} frames */
 function arrange(stage, frames) {
   const text = frames.frame(frames.upper, "text", 0.72, {
-    title: "Text", caption: "Each token in the colour of who guessed it.",
+    title: "Text", caption: "Coloured by guesser.",
     legend: [
       { glyph: "■", label: "target", color: "--target", title: "The target's own tokens" },
       { glyph: "■", label: "drafter 1", color: "--drafter1", origin: "drafter1" },
