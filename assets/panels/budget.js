@@ -7,9 +7,10 @@ import { define } from "../shared/define.js";
 import { METHODS } from "../methods.js";
 
 const MAX_NODES = 1024; // nodes at the right end
-const EDGE = { left: 38, right: 14, top: 16, bottom: 31, between: 23 };
+const EDGE = { left: 38, right: 14, top: 8, bottom: 20, between: 14 };
 const TICKS = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 const TICK_ROOM = 27; // pixels between two numbers of the axis
+const UNIT_ROOM = 46; // pixels at its right end, for the word "nodes"
 const TRAIL = 40; // marks of how the run's own figure came about, at most
 const EIGHT_IN_TEN = 1.28; // standard deviations
 // A method's mark, around the origin, by the name of its symbol.
@@ -30,7 +31,7 @@ const LOOK_MS = 900; // between two looks at a run in progress
 /** The two drawings, one above the other: a figure, its words, and its value for plain decoding (0: measured).
  *  @typedef {{ name: "tau" | "speed", label: string, plain: number }} Plot */
 /** @type {Plot[]} */
-const PLOTS = [{ name: "tau", label: "τ, tokens per round", plain: 1 }, { name: "speed", label: "tokens per second", plain: 0 }];
+const PLOTS = [{ name: "tau", label: "τ", plain: 1 }, { name: "speed", label: "tokens/s", plain: 0 }];
 
 // Where a budget stands on the axis, from 0 to 1: plain decoding, then a step for each power of two.
 export function shareOf(/** @type {number} */ budget) {
@@ -215,9 +216,11 @@ class BudgetPanel extends DrawnPanel {
     const [mean, low, high] = [best.mean, best.low, best.high].map(rateText);
     const known = this.forecast?.measured;
     const how = known ? "" : ", predicted";
-    write(this.bestWords, best.pays ? `Fastest: about ${counted(best.budget, "node")}, ${mean} tokens/s (${low} to ${high})${how}.`
+    write(this.bestWords, best.pays ? `Fastest: ${counted(best.budget, "node")}, ${mean} tokens/s (${low} to ${high})${how}.`
       : `No budget is faster than plain decoding, ${rateText(known?.plain ?? this.plainSpeed())} tokens/s${how}.`);
-    write(this.bestWhere, known ? `Measured over ${known.prompts} prompts: ${known.where}, ${known.date}` : "");
+    const where = known ? `Measured over ${known.prompts} prompts: ${known.where}, ${known.date}` : "";
+    write(this.bestWhere, where);
+    put(this.best, { title: where });
     this.use.hidden = !best.pays || best.budget === this.chosen;
   }
 
@@ -237,12 +240,14 @@ class BudgetPanel extends DrawnPanel {
     const low = this.top + EDGE.top + tall + place * (tall + EDGE.between);
     const { [name]: curve, budgets = [], measured } = this.forecast ?? {};
     const most = 1.06 * Math.max(...points.map((point) => point[name] || 0), plain, ...(curve?.mean ?? []), ...(measured?.[name].high ?? []));
-    const marks = [text("", label, 4, low - tall - 6), ...this.budgetAxis(low, place === 1)];
-    if (!most) return [...marks, text("is-mid", this.stage.withheld ? "withheld" : "not known yet", (EDGE.left + this.width) / 2, low - tall / 2)];
+    const axis = this.budgetAxis(low, place === 1);
+    const title = text("cp-budget-title", label, EDGE.left + 4, low - tall + 4);
+    if (!most) return [...axis, title, text("is-mid", this.stage.withheld ? "withheld" : "not known yet", (EDGE.left + this.width) / 2, low - tall / 2)];
     const y = (/** @type {number} */ value) => low - tall * Math.min(value / most, 1);
     /** @param {string} look @param {number} height */
     const across = (look, height) => path(look, `M${EDGE.left},${height}H${this.width - EDGE.right}`);
-    for (const tick of roundTicks(0, most, 4)) {
+    const marks = [...axis];
+    for (const tick of roundTicks(0, most, Math.max(1, Math.min(4, Math.floor(tall / 14))))) {
       marks.push(across(tick ? "cp-budget-grid" : "cp-budget-axis", y(tick)), text("is-end", tick.toLocaleString("en"), EDGE.left - 5, y(tick) + 3.5));
     }
     if (plain) marks.push(across("cp-budget-plain", y(plain)));
@@ -258,7 +263,7 @@ class BudgetPanel extends DrawnPanel {
       marks.push(path("cp-budget-swept", `M${mean.map((value, place) => `${at[place]},${y(value).toFixed(1)}`).join("L")}`, { style }),
         path("cp-budget-swept", from.map((value, place) => `M${at[place]},${y(value).toFixed(1)}V${y(to[place]).toFixed(1)}`).join(""), { style }));
     }
-    return [...marks, ...points.flatMap((point) => (point[name] ? this.measured(point, name, y) : []))];
+    return [...marks, ...points.flatMap((point) => (point[name] ? this.measured(point, name, y) : [])), title];
   }
 
   /** @param {number} y @param {boolean} numbered @returns {Mark[]} */
@@ -268,11 +273,11 @@ class BudgetPanel extends DrawnPanel {
     let free = -Infinity;
     for (const tick of TICKS) {
       const x = this.x(tick);
-      if (x - free < TICK_ROOM) continue;
+      if (x - free < TICK_ROOM || x > this.width - EDGE.right - UNIT_ROOM) continue;
       free = tick ? x : x + 8; // "plain" is wider than a number
       marks.push(text("is-mid", tick ? tick.toLocaleString("en") : "plain", x, y + 14));
     }
-    return [...marks, text("is-end", "node budget", this.width - EDGE.right, y + 27)];
+    return [...marks, text("is-end", "nodes", this.width - EDGE.right, y + 14)];
   }
 
   /** A measured run; of the one that is shown, also how its figure came about.
