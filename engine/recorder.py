@@ -40,12 +40,12 @@ from typing import Any
 import numpy as np
 
 VERSION = 5  # of the trace format
-MAX_REFUSALS = 100  # written with their sentence; all are counted
+MAX_REFUSALS = 100  # refused rounds written with the reason; all are counted
 COMPRESSION = 1  # of gzip: twice as fast as its usual 9, a tenth larger
 SECONDS_BETWEEN_WRITES = 0.05  # readers that follow the file see a round this much later
 
 MAX_FILE_BYTES, MAX_UNPACKED_BYTES = 128 * 2**20, 256 * 2**20  # of a file, and of what it unpacks to
-SPARE_BYTES = 2**18  # of the file, for the sentences about refused rounds and for the end
+SPARE_BYTES = 2**18  # reserved in the file for refusals and the end line
 MAX_LINE_BYTES, MAX_LINE_VALUES = 16 * 2**20, 500_000
 MAX_ROUNDS, MAX_PIECES = 2**16, 300_000  # of a file; pieces are texts of tokens
 MAX_PIECES_BYTES = 2**21  # of one line's pieces, so that there is room for the rest of the line
@@ -60,9 +60,9 @@ MAX_PIECE_LENGTH = 2**10  # characters or bytes of one token
 MAX_INT32 = 2**31 - 1  # of a token id, an index, a count
 MAX_SEED = 2**63 - 1
 
-MAX_CONTEXT_TRIES = 2**13  # tokens that are asked for one of a letter or digit
+MAX_CONTEXT_TRIES = 2**13  # tokens searched for an alphanumeric one
 
-UNKNOWN_TOKEN = MAX_INT32  # in place of a token that an engine does not say
+UNKNOWN_TOKEN = MAX_INT32  # placeholder for a token that the engine does not report
 
 INTEGERS, FLOATS = "<i4", "<f4"
 TREE = {"tokens": INTEGERS, "parents": INTEGERS, "logprobs": FLOATS, "drafters": INTEGERS}
@@ -196,7 +196,7 @@ class Recorder:
         self._waiting.append((index, 0.0, error, []))
 
     def _write(self) -> None:
-        """The thread. A disk that takes no more ends it; the loop goes on and counts what it drops."""
+        """Run the writer thread. It ends if the file cannot be written; later rounds count as dropped."""
         try:
             ending = False
             while not ending:
@@ -249,8 +249,8 @@ class Recorder:
 
 
 def _copied(value: Any, events: list[Any]) -> Any:
-    """What a round was given, copied so that the loop can no longer change it. What lies on a GPU is copied there, in
-    the order of the loop's own work, which does not wait for it; ``events`` come when such copies are there."""
+    """Copy a round's values, so that the loop may overwrite its own. Tensors on a GPU are copied there, in the loop's
+    stream and without waiting; an event is added to ``events`` for each such copy."""
     if isinstance(value, (np.ndarray, int)):
         return value.copy() if isinstance(value, np.ndarray) else value
     if isinstance(value, (list, tuple)):
@@ -291,7 +291,7 @@ class _TraceFile:
         self._file: Any = gzip.GzipFile("", "wb", COMPRESSION, self._raw) if Path(path).suffix == ".gz" else self._raw
 
     def header(self, about: Mapping[str, Any], refusals: Mapping[str, str]) -> None:
-        """The first line, whose note names what was left out of it, and a line about each of those."""
+        """Write the header, whose note names the fields left out, and a line with the reason for each."""
         header = {name: about[name] for name in HEADER if name in about}
         header.update(drafters=about.get("drafters", ["drafter"]), recorded=time.strftime("%Y-%m-%d"),
                       request={name: about[name] for name in REQUEST if name in about},
@@ -315,7 +315,7 @@ class _TraceFile:
         self._rounds += 1
 
     def write(self, line: Mapping[str, Any], spare: int = 0) -> None:
-        """A line. RecorderError if it, or the file with it and ``spare`` bytes, is too long to be read."""
+        """Write a line. RecorderError if the line, or the file with ``spare`` bytes more, is too large to be read."""
         data = _encoded(line)
         more = len(data) + spare
         if self._raw.tell() + more > MAX_FILE_BYTES or self._size + more > MAX_UNPACKED_BYTES:
@@ -339,7 +339,7 @@ class _TraceFile:
         self._raw.close()
 
     def _added_texts(self, line: Mapping[str, Any]) -> dict[str, Any]:
-        """The texts of committed tokens, by position, that are not their pieces, if there are any."""
+        """Return the texts of committed tokens that differ from their pieces, by position."""
         kept, start = line["tree"]["tokens"][line["acceptance"]["keep"]].tolist(), line["start"]
         texts: dict[int, Any] = {}
         with suppress(Exception):  # as in ``_pieces``
@@ -349,8 +349,8 @@ class _TraceFile:
         return {"texts": texts} if texts else {}
 
     def _pieces(self, line: Mapping[str, Any]) -> dict[int, Any]:
-        """The text of those tokens of a line that no earlier one has named, as far as ``token_text`` knows it and the
-        line has room."""
+        """Return the text of the tokens that no earlier line has named, as far as ``token_text`` knows it and the line
+        has room."""
         fresh: dict[int, Any] = {}
         room = MAX_PIECES_BYTES
         for token in sorted(_token_ids(line) - self._named):
@@ -399,7 +399,7 @@ class Detokenizer:
 
     @property
     def context(self) -> list[int]:
-        """A token of one letter or digit that stands before another one; empty if the first thousands are none."""
+        """An alphanumeric token to put before a token to decode; empty if the first ``MAX_CONTEXT_TRIES`` are none."""
         if self._context is None:
             self._context = []
             for token in range(MAX_CONTEXT_TRIES):
@@ -481,7 +481,7 @@ def _as_bytes(piece: Any) -> bytes:
 
 
 def _incomplete(pieces: list[Any]) -> int:
-    """How many tokens at the end are the beginning of a character, with the bytes before them; 0 if it is whole."""
+    """Return the number of trailing byte tokens if they end in an incomplete character, else 0."""
     last = list(takewhile(lambda shown: not isinstance(shown, str), reversed(pieces)))
     try:
         b"".join(map(bytes, reversed(last))).decode()
@@ -523,7 +523,7 @@ def _packed(value: Any) -> Any:
 
 
 def _about(run: Mapping[str, Any], strict: bool) -> tuple[dict[str, Any], dict[str, str]]:
-    """What is said about a run, checked, and why something of it is left out."""
+    """Check the description of a run. Return its valid fields, and the reason for each one left out."""
     about, refusals = {}, {}
     for name, check in {**REQUEST, **HEADER, "drafters": check_drafters}.items():
         given = run.get(name)
@@ -542,7 +542,7 @@ def _plain(value: Any) -> Any:
 
 
 def _position(start: Any, counted: Any) -> Any:
-    """A round's start as given, if that is one, else as counted. A tensor is not waited for."""
+    """Return the given start of a round if it is valid, else the counted one. A tensor is not read here."""
     if hasattr(start, "cpu"):
         return start
     with suppress(Exception):
@@ -551,7 +551,7 @@ def _position(start: Any, counted: Any) -> Any:
 
 
 def _checked_line(index: int, parts: dict[str, Any]) -> dict[str, Any]:
-    """A round as its line has it; RecorderError says what does not fit."""
+    """Return a round as its line in the file; RecorderError if it is invalid."""
     check_names(parts, ROUND, "A round")
     line: dict[str, Any] = {
         "index": index, "start": _single("start", parts["start"]), "tree": _tree(parts),
@@ -619,7 +619,7 @@ def _array(name: str, value: Any, kind: str) -> Any:
 
 
 def reason_of(error: Exception) -> str:
-    """What is wrong, on one line and without the full stop."""
+    """Return an error's message on one line, without the full stop."""
     if type(error) is RecursionError:
         return "it is nested too deeply"
     reason = f"it lacks {error}" if type(error) is KeyError else str(error) or type(error).__name__
@@ -745,7 +745,7 @@ RUN = (*REQUEST, *HEADER, "drafters", "token_text", "strict", "most_waiting")
 
 
 def check_line(row: bytes, most_bytes: int = MAX_LINE_BYTES, most_values: int = MAX_LINE_VALUES) -> None:
-    """Whether a line of a file may be read."""
+    """Raise RecorderError if a line is too large to be read."""
     if len(row) > most_bytes:
         raise RecorderError(f"its line has {len(row):,} bytes; {most_bytes:,} are allowed")
     if sum(map(row.count, (b",", b"[", b"{"))) > most_values:
@@ -753,7 +753,7 @@ def check_line(row: bytes, most_bytes: int = MAX_LINE_BYTES, most_values: int = 
 
 
 def check_round(line: Mapping[str, Any]) -> None:
-    """Whether a round is sound: ``line`` is as in the file, its arrays unpacked. Every index has to point inside its
+    """Raise RecorderError for an invalid round: ``line`` is as in the file, arrays unpacked. An index has to lie in its
     array. A log probability may be −inf, and any number may be NaN, which stands for one that was not recorded."""
     tree, verification, acceptance = line["tree"], line["verification"], line["acceptance"]
     for name in ("drafts", "candidates"):
@@ -822,7 +822,7 @@ def _check_lattice(draft: Mapping[str, Any]) -> None:
 
 
 def _check_arrays(arrays: Mapping[str, Any], shape: tuple[int, ...], needed: Any = ()) -> None:
-    """Whether the arrays have this shape, and no number that what they are called cannot be."""
+    """Raise RecorderError for arrays of another shape, or with values that their field cannot have."""
     for name, array in {**{name: arrays[name] for name in needed}, **arrays}.items():
         if array.shape != shape:
             raise RecorderError(f"{name} is of shape {array.shape}; {shape} fits the other arrays")

@@ -132,7 +132,7 @@ class PromptRequest(RunOptions):
     turns: Annotated[tuple[tuple[str, str], ...], Option(
         "The turns", "the conversation before the prompt", page_high=64)] = ()
     forced: Annotated[tuple[int, ...], Option(
-        "The forced tokens", "ids of tokens that the answer begins with, whoever would have chosen others", 0,
+        "The forced tokens", "ids of tokens that the answer is forced to begin with", 0,
         MAX_INT32, page_high=4096)] = ()
     thinking: Annotated[str, Option(
         "The thinking switch", "of chat templates that have one; auto is what suits the drafters")] = "auto"

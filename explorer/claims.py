@@ -198,21 +198,21 @@ class RunComparison:
 
 
 def _clock(rounds: Sequence[Round], end: float) -> list[float]:
-    """When each token was there, in seconds, if the last one is there at ``end``."""
+    """Return the seconds at which each token appeared, scaled so that the last one appears at ``end``."""
     ends, clock = cumulative_times(rounds)
     return [round(now / clock[-1] * end, 6) for (before, after), now in zip(pairwise([0, *ends]), clock, strict=True)
             for _ in range(after - before)]
 
 
 def recorded_comparison(trace: Trace, plain: Trace) -> PlainComparison:
-    """A recording beside that of plain decoding: compared where they lie, since nothing runs."""
+    """Compare a recording with a recording of plain decoding; nothing is run."""
     rounds, plain_rounds = ([entry.round for entry in side.entries] for side in (trace, plain))
     return RunComparison(trace, rounds, plain_rounds, turn_pairs(rounds, plain_rounds), pieces_of(plain),
                          in_turns=trace.header.in_turns and plain.header.in_turns).record()
 
 
 def text_sentence(comparison: TextComparison, header: Header, state: str) -> str:
-    """What the comparison of the texts came to. If they part, this follows the sentence that says at which word."""
+    """Return the result of the text comparison in words. If they differ, it follows the sentence of ``parting``."""
     if comparison.verdict == SAME:
         return f"The text is plain decoding's, word for word: all {comparison.tokens} tokens were compared."
     if comparison.verdict == SO_FAR:

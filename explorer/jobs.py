@@ -13,7 +13,7 @@ from engine.errors import CancellationError, CanopyError, RequestError
 from engine.requests.admission import Admission
 
 MAX_OPEN = 8  # jobs that wait or run
-LAPSE_SECONDS = 150.0  # without anybody who asks how far a job is; a tab in the background asks once a minute
+LAPSE_SECONDS = 150.0  # a queued job that nobody polls for longer ends; a background tab polls once a minute
 MAX_REMEMBERED = 24  # jobs with their results; the oldest is forgotten first
 
 log = logging.getLogger("canopy")
@@ -34,7 +34,7 @@ class Job:
     result: Any = None
     stop: Event = field(default_factory=Event)  # finish what is in hand, and begin nothing new
     if_stopped: str = "stopped"
-    lapses: bool = True  # in the line, if nobody asks for it any more
+    lapses: bool = True  # whether it leaves the queue when nobody polls it
     asked: float = field(default_factory=monotonic)  # when its progress was last asked for
 
     @property
@@ -42,7 +42,7 @@ class Job:
         return self.state in ("queued", "running")
 
     def tell(self, message: str, share: float | None = None) -> None:
-        """Take note of a step; CancellationError if the person has cancelled."""
+        """Report a step. Raises CancellationError if the user has cancelled."""
         if self.stop.is_set():
             raise CancellationError("It was stopped.")
         self.message, self.share = message, share
@@ -52,7 +52,7 @@ class Job:
                 "share": self.share, "result": self.result}
 
     def begin(self, admission: Admission, work: "Callable[[Job], Any]") -> None:
-        """Do the work in a thread, once that has the machine to itself. What ``work`` returns is the result."""
+        """Run ``work`` in a thread once it has the machine exclusively. What it returns becomes ``result``."""
         Thread(target=self._run, args=(admission, work), name="job", daemon=True).start()
 
     def _wait(self, sentence: str) -> None:

@@ -80,7 +80,7 @@ def about(header: Header) -> About:
 
 
 def remark(end: End) -> str:
-    """What the file lacks, in a sentence; empty if it is complete."""
+    """Return sentences about missing rounds, and the recorder's own remark; empty if there are none."""
     counts = [f"{count} {'round was' if count == 1 else 'rounds were'} {what}" for count, what in (
         (end.dropped, "dropped, because the loop was faster than its recorder"), (end.refused, "refused as wrong"))
         if count]

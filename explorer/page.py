@@ -104,8 +104,8 @@ def guarded(page: gr.Blocks, routes: Sequence[Route], listening: Listening) -> F
         ssr_mode=False, footer_links=[], run_history=False, show_error=True,
         favicon_path=ASSETS / "stage" / "icon.svg")
     gradio_app: Any = next(route.app for route in mounted.routes if isinstance(route, Mount))
-    # What is there by now, the recordings above all, stays: the garbage collector need not look through it again and
-    # again, which for a recording of 30,000 rounds would hold up every request for a second.
+    # Exempt what is loaded by now, above all the recordings, from garbage collection: scanning a recording of 30,000
+    # rounds would delay every request by a second.
     gc.freeze()
     return mounted
 

@@ -50,7 +50,7 @@ class Source(Protocol):
     def prepare(self, ask: PromptRequest, *, asker: str = "") -> "PreparedRun":
         """Check a request and return its run, which begins with its first line. ``asker`` is whose cache it may use.
 
-        Raises CanopyError, with a sentence for the person, if it cannot be served.
+        Raises CanopyError, with a message for the user, if it cannot be served.
         """
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ class PreparedRun(Protocol):
 class Instruments(Protocol):
     """A loaded rig, to measure with. Every method needs the rig to itself: the caller waits for its turn first.
 
-    Raises CanopyError, with a sentence for the person, where something cannot be done.
+    Raises CanopyError, with a message for the user, if something cannot be done.
     """
 
     @property

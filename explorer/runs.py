@@ -22,7 +22,7 @@ from explorer.claims import PlainComparison
 from explorer.lines import About, State, StateLine, about, encode_up_to, encoded, remark, repetition
 from explorer.rig import CurrentRig, PreparedRun
 
-MAX_BYTES = 256 * 2**20  # of remembered runs; the oldest that is over is forgotten first
+MAX_BYTES = 256 * 2**20  # for all runs together; the oldest finished run is dropped first
 RUN_BYTES = 3_000  # of a run, whatever it holds
 MAX_READERS = 32  # of one run
 ENCODERS = ThreadPoolExecutor(2, "encoder")  # few threads, because encoding slows down the decode loop
@@ -30,8 +30,8 @@ MAX_CHUNK_BYTES = 2**18  # a single longer line is one chunk
 SECONDS_BETWEEN_LOOKS = 0.2  # while a run waits for the rig, or for its next round
 SECONDS_BETWEEN_CHUNKS = 1 / 30  # of a run in progress
 MAX_CHUNKS_PER_SECOND = 80  # of all runs in progress
-LAPSE_SECONDS = 10.0  # that a run in progress goes on without a reader
-MIN_LOOK_TOKENS, LOOK_SHARE = 16, 0.25  # new ones, and of the text, after which it is looked for a loop again
+LAPSE_SECONDS = 10.0  # a run without a reader for longer is stopped
+MIN_LOOK_TOKENS, LOOK_SHARE = 16, 0.25  # look for a loop again after 16 tokens or a quarter more text, if that is more
 READING = "Reading the prompt …"
 ENDED = ("stopped", "done", "error")
 
@@ -50,7 +50,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.state_line: StateLine = {"state": "running", "run": self.id, "message": READING}
-        self._readers = list[Callable[[], object]]()  # each is called when there is more
+        self._readers = list[Callable[[], object]]()  # callbacks, called for each new line or state
         self._left = monotonic()  # when the last reader left
         self._stopped = False
         self._tokens = self._looked = 0
@@ -100,7 +100,7 @@ class Run:
         self._tell()
 
     def end(self, failure: str = "") -> None:
-        """Finish the run, with an error message if it failed. Drops what its rounds hold of other users' runs."""
+        """Finish the run, with an error message if it failed. Removes other users' runs from its rounds."""
         lines = [replace(line, shared=None) if isinstance(line, Entry) else line for line in self.lines]
         if lines and isinstance(lines[-1], Entry) and (trace := self.trace()):
             lines.append(trace.end)
@@ -113,7 +113,7 @@ class Run:
         self._stopped = True
 
     def check(self) -> None:
-        """Raise CancellationError if the run was stopped, or has had no reader for ``READER_TIMEOUT_SECONDS``."""
+        """Raise CancellationError if the run was stopped, or has had no reader for ``LAPSE_SECONDS``."""
         if self._stopped or not self._readers and monotonic() - self._left > LAPSE_SECONDS:
             raise CancellationError("It was stopped.")
 
@@ -170,7 +170,7 @@ class Run:
         with self._reading(partial(loop.call_soon_threadsafe, wake.set)):
             while True:
                 wake.clear()
-                over, state, latest = self.over, self.state_line, self.about  # before the lines, which are then all
+                over, state, latest = self.over, self.state_line, self.about  # first: if over, no lines can follow
                 if said is None or state != said and not over:
                     yield encoded(said := state)
                 fresh = self.lines[first:]
@@ -237,7 +237,7 @@ class Runs:
         while sum(other.size for other in self._kept.values()) > self._most_bytes:
             others = [other for other in self._kept.values() if other is not besides]
             oldest = min(others, key=lambda other: not other.over)
-            oldest.stop()  # nobody could do so any more if it is in progress
+            oldest.stop()  # once it is dropped, nobody can stop it any more
             del self._kept[oldest.id]
 
     def get(self, name: str) -> Run | None:
@@ -245,20 +245,20 @@ class Runs:
             return self._kept.get(name)
 
     def find(self, name: str) -> Run:
-        """The run of that id; RequestError if it is gone."""
+        """Return a run by its id. Raises RequestError if it is gone."""
         if (run := self.get(name)) is None:
             raise RequestError(f"There is no run {name[:40]!r} any more; the server keeps the latest, up to "
                                f"{self._most_bytes // 2**20} MiB of them.")
         return run
 
     def trace(self, name: str) -> Trace:
-        """The run as a trace; RequestError if it is gone, or has no round yet."""
+        """Return a run as a trace. Raises RequestError if it is gone or has no round yet."""
         if (trace := self.find(name).trace()) is None:
             raise RequestError(f"The run {name[:40]!r} has no round yet.")
         return trace
 
     def keep(self, run: Run) -> None:
-        """Remember a run that is over."""
+        """Store a finished run."""
         run.size += sum(map(held_bytes, run.lines))
         self._check(run.size)
         with self._lock:
@@ -317,7 +317,7 @@ class Runner:
             raise RequestError("The run wrote nothing; try another prompt.")
 
     def _write(self, run: Run, prepared: PreparedRun, place: Place) -> None:
-        """Add the lines of a prepared run, from its turn on."""
+        """Wait for admission, then append the lines of a prepared run."""
         for sentence in place.sentences():
             self._wait(run, sentence)
         run.say("running", READING)

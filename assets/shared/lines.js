@@ -1,4 +1,4 @@
-// The lines of a run: as they arrive from the server, over as many connections as it takes.
+// Streams the lines of a run from the server, and reconnects if the connection is lost.
 
 import { pause } from "./ink.js";
 

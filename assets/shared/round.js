@@ -1,4 +1,4 @@
-// From the lines of a run to the model that panels draw: typed arrays, and what follows from them.
+// Decodes the lines of a run into the model that panels draw: typed arrays and derived values.
 
 import { bytesOf } from "./ink.js";
 
@@ -29,8 +29,8 @@ export function text(piece, id) {
   return typeof piece === "string" ? piece : new TextDecoder().decode(new Uint8Array(piece));
 }
 
-// Reads tokens one after the other: a character that several of them share stands in the one that completes it. At some
-// positions a token adds another text than its piece, most often the first one.
+// Decodes tokens in order. A character split over several tokens comes with the last of them. `texts` replaces a
+// token's piece at some positions, most often at the first one.
 export class TokenReader {
   constructor(/** @type {{ pieces: Map<number, Piece>, texts: Map<number, Piece> }} */ { pieces, texts }) {
     this.pieces = pieces;
@@ -159,7 +159,7 @@ function optionsOf({ prompt_ids, stop_ids, sampling, ...request }, { prompt, dra
   return { ...request, ...sampling, prompt, drafters, turns, thinking };
 }
 
-// What the lines of a run come to, read one by one.
+// A run, built up line by line.
 export class Run {
   constructor(/** @type {string} */ name) {
     this.name = name;
@@ -168,7 +168,7 @@ export class Run {
     this.end = /** @type {lines.End | null} */ (null);
     this.pieces = /** @type {Map<number, Piece>} */ (new Map());
     this.texts = /** @type {Map<number, Piece>} */ (new Map()); // by position
-    this.rewritten = false; // whether texts came of tokens that stood there before
+    this.rewritten = false; // whether the text of an earlier token has changed
     this.present = new Present();
     this.lines = /** @type {lines.StreamLine[]} */ ([]); // of a live run, as they came
   }

@@ -9,7 +9,7 @@ import { Address } from "./address.js";
 import { pointOf } from "./runs.js";
 
 const STORE = "canopy-reload";
-const MAX_SECONDS = 60; // until the bar is as it was asked to be
+const MAX_SECONDS = 60; // to wait until the bar holds the requested values
 const SETTLED_MS = 500;
 const NOT_YET = 503; // while the page is being built
 const BUDGET_CONTROLS = ["steps", "budget", "pace", "drafters"]; // for methods that draft
@@ -23,7 +23,7 @@ const BUDGET_CONTROLS = ["steps", "budget", "pace", "drafters"]; // for methods 
 const handed = JSON.parse(sessionStorage.getItem(STORE) ?? "{}");
 sessionStorage.removeItem(STORE);
 
-// For the page when it is loaded again; a run that is too large for the browser's store is let go.
+// Stores what the reloaded page needs, without the run if that is too large for the browser's store.
 function hand(/** @type {Handed} */ over) {
   try {
     sessionStorage.setItem(STORE, JSON.stringify(over));
@@ -32,7 +32,7 @@ function hand(/** @type {Handed} */ over) {
   }
 }
 
-// Whether something came true in time.
+// Waits until a condition holds, for at most MAX_SECONDS. Returns whether it does.
 async function until(/** @type {() => unknown} */ holds) {
   const end = performance.now() + 1000 * MAX_SECONDS;
   while (!holds() && performance.now() < end) await pause(100);
@@ -143,7 +143,7 @@ export const controls = {
     window.location.reload();
   },
 
-  // What the page is to have when it is loaded again, besides the turns.
+  // Keeps these for the reloaded page, with the prompt in the bar and the turns.
   keep(/** @type {Handed} */ { run = null, goesOn = null, again = null }) {
     hand({ prompt: again || field().value, turns: controls.turns, goesOn, run, again });
   },
@@ -155,20 +155,20 @@ export const controls = {
     window.location.reload();
   },
 
-  // The prompt of the run that the address brought back, if that was here before the bar.
+  // The prompt of the run that the address restored, if it arrived before the bar.
   restored() {
     const stage = controls.parts?.stage;
     const { trace } = Address.opened;
     return stage?.header && trace && stage.value.run === trace ? stage.header.prompt : null;
   },
 
-  // Presses Run as soon as the bar holds that prompt, and never if it does not come to.
+  // Presses Run as soon as the bar holds this prompt; gives up after MAX_SECONDS.
   async runWhen(/** @type {string | null} */ prompt) {
     await pause(100); // what is put into the bar arrives later
     if (await until(() => field()?.value === prompt && controls.parts?.rigs?.state)) document.querySelector("#canopy-run").click();
   },
 
-  // Of a run that the server does not have any more: what it was asked with is in the bar, one click from running again.
+  // For a run that the server has forgotten: fills the bar with its options, one click from running again.
   /** @param {Setting} asked @param {(setting: Setting) => void} adopt */
   async offerAgain(asked, adopt) {
     const { parts } = controls;
@@ -207,7 +207,7 @@ export function pastTheProxy() {
   return `A proxy serves this page below ${path}, but its requests go to another path; start Canopy with --root-path ${path}.`;
 }
 
-// What answers there: "here" for this program, "not yet" while it starts, "gone" for nobody or another program.
+// Returns "here" if this program answers, "not yet" while it starts, "gone" if nothing or another program answers.
 export async function whoAnswers() {
   try {
     const answer = await fetch(routeTo("gradio_api/app_id"), { cache: "no-store" });

@@ -24,7 +24,7 @@ export class EventEmitter {
     for (const event of events.split(" ")) this.listeners.set(event, [...(this.listeners.get(event) || []), listener]);
   }
 
-  /** A listener that fails leaves the others alone, and whoever tells: a run whose text cannot be drawn is no lost server.
+  /** Calls the listeners. One that fails affects neither the others nor the caller: a drawing error is no lost server.
    *  @template {keyof Events & string} Name @param {Name} event @param {Events[Name]} [detail] */
   tell(event, detail) {
     for (const listener of this.listeners.get(event) || []) {
@@ -74,7 +74,7 @@ export class Stage extends EventEmitter {
   comparison = /** @type {PlainComparison | null} */ (null);
   comparing = ""; // progress or error of the comparison
 
-  // Whether the run that is shown goes on.
+  // Whether the shown run is in progress.
   get live() {
     return BUSY.includes(this.value.state);
   }
@@ -84,12 +84,12 @@ export class Stage extends EventEmitter {
     return Boolean(this.server && this.header && !this.header.engine && !this.busy && !this.trial.round) && this.header?.rig === this.loaded;
   }
 
-  // Whether a run goes on or is waited for.
+  // Whether a run is in progress or pending.
   get busy() {
     return Boolean(this.pending) || this.live;
   }
 
-  // Of the latest run: the one that is waited for, if there is one, else the one that is shown.
+  // The state of the pending run if there is one, else of the shown run.
   get state() {
     return (this.pending || this.value).state;
   }
@@ -163,8 +163,8 @@ export class Stage extends EventEmitter {
     return this.repetition ? this.rounds.slice(0, this.repetition.round) : this.rounds;
   }
 
-  // Tokens per second, {text: as every view prints it, value: to draw it}: as measured in turns with plain decoding, where
-  // it was, else by the clock of its own rounds; the value is null if the speed-up is withheld.
+  // Tokens per second, {text: as printed, value: as drawn}: measured interleaved with plain decoding if it was, else
+  // by the run's own clock; the value is null if the speed-up is withheld.
   get speed() {
     const { against, comparison, measured } = this;
     if (against) return { text: against.speed, value: Number(against.speed) };
@@ -191,12 +191,12 @@ export class Stage extends EventEmitter {
     return this.rounds[this.current] || null;
   }
 
-  // Whether a run that has ended is shown at its end: by its last round, or by the one that it rests on.
+  // Whether a finished run is shown at its end: its last round, or its representative one.
   get atEnd() {
     return !this.busy && this.rounds.length > 1 && (this.resting || this.current === this.rounds.length - 1);
   }
 
-  // Shows the round that stands for a run that has ended.
+  // Shows the representative round of a finished run.
   rest(/** @type {number} */ index) {
     this.go(index, { animate: true });
     this.resting = true;
@@ -351,7 +351,7 @@ export class Stage extends EventEmitter {
     if (moved && this.trial.budget !== null) this.retune();
   }
 
-  // Tries another budget out on the rounds that are shown; null goes back to what was run.
+  // Shows rounds as they would have been at another budget; null goes back to the actual ones.
   tune(/** @type {number | null} */ budget) {
     this.trial.budget = budget;
     return this.retune();

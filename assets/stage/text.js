@@ -8,7 +8,7 @@ import { figuresText, madeBy, othersOf, pointOf } from "./runs.js";
 
 const BELOW = "Until its first round, the tree and the figures are those of the run before.";
 
-// What is said of a run that has no round yet; null if none is waited for.
+// The message for a run without rounds yet; null if no run is pending.
 export function waitingWords(/** @type {Pick<Stage, "pending" | "rounds">} */ { pending, rounds }) {
   if (!pending) return null;
   const queued = pending.state === "queued";
@@ -24,7 +24,7 @@ const CUTS = {
   context: { lead: "Cut off after ", words: ({ context_limit }) => `✂ Cut off here: the context of ${context_limit} positions is full.` },
 };
 
-// What is said of a text that did not end by itself; null if it did, or goes on.
+// The message for a text that was cut off; null if it ended by itself or is still being written.
 export function cutOf(/** @type {Pick<Stage, "value" | "header" | "live">} */ { value, header, live }) {
   if (live || !header) return null;
   const reason = value.end ? value.end.reason : value.state;
@@ -175,7 +175,7 @@ export class TextPanel {
     });
   }
 
-  // Under the last round of a text that did not end by itself.
+  // Says why a text was cut off, under its last round.
   drawCut() {
     const { stage } = this;
     const cut = stage.resting || stage.current === stage.rounds.length - 1 ? cutOf(stage) : null;
@@ -218,7 +218,7 @@ export class TextPanel {
     return part;
   }
 
-  // What repeats itself, from its first token on.
+  // Marks the text from its first repeated token on.
   shade() {
     const { repetition } = this.stage;
     const from = repetition ? repetition.token : Infinity;

@@ -118,8 +118,8 @@ class DraftHistory:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """A built tree, ready to be cut: the order of its nodes, best first (None if they lie so), and in that order the
-    drafter's probabilities and the calibrated chances of the drafted nodes."""
+    """A built tree, ready to be cut. ``order``: its nodes, best first (None if they already are). In that order:
+    the drafter's ``probabilities`` and the calibrated ``chances`` of the drafted nodes."""
 
     tree: DraftTree
     order: Integers | None = None
@@ -290,10 +290,10 @@ def share_rows(runs: Sequence[AutoBudget], trees: Sequence[DraftTree],
 
 
 def best_size(chances: Chances, passes: Sequence[tuple[int, float]], tokens_per_ms: float) -> tuple[int, float]:
-    """Return the (nodes, milliseconds) of ``passes`` with the most expected tokens, less its time at that rate.
+    """Return the entry of ``passes`` that maximises expected tokens − ``tokens_per_ms`` × milliseconds.
 
     Args:
-        chances: of all candidates, falling.
+        chances: acceptance chances of all candidates, descending.
         passes: see ``AutoBudget.passes``; those with more nodes than candidates are skipped.
         tokens_per_ms: what a millisecond would yield elsewhere.
     """
@@ -309,7 +309,7 @@ def best_size(chances: Chances, passes: Sequence[tuple[int, float]], tokens_per_
 
 
 def best_order(tree: DraftTree) -> Integers:
-    """All nodes by falling log probability, the earlier first among equals, (n,) int32.
+    """Return all nodes by descending log probability, ties by index, (n,) int32.
 
     Any prefix of this order is a tree: no node is more probable than its parent or comes before it.
     """

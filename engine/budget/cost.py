@@ -16,9 +16,9 @@ import numpy as np
 
 MAX_DELAY = 2.0  # a round counts as at most twice its predicted duration: other programs delayed it
 DECAY = 0.98  # weight of the past in ``RoundCost``, per round
-ORIGIN_WEIGHT = 0.5  # rounds of no rows and no time: until sizes differ, time is proportional to rows
-MIN_ROUNDS = 3  # that ``RoundCost`` knows before it judges one delayed
-MIN_FALL = 0.05  # of a pass's time; a smaller saving by more rows is noise, whatever the repeats' own spread
+ORIGIN_WEIGHT = 0.5  # weight of a point at the origin: until sizes differ, time is proportional to rows
+MIN_ROUNDS = 3  # seen before ``RoundCost`` clips a delayed one
+MIN_FALL = 0.05  # relative: if more rows take less time by a smaller fraction, it is noise
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class CostCurve:
 
     @property
     def disorder(self) -> str:
-        """The sentence why no best budget may be predicted; empty if the curve is sound.
+        """Why no best budget can be predicted from this curve; empty if one can.
 
-        It is not when more rows took less time than fewer, beyond noise: each median lies outside the other's tenth to
-        ninetieth percentile.
+        None can if more rows took less time than fewer, beyond noise: each median lies outside the other's 10th to
+        90th percentile.
         """
         passes = list(zip(self.rows, self.verify_ms, self.verify_low_ms, self.verify_high_ms, strict=True))
         falls = [(fewer, more) for fewer, more in combinations(passes, 2) if fewer[1] > more[3] and more[1] < fewer[2]

@@ -1,8 +1,8 @@
-"""A run beside plain decoding of the same prompt: where the texts part and why, when a speed-up may be said, and how
-fast both are when they are measured in turns.
+"""Compare a run with plain decoding of the same prompt: where the texts differ and why, whether a speed-up may be
+reported, and how fast both are when they are measured interleaved.
 
-In turns, a few rounds of the one come before as many tokens of the other. What slows the machine for a while so slows
-both, and the ratio of their speeds stands.
+Interleaved: a few rounds of the run, then as many tokens of plain decoding. A machine that is slow for a while slows
+both, and the ratio of their speeds remains valid.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from engine.records import Request, Round
 ROUNDING_NATS: Mapping[str, float] = MappingProxyType({"float32": 1e-3, "int4": 1e-3, "bfloat16": 0.5})
 COARSEST = "bfloat16"  # stands for any other precision of 16 bits or fewer
 
-MAX_TIMES = 1000  # as likely: more is not told apart in words
+MAX_TIMES = 1000  # the largest likelihood ratio that is printed as a number
 
-SAME, SO_FAR = "same", "so far"  # of all tokens of the run; of those that plain decoding has written
-NEAR_TIE, UNEXPLAINED, UNKNOWN = "near-tie", "unexplained", "unknown"  # why they part; unknown: the gap is
-DRAWN, BIASED = "drawn", "biased"  # they part, as this method may: it draws on its own, or is biased
+SAME, SO_FAR = "same", "so far"  # all tokens are equal; all that plain decoding has written so far
+NEAR_TIE, UNEXPLAINED, UNKNOWN = "near-tie", "unexplained", "unknown"  # why they differ, or that this is not known
+DRAWN, BIASED = "drawn", "biased"  # they may differ: the method draws on its own, or is biased
 
 
 @dataclass(frozen=True)
 class Text:
-    """What a run wrote, with the meaning that these have in ``Reading``."""
+    """The text of a run; its fields are those of ``Reading``."""
 
     token_ids: Sequence[int]
     gaps: Sequence[float]
@@ -48,7 +48,7 @@ Written = Text | Reading
 
 
 def text_of(rounds: Iterable[Round]) -> Text:
-    """What these rounds wrote."""
+    """Return the text of these rounds."""
     token_ids: list[int] = []
     gaps: list[float] = []
     bonus = -1
@@ -61,8 +61,8 @@ def text_of(rounds: Iterable[Round]) -> Text:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first position in the text where two differ, the token of each, and the widest gap in nats between the
-    target's first and second token there in either run (see ``widest_gap``)."""
+    """The first position at which two texts differ, the token of each, and the wider of the two gaps there: nats
+    between the target's two best tokens (see ``widest_gap``)."""
 
     position: int
     token: int
@@ -71,8 +71,8 @@ class Difference:
 
 
 def first_difference(text: Written, baseline: Written) -> Difference | None:
-    """The first difference of two texts; None if they are the same. A text that ends early differs in the token that
-    would have followed, if there is one."""
+    """Return the first difference of two texts; None if they are equal. If one ends early, the token that would have
+    followed it is compared, too."""
     if tuple(text.token_ids) == tuple(baseline.token_ids):
         return None
     pairs = zip(*((*side.token_ids, side.bonus) for side in (text, baseline)), strict=False)
@@ -92,8 +92,8 @@ def widest_gap(*chosen: tuple[Written, int]) -> float | None:
 
 @dataclass(frozen=True)
 class TextComparison:
-    """A run's text against plain decoding's: the first ``same`` of its ``tokens`` are the same; ``verdict`` is one of
-    the constants above, ``difference`` is where they part."""
+    """A run's text against plain decoding's: the first ``same`` of its ``tokens`` tokens are equal. ``verdict`` is one
+    of the constants above, ``difference`` the first difference."""
 
     verdict: str
     same: int
@@ -101,14 +101,14 @@ class TextComparison:
     difference: Difference | None = None
 
     def why(self, temperature: float, dtype: str) -> str:
-        """The verdict on where they part in a sentence."""
+        """Return the verdict on the difference as a sentence."""
         gap = self.difference.gap if self.difference else None
         return verdict_words(self.verdict, temperature, gap, dtype)
 
 
 def compare_texts(text: Written, plain: Written, request: Request, dtype: str) -> TextComparison:
-    """The run's text against as much of plain decoding's as there is, both in precision ``dtype``; ``request`` is the
-    run's."""
+    """Compare a run's text with plain decoding's as far as that is written. ``dtype`` is the precision of both,
+    ``request`` the run's."""
     tokens, difference = len(text.token_ids), first_difference(text, plain)
     if difference is None:
         same = min(tokens, len(plain.token_ids))
@@ -125,9 +125,9 @@ RULE = ("Texts that one model chooses at temperature 0 may part if its two best 
 
 
 def verdict(requests: Sequence[Request], gap: float | None, rounding: float) -> str:
-    """Why the texts of these requests part where the widest gap is this: ``RULE``. A draw that lies between two tokens
-    may be turned by rounding however far these are apart, so a gap explains only what was chosen at temperature 0, and
-    by the model's own logits."""
+    """Return why the texts of these requests differ, given the widest gap; see ``RULE``. At a temperature, rounding can
+    change a draw on the border between two tokens however wide their gap, so a gap explains only greedy choices by the
+    model's own logits."""
     methods = [METHODS.get(request.method) for request in requests]
     if any(method and not method.lossless for method in methods):
         return BIASED
@@ -172,11 +172,11 @@ def near_tie_text(text: Written, rounding: float) -> str:
 
 
 def rounding_nats(dtype: str) -> float:
-    """How far rounding may move the gap between two tokens in that precision, in nats: a smaller one is a near-tie."""
+    """Return how far rounding can move the gap between two tokens, in nats. A gap of at most this is a near-tie."""
     return ROUNDING_NATS.get(dtype, ROUNDING_NATS[COARSEST])
 
 
-STEADY = 0.35  # of its median: a larger spread of plain decoding's speed comes from the machine
+STEADY = 0.35  # (max − min) / median of plain decoding's speed; if it is larger, the machine was busy
 
 
 def unsteady(least: float, median: float, most: float) -> bool:
@@ -200,7 +200,7 @@ def speedup_withheld(tau: float, ratio: float, drafted_rounds: int, rounds: int,
     the machine.
     """
     if not rounds or not drafted_rounds:
-        return "No round verified a draft, so there is no speed-up to speak of."
+        return "No round verified a draft, so there is no speed-up."
     if 2 * drafted_rounds < rounds:
         return (f"Only {drafted_rounds} of {rounds} rounds verified a draft, so the run was mostly plain decoding, and "
                 "a ratio to it would be chance.")
@@ -211,9 +211,9 @@ def speedup_withheld(tau: float, ratio: float, drafted_rounds: int, rounds: int,
 
 TURN_TOKENS = 4  # of the run, at least
 MIN_TURNS = 6  # for a confidence interval
-SETTLING_TURNS = 1  # at the beginning, in which caches and clocks settle: not counted
-MAX_PACE_RATIO = 1.25  # times its median pace, or that much faster: a turn of plain decoding that does not count
-MAX_DELAYED = 0.25  # of the turns; with more the machine was busy
+SETTLING_TURNS = 1  # warm-up, not counted
+MAX_PACE_RATIO = 1.25  # turns in which plain decoding is off its median pace by more are not counted
+MAX_DELAYED = 0.25  # fraction of turns not counted; above it, the machine was busy
 
 
 class InterleavedTiming:
@@ -250,7 +250,7 @@ class TurnPair:
 
 
 def turn_pairs(rounds: Sequence[Round], plain: Sequence[Round]) -> list[TurnPair]:
-    """Pair the turns of two runs of one prompt: at least ``MIN_TURN_TOKENS`` tokens each, the same number on both
+    """Pair the turns of two runs of one prompt: at least ``TURN_TOKENS`` tokens each, the same number on both
     sides. A remainder joins the last pair."""
     ends, clock = cumulative_times(rounds)
     plain_at = dict(zip(*cumulative_times(plain), strict=True))

@@ -139,7 +139,7 @@ class ModelShape:
 
 
 def longer(device: Device, read: float, operations: float) -> float:
-    """Milliseconds of reading so many bytes, or of so many operations, whichever takes longer."""
+    """Return the milliseconds to read ``read`` bytes or to do ``operations``, whichever takes longer."""
     return max(read / (1e6 * device.gigabytes_a_second), operations / (1e9 * device.tflops))
 
 
@@ -162,7 +162,7 @@ def models() -> dict[str, ModelShape]:
 
 @cache
 def other_layers(method: str) -> float:
-    """How many layers' worth of host work a round has besides, by the median of Qwen3-4B's 20 pairs."""
+    """Return a round's other host work in units of a layer: the median over Qwen3-4B's 20 pairs."""
     shape = models()[FITTED]
     cost = median(tau / speedup for _, _, tau, speedup in table_pairs(method, FITTED))
     return shape.layers * cost - shape.layers - shape.drafter_layers

@@ -219,7 +219,7 @@ def continuations(round_: Round) -> Iterator[NDArray[np.intp]]:
 
 
 def count_acceptance(rounds: Iterable[Round]) -> AcceptanceCounts:
-    """The counts of these rounds, none of which the end of the text ended."""
+    """Count proposed and accepted tokens over rounds that the end of the text did not cut short."""
     reached, proposed, accepted = Counter[int](), Counter[tuple[int, int]](), Counter[tuple[int, int]]()
     for round_ in rounds:
         path, tree = round_.committed[1:].tolist(), round_.tree

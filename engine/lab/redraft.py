@@ -47,8 +47,8 @@ class RedraftedLength:
 
 
 def redraft_kinds(counted: Counted) -> tuple[tuple[RedraftedLength, ...], tuple[str, ...]]:
-    """Every kind at every size that the recorded rows are wide enough for, by drafter; and what is left out, in
-    sentences."""
+    """Return the accepted lengths of every kind of tree at every size that the recorded lattices allow, by drafter,
+    and sentences about what was left out."""
     lengths: dict[str, dict[tuple[str, int], list[int]]] = defaultdict(lambda: defaultdict(list))
     lacking: dict[str, None] = {}
     for trace, rounds in counted:
@@ -86,7 +86,7 @@ def _lengths(known: KnownText, position: int, lattice: Lattice) -> Mapping[tuple
 
 
 def branching(lattice: Lattice, root: int, nodes: int) -> dict[str, DraftTree]:
-    """The trees of a lattice by kind, chains apart, each of so many drafted nodes or fewer."""
+    """Return the trees of a lattice by kind, without the chain, each with at most ``nodes`` drafted nodes."""
     trees = {WIDE: wide_chain(lattice, root, nodes)}
     if lattice.tokens.shape[1] == 1:
         return {**trees, MARGINALS: best_first(lattice, root, nodes)}
@@ -95,7 +95,7 @@ def branching(lattice: Lattice, root: int, nodes: int) -> dict[str, DraftTree]:
 
 
 def wide_chain(lattice: Lattice, root: int, nodes: int) -> DraftTree:
-    """The most probable prefixes that leave the chain of first proposals at most in their last token."""
+    """Return the most probable prefixes that leave the greedy path with their last token, if at all."""
     rows = best_rows(lattice)
     steps = lattice.logprobs[np.arange(lattice.depth), rows]
     greedy_path = np.concatenate([[np.float32(0)], steps[:-1, 0].cumsum(dtype=np.float32)])
@@ -110,8 +110,8 @@ def wide_chain(lattice: Lattice, root: int, nodes: int) -> DraftTree:
 
 
 def marginals_of(lattice: Lattice) -> Lattice:
-    """What a lattice of several rows a depth says of each position alone: its rows' probabilities, each weighed by the
-    probability of the paths that lead to it, summed by token. One row a depth, as wide as before."""
+    """Reduce a lattice with several rows per depth to marginals: each token's probability summed over the rows,
+    weighted by the probability of the paths that lead to them. One row per depth, as wide as before."""
     depth, rows, width = lattice.tokens.shape
     tokens = np.zeros((depth, 1, width), np.int32)
     logprobs = np.full((depth, 1, width), -np.inf, np.float32)
@@ -135,7 +135,7 @@ Figures = NDArray[np.float64]
 
 
 class Redrafting:
-    """The drafts of a run, of which its own method makes trees at any budget.
+    """The drafts of a run, from which its own method can build trees at any budget.
 
     RequestError if the text does not say what another tree would have kept, or rounds are missing.
     """
@@ -164,7 +164,7 @@ class Redrafting:
         return np.asarray([[len(keep) for _, keep in trees], [len(tree) for tree, _ in trees]], np.float64)
 
     def whole(self, round_: Round) -> bool:
-        """Whether it is known what the round would have kept: it drafted, and the text goes on for as long."""
+        """Whether it is known what other trees would have kept: the round drafted, and the text goes on far enough."""
         deepest = max((draft.depth for draft in round_.drafts), default=0)
         unfinished = round_.start - self._known.start + deepest < len(self._known.token_ids)
         return deepest > 0 and (unfinished or self.trace.end.reason == "stop")
@@ -202,7 +202,7 @@ def _counterparts(tree: DraftTree, other: DraftTree) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class BudgetCurve:
-    """A run at every budget, by what its rounds would have kept and verified: kept, rows (rounds, budgets)."""
+    """What a run's rounds would have kept and verified at each budget: ``kept``, ``rows`` (rounds, budgets)."""
 
     trace: Trace
     budgets: Sequence[int]
@@ -211,7 +211,7 @@ class BudgetCurve:
 
     @property
     def tau(self) -> tuple[Figures, Figures, Figures]:
-        """Tokens a round at each budget: the mean, and the range in which it lies eight times in ten."""
+        """Tokens per round at each budget: the mean and the ends of its 80 % interval."""
         mean = self.kept.mean(0)
         off = EIGHT_IN_TEN * self.kept.std(0) / np.sqrt(max(1, len(self.kept) - 1))
         return mean, np.maximum(1, mean - off), mean + off
@@ -237,7 +237,7 @@ class BudgetCurve:
         return cost.round_ms(round(rows), nodes, row.drafter_count)
 
     def _factor(self, cost: CostCurve) -> float:
-        """How much longer the run's own rounds took than the curve says."""
+        """Return the measured time of the run's own rounds over the predicted one; 1 if none was predicted."""
         request = self.trace.header.request
         alone = [entry.round for entry in self.trace.entries if len(entry.round.tree) > 1
                  and WAIT not in entry.round.seconds and entry.round.seconds]

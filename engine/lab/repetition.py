@@ -1,8 +1,8 @@
 """Where a text begins to repeat itself: a small model often falls into a loop, in which every drafter guesses right.
 
-A text repeats itself from the second copy of a stretch on that it writes four times or more in a row, if most of what
-follows is such copies too. Blanks, and the numbers and signs that begin a line, do not count: a list whose items are
-the same is a loop, a list of different items is none.
+A loop starts at the second copy of a stretch that is written at least four times in a row, if at least half of the rest
+is such copies, too. White space and list markers at the start of a line do not count: a list of equal items is a loop,
+a list of different items is not.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from engine.trace import Piece
 
 MIN_COPIES = 4  # three of a line are common in code and songs
 MIN_LENGTH = 24  # tokens of all copies together
-MIN_SHARE = 0.5  # of the rest of the text: one that went on with something new is no loop
+MIN_SHARE = 0.5  # of the rest of the text that has to be copies
 LINE_MARK = re.compile(r"[\d.):#*•-]*")
 
 
 def repeats_from(pieces: Iterable[Piece]) -> int | None:
-    """The token, from 0, with which a text of these tokens begins to repeat itself; None if it does not."""
+    """Return the index of the token at which a text of these tokens begins to loop; None if it does not."""
     words, tokens, line_begins = list[Piece](), list[int](), True
     for token, piece in enumerate(pieces):
         word = piece.strip() if isinstance(piece, str) else piece
@@ -42,7 +42,7 @@ def repeats_from(pieces: Iterable[Piece]) -> int | None:
 
 
 def first_copy(items: Sequence[Hashable]) -> int | None:
-    """The first item that repeats those before it, as the module says; None if there is none."""
+    """Return the index of the first item of a loop, as the module defines it; None if there is none."""
     numbers = {item: number for number, item in enumerate(dict.fromkeys(items))}
     known = np.asarray([numbers[item] for item in items], np.int32)
     copied = np.zeros(len(known), np.bool_)

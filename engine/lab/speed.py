@@ -13,7 +13,7 @@ FASTER, SLOWER, ALIKE = "faster", "slower", "alike"
 
 
 def significant(value: float, digits: int) -> str:
-    """A positive number with so many significant digits, never as a power of ten; 0 as it is."""
+    """Format a positive number with ``digits`` significant digits, without an exponent; "0" for 0."""
     if value <= 0:
         return "0"
     rounded = float(f"{value:.{digits - 1}e}")
@@ -33,7 +33,7 @@ def ratio_text(ratio: float) -> str:
 
 
 def seconds_text(tokens: int, rate: str) -> str:
-    """How long so many tokens take at a printed speed. It has one digit more than the speed, so they divide."""
+    """Format the seconds that ``tokens`` take at a printed rate, with one significant digit more than the rate."""
     return significant(tokens / float(rate), RATE_DIGITS + 1)
 
 
@@ -42,8 +42,8 @@ class SpeedRecord:
     """A speed and plain decoding's, in tokens per second, and their ratio with the ``range`` that holds it at 95 %, all
     as printed: ``speed`` ÷ ``plain_speed`` = ``times``. ``standing`` is one of the constants above.
 
-    If ``withheld`` says why no speed-up is said, only ``speed`` is printed, that of the run's own clock; ``again``
-    is whether measuring once more may help.
+    If ``withheld`` says why no speed-up is reported, only ``speed`` is printed, by the run's own clock; ``again``
+    is whether measuring again may help.
     """
 
     speed: str = ""

@@ -21,8 +21,8 @@ def cache_argument(model: nn.Module) -> str:
 
 
 class KeptText(NamedTuple):
-    """What outlives a run of its text: token ids (n,), the cache's slots and the features (n, taps × hidden size) at
-    their positions."""
+    """The part of a run's text that later runs may reuse: token ids (n,), and at their positions the cache's slots
+    and the features (n, taps × hidden size)."""
 
     token_ids: Integers
     slots: dict[int, dict[int, Tensor]]

@@ -20,7 +20,7 @@ from engine.models.rows import PassRows, to_host
 from engine.records import Alternatives, Floats, Integers, Sampling, Verification
 
 LOGITS_PER_BATCH = 2**17  # logits per batch of statistics: more would not fit the CPU's caches and take twice the time
-WAITING = 2**17  # up to so many logits wait until their statistics are read; until then they stay in memory
+WAITING = 2**17  # logits; passes with more compute their statistics at once instead of when they are read
 
 
 def likeliest(logits: Tensor) -> Tensor:

@@ -185,8 +185,8 @@ class TorchTarget:
         self._kept = kept
 
     def reusable(self, kept: KeptText, prompt_ids: Sequence[int]) -> int:
-        """How many tokens of an earlier text a prompt can begin with, such that its bits are those of reading it anew.
-        Its last token is read, for its logits."""
+        """Return how many tokens of an earlier text a prompt can reuse with the same bits as reading all of it. Its
+        last token is always read, for its logits."""
         most = min(len(kept.token_ids), len(prompt_ids) - 1)
         different = np.flatnonzero(kept.token_ids[:most] != np.asarray(prompt_ids[:most]))
         equal = int(different[0]) if len(different) else most

@@ -22,7 +22,7 @@ POLL_SECONDS = 0.25  # between two updates of a waiting run's message
 
 
 def ignore(_: str) -> None:
-    """Hear nothing of why one waits."""
+    """Ignore the reason for waiting."""
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""Checks of what a person chose, each with its sentence, and bounds of what is no option of a run."""
+"""Checks of user input, with error messages, and limits of values that are not options of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from engine.errors import RequestError
 
 MAX_REPEATS = 1000
-MAX_SHOWN_LENGTH = 60  # characters of what was typed, in a sentence about it
+MAX_SHOWN_LENGTH = 60  # characters of the input that an error message quotes
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 DECIMAL_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 TRIED_BUDGETS = (0, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -19,7 +19,7 @@ TRIED_CONCURRENCY = (1, 2, 4, 8, 16)
 
 def check_number(name: str, value: Any, low: float, high: float, *, inclusive: bool = True, or_zero: bool = False
                  ) -> float:
-    """A number between ``low`` and ``high``, as it was given, typed or sent; RequestError begins with ``name``."""
+    """Return a number between ``low`` and ``high``, parsed if it is text. RequestErrors begin with ``name``."""
     allowed = f"a number from {low:g} to {high:g}" if inclusive else f"a number above {low:g} and at most {high:g}"
     return _checked(name, value, f"0 or {allowed}" if or_zero else allowed, lambda read: (
         low <= read <= high and (inclusive or read > low) or or_zero and read == 0))
@@ -49,7 +49,7 @@ def _checked(name: str, value: Any, allowed: str, holds: Callable[[float], bool]
 
 
 def shown(value: Any) -> str:
-    """What was given, as in a sentence: a text in quotes, anything else as it is."""
+    """Format a value for an error message: a string in quotes, anything else as it is."""
     text = str(value)
     text = text if len(text) <= MAX_SHOWN_LENGTH else f"{text[:MAX_SHOWN_LENGTH]}…"
     return repr(text) if isinstance(value, str) else text

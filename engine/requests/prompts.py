@@ -112,7 +112,7 @@ def turns_from(value: Any) -> tuple[Turn, ...]:
 
 
 def outside(rig: str, good_at: str) -> str:
-    """The sentence for a prompt of no kind that the rig was trained for."""
+    """Return the note for a prompt that is unlike the rig's training prompts."""
     return f"This prompt {OUTSIDE} {rig} was trained for. {good_at}"
 
 

@@ -29,11 +29,11 @@ ROWS = (1, 2, 3, 4, 5, 8, 9, 12, 13, 16, 17, 25, 32, 33, 49, 64, 65, 97, 129, 19
 BATCH_ROWS = (*ROWS, 11, 21, 29, 41, 57, 81, 113, 145, 161)  # finer: one choice adds rows to several trees
 MAX_BATCH_ROWS = 513  # of several requests: beyond, time grows with arithmetic alone, along a line
 MIN_REPEATS, MAX_REPEATS = 4, 24
-SMALL = 129  # later repeats measure up to so many rows: there a tenth of a millisecond decides between budgets
+SMALL = 129  # later repeats measure no larger size: up to here 0.1 ms decides between budgets
 PLAIN_ROUNDS = 6
 MIN_CONTEXT = 64
-GROWTH = 4  # a prefix is read anew before mock rounds have lengthened it by a quarter
-NEAR = 2.0  # powers of two: how far off a curve's context length may be for a run at its own pace
+GROWTH = 4  # the prefix is read again before mock rounds have lengthened it by 1/4
+NEAR = 2.0  # octaves: how far a curve's context length may be from that of an ``auto`` run
 CHAIN = 15  # so many nodes of a mock tree form a chain, as deep as a drafter's block; the others branch off below
 ROOT: Integers = np.zeros(1, np.int32)
 
@@ -91,8 +91,8 @@ class CostBook:
         self._curves: dict[tuple[Hashable, Effort], CostCurve] = {}  # by the kind of case
 
     def curve(self, context: int, sampling: Sampling, requests: int = 1) -> CostCurve:
-        """The curve of the context bucket that ``context`` tokens fall into; a new one takes seconds to measure. Powers
-        of two of requests are measured, and numbers between them are interpolated."""
+        """Return the curve for the bucket of ``context`` tokens; measuring a new one takes seconds. Only powers of two
+        of ``requests`` are measured; numbers between them are interpolated."""
         length, fewer = bucket(context, self._target.context_limit), 1 << requests.bit_length() - 1
         curve = self._measured(CostCase(length, sampling, fewer), FULL)
         if fewer == requests:
@@ -109,8 +109,8 @@ class CostBook:
         return self._measured(case, QUICK, interrupt)
 
     def nearest(self, context: int, *drawings: str) -> CostCurve | None:
-        """The measured curve of one request at the nearest context length, of these kinds of sampling or of any; None
-        without one."""
+        """Return the measured single-request curve nearest in context length, of these kinds of sampling or of any.
+        None if there is none."""
         lone = [curve for curve in self._curves.values()
                 if curve.requests == 1 and (not drawings or curve.sampling in drawings)]
         return min(lone, key=lambda curve: _octaves(context, curve), default=None)
@@ -141,7 +141,7 @@ class CostBook:
         return self._curve(case, times, plain[PLAIN_ROUNDS:] or plain)  # the first rounds warm up
 
     def _affordable(self, target: TorchTarget, case: CostCase, sizes: Sequence[int], effort: Effort) -> list[int]:
-        """The sizes up to the first that is too dear; the largest may take seconds each."""
+        """Return the sizes up to the first that is too slow; the largest may take seconds each."""
         verify_ms: list[float] = []
         with closing(mock_rounds(target, self._drafter, case, sizes)) as rounds:
             for _, (_, verify, _) in rounds:
@@ -174,8 +174,8 @@ def bucket(context: int, context_limit: int) -> int:
 
 def mock_rounds(target: TorchTarget, drafter: Drafter | None, case: CostCase, sizes: Sequence[int]
                 ) -> Generator[tuple[int, StageTimes], None, None]:
-    """The times of a mock round of each size, after fresh prefixes of ordinary tokens; each commits its roots, so
-    prefixes grow by one token. Each stage ends when the host has its result; building the mock trees is left out."""
+    """Yield each size with the times of one mock round, after fresh prefixes of ordinary tokens. A round commits its
+    roots, so prefixes grow by a token. A stage ends when the host has its result; building trees is not timed."""
     prompt = np.arange(case.context, dtype=np.int32) % target.config.vocab_size
     request = Request(tuple(prompt.tolist()), budget=-(-max(sizes) // case.requests), max_tokens=len(sizes) + 1,
                       sampling=case.sampling)

@@ -14,8 +14,8 @@ MAX_TEXTS = 4
 
 
 class KeptTexts:
-    """The last texts by who asked for them, the oldest first. Nobody begins with another's text: how much of a prompt
-    was known would tell what the other had asked."""
+    """The latest texts by asker, the oldest first. A text is reused only for its own asker: a faster prefill would
+    reveal what others have asked."""
 
     def __init__(self, target: TorchTarget, max_bytes: int) -> None:
         self._target, self._max_bytes = target, max_bytes
@@ -23,13 +23,13 @@ class KeptTexts:
         self._lock = Lock()
 
     def best(self, asker: str, prompt_ids: Sequence[int]) -> KeptText:
-        """The asker's text that most of a prompt can begin with."""
+        """Return the asker's text with the longest reusable prefix of a prompt."""
         with self._lock:
             texts = [text for other, text in self._texts if other == asker]
         return max(texts, key=lambda text: self._target.reusable(text, prompt_ids), default=NO_TEXT)
 
     def add(self, asker: str, text: KeptText | None) -> None:
-        """Keep a copy of a text, in the place of those that it continues, if there is memory for it."""
+        """Store a copy of a text, replacing those that it continues, if there is memory for it."""
         if text is None or text.nbytes > self._max_bytes:
             return
         ids = text.token_ids.tolist()

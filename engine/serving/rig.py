@@ -36,7 +36,7 @@ from engine.serving.scheduler import RunRound, Scheduler, request_in_words
 from engine.texts.texts import Texts, TokenTexts
 from engine.trace import End, Entry, Header, Line, RunText, Trace, committed_ids, gather
 
-ALTERNATIVES = 5  # of the target's tokens after each kept row, in a recorded round
+ALTERNATIVES = 5  # target tokens recorded after each kept row
 MEASURING = "while the cost of rounds after {} tokens was measured"
 
 
@@ -82,7 +82,7 @@ class Rig:
     Args:
         drafters: by name, always including ``ngram``.
         families: the default drafter of each method family.
-        kinds: of the drafters, as traces name them.
+        kinds: kind of each drafter's checkpoint, by drafter name.
         notes: shown with every run.
         opened_as: the name that ``open_rig`` takes.
         concurrent: runs share rounds, made by the scheduler thread. Otherwise runs follow one another in their readers'
@@ -176,7 +176,7 @@ class Rig:
                 asker: str | None = None) -> PreparedRun:
         """Tokenise the prompt, choose the drafters and check the request; RequestError if it cannot be served.
 
-        The run begins with what an earlier run of the same ``asker`` read; a run without one reads everything.
+        The run reuses the cache of an earlier run of the same ``asker``; with None it reads the whole prompt.
         """
         return PreparedRun(self, options, interrupt, asker)
 
@@ -301,7 +301,7 @@ class PreparedRun(Run):
             self.policy = AutoBudget(curve, pools_rows=False)
 
     def record(self, verification: Verification, seconds: dict[str, float]) -> Round:
-        """See ``Run``: if the round is recorded, with the target's alternatives, from which a run may go on."""
+        """See ``Run``. A recorded round also holds the target's alternatives, so that a run can branch there."""
         made = super().record(verification, seconds)
         return replace(made, alternatives=self.target.alternatives(ALTERNATIVES)) if self.recorded else made
 
@@ -377,7 +377,7 @@ class PreparedRun(Run):
         rig, card, prompt = self.rig, self.rig.card, self.options.prompt
         if math.isinf(card.familiar_nats) or rig.texts.is_familiar(prompt, card.familiar):
             return " ".join(rig.notes)
-        # a turn is compared by its own words, as the training prompts were
+        # score the prompt without earlier turns, as the training prompts were scored
         prompt_ids = rig.prompt_ids(prompt) if self.options.turns else self.request.prompt_ids
         strange = rig.surprise(prompt_ids) > card.familiar_nats
         return " ".join([*rig.notes, outside(card.title, card.good_at)] if strange else rig.notes)

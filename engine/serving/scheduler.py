@@ -104,7 +104,7 @@ class RunReader(FairShare):
         return self.opened and self.pending is ROUND
 
     def fail(self, error: Exception) -> None:
-        """End the run, and raise the error in the reader's thread: a sentence if the device ran out of memory."""
+        """End the run and raise the error in the reader's thread; out of memory becomes a RequestError."""
         self.run.close()
         self.opened = True
         self.answer(None, memory_error(error, request_in_words(self.run.request)))
@@ -195,7 +195,7 @@ class Scheduler:
             reader.pending, reader.since, reader.late = wanted, perf_counter(), False
 
     def _clear(self, reader: RunReader) -> None:
-        """Free what a run holds, and its seat among the others."""
+        """Close a run and free its seat."""
         reader.run.close()
         with self._entry:
             self._readers = [other for other in self._readers if other is not reader]
@@ -216,7 +216,7 @@ class Scheduler:
         reader.answer(None, error)
 
     def _serve_one(self) -> None:
-        """Make one call, or read one prompt; after each the other runs get a round."""
+        """Serve one call or one prefill, so that the other runs get a round in between."""
         waiting = [reader for reader in self._readers if reader.pending and not reader.wants_round]
         if not waiting:
             return

@@ -133,8 +133,8 @@ class Trace:
 
 
 def gather(lines: Iterable[Line | None]) -> Trace:
-    """The lines of one finished run as a trace; None if a source had none yet. At its end a run may be sent again,
-    with more that is known of it: what stands from the last header on counts."""
+    """Collect the lines of one finished run into a trace. None is skipped. A source may send a run again at its end,
+    with more detail, so only the lines from the last header on count."""
     header: Header | None = None
     end: End | None = None
     entries: list[Entry] = []

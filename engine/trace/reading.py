@@ -119,7 +119,7 @@ class TraceTail:
         return [line for line in map(self._reading.line, self._rows.step()) if line is not None]
 
     def replaced(self) -> bool:
-        """Whether another file has taken its place, or it has been begun anew."""
+        """Whether the file was replaced by another one, or truncated."""
         try:
             there = self.path.stat()
         except OSError:
@@ -135,8 +135,8 @@ class TraceTail:
 class LineReader:
     """Decodes a file's lines one after another, and adds up lines and token texts against the limits.
 
-    A line behind the first that is no sound round is left out. What else it names is kept: its tokens' texts come with
-    the next round, and rounds keep their numbers and positions, so that a gap can be seen.
+    An invalid line after the first is left out. The texts of its tokens are kept and come with the next round, and
+    rounds keep their numbers and positions, so that a gap can be seen.
     """
 
     def __init__(self, name: str) -> None:
@@ -212,7 +212,7 @@ class LineReader:
 
 
 # From JSON values to records: each function returns the value in its type, or raises one of ``UNREADABLE`` with the
-# reason. ``engine/recorder.py`` decides what a trace may hold; here is besides what only a reader meets.
+# reason. ``engine/recorder.py`` has the checks that writers share; here are those that only a reader needs.
 
 
 def read_header(value: Mapping[str, Any]) -> Header:

@@ -56,7 +56,7 @@ class AcceptanceView(TypedDict, total=False):
 
 
 def rounds_of_run(trace: Trace) -> Rounds | None:
-    """The rounds of a run; None if it drafted nothing, or does not say in rounds what it did."""
+    """Return the rounds of a run; None if it drafted nothing, or if its engine did not report rounds."""
     method = trace.header.request.method
     plain = method in METHODS and not METHODS[method].drafter_count
     return None if plain or trace.header.chunked or not trace.entries else Rounds(method, method, [reading_of(trace)])
