@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from engine.commands.flags import add_flags, name, readable, whole, writable_file
+from engine.commands.flags import add_flags, int_between, name, readable, writable_file
 from engine.commands.program import FAILED, USAGE_ERROR, CommandLine, UsageError
 from engine.errors import CanopyError, RigError, TraceError
 from engine.machine.threads import exit_now, settle
@@ -52,7 +52,7 @@ def flags() -> CommandLine:
     """The command line."""
     parser = CommandLine("app.py", "Canopy: tree speculative decoding, seen round by round.")
     parser.add_argument("--host", type=_address, default="127.0.0.1", help="address to listen on")
-    parser.add_argument("--port", type=whole(1, 65535), default=7860, help="port to listen on")
+    parser.add_argument("--port", type=int_between(1, 65535), default=7860, help="port to listen on")
     parser.add_argument("--allow-host", type=partial(_sentence, proxy_address), action="append", default=[],
                         metavar="NAME", help="a name (or NAME:PORT) under which a proxy of yours passes requests on to "
                         "this page; as often as there are names (default: those of the address it listens on)")
@@ -190,7 +190,7 @@ def first_page(wanted: argparse.Namespace, recordings: Library) -> str:
     """Return the HTML served while the page is built. Without a recording if login is required or a file is
     followed."""
     first = None if wanted.auth or wanted.follow else recordings.first()
-    lines = Run.recorded(first.name, first.trace, recordings.comparison(first.name)).whole() if first else ()
+    lines = Run.recorded(first.name, first.trace, recordings.comparison(first.name)).all_lines() if first else ()
     return opening_page(lines, wanted.root_path)
 
 

@@ -121,7 +121,7 @@ class Budgets:
         rounds = [entry.round for entry in trace.entries]
         start = repetition_in(rounds, pieces_of(trace))
         fresh = len(rounds) if start is None else rounds_within(rounds, start)
-        usable = [number for number, round_ in enumerate(rounds[:fresh]) if drafts.whole(round_)]
+        usable = [number for number, round_ in enumerate(rounds[:fresh]) if drafts.is_replayable(round_)]
         usable = usable[::-(-len(usable) // MAX_READ) or 1]
         with self._lock:
             read = self._read[run] = self._read.get(run, {})

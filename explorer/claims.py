@@ -168,7 +168,7 @@ class RunComparison:
             texts = ["".join(self._token_texts([*side.token_ids, *([side.bonus] if side.bonus >= 0 else [])]))
                      for side in (text, plain)]
             two = [joined(named, [token]) for token in (difference.token, difference.baseline_token)]
-            words = f"{parting(texts, two, difference.position)} {words}"
+            words = f"{first_difference_text(texts, two, difference.position)} {words}"
             words = f"{words} {near_tie_text(plain, rounding_nats(self.trace.header.dtype))}".rstrip()
         return ComparedText(
             comparison.verdict, comparison.same, comparison.tokens, words, RULE if comparison.difference else "")
@@ -212,7 +212,7 @@ def recorded_comparison(trace: Trace, plain: Trace) -> PlainComparison:
 
 
 def text_sentence(comparison: TextComparison, header: Header, state: str) -> str:
-    """Return the result of the text comparison in words. If they differ, it follows the sentence of ``parting``."""
+    """Return the result of the text comparison in words. If the texts differ, it follows ``first_difference_text``."""
     if comparison.verdict == SAME:
         return f"The text is plain decoding's, word for word: all {comparison.tokens} tokens were compared."
     if comparison.verdict == SO_FAR:
@@ -220,7 +220,7 @@ def text_sentence(comparison: TextComparison, header: Header, state: str) -> str
     return comparison.why(header.request.sampling.temperature, header.dtype)
 
 
-def parting(texts: Sequence[str], two: Sequence[str], position: int) -> str:
+def first_difference_text(texts: Sequence[str], two: Sequence[str], position: int) -> str:
     """Return a sentence naming the word and token (1-based) at which two texts differ. "" stands for the end of a
     text."""
     words = [text.split() for text in texts]

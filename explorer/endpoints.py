@@ -79,8 +79,8 @@ class Endpoints:
         return {} if compared is None or compared.state == MEASURING else encode_record(compared.speed)
 
     def _open_file(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep a trace file as a run, {"run": its name}: {"name", and what ``Uploads.whole`` takes}."""
-        name, file = str(given.get("name", "the file"))[:80], self._uploads.whole(given)
+        """Keep a trace file as a run, {"run": its name}: {"name", and what ``Uploads.take_complete`` takes}."""
+        name, file = str(given.get("name", "the file"))[:80], self._uploads.take_complete(given)
         trace, run = loads(file, name), FROM_FILE + uuid4().hex[:12]
         if not trace.entries:
             raise TraceError(f"{name} has an end and no round; nothing of it can be shown.")

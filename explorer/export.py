@@ -99,7 +99,7 @@ def export(kind: str, run: Run, number: int, view: str = "") -> Download:
         return Download(f"{run.id}-rounds.csv", "text/csv", rounds_table(trace).to_csv(index=False).encode())
     if kind == "replay":
         title = trace.header.title or trace.header.prompt[:60]
-        return Download(f"{run.id}.html", "text/html", replay_page(title, run.whole(), view).encode())
+        return Download(f"{run.id}.html", "text/html", replay_page(title, run.all_lines(), view).encode())
     if not 0 <= number < len(trace.entries):
         raise RequestError(f"There is no round {number + 1}; this run has {len(trace.entries)}.")
     return Download(f"{run.id}-round-{number + 1}.graphml", "application/xml", _graphml(trace, number))

@@ -101,7 +101,7 @@ def write_gallery(traces: Path, site: Path, title: str) -> int:
             continue
         link = f"{len(cards) + 1:03d}-{re.sub(r'[^A-Za-z0-9_-]', '-', name)[:80]}.html"
         run = Run.recorded(name, lesson.trace, library.comparison(name))
-        replace_file(site / link, replay_page(about["title"], run.whole()).encode())
+        replace_file(site / link, replay_page(about["title"], run.all_lines()).encode())
         cards.append(card(lesson, about, link))
     page = (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
             f'content="width=device-width, initial-scale=1"><title>{escape(title)}</title><style>{STYLE}</style></head>'

@@ -13,7 +13,7 @@ from engine.errors import CancellationError, CanopyError, RequestError
 from engine.requests.admission import Admission
 
 MAX_OPEN = 8  # jobs that wait or run
-LAPSE_SECONDS = 150.0  # a queued job that nobody polls for longer ends; a background tab polls once a minute
+POLL_TIMEOUT_SECONDS = 150.0  # a queued job that nobody polls for longer ends; a background tab polls once a minute
 MAX_REMEMBERED = 24  # jobs with their results; the oldest is forgotten first
 
 log = logging.getLogger("canopy")
@@ -57,7 +57,7 @@ class Job:
 
     def _wait(self, sentence: str) -> None:
         self.message = sentence
-        if self.stop.is_set() or self.lapses and monotonic() - self.asked > LAPSE_SECONDS:
+        if self.stop.is_set() or self.lapses and monotonic() - self.asked > POLL_TIMEOUT_SECONDS:
             raise CancellationError("It was stopped.")
 
     def _run(self, admission: Admission, work: "Callable[[Job], Any]") -> None:

@@ -19,11 +19,11 @@ from engine.errors import RequestError
 from explorer.security.bodies import Refusal
 from explorer.security.gate import LOOPBACK, Address, Gate, hosts_of
 
-GOODBYE_SECONDS = 2  # for streams to end when the server is told to
+SHUTDOWN_SECONDS = 2  # for streams to end when the server is told to
 MAX_HEADER_BYTES = 32 * 2**10  # bytes
 LAST_PORT = 2**16 - 1
 MAX_WAITING = 64  # requests for the real page
-PATIENCE_SECONDS = 120.0  # that one of them waits
+REQUEST_WAIT_SECONDS = 120.0  # that one of them waits
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def listener(app: ASGIApp, listening: Listening) -> uvicorn.Server:
     """The server of an app; its ``run`` is given the sockets of ``open_sockets``."""
     return uvicorn.Server(uvicorn.Config(
         app, log_level="warning", server_header=False, ws="none", http="h11",
-        proxy_headers=bool(listening.allowed), timeout_graceful_shutdown=GOODBYE_SECONDS,
+        proxy_headers=bool(listening.allowed), timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         h11_max_incomplete_event_size=MAX_HEADER_BYTES))
 
 
@@ -135,7 +135,7 @@ class FirstSeconds:
             return _refusal("Too many requests wait for this page to be built; ask again in a few seconds.")
         self._waiting += 1
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(REQUEST_WAIT_SECONDS):
                 await self._settled.wait()
         except TimeoutError:
             return _refusal("The page is still being built; ask again in a few seconds.")

@@ -30,7 +30,7 @@ MAX_CHUNK_BYTES = 2**18  # a single longer line is one chunk
 SECONDS_BETWEEN_LOOKS = 0.2  # while a run waits for the rig, or for its next round
 SECONDS_BETWEEN_CHUNKS = 1 / 30  # of a run in progress
 MAX_CHUNKS_PER_SECOND = 80  # of all runs in progress
-LAPSE_SECONDS = 10.0  # a run without a reader for longer is stopped
+READER_TIMEOUT_SECONDS = 10.0  # a run without a reader for longer is stopped
 MIN_LOOK_TOKENS, LOOK_SHARE = 16, 0.25  # look for a loop again after 16 tokens or a quarter more text, if that is more
 READING = "Reading the prompt …"
 ENDED = ("stopped", "done", "error")
@@ -113,8 +113,8 @@ class Run:
         self._stopped = True
 
     def check(self) -> None:
-        """Raise CancellationError if the run was stopped, or has had no reader for ``LAPSE_SECONDS``."""
-        if self._stopped or not self._readers and monotonic() - self._left > LAPSE_SECONDS:
+        """Raise CancellationError if the run was stopped, or has had no reader for ``READER_TIMEOUT_SECONDS``."""
+        if self._stopped or not self._readers and monotonic() - self._left > READER_TIMEOUT_SECONDS:
             raise CancellationError("It was stopped.")
 
     def trace(self) -> Trace | None:
@@ -153,7 +153,7 @@ class Run:
                 more = wake.wait(1.0)
                 wake.clear()
 
-    def whole(self) -> Iterator[bytes]:
+    def all_lines(self) -> Iterator[bytes]:
         """Yield all encoded lines of a finished run."""
         yield encoded(self.state_line)
         yield encoded(self.lines[0])

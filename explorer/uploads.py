@@ -11,7 +11,7 @@ from uuid import uuid4
 from engine.errors import RequestError
 
 MAX_AT_ONCE = 4  # files that are arriving
-LAPSE_SECONDS = 60.0  # without a piece
+UPLOAD_TIMEOUT_SECONDS = 60.0  # without a piece
 DAMAGED = "The file did not arrive whole; open it again."
 
 
@@ -47,7 +47,7 @@ class Uploads:
                 raise self._too_large()
         return {"upload": name}
 
-    def whole(self, given: Mapping[str, Any]) -> bytes:
+    def take_complete(self, given: Mapping[str, Any]) -> bytes:
         """The bytes of {"upload": a file that has arrived}, which is handed over and forgotten, or of {"data": base64},
         a file of one piece. RequestError if there is none."""
         if "upload" not in given:
@@ -71,7 +71,7 @@ class Uploads:
             f"The file is larger than {self._most_bytes // 2**20} MiB, which is the most that is taken.")
 
     def _begin(self) -> str:
-        since = self._clock() - LAPSE_SECONDS
+        since = self._clock() - UPLOAD_TIMEOUT_SECONDS
         self._arriving = {name: file for name, file in self._arriving.items() if file.heard > since}
         if len(self._arriving) >= MAX_AT_ONCE:
             raise RequestError("Other files are arriving just now; send yours again in a minute.")

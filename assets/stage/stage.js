@@ -250,8 +250,8 @@ export class Stage extends EventEmitter {
   read(lines, followed = false) {
     let begun = false;
     for (const line of lines) {
-      if ("state" in line) this.stand(line);
-      else if ("about" in line && this.incoming.run === this.run) this.know(line.about);
+      if ("state" in line) this.readState(line);
+      else if ("about" in line && this.incoming.run === this.run) this.setComments(line.about);
       else if ("about" in line) this.incoming.about = line.about;
       else {
         if ("header" in line) this.incoming.run = new Run(this.incoming.state.run);
@@ -262,7 +262,7 @@ export class Stage extends EventEmitter {
         begun = true;
       }
     }
-    if (this.incoming.run !== this.run) this.expect();
+    if (this.incoming.run !== this.run) this.showPending();
     else {
       this.value = { ...this.value, end: this.run.end };
       this.tell("value", { other: begun });
@@ -272,19 +272,19 @@ export class Stage extends EventEmitter {
   }
 
   // Handles a state line.
-  stand(/** @type {StateLine} */ line) {
+  readState(/** @type {StateLine} */ line) {
     this.incoming.state = line;
     if (line.run !== this.incoming.run.name) this.incoming.run = line.run === this.run.name ? this.run : new Run(line.run);
     if (this.incoming.run === this.run) this.value = { ...this.value, state: line.state, message: line.message };
   }
 
-  know(/** @type {About} */ about) {
+  setComments(/** @type {About} */ about) {
     this.about = about;
     this.comparison = about.comparison || this.comparison;
   }
 
   // Shows a run without rounds as pending.
-  expect() {
+  showPending() {
     const { state, run, message } = this.incoming.state;
     if (!BUSY.includes(state)) return;
     const { prompt, turns } = this.incoming.run.header || this.pending || { prompt: "", turns: [] };
@@ -301,7 +301,7 @@ export class Stage extends EventEmitter {
     this.trial = { budget: null, round: null, error: "" };
     this.comparison = null;
     this.comparing = "";
-    this.know(this.incoming.about);
+    this.setComments(this.incoming.about);
     this.incoming.about = {};
     this.following = this.live;
     this.tell("begin", this.value);

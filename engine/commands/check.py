@@ -85,7 +85,7 @@ def add(parser: argparse.ArgumentParser) -> None:
               help=f"{' or '.join(EXACT)}: those in which texts are equal")
     add_flags(parser, "--prompts", required=True)
     add_flags(parser, "--limit", default=200)
-    parser.add_argument("--skip", type=flags.whole(0, flags.MAX_PROMPTS), default=0, metavar="N",
+    parser.add_argument("--skip", type=flags.int_between(0, flags.MAX_PROMPTS), default=0, metavar="N",
                         help="leave the first so many prompts out")
     add_flags(parser, "--budgets", type=flags.budget_or_auto, default=BUDGETS)
     add_flags(parser, "--concurrency", default=[1])

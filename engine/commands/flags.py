@@ -81,7 +81,7 @@ def number(name: str, check: Callable[[str], Any]) -> Callable[[str], Any]:
     return read
 
 
-def whole(low: int, high: int) -> Callable[[str], Any]:
+def int_between(low: int, high: int) -> Callable[[str], Any]:
     return number("it", partial(check_int, "it", least=low, most=high))
 
 
@@ -184,11 +184,12 @@ FLAGS: Mapping[str, Mapping[str, Any]] = MappingProxyType({  # of argparse's ``a
                 "help": f"{', '.join(DTYPE_NAMES)}; {AUTO_DTYPE} is what is fastest on this processor"},
     "--methods": {"type": one_of(*METHODS), "nargs": "+", "metavar": "METHOD", "help": f"of {', '.join(METHODS)}"},
     "--budgets": {"type": budget, "nargs": "+", "metavar": "NODES", "help": OPTIONS["budget"].help},
-    "--concurrency": {"type": whole(1, MAX_CONCURRENCY), "nargs": "+", "metavar": "N",
+    "--concurrency": {"type": int_between(1, MAX_CONCURRENCY), "nargs": "+", "metavar": "N",
                       "help": "requests at once, in shared passes; several numbers are measured one after another"},
     "--prompts": {"type": name, "metavar": "SET", "help": "a shipped set by name, or a file of JSON lines"},
-    "--limit": {"type": whole(1, MAX_PROMPTS), "metavar": "N", "help": "use only the first so many prompts"},
-    "--repeats": {"type": whole(1, MAX_REPEATS), "default": 3, "metavar": "N", "help": "how often each is measured"},
+    "--limit": {"type": int_between(1, MAX_PROMPTS), "metavar": "N", "help": "use only the first so many prompts"},
+    "--repeats": {"type": int_between(1, MAX_REPEATS), "default": 3, "metavar": "N",
+                  "help": "how often each is measured"},
 })
 OLDER = MappingProxyType({"--drafters": "--heads", "--concurrency": "--together"})  # names that are read, not offered
 

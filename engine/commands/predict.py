@@ -43,7 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
                         help=f"of {', '.join(models())}")
     parser.add_argument("--device", type=flags.one_of(*devices()), default=PUBLISHED_DEVICE, metavar="DEVICE",
                         help=f"of {', '.join(devices())}")
-    parser.add_argument("--context", type=flags.whole(0, MAX_TOKENS), default=1024, metavar="N",
+    parser.add_argument("--context", type=flags.int_between(0, MAX_TOKENS), default=1024, metavar="N",
                         help="tokens before the round")
     parser.add_argument("--trace", type=flags.readable_file, nargs="+", default=[], metavar="FILE",
                         help="recorded runs: their drafts' best settings at these costs")

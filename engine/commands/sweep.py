@@ -58,7 +58,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--resume", action="store_true", help="go on with the latest sweep of the file")
     how.add_argument("--ray", type=flags.text, metavar="ADDRESS", help="measure on a Ray cluster; 'local' starts one "
                      "here")
-    how.add_argument("--workers", type=flags.whole(1, MAX_WORKERS), metavar="N",
+    how.add_argument("--workers", type=flags.int_between(1, MAX_WORKERS), metavar="N",
                      help="how many Ray workers (default: one a GPU, else one a host)")
     how.add_argument("--predict", action="store_true", help="then measure what a pass costs by rows and requests, "
                      "predict every cell from it, and say how far that lies from what was measured")

@@ -15,7 +15,8 @@ WRONG_GAIN, SUSPICIOUS_GAIN = 1.25, 1.08  # ratios of accepted drafted tokens, a
 MIN_GAIN = 0.1  # tokens: a smaller gain is noise
 MIN_POSITIONS = 20  # positions that a share has to be counted over
 FIRST_SHARE = 0.4  # the share of first drafted tokens that is accepted if a drafter suits the text
-DIP, TRUST = 0.6, 0.15
+DIP_RATIO = 0.6  # a depth accepted less than this share of both its neighbours stands out
+MAX_CALIBRATION_ERROR = 0.15  # of a probability: promised against accepted
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def confidence_finding(drafter: str, proposals: Marks) -> DoctorFinding:
     weights = proposals.reached[solid] / proposals.reached[solid].sum()
     promised, came = (float((values[solid] * weights).sum()) for values in (proposals.confidence, proposals.shares))
     seen = f"The mean probability that it gives a chain's token is {promised:.2f}; {came:.2f} of them are accepted."
-    if abs(promised - came) <= TRUST:
+    if abs(promised - came) <= MAX_CALIBRATION_ERROR:
         return DoctorFinding("confidence", drafter, FINE, seen)
     excess = "more" if promised > came else "less"
     return DoctorFinding("confidence", drafter, SUSPICIOUS, seen, f"It promises {excess} than it keeps: the text is "
@@ -102,7 +103,7 @@ def positions_finding(drafter: str, proposals: Marks) -> DoctorFinding:
         return _too_few("positions", drafter, proposals)
     advice = ""
     dips = [depth + 1 for depth in range(1, len(shares) - 1) if solid[depth + 1]
-            and shares[depth] < DIP * min(shares[depth - 1], shares[depth + 1])]
+            and shares[depth] < DIP_RATIO * min(shares[depth - 1], shares[depth + 1])]
     if shares[0] < FIRST_SHARE:
         advice = (f"Even the first drafted token is accepted in less than {FIRST_SHARE:.0%} of the places: ask what "
                   "the drafter was trained for, or look for a wrong check here.")

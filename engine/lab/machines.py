@@ -128,17 +128,17 @@ class ModelShape:
         read = BYTES * (self.layers * (self.attention + self.feed_forward(rows) + cached) + self.head)
         products = 2 * (self.layers * self.layer + self.head)
         seen = 4 * self.layers * self.heads * self.head_dim * context
-        return longer(device, read, rows * (products + seen))
+        return roofline_ms(device, read, rows * (products + seen))
 
     def draft_ms(self, device: Device, context: int) -> float:
         """The floor of a draft: its layers over the block, and the target's head."""
         wide = self.drafter_intermediate or self.intermediate
         body = self.drafter_layers * (self.attention + 3 * self.hidden * wide)
         cached = 2 * self.drafter_layers * self.kv_heads * self.head_dim * context
-        return longer(device, BYTES * (body + self.head + cached), 2 * self.block * (body + self.head))
+        return roofline_ms(device, BYTES * (body + self.head + cached), 2 * self.block * (body + self.head))
 
 
-def longer(device: Device, read: float, operations: float) -> float:
+def roofline_ms(device: Device, read: float, operations: float) -> float:
     """Return the milliseconds to read ``read`` bytes or to do ``operations``, whichever takes longer."""
     return max(read / (1e6 * device.gigabytes_a_second), operations / (1e9 * device.tflops))
 

@@ -163,7 +163,7 @@ class Redrafting:
         trees = [self.tree(round_, budget) for budget in budgets]
         return np.asarray([[len(keep) for _, keep in trees], [len(tree) for tree, _ in trees]], np.float64)
 
-    def whole(self, round_: Round) -> bool:
+    def is_replayable(self, round_: Round) -> bool:
         """Whether it is known what other trees would have kept: the round drafted, and the text goes on far enough."""
         deepest = max((draft.depth for draft in round_.drafts), default=0)
         unfinished = round_.start - self._known.start + deepest < len(self._known.token_ids)

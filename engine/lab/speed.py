@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import floor, log10
 
 RATE_DIGITS = 3  # significant ones, of tokens per second
-FASTER, SLOWER, ALIKE = "faster", "slower", "alike"
+FASTER, SLOWER, SIMILAR = "faster", "slower", "alike"
 
 
 def significant(value: float, digits: int) -> str:
@@ -65,5 +65,5 @@ def speed_record(speed: float, plain_speed: float, low: float | None = None, hig
     if low is None or high is None:
         return SpeedRecord(printed, plain, ratio, times)
     least, most = ratio_text(min(low, ratio)), ratio_text(max(high, ratio))
-    standing = FASTER if float(least) > 1 else SLOWER if float(most) < 1 else ALIKE
+    standing = FASTER if float(least) > 1 else SLOWER if float(most) < 1 else SIMILAR
     return SpeedRecord(printed, plain, ratio, times, f"{least} to {most}", standing)

@@ -174,7 +174,7 @@ def calibration(readings: Sequence[Reading], most_bins: int = 10) -> Calibration
 
     Rounds that drafted nothing and those that the end of the text cut short are left out; None if none is left.
     """
-    pairs = sorted(pair for reading in readings for pair in whole_rounds(reading))
+    pairs = sorted(pair for reading in readings for pair in calibration_pairs(reading))
     if not pairs:
         return None
     count = min(most_bins, len(pairs))
@@ -189,7 +189,7 @@ def calibration(readings: Sequence[Reading], most_bins: int = 10) -> Calibration
     return Calibration(tuple(known), expected, realised, (expected - 1) / (realised - 1) if realised > 1 else None)
 
 
-def whole_rounds(reading: Reading) -> list[tuple[float, int]]:
+def calibration_pairs(reading: Reading) -> list[tuple[float, int]]:
     """The expected and realised lengths of the rounds that drafted, that were not cut by the end of the text, and whose
     drafter's probabilities were recorded."""
     last = len(reading.lengths) - reading.cut

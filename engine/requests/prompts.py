@@ -24,7 +24,7 @@ Turn = tuple[str, str]  # role and text
 ROLES = ("system", "user", "assistant")
 THINKING = ("auto", "on", "off")  # of a chat template
 
-LOOKED_AT = 1500  # characters: matching an expression may take time quadratic in them
+MAX_MATCHED_LENGTH = 1500  # characters: matching an expression may take time quadratic in them
 OUTSIDE = "lies outside what the"  # a part of the sentence below by which a header's note is recognised
 
 
@@ -123,7 +123,7 @@ def says_outside(note: str) -> bool:
 
 def familiar(prompt: str, kinds: Sequence[str]) -> bool:
     """Whether one of these regular expressions matches at the start of the prompt, ignoring case."""
-    return any(compiled(kind).search(prompt[:LOOKED_AT]) for kind in kinds)
+    return any(compiled(kind).search(prompt[:MAX_MATCHED_LENGTH]) for kind in kinds)
 
 
 def compiled(kind: str) -> re.Pattern[str]:

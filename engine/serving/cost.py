@@ -29,13 +29,13 @@ ROWS = (1, 2, 3, 4, 5, 8, 9, 12, 13, 16, 17, 25, 32, 33, 49, 64, 65, 97, 129, 19
 BATCH_ROWS = (*ROWS, 11, 21, 29, 41, 57, 81, 113, 145, 161)  # finer: one choice adds rows to several trees
 MAX_BATCH_ROWS = 513  # of several requests: beyond, time grows with arithmetic alone, along a line
 MIN_REPEATS, MAX_REPEATS = 4, 24
-SMALL = 129  # later repeats measure no larger size: up to here 0.1 ms decides between budgets
+MAX_REPEATED_ROWS = 129  # later repeats measure no larger size: up to here 0.1 ms decides between budgets
 PLAIN_ROUNDS = 6
 MIN_CONTEXT = 64
-GROWTH = 4  # the prefix is read again before mock rounds have lengthened it by 1/4
-NEAR = 2.0  # octaves: how far a curve's context length may be from that of an ``auto`` run
+PREFIX_PER_GROWTH = 4  # the prefix is read again before mock rounds have lengthened it by 1/4
+MAX_OCTAVES_OFF = 2.0  # octaves: how far a curve's context length may be from that of an ``auto`` run
 CHAIN = 15  # so many nodes of a mock tree form a chain, as deep as a drafter's block; the others branch off below
-ROOT: Integers = np.zeros(1, np.int32)
+ROOT_ONLY: Integers = np.zeros(1, np.int32)
 
 StageTimes = tuple[float, float, float]  # milliseconds of a mock round: drafting, verifying, the rest
 
@@ -104,7 +104,7 @@ class CostBook:
         raises to stop."""
         case = CostCase(bucket(context, self._target.context_limit), sampling)
         known = self.nearest(case.context, case.drawing)
-        if known and _octaves(case.context, known) <= NEAR:
+        if known and _octaves(case.context, known) <= MAX_OCTAVES_OFF:
             return known
         return self._measured(case, QUICK, interrupt)
 
@@ -130,9 +130,9 @@ class CostBook:
         plain: list[StageTimes] = []
         order, repeats, began = random.Random(0), 0, perf_counter()
         while repeats < MIN_REPEATS or (repeats < MAX_REPEATS and perf_counter() - began < effort.seconds):
-            wanted = [size for size in sizes if size <= SMALL or repeats < MIN_REPEATS]
+            wanted = [size for size in sizes if size <= MAX_REPEATED_ROWS or repeats < MIN_REPEATS]
             # one repeat after a fresh prefix, or more if many prefixes would have to be read
-            count = 1 if case.requests == 1 else max(1, case.context // GROWTH // len(wanted))
+            count = 1 if case.requests == 1 else max(1, case.context // PREFIX_PER_GROWTH // len(wanted))
             shuffled = [size for _ in range(count) for size in order.sample(wanted, len(wanted))]
             for size, spent in mock_rounds(target, self._drafter, case, shuffled):
                 times[size].append(spent)
@@ -223,4 +223,4 @@ def _mock(_: Lattice, root: int, nodes: int) -> DraftTree:
 def _root_kept(tree: DraftTree, verification: Verification, redraw: Redraw,
                random: np.random.Generator) -> Acceptance:
     """Walk as a real round would, for its time, then keep only the root, which is the next tree's root again."""
-    return replace(walk(tree, verification, redraw, random), keep=ROOT, bonus=int(tree.tokens[0]))
+    return replace(walk(tree, verification, redraw, random), keep=ROOT_ONLY, bonus=int(tree.tokens[0]))

@@ -20,7 +20,7 @@ from starlette.types import Message, Scope, Send
 from engine.errors import RequestError
 from explorer.latest import Latest
 
-LAPSE_SECONDS = 30.0  # without anybody who listens
+LISTENER_TIMEOUT_SECONDS = 30.0  # without anybody who listens
 STALL_SECONDS = 30.0  # for a piece of an answer to be taken
 MAX_REMEMBERED = 4096  # streams that have ended, and addresses that have failed
 KEY = "canopy.readers"  # of the scope, by which a run finds them
@@ -70,8 +70,9 @@ class Asker:
 
     def check(self) -> None:
         """RequestError if the browser or program that asked no longer listens."""
-        if self.readers and self.readers.silent_seconds(self.stream, self.since) > LAPSE_SECONDS:
-            raise RequestError(f"Nobody has listened for {LAPSE_SECONDS:.0f} s, so the run was given up; ask again.")
+        if self.readers and self.readers.silent_seconds(self.stream, self.since) > LISTENER_TIMEOUT_SECONDS:
+            raise RequestError(f"Nobody has listened for {LISTENER_TIMEOUT_SECONDS:.0f} s, so the run was given up; "
+                               "ask again.")
 
 
 def asker() -> Asker:

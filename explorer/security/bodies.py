@@ -31,7 +31,7 @@ COMMON_BODY_BYTES = 64 * 2**10
 MAX_BYTES = 2 * 2**20  # bytes: the longest prompt and conversation, every sign of them escaped; a piece of a file
 MAX_VALUES = 50_000  # of a JSON body: reading them three times takes 0.05 s
 MAX_LARGE = 16  # bodies above the common size that are held at once
-PATIENCE_SECONDS = 60.0  # for a body to arrive
+BODY_TIMEOUT_SECONDS = 60.0  # for a body to arrive
 SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_DIGITS = 400  # of a whole number; Python takes a second for a thousand of 4,200
 
@@ -71,7 +71,7 @@ class Bodies:
         async with AsyncExitStack() as held:
             if large:
                 await held.enter_async_context(self._large)
-            body = await _read_whole(receive, most if large else min(most, COMMON_BODY_BYTES))
+            body = await _read_body(receive, most if large else min(most, COMMON_BODY_BYTES))
             if self._check and not is_login(path):
                 self._check(path, body)
             waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
@@ -119,10 +119,10 @@ def _too_large(most: int) -> Refusal:
     return Refusal(413, f"The request is larger than {size}, which is the most that is taken.")
 
 
-async def _read_whole(receive: Receive, most: int) -> bytes:
+async def _read_body(receive: Receive, most: int) -> bytes:
     body, going_on = bytearray(), True
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
             while going_on:
                 message = await receive()
                 body += message.get("body", b"")
@@ -130,7 +130,7 @@ async def _read_whole(receive: Receive, most: int) -> bytes:
                     raise _too_large(most)
                 going_on = message["type"] != "http.disconnect" and bool(message.get("more_body"))
     except TimeoutError as error:
-        raise Refusal(408, f"The request's body did not arrive within {PATIENCE_SECONDS:.0f} s.") from error
+        raise Refusal(408, f"The request's body did not arrive within {BODY_TIMEOUT_SECONDS:.0f} s.") from error
     if sum(map(body.count, (b",", b"[", b"{"))) > MAX_VALUES:
         raise Refusal(413, f"The request has more than {MAX_VALUES:,} values, which is the most that is taken.")
     return bytes(body)

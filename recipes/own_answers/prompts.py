@@ -75,7 +75,7 @@ TRIES = 20  # for each seed prompt: a kind has a limited number of them
 FOLLOW_UPS = 0.1  # the share of seeded prompts that continue a conversation
 MAX_FOLLOW_UPS = int(2 * FOLLOW_UPS * PROMPTS_A_FILE)  # of a file: with more, the seeds are running out
 MAX_BEFORE_LENGTH = 240  # tokens of a conversation that is continued
-ALIKE = 0.7  # of both prompts' words: with more in common, a prompt counts as a rewording of a held-out one
+SIMILAR = 0.7  # of both prompts' words: with more in common, a prompt counts as a rewording of a held-out one
 MIN_LETTERS, PLAIN = 8, 0.9
 
 Message = dict[str, str]
@@ -90,7 +90,7 @@ class HeldOut:
     def near(self, text: str) -> bool:
         """Whether a text is a held-out prompt, or a rewording of one."""
         these = words(text)
-        return any(len(these & other) > ALIKE * len(these | other) for other in self._words)
+        return any(len(these & other) > SIMILAR * len(these | other) for other in self._words)
 
 
 def words(text: str) -> frozenset[str]:

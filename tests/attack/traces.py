@@ -169,7 +169,7 @@ class Attack(Area):
         library.lessons = {"x": Lesson("x", trace)}
         json.dumps(library.summaries(), allow_nan=False).encode()
         run = Run.recorded("x", trace, library.comparison("x"))
-        list(map(json.loads, run.whole()))
+        list(map(json.loads, run.all_lines()))
         if dumps(loads(dumps(trace))) != dumps(trace):
             raise BrokenError("What is written of a trace is not what was read.")
         if not 0 < sum(map(held_bytes, trace.lines)) < 2**40:

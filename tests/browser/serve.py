@@ -90,8 +90,8 @@ def main() -> None:
 
         if asked.until:
             first = recordings.first()
-            lines = Run.recorded(first.name, first.trace, recordings.comparison(first.name)).whole() if first else ()
-            serve_at_once(opening_page(lines, asked.root_path), build, listening)
+            run = Run.recorded(first.name, first.trace, recordings.comparison(first.name)) if first else None
+            serve_at_once(opening_page(run.all_lines() if run else (), asked.root_path), build, listening)
         else:
             listener(build(), listening).run(open_sockets(listening))
 

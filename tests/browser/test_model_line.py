@@ -12,7 +12,7 @@ SHOWN = f"""([note, about]) => {{
     rigs.look = () => undefined;  // the server would say otherwise
     rigs.take({{ ...rigs.state, opened: "demo", coming: "", closed: "", named: [{{ name: "smollm2", note: "" }}] }});
     {STAGE}.value = {{ ...{STAGE}.value, header: {{ ...{STAGE}.header, recorded: "", note }} }};
-    {STAGE}.know({{ ...{STAGE}.about, ...about }});
+    {STAGE}.setComments({{ ...{STAGE}.about, ...about }});
     {STAGE}.tell("value", {{}});
 }}"""
 

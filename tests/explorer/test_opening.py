@@ -140,7 +140,7 @@ def test_a_page_that_cannot_be_built_ends_the_server_with_a_reason() -> None:
 
 def test_no_more_than_so_many_wait_and_none_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "MAX_WAITING", 2)
-    monkeypatch.setattr(opening, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(opening, "REQUEST_WAIT_SECONDS", 0.2)
 
     async def act() -> list[httpx.Response]:
         async with Building().served() as client:

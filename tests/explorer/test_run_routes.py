@@ -123,7 +123,7 @@ def test_stop_ends_a_run_at_once_and_keeps_what_was_made() -> None:
 
 def test_a_run_that_nobody_reads_ends_and_one_that_waits_leaves_the_queue(
         monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs_module, "LAPSE_SECONDS", 0.3)
+    monkeypatch.setattr(runs_module, "READER_TIMEOUT_SECONDS", 0.3)
     source = ScriptedSource(pause_seconds=0.02)
     with serving(source) as served:
         with served.begun(prompt=ENDLESS) as running:

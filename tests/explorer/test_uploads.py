@@ -24,11 +24,12 @@ def sent(files: Uploads, *parts: bytes) -> str:
 def test_a_file_is_joined_from_its_pieces_and_handed_over_once() -> None:
     files = Uploads(2**20)
     one, other = sent(files, b"ab", b"c"), sent(files, b"")
-    assert one != other and files.whole({"upload": one}) == b"abc" and files.whole({"upload": other}) == b""
-    for call in (files.whole, files.take):
+    assert one != other
+    assert [files.take_complete({"upload": name}) for name in (one, other)] == [b"abc", b""]
+    for call in (files.take_complete, files.take):
         with pytest.raises(RequestError, match="did not arrive whole"):
             call({"upload": one, "data": ""})
-    assert files.whole({"data": piece(b"small")}) == b"small"
+    assert files.take_complete({"data": piece(b"small")}) == b"small"
 
 
 @pytest.mark.parametrize("data", ["!", "AAA", "\ud800", 3, ["x"]])
@@ -43,9 +44,9 @@ def test_too_much_is_refused_and_forgotten() -> None:
     with pytest.raises(RequestError, match="larger than 1 MiB"):
         files.take({"upload": name, "data": piece(b"x")})
     with pytest.raises(RequestError, match="did not arrive whole"):
-        files.whole({"upload": name})
+        files.take_complete({"upload": name})
     with pytest.raises(RequestError, match="larger than 1 MiB"):
-        files.whole({"data": piece(b"x" * (2**20 + 1))})
+        files.take_complete({"data": piece(b"x" * (2**20 + 1))})
 
 
 def test_few_arrive_at_once_and_one_that_stops_makes_room() -> None:
@@ -54,9 +55,9 @@ def test_few_arrive_at_once_and_one_that_stops_makes_room() -> None:
     names = [sent(files, b"x") for _ in range(uploads.MAX_AT_ONCE)]
     with pytest.raises(RequestError, match="in a minute"):
         sent(files, b"x")
-    now[0] = uploads.LAPSE_SECONDS
+    now[0] = uploads.UPLOAD_TIMEOUT_SECONDS
     files.take({"upload": names[0], "data": ""})
-    now[0] = uploads.LAPSE_SECONDS + 1
-    assert sent(files, b"y") and files.whole({"upload": names[0]}) == b"x"
+    now[0] = uploads.UPLOAD_TIMEOUT_SECONDS + 1
+    assert sent(files, b"y") and files.take_complete({"upload": names[0]}) == b"x"
     with pytest.raises(RequestError, match="did not arrive whole"):
-        files.whole({"upload": names[1]})
+        files.take_complete({"upload": names[1]})

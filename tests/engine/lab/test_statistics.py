@@ -14,12 +14,12 @@ from engine.lab.reading import RANKS, Reading, count_acceptance, ended_by_text, 
 from engine.lab.statistics import (
     acceptance,
     calibration,
+    calibration_pairs,
     estimate,
     histogram,
     interval_rank,
     mean_of,
     share_of,
-    whole_rounds,
 )
 from engine.records import DraftTree, Lattice, Round, Sampling
 from engine.trace import committed_ids, tau
@@ -47,7 +47,7 @@ def test_a_round_that_the_text_cut_short_says_nothing_of_the_drafter(max_tokens:
     cut = len(rounds[-1].acceptance.keep) < len(whole.acceptance.keep)
     reading = read_off(rounds)
     assert reading.cut == cut
-    assert reading.acceptance.reached[0] == len(whole_rounds(reading)) == len(rounds) - cut
+    assert reading.acceptance.reached[0] == len(calibration_pairs(reading)) == len(rounds) - cut
     assert sum(histogram([reading])) == len(rounds)
 
 
@@ -77,7 +77,7 @@ def test_calibration_sees_a_drafter_that_promises_too_much() -> None:
 
 
 def test_calibration_leaves_out_what_says_nothing_of_the_drafter() -> None:
-    assert whole_rounds(reading_with([3.0, 4.0], [2, 1], cut=True)) == [(3.0, 2)]
+    assert calibration_pairs(reading_with([3.0, 4.0], [2, 1], cut=True)) == [(3.0, 2)]
     assert calibration([reading_with([1.0, 1.0], [1, 1], rows=(1, 1))]) is None
     nothing_taken = calibration([reading_with([3.0], [1])])
     assert nothing_taken is not None and nothing_taken.excess is None

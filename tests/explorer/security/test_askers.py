@@ -19,7 +19,7 @@ from explorer.runs import Runner, Runs
 from explorer.security import askers
 from explorer.security.askers import (
     FREE_FAILURES,
-    LAPSE_SECONDS,
+    LISTENER_TIMEOUT_SECONDS,
     MAX_WAIT_SECONDS,
     Asker,
     Logins,
@@ -61,10 +61,10 @@ def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch: pytest.MonkeyPatc
     endpoints = Endpoints(Library([]), runs, Runner(answering(source), runs, Admission()))
     answers = endpoints._generate(ENDLESS, "ddtree", 16)
     with readers.reading("s"):
-        clock.now += 10 * LAPSE_SECONDS
+        clock.now += 10 * LISTENER_TIMEOUT_SECONDS
         seen = [next(answers)["state"] for _ in range(5)]
     assert seen[-1] == "running" and source.closed < 1
-    clock.now += LAPSE_SECONDS + 1
+    clock.now += LISTENER_TIMEOUT_SECONDS + 1
     with pytest.raises(gr.Error, match="Nobody has listened for 30 s"):
         list(answers)
     until(lambda: source.closed == 1)
@@ -83,7 +83,7 @@ def test_one_address_has_half_of_the_room_and_keeps_nobody_waiting() -> None:
 
 
 def test_measurements_that_nobody_asks_about_lapse_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "LAPSE_SECONDS", 0.1)
+    monkeypatch.setattr(jobs, "POLL_TIMEOUT_SECONDS", 0.1)
     queue = Admission()
     asked = Jobs(queue)
     with queue.place():

@@ -148,7 +148,7 @@ def test_few_large_bodies_are_held_at_once() -> None:
 
 
 def test_a_body_that_does_not_arrive_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(bodies, "BODY_TIMEOUT_SECONDS", 0.05)
 
     async def stuck() -> AsyncIterator[bytes]:
         yield b"{"
