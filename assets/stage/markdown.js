@@ -12,7 +12,8 @@ const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])\s+/;
 const QUOTE = /^\s*>\s?/;
 const RULE = /^\s*([-*_])(\s*\1){2,}\s*$/;
 const TABLE_RULE = /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
-const INLINE = /(`+)(.+?)\1|\*\*(.+?)\*\*|__(.+?)__|\*([^\s*][^*]*)\*|\b_([^_]+)_\b/;
+const INLINE = /(`+)(.+?)\1|\*\*(.+?)\*\*|__(.+?)__|\*([^\s*][^*]*)\*|\b_([^_]+)_\b/g;
+const MAX_DEPTH = 16; // of quotes and lists within one another; what lies deeper is text
 /** @type {("code" | "strong" | "em")[]} */
 const TAGS = ["code", "strong", "strong", "em", "em"]; // of the groups of INLINE
 
@@ -27,8 +28,9 @@ export function markdown(source, parent, write) {
   blocks(lines, parent, write);
 }
 
-/** @param {Line[]} lines @param {Element} parent @param {Write} write */
-function blocks(lines, parent, write) {
+/** @param {Line[]} lines @param {Element} parent @param {Write} write @param {number} depth */
+function blocks(lines, parent, write, depth = 0) {
+  const nests = depth < MAX_DEPTH;
   let at = 0;
   /** The lines from here on as long as they fit. @param {(line: Line, place: number) => boolean} fits */
   const take = (fits) => {
@@ -52,9 +54,10 @@ function blocks(lines, parent, write) {
     } else if (RULE.test(text)) {
       at++;
       html("hr", "", parent);
-    } else if (QUOTE.test(text)) {
-      blocks(take((line) => QUOTE.test(line.text)).map((line) => cut(line, QUOTE.exec(line.text)?.[0].length ?? 0)), html("blockquote", "", parent), write);
-    } else if (ITEM.test(text)) list(take((line, place) => !place || !line.text.trim() || ITEM.test(line.text) || /^\s{2,}/.test(line.text)), parent, write);
+    } else if (nests && QUOTE.test(text)) {
+      const quoted = take((line) => QUOTE.test(line.text)).map((line) => cut(line, QUOTE.exec(line.text)?.[0].length ?? 0));
+      blocks(quoted, html("blockquote", "", parent), write, depth + 1);
+    } else if (nests && ITEM.test(text)) list(take((line, place) => !place || !line.text.trim() || ITEM.test(line.text) || /^\s{2,}/.test(line.text)), parent, write, depth + 1);
     else if (text.includes("|") && TABLE_RULE.test(lines[at + 1]?.text ?? "")) table(take((line) => line.text.includes("|")), parent, write);
     else {
       const words = take((line, place) => !place || !(!line.text.trim() || FENCE.test(line.text) || HEADING.test(line.text) || ITEM.test(line.text) || QUOTE.test(line.text)));
@@ -68,8 +71,9 @@ const endOf = (/** @type {Line[]} */ lines) => lines[lines.length - 1].from + li
 /** A line without its first signs. @param {Line} line @param {number} signs */
 const cut = ({ text, from }, signs) => ({ text: text.slice(signs), from: from + signs });
 
-/** Items of one list; what is indented further belongs to the item before it. @param {Line[]} lines @param {Element} parent @param {Write} write */
-function list(lines, parent, write) {
+/** Items of one list; what is indented further belongs to the item before it.
+ *  @param {Line[]} lines @param {Element} parent @param {Write} write @param {number} depth */
+function list(lines, parent, write, depth) {
   const [, indent, sign] = /** @type {RegExpExecArray} */ (ITEM.exec(lines[0].text));
   const box = html(/\d/.test(sign) ? "ol" : "ul", /\d/.test(sign) ? { start: parseInt(sign, 10) } : {}, parent);
   /** @type {Line[][]} */
@@ -82,7 +86,7 @@ function list(lines, parent, write) {
   for (const [first, ...rest] of items) {
     const item = html("li", "", box);
     inline(first, item, write);
-    blocks(rest, item, write);
+    blocks(rest, item, write, depth);
   }
 }
 
@@ -106,15 +110,16 @@ function table([head, , ...rows], parent, write) {
 
 /** @param {Line} line @param {Element} parent @param {Write} write */
 function inline({ text, from }, parent, write) {
-  const found = INLINE.exec(text);
-  const before = found ? found.index : text.length;
-  if (before) write(parent, from, from + before);
-  if (!found) return;
-  const [all, ticks, ...groups] = found;
-  const kind = groups.findIndex((group) => group !== undefined);
-  const inner = { text: groups[kind], from: from + before + (all.length - groups[kind].length) / 2 };
-  const box = html(TAGS[kind], "", parent);
-  if (ticks) write(box, inner.from, inner.from + inner.text.length);
-  else inline(inner, box, write);
-  inline(cut({ text, from }, before + all.length), parent, write);
+  let end = 0;
+  for (const found of text.matchAll(INLINE)) {
+    const [all, ticks, ...groups] = found;
+    const kind = groups.findIndex((group) => group !== undefined);
+    const inner = { text: groups[kind], from: from + found.index + (all.length - groups[kind].length) / 2 };
+    if (found.index > end) write(parent, from + end, from + found.index);
+    const box = html(TAGS[kind], "", parent);
+    if (ticks) write(box, inner.from, inner.from + inner.text.length);
+    else inline(inner, box, write);
+    end = found.index + all.length;
+  }
+  if (end < text.length) write(parent, from + end, from + text.length);
 }
