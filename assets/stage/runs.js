@@ -17,6 +17,10 @@ const MAX_ROUNDS = 1024; // of a run that is laid over another
 const WARMER = 0.7; // the temperature of another answer to a turn that was answered without one
 const FULL = "The browser has no room for this run beside those with a star; take a star away, or save this run as a file.";
 
+/** The list and the ticks as the browser has them now: another tab may have changed them.
+ *  @returns {{ runs: RunPoint[], ticked: string[] }} */
+const stored = () => ({ runs: [], ticked: [], ...JSON.parse(localStorage.getItem(STORE) ?? "{}") });
+
 /** A run as its figures, and what each round kept and took. @param {Stage} stage @param {Header} header @returns {RunPoint} */
 export function pointOf(stage, header) {
   const { value: { run, end }, rounds, figures, measured: { tau }, speed } = stage;
@@ -61,7 +65,7 @@ export class RunList {
     this.stage = stage;
     this.recordings = recordings;
     this.notices = notices;
-    const { runs = [], ticked = [] } = JSON.parse(localStorage.getItem(STORE) ?? "{}");
+    const { runs, ticked } = stored();
     stage.kept = runs;
     this.box = html("aside", { class: "cs-runs", "aria-label": "Runs" }, document.body);
     const head = html("header", "", this.box);
@@ -75,12 +79,19 @@ export class RunList {
     this.toggle(localStorage.getItem(OPEN) === "yes");
     stage.on("state compared", () => this.keep()); // its speed is known only then
     stage.on("begin ticks listed", () => this.draw());
+    window.addEventListener("storage", ({ key }) => {
+      if (key !== STORE) return;
+      stage.kept = stored().runs;
+      this.draw();
+    });
     this.restore(ticked);
   }
 
   toggle(open = Boolean(this.box.hidden)) {
     this.box.hidden = !open;
-    localStorage.setItem(OPEN, open ? "yes" : "no");
+    try {
+      localStorage.setItem(OPEN, open ? "yes" : "no");
+    } catch { /* no room: the next page opens with the list as it was */ }
     document.body.classList.toggle("cs-has-runs", open);
     this.opener?.setAttribute("aria-expanded", String(open));
     if (open) this.draw();
@@ -101,21 +112,33 @@ export class RunList {
     const point = { ...pointOf(stage, header), lengths: undefined, spent: undefined }; // read anew when it is ticked
     const before = stage.kept.find((one) => one.run === run);
     if (before && before.state === state && before.printed === point.printed && before.speed === point.speed) return;
-    Object.assign(point, { state, starred: before?.starred });
-    stage.kept = before ? stage.kept.map((one) => (one === before ? point : one)) : [point, ...stage.kept];
     stage.ticked = stage.ticked.map((one) => (one.run === run ? { ...one, tau: point.tau, speed: point.speed, printed: point.printed } : one));
-    let others = 0;
-    stage.kept = stage.kept.filter(({ starred }) => starred || ++others <= MAX_RUNS);
-    this.store();
+    this.store((runs) => {
+      const old = runs.find((one) => one.run === run);
+      Object.assign(point, { state, starred: old?.starred });
+      let others = 0;
+      return (old ? runs.map((one) => (one === old ? point : one)) : [point, ...runs]).filter(({ starred }) => starred || ++others <= MAX_RUNS);
+    });
     this.draw();
   }
 
-  store() {
-    const { kept, ticked } = this.stage;
-    try {
-      localStorage.setItem(STORE, JSON.stringify({ runs: kept, ticked: ticked.map(({ run }) => run) }));
-    } catch {
-      this.notices.fail(FULL);
+  /** Writes the ticks and the changed list. Files of runs without a star go, and the oldest of these runs if there is no room.
+   *  @param {(runs: RunPoint[]) => RunPoint[]} change */
+  store(change = (runs) => runs) {
+    const { stage } = this;
+    stage.kept = change(stored().runs);
+    const files = new Set(stage.kept.filter(({ starred }) => starred).map(({ run }) => FILE + run));
+    for (const key of Object.keys(localStorage)) if (key.startsWith(FILE) && !files.has(key)) localStorage.removeItem(key);
+    const ticked = stage.ticked.map(({ run }) => run);
+    for (;;) {
+      try {
+        localStorage.setItem(STORE, JSON.stringify({ runs: stage.kept, ticked }));
+        return;
+      } catch {
+        const oldest = stage.kept.findLast(({ starred }, place) => place && !starred);
+        if (!oldest) return this.notices.fail(FULL);
+        stage.kept = stage.kept.filter((one) => one !== oldest);
+      }
     }
   }
 
@@ -142,8 +165,7 @@ export class RunList {
   async star(/** @type {RunPoint} */ point) {
     const { stage: { server }, recordings, notices } = this;
     const { run } = point;
-    if (point.starred) localStorage.removeItem(FILE + run);
-    else {
+    if (!point.starred) {
       const file = server && await recordings.answer(() => server.export({ kind: "trace", run, round: 0 }));
       if (!file) return;
       try {
@@ -153,8 +175,7 @@ export class RunList {
         return;
       }
     }
-    this.stage.kept = this.stage.kept.map((one) => (one.run === run ? { ...one, starred: !point.starred } : one));
-    this.store();
+    this.store((runs) => runs.map((one) => (one.run === run ? { ...one, starred: !point.starred } : one)));
     this.draw();
   }
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { textOf } from "../../assets/shared/round.js";
-import { figuresText, madeBy, othersOf } from "../../assets/stage/runs.js";
+import { figuresText, madeBy, othersOf, RunList } from "../../assets/stage/runs.js";
 
 test("a turn is told by its setting, τ, speed, first token and share of drafted tokens, as far as they are known", () => {
   const point = { title: "ddtree, 3 nodes", tau: 2.5, printed: "40.1", first: 0.123, drafted: 0.6 };
@@ -29,4 +29,52 @@ test("the text of a run that branched off has the words that it was made to begi
   const run = { header: { prompt_ids: [1, 2, 3], forced: 1 }, pieces: new Map([[3, "So "], [4, "it is."]]), texts: new Map(),
     rounds: [{ keep: [0], tokens: [4], start: 3 }] };
   assert.equal(textOf(run), "So it is.");
+});
+
+// A list of runs over a browser's store of that many characters; `tab()` opens one more on the same store.
+function tabs(room) {
+  const kept = {};
+  const size = (values) => Object.values(values).join("").length;
+  const value = Object.create({
+    getItem: (key) => kept[key] ?? null,
+    setItem(key, text) {
+      if (size({ ...kept, [key]: text }) > room) throw new Error("QuotaExceededError");
+      kept[key] = this[key] = text;
+    },
+    removeItem(key) {
+      delete kept[key];
+      delete this[key];
+    },
+  });
+  Object.defineProperty(globalThis, "localStorage", { value, configurable: true });
+  const failures = [];
+  const tab = () => Object.assign(Object.create(RunList.prototype), {
+    stage: { kept: [], ticked: [], server: { export: () => ({ name: "a.gz", data: "data" }) } }, draw() {},
+    recordings: { answer: (call) => call() }, notices: { fail: (message) => failures.push(message) } });
+  return { tab, failures, runs: () => JSON.parse(kept["canopy-runs"]).runs, files: () => Object.keys(kept).filter((key) => key.includes("file:")) };
+}
+
+test("two tabs keep each other's runs and stars, and a file goes with its star", async () => {
+  const { tab, runs, files } = tabs(1e6);
+  const [one, other] = [tab(), tab()];
+  one.store((before) => [{ run: "a" }, ...before]);
+  other.store((before) => [{ run: "b" }, ...before]);
+  await one.star({ run: "a" });
+  other.store();
+  assert.deepEqual(runs(), [{ run: "b" }, { run: "a", starred: true }]);
+  assert.deepEqual(files(), ["canopy-run-file:a"]);
+  await other.star({ run: "a", starred: true });
+  assert.deepEqual([runs(), files()], [[{ run: "b" }, { run: "a", starred: false }], []]);
+});
+
+test("the oldest runs without a star make room; without any, the page says that there is none", () => {
+  const { tab, runs, failures } = tabs(400);
+  const list = tab();
+  const add = (run, more = {}) => list.store((before) => [{ run, answer: "a".repeat(80), ...more }, ...before]);
+  const names = () => runs().map(({ run }) => run);
+  for (const run of "abcd") add(run, { starred: run === "a" });
+  assert.deepEqual([names(), failures], [["d", "c", "a"], []]);
+  for (const run of "efg") add(run, { starred: true });
+  assert.equal(failures.length, 1);
+  assert.ok(names().includes("a"));
 });
