@@ -155,8 +155,8 @@ function readHeader({ request, ...header }) {
 }
 
 /** The options that a run was asked with. @param {lines.Request} request @param {Omit<lines.Header, "request">} header @returns {lines.Options} */
-function optionsOf({ prompt_ids, stop_ids, sampling, ...request }, { prompt, drafters, turns, thinking }) {
-  return { ...request, ...sampling, prompt, drafters, turns, thinking };
+function optionsOf({ prompt_ids, stop_ids, sampling, ...request }, { prompt, drafters, turns, thinking, forced }) {
+  return { ...request, ...sampling, prompt, drafters, turns, thinking, forced: forcedOf({ prompt_ids, forced }) };
 }
 
 // A run, built up line by line.
@@ -213,7 +213,7 @@ export const machineOf = ({ rig, hardware, dtype }) => [rig, hardware, dtype].jo
 // How a ticked run is marked over the one that is shown.
 export const letterOf = (/** @type {number} */ place) => String.fromCharCode(65 + place);
 
-/** The tokens that a run's answer begins with because they were set. @param {Header} header */
+/** The tokens that a run's answer begins with because they were set. @param {Pick<Header, "prompt_ids" | "forced">} header */
 export const forcedOf = ({ prompt_ids, forced }) => prompt_ids.slice(prompt_ids.length - (forced || 0));
 
 // What was asked, in a few words; another engine may not have recorded how many nodes.

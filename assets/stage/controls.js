@@ -121,7 +121,7 @@ export const controls = {
     const point = pointOf(stage, header); // from here on
     const from = { ...point, title: `${point.title}, from the fork`, lengths: point.lengths?.slice(current), spent: point.spent?.slice(current) };
     stage.ticked = [from, ...stage.ticked.filter(({ run }) => run !== value.run)];
-    stage.left = value.run;
+    stage.branch = { run: value.run, prompt_ids: [...header.prompt_ids, ...before, ...path] };
     stage.tell("ticks");
     controls.start({ ...header.options, forced });
   },
@@ -177,7 +177,9 @@ export const controls = {
     adopt({ ...parts?.stage.settings, drafters: [], ...asked });
     parts?.conversation?.take(asked.turns ?? []);
     parts?.notices.dismiss();
-    parts?.notices.runAgain("The server does not have this run any more; its prompt and settings are in the bar.");
+    const gone = "The server does not have this run any more; its prompt and settings are in the bar.";
+    if (asked.forced?.length) parts?.notices.runAgain(`${gone} The tokens that it was forced to begin with go along.`, () => controls.start(asked));
+    else parts?.notices.runAgain(gone);
   },
 
   // In full, because auto would first time passes of the new rig. It waits until the bar's values have been restored and

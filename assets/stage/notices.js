@@ -95,8 +95,9 @@ export class Notices {
     this.error.say(message);
   }
 
-  runAgain(/** @type {string} */ message) {
-    this.news.say(message, "Run it again", () => document.querySelector("#canopy-run").click());
+  /** @param {string} message @param {() => void} act */
+  runAgain(message, act = () => document.querySelector("#canopy-run").click()) {
+    this.news.say(message, "Run it again", act);
   }
 
   // Something was done that needs no answer: the message goes away by itself.

@@ -14,6 +14,7 @@ const FILE = "canopy-run-file:"; // and the run: the trace file of a starred one
 const OPEN = "canopy-runs-open";
 const MAX_RUNS = 30; // without a star
 const MAX_ROUNDS = 1024; // of a run that is laid over another
+const MAX_NODES = 4096; // of a budget that the server accepts
 const WARMER = 0.7; // the temperature of another answer to a turn that was answered without one
 const FULL = "The browser has no room for this run beside those with a star; take a star away, or save this run as a file.";
 
@@ -49,10 +50,10 @@ export function madeBy(kept, turns, place) {
 /** Other settings with which a turn can be answered; null stands for those of the bar. @param {RunPoint} point
  *  @returns {{ label: string, options: Setting | null }[]} */
 export function othersOf({ options = {} }) {
-  const { budget = 0, temperature = 0, seed = 0 } = options;
-  const budgets = budget ? [2 * budget, budget >> 1].filter(Boolean) : [];
+  const { budget = 0, temperature = 0, seed = 0, forced = [] } = options;
+  const budgets = budget ? [2 * budget, budget >> 1].filter((nodes) => nodes > 0 && nodes <= MAX_NODES) : [];
   return [
-    { label: "The settings in the bar", options: null },
+    { label: `The settings in the bar${forced.length ? ", without the forced tokens" : ""}`, options: null },
     ...budgets.map((nodes) => ({ label: counted(nodes, "node"), options: { ...options, budget: nodes } })),
     ...(budget ? [{ label: "Plain decoding", options: { ...options, method: "autoregressive", budget: 0, drafters: [] } }] : []),
     { label: `Another seed, temperature ${temperature || WARMER}`, options: { ...options, seed: seed + 1, temperature: temperature || WARMER } },

@@ -70,7 +70,7 @@ export class Stage extends EventEmitter {
   sought = /** @type {Set<number>} */ (new Set()); // the tokens that a search has found
   server = /** @type {Server | null} */ (null);
   loaded = ""; // the name of the rig that answers
-  left = ""; // the run that the shown one branched off
+  branch = /** @type {{ run: string, prompt_ids: number[] } | null} */ (null); // the run left last, and what went on from it
   comparison = /** @type {PlainComparison | null} */ (null);
   comparing = ""; // progress or error of the comparison
 
@@ -82,6 +82,12 @@ export class Stage extends EventEmitter {
   // Whether a run can begin at a node of the round that is shown: only the rig that drafted it knows its tokens.
   get canBranch() {
     return Boolean(this.server && this.header && !this.header.engine && !this.busy && !this.trial.round) && this.header?.rig === this.loaded;
+  }
+
+  // The run that the shown one branched off, or "" if that is not known.
+  get left() {
+    const { branch, header } = this;
+    return branch && String(branch.prompt_ids) === String(header?.prompt_ids) ? branch.run : "";
   }
 
   // Whether a run is in progress or pending.

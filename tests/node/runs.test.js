@@ -2,8 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { textOf } from "../../assets/shared/round.js";
+import { Run, textOf } from "../../assets/shared/round.js";
 import { figuresText, madeBy, othersOf, RunList } from "../../assets/stage/runs.js";
+import { header } from "./rounds.js";
 
 test("a turn is told by its setting, τ, speed, first token and share of drafted tokens, as far as they are known", () => {
   const point = { title: "ddtree, 3 nodes", tau: 2.5, printed: "40.1", first: 0.123, drafted: 0.6 };
@@ -23,6 +24,15 @@ test("a turn is answered again with the bar's settings, other budgets, plain dec
   assert.deepEqual(labels({ method: "ddtree", budget: 16, temperature: 0, seed: 3 }),
     ["The settings in the bar", "32 nodes", "8 nodes", "Plain decoding", "Another seed, temperature 0.7"]);
   assert.deepEqual(labels({ method: "autoregressive", budget: 0, temperature: 1 }), ["The settings in the bar", "Another seed, temperature 1"]);
+  assert.ok(!labels({ budget: 4096 }).includes("8192 nodes")); // more than the server accepts
+});
+
+test("a run that branched off is answered again from its forced tokens, but for the bar's settings, which say so", () => {
+  const run = new Run("a");
+  run.read(header({ forced: 2 }, { prompt_ids: [1, 2, 3] }));
+  const [bar, ...others] = othersOf({ options: run.header.options });
+  assert.match(bar.label, /forced/);
+  assert.ok(others.length && others.every(({ options }) => String(options.forced) === "2,3"));
 });
 
 test("the text of a run that branched off has the words that it was made to begin with", () => {

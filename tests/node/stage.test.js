@@ -172,3 +172,14 @@ test("the film shows the best round, and is silent on what was not compared", ()
   assert.deepEqual(scenes("same", { against: null, comparison: null }), ["guess", "verify", "card"]);
   assert.deepEqual(scenes("parted", { fresh: [chain(1, 1)] }), ["race", "card"]);
 });
+
+test("only the run that branched off leads back to the one that it left", () => {
+  const stage = new Stage();
+  const begin = (name, ids) => stage.read([state("done", name), header({ forced: 1 }, { prompt_ids: ids }), ...rounds(0), END]);
+  stage.branch = { run: "a", prompt_ids: [1, 2] };
+  const lefts = [["b", [1, 2]], ["c", [1, 3]], ["b", [1, 2]]].map(([name, ids]) => {
+    begin(name, ids);
+    return stage.left;
+  });
+  assert.deepEqual(lefts, ["a", "", "a"]);
+});
