@@ -156,9 +156,10 @@ class VerifierPanel extends Panel {
     const box = html("div", "cp-others", row, "or ");
     for (const { token, p } of step.others) {
       const words = `${short(this.round.show(token), 90, `11px ${MONO}`)} ${probability(p)}`;
-      const item = button(box, words, "Force the text up to here with this token, and let the target go on: a new run",
-        () => this.stage.tell("alternative", { node: step.node, token }));
-      item.disabled = !this.stage.canBranch;
+      const ends = this.stage.ends(token);
+      const title = ends ? "With this token the text would end here" : "Force the text up to here with this token, and let the target go on: a new run";
+      const item = button(box, words, title, () => this.stage.tell("alternative", { node: step.node, token }));
+      item.disabled = ends || !this.stage.canBranch;
     }
   }
 

@@ -16,7 +16,8 @@ function read() {
 function asked(text) {
   try {
     const options = JSON.parse(text ?? "");
-    const turns = Array.isArray(options.turns) && options.turns.every(Array.isArray) ? options.turns : []; // a link may hold anything
+    const isTurn = (/** @type {unknown} */ turn) => Array.isArray(turn) && turn.length === 2 && turn.every((part) => typeof part === "string");
+    const turns = Array.isArray(options.turns) && options.turns.every(isTurn) ? options.turns : []; // a link may hold anything
     return typeof options.prompt === "string" ? { ...options, turns } : null;
   } catch {
     return null;

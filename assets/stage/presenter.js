@@ -1,6 +1,6 @@
 // Presenter mode, `?present` in the address: larger type and tree, no notices, vetted prompts of the rig on the keys 1 to 3.
-// Each prompt is run and timed beside plain decoding before the talk. Where the machine is busy later, that run is shown,
-// with its date; where the server is gone, the recording that the page opened with.
+// Each prompt is run and timed beside plain decoding before the talk. If the machine is busy later, that run is shown,
+// with its date; if the server is gone, the recording that the page opened with.
 
 import { html, pause, write } from "../shared/ink.js";
 import { knownRun, newRun, stopRun } from "../shared/lines.js";
@@ -37,12 +37,14 @@ export async function present(parts, opening, vetted, ask) {
     film.go("card");
     write(date, `Timed before the talk, ${before.date}; the machine is busy now.`);
   });
-  const recording = /** @type {import("../types.d.ts").StreamLine[]} */ ([]);
-  for await (const lines of knownRun(opening)(new AbortController().signal)) recording.push(...lines);
-  stage.on("lost", () => {
-    stage.read(recording);
-    film.open(null);
-  });
+  if (opening) {
+    const recording = /** @type {import("../types.d.ts").StreamLine[]} */ ([]);
+    for await (const lines of knownRun(opening)(new AbortController().signal)) recording.push(...lines);
+    stage.on("lost", () => {
+      stage.read(recording);
+      film.open(null);
+    });
+  }
   await new Promise((loaded) => { stage.on("rigs", () => rigs?.state && !rigs.state.coming && loaded(null)); });
   hints.append(...prompts().map(({ label }, place) => {
     const hint = html("li");
@@ -58,14 +60,14 @@ export async function present(parts, opening, vetted, ask) {
   }
 }
 
-// Runs a prompt and times it beside plain decoding. Returns the run, "" if no speed may be said of it.
+// Runs a prompt and times it beside plain decoding. Returns the run, "" if no speed may be said of it or the talk began.
 /** @param {Stage} stage @param {VettedPrompt} prompt @param {AbortSignal} signal */
-async function time({ server }, { label, ...options }, signal) {
+export async function time({ server }, { label, ...options }, signal) {
   let run = "";
   try {
     for await (const lines of newRun({ ...options })(signal)) for (const line of lines) if ("state" in line) run = line.run;
     const begun = await server?.compare({ run });
-    for (;;) {
+    while (!signal.aborted) {
       const job = begun && "job" in begun && await server?.compared({ job: begun.job });
       if (!job || "error" in job || job.state === "error") return "";
       if (["done", "stopped"].includes(job.state)) return job.result && !job.result.speed.withheld ? run : "";
@@ -73,6 +75,6 @@ async function time({ server }, { label, ...options }, signal) {
     }
   } catch {
     if (run) stopRun(run).catch(() => undefined);
-    return "";
   }
+  return "";
 }

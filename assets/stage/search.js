@@ -8,6 +8,7 @@ import { show, text } from "../shared/round.js";
 export class Search {
   hits = /** @type {{ index: number, node: number }[]} */ ([]);
   at = -1; // the hit that is shown
+  searched = { rounds: 0, pieces: 0 };
 
   /** @param {Stage} stage @param {Player} player @param {HTMLElement} parent */
   constructor(stage, player, parent) {
@@ -18,20 +19,36 @@ export class Search {
     this.count = html("span", { role: "status" }, parent);
     this.field.addEventListener("input", () => this.find());
     this.field.addEventListener("keydown", ({ key, shiftKey }) => key === "Enter" && this.step(shiftKey ? -1 : 1));
-    stage.on("value", () => this.stage.sought.size && this.find());
+    stage.on("value", ({ other }) => this.field.value && (other ? this.find() : this.findMore()));
   }
 
   find() {
-    const { stage } = this;
+    this.stage.sought = new Set();
+    this.hits = [];
+    this.at = -1;
+    this.searched = { rounds: 0, pieces: 0 };
+    this.findMore();
+  }
+
+  // Searches the rounds that have arrived since; a token's piece comes before the first round that has it.
+  findMore() {
+    const { stage, stage: { sought, rounds, pieces }, searched } = this;
     const wanted = this.field.value.toLowerCase();
     const has = (/** @type {string} */ form) => form.toLowerCase().includes(wanted);
-    const found = Array.from(wanted ? stage.pieces : []).filter(([id, piece]) => has(text(piece, id)) || has(show(piece, id)));
-    stage.sought = new Set(found.map(([id]) => id));
-    this.hits = stage.sought.size ? stage.rounds.flatMap(({ tokens }, index) => Array.from(tokens.keys())
-      .filter((node) => stage.sought.has(tokens[node])).map((node) => ({ index, node }))) : [];
-    this.at = -1;
-    write(this.count, wanted ? `${this.hits.length} found` : "");
+    for (const [id, piece] of Array.from(wanted ? pieces : []).slice(searched.pieces)) {
+      if (has(text(piece, id)) || has(show(piece, id))) sought.add(id);
+    }
+    for (let index = searched.rounds; sought.size && index < rounds.length; index++) {
+      for (const [node, token] of rounds[index].tokens.entries()) if (sought.has(token)) this.hits.push({ index, node });
+    }
+    this.searched = { rounds: rounds.length, pieces: pieces.size };
+    this.tell();
     stage.tell("sought");
+  }
+
+  tell() {
+    const { hits: { length }, at } = this;
+    write(this.count, at >= 0 ? `${at + 1} of ${length}` : this.field.value ? `${length} found` : "");
   }
 
   // Pins the next hit from the round that is shown on, then one after the other.
@@ -43,7 +60,7 @@ export class Search {
     const { index, node } = hits[this.at];
     this.player.go(index, {});
     if (stage.pinned !== node) stage.pin(node);
-    write(this.count, `${this.at + 1} of ${hits.length}`);
+    this.tell();
   }
 
   open() {

@@ -81,13 +81,19 @@ export class Stage extends EventEmitter {
 
   // Whether a run can begin at a node of the round that is shown: only the rig that drafted it knows its tokens.
   get canBranch() {
-    return Boolean(this.server && this.header && !this.header.engine && !this.busy && !this.trial.round) && this.header?.rig === this.loaded;
+    const recordedSoFar = this.actual?.index === this.current; // no round before it is missing
+    return Boolean(this.server && this.header && !this.header.engine && !this.busy && !this.trial.round && recordedSoFar) && this.header?.rig === this.loaded;
   }
 
   // The run that the shown one branched off, or "" if that is not known.
   get left() {
     const { branch, header } = this;
     return branch && String(branch.prompt_ids) === String(header?.prompt_ids) ? branch.run : "";
+  }
+
+  // Whether a token ends the text, so that a run cannot be forced to go on with it.
+  ends(/** @type {number} */ token) {
+    return Boolean(this.header?.stop_ids.includes(token));
   }
 
   // Whether a run is in progress or pending.

@@ -51,7 +51,7 @@ export function line({ parents, keep, drafters, tokens, index = 0, ...others }) 
 // The header's line of a run.
 export function header(more = {}, asked = {}) {
   return { header: { drafters: ["first"], pieces: {}, recorded: "2026-11-20", turns: [], prompt: "", note: "", engine: "", every: 1, ...more,
-    request: { method: "ddtree", budget: 8, max_tokens: 9, sampling: {}, prompt_ids: [], ...asked } } };
+    request: { method: "ddtree", budget: 8, max_tokens: 9, sampling: {}, prompt_ids: [], stop_ids: [], ...asked } } };
 }
 
 export function round(given, before) {

@@ -183,3 +183,14 @@ test("only the run that branched off leads back to the one that it left", () => 
   });
   assert.deepEqual(lefts, ["a", "", "a"]);
 });
+
+test("a run branches off where nothing before is missing, and not with a token that ends the text", () => {
+  const stage = Object.assign(new Stage(), { server: {}, loaded: "demo" });
+  stage.read([state("done"), header({ rig: "demo" }, { stop_ids: [7] }), ...rounds(0, 1, 3), END, state("done")]);
+  const can = [0, 1, 2].map((place) => {
+    stage.go(place);
+    return stage.canBranch;
+  });
+  assert.deepEqual(can, [true, true, false]);
+  assert.deepEqual([7, 8].map((token) => stage.ends(token)), [true, false]);
+});
