@@ -773,8 +773,10 @@ def check_round(line: Mapping[str, Any]) -> None:
         raise RecorderError("a choice is below -1, which stands for one that was not recorded")
     if (trials := acceptance.get("trials")) is not None:
         _check_arrays(trials, (trials["nodes"].size,), TRIALS)
-        if ((trials["nodes"] < 1) | (trials["nodes"] >= size)).any():
-            raise RecorderError(f"trials of nodes that a tree of {size} rows does not have")
+        nodes = trials["nodes"]
+        if nodes.size > MAX_NODES or ((nodes < 1) | (nodes >= size)).any():
+            raise RecorderError(f"trials of nodes that a tree of {size} rows does not have, or of more than "
+                                f"{MAX_NODES:,}")
     if len(line["seconds"]) > MAX_STAGES:
         raise RecorderError(f"seconds of {len(line['seconds']):,} stages; {MAX_STAGES} are allowed")
     for stage, seconds in line["seconds"].items():

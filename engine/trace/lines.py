@@ -232,7 +232,9 @@ def as_bytes(piece: Piece) -> bytes:
     return piece.encode() if isinstance(piece, str) else bytes(piece)
 
 
-ROUND_BYTES = 3_000  # of a round's records and small arrays, whatever they hold
+ROUND_BYTES = 2_500  # of a round's records and small arrays, whatever they hold
+PROPOSAL_BYTES = 500  # of a lattice or a candidate, whatever it holds
+STAGE_BYTES = 100  # of a stage's time
 NODE_BYTES = 16  # per node of a drafted tree
 VERIFIED_BYTES = 24  # per verified node, an estimate: reading the verification may have to compute it first
 CELL_BYTES = 12  # of a lattice
@@ -246,7 +248,12 @@ def held_bytes(line: Line) -> int:
         round_ = line.round
         nodes = sum(map(len, (round_.tree, *round_.candidates)))
         cells = sum(draft.tokens.size for draft in round_.drafts)
-        return (ROUND_BYTES + NODE_BYTES * nodes + VERIFIED_BYTES * len(round_.tree) + CELL_BYTES * cells
+        records = PROPOSAL_BYTES * (len(round_.drafts) + len(round_.candidates)) + STAGE_BYTES * len(round_.seconds)
+        if round_.alternatives:
+            records += 2 * round_.alternatives.tokens.nbytes
+        if round_.acceptance.trials:
+            records += 3 * round_.acceptance.trials.nodes.nbytes
+        return (ROUND_BYTES + records + NODE_BYTES * nodes + VERIFIED_BYTES * len(round_.tree) + CELL_BYTES * cells
                 + _pieces_bytes(line.pieces) + _pieces_bytes(line.texts))
     if isinstance(line, Header):
         characters = len(line.prompt) + sum(len(text) for _, text in line.turns)

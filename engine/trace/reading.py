@@ -29,6 +29,7 @@ from engine.recorder import (
     MAX_NOTE_LENGTH,
     MAX_PIECES,
     MAX_ROUNDS,
+    MAX_TEXT_LENGTH,
     REQUEST,
     TREE,
     TRIALS,
@@ -58,7 +59,7 @@ from engine.records import (
     Verification,
 )
 from engine.requests.prompts import turns_from
-from engine.trace.lines import End, Entry, Header, Line, Piece, Trace, gather
+from engine.trace.lines import End, Entry, Header, Line, Piece, Trace, gather, held_bytes
 from engine.trace.stream import FileLines, check_size, open_trace
 
 # Versions: 1 had no ``pace``, which was always fixed; 2 had no ``turns``; since 4 what is not known may be left out;
@@ -69,6 +70,8 @@ NOT_RECORDED = -1  # in place of a token id
 ID_ARRAYS = ("<i4", "<i8")  # of token ids, as recorders have written them
 MAX_REVISIONS = 256
 MAX_LINES = MAX_ROUNDS + 2**8  # rounds, and whatever else there is
+MAX_HELD_BYTES = 2**29  # of memory: twice what a file may unpack to
+MAX_ALTERNATIVES = 64  # per kept row
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, RequestError)
 
 
@@ -141,7 +144,7 @@ class LineReader:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._pieces = self._wrong = 0
+        self._pieces = self._wrong = self._held = 0
         self._carried: dict[int, Piece] = {}
         self._reason = ""
         self._ended = False
@@ -170,6 +173,11 @@ class LineReader:
         if self._pieces > MAX_PIECES:
             raise TraceError(f"{self._name} has the text of more than {MAX_PIECES:,} tokens, which is the most that "
                              "is read.")
+        if line is not None:
+            self._held += held_bytes(line)
+        if self._held > MAX_HELD_BYTES:
+            raise TraceError(f"{self._name} would take more than {MAX_HELD_BYTES:,} bytes of memory, which is the most "
+                             "that is read.")
         return line
 
     def _first(self, row: bytes) -> Header:
@@ -259,9 +267,12 @@ def decode_round(value: Mapping[str, Any]) -> Round:
 def _alternatives(value: Any, kept: int) -> Alternatives:
     arrays = _arrays(value, {"tokens": INTEGERS, "logprobs": "<f4"}, "alternatives")
     shapes = {array.shape for array in arrays.values()}
-    if len(arrays) < 2 or len(shapes) > 1 or arrays["tokens"].ndim != 2 or len(arrays["tokens"]) != kept:
-        raise ValueError(f"the alternatives have the shapes {quoted(sorted(shapes))}; two arrays ({kept}, k) "
-                         "are allowed")
+    shape: tuple[int, ...] = max(shapes, default=())
+    if len(arrays) < 2 or len(shapes) > 1 or len(shape) != 2 or shape[0] != kept or shape[1] > MAX_ALTERNATIVES:
+        raise ValueError(f"the alternatives have the shapes {sorted(shapes)}; two arrays ({kept}, k) are allowed, "
+                         f"and k may be {MAX_ALTERNATIVES} at most")
+    if (arrays["tokens"] < 0).any() or (arrays["logprobs"] > 1).any():  # 0, and what rounding adds to it
+        raise ValueError("an alternative has a token below 0 or a log probability above 0")
     return Alternatives(**arrays)
 
 
@@ -363,15 +374,16 @@ def read_turns(value: Any, name: str) -> Any:
     """The conversation before the prompt, in whole characters."""
     turns = turns_from(value)
     for _, words in turns:
-        HEADER["prompt"](words, name)
+        check_prompt(words, name)
     return turns
 
 
 Check = Callable[[Any, str], Any]
 check_note = partial(check_text, most=MAX_NOTE_LENGTH)
+check_prompt = partial(check_text, most=MAX_TEXT_LENGTH)  # older recorders did not count commas and brackets
 REQUEST_FIELDS: Mapping[str, Check] = {**REQUEST, "split": check_text, "pace": check_text}
 HEADER_FIELDS: Mapping[str, Check] = {
-    **HEADER, "request": read_request, **dict.fromkeys(
+    **HEADER, "prompt": check_prompt, "request": read_request, **dict.fromkeys(
         ("drafters", "drafter_kinds"), lambda value, name: tuple(check_drafters(value, name))),
     "pieces": read_pieces, "revisions": read_revisions, "recorded": check_note, "turns": read_turns,
     "chunked": check_bool, "in_turns": check_bool, "recurrent_layers": check_int, "thinking": check_text,

@@ -4,14 +4,23 @@ import json
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 from engine.errors import TraceError
-from engine.trace import Trace, dumps, loads
+from engine.trace import Trace, dumps, encode_record, loads
 from tests.engine.test_trace import toy_trace
+from tests.engine.trace.test_limits import array
 
 LINES = [json.loads(line) for line in dumps(toy_trace("ddtree", most=6)).splitlines()]
 NAN = float("nan")
+KEPT = LINES[1]["round"]["acceptance"]["keep"]["shape"][0]
+
+
+def alternatives(count: int, token: int = 1, logprob: float = 0.0) -> dict[str, Any]:
+    """So many alternatives for each kept row of the first round."""
+    return {"tokens": encode_record(np.full((KEPT, count), token, np.int32)),
+            "logprobs": encode_record(np.full((KEPT, count), logprob, np.float32))}
 
 
 def read(number: int, path: str, value: Any) -> Trace:
@@ -46,6 +55,10 @@ def test_a_header_is_checked(path: str, value: Any) -> None:
     ("round.tree.tokens.data", "é"), ("round.tree.tokens.data", "!!!!"), ("round.tree.tokens.dtype", "|O"),
     ("round.acceptance.trials", []), ("round.alternatives", []), ("round.alternatives", {}),
     ("round.alternatives", {"tokens": {"dtype": "<i4", "shape": [1, 1], "data": "AAAAAA=="}}),
+    ("round.alternatives", alternatives(65)), ("round.alternatives", alternatives(64, token=-1)),
+    ("round.alternatives", alternatives(64, logprob=2.0)),
+    ("round.acceptance.trials", {"nodes": encode_record(np.ones(2**14 + 1, np.int32)),
+                                 "chances": array(2**14 + 1, dtype="<f4"), "draws": array(2**14 + 1, dtype="<f4")}),
     ("pieces", {"1": "\ud800"}), ("pieces", None)])
 def test_a_round_that_is_not_sound_is_left_out(path: str, value: Any) -> None:
     trace = read(1, path, value)
@@ -97,6 +110,14 @@ def test_nothing_comes_after_the_end_and_no_header_but_the_first() -> None:
     for lines in ([*rows, rows[1]], [*rows, rows[-1]], [rows[0], rows[0], *rows[1:]], rows[1:]):
         with pytest.raises(TraceError):
             loads(b"\n".join(lines) + b"\n")
+
+
+def test_what_older_recorders_wrote_still_opens() -> None:
+    listed = ",[" * 100_000  # newer ones leave such a prompt out
+    assert read(0, "header.prompt", listed).header.prompt == listed
+    assert read(0, "header.turns", [["user", listed]]).header.turns == (("user", listed),)
+    widest = read(1, "round.alternatives", alternatives(64)).entries[0].round.alternatives
+    assert widest is not None and widest.tokens.shape == (KEPT, 64)
 
 
 def test_prompt_ids_may_be_an_array_as_a_recorder_writes_it() -> None:

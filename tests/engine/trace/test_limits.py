@@ -2,19 +2,22 @@
 
 import gzip
 import json
+import math
 import os
 import time
+import tracemalloc
 from base64 import b64encode
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from engine.errors import TraceError
 from engine.recorder import MAX_LINE_BYTES
-from engine.trace import dumps, load, loads
+from engine.trace import dumps, encode_record, held_bytes, load, loads
 from engine.trace.reading import MAX_LINES, TraceTail
 from tests.engine.test_trace import peak_bytes, toy_trace
 
@@ -58,6 +61,39 @@ def test_a_bomb_takes_no_more_than_a_few_of_the_longest_lines(name: str) -> None
     assert peak_bytes(lambda: loads(bomb)) < 4 * MAX_LINE_BYTES
 
 
+def array(*shape: int, dtype: str = "<i4") -> dict[str, Any]:
+    """An array of nothing in that shape."""
+    return {**zeros(math.prod(shape), dtype), "shape": list(shape)}
+
+
+CHAIN = {"tokens": array(1), "parents": array(1)}
+EMPTY = {"tokens": array(0, 0, 0), "logprobs": array(0, 0, 0, dtype="<f4"), "follow": array(0, 0, 0)}
+COSTLY: dict[str, dict[str, Any]] = {  # parts of a round that take more memory than bytes
+    "lattices": {"drafts": [EMPTY] * 16}, "candidates": {"candidates": [CHAIN] * 16},
+    "stages": {"seconds": {f"stage {number}": 0.5 for number in range(64)}},
+    "alternatives": {
+        "tree": {"tokens": array(32), "parents": encode_record(np.maximum(np.arange(-1, 31, dtype=np.int32), 0))},
+        "acceptance": {"keep": encode_record(np.arange(32, dtype=np.int32)), "bonus": 1},
+        "alternatives": {"tokens": array(32, 64), "logprobs": array(32, 64, dtype="<f4")}},
+    "trials": {
+        "tree": {"tokens": array(2), "parents": array(2)},
+        "acceptance": {"keep": array(1), "bonus": 1, "trials": {
+            "nodes": encode_record(np.ones(2048, np.int32)),
+            "chances": array(2048, dtype="<f4"), "draws": array(2048, dtype="<f4")}}}}
+
+
+@pytest.mark.parametrize("name", COSTLY)
+def test_the_memory_of_every_part_is_counted(name: str) -> None:
+    bare = {"index": 0, "start": 3, "tree": CHAIN, "acceptance": {"keep": array(1), "bonus": 1}}
+    line = json.dumps({**ROUND, "pieces": {}, "round": {**bare, **COSTLY[name]}}).encode()
+    data = b"\n".join([LINES[0], *[line] * 200, b""])
+    tracemalloc.start()
+    trace = loads(data)
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert len(trace.entries) == 200 and 0.8 < sum(map(held_bytes, trace.lines)) / taken < 1.5
+
+
 MANY = 3 * MAX_LINES
 
 
@@ -88,6 +124,7 @@ def follow(path: Path) -> None:
 @pytest.mark.parametrize(("limit", "value", "sentence"), [
     ("stream.MAX_FILE_BYTES", 1000, "has [0-9,]+ bytes, and at most 1,000 bytes are read"),
     ("stream.MAX_UNPACKED_BYTES", 3000, "unpacks to more than 3,000 bytes"),
+    ("reading.MAX_HELD_BYTES", 9000, "more than 9,000 bytes of memory"),
     ("reading.MAX_LINES", 2, "more than 2 lines"), ("reading.MAX_PIECES", 5, "the text of (more than 5|8) tokens")])
 def test_each_limit_has_its_sentence(
         limit: str, value: int, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
