@@ -134,6 +134,9 @@ class Run:
             self.open()
             while self.unfinished:
                 yield step([self])[0]
+        except Exception:
+            self.close(failed=True)
+            raise
         finally:
             self.close()
 
@@ -154,7 +157,7 @@ class Run:
             for drafter in drafters:
                 drafter.observe(prompt_ids, features)
         except BaseException:
-            self.close()
+            self.close(failed=True)
             raise
         if not self.unfinished:
             self.close()
@@ -198,8 +201,8 @@ class Run:
         self.root, self.index = self.acceptance.bonus, self.index + 1
         return record
 
-    def close(self) -> None:
-        """Free the caches; the text ends here."""
+    def close(self, failed: bool = False) -> None:
+        """Free the caches; the text ends here, because of an error if the run has ``failed``."""
         if not self.closed:
             self.closed = True
             self.target.release()

@@ -14,17 +14,20 @@ from engine.records import Integers, PackedTree, Sampling
 
 
 class LogitsAdjustment:
-    """What a sampling changes in the logits of one text, which it counts the tokens of."""
+    """What a sampling changes in the logits of one text, which it counts the tokens of. The last ``forced`` tokens of
+    the prompt begin the answer."""
 
-    def __init__(self, sampling: Sampling, prompt_ids: Sequence[int], vocabulary: int) -> None:
+    def __init__(self, sampling: Sampling, prompt_ids: Sequence[int], vocabulary: int, forced: int = 0) -> None:
         unknown = [token for token, _ in sampling.logit_bias if token >= vocabulary]
         if unknown:
             raise RequestError(
                 f"The logit bias names the token {unknown[0]}; the target's last one is {vocabulary - 1}.")
         self._sampling = sampling
         self._in_prompt = np.zeros(vocabulary, np.bool_)
-        self._in_prompt[list(prompt_ids)] = True
+        start = len(prompt_ids) - forced
+        self._in_prompt[list(prompt_ids[:start])] = True
         self._written = np.zeros(vocabulary, np.int32)  # how often, by token
+        self.commit(np.asarray(prompt_ids[start:], np.int32))
 
     def commit(self, tokens: Integers) -> None:
         """Count tokens (n,) that were written."""

@@ -77,6 +77,7 @@ class TorchTarget:
         self._tokens: list[Integers] = []  # of the cache, as far as a later text may begin with them
         self._features: list[Tensor] = []  # at their positions
         self.cached_tokens = 0  # of the prompt, which were not read anew
+        self.forced = 0  # of the next prompt's last tokens: they begin the answer, so penalties count them as written
         self._interrupt: Callable[[], None] | None = None
 
     @property
@@ -141,7 +142,8 @@ class TorchTarget:
                 f"A cache of {size + rows} positions does not fit into memory; lower max tokens or the node budget."
             ) from error
         self._sampling = sampling
-        self._adjustment = LogitsAdjustment(sampling, prompt_ids, self.config.vocab_size) if sampling.adjusts else None
+        self._adjustment = LogitsAdjustment(
+            sampling, prompt_ids, self.config.vocab_size, self.forced) if sampling.adjusts else None
         self._draws = position_draws(sampling.seed, size + rows + 1)
         features = []
         self.cached_tokens = 0

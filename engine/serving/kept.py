@@ -1,10 +1,7 @@
 """The texts of the last runs, so that the next turn of a conversation reads only what is new."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from threading import Lock
-
-import torch
 
 from engine.checkpoints.memory import unused_bytes
 from engine.models.cache import NO_TEXT, KeptText
@@ -29,11 +26,12 @@ class KeptTexts:
         return max(texts, key=lambda text: self._target.reusable(text, prompt_ids), default=NO_TEXT)
 
     def add(self, asker: str, text: KeptText | None) -> None:
-        """Store a copy of a text, replacing those that it continues, if there is memory for it."""
+        """Store a copy of a text, replacing those that it continues, if there is room for it. Raises torch's
+        RuntimeError if there is no memory."""
         if text is None or text.nbytes > self._max_bytes:
             return
         ids = text.token_ids.tolist()
-        with self._lock, suppress(torch.OutOfMemoryError):
+        with self._lock:
             self._texts = [(other, old) for other, old in self._texts
                            if other != asker or ids[:len(old.token_ids)] != old.token_ids.tolist()]
             while len(self._texts) >= MAX_TEXTS or text.nbytes + sum(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from time import perf_counter
@@ -161,11 +161,14 @@ class Rig:
         invalid.
         """
         default = {"method": self.card.method} | ({} if options.get("pace") == AUTO else {"budget": self.card.budget})
-        return Answer(self.run(prompt_request({**default, **options, "prompt": prompt})))
+        return Answer(self.run(prompt_request({**default, **options, "prompt": prompt}), asker=""))
 
-    def run(self, options: PromptRequest) -> Generator[Line, None, None]:
-        """Prepare a run and return its lines. Reading the first line waits for admission and starts the run."""
-        run = self.prepare(options, asker="")
+    def run(self, options: PromptRequest, asker: str | None = None) -> Generator[Line, None, None]:
+        """Prepare a run and return its lines. Reading the first line waits for admission and starts the run.
+
+        The run reuses the cache of an earlier run of the same ``asker``; with None it reads the whole prompt.
+        """
+        run = self.prepare(options, asker=asker)
 
         def lines() -> Generator[Line, None, None]:
             with self.admission.admitted(run.share):
@@ -174,10 +177,7 @@ class Rig:
 
     def prepare(self, options: PromptRequest, interrupt: Callable[[], None] | None = None, *,
                 asker: str | None = None) -> PreparedRun:
-        """Tokenise the prompt, choose the drafters and check the request; RequestError if it cannot be served.
-
-        The run reuses the cache of an earlier run of the same ``asker``; with None it reads the whole prompt.
-        """
+        """Tokenise the prompt, choose the drafters and check the request; RequestError if it cannot be served."""
         return PreparedRun(self, options, interrupt, asker)
 
     def prompt_ids(self, prompt: str, turns: Sequence[Turn] = (), thinking: str = "auto") -> tuple[int, ...]:
@@ -261,6 +261,7 @@ class PreparedRun(Run):
         prompt_ids = rig.prompt_ids(options.prompt, options.turns, options.thinking)
         request = Request((*prompt_ids, *options.forced), stop_ids=rig.stop_ids, **options.shared())
         super().__init__(request, rig.target.fork(interrupt), [drafter.fork() for drafter in drafters.values()])
+        self.target.forced = len(options.forced)
         self.share = rig.memory.share(request, len(drafters)) if rig.concurrent else 1.0
 
     def open(self) -> None:
@@ -274,11 +275,14 @@ class PreparedRun(Run):
         super().open()
         self.prefill_seconds = perf_counter() - began
 
-    def close(self) -> None:
-        """See ``Run``. The text is kept for the same asker's next run."""
-        if self.asker is not None and not self.closed:
-            self.rig.kept_texts.add(self.asker, self.target.kept_text())
-        super().close()
+    def close(self, failed: bool = False) -> None:
+        """See ``Run``. The text is kept for the same asker's next run, if there is memory for it."""
+        try:
+            if self.asker is not None and not self.closed and not failed:
+                with suppress(RuntimeError):  # what torch raises without memory, on a CPU too
+                    self.rig.kept_texts.add(self.asker, self.target.kept_text())
+        finally:
+            super().close(failed)
 
     def choose_policy(self) -> None:
         """Choose the budget policy at the pace ``auto``.

@@ -13,7 +13,7 @@ happens and all runs share every round. Round times are learnt online (``RoundCo
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from threading import Lock
@@ -105,7 +105,8 @@ class RunReader(FairShare):
 
     def fail(self, error: Exception) -> None:
         """End the run and raise the error in the reader's thread; out of memory becomes a RequestError."""
-        self.run.close()
+        with suppress(Exception):  # the reader is told of the first error
+            self.run.close(failed=True)
         self.opened = True
         self.answer(None, memory_error(error, request_in_words(self.run.request)))
 
@@ -194,9 +195,10 @@ class Scheduler:
         else:
             reader.pending, reader.since, reader.late = wanted, perf_counter(), False
 
-    def _clear(self, reader: RunReader) -> None:
-        """Close a run and free its seat."""
-        reader.run.close()
+    def _clear(self, reader: RunReader, failed: bool = False) -> None:
+        """Close a run and free its seat, even if closing fails: the other runs go on."""
+        with suppress(Exception):
+            reader.run.close(failed)
         with self._entry:
             self._readers = [other for other in self._readers if other is not reader]
 
@@ -212,7 +214,7 @@ class Scheduler:
 
     def _give_up(self, reader: RunReader, error: Exception) -> None:
         """End a run; its reader gets the error, at the latest when it asks again."""
-        self._clear(reader)
+        self._clear(reader, failed=True)
         reader.answer(None, error)
 
     def _serve_one(self) -> None:

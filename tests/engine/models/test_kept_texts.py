@@ -47,10 +47,10 @@ class KeptRun(Run):
         self.target.begin_with()
         super().open()
 
-    def close(self) -> None:
+    def close(self, failed: bool = False) -> None:
         if not self.closed:
             self.kept = self.target.kept_text()
-        super().close()
+        super().close(failed)
 
 
 def first_turn(target: TorchTarget) -> tuple[list[int], KeptText]:

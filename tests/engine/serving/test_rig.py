@@ -21,6 +21,7 @@ from engine.commands.program import main
 from engine.errors import CanopyError, RequestError, RigError, TraceError
 from engine.lab.against_plain import InterleavedTiming, turn_pairs
 from engine.lab.settings import SHIPPED
+from engine.models.cache import KeptText
 from engine.models.target import TorchTarget
 from engine.records import PromptRequest, Sampling
 from engine.requests.prompts import OUTSIDE, read_prompts
@@ -70,6 +71,14 @@ def test_an_answer_goes_on_from_forced_tokens(tmp_path: Path) -> None:
     assert load(tmp_path / "run.jsonl").header == trace.header
 
 
+def test_penalties_count_forced_tokens_as_written() -> None:
+    live, prompt, sampling = demo_live(), PROMPTS[0].text, Sampling(presence_penalty=2.0, frequency_penalty=2.0)
+    penalised = text_ids(live, prompt, max_tokens=LONG, sampling=sampling)
+    for method, budget in ("autoregressive", 0), ("ddtree", 12):
+        options = {"max_tokens": LONG - 9, "sampling": sampling, "forced": tuple(penalised[:9])}
+        assert text_ids(live, prompt, method, budget, **options) == penalised[9:], method
+
+
 @pytest.mark.parametrize("concurrent", [False, True])
 def test_the_next_turn_reads_only_what_is_new_and_nobody_elses_text(
         concurrent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,6 +96,43 @@ def test_the_next_turn_reads_only_what_is_new_and_nobody_elses_text(
     for entry, other in zip(same.entries, stranger.entries, strict=True):
         assert entry.round.tree.tokens.tolist() == other.round.tree.tokens.tolist()
     assert same.end.prefill_seconds > 0 and loads(dumps(same)).end == same.end
+
+
+@pytest.mark.parametrize("error", [RuntimeError("can't allocate memory"), torch.OutOfMemoryError()], ids=["cpu", "gpu"])
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_a_text_that_there_is_no_memory_to_keep_ends_like_any_other(
+        concurrent: bool, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(text: KeptText) -> KeptText:
+        raise error
+    monkeypatch.setattr(KeptText, "copied", fail)
+    monkeypatch.setattr("engine.models.target.READ_ROWS", 8)
+    live = demo_live(concurrent=concurrent)
+    with live.admission.admitted():
+        run = live.prepare(PromptRequest(MATH, budget=8, max_tokens=FEW), asker="one")
+        assert gather(run.lines()).end.rounds and run.closed
+    with pytest.raises(RequestError, match="freed"):
+        run.target.commit(np.zeros(1, np.int64))
+
+
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_nothing_is_kept_of_a_run_that_fails(concurrent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> Any:
+        raise ZeroDivisionError
+    monkeypatch.setattr("engine.models.target.READ_ROWS", 8)
+    live, ask = demo_live(concurrent=concurrent), PromptRequest(MATH, budget=8, max_tokens=FEW)
+    with monkeypatch.context() as broken, live.admission.admitted(), pytest.raises(ZeroDivisionError):
+        broken.setattr(TorchTarget, "verify_batch", fail)
+        list(live.prepare(ask, asker="unlucky").lines())
+    with live.admission.admitted():
+        assert gather(live.prepare(ask, asker="unlucky").lines()).end.cached == 0
+
+
+def test_runs_that_are_measured_or_recorded_read_their_whole_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.models.target.READ_ROWS", 8)
+    live, ask = demo_live(), PromptRequest(MATH, budget=8, max_tokens=FEW)
+    assert [gather(live.run(ask)).end.cached for _ in range(2)] == [0, 0]
+    answers = [live.generate(MATH, budget=8, max_tokens=FEW) for _ in range(2)]
+    assert list(answers[0]) and list(answers[1]) and answers[1].trace.end.cached
 
 
 def test_a_recorded_round_has_the_targets_alternatives_and_the_text_of_each(tmp_path: Path) -> None:

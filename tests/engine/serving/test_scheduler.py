@@ -161,6 +161,21 @@ def test_a_prompt_that_cannot_be_read_is_told_and_the_others_go_on() -> None:
         assert len(read(good)) == 19
 
 
+def test_a_run_that_cannot_be_closed_disturbs_nobody() -> None:
+    class Stuck(Run):
+        def close(self, failed: bool = False) -> None:
+            raise ZeroDivisionError("stuck")
+
+    target, schedule = ToyTarget(seed=2), Scheduler()
+    with schedule.add_run(plain(target, 20)) as good:
+        good.round()
+        request = Request(PROMPTS[0], method="autoregressive", budget=0, max_tokens=4000, sampling=GREEDY)
+        with schedule.add_run(Stuck(request, target.fork(), [])) as stuck:
+            stuck.round()
+        assert len(read(good)) == 19
+    schedule.wait_until_idle()
+
+
 def test_runs_of_a_round_that_fails_are_told_and_the_next_is_answered() -> None:
     target = Counting(failures=[ZeroDivisionError("broken")])
     schedule = Scheduler()
