@@ -265,6 +265,11 @@ class Runs:
             self._kept[run.id] = run
             self._forget(run)
 
+    def drop(self, name: str) -> None:
+        """Remove the run of that id, if there is one."""
+        with self._lock:
+            self._kept.pop(name, None)
+
 
 class Runner:
     """Starts runs on the rig that answers."""

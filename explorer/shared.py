@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -11,18 +12,17 @@ from secrets import token_hex
 from threading import Lock
 from typing import Any
 
-from engine.errors import FileError, RequestError
+from engine.errors import FileError, RequestError, TraceError
 from engine.machine.files import cause_of, replace_file
+from engine.recorder import MAX_NOTE_LENGTH
 from engine.requests.limits import shown
-from engine.trace import Trace, dumps, encode_record, load
+from engine.trace import Trace, dumps, encode_record, load, loads
 from explorer.claims import PlainComparison
-from explorer.latest import Latest
-from explorer.runs import Run
+from explorer.runs import Run, Runs
 
 MAX_RUNS, MAX_BYTES = 500, 2**30  # of a folder
 MAX_FILE_BYTES = 32 * 2**20  # so that it can be opened again as a file
 MAX_LENGTHS = {"title": 120, "comment": 500}
-MAX_LOADED = 8  # shared runs that stay in memory
 NAME = re.compile(r"shared-[0-9a-f]{32}")
 INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069]+")  # or turning text
 
@@ -36,7 +36,7 @@ def with_words(trace: Trace, given: Mapping[str, Any]) -> Trace:
             raise RequestError(f"The {name} {shown(text)} has {len(text):,} characters; it may have {most} at most.")
         words[name] = " ".join(INVISIBLE.sub(" ", text).split())
     header = trace.header
-    note = " ".join(filter(None, [words["comment"], header.note]))
+    note = " ".join(filter(None, [words["comment"], header.note]))[:MAX_NOTE_LENGTH]
     return replace(trace, header=replace(header, title=words["title"] or header.title, note=note))
 
 
@@ -45,7 +45,7 @@ class SharedRuns:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._loaded = Latest[str, Run](MAX_LOADED)
+        self._loaded = Runs()
         self._lock = Lock()
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -54,24 +54,34 @@ class SharedRuns:
                             "--shared.") from error
 
     def keep(self, trace: Trace, comparison: PlainComparison | None) -> str:
-        """Keep a run and return its name. RequestError if there is no room."""
+        """Keep a run and return its name. RequestError if there is no room, or if it could not be opened again."""
         header = trace.header
         data = gzip.compress(dumps(replace(trace, header=replace(
             header, recorded=header.recorded or date.today().isoformat()))), mtime=0)
         if len(data) > MAX_FILE_BYTES:
             raise RequestError(f"The run has {len(data) >> 20} MiB, and a shared one may have at most "
                                f"{MAX_FILE_BYTES >> 20}; ask for fewer tokens or a smaller node budget.")
+        name = f"shared-{token_hex(16)}"
+        try:
+            run = Run.recorded(name, loads(data, "The run"), comparison)
+        except TraceError as error:
+            raise RequestError(f"The run cannot be shared: {error} Ask for fewer tokens or a smaller node "
+                               "budget.") from error
         with self._lock:
-            sizes = [path.stat().st_size for path in self._folder.glob("shared-*.jsonl.gz")]
+            sizes = []
+            for path in self._folder.glob("shared-*.jsonl.gz"):
+                with suppress(OSError):  # deleted meanwhile, or a link that leads nowhere
+                    sizes.append(path.stat().st_size)
             if len(sizes) >= MAX_RUNS or sum(sizes) + len(data) > MAX_BYTES:
                 raise RequestError(f"This server keeps up to {MAX_RUNS} shared runs in {MAX_BYTES >> 20} MiB, and has "
                                    "no room for another; delete one, or share the run as one file.")
-            name = f"shared-{token_hex(16)}"
+            self._loaded.keep(run)
             try:
                 replace_file(self._trace(name), data)
                 replace_file(self._measured(name), json.dumps(comparison and encode_record(comparison)).encode())
             except FileError as error:
-                self.delete(name)
+                with suppress(RequestError):
+                    self.delete(name)
                 raise RequestError(f"The run could not be kept on this server: {error} Share it as one file, or ask "
                                    "whoever runs the server to make room.") from error
         return name
@@ -84,14 +94,21 @@ class SharedRuns:
         if not self._trace(name).is_file():
             raise RequestError("This shared run was deleted; ask whoever sent you the link.")
         if run is None:
-            run = self._loaded[name] = Run.recorded(name, load(self._trace(name)), self._comparison(name))
+            run = Run.recorded(name, load(self._trace(name)), self._comparison(name))
+            self._loaded.keep(run)
         return run
 
     def delete(self, name: str) -> None:
-        """Delete the run of that name, if there is one."""
-        if NAME.fullmatch(name):
+        """Delete the run of that name, if there is one. RequestError if that is not possible."""
+        if not NAME.fullmatch(name):
+            return
+        self._loaded.drop(name)
+        try:
             for path in (self._trace(name), self._measured(name)):
                 path.unlink(missing_ok=True)
+        except OSError as error:
+            raise RequestError(f"The shared run cannot be deleted: {cause_of(error)}; ask whoever runs the "
+                               "server.") from error
 
     def _comparison(self, name: str) -> PlainComparison | None:
         from pydantic import TypeAdapter  # noqa: PLC0415 - the first page does without

@@ -137,18 +137,25 @@ async def _read_body(receive: Receive, most: int) -> bytes:
 
 
 class Calls:
-    """Checks the calls of a page's events and named functions, which Gradio would answer with an internal error."""
+    """Checks the calls of a page's events, named functions and components, which Gradio would answer with an internal
+    error."""
 
     def __init__(self, page: gr.Blocks) -> None:
         functions = {number: function for number, function in page.fns.items() if function.fn is not None}
         self._inputs: dict[Any, int] = {number: len(function.inputs) for number, function in functions.items()}
         self._inputs |= {function.api_name: sum(not getattr(part, "skip_api", False) for part in function.inputs)
                          for function in functions.values() if function.api_visibility == "public"}
+        self._server_functions = {(number, function.__name__) for number, part in page.blocks.items()
+                                  for function in getattr(part, "server_fns", ())}
 
     def check(self, path: str, body: bytes) -> None:
         """Refusal if the body of a POST is no JSON object that can be answered."""
         value = json_object(body)
         where, _, name = path.removeprefix(API).strip("/").rpartition("/")
+        if name == "component_server":
+            part, function = value.get("component_id"), value.get("fn_name")
+            if type(part) is not int or type(function) is not str or (part, function) not in self._server_functions:
+                raise Refusal(404, f"The part {_seen(part)} of the page has no function {_seen(function)}.")
         if where not in ("call", "run") and (where, name) != ("queue", "join"):
             return
         function, data = value.get("fn_index", name), value.get("data")

@@ -1,24 +1,29 @@
 """Shared runs: a link lasts until somebody deletes the run, within bounds, and for this server's own page alone."""
 
 import base64
+import gc
 import json
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 from starlette.testclient import TestClient
 
-from engine.errors import FileError
+from engine.errors import FileError, RequestError
+from engine.recorder import MAX_NOTE_LENGTH
 from engine.requests.admission import Admission
-from engine.trace import dumps
+from engine.trace import dumps, held_bytes
 from explorer import shared
 from explorer.claims import recorded_comparison
 from explorer.endpoints import Endpoints
 from explorer.opening import Listening
 from explorer.page import build, guarded
 from explorer.recordings import Library
-from explorer.runs import Run, Runner, Runs
-from explorer.shared import SharedRuns
+from explorer.runs import RUN_BYTES, Run, Runner, Runs
+from explorer.shared import SharedRuns, with_words
 from tests.explorer.scripted import ScriptedSource, scripted_trace
 from tests.explorer.scripted_rigs import answering, called
 
@@ -94,6 +99,40 @@ def test_a_folder_that_cannot_be_is_said_when_the_server_starts(tmp_path: Path) 
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="--shared"):
         SharedRuns(tmp_path / "file")
+
+
+def test_what_could_not_be_opened_again_is_not_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper, header = SharedRuns(tmp_path), replace(TRACE.header, note="n" * MAX_NOTE_LENGTH)
+    name = keeper.keep(with_words(replace(TRACE, header=header), {"comment": "Look."}), None)
+    found = SharedRuns(tmp_path).find(name)
+    assert found and (trace := found.trace()) and trace.header.note.startswith("Look. nnn")
+    with pytest.raises(RequestError, match=f"{MAX_NOTE_LENGTH:,} are allowed"):
+        keeper.keep(replace(TRACE, header=replace(header, title="t" * (MAX_NOTE_LENGTH + 1))), None)
+    monkeypatch.setattr("engine.trace.stream.MAX_UNPACKED_BYTES", 3000)
+    with pytest.raises(RequestError, match="more than 3,000 bytes"):
+        keeper.keep(TRACE, None)
+
+
+def test_shared_runs_in_memory_have_a_bound_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = RUN_BYTES + sum(map(held_bytes, TRACE.lines))
+    monkeypatch.setattr(shared, "Runs", partial(Runs, 2 * size))
+    keeper = SharedRuns(tmp_path)
+    names = [keeper.keep(TRACE, None) for _ in range(5)]
+    runs = WeakSet(keeper.find(name) for name in names)
+    gc.collect()
+    assert len(runs) == 2
+    for name in names:
+        keeper.delete(name)
+    gc.collect()
+    assert not runs
+
+
+def test_what_lies_in_the_folder_besides_ends_nothing(tmp_path: Path) -> None:
+    (tmp_path / "shared-gone.jsonl.gz").symlink_to(tmp_path / "nowhere")
+    (tmp_path / f"shared-{'0' * 32}.jsonl.gz").mkdir()
+    server = Server(tmp_path)
+    assert server("share", run="mine")["run"]
+    assert "cannot be deleted: Is a directory" in server("unshare", run=f"shared-{'0' * 32}")["error"]
 
 
 @pytest.mark.parametrize("name", ["shared-../../etc/passwd", "../mine", "shared-" + "0" * 32])

@@ -29,7 +29,7 @@ def calls() -> Calls:
 @pytest.mark.parametrize(("path", "body"), [
     (JOIN, {"data": ["x"], "fn_index": 0, "session_hash": "a1b2", "event_data": None}),
     ("/gradio_api/run/predict", {"data": ["x"], "fn_index": 0, "session_hash": "a1b2"}),
-    ("/gradio_api/call/add", {"data": ["x", 2]}), ("/gradio_api/component_server", {"data": {}}),
+    ("/gradio_api/call/add", {"data": ["x", 2]}),
     ("/gradio_api/cancel", {"session_hash": "2f1c-9", "fn_index": 0, "event_id": "x"})])
 def test_calls_of_the_page_and_of_programs_pass(calls: Calls, path: str, body: Any) -> None:
     calls.check(path, json.dumps(body).encode())
@@ -52,3 +52,19 @@ def test_calls_that_do_not_fit_are_refused_in_a_sentence(calls: Calls, path: str
         calls.check(path, body if isinstance(body, bytes) else json.dumps(body).encode())
     assert words in refusal.value.sentence and 400 <= refusal.value.status < 500
     assert refusal.value.sentence.endswith(".") and len(refusal.value.sentence) < 250
+
+
+def test_only_a_function_that_a_part_serves_is_called() -> None:
+    with gr.Blocks(analytics_enabled=False) as page:
+        part = gr.HTML(server_functions=[lambda value: value])
+    calls = Calls(page)
+
+    def call(number: Any, name: Any) -> None:
+        calls.check("/gradio_api/component_server/", json.dumps({"component_id": number, "fn_name": name}).encode())
+
+    call(part._id, "<lambda>")
+    wrong = [(-1, "<lambda>"), (10**30, "<lambda>"), ([], "<lambda>"), (part._id, "render"), (part._id, [])]
+    for number, name in wrong:
+        with pytest.raises(Refusal) as refusal:
+            call(number, name)
+        assert refusal.value.status == 404

@@ -60,7 +60,7 @@ def test_no_body_is_read_before_a_login(page: TestClient) -> None:
     page.post("/login", data={"username": NAME, "password": PASSWORD})
     assert page.get(f"{RUNS}/welcome").json()["state"] == "error"
     asked = {"data": {}, "session_hash": "x"}
-    assert page.post("/gradio_api/component_server", json=asked).status_code == 400
+    assert page.post("/gradio_api/component_server", json=asked).status_code == 404
     page.cookies.clear()
     assert page.post("/gradio_api/reset", json={}, headers={"Cookie": "access-token-x=y"}).status_code == 401
 
