@@ -36,7 +36,7 @@ class AttachedServer:
     def default_drafters(self, method: str) -> Sequence[str]:
         return self.drafters
 
-    def prepare(self, ask: PromptRequest, *, asker: str = "") -> "ServerRun":
+    def prepare(self, ask: PromptRequest, *, asker: str | None = "") -> "ServerRun":
         """See ``Source``."""
         if ask.method not in self.methods:
             raise RequestError(f"{self.name} runs what it was started with; choose the method {SERVED}.")

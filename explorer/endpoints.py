@@ -136,7 +136,7 @@ class Endpoints:
             yield from self._summaries(prompt_request(given, page=True), asker())
 
     def _summaries(self, ask: PromptRequest, who: Asker) -> Iterator[dict[str, Any]]:
-        run = self._runner.start(ask, who.address)
+        run = self._runner.start(ask, who.address, who.cache)
         try:
             for more in run.news(self._runner.pause):
                 who.check()

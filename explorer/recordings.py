@@ -152,7 +152,7 @@ class Recordings:
     def default_drafters(self, method: str) -> Sequence[str]:
         return ()
 
-    def prepare(self, ask: PromptRequest, *, asker: str = "") -> RecordedRun:
+    def prepare(self, ask: PromptRequest, *, asker: str | None = "") -> RecordedRun:
         """Choose the recording of the same prompt that is nearest: in method, else in drafting at all, then in
         budget."""
         def distance(trace: Trace) -> tuple[bool, bool, int]:

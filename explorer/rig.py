@@ -47,7 +47,7 @@ class Source(Protocol):
     def default_drafters(self, method: str) -> Sequence[str]:
         """The drafters of a method if the ask names none, in order."""
 
-    def prepare(self, ask: PromptRequest, *, asker: str = "") -> "PreparedRun":
+    def prepare(self, ask: PromptRequest, *, asker: str | None = "") -> "PreparedRun":
         """Check a request and return its run, which begins with its first line. ``asker`` is whose cache it may use.
 
         Raises CanopyError, with a message for the user, if it cannot be served.

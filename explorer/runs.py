@@ -287,18 +287,18 @@ class Runner:
         """Return the seconds between two chunks of a run, longer when more runs are in progress."""
         return max(SECONDS_BETWEEN_CHUNKS, self._admission.running() / MAX_CHUNKS_PER_SECOND)
 
-    def start(self, ask: PromptRequest, address: str = "") -> Run:
-        """Start a run in a thread; it waits for the first rig, then in the queue. Raises RequestError if the queue is
-        full."""
+    def start(self, ask: PromptRequest, address: str = "", cache: str | None = "") -> Run:
+        """Start a run in a thread; it waits for the first rig, then in the queue. ``cache`` says whose cached texts it
+        may begin with (``askers.cache_of``). Raises RequestError if the queue is full."""
         run = self._runs.begin(Run(uuid4().hex[:12], address))
-        Thread(target=self._work, args=(run, ask), name=f"run {run.id}", daemon=True).start()
+        Thread(target=self._work, args=(run, ask, cache), name=f"run {run.id}", daemon=True).start()
         return run
 
-    def _work(self, run: Run, ask: PromptRequest) -> None:
+    def _work(self, run: Run, ask: PromptRequest, cache: str | None) -> None:
         failure = ""
         try:
             with suppress(CancellationError):
-                self._make(run, ask)
+                self._make(run, ask, cache)
         except CanopyError as error:
             failure = str(error)
         except Exception as error:
@@ -307,13 +307,13 @@ class Runner:
                        "and the server's log has the details. Other runs still work.")
         run.end(failure)
 
-    def _make(self, run: Run, ask: PromptRequest) -> None:
+    def _make(self, run: Run, ask: PromptRequest, cache: str | None) -> None:
         while sentence := self._rig.waiting():
             self._wait(run, sentence)
             sleep(SECONDS_BETWEEN_LOOKS)
         same = False
         while not same:
-            changes, prepared = self._rig.changes, self._rig.source.prepare(ask, asker=run.address)
+            changes, prepared = self._rig.changes, self._rig.source.prepare(ask, asker=cache)
             with self._admission.place(run.address, prepared.share, run.id) as place:
                 same = changes == self._rig.changes  # no other rig takes over while the run has a place
                 if same:

@@ -6,6 +6,7 @@ Guessing a password takes long: after a few failures an address has to wait, lon
 """
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from ipaddress import IPv6Address, ip_address
 from threading import Lock
 from time import monotonic
 
-from starlette.datastructures import QueryParams
+from starlette.datastructures import Headers, QueryParams
 from starlette.types import Message, Scope, Send
 
 from engine.errors import RequestError
@@ -24,6 +25,7 @@ LISTENER_TIMEOUT_SECONDS = 30.0  # without anybody who listens
 STALL_SECONDS = 30.0  # for a piece of an answer to be taken
 MAX_REMEMBERED = 4096  # streams that have ended, and addresses that have failed
 KEY = "canopy.readers"  # of the scope, by which a run finds them
+BEHIND_PROXY = "canopy.behind_proxy"  # of the scope, whether requests may come through a proxy
 STREAMS = ("/gradio_api/queue/data", "/gradio_api/call/")
 FREE_FAILURES = 5  # a person mistypes
 MAX_WAIT_SECONDS = 60.0  # no longer, or others who share the address could be kept out
@@ -60,10 +62,11 @@ class Readers:
 
 @dataclass(frozen=True)
 class Asker:
-    """The reader that asked for a run: from which address, under which name of a stream, and when. One that did not
-    come through the gate has none of these, and is never missed."""
+    """The reader that asked for a run: from which address, with whose cache, under which name of a stream, and when.
+    One that did not come through the gate has none of these, and is never missed."""
 
     address: str = ""
+    cache: str | None = ""  # see ``cache_of``
     stream: str = ""
     readers: Readers | None = None
     since: float = 0.0
@@ -84,12 +87,22 @@ def asker() -> Asker:
     readers = scope.get(KEY)
     if readers is None or not request.session_hash:
         return Asker()
-    return Asker(neighbourhood(client_of(scope)), request.session_hash, readers, monotonic())
+    return Asker(neighbourhood(client_of(scope)), cache_of(scope), request.session_hash, readers, monotonic())
 
 
 def client_of(scope: Scope) -> str:
     """The address that a request comes from; empty if it is not known."""
     return str((scope.get("client") or ("", 0))[0])
+
+
+def cache_of(scope: Scope) -> str | None:
+    """The address whose cached texts a request may begin with; None behind a proxy that hides who asks, since all who
+    come through it would share one."""
+    client = client_of(scope)
+    if scope.get(BEHIND_PROXY) and client not in re.split(r"[\s,]+", ",".join(
+            Headers(scope=scope).getlist("x-forwarded-for"))):
+        return None
+    return neighbourhood(client)
 
 
 def stream_of(scope: Scope) -> str | None:

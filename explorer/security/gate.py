@@ -20,7 +20,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.errors import RequestError
-from explorer.security.askers import KEY, Logins, Readers, client_of, impatient, stream_of
+from explorer.security.askers import BEHIND_PROXY, KEY, Logins, Readers, client_of, impatient, stream_of
 from explorer.security.bodies import API, LOGIN, RUNS, Bodies, Refusal, is_login
 
 HTTP_METHODS = ("GET", "HEAD", "POST")
@@ -149,7 +149,8 @@ class Gate:
         check_host(self._hosts, headers)
         check_origin(self._hosts, scope, headers)
         check_path(scope)
-        scope = {**scope, "headers": _without_forwarding(self._hosts, scope["headers"]), KEY: self._readers}
+        scope = {**scope, "headers": _without_forwarding(self._hosts, scope["headers"]), KEY: self._readers,
+                 BEHIND_PROXY: bool(self._hosts.proxies)}
         if (stream := stream_of(scope)) is not None:
             with self._readers.reading(stream), suppress(TimeoutError, RuntimeError):
                 await self.app(scope, receive, impatient(send))  # a RuntimeError: what was said in the stream already

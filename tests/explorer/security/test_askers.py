@@ -1,13 +1,17 @@
 """Who asks: a place in the line lapses without a listener, one address has a few, and guessing a password is slow."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import gradio as gr
 import httpx
 import pytest
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 
 from engine.errors import RequestError
+from engine.records import PromptRequest
 from engine.requests.admission import Admission
 from explorer import jobs
 from explorer.endpoints import Endpoints
@@ -26,7 +30,8 @@ from explorer.security.askers import (
     Readers,
     neighbourhood,
 )
-from tests.explorer.scripted import ENDLESS, ScriptedSource
+from explorer.security.gate import Address, Gate, hosts_of
+from tests.explorer.scripted import ENDLESS, ScriptedRun, ScriptedSource
 from tests.explorer.scripted_rigs import answering
 from tests.running import completed, until
 
@@ -55,7 +60,7 @@ def test_silence_is_counted_from_when_the_last_one_left() -> None:
 def test_a_run_that_nobody_listens_to_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     readers = Readers(clock)
-    who = Asker("10.0.0.1", "s", readers, clock.now)
+    who = Asker("10.0.0.1", "10.0.0.1", "s", readers, clock.now)
     monkeypatch.setattr("explorer.endpoints.asker", lambda: who)
     source, runs = ScriptedSource(pause_seconds=0.01), Runs()
     endpoints = Endpoints(Library([]), runs, Runner(answering(source), runs, Admission()))
@@ -104,8 +109,16 @@ def test_a_stream_that_is_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.slow
-def test_runs_that_come_through_the_gate_know_who_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("proxies", "cache"), [((), "10.0.0.1"), ([("canopy.example", None)], None)])
+def test_runs_that_come_through_the_gate_know_who_asked(
+        proxies: Sequence[Address], cache: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Asker] = []
+    caches: list[str | None] = []
+
+    class Noting(ScriptedSource):
+        def prepare(self, ask: PromptRequest, *, asker: str | None = "") -> ScriptedRun:
+            caches.append(asker)
+            return super().prepare(ask, asker=asker)
     ask_gradio = askers.asker
 
     def noted() -> Asker:
@@ -114,14 +127,36 @@ def test_runs_that_come_through_the_gate_know_who_asked(monkeypatch: pytest.Monk
     monkeypatch.setattr("explorer.endpoints.asker", noted)
 
     async def act() -> str:
-        app = guarded(*build(answering(ScriptedSource()), Library([])), Listening())
+        app = guarded(*build(answering(Noting()), Library([])), Listening(allowed=proxies))
         transport = httpx.ASGITransport(app, client=("10.0.0.1", 1))
         async with app.router.lifespan_context(app), httpx.AsyncClient(
                 transport=transport, base_url="http://127.0.0.1:7860", timeout=60) as client:
+            await client.post("/canopy/runs", json={"prompt": "Hi", "method": "ddtree", "budget": 4})
             begun = await client.post("/gradio_api/call/generate", json={"data": ["Hi", "ddtree", 4, 0, {}]})
             return (await client.get(f"/gradio_api/call/generate/{begun.json()['event_id']}")).text
     assert "event: complete" in completed(act())
-    assert (seen[0].address, len(seen[0].stream)) == ("10.0.0.1", 32)
+    assert (seen[0].address, len(seen[0].stream)) == ("10.0.0.1", 32) and caches == [cache, cache]
+
+
+@pytest.mark.parametrize(("behind", "client", "forwarded", "cache"), [
+    (False, "10.0.0.1", "", "10.0.0.1"), (True, "10.0.0.7", "10.0.0.7", "10.0.0.7"),
+    (True, "10.0.0.7", "8.8.8.8, 10.0.0.7", "10.0.0.7"), (True, "10.0.0.1", "10.0.0.17, 110.0.0.1", None),
+    (True, "10.0.0.1", "", None)])
+def test_nobody_shares_a_cache_with_all_who_come_through_a_proxy(
+        behind: bool, client: str, forwarded: str, cache: str | None) -> None:
+    seen: list[str | None] = []
+
+    async def page(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(askers.cache_of(scope))
+        await PlainTextResponse("")(scope, receive, send)
+
+    async def act() -> None:
+        app = Gate(page, hosts_of("127.0.0.1", [("canopy.example", None)] if behind else (), ()))
+        transport = httpx.ASGITransport(app, client=(client, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:7860") as asking:
+            await asking.get("/config", headers={"X-Forwarded-For": forwarded} if forwarded else {})
+    completed(act())
+    assert seen == [cache]
 
 
 def test_the_wait_doubles_and_ends() -> None:
