@@ -199,12 +199,23 @@ class RunMemory:
 
 def run_bytes(target: TorchTarget, request: Request, drafter_count: int) -> int:
     """About how many bytes a run takes at its end: the target's cache, as much again for each drafter, whose cache is
-    never larger, and the logits of a round's rows, as the model gives them and with penalties."""
+    never larger, the features of its positions, and the logits of a round's rows, as the model gives them and with
+    penalties."""
     rows = 2 * request.budget + 1  # the budget may be one for each of two drafters
     positions = min(len(request.prompt_ids) + request.max_tokens, target.context_limit) + rows
-    cache = cache_bytes(target.config, positions, target.model.dtype)
+    cache, features = cache_bytes(target.config, positions, target.model.dtype), feature_bytes(target, positions)
     logit_bytes = LOGIT_BYTES + (ADJUSTED_BYTES if request.sampling.adjusts else 0)
-    return (1 + drafter_count) * cache + logit_bytes * rows * int(target.config.vocab_size)
+    return (1 + drafter_count) * cache + features + logit_bytes * rows * int(target.config.vocab_size)
+
+
+def kept_bytes(target: TorchTarget, positions: int) -> int:
+    """Return the bytes of so many positions of a text that is kept for later runs."""
+    return cache_bytes(target.config, positions, target.model.dtype) + feature_bytes(target, positions)
+
+
+def feature_bytes(target: TorchTarget, positions: int) -> int:
+    """Return the bytes of the features of so many positions."""
+    return len(target.taps) * int(target.config.hidden_size) * positions * int(target.model.dtype.itemsize)
 
 
 def unused_bytes(device: torch.device) -> int:

@@ -74,6 +74,7 @@ class TorchTarget:
         self._adjustment: LogitsAdjustment | None = None
         self._drafted = NO_TOKENS  # of the last pass
         self._kept: KeptText | None = None  # an earlier text, which the next prompt may begin with
+        self._keep = False  # whether the next text may be kept itself
         self._tokens: list[Integers] = []  # of the cache, as far as a later text may begin with them
         self._features: list[Tensor] = []  # at their positions
         self.cached_tokens = 0  # of the prompt, which were not read anew
@@ -133,7 +134,7 @@ class TorchTarget:
     def prefill(self, prompt_ids: Sequence[int], rows: int, sampling: Sampling, start: int = 0) -> tuple[int, Tensor]:
         """See ``protocols.Target``. Features are (prompt tokens, taps × hidden size) on the device. The first position
         is ``start``."""
-        size, kept = len(prompt_ids), self._kept
+        size, kept, keep = len(prompt_ids), self._kept, self._keep
         self.release()  # a former text's cache leaves first
         try:
             self._cache = self._new_cache(size + rows)
@@ -156,7 +157,7 @@ class TorchTarget:
         logits = self._output.logits if self._adjustment is None else self._adjustment.adjust(self._output.logits)
         choice, _ = choices(logits, sampling, torch.from_numpy(self._draws[[size]]).to(self.device))
         tapped = concat_texts(features)
-        if kept:
+        if keep:
             self._tokens, self._features = [np.asarray(prompt_ids, np.int32)], [tapped]
         return int(choice[0]), tapped
 
@@ -182,9 +183,10 @@ class TorchTarget:
             return None
         return EXACT_READ_ROWS if self._in_four_bits else READ_ROWS
 
-    def begin_with(self, kept: KeptText = NO_TEXT) -> None:
-        """Let the next prompt begin with an earlier text as far as they are equal, and be a ``kept_text`` itself."""
-        self._kept = kept
+    def begin_with(self, kept: KeptText = NO_TEXT, keep: bool = True) -> None:
+        """Let the next prompt begin with an earlier text as far as they are equal, and with ``keep`` be a ``kept_text``
+        itself."""
+        self._kept, self._keep = kept, keep and self._read_rows is not None
 
     def reusable(self, kept: KeptText, prompt_ids: Sequence[int]) -> int:
         """Return how many tokens of an earlier text a prompt can reuse with the same bits as reading all of it. Its
@@ -198,11 +200,11 @@ class TorchTarget:
     def kept_text(self) -> KeptText | None:
         """What a later text may begin with, as views: in int4 prompt and answer, since a token's bits do not depend on
         the pass that reads it; otherwise the passes over the prompt that were full. None if that is nothing."""
-        if self._cache is None or not self._tokens or self._read_rows is None:
+        if self._cache is None or not self._tokens:
             return None
         token_ids = np.concatenate(self._tokens)
         count = len(token_ids) if self._in_four_bits else len(token_ids) // READ_ROWS * READ_ROWS
-        features = torch.cat(self._features)[:count] if self.taps else self._features[0]
+        features = concat_texts(self._features)[:count] if self.taps else self._features[0]
         return KeptText(token_ids[:count], self._cache.first_slots(count), features) if count else None
 
     def verify(self, packed: PackedTree) -> Verification:
@@ -287,7 +289,7 @@ class TorchTarget:
 
     def release(self) -> None:
         """Free the cache and the last pass's output."""
-        self._cache = self._kept = None
+        self._cache, self._kept, self._keep = None, None, False
         self._output, self._tokens, self._features = NOTHING, [], []
 
     def _new_cache(self, capacity: int) -> AnyCache:

@@ -39,11 +39,12 @@ class KeptTexts:
                 del self._texts[0]
             self._texts.append((asker, text.copied()))
 
-    def make_room(self, run_bytes: int) -> None:
-        """Drop texts, the oldest first, until there is memory for a run."""
+    def make_room(self, run_bytes: int) -> bool:
+        """Drop texts, the oldest first, until there is memory for a run; return whether there is."""
         with self._lock:
-            while self._texts and unused_bytes(self._target.device) < run_bytes:
+            while not (enough := unused_bytes(self._target.device) >= run_bytes) and self._texts:
                 del self._texts[0]
+        return enough
 
     def clear(self) -> None:
         with self._lock:

@@ -17,7 +17,7 @@ import torch
 
 from engine.budget.auto import UNMEASURED, AutoBudget, DraftHistory
 from engine.budget.cost import CostCurve
-from engine.checkpoints.memory import RunMemory, memory_errors, run_bytes
+from engine.checkpoints.memory import RunMemory, kept_bytes, memory_errors, run_bytes
 from engine.decoding.budget_policy import AUTO
 from engine.decoding.loop import Run
 from engine.decoding.methods import METHODS, method_named
@@ -269,9 +269,11 @@ class PreparedRun(Run):
         self.choose_policy()
         began = perf_counter()
         if self.asker is not None:
-            kept_texts = self.rig.kept_texts
-            self.target.begin_with(kept_texts.best(self.asker, self.request.prompt_ids))
-            kept_texts.make_room(run_bytes(self.rig.target, self.request, len(self.drafters)))
+            kept_texts, prompt_ids = self.rig.kept_texts, self.request.prompt_ids
+            keep = kept_bytes(self.rig.target, len(prompt_ids)) <= self.rig.memory.kept_bytes
+            self.target.begin_with(kept_texts.best(self.asker, prompt_ids), keep)
+            if not kept_texts.make_room(run_bytes(self.rig.target, self.request, len(self.drafters))):
+                self.target.begin_with(keep=keep)  # the text that it would have begun with is freed, too
         super().open()
         self.prefill_seconds = perf_counter() - began
 

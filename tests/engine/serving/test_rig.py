@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -23,7 +24,7 @@ from engine.lab.against_plain import InterleavedTiming, turn_pairs
 from engine.lab.settings import SHIPPED
 from engine.models.cache import KeptText
 from engine.models.target import TorchTarget
-from engine.records import PromptRequest, Sampling
+from engine.records import PromptRequest, Request, Sampling
 from engine.requests.prompts import OUTSIDE, read_prompts
 from engine.requests.rig_names import DEFAULT_RIG
 from engine.serving.rig import Rig
@@ -112,6 +113,24 @@ def test_a_text_that_there_is_no_memory_to_keep_ends_like_any_other(
         assert gather(run.lines()).end.rounds and run.closed
     with pytest.raises(RequestError, match="freed"):
         run.target.commit(np.zeros(1, np.int64))
+
+
+def test_a_kept_text_is_not_used_by_a_run_that_has_no_memory_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.models.target.READ_ROWS", 8)
+    live, ask = demo_live(), PromptRequest(MATH, budget=8, max_tokens=FEW)
+
+    def cached() -> int:
+        return gather(live.run(ask, asker="one")).end.cached
+    assert [cached() > 0 for _ in range(2)] == [False, True]
+    with monkeypatch.context() as full:
+        full.setattr("engine.serving.kept.unused_bytes", lambda device: 10)
+        assert cached() == 0
+    live.memory.kept_bytes = 100
+    live.kept_texts.clear()
+    run = live.prepare(ask, asker="one")
+    run.open()
+    assert run.target.kept_text() is None, "it is too long to be kept"
+    run.close()
 
 
 @pytest.mark.parametrize("concurrent", [False, True])
@@ -375,6 +394,14 @@ def test_a_run_with_penalties_has_room_for_its_own_logits() -> None:
     penalised = replace(request, sampling=Sampling(presence_penalty=1))
     logits = (2 * request.budget + 1) * live.target.config.vocab_size
     assert run_bytes(live.target, penalised, 1) - run_bytes(live.target, request, 1) >= 4 * logits
+
+
+def test_a_run_has_room_for_the_features_of_its_positions() -> None:
+    target, request = demo_rig().target, Request(tuple(range(100)), max_tokens=50)
+    untapped = copy(target)
+    untapped.taps = ()
+    features = len(target.taps) * target.config.hidden_size * 4
+    assert run_bytes(target, request, 1) - run_bytes(untapped, request, 1) >= 150 * features > 0
 
 
 @pytest.mark.parametrize("concurrent", [False, True])
