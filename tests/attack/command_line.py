@@ -47,7 +47,8 @@ SOUND: Mapping[str, tuple[str, ...]] = MappingProxyType({  # by the name of a fl
     "writable_file": ("@new", "@beside", "@file", "/dev/null", "@link", "@pipe"), "folder": ("@folder",),
     "_rig": ("demo", "x::ngram", "assets/demo", "http://127.0.0.1:1", "http://a:b@c", "HTTP://"),
     "_address": ("127.0.0.1", "0.0.0.0", "::1"),
-    "_credentials": ("ada:lovelace", "a:b:c"), "_proxy": ("x.example:80",), "_frame": ("https://x.example", "null"),
+    "_credentials": ("ada:lovelace", "a:b:c"), "proxy_address": ("x.example:80",),
+    "frame_origin": ("https://x.example", "null"),
     "listed": ("", "1,2", "1:2, 3:-4"),
     "_root_path": ("/canopy", "a/b", "/"), "Path": ("@folder", "@new", "@file")})
 CONTENTS = st.binary(max_size=60) | st.sampled_from((

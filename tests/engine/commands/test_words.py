@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,8 @@ def flags_of(verb: str) -> list[argparse.Action]:
 
 def kind(action: argparse.Action) -> str:
     """The name of the function that makes its type."""
-    return str(getattr(action.type, "__qualname__", "")).split(".")[0]
+    maker = action.type.args[0] if isinstance(action.type, partial) else action.type
+    return str(getattr(maker, "__qualname__", "")).split(".")[0]
 
 
 def refusal(words: list[str], capsys: pytest.CaptureFixture[str], *statuses: int) -> str:
