@@ -87,7 +87,6 @@ def test_people_open_it_before_the_page_is_built(browser: Browser, tmp_path: Pat
 
         asker.wait_for_function(
             f"{BUILT} && {STATE} === 'done' && {STAGE}.header.prompt === 'Who asks so early?'")
-        assert asker.input_value(PROMPT) == "Who asks so early?"
 
         stopper.wait_for_function(f"{BUILT} && document.querySelector('{PROMPT}').value === 'Never mind'")
         assert stopper.evaluate(f"[{STAGE}.recorded, {STAGE}.mode]") == [True, "workbench"]
