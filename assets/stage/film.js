@@ -16,6 +16,7 @@ const RACE_MS = 5000; // how long the slower text takes on the screen
 const SCENE_MS = { plain: PLAIN_MS + 600, guess: 3800, verify: 4600, race: RACE_MS + 500, same: 2500 }; // 20 s in all
 const SEEN = "canopy-film"; // set once a run of one's own was shown as a film in this tab
 const BUSHY = 3; // times as good a round to show as one that does not look like a tree
+const FORKED = 1.6; // the same for one in which at least one branch was refused: a budget of 3 brings no more
 const MIN_BRANCHES = 3;
 const MIN_REFUSED = 6;
 const FIELD = "#canopy-prompt textarea, .cs-opening textarea";
@@ -26,9 +27,12 @@ export function isBushy(/** @type {Pick<Round, "n" | "children" | "keep">} */ { 
   return leaves >= MIN_BRANCHES && n - keep.length >= MIN_REFUSED;
 }
 
-// The round that kept most; one that looks like a tree also if it kept a third of that.
+// The round that kept most; one that looks like a tree also if it kept a third of that, and a forked one if a bit less.
 export function bestOf(/** @type {Round[]} */ rounds) {
-  const worth = rounds.map((round) => round.keep.length * (isBushy(round) ? BUSHY : 1));
+  const worth = rounds.map((round) => {
+    const forked = round.children.some((below) => below.length > 1) ? FORKED : 1;
+    return round.keep.length * (isBushy(round) ? BUSHY : forked);
+  });
   return worth.indexOf(Math.max(...worth));
 }
 

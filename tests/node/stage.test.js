@@ -166,6 +166,7 @@ test("the film shows the best round, and is silent on what was not compared", ()
   assert.deepEqual(rounds.map(isBushy), [false, false, true, false]);
   assert.equal(bestOf(rounds), 2, "three kept of a tree show more than eight of a chain");
   assert.equal(bestOf([...rounds, chain(20, 12)]), 4, "but not more than twelve");
+  assert.equal(bestOf([chain(4, 4), round({ parents: [-1, 0, 0, 1], keep: [0, 1, 3] })]), 1, "a fork shows more than a line");
   const scenes = (verdict, more) => scenesOf({ fresh: rounds, against: {}, comparison: { tracks: { seconds: [1, 2] }, text: { verdict } }, ...more });
   assert.deepEqual(scenes("same"), ["plain", "guess", "verify", "race", "same", "card"]);
   assert.deepEqual(scenes("parted"), ["guess", "verify", "race", "card"]);
