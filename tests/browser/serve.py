@@ -68,9 +68,10 @@ def main() -> None:
     parser.add_argument("--follow", type=Path, help="the page follows this folder, and has no recordings")
     parser.add_argument("--until", type=Path, help="the first second's page, until this file exists")
     parser.add_argument("--root-path", default="", help="the path that a proxy serves the page below")
+    parser.add_argument("--allow-frame", action="append", default=[], help="an origin that may frame the page")
     asked = parser.parse_args()
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    listening = Listening(port=asked.port, root_path=asked.root_path)
+    listening = Listening(port=asked.port, root_path=asked.root_path, frames=asked.allow_frame)
     with tempfile.TemporaryDirectory() as folder:
         if not asked.follow:
             record(Path(folder), welcome_alone=bool(asked.results))

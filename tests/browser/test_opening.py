@@ -15,6 +15,7 @@ from playwright.sync_api import Browser
 
 from tests.browser.conftest import PORT, READY, served, visit
 from tests.browser.doing import STAGE, STATE
+from tests.running import free_port
 
 FIELD, PROMPT = ".cs-opening textarea", "#canopy-prompt textarea"
 BUILT = f"{READY} && !document.querySelector('.cs-opening') && document.querySelector('{PROMPT}')"
@@ -60,6 +61,24 @@ def proxied(url: str) -> Iterator[str]:
         Thread(target=proxy.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{proxy.server_port}{BELOW}/"
         proxy.shutdown()
+
+
+@contextmanager
+def page_with_a_frame(port: int, url: str) -> Iterator[None]:
+    """Serve a page that shows ``url`` in a frame."""
+    class Framing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(f'<iframe src="{url}" width="1200" height="700"></iframe>'.encode())
+
+        def log_message(self, *_: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", port), Framing) as server:
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield
+        server.shutdown()
 
 
 def check_flag_is_named(page: Any) -> None:
@@ -119,3 +138,20 @@ def test_without_root_path_the_page_names_the_flag(browser: Browser, address: st
         page.fill(PROMPT, "What is 3 + 4?")
         page.click("#canopy-run")
         check_flag_is_named(page)
+
+
+def test_a_named_origin_shows_it_in_a_frame_behind_a_proxy(browser: Browser) -> None:
+    framing = free_port()
+    words = ("-m", "tests.browser.serve", PORT, "0", "--root-path", BELOW, "--allow-frame", f"http://127.0.0.1:{framing}")
+    with served(*words) as direct, proxied(direct) as url, page_with_a_frame(framing, url):
+        page = browser.new_page()  # not watched: that a frame is refused is logged as an error
+        page.goto(f"http://localhost:{framing}/")  # the same page, but of an origin that was not named
+        page.wait_for_timeout(2000)
+        assert not any(frame.locator(PROMPT).count() for frame in page.frames)
+        page.goto(f"http://127.0.0.1:{framing}/")
+        frame = page.frames[1]
+        frame.wait_for_function(BUILT)
+        frame.fill(PROMPT, "What is 3 + 4?")
+        frame.click("#canopy-run")
+        frame.wait_for_function(f"{STATE} === 'done' && !{STAGE}.recorded && {STAGE}.rounds.length > 0")
+        page.close()
