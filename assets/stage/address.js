@@ -91,6 +91,8 @@ export class Address {
   async restore() {
     const asked = read();
     this.held = true;
+    clearTimeout(this.timer); // it would write the view from before
+    this.timer = 0;
     try {
       this.stage.setMode(asked.mode || this.first);
       if (asked.tab) this.stage.setTab(asked.tab);

@@ -68,13 +68,15 @@ class Watched:
         return self.page
 
     def show(self, view: str) -> Page:
-        """Let the open page show what an address would, without opening it anew."""
+        """Let the open page show what an address would, without opening it anew; panels are at their top and at rest."""
         self.page.set_viewport_size(USUAL_SIZE)
         self.page.evaluate("""async (view) => {
             const { stage, address } = Canopy.parts;
             stage.pin(null);
             history.replaceState(history.state, "", view);
             await address.restore();
+            for (const region of document.querySelectorAll("*")) region.scrollTop = 0;
+            for (let frame = 0; frame < 2; frame += 1) await new Promise(requestAnimationFrame);
         }""", view)
         self.page.wait_for_function("!Canopy.parts.frames.planned")
         return self.page
