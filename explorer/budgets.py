@@ -118,7 +118,7 @@ class Budgets:
         run_budget = trace.header.request.budget
         budgets = sorted({*BUDGETS, *([run_budget] if 0 < run_budget <= MAX_NODES else [])})
         drafts = Redrafting(trace)
-        rounds = [entry.round for entry in trace.entries]
+        rounds = trace.rounds
         start = repetition_in(rounds, pieces_of(trace))
         fresh = len(rounds) if start is None else rounds_within(rounds, start)
         usable = [number for number, round_ in enumerate(rounds[:fresh]) if drafts.is_replayable(round_)]

@@ -134,28 +134,24 @@ class RunComparison:
 
     def record(self, precision: Precision = UNKNOWN) -> PlainComparison:
         """Return the comparison for the page. Repeated text counts in the text comparison, not in the speeds."""
-        run_rounds = self.run_rounds
+        run_rounds = self.trace.rounds
         text, plain = text_of(run_rounds), text_of(self.plain)
         comparison = compare_texts(text, plain, self.trace.header.request, self.trace.header.dtype)
         timed = self._before_repetition()
-        record = speed_beside_plain(timed.turns, timed.run_rounds, self.busy)
+        record = speed_beside_plain(timed.turns, timed.trace.rounds, self.busy)
         if self.state == CUT and len(self.turns) < MIN_TURNS + SETTLING_TURNS:
             record = replace(record, withheld=CUT_SHORT, again=True)
         return PlainComparison(
             self.state, self._compared_text(comparison, text, plain), timed._tracks(comparison, record),
-            run_speed(record, tau(timed.run_rounds), self.in_turns, precision, whole=timed is self),
+            run_speed(record, tau(timed.trace.rounds), self.in_turns, precision, whole=timed is self),
             gpu_cost(fmean(len(round_.tree) for round_ in run_rounds)) if run_rounds else None)
-
-    @property
-    def run_rounds(self) -> list[Round]:
-        return [entry.round for entry in self.trace.entries]
 
     def _before_repetition(self) -> RunComparison:
         """Return this comparison cut where the text begins to loop."""
-        start = repetition_in(self.run_rounds, pieces_of(self.trace))
+        start = repetition_in(self.trace.rounds, pieces_of(self.trace))
         if start is None:
             return self
-        entries = self.trace.entries[:rounds_within(self.run_rounds, start)]
+        entries = self.trace.entries[:rounds_within(self.trace.rounds, start)]
         tokens = sum(len(entry.round.acceptance.keep) for entry in entries)
         rounds, plain = (side[:rounds_within(side, tokens)] for side in (self.rounds, self.plain))
         turns = [turn for turn in self.turns if turn.end <= tokens]
@@ -188,7 +184,7 @@ class RunComparison:
         """What each token of a text adds to it: as in the run, as far as they are the run's tokens."""
         named = {**pieces_of(self.trace), **self.pieces}
         shown = [named.get(token, f"⟨{token}⟩") for token in token_ids]
-        own = zip(token_ids, text_of(self.run_rounds).token_ids, RunText(self.trace.lines).pieces, strict=False)
+        own = zip(token_ids, text_of(self.trace.rounds).token_ids, RunText(self.trace.lines).pieces, strict=False)
         for place, (token, same, piece) in enumerate(own):
             if token != same:
                 break
@@ -206,8 +202,7 @@ def _clock(rounds: Sequence[Round], end: float) -> list[float]:
 
 def recorded_comparison(trace: Trace, plain: Trace) -> PlainComparison:
     """Compare a recording with a recording of plain decoding; nothing is run."""
-    rounds, plain_rounds = ([entry.round for entry in side.entries] for side in (trace, plain))
-    return RunComparison(trace, rounds, plain_rounds, turn_pairs(rounds, plain_rounds), pieces_of(plain),
+    return RunComparison(trace, trace.rounds, plain.rounds, turn_pairs(trace.rounds, plain.rounds), pieces_of(plain),
                          in_turns=trace.header.in_turns and plain.header.in_turns).record()
 
 

@@ -173,7 +173,7 @@ def plain_of(ask: PromptRequest) -> PromptRequest:
 
 def ask_of(trace: Trace) -> PromptRequest:
     """Return the run's request; for an interrupted run, with max_tokens set to the tokens it wrote."""
-    header, written = trace.header, len(committed_ids(entry.round for entry in trace.entries))
+    header, written = trace.header, len(committed_ids(trace.rounds))
     ask = PromptRequest(header.prompt, drafters=header.drafters, turns=header.turns, thinking=header.thinking,
                         forced=header.request.prompt_ids[len(header.request.prompt_ids) - header.forced:],
                         **header.request.shared())

@@ -182,7 +182,7 @@ def _refusal() -> Iterator[None]:
 def summary(run: Run) -> dict[str, Any]:
     """Return a run's state, text and token ids so far, without trees."""
     trace = run.trace()
-    rounds = [entry.round for entry in trace.entries] if trace else []
+    rounds = trace.rounds if trace else []
     return {**run.state_line, "rounds": len(rounds), "tau": known_tau(trace.header, rounds) if trace else 0.0,
             "token_ids": committed_ids(rounds), "text": str(RunText(trace.lines[:-1])) if trace else ""}
 

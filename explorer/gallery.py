@@ -86,7 +86,7 @@ def card(lesson: Lesson, about: LessonSummary, link: str) -> str:
     figures = [f"τ {about['tau']:.2f}" if about["tau"] is not None else "",
                f"{rate_text(about['tokens_per_second'])} tokens/s" if about["tokens_per_second"] else "",
                f"{about['won']} plain decoding" if about["won"] else ""]
-    return (f'<a href="{link}">{picture(best_round([entry.round for entry in lesson.trace.entries]))}'
+    return (f'<a href="{link}">{picture(best_round(lesson.trace.rounds))}'
             f'<h2>{escape(about["title"])}</h2><p class="prompt">{escape(header.prompt[:300])}</p>'
             f'<p class="figures">{escape(" · ".join(filter(None, figures)))}</p>'
             f"<p>{escape(' · '.join(filter(None, [setting, header.rig, header.hardware, header.recorded])))}</p></a>")

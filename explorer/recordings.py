@@ -56,7 +56,7 @@ class Lesson:
 
     def summary(self, beside: PlainComparison | None) -> LessonSummary:
         """How the page lists it, beside a recording of plain decoding if there is one."""
-        header, rounds = self.trace.header, [entry.round for entry in self.trace.entries]
+        header, rounds = self.trace.header, self.trace.rounds
         known, seconds = known_tau(header, rounds), sum(sum(round_.seconds.values()) for round_ in rounds)
         rate = round(len(committed_ids(rounds)) / seconds, 1) if seconds > 0 else 0.0
         speed = beside.speed if beside and not beside.speed.withheld else None

@@ -75,7 +75,7 @@ def two_runs(first: Trace, second: Trace) -> TwoRuns:
 
 def _why(traces: Sequence[Trace], positions: Sequence[int]) -> str:
     """Why the texts part at these tokens, and how often such gaps occur in the first, in sentences."""
-    texts = [text_of(entry.round for entry in trace.entries) for trace in traces]
+    texts = [text_of(trace.rounds) for trace in traces]
     gap = widest_gap(*zip(texts, positions, strict=True))
     dtype = max((trace.header.dtype for trace in traces), key=rounding_nats)
     requests = [trace.header.request for trace in traces]
@@ -97,7 +97,7 @@ def texts_part(first: Trace, second: Trace) -> list[int] | None:
 
 
 def _side(trace: Trace) -> Side:
-    rounds = [entry.round for entry in trace.entries]
+    rounds = trace.rounds
     deepest = [int(depths(round_.tree.parents).max()) for round_ in rounds]
     shares = []
     for depth in range(1, min(MAX_DEPTHS, max(deepest)) + 1):

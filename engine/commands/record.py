@@ -151,7 +151,7 @@ def run(choice: argparse.Namespace) -> Outcome:
     rows = []
     for name, trace in traces.items():
         dump(trace, (choice.out or TRACES) / f"{name}.jsonl.gz")
-        rounds = [entry.round for entry in trace.entries]
+        rounds = trace.rounds
         rows.append({"name": name, "method": trace.header.request.method, "tau": round(tau(rounds), 4),
                      "rounds": len(rounds), "end": trace.end.reason})
     return Outcome({"lessons": rows}, aligned([

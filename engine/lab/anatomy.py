@@ -73,7 +73,7 @@ def anatomy(traces: Sequence[Trace]) -> Anatomy:
 
 def counted_rounds(trace: Trace) -> list[Round]:
     """The rounds that drafted, without a last one that the end of the text cut short."""
-    rounds = [] if trace.header.chunked else [entry.round for entry in trace.entries]
+    rounds = [] if trace.header.chunked else trace.rounds
     whole = rounds[:-1] if rounds and ended_by_text(rounds[-1]) else rounds
     return [round_ for round_ in whole if len(round_.tree) > 1]
 

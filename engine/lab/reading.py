@@ -160,7 +160,7 @@ def _open_next(candidates: Iterable[Callable[[], Run]]) -> Run:
 def reading_of(trace: Trace) -> Reading:
     """The reading of a recorded run, whose entries carry the engine time since its start."""
     elapsed = [0.0, *(entry.elapsed_seconds for entry in trace.entries)]
-    rounds = [entry.round for entry in trace.entries]
+    rounds = trace.rounds
     return reading_from(rounds, [after - before for before, after in pairwise(elapsed)])
 
 

@@ -239,8 +239,8 @@ class BudgetCurve:
     def _factor(self, cost: CostCurve) -> float:
         """Return the measured time of the run's own rounds over the predicted one; 1 if none was predicted."""
         request = self.trace.header.request
-        alone = [entry.round for entry in self.trace.entries if len(entry.round.tree) > 1
-                 and WAIT not in entry.round.seconds and entry.round.seconds]
+        alone = [round_ for round_ in self.trace.rounds
+                 if len(round_.tree) > 1 and WAIT not in round_.seconds and round_.seconds]
         predicted = sum(self._ms(cost, len(round_.tree),
                                  request.budget if request.pace == FIXED else len(round_.tree) - 1) for round_ in alone)
         return 1e3 * sum(sum(round_.seconds.values()) for round_ in alone) / predicted if predicted else 1.0

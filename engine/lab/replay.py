@@ -69,7 +69,7 @@ class KnownText:
 def known_text(trace: Trace, most: int = 0) -> KnownText:
     """The text of a recorded run and what its drafters proposed in its rounds; RequestError if what the target would
     have written after a draft is not known."""
-    header, rounds = trace.header, [entry.round for entry in trace.entries]
+    header, rounds = trace.header, trace.rounds
     method = METHODS.get(header.request.method)
     if method and not method.follows_text:
         raise RequestError(f"The method {header.request.method} draws its own text, so no other tree is tried over it.")
@@ -86,7 +86,7 @@ def known_text(trace: Trace, most: int = 0) -> KnownText:
 
 def drafter_names(trace: Trace) -> list[str]:
     """The names of the drafters whose proposals the rounds hold."""
-    count = max((len(entry.round.drafts) for entry in trace.entries), default=0)
+    count = max((len(round_.drafts) for round_ in trace.rounds), default=0)
     names = trace.header.drafters if len(set(trace.header.drafters)) == len(trace.header.drafters) else ()
     return [names[drafter] if drafter < len(names) else f"drafter {drafter}" for drafter in range(count)]
 

@@ -119,8 +119,8 @@ def compare_thinking(rig: Rig, prompts: Sequence[str], progress: Progress) -> li
     progress.expect(len(rig.card.drafters))
     for name in rig.card.drafters:
         progress.begin(f"The drafter {name} with and without thinking.")
-        taus = {thinking: tau([entry.round for prompt in prompts for entry in gather(rig.run(PromptRequest(
-            prompt, drafters=(name,), budget=16, max_tokens=TOKENS, thinking=thinking))).entries])
+        taus = {thinking: tau([round_ for prompt in prompts for round_ in gather(rig.run(PromptRequest(
+            prompt, drafters=(name,), budget=16, max_tokens=TOKENS, thinking=thinking))).rounds])
             for thinking in ("on", "off")}
         better = max(taus, key=taus.__getitem__)
         gain = taus[better] - taus[unasked]
@@ -137,7 +137,7 @@ def answer_of(rig: Rig, prompt: str) -> ReferenceAnswer:
     trace = gather(rig.run(PromptRequest(prompt, method="autoregressive", budget=0, max_tokens=TOKENS)))
     prompt_ids = trace.header.request.prompt_ids
     return reread(rig.target, [
-        *prompt_ids, *committed_ids(entry.round for entry in trace.entries)], len(prompt_ids))
+        *prompt_ids, *committed_ids(trace.rounds)], len(prompt_ids))
 
 
 @torch.inference_mode()

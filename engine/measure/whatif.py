@@ -43,7 +43,7 @@ class RunText:
 def text_of_run(trace: Trace) -> RunText:
     """The text of a recorded or finished run."""
     header = trace.header
-    token_ids = tuple(committed_ids(entry.round for entry in trace.entries))
+    token_ids = tuple(committed_ids(trace.rounds))
     return RunText(header.prompt, header.request, token_ids, header.drafters)
 
 

@@ -131,6 +131,10 @@ class Trace:
     def lines(self) -> tuple[Line, ...]:
         return self.header, *self.entries, self.end
 
+    @property
+    def rounds(self) -> list[Round]:
+        return [entry.round for entry in self.entries]
+
 
 def gather(lines: Iterable[Line | None]) -> Trace:
     """Collect the lines of one finished run into a trace. None is skipped. A source may send a run again at its end,

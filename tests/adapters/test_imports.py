@@ -33,14 +33,14 @@ def test_steps_of_aiperf_are_chains_of_tokens_that_nobody_knows(tmp_path: Path) 
     source = written(tmp_path / "profile_export.jsonl", {"metadata": {}, "spec_decode_acceptance": DETAILED},
                      {"metadata": {}}, {"metadata": {}, "spec_decode_acceptance": RECORD})
     detailed, counted = map(load, aiperf.convert(source, tmp_path))
-    rounds = [entry.round for entry in detailed.entries]
+    rounds = detailed.rounds
     assert [len(round_.tree) - 1 for round_ in rounds] == DETAILED["per_step_drafted"]
     assert [len(round_.acceptance.keep) - 1 for round_ in rounds] == DETAILED["per_step_accepted"]
     assert tau(rounds) == RECORD["mean_acceptance_length"]
     assert set(rounds[0].tree.tokens.tolist()) == {UNKNOWN_TOKEN}
     assert detailed.entries[0].pieces == {UNKNOWN_TOKEN: "⟨?⟩"}
     assert (detailed.header.engine, detailed.header.note) == ("vllm", "")
-    assert tau([entry.round for entry in counted.entries]) == RECORD["mean_acceptance_length"]
+    assert tau(counted.rounds) == RECORD["mean_acceptance_length"]
     assert counted.header.note == aiperf.UNORDERED
 
 

@@ -48,7 +48,7 @@ def ddtree_generate(
 
 def text_of(path: Path) -> list[int]:
     """The recorded text's tokens."""
-    return committed_ids(entry.round for entry in load(path).entries)
+    return committed_ids(load(path).rounds)
 
 
 @pytest.mark.parametrize("stop", range(VOCABULARY))
@@ -123,7 +123,7 @@ def recorded_parts(round_: Round) -> tuple[Any, ...]:
 def test_the_recorded_rounds_are_the_loops(loop: object, rounds: list[Round], tmp_path: Path) -> None:
     with Recorder(tmp_path / "run.jsonl.gz", strict=True) as recorder:
         loop(rounds, recorder)  # type: ignore[operator]
-    read = [entry.round for entry in load(tmp_path / "run.jsonl.gz").entries]
+    read = load(tmp_path / "run.jsonl.gz").rounds
     assert len(read) == len(rounds) > 3 and [round_.start for round_ in read] == [round_.start for round_ in rounds]
     assert list(map(recorded_parts, read)) == list(map(recorded_parts, rounds))
 

@@ -68,7 +68,7 @@ class Watched:
         return self.page
 
     def show(self, view: str) -> Page:
-        """Let the open page show what an address would, without opening it anew; panels are at their top and at rest."""
+        """Let the open page show what an address would, without opening it anew; panels are at their top, at rest."""
         self.page.set_viewport_size(USUAL_SIZE)
         self.page.evaluate("""async (view) => {
             const { stage, address } = Canopy.parts;

@@ -29,7 +29,7 @@ def alone(page: Any, prompt: str, method: str) -> list[int]:
     page.click("#canopy-run")
     ended(page, before)
     assert page.locator("[data-panel=batch]").is_hidden()
-    return committed_ids([entry.round for entry in exported(page).entries])
+    return committed_ids(exported(page).rounds)
 
 
 def test_two_people_share_rounds(browser: Browser) -> None:
@@ -50,7 +50,7 @@ def test_two_people_share_rounds(browser: Browser) -> None:
                 break
         traces = [exported(first), exported(second)]
         assert min(map(shared_rounds, traces)) > 0, "they met"
-        assert [committed_ids([entry.round for entry in trace.entries]) for trace in traces] == wanted
+        assert [committed_ids(trace.rounds) for trace in traces] == wanted
         for page in (first, second):
             check_panel(page)
 

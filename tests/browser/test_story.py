@@ -15,7 +15,7 @@ def test_it_ends_on_figures_that_divide_and_says_of_the_text_only_what_was_compa
     page = onlooker.show("#trace=welcome&mode=story")
     page.keyboard.press("End")
     run, against = page.evaluate(f"[{STAGE}.figures, {STAGE}.against]")
-    assert against["tau"] == f"{tau([entry.round for entry in scripted_trace('joint', 64).entries]):.2f}"
+    assert against["tau"] == f"{tau(scripted_trace('joint', 64).rounds):.2f}"
     headline, more = page.locator(".cs-headline").inner_text(), page.locator(".cs-more")
     assert headline.startswith(f"{run['tokens']} tokens in {run['rounds']} passes, ") and against["times"] in headline
     printed = [page.locator(f".cs-metric-{name} .cs-number").inner_text() for name in ("tau", "cost", "gain")]

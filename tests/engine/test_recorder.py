@@ -80,7 +80,7 @@ def test_four_parts_are_a_round(tmp_path: Path) -> None:
     trace = recorded(
         tmp_path / "run.jsonl.gz", {**SMALL, "keep": [0, 1, 2], "bonus": 9}, {**SMALL, "keep": [0], "bonus": 1},
         prompt="Hi", method="a new one", engine="my loop 0.3")
-    first, second = (entry.round for entry in trace.entries)
+    first, second = trace.rounds
     assert first.committed.tolist() == [7, 3, 4]
     assert first.verification.choice.tolist() == [3, 4, 9, -1]  # as the walk went; what else was chosen nobody said
     assert np.isnan(first.verification.entropy).all()
@@ -99,7 +99,7 @@ def test_a_chain_is_a_tree_and_the_first_needs_its_root(tmp_path: Path) -> None:
         recorder.chain(drafted=[5, 6, 7], accepted=2, bonus=8, root=4)
         recorder.chain(drafted=[1], accepted=0, bonus=2)
         recorder.chain(drafted=[], accepted=0, bonus=3)
-    rounds = [entry.round for entry in load(tmp_path / "run.jsonl.gz").entries]
+    rounds = load(tmp_path / "run.jsonl.gz").rounds
     assert [round_.tree.tokens.tolist() for round_ in rounds] == [[4, 5, 6, 7], [8, 1], [2]]
     assert rounds[0].tree.parents.tolist() == [0, 0, 1, 2]
     assert [round_.committed.tolist() for round_ in rounds] == [[4, 5, 6], [8], [2]]
@@ -131,7 +131,7 @@ def test_torch_tensors_are_taken_as_they_are(tmp_path: Path) -> None:
         tmp_path / "run.jsonl.gz", {**tensors, "keep": torch.tensor([0, 1]), "bonus": torch.tensor(9)},
         {**tensors, "keep": torch.tensor([0]), "bonus": torch.tensor([9]), "logprobs": logprobs,
          "entropy": torch.ones(4, requires_grad=True)}, strict=True)
-    first, second = (entry.round for entry in trace.entries)
+    first, second = trace.rounds
     assert first.committed.tolist() == [7, 3]
     assert second.tree.logprobs.tolist() == [0, -1, -2, -3]
     assert second.verification.entropy.tolist() == [1] * 4

@@ -100,7 +100,7 @@ def test_probability_0_and_empty_rounds_survive() -> None:
 
 def test_text_and_tau_are_those_of_the_run() -> None:
     trace = toy_trace("merged")
-    rounds = [entry.round for entry in trace.entries]
+    rounds = trace.rounds
     assert committed_ids(rounds) == text(rounds)
     assert tau(rounds) == len(text(rounds)) / len(rounds)
     assert tau([]) == 0

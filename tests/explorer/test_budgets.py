@@ -47,7 +47,7 @@ def test_the_curve_goes_through_the_run_and_rises_with_the_budget() -> None:
     trace = scripted_trace("ddtree", 32)
     view = asked({"run": trace}, 0, run="run")
     at = view["budgets"].index(32)
-    assert view["tau"]["mean"][at] == pytest.approx(tau([entry.round for entry in trace.entries]), rel=0.1)
+    assert view["tau"]["mean"][at] == pytest.approx(tau(trace.rounds), rel=0.1)
     assert view["tau"]["mean"] == sorted(view["tau"]["mean"])
     assert all(low <= mean <= high for low, mean, high in zip(*(view["tau"][side] for side in ("low", "mean", "high")),
                                                               strict=True))
@@ -87,4 +87,4 @@ def test_a_method_that_cannot_be_redrafted_is_refused() -> None:
     assert "from 0 to 4096" in asked({"run": trace}, 1, run="run", round=0, budget=10**6)["error"]
     line = json.loads(asked({"run": trace}, 1, run="run", round=0, budget=8))
     assert line["round"]["tree"]["tokens"]["shape"] == [9]
-    assert len(committed_ids(entry.round for entry in trace.entries)) > 8
+    assert len(committed_ids(trace.rounds)) > 8

@@ -132,7 +132,7 @@ def test_a_ratio_that_cannot_be_true_is_withheld() -> None:
 
 def test_a_repetition_is_left_out_of_speeds_and_tracks() -> None:
     compared = Compared(prompt=going_on(900), max_tokens=900)
-    rounds = [entry.round for entry in compared.trace.entries]
+    rounds = compared.trace.rounds
     start = repetition_in(rounds, pieces_of(compared.trace))
     assert start and start < 300
     result = compared.ended()

@@ -29,7 +29,7 @@ def test_programs_and_pages_read_the_text_with_its_spaces(trace: Trace) -> None:
     assert str(RunText(loads(trace_lines(trace, 0).encode()).lines)) == WORDS
     texts = {int(place): text for entry in trace.entries for place, text in encode_line(entry).get("texts", {}).items()}
     named = {token: text for entry in trace.entries for token, text in entry.pieces.items()}
-    ids = committed_ids(entry.round for entry in trace.entries)
+    ids = committed_ids(trace.rounds)
     assert "".join(texts.get(place, named[token]) for place, token in enumerate(ids, 3)) == WORDS
     assert "texts" not in encode_line(trace.end)["end"]
 

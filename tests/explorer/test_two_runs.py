@@ -55,7 +55,7 @@ def test_two_methods_on_one_prompt() -> None:
     view = ask({"first": {"run": "tree"}, "second": {"run": "chain"}})
     assert view["same_text"] and "The rounds first differ at round " in view["said"]
     assert view["sides"][0]["rows"] > view["sides"][1]["rows"]
-    rounds = [entry.round for entry in runs["chain"].entries]
+    rounds = runs["chain"].rounds
     accepted = sum(len(round_.acceptance.keep) > 1 for round_ in rounds) / len(rounds)
     assert view["sides"][1]["depths"][0] == accepted
 

@@ -40,8 +40,7 @@ PAIRED = Method(1, build=pair, combine=lambda trees, budget: trees[0], accept=wa
 def test_a_method_of_new_rules_decodes_and_is_measured_in_the_lab(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "paired", PAIRED)
-    paired, plain = ([entry.round for entry in scripted_trace(method, 8).entries]
-                     for method in ("paired", "autoregressive"))
+    paired, plain = (scripted_trace(method, 8).rounds for method in ("paired", "autoregressive"))
     assert committed_ids(paired) == committed_ids(plain) and max(len(round_.tree) for round_ in paired) == 3
 
     instruments = ScriptedInstruments()

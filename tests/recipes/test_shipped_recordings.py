@@ -14,7 +14,7 @@ from recipes.confined import runs_to_its_end
 
 def texts() -> dict[str, str]:
     """What the shipped recordings wrote, by name."""
-    return {name: joined(pieces_of(lesson.trace), committed_ids(entry.round for entry in lesson.trace.entries))
+    return {name: joined(pieces_of(lesson.trace), committed_ids(lesson.trace.rounds))
             for name, lesson in app.library(None, "demo").lessons.items()}
 
 
@@ -49,7 +49,7 @@ def test_the_opening_recording_shows_a_tree_and_was_not_slower_than_plain_decodi
     first = library.first()
     comparison = library.comparison(first.name) if first else None
     assert first and comparison and comparison.speed.standing == "faster"
-    rounds = [entry.round for entry in first.trace.entries]
+    rounds = first.trace.rounds
     kept = [len(round_.acceptance.keep) for round_ in rounds]
     bushy = [len(round_.tree) - len(set(round_.tree.parents[1:].tolist())) >= MIN_BRANCHES
              and len(round_.tree) - count >= MIN_REFUSED for round_, count in zip(rounds, kept, strict=True)]

@@ -141,8 +141,7 @@ def test_an_adaptive_run_writes_the_same_text_and_prices_are_positive() -> None:
     book = live.costs  # one measurement serves the whole test
     plain = gather(live.run(PromptRequest(PROMPT, method="autoregressive", budget=0, max_tokens=48)))
     trace = gather(live.run(PromptRequest(PROMPT, method="joint", budget=64, max_tokens=48, pace="auto")))
-    assert committed_ids(entry.round for entry in trace.entries) == committed_ids(
-        entry.round for entry in plain.entries)
+    assert committed_ids(trace.rounds) == committed_ids(plain.rounds)
     assert trace.header.request.pace == "auto" and loads(dumps(trace)).header.request.pace == "auto"
     assert all(1 <= len(entry.round.tree) <= 65 for entry in trace.entries)
     curve = book.curve(trace.header.request.max_tokens // 2 + len(trace.header.request.prompt_ids), Sampling())

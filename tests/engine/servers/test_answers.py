@@ -57,7 +57,7 @@ def lines_of(source: AttachedServer) -> list[Line]:
 
 
 def rounds_of(trace: Trace) -> list[Round]:
-    return [entry.round for entry in trace.entries]
+    return trace.rounds
 
 
 def lengths_of(trace: Trace) -> list[int]:

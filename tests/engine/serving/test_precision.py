@@ -115,7 +115,7 @@ def test_plain_decoding_and_trees_run_in_one_dtype(kept: Path, monkeypatch: pyte
     assert rig.target.dtype == best
     assert [run.header.dtype for run in runs] == [best, best]
     assert all(run.header.precision.startswith(f"{best}, expected to write") for run in runs)
-    assert len({tuple(committed_ids(entry.round for entry in run.entries)) for run in runs}) == 1
+    assert len({tuple(committed_ids(run.rounds)) for run in runs}) == 1
 
 
 def dtype_chosen(wanted: str = AUTO_DTYPE) -> str:

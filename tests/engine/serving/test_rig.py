@@ -42,7 +42,7 @@ FEW, LONG = 24, 40  # tokens
 
 def text_ids(live: Rig, prompt: str, method: str = "autoregressive", budget: int = 0, **options: Any) -> list[int]:
     ask = PromptRequest(prompt, method=method, budget=budget, **options)
-    return committed_ids(entry.round for entry in gather(live.run(ask)).entries)
+    return committed_ids(gather(live.run(ask)).rounds)
 
 
 @pytest.mark.parametrize(("number", "budgets", "tokens"), [
@@ -360,7 +360,7 @@ def test_the_context_ends_the_text_cleanly() -> None:
     left = rig.target.context_limit - len(rig.texts.prompt_ids(prompt))
     trace = gather(demo_live().run(PromptRequest(prompt, method="ddtree", budget=16, max_tokens=5000)))
     assert trace.end.reason in ("context", "stop")
-    assert len(committed_ids(entry.round for entry in trace.entries)) <= left
+    assert len(committed_ids(trace.rounds)) <= left
 
 
 def test_runs_are_taken_in_turns_and_write_what_they_write_alone() -> None:
@@ -413,7 +413,7 @@ def test_who_has_the_rig_alone_may_run_and_measure_on_it_while_others_wait(concu
             until(lambda: live.admission.waiting() == 2)
             mine = gather(live.run(ask))
             with live.interleaved([ask]) as (rounds,):
-                assert committed_ids(rounds) == committed_ids(entry.round for entry in mine.entries)
+                assert committed_ids(rounds) == committed_ids(mine.rounds)
             assert not waiting.done()
         assert len(waiting.result(60).entries) == len(mine.entries)
     assert live.admission.waiting() == 0
