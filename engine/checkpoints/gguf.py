@@ -8,7 +8,6 @@ renames it once it is complete; the next conversion deletes what an interrupted 
 import errno
 import hashlib
 import json
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,17 +22,15 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufCo
 
 from engine.checkpoints.files import Tell, first_line, ignore_progress
 from engine.checkpoints.gguf_drafters import LAYOUTS, write_drafter
-from engine.checkpoints.gguf_header import MAGIC, GgufHeader, header_of
+from engine.checkpoints.gguf_header import GgufHeader, header_of
 from engine.checkpoints.gguf_keys import check_converted, follow_metadata
 from engine.checkpoints.loading import ONE_AT_A_TIME
 from engine.errors import RigError
 from engine.machine.files import CACHE_VARIABLE, kept_files
-from engine.records import MAX_INT32
 
 ORIGIN_FILE = "gguf.json"  # beside the converted weights: the file that they came from
 FORMAT = 2  # counted up when files are read otherwise, so that what was converted before is converted anew
 END_FIELDS = ("tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id")
-PART = re.compile(r"-\d{5}-of-(\d{5})$")
 LOCK_SECONDS = 1800  # how long to wait for another process that converts the same file
 # The dtype that weights are written in: unquantised ones keep their precision. Others would take twice the disk in
 # float32, and differ from bfloat16 by at most 2⁻⁸ of each, far less than by their quantisation.
@@ -42,13 +39,13 @@ DTYPES = {"F32": torch.float32, "F16": torch.float16}
 
 @dataclass(frozen=True)
 class Origin:
-    """The file that a converted target came from: its name, its hash, how its weights were quantised, and the tokens
-    that it says end a turn or a message."""
+    """The file that a converted target came from: its name, its hash, how its weights were quantised, and what it says
+    are the tokens that end a turn or a message."""
 
     file: str
     sha256: str
     quantisation: str
-    end_ids: tuple[int, ...] = ()
+    end_ids: tuple[object, ...] = ()
 
     @property
     def note(self) -> str:
@@ -63,18 +60,11 @@ def convert_gguf(name: str, tell: Tell = ignore_progress) -> Path:
     file = Path(name).expanduser()
     if not file.is_file():
         raise RigError(f"There is no file {str(file)!r}; name a GGUF file on this machine.")
-    if part := PART.search(file.stem):
-        raise RigError(f"{file.name} is one of {int(part[1])} parts; only GGUF files in one piece are read, so merge "
-                       "them first (llama-gguf-split --merge).")
+    tell(f"Reading {file.name} …", None)
     try:
-        with file.open("rb") as opened:
-            begin = opened.read(len(MAGIC))
+        digest = sha256_of(file)
     except OSError as error:
         raise RigError(f"{file.name} cannot be read ({(error.strerror or first_line(error)).lower()}).") from error
-    if begin != MAGIC:
-        raise RigError(f"{file.name} is not a GGUF file: it begins with {begin!r}; {MAGIC!r} is expected.")
-    tell(f"Reading {file.name} …", None)
-    digest = sha256_of(file)
     return convert_into(kept_files() / f"gguf{FORMAT}" / f"{file.stem}-{digest[:16]}", file, digest, tell)
 
 
@@ -89,7 +79,8 @@ def convert_into(folder: Path, file: Path, digest: str, tell: Tell = ignore_prog
             partial = folder.with_name(f"{folder.name}.part")
             shutil.rmtree(partial, ignore_errors=True)
             _convert(file, partial, header)
-            origin = Origin(file.name, digest, header.quantisation, end_ids(file, header))
+            end_ids = tuple(header.fields[name] for name in END_FIELDS if name in header.fields)
+            origin = Origin(file.name, digest, header.quantisation, end_ids)
             (partial / ORIGIN_FILE).write_text(json.dumps(asdict(origin), indent=1) + "\n")
             shutil.rmtree(folder, ignore_errors=True)
             partial.replace(folder)
@@ -150,21 +141,6 @@ def _convert(file: Path, folder: Path, header: GgufHeader) -> None:
                        f"converted ({first_line(error)}).") from error
     model.to(dtype).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-
-
-def end_ids(file: Path, header: GgufHeader) -> tuple[int, ...]:
-    """The tokens that end a turn or a message; RigError for one that is no token. The one that ends a text is written
-    into the converted model's own files."""
-    ids: list[int] = []
-    for name in END_FIELDS:
-        token = header.fields.get(name)
-        if token is None:
-            continue
-        if type(token) is not int or not 0 <= token <= MAX_INT32:
-            raise RigError(f"{file.name} says {token!r:.40} under {name}, and a token's number is expected; fetch it "
-                           "again.")
-        ids.append(token)
-    return tuple(ids)
 
 
 def origin_of(folder: Path) -> Origin | None:

@@ -28,11 +28,13 @@ MAX_DIMENSIONS = 4
 MIN_FIELD_BYTES, MIN_TENSOR_BYTES = 13, 24  # of an empty name, and of what follows it at least
 MAX_MODULES = 2**13  # layers, or experts of one
 MAX_KEPT_VALUES = 2**10  # of an array of numbers: one a layer, or one a rotary section
-MAX_TYPE = 2**8  # a larger number is no type that somebody added, but damage
+ALIGNMENTS = tuple(2**power for power in range(17))
 SCALARS: Mapping[GGUFValueType, str] = MappingProxyType({
     GGUFValueType.UINT8: "B", GGUFValueType.INT8: "b", GGUFValueType.UINT16: "H", GGUFValueType.INT16: "h",
     GGUFValueType.UINT32: "I", GGUFValueType.INT32: "i", GGUFValueType.FLOAT32: "f", GGUFValueType.BOOL: "?",
     GGUFValueType.UINT64: "Q", GGUFValueType.INT64: "q", GGUFValueType.FLOAT64: "d"})
+FILE_TYPES: Mapping[object, str] = MappingProxyType({
+    int(kind): kind.name.removeprefix("MOSTLY_").removeprefix("ALL_") for kind in LlamaFileType})
 
 
 class TensorPlace(NamedTuple):
@@ -53,19 +55,14 @@ class GgufHeader(NamedTuple):
     tensors: Mapping[str, TensorPlace]
 
 
-class UnknownError(ValueError):
-    """What stands there may be sound, and Canopy does not know it."""
-
-
 def header_of(file: Path) -> GgufHeader:
-    """What the file says of its model; RigError says which count or size in it cannot be, or where the file ends."""
+    """Read what the file says of its model; RigError says what in it cannot be, or is not known here."""
     try:
         with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _HeaderReader(data).header()
-    except UnknownError as error:
-        raise RigError(f"{file.name} {error}; take another file of the model, or its safetensors.") from error
-    except (ValueError, KeyError, OSError) as error:
-        raise RigError(f"{file.name} is cut off or damaged ({first_line(error)}); fetch it again.") from error
+    except (ValueError, OSError) as error:
+        raise RigError(f"{file.name} cannot be read ({first_line(error)}); fetch it again, or take another file of the "
+                       "model, or its safetensors.") from error
 
 
 class _HeaderReader:
@@ -76,59 +73,44 @@ class _HeaderReader:
         self._position = self._values = 0
 
     def header(self) -> GgufHeader:
-        self._take(len(MAGIC), "its magic")
-        version = self._number("I")
-        swapped = int.from_bytes(version.to_bytes(4, "little"), "big")
-        if version > MAX_TYPE and swapped <= MAX_TYPE:
-            raise UnknownError("is in big-endian byte order, and only little-endian files are read")
-        if version not in VERSIONS:
-            raise self._unknown("is of the GGUF version", version, "2 and 3")
+        magic, version = self._take(len(MAGIC), "a magic"), self._number("I")
+        if magic != MAGIC or version not in VERSIONS:
+            raise ValueError(f"it begins with {magic!r} and the version {version:,}; {MAGIC!r} and 2 or 3 are read")
         tensors = self._count(self._number("Q"), MIN_TENSOR_BYTES, "tensors", MAX_TENSORS)
         fields = self._fields(self._count(self._number("Q"), MIN_FIELD_BYTES, "fields", MAX_FIELDS))
-        if (kind := fields.get("general.type", "model")) != "model":
-            raise UnknownError(f"holds {kind!r:.40} and no model, by its general.type")
-        if fields.get("split.count", 1) not in (0, 1):
-            raise UnknownError(f"is one of {fields['split.count']!r:.20} parts; merge them first "
-                               "(llama-gguf-split --merge)")
-        places = self._tensors(tensors, fields)
-        name = str(fields.get("general.architecture", ""))
-        for counted in ("block_count", "expert_count"):
-            if (modules := fields.get(f"{name}.{counted}", 0)) not in range(MAX_MODULES + 1):
-                raise ValueError(f"it says {modules!r:.40} under {counted}, and 0 to {MAX_MODULES:,} are read")
-        if not places:
-            raise ValueError("it has no tensors")
-        values: Counter[str] = Counter()
+        architecture = str(fields.get("general.architecture", ""))
+        for name, values, allowed in (
+                ("general.type", ("model",), "'model'"),
+                ("split.count", (0, 1), "1, so merge the parts first (llama-gguf-split --merge)"),
+                ("general.alignment", ALIGNMENTS, f"a power of two up to {ALIGNMENTS[-1]:,}"),
+                *((f"{architecture}.{modules}", range(MAX_MODULES + 1), f"0 to {MAX_MODULES:,}")
+                  for modules in ("block_count", "expert_count"))):
+            if fields.get(name, values[-1]) not in values:
+                raise ValueError(f"it has {name} {fields[name]!r:.40}; it has to be {allowed}")
+        places = self._tensors(tensors, int(fields.get("general.alignment", 32)))
+        values_of = Counter[str]()
         for place in places.values():
-            values[place.kind] += place.size
-        # how most weights are stored: as the file says if it says something known, else by the tensors' types
-        names: dict[object, str] = {
-            int(kind): kind.name.removeprefix("MOSTLY_").removeprefix("ALL_") for kind in LlamaFileType}
-        quantisation = names.get(fields.get("general.file_type"), values.most_common(1)[0][0])
-        return GgufHeader(name, quantisation, fields, places)
+            values_of[place.kind] += place.size
+        most = values_of.most_common(1)[0][0]
+        return GgufHeader(architecture, FILE_TYPES.get(fields.get("general.file_type"), most), fields, places)
 
-    def _fields(self, count: int) -> dict[str, object]:
+    def _fields(self, count: int) -> dict[str, Any]:
         """Return the values of fields by name; None for an array of texts or a long one."""
-        fields: dict[str, object] = {}
+        fields: dict[str, Any] = {}
         for _ in range(count):
             name = self._text()
             if name in fields:
                 raise ValueError(f"it has two fields {name!r:.60}")
-            kind = self._kind_of_field(name)
+            kind = GGUFValueType(self._number("I"))
             if kind == GGUFValueType.ARRAY:
-                fields[name] = self._array(name)
+                fields[name] = self._array()
             else:
                 fields[name] = self._text() if kind == GGUFValueType.STRING else self._number(SCALARS[kind])
         return fields
 
-    def _kind_of_field(self, name: str) -> GGUFValueType:
-        number = self._number("I")
-        if number not in set(GGUFValueType):
-            raise self._unknown(f"has the field {name!r:.60} of type", number, "0 to 12")
-        return GGUFValueType(number)
-
-    def _array(self, name: str) -> tuple[Any, ...] | None:
+    def _array(self) -> tuple[Any, ...] | None:
         """Return the values of a short array of numbers; others are only walked through."""
-        kind, count = self._kind_of_field(name), self._number("Q")
+        kind, count = GGUFValueType(self._number("I")), self._number("Q")
         if kind == GGUFValueType.ARRAY:
             raise ValueError("it has an array of arrays, which no model needs")
         min_bytes = 8 if kind == GGUFValueType.STRING else struct.calcsize(SCALARS[kind])
@@ -140,44 +122,31 @@ class _HeaderReader:
             self._text()
         return None
 
-    def _tensors(self, count: int, fields: Mapping[str, object]) -> dict[str, TensorPlace]:
-        """Where each tensor lies. They lie beside each other, none outside the file."""
+    def _tensors(self, count: int, alignment: int) -> dict[str, TensorPlace]:
+        """Return where each tensor lies. They lie beside each other, none outside the file."""
         places: dict[str, TensorPlace] = {}
         end = total = 0
         for _ in range(count):
             name = self._text()
             shape = [self._number("Q") for _ in range(self._count(self._number("I"), 8, "dimensions", MAX_DIMENSIONS))]
-            number, offset = self._number("I"), self._number("Q")
-            if number not in set(GGMLQuantizationType):
-                raise self._unknown(f"stores the tensor {name!r:.60} as type", number,
-                                    f"those up to {max(GGMLQuantizationType)} that llama.cpp had")
-            kind = GGMLQuantizationType(number)
+            kind, offset = GGMLQuantizationType(self._number("I")), self._number("Q")
             per_block, block_bytes = GGML_QUANT_SIZES[kind]
             if not shape or 0 in shape or shape[0] % per_block:
                 raise ValueError(f"the tensor {name!r:.60} has the shape {shape}, which {kind.name} cannot hold")
             size = prod(shape) // per_block * block_bytes
             places[name] = TensorPlace(kind.name, prod(shape), offset)
             end, total = max(end, offset + size), total + size
-        step = fields.get("general.alignment", 32)
-        if not isinstance(step, int) or step not in (2**power for power in range(17)):
-            raise ValueError(f"it aligns tensors at {step!r:.40}, which is no power of two up to 65,536")
-        start = self._position + -self._position % step
-        if max(end, total) > self._size - start:
-            raise ValueError(f"its tensors take {max(end, total):,} bytes, and {max(0, self._size - start):,} are "
-                             "left")
+        start = self._position + -self._position % alignment
+        if not places or max(end, total) > self._size - start:
+            raise ValueError(f"its {len(places)} tensors take {max(end, total):,} bytes, and "
+                             f"{max(0, self._size - start):,} are left")
         return {name: place._replace(start=start + place.start) for name, place in places.items()}
-
-    def _unknown(self, what: str, number: int, known: str) -> ValueError:
-        """The error for a number that stands for nothing known: a small one may have been added by a newer program."""
-        kind = UnknownError if number <= MAX_TYPE else ValueError
-        return kind(f"{what} {number}, which is not known here; {known} are read")
 
     def _count(self, count: int, min_bytes: int, what: str, limit: int) -> int:
         """Return the count, if the rest of the file can hold so many."""
-        if count * min_bytes > self._size - self._position:
-            raise ValueError(f"it says {count:,} {what}, and {self._size - self._position:,} bytes are left")
-        if count > limit:
-            raise ValueError(f"it says {count:,} {what}, and at most {limit:,} are read")
+        left = self._size - self._position
+        if count > min(limit, left // min_bytes):
+            raise ValueError(f"it says {count:,} {what}; at most {limit:,} are read, and {left:,} bytes are left")
         return count
 
     def _text(self) -> str:

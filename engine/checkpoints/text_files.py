@@ -52,7 +52,7 @@ class StopTokens(NamedTuple):
     note: str = ""
 
 
-def stop_tokens(folder: Path, tokenizer: PreTrainedTokenizerBase, more: Mapping[str, Sequence[int]]) -> StopTokens:
+def stop_tokens(folder: Path, tokenizer: PreTrainedTokenizerBase, more: Mapping[str, Sequence[object]]) -> StopTokens:
     """Return every token that a file of the model says ends a text; ``more`` are those of other files, by their names.
     RigError if what ends a text is no token."""
     config = read_config(folder)
@@ -63,7 +63,7 @@ def stop_tokens(folder: Path, tokenizer: PreTrainedTokenizerBase, more: Mapping[
         GENERATION: _tokens(folder, GENERATION, generation.get(STOP)),
         "config.json": _tokens(folder, "config.json", inner if config.get(STOP) is None else config[STOP]),
         "the tokenizer": _tokens(folder, "the tokenizer", tokenizer.eos_token_id),
-        **{file: frozenset(ids) for file, ids in more.items()}}
+        **{file: _tokens(folder, file, list(ids)) for file, ids in more.items()}}
     naming = {file: ids for file, ids in named.items() if ids}
     stop_ids = frozenset[int]().union(*naming.values())
     if not naming or stop_ids == next(iter(naming.values())):

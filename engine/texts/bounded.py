@@ -75,7 +75,7 @@ class BoundedTexts:
     def convert_ids_to_tokens(self, token: int) -> str:
         return str(self._ask("convert_ids_to_tokens", token))
 
-    def stop_tokens(self, more: Mapping[str, Sequence[int]]) -> StopTokens:
+    def stop_tokens(self, more: Mapping[str, Sequence[object]]) -> StopTokens:
         """Return the tokens that end a text by the folder's files and by ``more``; RigError if one is none."""
         try:
             ids, note = self._ask("stop_tokens", self._of[1], more)

@@ -88,7 +88,7 @@ class TokenizerTexts:
     def is_familiar(self, prompt: str, kinds: Sequence[str]) -> bool:
         return familiar(prompt, kinds)
 
-    def stop_tokens(self, folder: str, more: Mapping[str, Sequence[int]]) -> tuple[list[int], str]:
+    def stop_tokens(self, folder: str, more: Mapping[str, Sequence[object]]) -> tuple[list[int], str]:
         """Return the tokens that end a text by the files in the folder and by ``more``, and a sentence about them."""
         ids, note = stop_tokens(Path(folder), self._tokenizer, more)
         return sorted(ids), note

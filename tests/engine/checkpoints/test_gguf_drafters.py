@@ -79,8 +79,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("CANOPY_CACHE", str(tmp_path / "kept"))
+def made(tmp_path: Path) -> Path:
     return write_short(tmp_path / "target", "Qwen3-8B").parent
 
 
@@ -96,9 +95,7 @@ def test_a_file_proposes_what_the_folder_does_that_it_was_made_from(name: str, m
     np.testing.assert_allclose(converted.logprobs, published.logprobs, atol=1e-6)
 
 
-def test_eagle3_in_a_file_with_its_map_and_the_layers_that_it_names(tmp_path: Path,
-                                                                    monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CANOPY_CACHE", str(tmp_path / "kept"))
+def test_eagle3_in_a_file_with_its_map_and_the_layers_that_it_names(tmp_path: Path) -> None:
     target = write_short(tmp_path / "target", "Llama-3.1-8B-Instruct", num_hidden_layers=8)
     folder = write_eagle3(tmp_path / "head")
     file = write_gguf_drafter(folder, "eagle3", {

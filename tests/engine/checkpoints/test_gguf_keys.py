@@ -29,11 +29,6 @@ LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_fr
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 256}
 
 
-@pytest.fixture(autouse=True)
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CANOPY_CACHE", str(tmp_path / "kept"))
-
-
 def with_keys(**values: Any) -> Add:
     """Adds keys of the architecture, whose dots are written as two underscores."""
     def add(file: gguf.GGUFWriter) -> None:

@@ -95,10 +95,11 @@ def test_every_file_may_name_what_ends_a_text(
         assert told.ids == ids and all(part in told.note for part in named) and bool(told.note) == bool(named)
 
 
-@pytest.mark.parametrize("file", ["config.json", "generation_config.json"])
+@pytest.mark.parametrize("file", ["config.json", "generation_config.json", "m.gguf"])
 @pytest.mark.parametrize("value", ["x", [[1]], -1, 2**40, True, {}])
 def test_what_is_no_token_ends_no_text(file: str, value: Any, folder: Path) -> None:
-    tokenizer = load_tokenizer(folder)
-    write(folder, file, {"eos_token_id": value})
+    tokenizer, more = load_tokenizer(folder), {file: [value]} if file == "m.gguf" else {}
+    if not more:
+        write(folder, file, {"eos_token_id": value})
     with pytest.raises(RigError, match=file):
-        stop_tokens(folder, tokenizer, {})
+        stop_tokens(folder, tokenizer, more)
