@@ -28,7 +28,6 @@ VERBS: Mapping[str, str] = MappingProxyType({
     "predict": "what rounds would cost on another machine, from published figures, and flags to paste",
     "whatif": "τ of every method at every budget from one run",
     "doctor": "why is τ low? checks of every drafter",
-    "pace": "budget auto against every fixed budget, and predicted against measured speed",
     "fetch": "get a rig's checkpoints and make them ready",
 })
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import locale
 import os
-from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGroup
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGroup
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields
@@ -85,19 +85,8 @@ def int_between(low: int, high: int) -> Callable[[str], Any]:
     return number("it", partial(check_int, "it", least=low, most=high))
 
 
-def listed(name: str) -> Callable[[str], Any]:
-    """Tokens, with commas between them; there may be none."""
-    check = number(OPTIONS[name].name, partial(check_option, name))
-
-    def read(word: str) -> Any:
-        return check(word)
-    return read
-
-
 def option(name: str) -> Callable[[str], Any]:
-    """A value of an option of a run: a number, a word, or tokens."""
-    if isinstance(DEFAULTS.get(name), tuple):
-        return listed(name)
+    """A value of an option of a run: a number, a word, or tokens with commas between them."""
     return one_of(*CHOICES[name]) if name in CHOICES else number(OPTIONS[name].name, partial(check_option, name))
 
 
@@ -107,16 +96,6 @@ budget = option("budget")
 def budget_or_auto(word: str) -> int | str:
     """A number of drafted nodes, or ``auto``."""
     return AUTO if word == AUTO else int(budget(word))
-
-
-def budget_words(words: str) -> str:
-    """One word of a list of budgets, commas allowed between them: ``16``, ``4,16``, ``auto``."""
-    budgets = words.replace(",", " ").split()
-    if not budgets:
-        raise ArgumentTypeError(f"is {shown(words)}; write at least one, as in: 16, 32, {AUTO}")
-    for word in budgets:
-        budget_or_auto(word)
-    return words
 
 
 def readable(word: str) -> Path:
@@ -191,16 +170,10 @@ FLAGS: Mapping[str, Mapping[str, Any]] = MappingProxyType({  # of argparse's ``a
     "--repeats": {"type": int_between(1, MAX_REPEATS), "default": 3, "metavar": "N",
                   "help": "how often each is measured"},
 })
-OLDER = MappingProxyType({"--drafters": "--heads", "--concurrency": "--together"})  # names that are read, not offered
-
-
 def add_flags(parser: ArgumentParser | _ArgumentGroup, *names: str, **changes: Any) -> None:
     """Add flags of the table to a parser, or to a group of it, with these options in place of the table's."""
     for flag in names:
-        options = {**FLAGS[flag], **changes}
-        action = parser.add_argument(flag, **options)
-        if flag in OLDER:
-            parser.add_argument(OLDER[flag], dest=action.dest, **{**options, "default": SUPPRESS, "help": SUPPRESS})
+        parser.add_argument(flag, **{**FLAGS[flag], **changes})
 
 
 def sampling_of(choice: Namespace) -> Sampling:

@@ -1,10 +1,6 @@
 """What rounds would cost on another machine, predicted from published figures; with recorded runs, their best settings.
 
     python -m engine predict --model qwen3-8b --device H200 --trace run.jsonl.gz
-    python -m engine predict --here --rig demo --dtype float32
-
-``--here`` holds such a prediction to what is measured: passes of a rig, from what this processor takes for products,
-attention and dispatches that are not the rig's.
 """
 
 from __future__ import annotations
@@ -14,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from engine import open_rig
 from engine.commands import Outcome, aligned, flags
 from engine.errors import RequestError
 from engine.lab.anatomy import anatomy
@@ -29,13 +24,10 @@ from engine.lab.machines import (
     misfit,
     models,
 )
-from engine.measure.processor import measure_processor, shape_of
 from engine.records import MAX_TOKENS
 from engine.trace import load
 
 NODES = (0, *(2**power for power in range(2, 11)))  # drafted in a round
-ROWS_HERE = (1, 2, 4, 8, 17, 33, 65)
-SECONDS_HERE = 8.0
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -47,14 +39,9 @@ def add(parser: argparse.ArgumentParser) -> None:
                         help="tokens before the round")
     parser.add_argument("--trace", type=flags.readable_file, nargs="+", default=[], metavar="FILE",
                         help="recorded runs: their drafts' best settings at these costs")
-    parser.add_argument("--here", action="store_true", help="instead: predict the passes of --rig in --dtype on this "
-                        "processor, beside what they take")
-    flags.add_flags(parser, "--rig", "--dtype")
 
 
 def run(choice: argparse.Namespace) -> Outcome:
-    if choice.here:
-        return predict_here(choice)
     if reason := misfit(choice.model, choice.device):
         raise RequestError(f"{reason[:-1]}; choose a smaller model or a larger device.")
     curves = {line: machine_curve(choice.model, choice.device, line, choice.context) for line in LINES}
@@ -66,25 +53,6 @@ def run(choice: argparse.Namespace) -> Outcome:
         "flags": {line: [asdict(row) for row in flags_of_run(runs, curve)] for line, curve in curves.items()},
         "caution": caution()}
     return Outcome(result, summary(result))
-
-
-def predict_here(choice: argparse.Namespace) -> Outcome:
-    """The passes of a rig, predicted and measured: milliseconds by rows."""
-    target = open_rig(choice.rig, choice.dtype).target
-    context = min(choice.context, target.context_limit - ROWS_HERE[-1])
-    processor, measured = measure_processor(target, target.dtype, context, ROWS_HERE, SECONDS_HERE)
-    predicted = shape_of(target.config).pass_here_ms(processor, context)
-    errors = [guess / there - 1 for guess, there in zip(predicted, measured, strict=True)]
-    rows = [[size, f"{there:.2f} ms", f"{guess:.2f} ms", f"{error:+.0%}"]
-            for size, there, guess, error in zip(ROWS_HERE, measured, predicted, errors, strict=True)]
-    return Outcome(
-        {"here": {"rig": choice.rig, "dtype": target.dtype, "hardware": target.hardware, "context": context,
-                  "rows": ROWS_HERE, "measured_ms": measured, "predicted_ms": predicted, "errors": errors,
-                  "parts": asdict(processor), "gigabytes_a_second": processor.gigabytes_a_second,
-                  "gigaflops": processor.gigaflops}},
-        f"Passes of {choice.rig} in {target.dtype} after {context} tokens on {target.hardware}: "
-        f"{processor.gigabytes_a_second:.1f} GB/s of weights at one row, {processor.gigaflops:.0f} GFLOP/s at "
-        f"{ROWS_HERE[-1]}\n{aligned([['rows', 'measured', 'predicted', 'error'], *rows])}")
 
 
 def summary(result: Mapping[str, Any]) -> str:

@@ -45,7 +45,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_flags(what, "--rig", "--dtype")
     add_flags(what, "--methods", help=f"{flags.FLAGS['--methods']['help']} (default: those of "
               f"{' '.join(DEFAULT_METHODS)} that the rig runs)")
-    add_flags(what, "--budgets", type=flags.budget_words, default=[str(nodes) for nodes in TRIED_BUDGETS],
+    add_flags(what, "--budgets", type=flags.budget_or_auto, default=list(TRIED_BUDGETS),
               help="drafted nodes per round; auto for as many as pay in each")
     add_flags(what, "--concurrency", default=[1])
     add_flags(what, "--split", "--drafters", *SAMPLING, "--repeats")
@@ -69,8 +69,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def plan_of(choice: argparse.Namespace) -> SweepPlan:
-    budgets = " ".join(choice.budgets).replace(",", " ").split()
-    wanted = settings(choice.methods or DEFAULT_METHODS, budgets, choice.split, tuple(choice.drafters),
+    wanted = settings(choice.methods or DEFAULT_METHODS, choice.budgets, choice.split, tuple(choice.drafters),
                       flags.sampling_of(choice), choice.concurrency)
     return SweepPlan(prompt_set(choice.prompts, choice.limit), wanted, choice.repeats, choice.max_tokens, choice.seed,
                      choice.rig, choice.dtype, choice.prompts)

@@ -44,29 +44,6 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Processor:
-    """A processor's measured milliseconds in one dtype, by the rows of a pass."""
-
-    bytes: float  # of a weight
-    rows: tuple[int, ...]
-    product: tuple[float, ...]  # per million weights of a layer: bandwidth at one row, operations at many
-    head: tuple[float, ...]  # per million weights of the output head
-    layer: tuple[float, ...]  # dispatches of a layer
-    attention: tuple[float, ...]  # per million query values times keys
-    choice: tuple[float, ...]  # per million logits to choose tokens from
-
-    @property
-    def gigaflops(self) -> float:
-        """The operations a second of products over the most rows, in billions."""
-        return 2 * self.rows[-1] / self.product[-1]
-
-    @property
-    def gigabytes_a_second(self) -> float:
-        """The bandwidth of products over the fewest rows."""
-        return self.bytes / self.product[0]
-
-
-@dataclass(frozen=True)
 class ModelShape:
     """A target's configuration, with the layers and block of its DFlash drafter."""
 
@@ -106,15 +83,6 @@ class ModelShape:
     @property
     def head(self) -> int:
         return self.hidden * self.vocabulary
-
-    def pass_here_ms(self, processor: Processor, context: int) -> tuple[float, ...]:
-        """Predict a target pass after ``context`` tokens on a measured processor, by its ``rows``. The parts add up."""
-        def one(rows: int, product: float, head: float, layer: float, attention: float, choice: float) -> float:
-            queries = rows * self.heads * self.head_dim * (context + rows) / 1e6
-            return (self.layers * (layer + self.layer / 1e6 * product + queries * attention)
-                    + self.head / 1e6 * head + rows * self.vocabulary / 1e6 * choice)
-        return tuple(map(one, processor.rows, processor.product, processor.head, processor.layer, processor.attention,
-                         processor.choice))
 
     @property
     def weights_gigabytes(self) -> float:

@@ -1,4 +1,4 @@
-"""The driver that measures a rig's settings on prompts, in turns: `bench` and `pace` are views of it.
+"""The driver that measures a rig's settings on prompts, in turns, for `bench`.
 
 A setting answers one prompt after another, or all of them with several at a time, whose rounds are then shared and of
 which only those with the full number of requests count. Times are engine time without reading prompts.

@@ -37,8 +37,8 @@ from tests.engine.commands.test_words import HOSTILE, NO_PATHS, PAGE, kind, pars
 SOUND_RIGS = {"demo", "assets/demo", *rig_names()}  # which may be here, and take long to load
 TABLE = "a table"
 SOUND: Mapping[str, tuple[str, ...]] = MappingProxyType({  # by the name of a flag's type
-    "number": ("0", "1", "7", "64", "+3", "0.5", "1e0", ".3"),
-    "budget_or_auto": ("auto", "0", "64"), "budget_words": ("16", "4,16", "auto"),
+    "number": ("0", "1", "7", "64", "+3", "0.5", "1e0", ".3", "1,2", "1:2, 3:-4"),
+    "budget_or_auto": ("auto", "0", "64"),
     "name": ("demo", "bench", "check", "math", "nosuch", "x::ngram", "::", "@file", "@folder", "assets/demo",
              "@pipe", "/dev/zero"),
     "text": ("hi", "two words", "--"), "prompt": ("hi", "-", "--"), "turn": ("user:hi", "system:", "assistant:x"),
@@ -49,7 +49,6 @@ SOUND: Mapping[str, tuple[str, ...]] = MappingProxyType({  # by the name of a fl
     "_address": ("127.0.0.1", "0.0.0.0", "::1"),
     "_credentials": ("ada:lovelace", "a:b:c"), "proxy_address": ("x.example:80",),
     "frame_origin": ("https://x.example", "null"),
-    "listed": ("", "1,2", "1:2, 3:-4"),
     "_root_path": ("/canopy", "a/b", "/"), "Path": ("@folder", "@new", "@file")})
 CONTENTS = st.binary(max_size=60) | st.sampled_from((
     b"", b"{", b"[]", b"{}", b"null", b"[1]", b'{"prompt":3}\n', b'{"prompt":"hi"}\n', b'{"prompt":""}\n', b"\xff\xfe",
@@ -117,9 +116,8 @@ def before_a_model(verb: ModuleType, choice: argparse.Namespace) -> int:
             generate.answer_of(live(), choice).close()
         case "whatif" if choice.trace:
             text_of_run(load(choice.trace))
-        case "pace" | "check" | "doctor":
-            for prompts in [choice.prompts] if isinstance(choice.prompts, str) else choice.prompts:
-                prompt_set(prompts, choice.limit)
+        case "check" | "doctor":
+            prompt_set(choice.prompts, choice.limit)
         case "record":
             read_lessons(choice.lessons or lessons_of(choice.rig))
     return 0

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engine import open_rig
-from engine.commands import bench, check, generate, pace, record, whatif
+from engine.commands import bench, check, generate, record, whatif
 from engine.commands.program import main, verb_parser
 from engine.commands.whatif import encoded, table
 from engine.lab.against_plain import Text
@@ -31,7 +31,7 @@ def _rigs_are_loaded_once() -> Iterator[None]:
     """And keeps the costs of passes that a verb has measured."""
     opened = cache(open_rig)
     with pytest.MonkeyPatch.context() as patch:
-        for verb in (bench, check, generate, pace, record, whatif):
+        for verb in (bench, check, generate, record, whatif):
             patch.setattr(verb, "open_rig", opened)
         yield
 
@@ -150,17 +150,6 @@ def test_speeds_are_printed_only_where_the_cost_curve_has_an_order() -> None:
     assert sound.best is forecast and not sound.withheld and doubtful.best is None
     assert doubtful.withheld in table(doubtful) and encoded(doubtful)["withheld"] == doubtful.withheld
     assert "Fastest, predicted" not in table(doubtful) and "250" not in table(doubtful)
-
-
-def test_pace_holds_auto_against_fixed_budgets(typed: Typed, tmp_path: Path) -> None:
-    file = tmp_path / "sums.jsonl"
-    file.write_text(json.dumps({"prompt": MATH}) + "\n")
-    result = typed("pace", *DEMO, "--budgets", "4", "16", "--prompts", str(file), "--max-tokens", "24", "--repeats",
-                   "1")[1]
-    domain = result["domains"]["sums"]
-    assert domain["best_budget"] in (4, 16) and domain["auto"] > 0
-    assert domain["share_of_best"] == pytest.approx(domain["auto"] / max(domain["fixed"].values()), rel=0.01)
-    assert result["prediction_error"]["median"] >= 0
 
 
 def test_lessons_of_a_prompt_are_timed_in_turns_with_plain_decoding(typed: Typed, tmp_path: Path) -> None:

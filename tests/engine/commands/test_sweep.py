@@ -20,7 +20,7 @@ from engine.lab.store import Results
 from engine.records import PromptRequest
 from tests.engine.lab.scripted import ScriptedLaboratory, measure_all, report_of, toy_plan
 
-SMALL = ("--methods", "ddtree", "joint", "--budgets", "16", "4,16", "--limit", "2", "--repeats", "1",
+SMALL = ("--methods", "ddtree", "joint", "--budgets", "16", "4", "16", "--limit", "2", "--repeats", "1",
          "--max-tokens", "16")
 
 
@@ -162,7 +162,7 @@ def concurrent() -> list[CellResult]:
 
 
 RICH = plan_of(verb_parser("sweep").parse_args([
-    "--methods", "merged", "dflash", "--budgets", "8", "auto", "32", "--split", "each", "--heads", "math", "code",
+    "--methods", "merged", "dflash", "--budgets", "8", "auto", "32", "--split", "each", "--drafters", "math", "code",
     "--temperature", "0.7", "--top-k", "20", "--seed", "3", "--limit", "2"]))
 
 

@@ -58,8 +58,8 @@ def test_every_flag_at_every_wrong_kind_of_value(verb: str) -> None:
         assert action.type or action.choices, f"{flag} takes whatever is typed"
         alone = flag in NEEDED.get(verb, []) or (verb, flag) == ("whatif", "--trace")
         for word in {*HOSTILE, *NO_PATHS}:
-            wrong = (kind(action) == "number" or kind(action).startswith("budget")) and word in HOSTILE or (
-                kind(action) in PATHS and word in NO_PATHS)
+            numeric = kind(action) in ("number", "budget_or_auto") and not isinstance(action.default, tuple)
+            wrong = (numeric and word in HOSTILE) or (kind(action) in PATHS and word in NO_PATHS)
             try:
                 parser.understand([*([] if alone else NEEDED.get(verb, [])), f"{flag}={word}"])
                 assert not wrong or (word == "-1" and flag in BELOW_ZERO), (verb, flag, word)
@@ -129,7 +129,7 @@ def test_a_damaged_file_of_lessons(
 @pytest.mark.parametrize("place", ["pipe", "/dev/zero", "/dev/null", "link"])
 @pytest.mark.parametrize("words", [
     ["record", "--lessons"], ["doctor", "--prompts"], ["whatif", "--trace"], ["sweep", "--prompts"], ["sweep", "--csv"],
-    ["check", "--prompts"], ["pace", "--prompts"], ["generate", "--prompt", "hi", "--trace"], ["page", "--trace"],
+    ["check", "--prompts"], ["generate", "--prompt", "hi", "--trace"], ["page", "--trace"],
     ["page", "--follow", "--trace"]])
 def test_no_pipe_is_waited_for_and_no_device_read(
         words: list[str], place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,13 +169,6 @@ def test_an_interruption_during_the_imports_leaves_no_traceback(words: list[str]
     assert program.stdout and program.stdout.readline() == "importing\n"
     program.send_signal(signal.SIGINT)
     assert (program.communicate(timeout=60), program.returncode) == (("", ""), -signal.SIGINT)
-
-
-@pytest.mark.parametrize("verb", ["sweep", "bench", "check"])
-def test_an_older_name_of_a_flag_is_read_and_not_offered(verb: str) -> None:
-    needed = NEEDED.get(verb, [])
-    assert verb_parser(verb).parse_args([*needed, "--together", "2", "4"]).concurrency == [2, 4]
-    assert "--concurrency" in verb_parser(verb).format_help() and "--together" not in verb_parser(verb).format_help()
 
 
 @pytest.mark.parametrize(("locale", "typed"), [

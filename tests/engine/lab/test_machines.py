@@ -13,8 +13,6 @@ from engine.lab.machines import (
     FLOOR,
     LOOP,
     PUBLISHED_DEVICE,
-    ModelShape,
-    Processor,
     caution,
     devices,
     machine_curve,
@@ -62,17 +60,6 @@ def test_the_floor_is_bytes_over_bandwidth_or_operations_over_the_peak() -> None
 
 def test_every_device_says_where_its_figures_come_from() -> None:
     assert all("not re-read" in device.source and device.checked for device in devices().values())
-
-
-def test_a_pass_here_is_the_sum_of_its_measured_parts() -> None:
-    shape = ModelShape(layers=2, hidden=1000, intermediate=1000, heads=2, kv_heads=1, head_dim=100, vocabulary=1000,
-                       tied=True)
-    processor = Processor(bytes=2, rows=(1, 10), product=(1.0, 2.0), head=(3.0, 3.0), layer=(0.5, 1.0),
-                          attention=(10.0, 5.0), choice=(0.0, 100.0))
-    one = 2 * (0.5 + 3.6 * 1 + 0.0182 * 10) + 1 * 3  # a layer has 3.6 million weights, the head one million
-    ten = 2 * (1 + 3.6 * 2 + 0.2 * 5) + 1 * 3 + 0.01 * 100
-    assert shape.pass_here_ms(processor, 90) == pytest.approx((one, ten))
-    assert (processor.gigabytes_a_second, processor.gigaflops) == (2, 10)
 
 
 def test_what_does_not_fit_is_refused_in_a_sentence() -> None:
