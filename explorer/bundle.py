@@ -22,12 +22,12 @@ _STYLE_IMPORT = re.compile(r'^@import "([^"]+)";\n', re.MULTILINE)
 
 
 def script(*entries: str) -> str:
-    """A script element with these modules of ``assets/`` and all that they import. ValueError for modules that import
-    each other in a circle, a name that no module exports, and forms of ``import`` and ``export`` not used here."""
-    modules = Modules()
+    """A script element with these modules of ``assets/`` and all that they import, whose names TypeScript checks.
+    ValueError for a form of ``import`` or ``export`` that is not used here."""
+    modules = dict[Path, str]()
     for entry in entries:
-        modules.add(ASSETS / entry)
-    code = "\n".join(modules.code.values())
+        _add(ASSETS / entry, modules)
+    code = "\n".join(modules.values())
     if "</script" in code.lower():
         raise ValueError("A script contains a closing script tag, which would end it inside a page.")
     return f'<script>\n(() => {{\n"use strict";\nconst modules = {{}};\n{code}}})();\n</script>'
@@ -68,42 +68,31 @@ def _escaped(json_text: str) -> str:
     return json_text.replace("<", "\\u003c")
 
 
-class Modules:
-    """Modules as code, each after those that it imports."""
+def _add(path: Path, code: dict[Path, str]) -> None:
+    """Add a module to ``code`` after those that it imports."""
+    if path in code:
+        return
+    text = path.read_text("utf8")
+    for line in _IMPORT.finditer(text):
+        _add(_imported(path, line), code)
+    body = _IMPORT.sub(lambda line: _destructured(path, line), text)
+    exported = ", ".join(_EXPORT.findall(body))
+    body = _EXPORT.sub("", body)
+    if other := _OTHER.search(body):
+        raise ValueError(f"{path.name}: {other[0]!r} is not understood; use import {{ name }} from \"./file.js\", "
+                         "and export before a function, class or const.")
+    code[path] = f"{_place(path)} = (() => {{\n{body}return {{ {exported} }};\n}})();\n"
 
-    def __init__(self) -> None:
-        self.code: dict[Path, str] = {}
-        self._exported: dict[Path, set[str]] = {}
 
-    def add(self, path: Path, above: tuple[Path, ...] = ()) -> None:
-        """Add a module; ``above`` are those that led to it."""
-        if path in above:
-            raise ValueError(f"{' imports '.join(step.name for step in (*above, path))}: a circle.")
-        if path in self.code:
-            return
-        text = path.read_text("utf8")
-        for line in _IMPORT.finditer(text):
-            self.add(self._imported(path, line), (*above, path))
-        body = _IMPORT.sub(lambda line: self._taken(path, line), text)
-        exported = _EXPORT.findall(body)
-        body = _EXPORT.sub("", body)
-        if other := _OTHER.search(body):
-            raise ValueError(f"{path.name}: {other[0]!r} is not understood; use import {{ name }} from \"./file.js\", "
-                             "and export before a function, class or const.")
-        self._exported[path] = set(exported)
-        self.code[path] = f"{_place(path)} = (() => {{\n{body}return {{ {', '.join(exported)} }};\n}})();\n"
+def _imported(path: Path, line: re.Match[str]) -> Path:
+    return (path.parent / line[2]).resolve()
 
-    @staticmethod
-    def _imported(path: Path, line: re.Match[str]) -> Path:
-        return (path.parent / line[2]).resolve()
 
-    def _taken(self, path: Path, line: re.Match[str]) -> str:
-        if line[1] is None:
-            return ""
-        source, names = self._imported(path, line), [name.split(" as ") for name in line[1].split(", ")]
-        if missing := [name for name, *_ in names if name not in self._exported[source]]:
-            raise ValueError(f"{path.name} imports {', '.join(missing)}, which {source.name} does not export.")
-        return f"const {{ {', '.join(map(': '.join, names))} }} = {_place(source)};\n"
+def _destructured(path: Path, line: re.Match[str]) -> str:
+    if line[1] is None:
+        return ""
+    names = line[1].replace(" as ", ": ")
+    return f"const {{ {names} }} = {_place(_imported(path, line))};\n"
 
 
 def _place(path: Path) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
+from time import sleep
 from typing import Any
 from uuid import uuid4
 
@@ -22,7 +23,6 @@ from explorer.browser_calls import Call, browser_call, named_fields
 from explorer.claims import MEASURING, PlainComparison
 from explorer.export import export
 from explorer.follow import Follow
-from explorer.lines import encode_up_to
 from explorer.recordings import LessonSummary, Library
 from explorer.runs import Run, Runner, Runs
 from explorer.security.askers import Asker, asker
@@ -34,7 +34,6 @@ UNDATED = "in a file"  # when such a run was recorded, if the file does not say 
 MAX_UPLOAD_BYTES = 32 * 2**20
 MAX_VIEW = 1000  # characters of an address
 MAX_LINES = 2 * 2**20  # bytes of a trace file in one answer
-PIECE_ROUNDS, PIECE_BYTES = 256, 2**20  # of a long run in one answer; a single round may be larger
 
 
 class Endpoints:
@@ -117,7 +116,6 @@ class Endpoints:
         """Declare the named endpoints for other programs, while the page is being built."""
         api(self._generate, api_name="generate", concurrency_id="engine", concurrency_limit=MAX_PENDING_RUNS)
         api(self._lessons, api_name="lessons")
-        api(self._replay, api_name="replay")
         api(self._trace, api_name="trace")
 
     def _generate(
@@ -137,31 +135,26 @@ class Endpoints:
 
     def _summaries(self, ask: PromptRequest, who: Asker) -> Iterator[dict[str, Any]]:
         run = self._runner.start(ask, who.address, who.cache)
+        shown: Any = None
         try:
-            for more in run.news(self._runner.pause):
-                who.check()
-                if run.state_line["state"] == "error":
-                    raise RequestError(run.state_line["message"])
-                if more:
-                    yield summary(run)
+            with run.reading():
+                while True:
+                    over, seen = run.over, (len(run.lines), run.state_line)
+                    who.check()
+                    if run.state_line["state"] == "error":
+                        raise RequestError(run.state_line["message"])
+                    if seen != shown:
+                        shown = seen
+                        yield summary(run)
+                    if over:
+                        return
+                    sleep(self._runner.pause())
         finally:
             run.stop()
 
     def _lessons(self) -> list[LessonSummary]:
         """The recordings: name, title, note, method, budget, rounds, tau, tokens_per_second, recorded."""
         return self._library.summaries()
-
-    def _replay(self, name: str, first: int = 0) -> dict[str, Any]:
-        """A recording or run: run, state, header, rounds, end, as in a trace file, and what is known about it. A long
-        one comes in pieces: ``total`` is how many rounds there are, ``first`` the first round of the piece, from 0; the
-        header comes with the first piece."""
-        with _refusal():
-            first = check_int("The first round", first, 0, MAX_TOKENS)
-            run, trace = self.run_of(str(name)), self.trace_of(str(name))
-            chunk, _ = encode_up_to(trace.entries[first:first + PIECE_ROUNDS], PIECE_BYTES)
-            begun = {} if first else {**encode_line(trace.header), **encode_record(run.about)}
-            return {**run.state_line, "header": None, **begun, "from": first, "total": len(trace.entries),
-                    "rounds": list(map(json.loads, chunk.splitlines())), **encode_line(trace.end)}
 
     def _trace(self, name: str, first: int = 0) -> str:
         """The trace file of a recording or run, as JSON lines. A long one comes in pieces: ``first`` is the first line

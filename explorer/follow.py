@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
-from threading import Lock
-from time import monotonic
+from threading import Thread
+from time import monotonic, sleep
 
 from engine.errors import CanopyError
 from engine.machine.files import name_in_utf8
 from engine.trace import End, Trace, load
 from engine.trace.reading import TraceTail
-from explorer.lines import encode_up_to, encoded
-from explorer.runs import MAX_CHUNK_BYTES, Run, Runs
+from explorer.lines import encoded
+from explorer.runs import Run, Runs
 
 SECONDS_BETWEEN_LOOKS = 0.05  # at the file
 SECONDS_BETWEEN_SEARCHES = 0.5  # for a newer file in the folder
@@ -48,15 +48,14 @@ class Follow:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._runs = Runs()
-        self._lock = Lock()
         self._growing: GrowingRun | None = None
-        self._searched = 0.0
+        self._watched = False
 
     def paths(self) -> list[Path]:
         if not self._path.is_dir():
             return [self._path] if self._path.is_file() else []
         dated = []
-        for path in self._path.iterdir():
+        for path in self._path.glob("*.jsonl*"):
             with suppress(OSError):  # one that is gone by now
                 if path.name.endswith(ENDINGS) and path.is_file():
                     dated.append((path.stat().st_mtime_ns, path))
@@ -73,40 +72,31 @@ class Follow:
     async def lines(self) -> AsyncIterator[bytes]:
         """The lines of the newest run as it grows, as they are sent, then of the next one. Before each of them are the
         names of the runs in the folder, {"listed"}."""
-        shown: GrowingRun | None = None
-        first, known, state = 0, None, None
+        if not self._watched:
+            self._watched = True
+            Thread(target=self._watch, name="follow", daemon=True).start()
+        shown: Run | None = None
         while True:
-            newest = await asyncio.to_thread(self._newest)
-            if newest is not shown and newest:
-                shown, first, known, state = newest, 0, None, None
-                yield encoded({"listed": list(map(name_in_utf8, self.paths()))})
-            if shown:
-                over, now, about, fresh = shown.run.over, shown.run.state_line, shown.run.about, shown.run.lines[first:]
-                if state is None:
-                    yield encoded(now)
-                while fresh:
-                    chunk, count = await asyncio.to_thread(encode_up_to, fresh, MAX_CHUNK_BYTES)
-                    first, fresh = first + count, fresh[count:]
+            if (growing := self._growing) and growing.run is not shown:
+                shown = growing.run
+                yield encoded({"listed": list(map(name_in_utf8, await asyncio.to_thread(self.paths)))})
+                async for chunk in shown.follow(0, lambda: SECONDS_BETWEEN_LOOKS):
                     yield chunk
-                if about is not known and first:
-                    yield encoded({"about": about})
-                if over and now is not state:
-                    yield encoded(now)
-                known, state = about, now
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
 
-    def _newest(self) -> GrowingRun | None:
-        """The newest run, with what was written until now. The first browser that asks reads for all."""
-        with self._lock:
-            growing = self._growing
-            if monotonic() - self._searched > SECONDS_BETWEEN_SEARCHES:
-                self._searched = monotonic()
-                paths = self.paths()
-                if paths and (growing is None or growing.path != paths[0] or growing.replaced()):
-                    if growing:
-                        growing.run.end()
-                    growing = self._growing = GrowingRun(paths[0])
+    def _watch(self) -> None:
+        """Read what is written, for everybody who follows."""
+        searched = 0.0
+        while True:
+            if monotonic() - searched > SECONDS_BETWEEN_SEARCHES:
+                searched = monotonic()
+                paths, shown = self.paths(), self._growing
+                if paths and (shown is None or shown.path != paths[0] or shown.replaced()):
+                    if shown:
+                        shown.run.end()
+                    growing = GrowingRun(paths[0])
                     self._runs.begin(growing.run)
-            if growing is not None:
-                growing.grow(self._runs)
-            return growing
+                    self._growing = growing
+            if self._growing:
+                self._growing.grow(self._runs)
+            sleep(SECONDS_BETWEEN_LOOKS)

@@ -22,8 +22,8 @@ from explorer.security.gate import LOOPBACK, Address, Gate, hosts_of
 SHUTDOWN_SECONDS = 2  # for streams to end when the server is told to
 MAX_HEADER_BYTES = 32 * 2**10  # bytes
 LAST_PORT = 2**16 - 1
-MAX_WAITING = 64  # requests for the real page
-REQUEST_WAIT_SECONDS = 120.0  # that one of them waits
+_UNBUILT = Refusal(503, "The page could not be built; the terminal that it was started in says why.").response(
+    programs=False)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,6 @@ class FirstSeconds:
         self._first, self._build, self._give_up = first, build, give_up
         self._page: ASGIApp | None = None
         self._settled, self._ended = asyncio.Event(), asyncio.Event()
-        self._waiting = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -103,8 +102,8 @@ class FirstSeconds:
         elif scope["type"] != "http" or scope["path"] == "/":
             await self._first(scope, receive, send)
         else:
-            answer = await self._page_or_refusal()
-            await answer(scope, receive, send)
+            await self._settled.wait()
+            await (self._page or _UNBUILT)(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -128,24 +127,6 @@ class FirstSeconds:
             self.failure = failure
             self._settled.set()
             self._give_up()
-
-    async def _page_or_refusal(self) -> ASGIApp:
-        """The app for a request that came too early: the real page, or a refusal that says why there is none."""
-        if self._waiting >= MAX_WAITING:
-            return _refusal("Too many requests wait for this page to be built; ask again in a few seconds.")
-        self._waiting += 1
-        try:
-            async with asyncio.timeout(REQUEST_WAIT_SECONDS):
-                await self._settled.wait()
-        except TimeoutError:
-            return _refusal("The page is still being built; ask again in a few seconds.")
-        finally:
-            self._waiting -= 1
-        return self._page or _refusal("The page could not be built; the terminal that it was started in says why.")
-
-
-def _refusal(sentence: str) -> ASGIApp:
-    return Refusal(503, sentence, {"Retry-After": "3"}).response(programs=False)
 
 
 def serve_at_once(page: str, build: Callable[[], Starlette], listening: Listening) -> None:

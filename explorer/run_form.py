@@ -11,9 +11,8 @@ from typing import Any, TypedDict
 
 from engine.decoding.methods import METHODS
 from engine.decoding.options import prompt_request
-from engine.errors import PresetError, RequestError
+from engine.errors import CanopyError, PresetError
 from engine.records import PromptRequest
-from engine.requests.prompts import check_text
 from engine.requests.rig_names import EMBEDDED_RIG
 from explorer.recordings import RECORDINGS
 from explorer.rig import CurrentRig, Source
@@ -30,8 +29,7 @@ USUAL_METHOD = "ddtree"  # replaces a method that a rig cannot run
 
 
 def names_of(value: Any) -> list[str]:
-    """The drafters that a value of the list stands for; none for the rig's own choice, or for a value that is not in
-    the list."""
+    """The drafters that a value of the list stands for; none for the rig's own choice, or for any other value."""
     try:
         names = json.loads(value) if isinstance(value, str) and value != USUAL_DRAFTERS else []
     except ValueError:
@@ -111,23 +109,13 @@ def read_presets(folder: Path) -> Presets:
 def _read(path: Path) -> tuple[Preset, ...]:
     presets = list[Preset]()
     try:
-        rows = json.loads(path.read_text("utf8"))
-    except ValueError as error:
-        raise PresetError(f"{path.name} is not a list of presets ({error}).") from error
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise PresetError(f"{path.name} is not a list of presets, each with {', '.join(PRESET_FIELDS)}.")
-    for row in rows:
-        if set(row) != set(PRESET_FIELDS):
-            raise PresetError(f"A preset in {path.name} has {', '.join(row) or 'no field'}; each has "
-                              f"{', '.join(PRESET_FIELDS)}, and nothing else.")
-        try:
-            name, domain, title = (check_text(f"The {field}", row[field]) for field in ("name", "domain", "title"))
-            ask = prompt_request({option: row[option] for option in VARIED}, page=True)
+        for row in json.loads(path.read_text("utf8")):
+            name, domain, title, *options = (row.pop(field) for field in PRESET_FIELDS)
+            ask = prompt_request({**row, **dict(zip(VARIED, options, strict=True))}, page=True)
             presets.append(Preset(name, domain, title, ask))
-        except RequestError as error:
-            raise PresetError(f"The preset {row['name']!r} in {path.name} cannot be run. {error}") from error
-    if not presets:
-        raise PresetError(f"{path.name} has no preset; it has to have one at least.")
+    except (CanopyError, ValueError, TypeError, LookupError, AttributeError) as error:
+        raise PresetError(f"Preset {len(presets) + 1} of {path.name} cannot be run: {error} Each is an object with "
+                          f"{', '.join(PRESET_FIELDS)}.") from error
     return tuple(presets)
 
 

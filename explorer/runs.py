@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from threading import Event, Lock, Thread
+from threading import Lock, Thread
 from time import monotonic, sleep
 from uuid import uuid4
 
@@ -50,7 +50,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.state_line: StateLine = {"state": "running", "run": self.id, "message": READING}
-        self._readers = list[Callable[[], object]]()  # callbacks, called for each new line or state
+        self._readers = list[Callable[[], object]]()
         self._left = monotonic()  # when the last reader left
         self._stopped = False
         self._tokens = self._looked = 0
@@ -128,7 +128,8 @@ class Run:
         return Trace(lines[begin], entries, end)  # type: ignore[arg-type]
 
     @contextmanager
-    def _reading(self, tell: Callable[[], object]) -> Iterator[None]:
+    def reading(self, tell: Callable[[], object] = lambda: None) -> Iterator[None]:
+        """Count as a reader for as long as the block lasts; ``tell`` is called for each new line or state."""
         self._readers.append(tell)
         try:
             yield
@@ -139,19 +140,6 @@ class Run:
     def _tell(self) -> None:
         for tell in list(self._readers):
             tell()
-
-    def news(self, pause: Callable[[], float]) -> Iterator[bool]:
-        """Yield several times a second whether new lines came, until the run ends."""
-        wake, more = Event(), True
-        with self._reading(wake.set):
-            while True:
-                over = self.over
-                yield more or over
-                if over:
-                    return
-                sleep(pause())
-                more = wake.wait(1.0)
-                wake.clear()
 
     def all_lines(self) -> Iterator[bytes]:
         """Yield all encoded lines of a finished run."""
@@ -167,7 +155,7 @@ class Run:
         """
         wake, loop = asyncio.Event(), asyncio.get_running_loop()
         said, known = None, None
-        with self._reading(partial(loop.call_soon_threadsafe, wake.set)):
+        with self.reading(partial(loop.call_soon_threadsafe, wake.set)):
             while True:
                 wake.clear()
                 over, state, latest = self.over, self.state_line, self.about  # first: if over, no lines can follow

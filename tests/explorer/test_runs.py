@@ -1,7 +1,6 @@
 """Live runs: in turn, kept, ended when nobody looks any more."""
 
 import tracemalloc
-from threading import Event
 
 import pytest
 
@@ -9,7 +8,6 @@ from engine.errors import CancellationError, RequestError
 from engine.records import PromptRequest
 from engine.requests.admission import MAX_PENDING_RUNS, MAX_RUNS_PER_ADDRESS, Admission
 from engine.trace import Line, dumps, held_bytes, loads
-from explorer import runs as runs_module
 from explorer.runs import RUN_BYTES, Run, Runner, Runs
 from tests.explorer.scripted import ENDLESS, ScriptedSource, scripted_trace
 from tests.explorer.scripted_rigs import answering, ended
@@ -104,17 +102,6 @@ def test_so_many_runs_are_in_progress_and_no_more(address: str, most: int) -> No
     assert not address or runs.begin(Run("another", "10.0.0.2"))
     runs.find("3").end()
     assert runs.begin(Run("more", address))
-
-
-def test_the_last_news_of_a_run_are_never_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Late(Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            run.end()
-            return False  # it ended in the moment after a second without news
-
-    monkeypatch.setattr(runs_module, "Event", Late)
-    run = Run("late")
-    assert list(run.news(lambda: 0.0)) == [True, True]
 
 
 def test_a_run_in_progress_is_evicted_last_and_ends_then() -> None:

@@ -69,13 +69,6 @@ async def replayed(server: Server, run: str = "long") -> None:
     assert (await server.get(f"/canopy/runs/{run}")).count(b'{"round":') == ROUNDS
 
 
-async def replayed_by_a_program(server: Server) -> None:
-    """Two pieces of it."""
-    for first in (0, 256):
-        piece = await server.named("replay", "long", first)
-        assert (piece["from"], piece["total"], len(piece["rounds"])) == (first, ROUNDS, 256)
-
-
 async def traced(server: Server) -> None:
     """Its trace file, in pieces."""
     lines = 0
@@ -111,7 +104,7 @@ async def bodies(server: Server) -> None:
     digits = b'{"data": [' + b",".join([b"7" * 4200] * 490) + b"]}"
     flat = b'{"data": [' + b",".join([b"7"] * 49_000) + b"]}"
     deep = b'{"data": [' + b",".join([b'{"a":[]}'] * 16_000) + b"]}"
-    for path in ("/component_server", "/queue/join", "/call/replay", "/cancel", "/run/predict"):
+    for path in ("/component_server", "/queue/join", "/call/trace", "/cancel", "/run/predict"):
         for body in (flat, deep, b'{"data":"' + b"\\u00e9" * 340_000 + b'"}'):
             await server.post(path, body)
         assert (await server.post(path, digits)).status in (400, 413)
@@ -135,7 +128,7 @@ async def _sent(call: Callable[..., Any], take: Callable[[Any], Any]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hostile", [replayed, replayed_by_a_program, traced, exported, drawn, opened, bodies])
+@pytest.mark.parametrize("hostile", [replayed, traced, exported, drawn, opened, bodies])
 def test_no_request_blocks_the_event_loop(
         hostile: Callable[[Server], Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     taken: list[tuple[float, str]] = []
