@@ -32,12 +32,6 @@ from engine.records import STAGES, Acceptance, DraftTree, Lattice, Request, Roun
 NO_ROOT = -1  # the root of a text whose prompt has not been read yet
 
 
-def decode(request: Request, target: Target, drafters: Sequence[Drafter], policy: BudgetPolicy | None = None
-           ) -> Generator[Round, None, None]:
-    """Yield the rounds that answer a request; see ``Run`` for the arguments and the errors."""
-    return Run(request, target, drafters, policy).rounds()
-
-
 def decode_batch(runs: Iterable[Run], concurrency: int) -> Generator[tuple[int, Round], None, None]:
     """Yield the rounds of many runs, ``concurrency`` of them at a time, each with the run's number in ``runs``."""
     waiting = deque(enumerate(runs))

@@ -1,13 +1,14 @@
 """What the tests of the engine are made of: random lattices and trees, slow references, and the toy's drafters."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engine.decoding.loop import decode
+from engine.decoding.budget_policy import BudgetPolicy
+from engine.decoding.loop import Run
 from engine.decoding.methods import METHODS
 from engine.decoding.protocols import Drafter, Target
 from engine.drafters.ngram import NGramDrafter
@@ -107,6 +108,12 @@ def ancestors(parents: Integers) -> NDArray[np.bool_]:
     for node, parent in enumerate(parents.tolist()[1:], start=1):
         seen[node] |= seen[parent]
     return seen
+
+
+def decode(request: Request, target: Target, drafters: Sequence[Drafter], policy: BudgetPolicy | None = None
+           ) -> Generator[Round, None, None]:
+    """The rounds of a request, made as they are asked for."""
+    return Run(request, target, drafters, policy).rounds()
 
 
 def run(request: Request, target: Target, drafters: Sequence[Drafter]) -> list[Round]:

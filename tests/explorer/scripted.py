@@ -17,7 +17,6 @@ import numpy as np
 from engine.budget.auto import AutoBudget
 from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO
-from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.records import (
@@ -32,6 +31,7 @@ from engine.records import (
     Verification,
 )
 from engine.trace import End, Entry, Header, Line, Piece, Trace, gather
+from tests.engine.material import decode
 
 STORY = (
     "The boxes hold 6 * 9 = 54 books. With the 13 loose ones, there are 54 + 13 = 67 books. So Omar has 67 books.\n"

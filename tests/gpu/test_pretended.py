@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from engine.commands.program import main
-from engine.decoding.loop import Run, decode, decode_batch
+from engine.decoding.loop import Run, decode_batch
 from engine.decoding.methods import METHODS
 from engine.decoding.protocols import Drafter
 from engine.drafters.dflash.drafter import DFlashDrafter
@@ -34,7 +34,7 @@ from tests.engine.drafters import test_eagle3
 from tests.engine.drafters.test_dspark import FAMILIES
 from tests.engine.drafters.test_mtp import write_mtp
 from tests.engine.drafters.test_uno import write_adapter
-from tests.engine.material import GREEDY, WARM, plain_text, text, text_of
+from tests.engine.material import GREEDY, WARM, decode, plain_text, text, text_of
 from tests.engine.models.shrunk import HalfKnowing, shrunk
 from tests.engine.published import write_short
 from tests.engine.small import TAPS, small_drafter_model, small_target

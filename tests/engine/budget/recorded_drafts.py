@@ -19,6 +19,7 @@ from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import AUTO, BudgetPolicy
 from engine.decoding.tree import from_nodes, prefix
 from engine.records import Acceptance, DraftTree, Floats, Integers
+from tests.engine.material import decode
 
 FOLDER = Path(__file__).with_name("drafts")
 NODES = 32
@@ -87,7 +88,6 @@ class Looking(BudgetPolicy):
 
 def write_file(rig: str, prompts: str, limit: int, tokens: int = 99) -> None:
     """Write a file from a rig's answers."""
-    from engine.decoding.loop import decode
     from engine.lab.settings import prompt_set
     from engine.models.device import rounds_in_inference_mode
     from engine.records import PromptRequest

@@ -22,13 +22,13 @@ from engine.budget.auto import (
 )
 from engine.budget.cost import RoundCost
 from engine.decoding.budget_policy import BudgetPolicy, cut_trees
-from engine.decoding.loop import Run, decode, decode_batch
+from engine.decoding.loop import Run, decode_batch
 from engine.decoding.methods import METHODS
 from engine.decoding.tree import from_nodes, prefix
 from engine.records import Acceptance, DraftTree, Request, Sampling
 from engine.serving.scheduler import FairShare, pick_batch, update_owed
 from tests.engine.budget.test_cost import STAIRS
-from tests.engine.material import GREEDY, WARM, drafters_of, text, trees
+from tests.engine.material import GREEDY, WARM, decode, drafters_of, text, trees
 from tests.engine.material import run as run_of
 from tests.engine.toy import ToyTarget
 

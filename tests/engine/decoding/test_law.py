@@ -15,11 +15,10 @@ from math import erfc, sqrt
 import numpy as np
 import pytest
 
-from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
 from engine.decoding.protocols import Drafter
 from engine.records import Integers, Request, Sampling
-from tests.engine.material import LOSSLESS, drafters_of, text
+from tests.engine.material import LOSSLESS, decode, drafters_of, text
 from tests.engine.toy import ToyDrafter, ToyTarget, drawn
 
 ERROR_RATE = 0.0005

@@ -13,7 +13,6 @@ from torch import nn
 
 from engine.checkpoints.weights import fill_model
 from engine.decoding.builders import chain
-from engine.decoding.loop import decode
 from engine.drafters.dflash.checkpoint import drafter_config
 from engine.drafters.dflash.drafter import DFlashDrafter, ReadText, read_text
 from engine.drafters.dflash.model import DFlashModel
@@ -36,6 +35,7 @@ from tests.engine.drafters.dflash2_reference import (
     target_weights,
     weights,
 )
+from tests.engine.material import decode
 from tests.engine.small import DFLASH2, small_drafter, small_target
 
 close = partial(np.testing.assert_allclose, atol=1e-5, rtol=1e-5)

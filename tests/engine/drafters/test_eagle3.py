@@ -12,12 +12,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn.functional import silu
 
-from engine.decoding.loop import decode
 from engine.records import Request
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from tests.engine.drafters import dflash_reference
 from tests.engine.drafters.test_autoregressive import must_be_rows_of, read
+from tests.engine.material import decode
 from tests.engine.published import SIZES, refused, write_config, write_short, write_short_dflash, write_weights
 
 LLAMA = "Llama-3.1-8B-Instruct"

@@ -12,13 +12,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from engine.decoding.builders import best_first
-from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
 from engine.drafters.uno import DEFAULT_BLOCK, noise_tokens
 from engine.records import Lattice, Request, Sampling
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
-from tests.engine.material import plain_text, prefixes, text_of
+from tests.engine.material import decode, plain_text, prefixes, text_of
 from tests.engine.published import SIZES, refused, write_short
 
 RANK, ALPHA, VOCABULARY, LAYERS = 3, 6, 1536, 6

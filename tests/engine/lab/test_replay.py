@@ -5,13 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.lab.replay import KnownText, Point, Replay, forecasts, gain, reread
 from engine.records import Lattice, Request, Sampling
 from engine.requests.limits import TRIED_BUDGETS
-from tests.engine.material import GREEDY, WARM
+from tests.engine.material import GREEDY, WARM, decode
 from tests.engine.toy import ToyDrafter, ToyTarget
 
 PROMPT = (1, 2, 3)

@@ -11,7 +11,6 @@ import pytest
 from engine.commands import bench
 from engine.commands.program import verb_parser
 from engine.decoding.budget_policy import AUTO
-from engine.decoding.loop import decode
 from engine.errors import RequestError
 from engine.measure.bench import (
     LONE,
@@ -30,6 +29,7 @@ from engine.measure.published_loop import PlainLoop
 from engine.records import STAGES, Acceptance, DraftTree, Integers, PromptRequest, Request, Round, Verification
 from engine.requests.prompts import Prompt
 from tests.engine.demo import demo_live
+from tests.engine.material import decode
 from tests.engine.small import small_drafter, small_target
 
 WORDS = ["--concurrency", "2", "3", "--prompts", "bench", "--hard", "reworded", "--limit", "4", "--max-tokens", "8",

@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 import torch
 
-from engine.decoding.loop import decode
 from engine.decoding.tree import pack
 from engine.errors import RequestError, RigError
 from engine.models.passes import FusedPass
 from engine.models.target import TorchTarget, must_verify_trees
 from engine.records import Request
-from tests.engine.material import LOSSLESS, plain_text, text_of
+from tests.engine.material import LOSSLESS, decode, plain_text, text_of
 from tests.engine.models.shrunk import HalfKnowing, shrunk
 
 SWITCH = 24

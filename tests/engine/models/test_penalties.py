@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from engine.decoding.loop import decode
 from engine.decoding.options import prompt_request
 from engine.errors import RequestError
 from engine.models.penalties import LogitsAdjustment
@@ -16,7 +15,7 @@ from engine.models.sampling import processed_logprobs
 from engine.models.target import TorchTarget
 from engine.records import PackedTree, Request, Sampling
 from tests.engine.demo import demo_live
-from tests.engine.material import LOSSLESS, WALKING, ancestors, plain_text, text
+from tests.engine.material import LOSSLESS, WALKING, ancestors, decode, plain_text, text
 from tests.engine.models.shrunk import HalfKnowing, shrunk
 from tests.engine.serving.test_rig import MATH, text_ids
 

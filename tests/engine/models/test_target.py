@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from transformers import Qwen3ForCausalLM
 
-from engine.decoding.loop import decode
 from engine.decoding.methods import METHODS
 from engine.errors import RequestError, RigError
 from engine.models import target as target_module
 from engine.models.sampling import LazyVerification
 from engine.records import Request, Round, Sampling, Verification
-from tests.engine.material import plain_text, text_of
+from tests.engine.material import decode, plain_text, text_of
 from tests.engine.small import DFLASH2, small_drafter, small_target
 
 PROMPT = tuple(range(5, 25))

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 
-from engine.decoding.loop import decode
 from engine.decoding.protocols import Drafter, Features
 from engine.models.sampling import processed_logprobs
 from engine.models.target import TorchTarget
@@ -21,6 +20,7 @@ from engine.records import Integers, Lattice, PromptRequest, Request, Sampling
 from engine.trace import committed_ids
 from tests.engine.decoding.test_law import ERROR_RATE, chance_of_more
 from tests.engine.demo import demo_live, demo_rig
+from tests.engine.material import decode
 from tests.engine.small import small_target
 from tests.engine.toy import ToyDrafter
 

@@ -11,7 +11,6 @@ from transformers import AutoModelForCausalLM
 from engine.checkpoints import memory
 from engine.checkpoints.memory import ALONE
 from engine.commands.program import main
-from engine.decoding.loop import decode
 from engine.errors import RigError
 from engine.records import PromptRequest, Request
 from engine.serving import random_weights
@@ -21,6 +20,7 @@ from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig, rig_parts
 from engine.trace import gather
 from tests.engine.demo import demo_rig
+from tests.engine.material import decode
 
 TINY = "random:tiny"
 CPU = torch.device("cpu")
