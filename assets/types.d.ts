@@ -457,6 +457,7 @@ export interface Header {
   thinking: string;
   forced: number;
   drafter_kinds: string[];
+  outside?: boolean;
 }
 
 /** One draft, one verify, one commit. */
@@ -486,7 +487,7 @@ export interface End {
   seconds: number;
   dropped: number;
   refused: number;
-  said: string;
+  note: string;
   drafted: number;
   accepted: number;
   prefill_seconds: number;

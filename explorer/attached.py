@@ -101,10 +101,10 @@ class ServerRun:
             yield self._header(self._answer.report, chunked)
             self._shown = []
         yield from self._entries(steps[len(self._shown):])
-        said = report.sentence(server.kind.title) if self._answer.report else ""
+        note = report.sentence(server.kind.title) if self._answer.report else ""
         fits = chunked and report.tried is not None and report.kept is not None and report.kept < len(self._text)
         drafted, accepted = (report.tried or 0, report.kept or 0) if fits else (0, 0)
-        yield End("length" if self._answer.finish == "length" else "stop", len(steps), self._seconds[-1], said=said,
+        yield End("length" if self._answer.finish == "length" else "stop", len(steps), self._seconds[-1], note=note,
                   drafted=drafted, accepted=accepted)
 
     def _add(self, tokens: Sequence[Token]) -> None:

@@ -7,7 +7,6 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from engine.decoding.methods import METHODS
 from engine.lab.repetition import repetition_in, rounds_within
-from engine.requests.prompts import says_outside
 from engine.requests.rig_names import DTYPE_WORDS
 from engine.trace import End, Entry, Header, Line, Trace, encode_line, encode_record, known_tau, pieces_of
 from explorer.claims import PlainComparison
@@ -76,7 +75,7 @@ def about(header: Header) -> About:
     method = METHODS.get(header.request.method)
     return {"dtype_words": ". ".join(filter(None, [DTYPE_WORDS.get(header.dtype, ""), header.precision])),
             "model_limit": "" if header.engine else MODEL_LIMITS.get(header.rig, ""),
-            "outside": says_outside(header.note), "lossless": method.lossless if method else None}
+            "outside": header.outside, "lossless": method.lossless if method else None}
 
 
 def remark(end: End) -> str:
@@ -85,7 +84,7 @@ def remark(end: End) -> str:
         (end.dropped, "dropped, because the loop was faster than its recorder"), (end.refused, "refused as wrong"))
         if count]
     cut = ["the file is cut off there"] if end.reason == "cut" else []
-    return " ".join([*(f"{words[0].upper()}{words[1:]}." for words in counts + cut), *filter(None, [end.said])])
+    return " ".join([*(f"{words[0].upper()}{words[1:]}." for words in counts + cut), *filter(None, [end.note])])
 
 
 def repetition(trace: Trace) -> Repetition | None:

@@ -148,7 +148,8 @@ class Admission:
     def _admit(self) -> None:
         """Admit in order of arrival, as far as there is room."""
         for place in self._line:
-            if place.begun or self._over_address_share(place):
+            used = self._taken(place.address) if place.address else 0.0
+            if place.begun or used > 0 and used + place.share > MAX_SHARE_PER_ADDRESS + ROUNDING:
                 continue
             if self._taken() + place.share > ALL + ROUNDING:
                 return
@@ -156,7 +157,3 @@ class Admission:
 
     def _taken(self, address: str | None = None) -> float:
         return sum(place.share for place in self._line if place.begun and address in (None, place.address))
-
-    def _over_address_share(self, place: Place) -> bool:
-        taken = self._taken(place.address) if place.address else 0.0
-        return taken > 0 and taken + place.share > MAX_SHARE_PER_ADDRESS + ROUNDING

@@ -25,7 +25,6 @@ ROLES = ("system", "user", "assistant")
 THINKING = ("auto", "on", "off")  # of a chat template
 
 MAX_MATCHED_LENGTH = 1500  # characters: matching an expression may take time quadratic in them
-OUTSIDE = "lies outside what the"  # a part of the sentence below by which a header's note is recognised
 
 
 @dataclass(frozen=True)
@@ -109,16 +108,6 @@ def turns_from(value: Any) -> tuple[Turn, ...]:
             raise RequestError(f"Turn {number} has the role {shown(role)}; it has to be one of {', '.join(ROLES)}.")
         turns.append((role, text))
     return tuple(turns)
-
-
-def outside(rig: str, good_at: str) -> str:
-    """Return the note for a prompt that is unlike the rig's training prompts."""
-    return f"This prompt {OUTSIDE} {rig} was trained for. {good_at}"
-
-
-def says_outside(note: str) -> bool:
-    """Whether a note holds that sentence."""
-    return OUTSIDE in note
 
 
 def familiar(prompt: str, kinds: Sequence[str]) -> bool:

@@ -28,7 +28,7 @@ from engine.models.device import rounds_in_inference_mode
 from engine.models.target import TorchTarget
 from engine.records import Precision, PromptRequest, Request, Round, Sampling, Verification
 from engine.requests.admission import Admission
-from engine.requests.prompts import Turn, outside
+from engine.requests.prompts import Turn
 from engine.serving.card import RigCard
 from engine.serving.cost import CostBook
 from engine.serving.kept import KeptTexts
@@ -344,9 +344,9 @@ class PreparedRun(Run):
                 yield Entry(last, rig.token_texts.of(set(fresh.tolist())), seconds, others,
                             texts.add(last.committed.tolist()) if texts else {})
             whom = "another run" if most == 2 else f"up to {most - 1} other runs"
-            said = (f"It shared {shared} of its {count} rounds with {whom}, so its speed is not that of a run alone."
+            note = (f"It shared {shared} of its {count} rounds with {whom}, so its speed is not that of a run alone."
                     if shared else "")
-            yield End(self._reason(last), count, seconds, said=said, texts=texts.finish() if texts else {},
+            yield End(self._reason(last), count, seconds, note=note, texts=texts.finish() if texts else {},
                       prefill_seconds=self.prefill_seconds, cached=self.target.cached_tokens)
 
     @contextmanager
@@ -367,23 +367,24 @@ class PreparedRun(Run):
 
     def _header(self) -> Header:
         rig, target, request, options = self.rig, self.rig.target, self.request, self.options
+        outside, notes = self._outside(), rig.notes
+        if outside:
+            notes = (*notes, f"This prompt lies outside what the {rig.name} was trained for. {rig.good_at}")
         return Header(
             request=request, prompt=options.prompt, rig=rig.name, drafters=self.drafter_names,
             hardware=target.hardware, dtype=target.dtype, precision=rig.precision.reason,
             context_limit=target.positions_for(len(request.prompt_ids)),
             pieces=rig.token_texts.of(set(request.prompt_ids) | request.stop_ids),
-            revisions={**rig.card.revisions, "torch": torch.__version__}, note=self._note(),
+            revisions={**rig.card.revisions, "torch": torch.__version__}, note=" ".join(notes), outside=outside,
             turns=options.turns, forced=len(options.forced), thinking=options.thinking,
             recurrent_layers=target.recurrent_layers,
             drafter_kinds=tuple(rig.kinds.get(name, "") for name in self.drafter_names))
 
-    def _note(self) -> str:
-        """Return the rig's notes, plus a warning if the prompt is out of distribution: it matches none of the card's
-        patterns and its mean NLL is above ``familiar_nats``."""
-        rig, card, prompt = self.rig, self.rig.card, self.options.prompt
-        if math.isinf(card.familiar_nats) or rig.texts.is_familiar(prompt, card.familiar):
-            return " ".join(rig.notes)
+    def _outside(self) -> bool:
+        """Whether the prompt is unlike the rig's training: it matches none of the card's patterns, and its mean NLL is
+        above ``familiar_nats``."""
+        rig, prompt, limit = self.rig, self.options.prompt, self.rig.card.familiar_nats
+        if math.isinf(limit) or rig.texts.is_familiar(prompt, rig.card.familiar):
+            return False
         # score the prompt without earlier turns, as the training prompts were scored
-        prompt_ids = rig.prompt_ids(prompt) if self.options.turns else self.request.prompt_ids
-        strange = rig.surprise(prompt_ids) > card.familiar_nats
-        return " ".join([*rig.notes, outside(card.title, card.good_at)] if strange else rig.notes)
+        return rig.surprise(rig.prompt_ids(prompt) if self.options.turns else self.request.prompt_ids) > limit

@@ -12,8 +12,9 @@ happens and all runs share every round. Round times are learnt online (``RoundCo
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from threading import Lock
@@ -30,6 +31,7 @@ from engine.machine.threads import TorchThread
 from engine.records import WAIT, Request, Round
 from engine.trace import Block, SharedPass
 
+log = logging.getLogger("canopy.scheduler")
 LEAVE, ROUND = object(), object()  # requests of a reader; the third kind is a function to call
 WAIT_SECONDS = 0.02  # a round waits this long for the readers of the previous one
 STALLED_SECONDS = 60.0  # a run whose reader requests nothing for this long is cancelled if others wait
@@ -103,10 +105,16 @@ class RunReader(FairShare):
     def wants_round(self) -> bool:
         return self.opened and self.pending is ROUND
 
+    def close(self, failed: bool) -> None:
+        """Free the run's caches. What goes wrong is logged alone: the other runs go on."""
+        try:
+            self.run.close(failed)
+        except Exception:
+            log.exception("A run could not be closed")
+
     def fail(self, error: Exception) -> None:
         """End the run and raise the error in the reader's thread; out of memory becomes a RequestError."""
-        with suppress(Exception):  # the reader is told of the first error
-            self.run.close(failed=True)
+        self.close(failed=True)
         self.opened = True
         self.answer(None, memory_error(error, request_in_words(self.run.request)))
 
@@ -196,9 +204,8 @@ class Scheduler:
             reader.pending, reader.since, reader.late = wanted, perf_counter(), False
 
     def _clear(self, reader: RunReader, failed: bool = False) -> None:
-        """Close a run and free its seat, even if closing fails: the other runs go on."""
-        with suppress(Exception):
-            reader.run.close(failed)
+        """Close a run and free its seat."""
+        reader.close(failed)
         with self._entry:
             self._readers = [other for other in self._readers if other is not reader]
 

@@ -25,7 +25,7 @@ class Header:
     target keep a state, which repeats a round's kept rows, and nothing for each row. ``thinking`` is the switch of the
     chat template as the run asked for it: on, off or auto. The last ``forced`` tokens of the prompt ids are the
     beginning of the answer, which was set. ``drafter_kinds`` are the kinds of checkpoint of ``drafters``, such as
-    eagle3; empty in older traces.
+    eagle3; empty in older traces. ``outside``: the prompt lies outside the rig's training, as the note says.
     """
 
     request: Request
@@ -50,6 +50,7 @@ class Header:
     thinking: str = "auto"
     forced: int = 0
     drafter_kinds: tuple[str, ...] = ()
+    outside: bool = field(default=False, metadata=OPTIONAL)
 
     @property
     def budget(self) -> int | None:
@@ -97,7 +98,7 @@ class Entry:
 class End:
     """The end of a run. ``reason`` is ``stop`` (a stop token), ``length`` (max_tokens), ``context`` (no positions
     left), ``stopped``, ``cut`` if the file ends early, or ``unknown`` if a recorder was not told. A recorder
-    ``dropped`` rounds that it had no time for, and ``refused`` invalid ones; ``said`` holds another engine's own
+    ``dropped`` rounds that it had no time for, and ``refused`` invalid ones; ``note`` holds another engine's own
     figures of the run, how many other runs shared its rounds, or how many of them the reader left out. Of a chunked
     run ``accepted`` of ``drafted`` tokens were accepted in all; both are 0 if that is not known, too. ``texts``: as
     an ``Entry``'s, of bytes at the end that never became a character. Reading the prompt, to its first token, took
@@ -108,7 +109,7 @@ class End:
     seconds: float
     dropped: int = 0
     refused: int = 0
-    said: str = ""
+    note: str = ""
     drafted: int = 0
     accepted: int = 0
     prefill_seconds: float = 0.0

@@ -66,6 +66,7 @@ from engine.trace.stream import FileLines, check_size, open_trace
 # before 5 drafters were called heads; some files of 5 have ``texts``. What a file of any version lacks is read as not
 # recorded.
 READABLE = (1, 2, 3, 4, 5)
+OLDER_NAMES = {"heads": "drafters", "said": "note"}  # in files of before version 5, and in some of 5
 NOT_RECORDED = -1  # in place of a token id
 ID_ARRAYS = ("<i4", "<i8")  # of token ids, as recorders have written them
 MAX_REVISIONS = 256
@@ -101,7 +102,7 @@ def _lines(rows: FileLines, name: str) -> Iterator[Line]:
     if isinstance(last, Header):
         raise TraceError(f"{name} is cut off before its first round; nothing of it can be shown.")
     if isinstance(last, Entry):
-        yield End("cut", last.round.index + 1, last.elapsed_seconds, said=reader.left_out)
+        yield End("cut", last.round.index + 1, last.elapsed_seconds, note=reader.left_out)
 
 
 class TraceTail:
@@ -201,7 +202,7 @@ class LineReader:
         if "end" in value:
             self._ended = True
             end = read_end(check_object(value["end"], "end"))
-            return replace(end, said=f"{self.left_out} {end.said}".strip()[:MAX_NOTE_LENGTH])
+            return replace(end, note=f"{self.left_out} {end.note}".strip()[:MAX_NOTE_LENGTH])
         return None if "refused" in value and "round" not in value else self._entry(value)
 
     def _entry(self, value: Mapping[str, Any]) -> Entry | None:
@@ -234,6 +235,7 @@ def read_header(value: Mapping[str, Any]) -> Header:
 
 def read_end(value: Mapping[str, Any]) -> End:
     """The end of a run."""
+    value = _current_names(value)
     check_names(value, END_FIELDS, "the end")
     return End(**{name: check(value[name], name) for name, check in END_FIELDS.items()
                   if name in value or name in ("reason", "rounds", "seconds")})
@@ -277,8 +279,8 @@ def _alternatives(value: Any, kept: int) -> Alternatives:
 
 
 def _current_names(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields under the names that they have since version 5."""
-    return {"drafters" if name == "heads" else name: value for name, value in given.items()}
+    """The fields under the names that they have now."""
+    return {OLDER_NAMES.get(name, name): value for name, value in given.items()}
 
 
 def _arrays(value: Any, kinds: Mapping[str, str], what: str) -> dict[str, Any]:
@@ -387,8 +389,8 @@ HEADER_FIELDS: Mapping[str, Check] = {
         ("drafters", "drafter_kinds"), lambda value, name: tuple(check_drafters(value, name))),
     "pieces": read_pieces, "revisions": read_revisions, "recorded": check_note, "turns": read_turns,
     "chunked": check_bool, "in_turns": check_bool, "recurrent_layers": check_int, "thinking": check_text,
-    "forced": check_int}
+    "forced": check_int, "outside": check_bool}
 END_FIELDS: Mapping[str, Check] = {
     "reason": check_text, "rounds": check_int, "seconds": check_number, "dropped": check_int, "refused": check_int,
-    "said": check_note, "drafted": check_int, "accepted": check_int, "prefill_seconds": check_number,
+    "note": check_note, "drafted": check_int, "accepted": check_int, "prefill_seconds": check_number,
     "cached": check_int, "texts": read_pieces}

@@ -151,7 +151,7 @@ class Attack(Area):
         trace = load(path)
         rounds = len(trace.entries) + recorder.refused + recorder.dropped
         whole = trace.header.every == 1
-        if rounds > trace.end.rounds or rounds < trace.end.rounds and whole or trace.end.said:
+        if rounds > trace.end.rounds or rounds < trace.end.rounds and whole or trace.end.note:
             raise BrokenError("A recording does not hold what was recorded.")
         if trace.end.reason == "unknown" and whole and trace.entries[-1].round.committed.tolist() != [1, 2]:
             raise BrokenError("A sound round behind what was refused was not recorded.")

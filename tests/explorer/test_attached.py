@@ -60,7 +60,7 @@ def test_a_run_of_chunks_that_were_steps_is_one_run() -> None:
     assert [len(entry.round.acceptance.keep) for entry in trace.entries] == DFLASH
     assert header.engine == "vLLM 0.32.0" and header.request.method == SERVED
     assert run.about["remark"].startswith("vLLM's own figures")
-    assert loads(dumps(trace), "run").end.said == trace.end.said
+    assert loads(dumps(trace), "run").end.note == trace.end.note
     lab = Lab(CurrentRig(scripted_rig("first")), lambda run: trace, Admission(), Path("nowhere"))
     drawn = lab.acceptance({"run": "theirs"})  # as far as it is known
     assert "mean 9.88" in drawn["lengths"]["summary"] and drawn["calibration"] is None

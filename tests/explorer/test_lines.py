@@ -22,7 +22,7 @@ def test_only_shipped_rigs_state_the_size_of_their_model() -> None:
     count = json.loads(Path("assets/demo/target/training.json").read_text("utf8"))["parameters"]
     assert cards["demo"] == DEMO and f"{count / 1e6:.0f} million parameters" in MODEL_LIMITS[DEMO]
     header = scripted_trace("ddtree", 8).header
-    demo = replace(header, rig=DEMO, note="This prompt lies outside what the demo rig was trained for.")
+    demo = replace(header, rig=DEMO, outside=True)
     assert about(demo)["model_limit"] == MODEL_LIMITS[DEMO] and about(demo)["outside"]
     assert about(header)["model_limit"] == about(replace(demo, engine="another engine"))["model_limit"] == ""
     assert "135 million parameters" in about(replace(header, rig=cards["smollm2"]))["model_limit"]
@@ -37,7 +37,7 @@ def test_a_known_method_is_marked_lossless_or_not(method: str, lossless: bool | 
 
 @pytest.mark.parametrize(("end", "words"), [
     (End("cut", 3, 1.0), "cut off"), (End("stop", 3, 1.0, dropped=2), "2 rounds were dropped"),
-    (End("stop", 3, 1.0, refused=1, said="Theirs."), "1 round was refused as wrong. Theirs."),
+    (End("stop", 3, 1.0, refused=1, note="Theirs."), "1 round was refused as wrong. Theirs."),
     (End("stop", 3, 1.0), "")])
 def test_a_remark_names_what_a_file_lacks(end: End, words: str) -> None:
     assert words in remark(end) and bool(words) == bool(remark(end))

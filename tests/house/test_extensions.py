@@ -70,7 +70,7 @@ def test_a_new_kind_of_server_is_recognised_and_its_report_shown(monkeypatch: py
                   chat=streams(chunk("a"), chunk("b", "b", "c"), reported, DONE)) as server:
         source = attach(server.address, lambda *_: None).source
         trace = gather(source.prepare(PromptRequest("x", method="served")).lines())
-    assert trace.header.engine == "Mine" and "of 4 drafted" in trace.end.said
+    assert trace.header.engine == "Mine" and "of 4 drafted" in trace.end.note
     assert [len(entry.round.tree) for entry in trace.entries] == [5]
 
 

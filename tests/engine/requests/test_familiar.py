@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from engine.requests.prompts import familiar, outside, says_outside
+from engine.requests.prompts import familiar
 
 ASSETS = Path("assets")
 KINDS = json.loads((ASSETS / "demo" / "rig.json").read_text("utf8"))["familiar"]
@@ -23,10 +23,6 @@ def test_freshly_worded_prompts_of_its_kinds_are_known() -> None:
 def test_what_people_ask_besides_is_not() -> None:
     known = [prompt for prompt in prompts("people") if familiar(prompt["prompt"], KINDS)]
     assert {prompt["category"] for prompt in known} == {"math"} and len(known) <= 2  # word problems both of them
-
-
-def test_the_sentence_is_known_again() -> None:
-    assert says_outside(outside("demo rig", "It is good at sums.")) and not says_outside("A recording.")
 
 
 def test_a_long_prompt_takes_no_time() -> None:

@@ -92,7 +92,7 @@ def test_vllms_steps_are_rounds_with_its_own_tokens() -> None:
     assert rounds[0].verification.logprobs[0] == np.float32(-0.0038963842671364546)
     assert rounds[-1].tree.tokens[1] == rounds[-1].acceptance.bonus == 2, "the stop token was a drafted one"
     assert np.isnan(rounds[0].verification.logprobs[12:]).all() and set(rounds[0].tree.tokens[12:]) == {UNKNOWN_TOKEN}
-    assert all(figure in trace.end.said for figure in ("73", "120", "8", "10.1"))
+    assert all(figure in trace.end.note for figure in ("73", "120", "8", "10.1"))
     assert (header.engine, header.budget, header.context_limit, header.rig) == (
         "vLLM 0.32.0", 15, 512, f"demo at {script.address}") and opened_again(trace)
     assert asked["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How many?"}]
@@ -127,7 +127,7 @@ def test_from_documents_sglang_tells_sums_and_its_chunks_are_rounds(last: bytes)
                       **{"/server_info": b'{"version": "0.9"}'})
     trace = gather(lines_of(source))
     assert trace.header.engine == "SGLang 0.9" and trace.header.chunked and trace.header.budget is None
-    assert all(figure in trace.end.said for figure in ("6", "15", "4"))
+    assert all(figure in trace.end.note for figure in ("6", "15", "4"))
     assert lengths_of(trace) == [2, 1] and (trace.end.accepted, trace.end.drafted) == (0, 0), "more than the text has"
 
 
@@ -151,7 +151,7 @@ def test_from_sources_llama_cpp_tells_sums_and_sends_every_token_by_itself() -> 
 
 def test_a_server_that_tells_nothing_is_shown_by_its_chunks() -> None:
     trace = gather(lines_of(attached(chunk("One") + chunk(" two three") + chunk(" 🌳") + DONE)))
-    assert text_of(trace) == "One two three 🌳" and len(trace.entries) == 3 and trace.end.said == ""
+    assert text_of(trace) == "One two three 🌳" and len(trace.entries) == 3 and trace.end.note == ""
     assert trace.header.chunked
 
 

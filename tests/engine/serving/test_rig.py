@@ -25,7 +25,7 @@ from engine.lab.settings import SHIPPED
 from engine.models.cache import KeptText
 from engine.models.target import TorchTarget
 from engine.records import PromptRequest, Request, Sampling
-from engine.requests.prompts import OUTSIDE, read_prompts
+from engine.requests.prompts import read_prompts
 from engine.requests.rig_names import DEFAULT_RIG
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
@@ -221,6 +221,7 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[list[str], in
         inside.pop()
         return prompt_ids(*given, **named)
 
+    demo_rig()
     prompt_ids = BoundedTexts.prompt_ids
     monkeypatch.setattr(BoundedTexts, "prompt_ids", slow)
     return lambda: (prompts, max(most))
@@ -239,9 +240,9 @@ def test_a_prompt_outside_the_training_is_told_so_and_is_tokenised_once(
     live = demo_live(concurrent=True)
     strange = PromptRequest("Wie spät ist es gerade in Kyoto?", budget=4, max_tokens=4)
     prepared = live.prepare(strange)
-    assert OUTSIDE in gather(prepared.lines()).header.note and reading()[0] == [strange.prompt]
+    assert gather(prepared.lines()).header.outside and reading()[0] == [strange.prompt]
     usual = next(iter(live.run(PromptRequest(MATH))))
-    assert isinstance(usual, Header) and usual.note == ""
+    assert isinstance(usual, Header) and usual.note == "" and not usual.outside
 
 
 def test_a_script_reads_rounds_as_they_are_made_and_the_text_is_the_targets(tmp_path: Path) -> None:

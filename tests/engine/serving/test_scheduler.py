@@ -161,7 +161,7 @@ def test_a_prompt_that_cannot_be_read_is_told_and_the_others_go_on() -> None:
         assert len(read(good)) == 19
 
 
-def test_a_run_that_cannot_be_closed_disturbs_nobody() -> None:
+def test_a_run_that_cannot_be_closed_disturbs_nobody_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     class Stuck(Run):
         def close(self, failed: bool = False) -> None:
             raise ZeroDivisionError("stuck")
@@ -174,6 +174,7 @@ def test_a_run_that_cannot_be_closed_disturbs_nobody() -> None:
             stuck.round()
         assert len(read(good)) == 19
     schedule.wait_until_idle()
+    assert "ZeroDivisionError: stuck" in caplog.text
 
 
 def test_runs_of_a_round_that_fails_are_told_and_the_next_is_answered() -> None:
