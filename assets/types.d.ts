@@ -106,17 +106,19 @@ export interface TwoRuns {
   sides: Side[];
 }
 
-/** What the lab opens with; ``reason`` says why nothing can be measured, ``opening`` is the name of the recording that the page opens with, ``server`` whether one is attached. */
+/** What the lab opens with, and what there is to choose from; ``reason`` says why nothing can be measured, ``opening`` is the name of the recording that the page opens with, ``server`` whether one is attached. */
 export interface LabGiven {
   rig: string;
-  hardware: string;
   opening: string;
   reason: string;
-  looks: Record<string, Look>;
   live: Figure;
   server: boolean;
   settled: SweepForm;
-  options: LabOptions;
+  methods: string[];
+  budgets: (number | string)[];
+  concurrency: number[];
+  limits: FormLimits;
+  sets: PromptSet[];
 }
 
 /** The curves and the table of a sweep at a number of requests at once over the prompts of a category ("" for all), what a run predicts beside them, and what a pass costs; ``counts`` are the measured numbers of requests at once, ``categories`` those of the prompts, ``kinds`` the fastest row of each, ``command`` runs the best setting. */
@@ -301,13 +303,6 @@ export interface Side {
   depths: number[];
 }
 
-/** Colour, dash pattern and marker symbol of a method, in plotly's names. */
-export interface Look {
-  color: string;
-  dash: string;
-  symbol: string;
-}
-
 /** What ``Plotly.react`` draws, and what a screen reader says of it. */
 export interface Figure {
   data: Record<string, unknown>[];
@@ -328,16 +323,20 @@ export interface SweepForm {
   max_tokens: number;
 }
 
-/** What there is to choose from. */
-export interface LabOptions {
-  methods: string[];
-  baseline: string;
-  budgets: (number | string)[];
-  concurrency: number[];
-  limits: FormLimits;
-  sets: PromptSet[];
-  drafter_counts: Record<string, number>;
-  summaries: Record<string, string>;
+/** The most that each number of the forms may be. */
+export interface FormLimits {
+  prompts: number;
+  repeats: number;
+  max_tokens: number;
+  temperature: number;
+  budget: number;
+}
+
+/** A set of prompts in the list of all. */
+export interface PromptSet {
+  name: string;
+  title: string;
+  count: number;
 }
 
 /** The same with the curves that a run predicts. */
@@ -504,22 +503,6 @@ export interface About {
   remark?: string;
   repetition?: Repetition | null;
   comparison?: PlainComparison;
-}
-
-/** The most that each number of the forms may be. */
-export interface FormLimits {
-  prompts: number;
-  repeats: number;
-  max_tokens: number;
-  temperature: number;
-  budget: number;
-}
-
-/** A set of prompts in the list of all. */
-export interface PromptSet {
-  name: string;
-  title: string;
-  count: number;
 }
 
 /** Curves over a logarithmic axis of budgets, on which 0 stands at half the smallest number, at ``zero``, and ``auto``, which is none, at twice the largest, null without one. */

@@ -1,5 +1,6 @@
 // Two to four runs side by side: their figures, their texts, and the trees that wrote the chosen token of each text.
 
+import { Race } from "./race.js";
 import { action, html, write } from "../shared/ink.js";
 import { controls } from "../stage/controls.js";
 import { knownRun } from "../shared/lines.js";
@@ -124,9 +125,10 @@ export class Compare {
   sides = /** @type {Side[]} */ ([]);
   parted = 0; // the token at which the texts first differ
 
-  /** @param {Lab} lab @param {Element} parent */
+  /** @param {Lab} lab @param {HTMLElement} parent */
   constructor(lab, parent) {
     this.lab = lab;
+    this.race = new Race(lab, parent);
     const bar = html("div", "lab-race-bar lab-pair-bar", parent);
     this.status = html("p", "lab-note", bar);
     this.part = action(bar, "Go to where the texts differ", "", () => this.go(this.parted));

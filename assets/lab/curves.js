@@ -3,8 +3,8 @@
 import { tell } from "./forms.js";
 import { Plot } from "./plots.js";
 import { recordedOn } from "./verdict.js";
-import { html, sparing, write } from "../shared/ink.js";
-import { meanLength, settingOf } from "../shared/round.js";
+import { html, methodColour, sparing, write } from "../shared/ink.js";
+import { settingOf } from "../shared/round.js";
 
 // The run that streams, as curves over its rounds: the figure comes from Python, its numbers from the stage.
 const RECENT = 8;
@@ -13,30 +13,27 @@ const BETWEEN_DRAWS_MS = 120;
 /** @typedef {{ x: number[], "tau.all": number[], "tau.recent": number[], "speed.all": (number | null)[],
  *    "speed.recent": (number | null)[] }} RoundCurves */
 
-// The curves of a run's rounds: cumulative τ and tokens per second, and both over the latest rounds.
-export function curvesOf(/** @type {Round[]} */ rounds) {
-  /** @type {RoundCurves} */
-  const curves = { x: [], "tau.all": [], "tau.recent": [], "speed.all": [], "speed.recent": [] };
-  const tokens = [0];
-  const timed = [0]; // the tokens of rounds whose time is known
-  const seconds = [0];
-  rounds.forEach((round, place) => {
-    tokens.push(tokens[place] + round.keep.length);
-    const parts = Object.values(round.seconds);
-    timed.push(timed[place] + (parts.length ? round.keep.length : 0));
-    seconds.push(seconds[place] + parts.reduce((sum, spent) => sum + spent, 0));
-    const from = Math.max(0, place + 1 - RECENT);
-    const rate = (/** @type {number} */ first) => {
-      const spent = seconds[place + 1] - seconds[first];
-      return spent > 0 ? (timed[place + 1] - timed[first]) / spent : null;
-    };
-    curves.x.push(place + 1);
-    curves["tau.all"].push(meanLength(tokens[place + 1], place + 1));
-    curves["tau.recent"].push(meanLength(tokens[place + 1] - tokens[from], place + 1 - from));
-    curves["speed.all"].push(rate(0));
-    curves["speed.recent"].push(rate(from));
-  });
-  return curves;
+/** The curves of a run's rounds: cumulative τ and tokens per second, and both over the latest rounds.
+ *  @param {Round[]} rounds @returns {RoundCurves} */
+export function curvesOf(rounds) {
+  const sums = [{ tokens: 0, timed: 0, seconds: 0 }]; // before each round; `timed` are the tokens of rounds whose time is known
+  for (const { keep, seconds: parts } of rounds) {
+    const { tokens, timed, seconds } = sums[sums.length - 1];
+    const spent = Object.values(parts);
+    sums.push({
+      tokens: tokens + keep.length, timed: timed + (spent.length ? keep.length : 0), seconds: spent.reduce((sum, part) => sum + part, seconds),
+    });
+  }
+  /** @template Value @param {number} width @param {(from: typeof sums[0], to: typeof sums[0], rounds: number) => Value} figure */
+  const over = (width, figure) => rounds.map((_, place) => figure(sums[Math.max(0, place + 1 - width)], sums[place + 1], Math.min(width, place + 1)));
+  /** @type {Parameters<typeof over<number>>[1]} */
+  const tau = (from, to, count) => (to.tokens - from.tokens) / count;
+  /** @type {Parameters<typeof over<number | null>>[1]} */
+  const speed = (from, to) => (to.seconds > from.seconds ? (to.timed - from.timed) / (to.seconds - from.seconds) : null);
+  return {
+    x: rounds.map((_, place) => place + 1), "tau.all": over(Infinity, tau), "tau.recent": over(RECENT, tau),
+    "speed.all": over(Infinity, speed), "speed.recent": over(RECENT, speed),
+  };
 }
 
 /** @type {Record<string, string>} */
@@ -47,22 +44,21 @@ export class Live {
   constructor(lab, parent) {
     this.lab = lab;
     this.stage = lab.stage;
-    this.plot = new Plot(lab.library, parent, { name: "live", title: "This run", caption: "{τ} and {tokens/s} by round, drawn while the text is written." });
+    this.plot = new Plot(lab, parent, "live", "This run", "{τ} and {tokens/s} by round, drawn while the text is written.");
     this.notice = html("p", { class: "lab-notice", role: "status" });
     this.headline = html("p", "lab-live-headline");
     this.plot.body.before(this.notice, this.headline);
     // A run reports every update; a plot is drawn a few times a second, and only while it is on the screen.
-    const plan = sparing(() => lab.shown && this.draw(), BETWEEN_DRAWS_MS);
-    this.stage.on("value state begin", plan);
+    this.stage.on("value state begin", sparing(() => lab.shown && this.draw(), BETWEEN_DRAWS_MS));
   }
 
   draw() {
     const { rounds, header, value, pending, refusal } = this.stage;
-    const { runRig, live, unasked, given } = this.lab;
+    const { runRig, unasked, given } = this.lab;
     tell(this.notice, pending ? pending.message : refusal || (value.state === "error" ? value.message : ""));
     this.notice.classList.toggle("lab-error", !pending);
     this.plot.box.classList.toggle("is-other-rig", Boolean(runRig));
-    if (!header || !rounds.length || !live || unasked) {
+    if (!header || !rounds.length || unasked) {
       write(this.headline, "");
       this.plot.say(runRig ? `No run of ${given.rig} yet` : "No run yet", "Press Run: the curves grow with the text.");
       return;
@@ -81,10 +77,10 @@ export class Live {
 
   /** @param {RoundCurves} curves @param {Header} header @returns {Figure} */
   filled(curves, header) {
-    const { stage, lab } = this;
-    const { color } = lab.look(header.method);
+    const { stage, lab: { given: { live } } } = this;
+    const color = methodColour(header.method);
     const plain = stage.against ? Number(stage.against.plain_speed) : null;
-    const data = lab.live.data.map((/** @type {any} */ trace) => {
+    const data = live.data.map((/** @type {any} */ trace) => {
       if (trace.meta === "speed.plain") {
         const ends = plain ? [1, curves.x.length] : [];
         return { ...trace, x: ends, y: ends.map(() => plain), showlegend: Boolean(plain) };
@@ -92,7 +88,7 @@ export class Live {
       return { ...trace, x: curves.x, y: curves[/** @type {keyof RoundCurves} */ (trace.meta)], line: { ...trace.line, color } };
     });
     const summary = `${settingOf(header)} after ${curves.x.length} rounds: τ ${curves["tau.all"].at(-1)?.toFixed(2)}.`;
-    return { data, layout: { ...lab.live.layout, uirevision: stage.value.run }, summary };
+    return { data, layout: { ...live.layout, uirevision: stage.value.run }, summary };
   }
 }
 
@@ -102,16 +98,12 @@ export class Curves {
   constructor(lab, parent) {
     this.lab = lab;
     this.stage = lab.stage;
-    this.plot = new Plot(lab.library, parent, {
-      name: "curves", title: "By node budget",
-      caption: "{τ} and {tokens/s}: medians with their {95 %} intervals. The faint horizontal lines are {auto}.",
-    });
+    this.plot = new Plot(lab, parent, "curves", "By node budget", "{τ} and {tokens/s}: medians with their {95 %} intervals. The faint horizontal lines are {auto}.");
     this.origin = html("p", "lab-recorded");
     this.doubt = html("p", { class: "lab-notice", hidden: true });
     this.plot.body.before(this.origin, this.doubt);
     this.plot.onPoint = (point) => this.chosen(point);
-    const plan = sparing(() => lab.shown && this.draw(), 250);
-    this.stage.on("value settings begin", plan);
+    this.stage.on("value settings begin", sparing(() => lab.shown && this.draw(), 250));
   }
 
   /** A click on a point puts its setting into the page's controls. @param {{ customdata?: [number, string, unknown, string] }} point */
@@ -132,8 +124,12 @@ export class Curves {
     }
     const { figure } = curves;
     const place = progress.other_rig ? null : this.place(figure); // no run of the loaded rig on another rig's axis
-    const shapes = place === null ? [] : [this.rule(place)];
-    this.plot.draw({ ...figure, data: figure.data.map((trace) => this.filled(trace, place)), layout: { ...figure.layout, shapes } });
+    const rule = {
+      type: "line", xref: "x2", yref: "paper", x0: place, x1: place, y0: 0, y1: 1, layer: "below",
+      line: { color: "var(--quiet)", width: 1, dash: "dot" },
+    };
+    const data = figure.data.map((trace) => this.filled(trace, place));
+    this.plot.draw({ ...figure, data, layout: { ...figure.layout, shapes: place === null ? [] : [rule] } });
   }
 
   // A measurement of elsewhere says so.
@@ -155,13 +151,6 @@ export class Curves {
     if (pace === "auto") return auto;
     if (typeof budget !== "number" || !Number.isInteger(budget)) return null;
     return budget >= 1 ? budget : zero;
-  }
-
-  rule(/** @type {number} */ x) {
-    return {
-      type: "line", xref: "x2", yref: "paper", x0: x, x1: x, y0: 0, y1: 1, layer: "below",
-      line: { color: "var(--quiet)", width: 1, dash: "dot" },
-    };
   }
 
   /** The current run, on top of what was measured. @param {Record<string, unknown>} trace @param {number | null} place */

@@ -95,7 +95,7 @@ export class ServerLoad extends Tool {
     this.begin = new Begin(this, { label: "Measure requests at once", refused: "", act: () => this.measure(),
       title: "Sends prompts of the chosen set to this server, 1, 2, 4, 8 and 16 at once, 64 tokens each" });
     this.set = this.select("Prompts", "The set whose prompts are sent");
-    fillSelect(this.set, lab.given.options.sets.map(({ name, title }) => [name, title]), "bench");
+    fillSelect(this.set, lab.given.sets.map(({ name, title }) => [name, title]), "bench");
     this.about = this.note();
     const { concurrency, ...counters } = this.plotsIn("lab-three", {
       traffic: ["All requests to the server", "{τ} and tokens per second between two readings of the server's counters."],

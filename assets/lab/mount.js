@@ -5,8 +5,7 @@ import { Check } from "./check.js";
 import { Compare } from "./compare.js";
 import { fillSelect, selectField } from "./forms.js";
 import { Load, ServerLoad } from "./load.js";
-import { Library } from "./plots.js";
-import { Race } from "./race.js";
+import { loadPlotly } from "./plots.js";
 import { Speed } from "./speed.js";
 import { STATES, Sweep } from "./sweep.js";
 import { Verdict } from "./verdict.js";
@@ -33,19 +32,18 @@ class Tabs {
     this.applied = html("span", { class: "lab-applied", role: "status" }, bar);
   }
 
-  /** `make` puts a part of the lab into its pane.
-   *  @template {{ draw(): unknown }} Part
-   *  @param {string} name @param {string} label @param {string} title @param {(pane: HTMLElement) => Part} make */
-  add(name, label, title, make) {
+  /** `Part` is put into the tab's pane.
+   *  @template {{ draw(): unknown }} One @param {string} name @param {string} title @param {new (lab: Lab, pane: HTMLElement) => One} Part */
+  add(name, title, Part) {
+    const label = name[0].toUpperCase() + name.slice(1);
     const tab = html("button", {
       class: "lab-tab", type: "button", title, id: `lab-tab-${name}`, role: "tab", "aria-controls": `lab-pane-${name}`,
-    }, null, label);
+    }, this.list, label);
     tab.addEventListener("click", () => this.go(name));
-    this.list.append(tab);
     const pane = html("div", {
       class: `lab-pane lab-pane-${name}`, id: `lab-pane-${name}`, role: "tabpanel", "aria-labelledby": tab.id,
     }, this.parent);
-    const part = make(pane);
+    const part = new Part(this.lab, pane);
     this.panes.set(name, { tab, pane, part });
     return part;
   }
@@ -68,11 +66,11 @@ class Tabs {
   }
 
   key(/** @type {KeyboardEvent} */ event) {
-    const names = Array.from(this.panes.keys());
     const to = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : 0;
     if (!to) return;
     event.preventDefault();
     event.stopPropagation();
+    const names = Array.from(this.panes.keys());
     const name = names[(names.indexOf(this.current) + to + names.length) % names.length];
     this.go(name);
     this.panes.get(name)?.tab.focus();
@@ -137,10 +135,6 @@ const IDLE_MS = 4000;
 const OF_THE_RUN = ["speed", "acceptance"]; // tabs that are drawn from the rounds of the run on the stage, as they come
 const BETWEEN_DRAWS_MS = 600;
 const LOST = "The server does not answer; the lab keeps trying.";
-/** @type {Record<string, string>} */
-const FORMER = { // tabs of older addresses, and which of today's has what they showed
-  curves: "speed", table: "speed", cost: "speed", shapes: "acceptance", anatomy: "acceptance", concurrency: "load", server: "load", race: "compare", doctor: "check",
-};
 /** @type {types.SweepProgress} */
 const NOTHING = { sweep: null, busy_elsewhere: false, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, recorded: null, other_rig: "", sweeps: [], command: "" };
 
@@ -175,6 +169,7 @@ export class Lab extends EventEmitter {
   kinds = /** @type {Record<string, TableRow>} */ ({}); // the fastest row of each category
   lost = false; // the server did not answer
   timer = 0;
+  loading = /** @type {Promise<any> | undefined} */ (undefined);
   reload = inTurn(() => this.loadCurves());
 
   /** @param {Stage} stage @param {Element} host @param {LabServer} server @param {types.LabGiven} given
@@ -186,37 +181,25 @@ export class Lab extends EventEmitter {
     this.ask = askOf(server);
     this.given = given;
     this.adopt = adopt;
-    this.live = given.live;
     this.reason = given.reason;
-    this.library = new Library(server);
     this.root = html("div", "lab", host);
     const side = html("aside", "lab-side", this.root);
-    const main = html("div", "lab-main", this.root);
     this.verdict = new Verdict(this, side);
     this.sweep = new Sweep(this, side);
-    this.history = new History(this, side);
-    this.tabs = new Tabs(this, main);
-    const { tabs } = this;
-    this.speed = tabs.add("speed", "Speed", "Which method and budget are fastest: curves, table, cost of a pass, other machines", (pane) => new Speed(this, pane));
-    this.acceptance = tabs.add("acceptance", "Acceptance", "How many tokens rounds add, which guesses are accepted, where a tree pays", (pane) => new Acceptance(this, pane));
-    this.load = tabs.add("load", "Load", "Several requests at once: which budget is fastest, and where drafting stops paying", (pane) => new (given.server ? ServerLoad : Load)(this, pane));
-    this.compare = tabs.add("compare", "Compare", "Methods in a race on one prompt, and runs side by side", (pane) => {
-      this.race = new Race(this, pane);
-      return new Compare(this, pane);
-    });
-    tabs.add("check", "Check", "Why is τ low? Checks every drafter's configuration", (pane) => new Check(this, pane));
-    const known = (/** @type {string} */ name) => (tabs.panes.has(FORMER[name] || name) ? FORMER[name] || name : "");
-    tabs.go(known(stage.tab) || "speed");
-    stage.on("tab", (name) => known(name) && known(name) !== tabs.current && tabs.go(known(name)));
+    new History(this, side);
+    const tabs = this.tabs = new Tabs(this, html("div", "lab-main", this.root));
+    this.speed = tabs.add("speed", "Which method and budget are fastest: curves, table, cost of a pass, other machines", Speed);
+    this.acceptance = tabs.add("acceptance", "How many tokens rounds add, which guesses are accepted, where a tree pays", Acceptance);
+    this.load = tabs.add("load", "Several requests at once: which budget is fastest, and where drafting stops paying", /** @type {new (lab: Lab, pane: HTMLElement) => import("./tools.js").Tool} */ (given.server ? ServerLoad : Load));
+    this.compare = tabs.add("compare", "Methods in a race on one prompt, and runs side by side", Compare);
+    tabs.add("check", "Why is τ low? Checks every drafter's configuration", Check);
+    tabs.go(tabs.panes.has(stage.tab) ? stage.tab : "speed");
+    stage.on("tab", (name) => tabs.panes.has(name) && name !== tabs.current && tabs.go(name));
     stage.on("mode", () => this.show());
     stage.on("state", sparing(() => this.shown && OF_THE_RUN.includes(this.tab) && this.tabs.draw(), BETWEEN_DRAWS_MS));
     new ResizeObserver(() => this.fit()).observe(document.getElementById("canopy-settings") || document.body);
     window.addEventListener("resize", () => this.fit());
     this.show();
-  }
-
-  look(/** @type {string} */ method) {
-    return this.given.looks[method] || this.given.looks[""];
   }
 
   // Whether the run on the stage is one of another rig that nobody asked for: the recording that the page opens with.
@@ -229,6 +212,10 @@ export class Lab extends EventEmitter {
   get runRig() {
     const { header } = this.stage;
     return header && header.rig !== this.given.rig ? header.rig : "";
+  }
+
+  get plotly() {
+    return this.loading ??= loadPlotly(this.server);
   }
 
   get shown() {
@@ -248,7 +235,7 @@ export class Lab extends EventEmitter {
     this.root.hidden = !this.shown;
     if (!this.shown) return;
     this.fit();
-    this.library.load().then(() => this.tabs.draw());
+    this.tabs.draw();
     this.refresh();
   }
 
@@ -304,12 +291,6 @@ export class Lab extends EventEmitter {
   // From now on, curves, table and recommendation are for this many requests at once.
   lookAt(/** @type {number} */ concurrency) {
     this.asked = concurrency;
-    return this.reload();
-  }
-
-  // From now on, they are of the prompts of this category.
-  lookIn(/** @type {string} */ category) {
-    this.category = category;
     return this.reload();
   }
 

@@ -35,64 +35,38 @@ export function prose(parent, text) {
   return parent;
 }
 
-async function unpacked(/** @type {string} */ data) {
-  return new Response(new Blob([bytesOf(data)]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
-}
-
-// plotly.js, fetched from the page's own server when the lab is first looked at. Our own reference to it is kept:
-// other components may bring another version along under the same name.
-export class Library {
-  plotly = /** @type {any} */ (null);
-  loading = /** @type {Promise<any> | null} */ (null);
-
-  constructor(/** @type {LabServer} */ server) {
-    this.server = server;
-  }
-
-  load() {
-    return this.loading ??= this.fetch();
-  }
-
-  async fetch() {
-    const script = document.createElement("script");
-    script.text = await unpacked(/** @type {string} */ (await this.server.lab_plotly({})));
-    const before = window.Plotly;
-    document.head.append(script);
-    this.plotly = window.Plotly;
-    if (before) window.Plotly = before;
-    return this.plotly;
-  }
+/** plotly.js, fetched from the page's own server when the lab is first looked at. @param {LabServer} server */
+export async function loadPlotly(server) {
+  const packed = new Blob([bytesOf(/** @type {string} */ (await server.lab_plotly({})))]);
+  const script = document.createElement("script");
+  script.text = await new Response(packed.stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  document.head.append(script);
+  return window.Plotly;
 }
 
 export class Plot {
   onPoint = /** @type {((point: any) => unknown) | null} */ (null); // called for a click on a point, with Plotly's description of it
   figure = /** @type {Figure | null} */ (null);
-  stale = false; // the figure is not drawn yet
   held = false; // in the middle of a drag
-  drawn = ""; // the size that it was drawn in
+  drawn = ""; // the size that the figure was drawn in; "" if it was not yet
   fits = 0; // how often a zoom was undone
-  listening = false;
 
   /** The caption is one sentence, its {words} explained on hover.
-   *  @param {Library} library @param {Element} parent @param {{ name: string, title: string, caption: string }} about */
-  constructor(library, parent, about) {
-    this.library = library;
-    this.box = html("section", `lab-plot lab-plot-${about.name}`, parent);
-    this.box.dataset.plot = about.name;
-    this.box.setAttribute("aria-label", about.title);
-    const head = html("header", "lab-plot-head", this.box);
-    this.title = html("h3", "", head, about.title);
-    prose(html("p", "lab-caption", head), about.caption);
-    this.tools = html("div", "lab-plot-tools", head);
-    button(this.tools, "fit", "Undo the zoom (double click)", () => this.fit());
-    this.menu = new Menu(this.tools, "⤓", `Save “${about.title}” as an image`, () => ["svg", "png"].map((format) => (
-      { label: format.toUpperCase(), act: () => this.save(format, about.name) })));
+   *  @param {Lab} lab @param {Element} parent @param {string} name @param {string} title @param {string} caption */
+  constructor(lab, parent, name, title, caption) {
+    this.lab = lab;
+    this.box = html("section", { class: `lab-plot lab-plot-${name}`, "aria-label": title }, parent);
+    this.box.dataset.plot = name;
+    const head = headed(this.box, title, caption);
+    const tools = html("div", "lab-plot-tools", head);
+    button(tools, "fit", "Undo the zoom (double click)", () => this.fit());
+    new Menu(tools, "⤓", `Save “${title}” as an image`, () => ["svg", "png"].map((format) => (
+      { label: format.toUpperCase(), act: () => this.save(format, name) })));
     this.body = html("div", "lab-plot-body", this.box);
-    this.canvas = /** @type {PlotlyElement} */ (html("div", "lab-canvas", this.body));
-    this.canvas.setAttribute("role", "figure"); // not an image: it contains plotly's own controls
+    this.canvas = /** @type {PlotlyElement} */ (html("div", { class: "lab-canvas", role: "figure" }, this.body)); // not an image: it contains plotly's own controls
     this.empty = new Empty(this.body);
     this.canvas.addEventListener("pointerdown", () => this.hold());
-    new ResizeObserver(() => this.resize()).observe(this.body);
+    new ResizeObserver(() => this.drawn !== this.size && this.redraw()).observe(this.body);
     onTheme(() => this.redraw());
   }
 
@@ -105,64 +79,60 @@ export class Plot {
 
   draw(/** @type {Figure} */ figure) {
     this.figure = figure;
-    this.stale = true; // drawn as soon as it is on the screen
     this.empty.hide();
     this.canvas.hidden = false;
     this.canvas.setAttribute("aria-label", figure.summary || "");
     return this.redraw();
   }
 
-  get visible() {
-    return this.body.clientWidth > 40 && this.body.clientHeight > 40;
+  get size() {
+    return `${this.body.clientWidth} ${this.body.clientHeight}`;
   }
 
+  // As soon as it is on the screen. A drawing in the middle of a drag would undo the zoom that the drag is about.
   async redraw() {
-    if (!this.figure || !this.visible || this.held) return;
-    const plotly = this.library.plotly || (await this.library.load());
+    this.drawn = "";
+    const { clientWidth: width, clientHeight: height } = this.body;
+    if (!this.figure || width <= 40 || height <= 40 || this.held) return;
+    const plotly = await this.lab.plotly;
     if (!this.figure) return;
     const { data, layout } = dressed(this.figure, this.canvas);
-    const size = { width: this.body.clientWidth, height: this.body.clientHeight };
     const uirevision = this.fits ? `${layout.uirevision}, fitted ${this.fits}` : layout.uirevision; // a new one undoes the zoom
-    await plotly.react(this.canvas, data, { ...layout, ...size, uirevision }, CONFIG);
-    this.drawn = `${size.width} ${size.height}`;
-    this.stale = false;
-    if (!this.listening) this.listen();
+    const fresh = !this.canvas.on;
+    await plotly.react(this.canvas, data, { ...layout, width, height, uirevision }, CONFIG);
+    this.drawn = `${width} ${height}`;
+    if (fresh) this.canvas.on("plotly_click", ({ points }) => points[0] && this.onPoint?.(points[0]));
   }
 
   fit() {
     this.fits++;
-    this.stale = true; // during a drag nothing is drawn, but after it
     return this.redraw();
   }
 
-  // A drawing in the middle of a drag would undo the zoom that the drag is about.
   hold() {
     this.held = true;
     const release = () => setTimeout(() => {
       this.held = false;
-      if (this.stale) this.redraw();
+      if (!this.drawn) this.redraw();
     }, 80);
     for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, release, { once: true, capture: true });
   }
 
-  listen() {
-    this.listening = true;
-    this.canvas.on("plotly_click", ({ points }) => {
-      if (this.onPoint && points[0]) this.onPoint(points[0]);
-    });
-  }
-
-  resize() {
-    const moved = this.drawn !== `${this.body.clientWidth} ${this.body.clientHeight}`;
-    if (this.visible && (this.stale || moved)) this.redraw();
-  }
-
   /** @param {string} format @param {string} name */
-  save(format, name) {
-    if (!this.figure || !this.library.plotly) return;
+  async save(format, name) {
+    if (!this.figure) return;
     const { width, height } = this.canvas.getBoundingClientRect();
-    this.library.plotly.downloadImage(this.canvas, { format, width, height, scale: 2, filename: `canopy-${name}` });
+    (await this.lab.plotly).downloadImage(this.canvas, { format, width, height, scale: 2, filename: `canopy-${name}` });
   }
+}
+
+/** A title with a caption, in which {words} are explained on hover.
+ *  @param {Element} parent @param {string} title @param {string} caption */
+export function headed(parent, title, caption) {
+  const head = html("header", "lab-plot-head", parent);
+  html("h3", "", head, title);
+  prose(html("p", "lab-caption", head), caption);
+  return head;
 }
 
 /** Draws the figures that there are; the others say why not: `why` gives a headline and more for a plot's name.

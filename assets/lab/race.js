@@ -1,9 +1,10 @@
 // A race: methods on one prompt, measured one after the other, replayed together on one wall clock.
 
-import { Chips, numberField } from "./forms.js";
+import { Chips, field } from "./forms.js";
 import { prose, WORDS } from "./plots.js";
 import { Begin, Tool } from "./tools.js";
-import { button, html } from "../shared/ink.js";
+import { button, html, methodColour } from "../shared/ink.js";
+import { METHODS } from "../methods.js";
 import { controls } from "../stage/controls.js";
 
 /** @import { Estimate, TrackView, RaceView } from "../types.d.ts" */
@@ -24,17 +25,17 @@ export class Race extends Tool {
     super(lab, pane);
     this.begin = new Begin(this, { label: "▶ Race", title: "Measure the methods one at a time on the prompt in the bar above, then replay them together",
       act: () => this.start(), ending: "■ Stop", endingTitle: "End the race after the current run" });
-    const { options, settled } = lab.given;
+    const { methods, limits, settled } = lab.given;
     const details = html("details", "lab-form lab-race-form", pane);
     html("summary", "", details, "Choose the methods");
-    this.methods = /** @type {Chips<string>} */ (new Chips(details, "Methods, at the node budget in the bar above", () => {}));
-    this.methods.addMethods(options.methods, lab, settled.methods);
-    this.auto = /** @type {Chips<string>} */ (new Chips(details, "Methods, at the budget auto", () => {}));
+    this.methods = /** @type {Chips<string>} */ (new Chips(details, "Methods, at the node budget in the bar above"));
+    this.methods.addMethods(methods, settled.methods);
+    this.auto = /** @type {Chips<string>} */ (new Chips(details, "Methods, at the budget auto"));
     this.auto.box.title = WORDS.auto;
-    this.auto.addMethods(options.methods.filter((name) => options.drafter_counts[name] > 0), lab, []);
+    this.auto.addMethods(methods.filter((name) => METHODS[name]?.drafts !== false), []);
     const row = html("div", "lab-row lab-fine", details);
-    this.repeats = numberField(row, "Repeats", { value: 3, least: 3, most: 20, title: "How often each method runs; at least three, to show a spread" }, () => {});
-    this.tokens = numberField(row, "Max tokens", { value: settled.max_tokens, least: 1, most: options.limits.max_tokens }, () => {});
+    this.repeats = field("input", row, "Repeats", { type: "number", value: 3, min: 3, max: 20, title: "How often each method runs; at least three, to show a spread" });
+    this.tokens = field("input", row, "Max tokens", { type: "number", value: settled.max_tokens, min: 1, max: limits.max_tokens });
     this.box = html("section", { class: "lab-plot lab-race", "aria-label": "Race", hidden: true }, pane);
     prose(html("p", "lab-caption lab-race-caption", this.box),
       "Measured one after the other, each with the machine to itself, then replayed on one clock; medians with their {spread}, speed-up over {plain decoding}.");
@@ -79,7 +80,7 @@ export class Race extends Tool {
   /** @param {TrackView} track @param {number} best the most tokens per second */
   track(track, best) {
     const box = html("article", "lab-track");
-    box.style.setProperty("--track", this.lab.look(track.method).color);
+    box.style.setProperty("--track", methodColour(track.method));
     const head = html("header", "", box);
     html("span", "lab-swatch", head).style.background = "var(--track)";
     html("strong", "", head, track.label);

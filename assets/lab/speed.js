@@ -1,7 +1,7 @@
 // How fast: curves over the node budget and over the run's rounds, the table, the cost of a pass, and other machines.
 
 import { Curves, Live } from "./curves.js";
-import { fillSelect, Flags, offer, selectField, sliderField } from "./forms.js";
+import { field, fillSelect, Flags, offer, selectField } from "./forms.js";
 import { drawAll, Plot } from "./plots.js";
 import { Table } from "./table.js";
 import { Begin, Tool } from "./tools.js";
@@ -11,10 +11,14 @@ export class Speed extends Tool {
   /** @param {Lab} lab @param {HTMLElement} pane */
   constructor(lab, pane) {
     super(lab, pane);
-    this.concurrency = sliderField(this.bar, "Concurrency", "How many requests are answered at once; the curves, the table and the recommendation follow",
-      () => lab.lookAt(lab.counts[Number(this.concurrency.value)]));
+    this.concurrency = field("input", this.bar, "Concurrency", {
+      type: "range", min: 0, step: 1, title: "How many requests are answered at once; the curves, the table and the recommendation follow",
+    }, ({ value }) => lab.lookAt(lab.counts[Number(value)]));
     this.shown = html("output", { htmlFor: this.concurrency.id }, this.concurrency.parentElement);
-    this.category = selectField(this.bar, "Kind of text", "The category of the prompts that curves, table and recommendation are of", () => lab.lookIn(this.category.value));
+    this.category = selectField(this.bar, "Kind of text", "The category of the prompts that curves, table and recommendation are of", () => {
+      lab.category = this.category.value;
+      lab.reload();
+    });
     this.begin = new Begin(this, { label: "Predict all budgets", look: "", act: () => this.predict(), title: "Times forward passes of every size here, then replays the current run's text with every budget: τ is exact, tokens/s are predicted" });
     this.line = selectField(this.bar, "Predicted", "The method whose prediction is drawn", () => lab.reload());
     const pair = html("div", "lab-grid lab-pair", pane);
@@ -81,10 +85,8 @@ class Elsewhere {
     this.model = selectField(bar, "Model", "A target by its published configuration", () => this.draw());
     this.device = selectField(bar, "Device", "Bandwidth and operations as published", () => this.draw());
     const grid = html("div", "lab-grid lab-two", this.box);
-    this.plot = new Plot(lab.library, grid, {
-      name: "elsewhere", title: "On another machine, predicted",
-      caption: "The current run's measured {τ} over the predicted cost of a round there: speed is {predicted}, from published figures alone.",
-    });
+    this.plot = new Plot(lab, grid, "elsewhere", "On another machine, predicted",
+      "The current run's measured {τ} over the predicted cost of a round there: speed is {predicted}, from published figures alone.");
     this.flags = new Flags("Flags to paste", grid);
     this.costOn = html("p", "lab-caption", null);
     this.flags.list.before(this.costOn);

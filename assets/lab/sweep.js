@@ -1,8 +1,10 @@
 // What to measure, and how far the measurement is: the form, the progress with the time left, pause, stop, resume.
 
-import { Chips, duration, fillSelect, numberField, selectField, tell, textField, withCommas } from "./forms.js";
+import { Chips, field, fillSelect, selectField, tell } from "./forms.js";
+import { METHODS } from "../methods.js";
 import { WORDS } from "./plots.js";
 import { action, button, html, write } from "../shared/ink.js";
+import { counted } from "../shared/round.js";
 import { send } from "../stage/save.js";
 
 const MAX_FILE = 8 * 2 ** 20; // as on the server
@@ -27,37 +29,37 @@ export class Sweep {
     this.said = html("p", { class: "lab-said", role: "status" }, this.state);
     this.error = html("p", { class: "lab-error", role: "alert", hidden: true }, this.box);
 
-    const { options, settled } = lab.given;
-    const { limits } = options;
+    const { methods, budgets, concurrency, limits, settled } = lab.given;
     const changed = () => this.count();
     this.details = html("details", "lab-form", this.box);
     html("summary", "", this.details, "Choose what to measure");
     this.methods = /** @type {Chips<string>} */ (new Chips(this.details, "Methods", changed));
-    this.methods.addMethods(options.methods, lab, settled.methods, "Always measured, because speed-ups are against it. ");
+    this.methods.addMethods(methods, settled.methods);
     this.budgets = new Chips(this.details, "Node budgets", changed);
-    for (const budget of options.budgets) {
-      this.budgets.add(budget, String(budget), { on: settled.budgets.includes(budget), title: WORDS[budget] || "" });
-    }
-    const other = textField(this.details, "Other budgets", { placeholder: "e.g. 24, 48, 96", title: `Whole numbers from 0 to ${limits.budget}; Enter adds them` },
-      () => this.addBudgets(other));
+    for (const budget of budgets) this.budgets.add(budget, { on: settled.budgets.includes(budget), title: WORDS[budget] });
+    field("input", this.details, "Other budgets", {
+      type: "text", placeholder: "e.g. 24, 48, 96", title: `Whole numbers from 0 to ${limits.budget}; Enter adds them`,
+    }, (other) => this.addBudgets(other));
     this.concurrency = /** @type {Chips<number>} */ (new Chips(this.details, "Concurrency", changed));
-    for (const count of options.concurrency) {
+    for (const count of concurrency) {
       const title = count > 1 ? `${count} requests share every forward pass; a run writes ${count} texts` : "One request alone";
-      this.concurrency.add(count, String(count), { on: settled.concurrency.includes(count), title });
+      this.concurrency.add(count, { on: settled.concurrency.includes(count), title });
     }
+    /** @param {Element} row @param {string} label @param {number} value @param {number} min @param {number} max @param {string} title */
+    const number = (row, label, value, min, max, title, step = 1) => field("input", row, label, { type: "number", value, min, max, step, title }, changed);
     const prompts = html("div", "lab-row", this.details);
     this.set = selectField(prompts, "Prompts", "The prompts that every setting answers", changed);
-    this.limit = numberField(prompts, "How many", { value: settled.prompts, least: 1, most: limits.prompts, title: "How many prompts of the set, from the first on; intervals need at least six" }, changed);
+    this.limit = number(prompts, "How many", settled.prompts, 1, limits.prompts, "How many prompts of the set, from the first on; intervals need at least six");
     const file = html("input", { type: "file", hidden: true, accept: ".jsonl,.json,.txt", "aria-label": "A prompt file" }, this.details);
     file.addEventListener("change", () => this.upload(file));
     button(this.details, "Upload prompts …", "A JSONL file: every line has a “prompt”, or “turns”, of which the first is used", () => file.click());
     const more = html("div", "lab-row lab-fine", this.details);
-    this.repeats = numberField(more, "Repeats", { value: settled.repeats, least: 1, most: limits.repeats, title: "How many times every setting answers every prompt" }, changed);
-    this.temperature = numberField(more, "Temperature", { value: settled.temperature, least: 0, most: limits.temperature, step: 0.1, title: "0: always the most probable token (greedy)" }, changed);
-    this.tokens = numberField(more, "Max tokens", { value: settled.max_tokens, least: 1, most: limits.max_tokens, title: "The most tokens that an answer may have" }, changed);
+    this.repeats = number(more, "Repeats", settled.repeats, 1, limits.repeats, "How many times every setting answers every prompt");
+    this.temperature = number(more, "Temperature", settled.temperature, 0, limits.temperature, "0: always the most probable token (greedy)", 0.1);
+    this.tokens = number(more, "Max tokens", settled.max_tokens, 1, limits.max_tokens, "The most tokens that an answer may have");
     this.split = selectField(more, "Merged budget", "With the method merged, the two drafters share the node budget, or each gets all of it", changed);
-    fillSelect(this.split, [["total", "shared"], ["each", "full for each"]], "total");
-    this.sets = options.sets;
+    fillSelect(this.split, [["total", "shared"], ["each", "full for each"]]);
+    this.sets = lab.given.sets;
     this.fill(settled.set);
 
     lab.on("progress", () => this.draw());
@@ -71,14 +73,14 @@ export class Sweep {
   }
 
   addBudgets(/** @type {HTMLInputElement} */ field) {
-    const most = this.lab.given.options.limits.budget;
+    const most = this.lab.given.limits.budget;
     const words = field.value.split(/[\s,;]+/).filter(Boolean);
     const wrong = words.find((word) => !/^\d{1,9}$/.test(word) || Number(word) > most);
     if (wrong) {
       this.fail(`“${wrong}” is not a node budget; write whole numbers from 0 to ${most}, for example 24, 48.`);
       return;
     }
-    for (const word of words) this.budgets.add(Number(word), word, { on: true });
+    for (const word of words) this.budgets.add(Number(word), { on: true });
     field.value = "";
     this.fail("");
     this.count();
@@ -89,7 +91,7 @@ export class Sweep {
     input.value = "";
     if (!file) return;
     if (file.size > MAX_FILE) {
-      this.fail(`${file.name} has ${withCommas(file.size / 2 ** 20)} MB; at most 8 MB are taken.`);
+      this.fail(`${file.name} has ${Math.ceil(file.size / 2 ** 20)} MB; at most 8 MB are taken.`);
       return;
     }
     const { upload, error } = await send(async (piece) => ({ upload: "", ...await this.lab.ask("lab_upload", piece) }), file);
@@ -109,10 +111,9 @@ export class Sweep {
 
   // How many runs the form asks for, in words; the server decides whether they can be made.
   count() {
-    const { options } = this.lab.given;
     const each = this.lab.seconds_per_run; // of the chosen measurement
     const { methods, budgets, concurrency } = this.wanted;
-    const drafting = methods.filter((method) => options.drafter_counts[method] > 0).length;
+    const drafting = methods.filter((method) => METHODS[method]?.drafts !== false).length;
     const alone = drafting * budgets.length + methods.length - drafting;
     const reference = concurrency.includes(1) ? 0 : 1; // plain decoding of one request, whose texts the others are compared with
     const settings = concurrency.length * alone + reference;
@@ -123,15 +124,6 @@ export class Sweep {
     const time = each ? `, about ${duration(1.15 * (runs / settings) * texts * each)}` : "";
     const repeats = Number(this.repeats.value) > 1 ? `, ${this.repeats.value} times` : "";
     write(this.plan, `${counted(settings, "setting")} on ${counted(prompts, "prompt")}${repeats}: ${counted(runs, "run")}${time}.`);
-  }
-
-  // Twice as many prompts: at least twelve, at most what the set has.
-  twice() {
-    const { count } = this.sets.find(({ name }) => name === this.set.value) || { count: 0 };
-    this.limit.value = String(Math.max(1, Math.min(count, Math.max(12, 2 * Number(this.limit.value)))));
-    this.details.open = true;
-    this.limit.focus();
-    this.count();
   }
 
   async begin() {
@@ -179,7 +171,8 @@ export class Sweep {
   }
 }
 
-/** @param {number} count @param {string} noun */
-export function counted(count, noun) {
-  return `${withCommas(count)} ${noun}${count === 1 ? "" : "s"}`;
+function duration(/** @type {number} */ seconds) {
+  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
+  const minutes = Math.round(seconds / 60);
+  return minutes < 90 ? `${minutes} min` : `${(seconds / 3600).toFixed(1)} h`;
 }

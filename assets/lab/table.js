@@ -1,7 +1,7 @@
 // Tables of the lab, and how figures stand in them.
 
-import { prose, WORDS } from "./plots.js";
-import { button, html } from "../shared/ink.js";
+import { headed, WORDS } from "./plots.js";
+import { button, html, methodColour } from "../shared/ink.js";
 
 /** @param {number} value @param {number} digits */
 const rounded = (value, digits) => value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
@@ -52,9 +52,7 @@ export class Table {
   /** @param {Element} parent @param {string} look @param {string} title @param {string} caption */
   boxed(parent, look, title, caption) {
     const box = html("section", { class: `lab-plot ${look}`, "aria-label": title }, parent);
-    const head = html("header", "lab-plot-head", box);
-    html("h3", "", head, title);
-    prose(html("p", "lab-caption", head), caption);
+    headed(box, title, caption);
     return { box, scroll: html("div", { class: "lab-scroll", tabIndex: 0 }, box) };
   }
 
@@ -95,7 +93,7 @@ export class Table {
 
   /** @param {Element} parent @param {TableRow} row */
   name(parent, { method, label, fastest, lossless, record: { withheld } }) {
-    html("span", "lab-swatch", parent).style.background = this.lab.look(method).color;
+    html("span", "lab-swatch", parent).style.background = methodColour(method);
     parent.append(label);
     const tag = (/** @type {string} */ text, look = "", title = "") => parent.append(" ", html("span", { class: `lab-tag ${look}`, title }, null, text));
     if (fastest) tag("fastest");

@@ -35,7 +35,7 @@ export class Tool {
     const plots = /** @type {Record<Name, Plot>} */ ({});
     for (const name in about) {
       const [title, caption] = about[name];
-      plots[name] = new Plot(this.lab.library, grid, { name, title, caption });
+      plots[name] = new Plot(this.lab, grid, name, title, caption);
     }
     return plots;
   }

@@ -13,6 +13,8 @@ const SURE = {
   unclear: "Not yet clearly faster than plain decoding", withheld: "No speed-up is said", faster: "Fastest here",
 };
 
+const REPORTS = [["HTML page", "self-contained", "html"], ["CSV of settings", "a row each", "csv"], ["CSV of runs", "a row each", "runs"]];
+
 export class Verdict {
   best = /** @type {TableRow | null} */ (null);
 
@@ -26,11 +28,7 @@ export class Verdict {
     this.note = html("p", "lab-note", this.box);
     this.row = html("div", "lab-row", this.box);
     this.use = action(this.row, "Use it", "Set the controls of the page to this method and budget", () => this.best && lab.apply(this.best), "lab-primary");
-    /** @param {string} label @param {string} note @param {string} kind */
-    const save = (label, note, kind) => ({ label, note, act: () => this.save(kind) });
-    this.report = new Menu(this.row, "Report ▾", "Save what was measured", () => [
-      save("HTML page", "self-contained", "html"), save("CSV of settings", "a row each", "csv"), save("CSV of runs", "a row each", "runs")]);
-    this.more = action(this.row, "More prompts", "Sets the form to twice as many prompts; then press Measure", () => lab.sweep.twice());
+    new Menu(this.row, "Report ▾", "Save what was measured", () => REPORTS.map(([label, note, kind]) => ({ label, note, act: () => this.save(kind) })));
     this.command = new Command(this.box, "The same measurement on the command line");
     this.own = new Command(this.box, "The recommended setting on the command line");
     this.draw();
@@ -66,7 +64,6 @@ export class Verdict {
     const kind = this.lab.category && ` · ${this.lab.category}`;
     const partial = this.lab.busy || done < total;
     const sure = SURE[standing] || "Fastest here";
-    this.more.hidden = partial || Boolean(recorded || otherRig) || !["few", "unclear"].includes(standing);
     this.box.classList.toggle("is-unclear", !partial && ["plain", "few", "unclear", "withheld"].includes(standing));
     write(this.headline, best.label);
     this.fill(best);

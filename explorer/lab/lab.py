@@ -10,13 +10,11 @@ from typing import Any, TypedDict
 import gradio as gr
 from plotly.offline import get_plotlyjs
 
-from engine.decoding.methods import METHODS
 from engine.errors import RequestError
 from engine.lab.concurrency import modelled_break_even, texts_measured
 from engine.lab.findings import DoctorFinding, worst_first
 from engine.lab.replay import WhatIf
 from engine.lab.report import run_command
-from engine.lab.settings import BASELINE
 from engine.lab.summary import by_category, summarise
 from engine.lab.sweeping import Progress
 from engine.requests.admission import Admission
@@ -53,7 +51,7 @@ from explorer.lab.prediction import (
 )
 from explorer.lab.recorded import is_recorded
 from explorer.lab.report import saved
-from explorer.lab.style import Figure, Look, looks_view
+from explorer.lab.style import Figure
 from explorer.lab.sweeps import NOTHING, RecordedOn, SweepProgress, Sweeps, seconds_per_run
 from explorer.lab.table import TableRow, TableView, row_view, table_view
 from explorer.latest import Latest
@@ -64,32 +62,21 @@ MAX_PREDICTIONS = 16  # that are remembered
 MAX_SERVER_PROMPTS = 32  # of a set
 
 
-class LabOptions(TypedDict):
-    """What there is to choose from."""
+class LabGiven(TypedDict):
+    """What the lab opens with, and what there is to choose from; ``reason`` says why nothing can be measured,
+    ``opening`` is the name of the recording that the page opens with, ``server`` whether one is attached."""
 
+    rig: str
+    opening: str
+    reason: str
+    live: Figure
+    server: bool
+    settled: SweepForm
     methods: list[str]
-    baseline: str
     budgets: list[int | str]
     concurrency: list[int]
     limits: FormLimits
     sets: list[PromptSet]
-    drafter_counts: dict[str, int]
-    summaries: dict[str, str]
-
-
-class LabGiven(TypedDict):
-    """What the lab opens with; ``reason`` says why nothing can be measured, ``opening`` is the name of the recording
-    that the page opens with, ``server`` whether one is attached."""
-
-    rig: str
-    hardware: str
-    opening: str
-    reason: str
-    looks: dict[str, Look]
-    live: Figure
-    server: bool
-    settled: SweepForm
-    options: LabOptions
 
 
 class RunCurves(CurvesView):
@@ -155,31 +142,26 @@ class Lab:
     def functions(self) -> list[Callable[[Any], Any]]:
         """What the browser calls by name; each takes one value and gives one, or {"error": a sentence}."""
         answers: Mapping[str, Callable[[Any], Any]] = {
-            "lab_given": lambda _: self.given(), "lab_plotly": lambda _: self.plotly,
-            "lab_progress": self.progress, "lab_curves": self.curves, "lab_concurrency": self.concurrency,
-            "lab_start": self.start, "lab_control": self.control, "lab_delete": self.delete,
-            "lab_prompts": self.prompts, "lab_upload": self._sets.uploads.take,
-            "lab_acceptance": self.acceptance, "lab_elsewhere": self.elsewhere, "lab_report": self.report,
-            "lab_what_if": self.what_if, "lab_race": self.race, "lab_doctor": self.doctor, "lab_job": self._jobs.look,
-            "lab_server_look": self.server_counters, "lab_server_concurrency": self.server_concurrency}
-        return [browser_call(name, answer) for name, answer in answers.items()]
+            "given": lambda _: self.given(), "plotly": lambda _: self.plotly, "progress": self.progress,
+            "curves": self.curves, "concurrency": self.concurrency, "start": self.start, "control": self.control,
+            "delete": self.delete, "prompts": self.prompts, "upload": self._sets.uploads.take,
+            "acceptance": self.acceptance, "elsewhere": self.elsewhere, "report": self.report,
+            "what_if": self.what_if, "race": self.race, "doctor": self.doctor, "job": self._jobs.look,
+            "server_look": self.server_counters, "server_concurrency": self.server_concurrency}
+        return [browser_call(f"lab_{name}", answer) for name, answer in answers.items()]
 
     def given(self) -> LabGiven:
         """What the lab opens with. RequestError until the page's first rig is there."""
         if waiting := self._rig.waiting():
             raise RequestError(waiting)
         instruments = self._rig.instruments
-        conditions, methods = instruments.laboratory.conditions, list(instruments.laboratory.methods)
+        methods = list(instruments.laboratory.methods)
         return {
-            "rig": conditions.rig, "hardware": conditions.hardware, "opening": TOURED, "reason": instruments.reason,
-            "looks": looks_view(), "live": live_figure(),
-            "server": server_of(self._rig.source) is not None,
+            "rig": instruments.laboratory.conditions.rig, "opening": TOURED, "reason": instruments.reason,
+            "live": live_figure(), "server": server_of(self._rig.source) is not None,
             "settled": {**OPENING, "methods": [name for name in OPENING["methods"] if name in methods]},
-            "options": {
-                "methods": methods, "baseline": BASELINE, "budgets": list(OFFERED),
-                "concurrency": list(TRIED_CONCURRENCY), "limits": limits(), "sets": self._sets.view(),
-                "drafter_counts": {name: METHODS[name].drafter_count for name in methods},
-                "summaries": {name: METHODS[name].summary for name in methods}}}
+            "methods": methods, "budgets": list(OFFERED), "concurrency": list(TRIED_CONCURRENCY), "limits": limits(),
+            "sets": self._sets.view()}
 
     @cached_property
     def plotly(self) -> str:

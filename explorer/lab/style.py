@@ -71,15 +71,10 @@ OTHER = Look("var(--method-other)", "longdashdot", "cross")
 
 
 def look(method: str) -> Look:
-    """The look of a method. One that this table does not name gets a spare look, by its place in ``METHODS``, so that
-    a new method needs no line here; an unknown one, from an uploaded file, is drawn in a colour of its own."""
+    """The look of a method: a spare one if the table does not name it, so that a new method needs no line here, and
+    ``OTHER`` if nobody knows it, since it comes from an uploaded file."""
     unnamed = [name for name in METHODS if name not in LOOKS]
     return LOOKS.get(method) or (SPARE[unnamed.index(method) % len(SPARE)] if method in unnamed else OTHER)
-
-
-def looks_view() -> dict[str, Look]:
-    """The looks for the browser, by method; that of the empty name is for methods that are not here."""
-    return {**{method: look(method) for method in METHODS}, "": OTHER}
 
 
 def figure(traces: Sequence[Part], summary: str, **layout: Any) -> Figure:

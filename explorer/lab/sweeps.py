@@ -24,11 +24,10 @@ from engine.requests.admission import Admission
 from engine.trace import Header
 from explorer.jobs import Job
 from explorer.lab.recorded import NUMBER, RecordedSweep, is_recorded, shipped
-from explorer.latest import Latest
 from explorer.rig import CurrentRig
 
 MAX_REMEMBERED = 3  # earlier sweeps whose results stay in memory; those of others are read from the file
-SECONDS_BETWEEN_READS = 5.0  # of the results file's list, while nothing here is changing it
+SECONDS_BETWEEN_READS = 5.0  # of the results file's list: other programs measure into it, too
 MAX_LISTED = 40
 NOTHING = "Nothing has been measured yet; press Measure first."
 
@@ -103,8 +102,7 @@ class Sweeps:
         self._lock = Lock()
         self._jobs: dict[int, Job] = {}  # of what this process has begun or taken up again
         self._listed: list[StoredSweep] = []
-        self._listed_when: tuple[float, int | None] = float("-inf"), None  # and which sweep was active then
-        self._summaries: Latest[int, tuple[int, Summary]] = Latest(16)  # by sweep, with how many cells each is of
+        self._read_again = 0.0  # when the list is read again
 
     @cached_property
     def recorded(self) -> Sequence[RecordedSweep]:
@@ -171,8 +169,7 @@ class Sweeps:
                 store.sweep(number)
                 store.clear(number)
             self._jobs.pop(number, None)
-            self._summaries.pop(number, None)
-            self._listed_when = float("-inf"), None
+            self._read_again = 0.0
 
     def _refuse_two(self) -> None:
         if (number := self.active) is not None:
@@ -185,16 +182,14 @@ class Sweeps:
         return next((number for number, job in self._jobs.items() if job.open), None)
 
     def stored(self) -> list[StoredSweep]:
-        """All sweeps of the results file, the oldest first; none if there is no file yet. The file is read again
-        after some seconds, or if another sweep measures."""
-        when, active = self._listed_when
-        stale = self.active is None and monotonic() - when >= SECONDS_BETWEEN_READS
-        if stale or self.active != active:
-            active, listed = self.active, []
+        """All sweeps of the results file, the oldest first; none if there is no file yet."""
+        begun = self.active is not None and all(stored.number != self.active for stored in self._listed)
+        if begun or monotonic() >= self._read_again:
+            listed = []
             if self._path.is_file():
                 with Results(self._path) as results:
                     listed = results.sweeps()
-            self._listed, self._listed_when = listed, (monotonic(), active)  # read first: others ask meanwhile
+            self._listed, self._read_again = listed, monotonic() + SECONDS_BETWEEN_READS
         return self._listed
 
     def chosen(self, wanted: object) -> StoredSweep | None:
@@ -218,11 +213,7 @@ class Sweeps:
             others = [other.stored for other in self.recorded if _concurrency(other.stored) > 1]
             stored = next((other for other in others if other.conditions.rig == stored.conditions.rig), stored)
         measured = self.measured(stored.number)
-        cells, summary = self._summaries.get(stored.number, (-1, Summary(())))
-        if cells != len(measured):  # a cell was added since
-            summary = summarise(stored.plan.settings, measured)
-            self._summaries[stored.number] = len(measured), summary
-        return ShownSweep(stored, measured, summary, self.of_another_rig(stored))
+        return ShownSweep(stored, measured, summarise(stored.plan.settings, measured), self.of_another_rig(stored))
 
     def of_run(self, header: Header) -> ShownSweep:
         """The newest sweep of a run's rig and method, of the same machine and dtype if there is one. A live run has no

@@ -111,7 +111,7 @@ def test_the_lab_offers_the_servers_tab_alone(tmp_path: Path) -> None:
     with attached() as (rig, script):
         lab = Lab(rig, lambda run: scripted_trace("joint", 8), Admission(), tmp_path / "results.sqlite")
         given, functions = lab.given(), lab.functions()
-        assert given["server"] and given["reason"] and given["options"]["methods"] == []
+        assert given["server"] and given["reason"] and given["methods"] == []
         look = called(functions, "lab_server_look")
         assert look["about"] == ("vLLM 0.32.0, demo: all of its requests. 0 requests run now. τ since it began: 5.90.")
         assert look["places"]["data"][0]["y"][0] == pytest.approx(100 * 17 / 30) and look["traffic"] is None

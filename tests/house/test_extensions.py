@@ -19,6 +19,8 @@ from engine.records import DraftTree, Lattice, PromptRequest
 from engine.servers.kinds import KINDS, ServerKind
 from engine.trace import committed_ids, gather
 from explorer.attached import attach
+from explorer.lab.style import look
+from explorer.types import methods_module
 from tests.engine.servers.scripted_server import DONE, chunk, event, says, scripted, streams
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
@@ -46,16 +48,14 @@ def test_a_method_of_new_rules_decodes_and_is_measured_in_the_lab(
     instruments = ScriptedInstruments()
     instruments.laboratory.methods = tuple(METHODS)
     lab = lab_at(tmp_path, instruments=instruments)
-    given = lab.given()
-    assert "paired" in given["options"]["methods"] and given["options"]["summaries"]["paired"] == PAIRED.summary
+    assert "paired" in lab.given()["methods"] and PAIRED.summary in methods_module()
     measure(lab, {**FORM, "methods": ["paired"], "prompts": 1})
     curves: Any = lab.curves({})
     rows = curves["table"]["rows"]
     assert {row["method"] for row in rows} == {"autoregressive", "paired"}
     assert all(row["same_text"] == row["compared"] > 0 for row in rows)
-    colors = {name: look["color"] for name, look in given["looks"].items()}
-    color = colors.pop("paired")
-    assert color not in colors.values()
+    color = look("paired").color
+    assert color not in {look(method).color for method in METHODS if method != "paired"}
     assert {line["line"]["color"] for line in curves["curves"]["figure"]["data"]
             if str(line.get("name")).startswith("paired")} == {color}
     variable = color.removeprefix("var(").removesuffix(")")

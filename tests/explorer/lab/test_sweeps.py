@@ -127,22 +127,6 @@ def test_what_was_ended_frees_the_machine_and_goes_on_also_in_another_app(
     assert lab.progress({})["done"] == CELLS == len({id(row) for row in lab._lab.sweeps.measured(number)})
 
 
-def test_who_asks_while_the_results_are_read_again_sees_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab = measured(tmp_path)
-    known, read = lab.curves({})["table"], Results.sweeps
-    meanwhile: list[Any] = []
-
-    def sweeps(results: Results) -> list[Any]:
-        if not meanwhile:
-            meanwhile.append("another request")
-            meanwhile.append(lab.curves({})["table"])
-        return read(results)
-
-    monkeypatch.setattr(Results, "sweeps", sweeps)
-    lab._lab.sweeps._listed_when = float("-inf"), None
-    assert lab.curves({})["table"] == known and meanwhile[1:] == [known]
-
-
 @pytest.mark.parametrize(("change", "sentence"), [
     ({"methods": []}, "No method besides autoregressive"), ({"methods": ["magic"]}, "no method 'magic'"),
     ({"methods": "ddtree"}, "have to be a list"), ({"budgets": []}, "No node budget"),
