@@ -51,7 +51,7 @@ def toy_trace(method: str, budget: int = 9, most: int = 20) -> Trace:
         precision="P", chunked=True, in_turns=True, recurrent_layers=3, drafter_kinds=("eagle3",),
         turns=(("system", "</script>"), ("user", "${7*6} 🌳"), ("assistant", "")))
     entries = tuple(Entry(round_, {round_.index: "piece"}, 0.1 * round_.index) for round_ in rounds)
-    return Trace(header, entries, End("length", len(rounds), 1 / 3, 1, 2, "F", 3, 4))
+    return Trace(header, entries, End("length", len(rounds), 1 / 3, 1, 2, "", 3, 4))
 
 
 def same(one: Any, other: Any) -> bool:
@@ -156,7 +156,7 @@ def test_another_version_is_refused_with_both_numbers() -> None:
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_files_of_former_versions_are_read(version: int) -> None:
     """4 called drafters heads and an end's note said, 2 had no turns, 1 no pace, which was always fixed."""
-    former = WHOLE.replace(b'"drafters":', b'"heads":').replace(b'"note":"F"', b'"said":"F"')
+    former = WHOLE.replace(b'"drafters":', b'"heads":').replace(b'"note":""', b'"said":""')
     header, rest = former.split(b"\n", 1)
     line = {**json.loads(header), "canopy_trace": version}
     whole = loads(WHOLE)

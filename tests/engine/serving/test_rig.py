@@ -221,7 +221,6 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[list[str], in
         inside.pop()
         return prompt_ids(*given, **named)
 
-    demo_rig()
     prompt_ids = BoundedTexts.prompt_ids
     monkeypatch.setattr(BoundedTexts, "prompt_ids", slow)
     return lambda: (prompts, max(most))
@@ -240,7 +239,7 @@ def test_a_prompt_outside_the_training_is_told_so_and_is_tokenised_once(
     live = demo_live(concurrent=True)
     strange = PromptRequest("Wie spät ist es gerade in Kyoto?", budget=4, max_tokens=4)
     prepared = live.prepare(strange)
-    assert gather(prepared.lines()).header.outside and reading()[0] == [strange.prompt]
+    assert gather(prepared.lines()).header.outside and reading()[0].count(strange.prompt) == 1
     usual = next(iter(live.run(PromptRequest(MATH))))
     assert isinstance(usual, Header) and usual.note == "" and not usual.outside
 
