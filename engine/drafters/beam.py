@@ -134,8 +134,8 @@ class FeatureDrafter(PathDrafter):
 
     first_waiting = 1  # the first one's embedding stands in a row that is kept already, or in none
 
-    def __init__(self, embedding: nn.Module, weight: Tensor, reach: Reach) -> None:
-        self.embedding = embedding
+    def __init__(self, embedding: nn.Module, weight: Tensor, reach: Reach, columns: Tensor | slice) -> None:
+        self.embedding, self._columns = embedding, columns
         super().__init__(weight, reach)
 
     def begin(self, rows: int) -> None:
@@ -146,7 +146,7 @@ class FeatureDrafter(PathDrafter):
     @in_inference_mode
     def observe(self, token_ids: Integers, features: Tensor) -> None:
         super().observe(token_ids, features)
-        self._features.append(features)
+        self._features.append(features[:, self._columns])
 
     def _logits(self, tokens: Tensor, positions: Tensor, mask: Tensor, parents: Tensor | None) -> Tensor:
         if parents is None:

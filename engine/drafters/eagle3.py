@@ -8,7 +8,7 @@ If a checkpoint names layers, their outputs are read, as the trainers that write
 none, the published code reads the inputs of layers 2, L / 2 and L − 3, which are the outputs of the layers before them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -22,10 +22,16 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRMS
 
 from engine.checkpoints.files import read_config
 from engine.checkpoints.weights import fill_model, load_weights, move_model
-from engine.drafters.beam import PUBLISHED_REACH, FeatureDrafter, Reach
+from engine.drafters.beam import PUBLISHED_REACH, FeatureDrafter
 from engine.drafters.dflash.model import Rotation
-from engine.drafters.draft_vocabulary import draft_token_ids, over_vocabulary
-from engine.drafters.fields import ignored_note, neighbours_to_halves, turns_neighbours, without_place
+from engine.drafters.fields import (
+    draft_token_ids,
+    ignored_note,
+    neighbours_to_halves,
+    over_vocabulary,
+    turns_neighbours,
+    without_place,
+)
 from engine.drafters.kinds import (
     DrafterPlan,
     TargetFacts,
@@ -33,6 +39,7 @@ from engine.drafters.kinds import (
     check_equal,
     check_taps,
     refuse_unknown,
+    tap_columns,
     unsteady_rope,
 )
 from engine.models.cache import LayeredCache
@@ -105,9 +112,9 @@ class Eagle3Model(nn.Module):
 class Eagle3Drafter(FeatureDrafter):
     """The drafter with the keys and values of its rows."""
 
-    def __init__(self, model: Eagle3Model, embedding: nn.Module, reach: Reach = PUBLISHED_REACH) -> None:
+    def __init__(self, model: Eagle3Model, embedding: nn.Module, columns: Tensor | slice) -> None:
         self.model = model.eval()
-        super().__init__(embedding, model.fc.weight, reach)
+        super().__init__(embedding, model.fc.weight, PUBLISHED_REACH, columns)
 
     def _fused(self, features: Tensor) -> Tensor:
         states: Tensor = self.model.fc(features)
@@ -138,7 +145,7 @@ def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     taps = tuple(named) if named else (1, layers // 2 - 1, layers - 4)
     check_taps(folder, taps, target.config)
     config.taps = len(taps)
-    return DrafterPlan(taps, partial(_load, folder, config), note=config.note)
+    return DrafterPlan(taps, partial(_load, folder, config, taps), note=config.note)
 
 
 def _drafter_config(folder: Path, values: dict[str, Any], target: TargetFacts) -> LlamaConfig:
@@ -157,7 +164,7 @@ def _drafter_config(folder: Path, values: dict[str, Any], target: TargetFacts) -
     return config
 
 
-def _load(folder: Path, config: LlamaConfig, target: TorchTarget) -> Eagle3Drafter:
+def _load(folder: Path, config: LlamaConfig, taps: Sequence[int], target: TorchTarget) -> Eagle3Drafter:
     weights = load_weights(folder)
     embedded = weights.pop(EMBEDDING, None)
     model = Eagle3Model(config, draft_token_ids(folder, weights, config.draft_vocab_size, config.vocab_size))
@@ -168,4 +175,4 @@ def _load(folder: Path, config: LlamaConfig, target: TorchTarget) -> Eagle3Draft
     embedding = target.embedding if embedded is None else nn.Embedding.from_pretrained(
         embedded.to(device=target.device, dtype=target.model.dtype))
     check_equal(folder, "token embeddings of size", config.hidden_size, embedding.weight.shape[1])
-    return Eagle3Drafter(model, embedding)
+    return Eagle3Drafter(model, embedding, tap_columns(target, taps))

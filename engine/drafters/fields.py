@@ -1,4 +1,5 @@
-"""Fields of a drafter's config.json that its kind has no place for: which change nothing, and which are followed.
+"""What several kinds share: fields of a config.json that a kind has no place for, which change nothing or are followed,
+and heads that propose a part of the target's vocabulary.
 
 A drafter's tensors have to have exactly the names and shapes that its kind expects. So a field that would bring further
 tensors, or others, changes nothing in a drafter that loads; nor does one that only training reads.
@@ -16,6 +17,7 @@ from transformers import PreTrainedConfig
 
 from engine.checkpoints.files import display_name
 from engine.drafters.kinds import THINKING, off, refuse_unknown
+from engine.errors import RigError
 
 # Of every kind: names of training, and those that transformers reads under others.
 SILENT = frozenset({THINKING, "auto_map", "draft_vocab_size", "torch_dtype", "rope_theta", "rope_scaling",
@@ -75,3 +77,27 @@ def halves_to_neighbours(weights: Mapping[str, Tensor], head_size: int) -> dict[
 def _ordered(weights: Mapping[str, Tensor], order: Tensor) -> dict[str, Tensor]:
     return {name: value.unflatten(0, (-1, len(order)))[:, order].flatten(0, 1) if TURNED.search(name) else value
             for name, value in weights.items()}
+
+
+def draft_token_ids(folder: Path, weights: dict[str, Tensor], size: int, vocabulary: int) -> Tensor | None:
+    """Take ``d2t`` out of the weights, and return the target's id of each of ``size`` draft ids, (size,) int64; None if
+    a drafter of the whole vocabulary has no such map. RigError if the map does not fit."""
+    offsets = weights.pop("d2t", None)  # each id less its place
+    weights.pop("t2d", None)  # the same map from the other side
+    if offsets is None and size == vocabulary:
+        return None
+    if offsets is None or tuple(offsets.shape) != (size,):
+        shape = "nothing" if offsets is None else tuple(offsets.shape)
+        raise RigError(f"The drafter in {display_name(folder)} proposes {size} tokens of {vocabulary}: its tensor d2t, "
+                       f"which says which they are, has shape {shape}; {(size,)} is expected.")
+    token_ids = offsets.long() + torch.arange(size)
+    outside = token_ids[(token_ids < 0) | (token_ids >= vocabulary)]
+    if len(outside):
+        raise RigError(f"The vocabulary map d2t in {display_name(folder)} leads to token {int(outside[-1])}; the "
+                       f"target has {vocabulary} tokens.")
+    return token_ids
+
+
+def over_vocabulary(logits: Tensor, token_ids: Tensor, vocabulary: int, absent: float = -torch.inf) -> Tensor:
+    """Logits (…, draft vocabulary) over the target's vocabulary, ``absent`` for tokens without a draft id."""
+    return logits.new_full((*logits.shape[:-1], vocabulary), absent).index_copy_(-1, token_ids, logits)

@@ -8,17 +8,20 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol, Self, cast
+from typing import Any, Protocol, TypeVar, cast
 
+import torch
+from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 from torch import Tensor
 from transformers import PreTrainedConfig
 
 from engine.checkpoints.files import display_name, read_config
-from engine.decoding.protocols import BatchDrafter, Drafter
+from engine.decoding.protocols import Drafter
 from engine.errors import RigError
 from engine.models.passes import is_steady
 from engine.models.target import TorchTarget
-from engine.records import Integers, Lattice
+
+Fields = TypeVar("Fields", bound="StrictFields")
 
 
 @dataclass(frozen=True)
@@ -43,33 +46,6 @@ class DrafterPlan:
     thinking: bool | None = None
     note: str = ""
     kind: str = ""
-
-
-class NarrowedDrafter:
-    """A drafter that reads only some of the target's taps, if other drafters of the rig need more: it selects the
-    feature columns (n,) int64 that the drafter inside was trained on, in its order."""
-
-    def __init__(self, inside: Drafter, columns: Tensor) -> None:
-        self.inside, self.columns = inside, columns
-        self.begin, self.draft, self.release = inside.begin, inside.draft, inside.release
-
-    def observe(self, token_ids: Integers, features: Tensor) -> None:
-        """See ``protocols.Drafter``. features (tokens, all taps × hidden size)."""
-        self.inside.observe(token_ids, features.index_select(-1, self.columns))
-
-    def fork(self) -> Self:
-        return type(self)(self.inside.fork(), self.columns)
-
-    @property
-    def weights(self) -> object:
-        return self.inside.weights if isinstance(self.inside, BatchDrafter) else self.inside
-
-    def draft_batch(self, forks: Sequence[Self], roots: Sequence[int], widths: Sequence[int]) -> list[Lattice]:
-        """One draft after another if the drafter inside has no drafts in one pass."""
-        inside = [fork.inside for fork in forks]
-        if isinstance(self.inside, BatchDrafter):
-            return self.inside.draft_batch(inside, roots, widths)
-        return [drafter.draft(*arguments) for drafter, *arguments in zip(inside, roots, widths, strict=True)]
 
 
 class Kind(Protocol):
@@ -101,8 +77,25 @@ NOT_RUN: Mapping[str, str] = MappingProxyType({
     "hspec": "an H-Spec drafter",
     "mtp": "a layer for multi-token prediction outside of its target's checkpoint (TARGET::mtp is the target's own)"})
 
-THINKING = "trained_with_thinking"  # in config.json, of any kind
-COUNT_FIELDS = ("vocab_size", "draft_vocab_size", "target_hidden_size")  # in config.json, of any kind
+THINKING = "trained_with_thinking"
+
+
+class StrictFields(BaseModel):
+    """Fields of a config.json, whose values have to be of their types."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class CommonFields(StrictFields):
+    """Fields that several kinds read."""
+
+    vocab_size: PositiveInt | None = None
+    draft_vocab_size: PositiveInt | None = None
+    target_hidden_size: PositiveInt | None = None
+    trained_with_thinking: bool | None = None
+    is_causal: bool | None = None
+    dflash_config: dict[str, Any] | None = None
+    eagle_config: dict[str, Any] | None = None
 
 
 def plan_drafter(folder: Path, target: TargetFacts) -> DrafterPlan:
@@ -113,15 +106,10 @@ def plan_drafter(folder: Path, target: TargetFacts) -> DrafterPlan:
     if what := next((what for part, what in NOT_RUN.items() if part in named), ""):
         raise RigError(f"The drafter in {display_name(folder)} is {what}; DFlash, DFlash 2, DSpark, TreeFlash, "
                        "EAGLE-3, MTP, UNO and phrase drafters run, and language models.")
-    for name in COUNT_FIELDS:
-        if values.get(name) is not None:
-            check_count(folder, values, name)
+    common = checked(folder, CommonFields, values)
     name = next(name for name in KINDS if kind_named(name).recognises(values))
     plan = kind_named(name).plan(folder, target)
-    thinking = values.get(THINKING, plan.thinking)
-    if thinking not in (None, True, False):
-        raise RigError(f"config.json in {display_name(folder)} has {THINKING} {thinking!r:.60}; it has to be true or "
-                       "false.")
+    thinking = plan.thinking if common.trained_with_thinking is None else common.trained_with_thinking
     return replace(plan, kind=plan.kind or name, thinking=thinking)
 
 
@@ -147,19 +135,25 @@ def check_taps(folder: Path, taps: tuple[int, ...], target: PreTrainedConfig) ->
                        "serves only the target it was trained on.")
 
 
-def check_type(folder: Path, values: Mapping[str, Any], kind: type | tuple[type, ...], wanted: str) -> None:
-    """RigError naming the first of these config.json fields that is of another type than ``wanted`` says."""
-    for name, value in values.items():
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise RigError(f"config.json in {display_name(folder)} has {name} {value!r:.60}; it has to be {wanted}.")
+def checked(folder: Path, fields: type[Fields], values: Mapping[str, Any]) -> Fields:
+    """Read these fields of a config.json; RigError names the first that is missing or of another kind."""
+    try:
+        return fields.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = str(first["loc"][0])
+        way = "; name one behind the drafter, as in DRAFTER?block_size=7" if name == "block_size" else ""
+        raise RigError(f"config.json in {display_name(folder)} has {name} {values.get(name)!r:.60} "
+                       f"({first['msg'].lower()}){way}.") from error
 
 
-def check_count(folder: Path, values: Mapping[str, Any], name: str) -> None:
-    """RigError if this field of config.json is no whole number above 0."""
-    value = values.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise RigError(f"config.json in {display_name(folder)} has {name} {value!r:.60}; it has to be a whole number "
-                       "above 0, without quotes.")
+def tap_columns(target: TorchTarget, taps: Sequence[int]) -> Tensor | slice:
+    """Return the columns of the target's features that a drafter of these taps reads, in its order: the target may be
+    tapped for other drafters, too."""
+    if target.taps == tuple(taps):
+        return slice(None)
+    size = int(target.config.hidden_size)
+    return torch.cat([torch.arange(size) + size * target.taps.index(tap) for tap in taps]).to(target.device)
 
 
 def unsteady_rope(config: PreTrainedConfig) -> dict[str, object]:

@@ -27,8 +27,8 @@ from transformers.modeling_layers import MtpLayer
 
 from engine.checkpoints.files import display_name, read_config
 from engine.checkpoints.weights import fill_model, load_weights, move_model
-from engine.drafters.beam import PUBLISHED_REACH, FeatureDrafter, Reach
-from engine.drafters.kinds import DrafterPlan, TargetFacts, check_equal, refuse_unknown, unsteady_rope
+from engine.drafters.beam import PUBLISHED_REACH, FeatureDrafter
+from engine.drafters.kinds import DrafterPlan, TargetFacts, check_equal, refuse_unknown, tap_columns, unsteady_rope
 from engine.errors import RigError
 from engine.models.target import TorchTarget
 
@@ -49,20 +49,21 @@ ONE_LAYER: Mapping[str, object] = MappingProxyType({
 class MtpDrafter(FeatureDrafter):
     """The layer with the keys and values of its rows; its feature is the output of the target's last layer."""
 
-    def __init__(self, layer: MtpLayer, target: TorchTarget, reach: Reach = PUBLISHED_REACH) -> None:
+    def __init__(self, layer: MtpLayer, target: TorchTarget, columns: Tensor | slice) -> None:
         self.layer, self.head = layer.eval(), target.logits
         decoder = target.model.get_decoder()
         self.norm, self.rotary = decoder.norm, decoder.rotary_emb
-        super().__init__(target.embedding, layer.eh_proj.weight, reach)
+        super().__init__(target.embedding, layer.eh_proj.weight, PUBLISHED_REACH, columns)
 
     def _fused(self, features: Tensor) -> Tensor:
         states: Tensor = self.norm(features)
         return states
 
     def _step(self, states: Tensor, embedded: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
+        # transformers before 5.24 expects of Qwen3.5 a text's positions three times, as of a picture's time and place
+        turned = positions.expand(3, 1, -1) if hasattr(self.rotary, "mrope_section") else positions[None]
         output: Tensor = self.layer(
-            embedded[None], states[None], self.rotary(embedded[None], positions[None]), mask, positions[None],
-            self._cache)
+            embedded[None], states[None], self.rotary(embedded[None], turned), mask, positions[None], self._cache)
         return output[0]
 
     def _predicted(self, states: Tensor) -> Tensor:
@@ -80,16 +81,16 @@ def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     values = read_config(folder)
     text = values.get("text_config") or values
     check_equal(folder, "a layer of", text.get("model_type"), target.config.model_type)
-    for name in ("hidden_size", "vocab_size"):
+    for name in ("hidden_size", "vocab_size", "num_hidden_layers"):
         check_equal(folder, name, text.get(name), getattr(target.config, name))
     refuse_unknown(folder, {
         **{name: "" if text.get(name) in (None, 1) else f"{text[name]} layers" for name in LAYER_COUNTS},
         "mtp_use_dedicated_embeddings": text.get("mtp_use_dedicated_embeddings"), **unsteady_rope(target.config)})
-    layers = int(text.get("num_hidden_layers") or target.config.num_hidden_layers)
-    return DrafterPlan((int(target.config.num_hidden_layers) - 1,), partial(_load, folder, layers))
+    return DrafterPlan((int(target.config.num_hidden_layers) - 1,), partial(_load, folder))
 
 
-def _load(folder: Path, layers: int, target: TorchTarget) -> MtpDrafter:
+def _load(folder: Path, target: TorchTarget) -> MtpDrafter:
+    layers = int(target.config.num_hidden_layers)
     prefix = rf"mtp\.|model\.(language_model\.)?layers\.{layers}\."
     stored = load_weights(folder, prefix)
     if not stored:
@@ -101,7 +102,7 @@ def _load(folder: Path, layers: int, target: TorchTarget) -> MtpDrafter:
             setattr(config, name, value)
     layer = MtpLayer(config, type(example), type(example.post_attention_layernorm), 0)
     fill_model(layer, _named({re.sub(f"^({prefix})", "", name): value for name, value in stored.items()}), folder)
-    return MtpDrafter(move_model(layer, target.device, target.model.dtype), target)
+    return MtpDrafter(move_model(layer, target.device, target.model.dtype), target, tap_columns(target, [layers - 1]))
 
 
 def _named(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:

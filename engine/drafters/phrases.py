@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from engine.checkpoints.files import damaged, display_name, read_config
-from engine.drafters.kinds import DrafterPlan, TargetFacts, architectures, check_count, check_equal
+from engine.checkpoints.files import damaged, display_name, first_line, read_config
+from engine.drafters.kinds import DrafterPlan, TargetFacts, architectures, check_equal
 from engine.drafters.ngram import Context, Row, TextDrafter, grow, likeliest
 from engine.errors import RigError
 from engine.models.target import TorchTarget
@@ -103,43 +103,40 @@ def read_table(folder: Path, vocabulary: int) -> list[PhraseOrder]:
         return _orders(load_file(file), vocabulary)
     except (SafetensorError, OSError) as error:
         raise damaged(file, error) from error
-    except (ValueError, AttributeError, TypeError) as error:  # the last two are numpy's for bfloat16 and 8-bit floats
-        wrong = error if isinstance(error, ValueError) else "it holds numbers that numpy does not know"
-        raise RigError(f"The table of phrases in {display_name(folder)} cannot be read: {wrong}; make it again."
-                       ) from error
+    except (ValueError, AttributeError, TypeError) as error:  # the last two are numpy's for types that it has not
+        raise RigError(f"The table of phrases in {display_name(folder)} cannot be read ({first_line(error)}); make it "
+                       "again.") from error
 
 
 def _orders(arrays: Mapping[str, NDArray[Any]], vocabulary: int) -> list[PhraseOrder]:
     """Return the orders in a file's arrays; ValueError says what is wrong with them."""
     orders: list[PhraseOrder] = []
     while f"keys{len(orders) + 1}" in arrays and len(orders) < MAX_CONTEXT:
-        number = len(orders) + 1
-        orders.append(PhraseOrder(**{name: _array(arrays, f"{name}{number}", types) for name, types in ARRAYS.items()}))
+        number, values = len(orders) + 1, {}
+        for name, types in ARRAYS.items():
+            array = arrays.get(f"{name}{number}")
+            if array is None or array.ndim != 1 or array.dtype not in types:
+                allowed = " or ".join(np.dtype(kind).name for kind in types)
+                raise ValueError(f"{name}{number} has to be a list of {allowed}")
+            values[name] = np.ascontiguousarray(array)
+        orders.append(PhraseOrder(**values))
         _check(orders[-1], number, vocabulary)
     if not orders:
         raise ValueError("it holds no keys1")
     return orders
 
 
-def _array(arrays: Mapping[str, NDArray[Any]], name: str, types: tuple[Any, ...]) -> NDArray[Any]:
-    array = arrays.get(name)
-    if array is None or array.ndim != 1 or array.dtype not in types:
-        raise ValueError(f"{name} has to be a list of {' or '.join(np.dtype(kind).name for kind in types)}")
-    return np.ascontiguousarray(array)
-
-
 def _check(order: PhraseOrder, number: int, vocabulary: int) -> None:
     """Raise ValueError if a look-up could fail."""
-    cells = len(order.tokens)
-    if len(order.codes) != cells or len(order.ends) != len(order.keys) or (
-            len(order.ends) and (np.any(np.diff(order.ends.astype(np.int64)) < 0) or order.ends[-1] != cells)):
-        raise ValueError(f"ends{number} do not fit its cells")
-    if len(order.ends) and (longest := int(np.diff(order.ends.astype(np.int64), prepend=0).max())) > MAX_CELLS:
-        raise ValueError(f"ends{number} gives a context {longest:,} cells, and at most {MAX_CELLS:,} are read")
-    if np.any(order.keys[1:] <= order.keys[:-1]):
-        raise ValueError(f"keys{number} do not ascend")
-    if cells and int(order.tokens.max()) >= vocabulary:
-        raise ValueError(f"tokens{number} holds a token beyond the vocabulary of {vocabulary}")
+    sizes = np.diff(order.ends.astype(np.int64), prepend=0)
+    for fine, wrong in (
+            (len(order.keys) == len(sizes) and (sizes >= 0).all()
+             and sizes.sum() == len(order.tokens) == len(order.codes), f"ends{number} do not fit its cells"),
+            (sizes.max(initial=0) <= MAX_CELLS, f"ends{number} gives a context more than {MAX_CELLS} cells"),
+            ((order.keys[1:] > order.keys[:-1]).all(), f"keys{number} do not ascend"),
+            (order.tokens.max(initial=0) < vocabulary, f"tokens{number} holds a token beyond the {vocabulary}")):
+        if not fine:
+            raise ValueError(wrong)
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
@@ -149,9 +146,7 @@ def recognises(values: Mapping[str, Any]) -> bool:
 
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     """Return the plan of a table; RigError if it was counted over another vocabulary."""
-    values = read_config(folder)
-    check_count(folder, values, "vocab_size")
-    check_equal(folder, "a vocabulary of", values["vocab_size"], target.config.vocab_size)
+    check_equal(folder, "a vocabulary of", read_config(folder).get("vocab_size"), target.config.vocab_size)
     return DrafterPlan((), partial(_load, folder))
 
 

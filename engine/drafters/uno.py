@@ -18,13 +18,14 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import Tensor
+from pydantic import PositiveInt
+from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from engine.checkpoints.files import display_name, read_config
 from engine.checkpoints.weights import load_weights
 from engine.drafters.dflash.lattices import marginals
-from engine.drafters.kinds import DrafterPlan, TargetFacts, check_equal, check_type, refuse_unknown
+from engine.drafters.kinds import DrafterPlan, StrictFields, TargetFacts, check_equal, checked, refuse_unknown
 from engine.errors import RigError
 from engine.models.device import in_inference_mode
 from engine.models.layers import GatedMlp, Layer
@@ -38,6 +39,14 @@ KNOWN = frozenset({
     "peft_type", "r", "lora_alpha", "target_modules", "use_rslora", "base_model_name_or_path", "revision", "task_type",
     "peft_version", "inference_mode", "lora_dropout", "init_lora_weights", "auto_mapping", "exclude_modules"})
 Adapter = tuple[Tensor, Tensor]  # (rank, inputs) and, scaled, (outputs, rank)
+
+
+class AdapterSizes(StrictFields):
+    """The rank r; an adapter's product is multiplied by α ÷ r, or by α ÷ √r."""
+
+    r: PositiveInt
+    lora_alpha: float
+    use_rslora: bool = False
 
 
 class AdaptedLinear(PackedLinear):
@@ -107,11 +116,9 @@ def recognises(values: Mapping[str, Any]) -> bool:
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     """Return the plan of an adapter; RigError if it has options that are not followed."""
     values = read_config(folder)
-    check_type(folder, {"r": values.get("r")}, int, "a whole number")
-    check_type(folder, {"lora_alpha": values.get("lora_alpha")}, (int, float), "a number")
-    refuse_unknown(folder, {name: "" if value == "none" and name == "bias" else value
-                       for name, value in values.items() if name not in KNOWN})
-    scale = values["lora_alpha"] / (values["r"] ** 0.5 if values.get("use_rslora") else values["r"])
+    sizes = checked(folder, AdapterSizes, values)
+    refuse_unknown(folder, {name: value for name, value in values.items() if name not in KNOWN})
+    scale = sizes.lora_alpha / (sizes.r ** 0.5 if sizes.use_rslora else sizes.r)
     return DrafterPlan((), partial(_load, folder, scale, target.block_size or DEFAULT_BLOCK), sees_path=False)
 
 
@@ -122,39 +129,35 @@ def _load(folder: Path, scale: float, width: int, target: TorchTarget) -> UnoDra
     weights = {name.removeprefix("base_model.model."): value.to(target.device, target.model.dtype)
                for name, value in load_weights(folder).items()}
     adapted = copy(target.fastest)
-    adapted.layers = [_adapted(layer, partial(_take, folder, weights, scale, number))
-                      for number, layer in enumerate(target.fastest.layers)]
+    adapted.layers = [
+        _adapted(layer, partial(_take, folder, weights, scale, f"model.layers.{number}.", module))
+        for number, (layer, module) in enumerate(zip(adapted.layers, target.model.get_decoder().layers, strict=True))]
     if weights:
         raise RigError(f"The adapter in {display_name(folder)} has {min(weights)} (and {len(weights) - 1} more "
                        "tensors), which has no place in its target.")
     return UnoDrafter(adapted, int(target.config.vocab_size), width)
 
 
-def _adapted(layer: Layer, take: Callable[[str, int, int], Adapter | int]) -> Layer:
-    """Return a layer with its adapters. ``take`` gives that of a projection by name, outputs and inputs."""
-    heads, keys = layer.query_heads * layer.size, layer.kv_heads * layer.size
-    inputs, hidden = layer.inputs.weight.shape[1], len(layer.out.weight)
+def _adapted(layer: Layer, take: Callable[[str], Adapter | int]) -> Layer:
+    """Return a layer with its adapters; ``take`` gives that of a projection."""
     other = copy(layer)
-    other.inputs = AdaptedLinear(layer.inputs, [
-        take("self_attn.q_proj", heads, inputs), take("self_attn.k_proj", keys, inputs),
-        take("self_attn.v_proj", keys, inputs)])
-    other.out = AdaptedLinear(layer.out, [take("self_attn.o_proj", hidden, heads)])
+    other.inputs = AdaptedLinear(layer.inputs, [take(f"self_attn.{part}_proj") for part in "qkv"])
+    other.out = AdaptedLinear(layer.out, [take("self_attn.o_proj")])
     if isinstance(layer.mlp, GatedMlp):
         other.mlp = copy(layer.mlp)
-        inner = layer.mlp.down.weight.shape[1]
-        other.mlp.gate_up = AdaptedLinear(layer.mlp.gate_up, [
-            take("mlp.gate_proj", inner, hidden), take("mlp.up_proj", inner, hidden)])
-        other.mlp.down = AdaptedLinear(layer.mlp.down, [take("mlp.down_proj", hidden, inner)])
+        other.mlp.gate_up = AdaptedLinear(layer.mlp.gate_up, [take("mlp.gate_proj"), take("mlp.up_proj")])
+        other.mlp.down = AdaptedLinear(layer.mlp.down, [take("mlp.down_proj")])
     return other
 
 
-def _take(folder: Path, weights: dict[str, Tensor], scale: float, layer: int, name: str, outputs: int,
-          inputs: int) -> Adapter | int:
-    """Take a projection's adapter out of the weights; without one, its number of outputs."""
-    place = f"model.layers.{layer}.{name}.lora_"
+def _take(folder: Path, weights: dict[str, Tensor], scale: float, prefix: str, module: nn.Module, name: str) -> (
+        Adapter | int):
+    """Take the adapter of a projection of this module out of the weights; without one, its number of outputs."""
+    projection: Any = module.get_submodule(name)
+    place = f"{prefix}{name}.lora_"
     down, up = (weights.pop(f"{place}{part}.weight", None) for part in "AB")
     if down is None or up is None:
-        return outputs
-    for part, width, fits in (("inputs", down.shape[1], inputs), ("outputs", len(up), outputs)):
-        check_equal(folder, f"{part} of {place}", width, fits)
+        return int(projection.out_features)
+    check_equal(folder, f"inputs of {place}", down.shape[1], projection.in_features)
+    check_equal(folder, f"outputs of {place}", len(up), projection.out_features)
     return down, up * scale

@@ -18,7 +18,7 @@ from engine.checkpoints.memory import ALONE, Opening, device_map_of
 from engine.checkpoints.sources import LocalModel, fetch_package, fetch_weights, look_up
 from engine.decoding.methods import PATH
 from engine.decoding.protocols import Drafter
-from engine.drafters.kinds import DrafterPlan, NarrowedDrafter, TargetFacts, kind_named, plan_drafter
+from engine.drafters.kinds import DrafterPlan, TargetFacts, kind_named, plan_drafter
 from engine.drafters.ngram import NGramDrafter
 from engine.errors import RigError
 from engine.models.passes import length_of_switch
@@ -179,11 +179,7 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
     drafters: dict[str, Drafter] = {}
     for name, plan in plans.items():
         with _configured(parts.drafters[name]):
-            drafters[name] = drafter = plan.load(target)
-        if plan.taps and plan.taps != taps:  # the target is tapped for others, too
-            columns = torch.cat([torch.arange(facts.config.hidden_size) + facts.config.hidden_size * taps.index(tap)
-                                 for tap in plan.taps])
-            drafters[name] = NarrowedDrafter(drafter, columns.to(target.device))
+            drafters[name] = plan.load(target)
     drafters[NGRAM] = NGramDrafter(target.config.vocab_size)
     origin = origin_of(parts.target)
     stop = texts.stop_tokens({origin.file: origin.end_ids} if origin else {})

@@ -13,7 +13,7 @@ from torch.nn.functional import embedding as rows_of
 
 from engine.drafters.dflash.lattices import marginals, transitions
 from engine.drafters.dflash.model import EVERYTHING, DFlashLayer, DFlashModel, Sight, convolve
-from engine.drafters.draft_vocabulary import over_vocabulary
+from engine.drafters.fields import over_vocabulary
 from engine.models.device import in_inference_mode
 from engine.models.layers import (
     KeysValues,
@@ -30,6 +30,7 @@ from engine.models.packed_linear import PackedHead, PackedLinear, join_projectio
 from engine.models.passes import concat_texts
 from engine.records import Integers, Lattice, Proposals
 
+ALL = slice(None)
 MAX_BATCH_BYTES = 96 * 2**20  # of one batch of anchors' largest tensors
 
 
@@ -83,8 +84,8 @@ class DFlashDrafter:
     """The drafter with its KV cache, whose keys and values come from features of committed tokens only."""
 
     def __init__(self, model: DFlashModel, embedding: nn.Embedding, head: PackedHead,
-                 token_ids: Tensor | None = None) -> None:
-        self.model = model.eval()
+                 token_ids: Tensor | None = None, columns: Tensor | slice = ALL) -> None:
+        self.model, self._columns = model.eval(), columns
         self.embedding, self.head = embedding, head
         config, options = model.config, model.config.dflash_config
         self.block: int = config.block_size
@@ -134,7 +135,7 @@ class DFlashDrafter:
     def observe(self, token_ids: Integers, features: Tensor) -> None:
         """See ``protocols.Drafter``. features (tokens, taps × hidden size) become keys and values of each layer."""
         end = self._length + len(token_ids)
-        keys, values = self._keys_values.of(self._fused_norm(self._fuse(features)))
+        keys, values = self._keys_values.of(self._fused_norm(self._fuse(features[:, self._columns])))
         keys = apply_rotary(repeated(keys), self.rotations.span(self._length, end))
         self._context[:, 0, :, self._length:end] = keys.transpose(1, 2)
         self._context[:, 1, :, self._length:end] = values.transpose(1, 2)
@@ -212,7 +213,8 @@ class DFlashDrafter:
         variant, size = variant or self.variant, len(text.token_ids)
         token_ids, all_anchors = (
             torch.from_numpy(ids).long().to(self.device) for ids in (text.token_ids, text.anchors))
-        context = self.model.context(text.features[None], variant.rotation(torch.arange(size, device=self.device)))
+        context = self.model.context(
+            text.features[None][..., self._columns], variant.rotation(torch.arange(size, device=self.device)))
         lattices: list[Lattice] = []
         for anchors in all_anchors.split(self._anchors_a_pass(size)):
             hidden = self._block_hidden(token_ids[anchors], anchors, context[..., :int(anchors[-1]), :], variant)

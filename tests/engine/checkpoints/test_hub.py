@@ -25,7 +25,7 @@ from engine.checkpoints.sources import DownloadProgress, LocalModel, fetch_weigh
 from engine.errors import CancellationError, RigError
 from engine.requests.rig_names import NAMED, RigPair, from_hub, pair_of, rig_names
 from engine.serving.rigs import load_rig, rig_parts
-from tests.engine.published import write_short, write_short_dflash
+from tests.engine.published import refused, write_short, write_short_dflash
 
 COMMIT = "b968826d9c46dd6066d109eabc6255188de91218"
 PIECE, SHARD = 1000, 3000
@@ -42,16 +42,13 @@ def fetch(name: str, tell: Tell = ignore_progress) -> LocalModel:
     return model
 
 
-def test_names_of_pairs() -> None:
+def test_names_of_rigs(tmp_path: Path) -> None:
     assert pair_of("a/b@v1 :: ./here") == RigPair("a/b@v1", ("./here",))
     assert pair_of("x::y::ngram").drafters == ("y", "ngram")
-    assert pair_of("qwen3-8b").target == f"Qwen/Qwen3-8B@{COMMIT}"
     for wrong in ("x", "x::", "::y", "a::b::c::d", ""):
-        with pytest.raises(RigError, match="is not of the form TARGET::DRAFTER"):
+        with pytest.raises(RigError, match="TARGET::DRAFTER"):
             pair_of(wrong)
-
-
-def test_what_would_be_looked_up(tmp_path: Path) -> None:
+    assert "not/a/folder" in refused("not/a/folder::ngram") and "nowhere" in refused("nowhere")
     assert from_hub("demo") == from_hub("no::") == from_hub(f"{tmp_path}::ngram") == ()
     assert from_hub(f"{tmp_path}::own/head@v2") == ("own/head@v2",)
     assert "demo" in rig_names() and set(NAMED) < set(rig_names())
@@ -159,7 +156,7 @@ def test_neither_pickles_nor_code_are_fetched_and_pickles_alone_are_not_called_i
     assert fetch(MODEL).label == "own/model@b968826d9c46" and [name for name, _ in hub.fetched] == list(FILES)
     hub.fetched.clear()
     hub.models["own/old"] = {"config.json": b"{}", "pytorch_model.bin": b"x" * SHARD, "training_args.bin": b"y"}
-    with pytest.raises(RigError, match=r"^own/old holds its weights as pytorch_model.bin, a pickle, which could run"):
+    with pytest.raises(RigError, match=r"own/old.*pytorch_model.bin"):
         fetch("own/old")
     assert [name for name, _ in hub.fetched] == ["config.json"]
     hub.shutdown()
@@ -228,15 +225,6 @@ def test_cancelled_where_the_hub_swallows_it(monkeypatch: pytest.MonkeyPatch, fa
     assert stopped == [1]
 
 
-def test_the_bar_of_files_ends_it_before_the_next_file() -> None:
-    bar = DownloadProgress(MODEL, "main", cancelled).bar()
-    piece, between = bar(total=10, unit="B", disable=True), bar(total=3, disable=True)
-    piece.update(1)  # the Xet client is told to stop; what is raised in its threads is lost
-    for ended in (between, piece, DownloadProgress(MODEL, "main", cancelled).bar()(total=3, disable=True)):
-        with pytest.raises(CancellationError):
-            ended.update(1)
-
-
 @pytest.mark.parametrize("disable", [True, False])
 def test_bytes_are_told_once_however_they_travel(disable: bool) -> None:
     told: list[tuple[str, float | None]] = []
@@ -283,12 +271,10 @@ def test_a_named_rig_is_fetched_says_its_commits_and_what_is_damaged_in_the_cach
     cached = tmp_path / "cache" / f"models--{DRAFTER.replace('/', '--')}"
     file = cached / "snapshots" / commit / "model.safetensors"
     file.write_bytes(file.read_bytes()[:1000])
-    with pytest.raises(RigError, match=rf"^model.safetensors in {DRAFTER} is cut off or damaged \(.*"
-                                       rf"delete the folder {cached} and start again\.$"):
-        load_rig("qwen3-8b", "float32")
+    sentence = refused("qwen3-8b")
+    assert f"model.safetensors in {DRAFTER}" in sentence and f"delete the folder {cached}" in sentence
     (file.parent / "config.json").write_text("[]")
-    with pytest.raises(RigError, match=f"^config.json in {DRAFTER} holds a list"):
-        load_rig("qwen3-8b", "float32")
+    assert f"config.json in {DRAFTER}" in refused("qwen3-8b")
     assert display_name(Path("assets/demo/target")) == "target" and display_name(Path()) == Path().resolve().name
 
 
@@ -300,39 +286,27 @@ def test_a_revision_is_pinned_and_a_folder_is_not_looked_up(hub: Hub, tmp_path: 
     assert parts.card.title == "local" and parts.card.defaults == {1: ("drafter 1",), 2: ("drafter 1", "ngram")}
 
 
-def test_neither_a_folder_nor_an_id() -> None:
-    with pytest.raises(RigError, match="There is no folder 'not/a/folder', and it is not a model id of"):
-        load_rig("not/a/folder::ngram")
-    with pytest.raises(RigError, match="There is no rig 'nowhere'; there are .*TARGET::DRAFTER"):
-        load_rig("nowhere")
-
-
 def answer(status: int) -> httpx2.Response:
     return httpx2.Response(status, request=httpx2.Request("GET", "https://hub"))
 
 
-@pytest.mark.parametrize(("error", "sentence"), [
-    (RepositoryNotFoundError("401", response=answer(401)), "The hub has no model own/model, or it is private"),
-    (GatedRepoError("403", response=answer(403)), "accept it on its page on the hub and set HF_TOKEN"),
-    (RevisionNotFoundError("404", response=answer(404)), "The model own/model has no revision 'v9'"),
-    (HfHubHTTPError("500 Server Error\nmore", response=answer(500)), "downloaded (500 Server Error); try again"),
-    (OSError(28, "No space left on device"), "No space left on device"),
-    (OSError(), "cannot be downloaded (OSError)"),
-    (httpx2.ReadTimeout("The read operation timed out"), "(The read operation timed out); try again: the files that"),
-    (ValueError("The file is too large. "), "downloaded (The file is too large); try again"),
-])
+@pytest.mark.parametrize(("error", "named"), [
+    (RepositoryNotFoundError("401", response=answer(401)), "private"),
+    (GatedRepoError("403", response=answer(403)), "licence"),
+    (RevisionNotFoundError("404", response=answer(404)), "v9"),
+    (HfHubHTTPError("500 Server Error\nmore", response=answer(500)), "500 Server Error"),
+    (OSError(28, "No space left on device"), "No space left on device"), (OSError(), "OSError"),
+    (httpx2.ReadTimeout("The read operation timed out"), "timed out")])
 def test_what_the_hub_refuses_is_said_in_one_sentence(
-        monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str) -> None:
+        monkeypatch: pytest.MonkeyPatch, error: Exception, named: str) -> None:
     def download(*_: Any, **__: Any) -> str:
         raise error
 
     monkeypatch.setattr(sources, "snapshot_download", download)
-    with pytest.raises(RigError) as caught:
-        load_rig("own/model@v9::ngram")
-    assert sentence in str(caught.value) and "\n" not in str(caught.value)
+    sentence = refused("own/model@v9::ngram")
+    assert "own/model" in sentence and named in sentence
 
 
 def test_offline_the_hubs_client_answers_with_a_sentence(monkeypatch: pytest.MonkeyPatch, hub: Hub) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(RigError, match="Qwen/Qwen3-8B is not complete on this machine and the hub cannot be reached"):
-        load_rig("qwen3-8b")
+    assert "Qwen/Qwen3-8B" in refused("qwen3-8b")

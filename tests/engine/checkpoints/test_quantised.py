@@ -1,4 +1,4 @@
-"""Quantised weights of which config.json's quantization_config says nothing, and tokenizers in several files."""
+"""Quantised weights of which config.json's quantization_config says nothing."""
 
 import json
 import shutil
@@ -9,10 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine.checkpoints.tokenizers import load_tokenizer
-from engine.drafters.autoregressive import AutoregressiveDrafter
 from engine.serving.rigs import load_rig
-from tests.engine.published import TOKENIZER, refused, write_short, write_short_dflash
+from tests.engine.published import refused, write_short, write_short_dflash
 
 QWEN, WEIGHTS = "Qwen3-8B", "model.safetensors"
 BESIDE: dict[str, dict[str, Any]] = {
@@ -60,34 +58,3 @@ def test_a_matrix_that_is_no_floats_is_named(dtype: torch.dtype, target: Path) -
         sentence = refused(f"{target}::{drafter}")
         assert "quantised" in sentence and name in sentence
         (folder / WEIGHTS).write_bytes(sound)
-
-
-def in_two_files(folder: Path, **ids: int) -> Path:
-    """Write the demo's tokenizer as vocab.json and merges.txt, some tokens with other ids."""
-    model = json.loads((TOKENIZER / "tokenizer.json").read_text())["model"]
-    (folder / "tokenizer.json").unlink()
-    (folder / "tokenizer_config.json").unlink()
-    (folder / "vocab.json").write_text(json.dumps({**model["vocab"], **ids}))
-    merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in model["merges"]]
-    (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges]))
-    return folder
-
-
-def test_a_tokenizer_in_two_files_is_one(target: Path) -> None:
-    ids = load_tokenizer(target).encode("one two")
-    rig = load_rig(f"{in_two_files(target)}::{target}", "float32", "cpu")
-    assert load_tokenizer(target).encode("one two") == ids
-    assert isinstance(rig.drafters["drafter"], AutoregressiveDrafter)
-
-
-def test_a_drafter_whose_tokenizer_is_in_two_files_and_has_other_ids(made: Path, target: Path) -> None:
-    vocabulary = json.loads((TOKENIZER / "tokenizer.json").read_text())["model"]["vocab"]
-    first, second = sorted(vocabulary, key=vocabulary.__getitem__)[40:42]
-    swapped = {first: vocabulary[second], second: vocabulary[first]}
-    assert "another tokenizer" in refused(f"{made}::{in_two_files(target, **swapped)}")
-
-
-def test_a_folder_without_a_tokenizer(target: Path) -> None:
-    (target / "tokenizer.json").unlink()
-    (target / "merges.txt").write_text("#version: 0.2")
-    assert "has no tokenizer.json" in refused(f"{target}::ngram")

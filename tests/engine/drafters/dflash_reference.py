@@ -59,12 +59,22 @@ def reference(weights: Mapping[str, Tensor], features: Tensor, block: Tensor, sp
         keys = turned(normed(keys, part["self_attn.k_norm"], epsilon), positions, speeds)
         unseen = torch.tensor([[not visible(query, key, sight) for key in positions.tolist()]
                                for query in here.tolist()])
-        group, mixed = queries.shape[1] // keys.shape[1], []
-        for head in range(queries.shape[1]):
-            scores = queries[:, head] @ keys[:, head // group].T / size**0.5
-            mixed.append(scores.masked_fill(unseen, -torch.inf).softmax(-1) @ values[:, head // group])
-        hidden = hidden + torch.cat(mixed, -1) @ part["self_attn.o_proj"].T
-        rows = normed(hidden, part["post_attention_layernorm"], epsilon)
-        inner = silu(rows @ part["mlp.gate_proj"].T) * (rows @ part["mlp.up_proj"].T)
-        hidden = hidden + inner @ part["mlp.down_proj"].T
+        hidden = after_attention(part, hidden, attended(queries, keys, values, unseen), epsilon)
     return normed(hidden, weights["norm.weight"], epsilon)
+
+
+def attended(queries: Tensor, keys: Tensor, values: Tensor, unseen: Tensor) -> Tensor:
+    """Attention of states (rows, heads, size), a group of queries for each key: (rows, heads × size)."""
+    group, mixed = queries.shape[1] // keys.shape[1], []
+    for head in range(queries.shape[1]):
+        scores = queries[:, head] @ keys[:, head // group].T / queries.shape[-1]**0.5
+        mixed.append(scores.masked_fill(unseen, -torch.inf).softmax(-1) @ values[:, head // group])
+    return torch.cat(mixed, -1)
+
+
+def after_attention(part: Mapping[str, Tensor], hidden: Tensor, mixed: Tensor, epsilon: float) -> Tensor:
+    """The rest of a layer, by its tensors."""
+    hidden = hidden + mixed @ part["self_attn.o_proj"].T
+    rows = normed(hidden, part["post_attention_layernorm"], epsilon)
+    inner = silu(rows @ part["mlp.gate_proj"].T) * (rows @ part["mlp.up_proj"].T)
+    return hidden + inner @ part["mlp.down_proj"].T

@@ -108,10 +108,10 @@ def test_what_a_folder_holds_is_recognised(folder: Path) -> None:
     target, larger = (TargetFacts(folder, LlamaConfig(vocab_size=size)) for size in (VOCABULARY, VOCABULARY + 1))
     plan = plan_drafter(folder, target)
     assert plan.taps == () and plan.sees_path
-    with pytest.raises(RigError, match="has a vocabulary of 9; the target has 10"):
+    with pytest.raises(RigError, match="vocabulary of 9.* 10"):
         plan_drafter(folder, larger)
     (folder / "config.json").write_text('{"architectures": ["PhraseTable"]}')
-    with pytest.raises(RigError, match="has vocab_size None; it has to be a whole number above 0"):
+    with pytest.raises(RigError, match="vocabulary of None"):
         plan_drafter(folder, target)
 
 
@@ -126,26 +126,23 @@ def changed(name: str, change: Callable[[np.ndarray], np.ndarray | None]) -> Cal
     return damage
 
 
-@pytest.mark.parametrize(("damage", "sentence"), [
-    (changed("keys1", lambda _: None), "it holds no keys1; make it again."),
-    (changed("tokens1", lambda _: np.zeros(3, np.int64)),
-     "tokens1 has to be a list of uint16 or uint32; make it again."),
-    (changed("codes2", lambda _: np.zeros(1, np.uint8)), "ends2 do not fit its cells; make it again."),
-    (changed("keys1", lambda keys: keys[::-1]), "keys1 do not ascend; make it again."),
-    (changed("tokens1", lambda tokens: tokens + np.uint16(60)),
-     "tokens1 holds a token beyond the vocabulary of 9; make it again."),
+@pytest.mark.parametrize(("damage", "named"), [
+    (changed("keys1", lambda _: None), "keys1"), (changed("tokens1", lambda _: np.zeros(3, np.int64)), "tokens1"),
+    (changed("codes2", lambda _: np.zeros(1, np.uint8)), "ends2"), (changed("ends2", lambda ends: ends[::-1]), "ends2"),
+    (changed("ends1", lambda ends: ends[:-1]), "ends1"), (changed("keys1", lambda keys: keys[::-1]), "keys1"),
+    (changed("tokens1", lambda tokens: tokens + np.uint16(60)), "tokens1"),
     (lambda file: save_file({
         "keys1": np.array([1], np.uint64), "ends1": np.array([300], np.uint32), "tokens1": np.zeros(300, np.uint16),
-        "codes1": np.zeros(300, np.uint8)}, file), "ends1 gives a context 300 cells, and at most 256"),
-    (lambda file: file.write_bytes(file.read_bytes()[:-9]), "cut off or damaged"),
-    *[(lambda file, dtype=dtype: save_tensors({"keys1": torch.zeros(3, dtype=dtype)}, file),
-       "it holds numbers that numpy does not know; make it again.")
+        "codes1": np.zeros(300, np.uint8)}, file), "ends1"),
+    (lambda file: file.write_bytes(file.read_bytes()[:-9]), "model.safetensors"),
+    *[(lambda file, dtype=dtype: save_tensors({"keys1": torch.zeros(3, dtype=dtype)}, file), "table of phrases")
       for dtype in (torch.bfloat16, torch.float8_e4m3fn)]])
 def test_a_table_that_cannot_be_read_is_one_sentence(
-        folder: Path, damage: Callable[[Path], object], sentence: str) -> None:
+        folder: Path, damage: Callable[[Path], object], named: str) -> None:
     damage(folder / "model.safetensors")
-    with pytest.raises(RigError, match=sentence):
+    with pytest.raises(RigError, match=named) as caught:
         read_table(folder, VOCABULARY)
+    assert "\n" not in str(caught.value)
 
 
 def test_without_a_table_and_a_text_nothing_is_known() -> None:
