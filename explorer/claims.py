@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise, zip_longest
 from statistics import fmean
-from typing import Final, Literal
+from typing import Literal
 
 from engine.lab.against_plain import (
     MIN_TURNS,
@@ -34,11 +34,8 @@ from engine.trace import Header, Piece, RunText, Trace, as_bytes, joined, pieces
 
 UNKNOWN = Precision("")
 State = Literal["measuring", "ended", "cut"]  # of a comparison
-MEASURING: Final = "measuring"
-ENDED: Final = "ended"
-CUT: Final = "cut"
-REST = {MEASURING: "the others are being compared", CUT: "the others were not compared, since another run began",
-        ENDED: "plain decoding was recorded no further"}
+REST = {"measuring": "the others are being compared", "cut": "the others were not compared, since another run began",
+        "ended": "plain decoding was recorded no further"}
 CUT_SHORT = "Timing stopped because another run began, before there were enough turns for a range."
 
 
@@ -128,7 +125,7 @@ class RunComparison:
     plain: Sequence[Round]
     turns: Sequence[TurnPair]
     pieces: Mapping[int, Piece]
-    state: State = ENDED
+    state: State = "ended"
     in_turns: bool = True
     busy: bool = False
 
@@ -139,7 +136,7 @@ class RunComparison:
         comparison = compare_texts(text, plain, self.trace.header.request, self.trace.header.dtype)
         timed = self._before_repetition()
         record = speed_beside_plain(timed.turns, timed.trace.rounds, self.busy)
-        if self.state == CUT and len(self.turns) < MIN_TURNS + SETTLING_TURNS:
+        if self.state == "cut" and len(self.turns) < MIN_TURNS + SETTLING_TURNS:
             record = replace(record, withheld=CUT_SHORT, again=True)
         return PlainComparison(
             self.state, self._compared_text(comparison, text, plain), timed._tracks(comparison, record),

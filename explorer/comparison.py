@@ -24,7 +24,7 @@ from engine.records import PromptRequest
 from engine.requests.admission import Admission
 from engine.trace import Trace, committed_ids, encode_record, shared_rounds
 from explorer.browser_calls import Call, browser_call
-from explorer.claims import CUT, ENDED, MEASURING, OtherSetting, RunComparison, State
+from explorer.claims import OtherSetting, RunComparison, State
 from explorer.jobs import Job, Jobs
 from explorer.rig import CurrentRig, Instruments
 from explorer.runs import Runs
@@ -73,14 +73,14 @@ class Comparison:
     def _measure(self, run: str, trace: Trace, job: Job) -> dict[str, Any]:
         instruments, ask, interrupt = self._rig.instruments, ask_of(trace), self._interrupt(job)
         instruments.missing_processors()
-        comparison = self._beside_plain(run, RunComparison(trace, (), (), (), {}, MEASURING), ask, job)
+        comparison = self._beside_plain(run, RunComparison(trace, (), (), (), {}, "measuring"), ask, job)
         try:
             until = monotonic() + AGAIN_SECONDS
             while 0 < len(comparison.turns) < MIN_TURNS + SETTLING_TURNS and monotonic() < until:
                 # a text of few turns is timed again until they are enough for a range
                 comparison = replace(comparison, turns=(*comparison.turns, *_pairs(self._time(ask, until, job))))
         except CancellationError:
-            comparison = replace(comparison, state=CUT)
+            comparison = replace(comparison, state="cut")
         comparison = replace(comparison, busy=instruments.missing_processors() >= BUSY_THRESHOLD)
         job.result = view = self._note(run, comparison)
         with suppress(CancellationError):
@@ -94,15 +94,15 @@ class Comparison:
         """Time the request interleaved with plain decoding until both texts end or it is interrupted."""
         with self._interleaved(ask, self._interrupt(job)) as taking:
             seen = monotonic()
-            state: State = MEASURING
-            while state == MEASURING:
+            state: State = "measuring"
+            while state == "measuring":
                 try:
-                    state = MEASURING if taking.turn() else ENDED
+                    state = "measuring" if taking.turn() else "ended"
                 except CancellationError:
                     if not taking.plain:
                         raise
-                    state = CUT
-                if state != MEASURING or monotonic() - seen > VIEW_SECONDS:
+                    state = "cut"
+                if state != "measuring" or monotonic() - seen > VIEW_SECONDS:
                     comparison, seen = replace(self._update(comparison, taking), state=state), monotonic()
                     job.result = self._note(run, comparison)
         return comparison

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
-from time import sleep
+from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
 
@@ -20,7 +20,7 @@ from engine.requests.admission import MAX_PENDING_RUNS
 from engine.requests.limits import check_int
 from engine.trace import RunText, Trace, committed_ids, encode_line, encode_record, known_tau, loads
 from explorer.browser_calls import Call, browser_call, named_fields
-from explorer.claims import MEASURING, PlainComparison
+from explorer.claims import PlainComparison
 from explorer.export import export
 from explorer.follow import Follow
 from explorer.recordings import LessonSummary, Library
@@ -34,6 +34,7 @@ UNDATED = "in a file"  # when such a run was recorded, if the file does not say 
 MAX_UPLOAD_BYTES = 32 * 2**20
 MAX_VIEW = 1000  # characters of an address
 MAX_LINES = 2 * 2**20  # bytes of a trace file in one answer
+LISTENER_TIMEOUT_SECONDS = 30.0  # of a program's run without anybody who listens
 
 
 class Endpoints:
@@ -75,7 +76,7 @@ class Endpoints:
         """Return the run's measured speed-up (``claims.RunSpeed``) as a dict; empty if it was not measured."""
         run = self._runs.get(name) or (self._shared and self._shared.find(name))
         compared = run.about.get("comparison") if run else self._library.comparison(name)
-        return {} if compared is None or compared.state == MEASURING else encode_record(compared.speed)
+        return {} if compared is None or compared.state == "measuring" else encode_record(compared.speed)
 
     def _open_file(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Keep a trace file as a run, {"run": its name}: {"name", and what ``Uploads.take_complete`` takes}."""
@@ -135,12 +136,15 @@ class Endpoints:
 
     def _summaries(self, ask: PromptRequest, who: Asker) -> Iterator[dict[str, Any]]:
         run = self._runner.start(ask, who.address, who.cache)
-        shown: Any = None
+        shown, heard = None, monotonic()
         try:
             with run.reading():
                 while True:
                     over, seen = run.over, (len(run.lines), run.state_line)
-                    who.check()
+                    if who.listens():
+                        heard = monotonic()
+                    elif monotonic() - heard > LISTENER_TIMEOUT_SECONDS:
+                        raise RequestError("Nobody listens any more, so the run was given up; ask again.")
                     if run.state_line["state"] == "error":
                         raise RequestError(run.state_line["message"])
                     if seen != shown:

@@ -7,7 +7,6 @@ import gzip
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas
@@ -18,9 +17,6 @@ from engine.records import STAGES, Round
 from engine.trace import Piece, Trace, dumps, pieces_of, readable
 from explorer.bundle import replay_page
 from explorer.runs import Run
-
-if TYPE_CHECKING:
-    import networkx
 
 
 @dataclass(frozen=True)
@@ -39,47 +35,39 @@ class Download:
 
 def rounds_table(trace: Trace) -> pandas.DataFrame:
     """A row per round: what was verified and kept, the bonus token, μ per drafter, milliseconds per stage."""
-    named = pieces_of(trace)
-    return pandas.DataFrame([_row(entry.round, entry.elapsed_seconds, named) for entry in trace.entries])
+    named, rows = pieces_of(trace), list[dict[str, object]]()
+    for entry in trace.entries:
+        round_ = entry.round
+        rows.append({
+            "round": round_.index + 1, "elapsed_seconds": entry.elapsed_seconds, "cache_length_before": round_.start,
+            "rows_verified": len(round_.tree), "tokens_kept": len(round_.acceptance.keep),
+            "keep_indices": " ".join(map(str, round_.acceptance.keep.tolist())),
+            "text": "".join(readable(named, token) for token in round_.committed.tolist()),
+            "bonus": readable(named, round_.acceptance.bonus),
+            **{f"mean_confidence_drafter_{drafter}": score for drafter, score in enumerate(round_.scores, start=1)},
+            **{f"{stage}_milliseconds": 1000 * round_.seconds.get(stage, 0.0) for stage in STAGES}})
+    return pandas.DataFrame(rows)
 
 
-def _row(round_: Round, elapsed_seconds: float, named: Mapping[int, Piece]) -> dict[str, object]:
-    return {
-        "round": round_.index + 1, "elapsed_seconds": elapsed_seconds, "cache_length_before": round_.start,
-        "rows_verified": len(round_.tree), "tokens_kept": len(round_.acceptance.keep),
-        "keep_indices": " ".join(map(str, round_.acceptance.keep.tolist())),
-        "text": "".join(readable(named, token) for token in round_.committed.tolist()),
-        "bonus": readable(named, round_.acceptance.bonus),
-        **{f"mean_confidence_drafter_{drafter}": score for drafter, score in enumerate(round_.scores, start=1)},
-        **{f"{stage}_milliseconds": 1000 * round_.seconds.get(stage, 0.0) for stage in STAGES}}
-
-
-def tree_graph(round_: Round, named: Mapping[int, Piece]) -> networkx.DiGraph:
+def graphml(round_: Round, named: Mapping[int, Piece]) -> bytes:
     """A round's draft tree with everything known of each node as attributes; edges lead from parent to child."""
     import networkx  # noqa: PLC0415 - at first use: importing it at the start would delay the page by 0.17 s
+
+    def text(token: int) -> str:
+        """XML knows no control characters but tab and newline: the others as ⟨1b⟩."""
+        return "".join(sign if sign in "\t\n" or ord(sign) >= 32 else f"⟨{ord(sign):02x}⟩"
+                       for sign in readable(named, token))
 
     graph = networkx.DiGraph(round=round_.index + 1)
     kept, depth = set(round_.acceptance.keep.tolist()), depths(round_.tree.parents)
     for node, token in enumerate(round_.tree.tokens.tolist()):
         graph.add_node(
-            node, token_id=token, text=_xml_safe(readable(named, token)), depth=int(depth[node]),
+            node, token_id=token, text=text(token), depth=int(depth[node]),
             probability=float(np.exp(round_.tree.logprobs[node])), drafters=int(round_.tree.drafters[node]),
             target_probability=float(np.exp(round_.verification.offered[node])), kept=node in kept,
-            target_choice=_xml_safe(readable(named, int(round_.verification.choice[node]))))
+            target_choice=text(int(round_.verification.choice[node])))
         if node:
             graph.add_edge(int(round_.tree.parents[node]), node)
-    return graph
-
-
-def _xml_safe(text: str) -> str:
-    """XML knows no control characters but tab and newline: the others as ⟨1b⟩."""
-    return "".join(sign if sign in "\t\n" or ord(sign) >= 32 else f"⟨{ord(sign):02x}⟩" for sign in text)
-
-
-def _graphml(trace: Trace, number: int) -> bytes:
-    import networkx  # noqa: PLC0415 - see ``tree_graph``
-
-    graph = tree_graph(trace.entries[number].round, pieces_of(trace))
     return "\n".join(networkx.generate_graphml(graph, named_key_ids=True)).encode()
 
 
@@ -102,4 +90,5 @@ def export(kind: str, run: Run, number: int, view: str = "") -> Download:
         return Download(f"{run.id}.html", "text/html", replay_page(title, run.all_lines(), view).encode())
     if not 0 <= number < len(trace.entries):
         raise RequestError(f"There is no round {number + 1}; this run has {len(trace.entries)}.")
-    return Download(f"{run.id}-round-{number + 1}.graphml", "application/xml", _graphml(trace, number))
+    tree = graphml(trace.entries[number].round, pieces_of(trace))
+    return Download(f"{run.id}-round-{number + 1}.graphml", "application/xml", tree)

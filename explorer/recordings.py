@@ -133,9 +133,7 @@ class RecordedRun:
     share: float = 1 / MAX_AT_ONCE
 
     def lines(self) -> Generator[Line, None, None]:
-        yield self.trace.header
-        yield from self.trace.entries
-        yield self.trace.end
+        yield from self.trace.lines
 
 
 class Recordings:
@@ -159,17 +157,15 @@ class Recordings:
             request, plain = trace.header.request, not trace.header.drafters
             return request.method != ask.method, plain, abs(request.budget - ask.budget)
 
-        recorded = [lesson.trace for lesson in self._library.lessons.values() if _answers(lesson.trace.header, ask)]
+        traces = [lesson.trace for lesson in self._library.lessons.values()]
+        recorded = [trace for trace in traces if (trace.header.turns, trace.header.prompt.strip()) == (
+            ask.turns, ask.prompt.strip())]
         if not recorded:
             raise RequestError(f"{self.reason} Only recorded runs can be shown: pick one under Recordings, or run the "
                                "prompt of one.")
         return RecordedRun(min(recorded, key=distance))
 
     def close(self) -> None: ...
-
-
-def _answers(header: Header, ask: PromptRequest) -> bool:
-    return (header.turns, header.prompt.strip()) == (ask.turns, ask.prompt.strip())
 
 
 class NoInstruments:

@@ -3,6 +3,7 @@ what other threads do, and for a server in a process of its own."""
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -35,6 +36,21 @@ def until(holds: Callable[[], Any]) -> None:
             return
         time.sleep(0.01)
     raise AssertionError("It did not happen within a minute.")
+
+
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """Fail if the block takes longer than that."""
+    def late(*_: object) -> None:
+        raise AssertionError(f"It took more than {seconds} s.")
+
+    former = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, former)
 
 
 def free_port() -> int:

@@ -39,8 +39,8 @@ def chain(lattice: Lattice, root: int, nodes: int) -> DraftTree:
 
 def best_cells(lattice: Lattice) -> tuple[Integers, Floats]:
     """Tokens and log probabilities of the rank-1 chain, (depth,) each."""
-    cells = np.arange(lattice.depth), best_rows(lattice), 0
-    return lattice.tokens[cells], lattice.logprobs[cells]
+    rows = np.arange(lattice.depth), best_rows(lattice), slice(0, 1)  # none of a recorded lattice without candidates
+    return lattice.tokens[rows].ravel(), lattice.logprobs[rows].ravel()
 
 
 def best_rows(lattice: Lattice) -> Integers:

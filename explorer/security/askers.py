@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv6Address, ip_address
 from threading import Lock
 from time import monotonic
@@ -18,12 +19,10 @@ from time import monotonic
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import Message, Scope, Send
 
-from engine.errors import RequestError
 from explorer.latest import Latest
 
-LISTENER_TIMEOUT_SECONDS = 30.0  # without anybody who listens
 STALL_SECONDS = 30.0  # for a piece of an answer to be taken
-MAX_REMEMBERED = 4096  # streams that have ended, and addresses that have failed
+MAX_REMEMBERED = 4096  # addresses that have failed
 KEY = "canopy.readers"  # of the scope, by which a run finds them
 BEHIND_PROXY = "canopy.behind_proxy"  # of the scope, whether requests may come through a proxy
 STREAMS = ("/gradio_api/queue/data", "/gradio_api/call/")
@@ -34,11 +33,9 @@ MAX_WAIT_SECONDS = 60.0  # no longer, or others who share the address could be k
 class Readers:
     """The open streams by what they are for: a browser's session, or an event of another program."""
 
-    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._lock = Lock()
         self._open: Counter[str] = Counter()
-        self._left = Latest[str, float](MAX_REMEMBERED)  # when the last reader left
 
     @contextmanager
     def reading(self, name: str) -> Iterator[None]:
@@ -52,30 +49,20 @@ class Readers:
                 self._open[name] -= 1
                 if not self._open[name]:
                     del self._open[name]
-                    self._left[name] = self._clock()
 
-    def silent_seconds(self, name: str, since: float) -> float:
-        """For how many seconds there has been no reader, counted from ``since`` at the earliest."""
-        with self._lock:
-            return 0.0 if self._open[name] else self._clock() - max(since, self._left.get(name, since))
+    def listens(self, name: str) -> bool:
+        """Whether that stream is open."""
+        return name in self._open
 
 
 @dataclass(frozen=True)
 class Asker:
-    """The reader that asked for a run: from which address, with whose cache, under which name of a stream, and when.
-    One that did not come through the gate has none of these, and is never missed."""
+    """Who asked for a run: from which address, with whose cache, and whether it still listens. One that did not come
+    through the gate is never missed."""
 
     address: str = ""
     cache: str | None = ""  # see ``cache_of``
-    stream: str = ""
-    readers: Readers | None = None
-    since: float = 0.0
-
-    def check(self) -> None:
-        """RequestError if the browser or program that asked no longer listens."""
-        if self.readers and self.readers.silent_seconds(self.stream, self.since) > LISTENER_TIMEOUT_SECONDS:
-            raise RequestError(f"Nobody has listened for {LISTENER_TIMEOUT_SECONDS:.0f} s, so the run was given up; "
-                               "ask again.")
+    listens: Callable[[], bool] = lambda: True
 
 
 def asker() -> Asker:
@@ -87,7 +74,7 @@ def asker() -> Asker:
     readers = scope.get(KEY)
     if readers is None or not request.session_hash:
         return Asker()
-    return Asker(neighbourhood(client_of(scope)), cache_of(scope), request.session_hash, readers, monotonic())
+    return Asker(neighbourhood(client_of(scope)), cache_of(scope), partial(readers.listens, request.session_hash))
 
 
 def client_of(scope: Scope) -> str:

@@ -4,39 +4,30 @@ case that breaks it."""
 import json
 import os
 import resource
-import signal
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from time import monotonic
-from types import FrameType, MappingProxyType
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any
 
 import hypothesis
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis.strategies import SearchStrategy
+
+from tests.running import at_most
 
 Case = dict[str, Any]  # of JSON values, so that it can be kept
 KEPT = Path(__file__).parent / "kept"
 PORTION = 500  # cases of one run of Hypothesis, which remembers them
 MAX_BROKEN = 3  # portions, after which an area ends
 SECONDS_PER_CASE = 240  # on a busy machine, on which a new process takes a minute
-
-
-class Bounds(NamedTuple):
-    """How many cases are tried of an area, and its GiB of address space (0: any), most of which libraries map and
-    never touch."""
-
-    cases: int
-    gib: int
-
-
-AREAS: Mapping[str, Bounds] = MappingProxyType({  # by their modules
-    "command_line": Bounds(50_000, 8), "rigs": Bounds(6_000, 8),
-    "traces": Bounds(42_000, 3), "http": Bounds(12_000, 4), "servers": Bounds(6_000, 3), "browser": Bounds(240, 0)})
+AREAS: Mapping[str, tuple[int, int]] = MappingProxyType({  # by their modules: cases of the standing attack, and GiB of
+    # address space (0: any), most of which libraries map and never touch
+    "command_line": (50_000, 8), "rigs": (6_000, 8), "traces": (42_000, 3), "http": (12_000, 4), "servers": (6_000, 3),
+    "browser": (240, 0)})
 
 
 class BrokenError(Exception):
@@ -72,79 +63,40 @@ def area_named(name: str) -> Area:
     return area
 
 
-def attack(area: Area, seed: str, count: int) -> tuple[Case, Exception] | None:
-    """Try so many cases, the same for the same seed; the smallest that breaks, and what it raised."""
-    broken: tuple[Case, Exception] | None = None
-
+def attack(area: Area, name: str, seed: str, count: int, kept: Path) -> str:
+    """Try so many cases, the same for the same seed. What the smallest that breaks raised; that one is then in
+    ``kept``, where each case is while it is tried, since its process may die of it."""
+    @hypothesis.seed(int.from_bytes(sha256(seed.encode()).digest()[:8], "big"))
+    @settings(max_examples=count, database=None, deadline=None, phases=[Phase.generate, Phase.shrink],
+              verbosity=Verbosity.quiet, suppress_health_check=list(HealthCheck))
+    @given(area.cases)
     def trial(case: Case) -> None:
-        nonlocal broken
-        try:
-            with at_most(SECONDS_PER_CASE):
-                area.trial(case)
-        except Exception as error:
-            broken = case, error
-            raise
+        kept.write_text(json.dumps({"area": name, "case": case}, indent=1) + "\n", "utf8")
+        with at_most(SECONDS_PER_CASE):
+            area.trial(case)
 
-    number = int.from_bytes(sha256(seed.encode()).digest()[:8], "big")
-    quietly = settings(max_examples=count, database=None, deadline=None, phases=[Phase.generate, Phase.shrink],
-                       verbosity=Verbosity.quiet, suppress_health_check=list(HealthCheck))
     try:
-        hypothesis.seed(number)(quietly(given(area.cases)(trial)))()
-    except (Exception, BaseExceptionGroup):
-        if not broken:  # the strategy itself fails
-            raise
-    return broken
+        trial()
+    except (Exception, BaseExceptionGroup) as error:  # several, if cases break in several ways
+        return f"{type(error).__name__}: {str(error)[:300]}"
+    kept.unlink(missing_ok=True)
+    return ""
 
 
-@contextmanager
-def at_most(seconds: int) -> Iterator[None]:
-    """Raise BrokenError if the block takes longer than that."""
-    def late(number: int, frame: FrameType | None) -> None:
-        raise BrokenError(f"It took more than {seconds} s.")
-
-    former = signal.signal(signal.SIGALRM, late)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, former)
-
-
-def keep(name: str, case: Case, report: str) -> None:
-    """Keep the case as a file that tests try again."""
-    path = KEPT / f"{name}-{sha256(json.dumps(case).encode()).hexdigest()[:10]}.json"
-    path.write_text(json.dumps({"area": name, "case": case, "said": report}, indent=1) + "\n", "utf8")
-
-
-def attack_here(name: str, seed: int, wanted: int, until: float, folder: Path) -> None:
-    """Try the cases that are wanted, or fewer if the time is up before, and end this process. ``folder`` gets the case
-    in hand, for whoever finds the process dead, and in the end how many were tried and a report of each that broke."""
+def attack_here(name: str, seed: int, wanted: int, until: float) -> None:
+    """Try the cases that are wanted, and end this process: with 1 if one broke or the time was up before."""
     sys.stdout = open(os.devnull, "w", encoding="utf8")  # noqa: SIM115 (until the process ends)
     os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", GRADIO_ANALYTICS_ENABLED="False")
-    if limit := AREAS[name].gib * 2**30:
+    if limit := AREAS[name][1] * 2**30:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    area, in_hand = area_named(name), (folder / "in-hand.json").open("wb", buffering=0)
-    trial, tried, reports = area.trial, 0, list[str]()
-
-    def noted(case: Case) -> None:
-        data = json.dumps(case).encode()
-        os.pwrite(in_hand.fileno(), data, 0)  # to open the file anew takes longer than most cases
-        os.ftruncate(in_hand.fileno(), len(data))
-        trial(case)
-
-    area.trial = noted  # type: ignore[method-assign]
+    area, tried, reports = area_named(name), 0, list[str]()
     while tried < wanted and monotonic() < until and len(reports) < MAX_BROKEN:
         count = min(PORTION, wanted - tried)
-        if broken := attack(area, f"{seed}-{name}-{tried}", count):
-            reports.append(f"{type(broken[1]).__name__}: {str(broken[1])[:300]}")
-            keep(name, broken[0], reports[-1])
+        kept = KEPT / f"{name}-{seed}-{tried}.json"
+        if report := attack(area, name, f"{seed}-{name}-{tried}", count, kept):
+            reports.append(report)
         tried += count
-        print(f"{name}: {tried:,} cases, {len(reports)} broke", file=sys.stderr, flush=True)
-    try:
-        area.check_all()
-        area.close()
-    except Exception as error:
-        reports.append(f"In the end: {type(error).__name__}: {str(error)[:300]}")
-    (folder / "outcome.json").write_text(json.dumps([tried, reports]), "utf8")
-    os._exit(0)  # whatever threads a case left do not hold it up
+        print(f"{name} seed {seed}: {tried:,} of {wanted:,} cases.", *reports[-1:], file=sys.stderr, flush=True)
+    area.check_all()
+    area.close()
+    os._exit(int(tried < wanted or bool(reports)))  # whatever threads a case left do not hold it up

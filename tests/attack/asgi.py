@@ -67,18 +67,12 @@ async def started(app: Any) -> asyncio.Task[None]:
     """The app's own start, as of a server; it ends with the loop."""
     ready = asyncio.Event()
 
-    async def receive() -> dict[str, Any]:
-        if not ready.is_set():
-            return {"type": "lifespan.startup"}
-        await asyncio.Event().wait()
-        return {"type": "lifespan.shutdown"}
+    async def live() -> None:
+        async with app.router.lifespan_context(app):
+            ready.set()
+            await asyncio.Event().wait()
 
-    async def send(message: dict[str, Any]) -> None:
-        assert ready.is_set() or message["type"] == "lifespan.startup.complete", message
-        ready.set()
-
-    scope = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}
-    task: asyncio.Task[None] = asyncio.ensure_future(app(scope, receive, send))
+    task = asyncio.ensure_future(live())
     await asyncio.wait_for(ready.wait(), 60)
     return task
 

@@ -21,10 +21,10 @@ from engine.recorder import LATTICE, SAMPLING, TREE, TRIALS, VERIFICATION, Recor
 from engine.records import DraftTree, Lattice, Request, Round, Sampling, Trials, Verification
 from engine.trace import End, Header, Trace, load
 from engine.trace.reading import END_FIELDS, HEADER_FIELDS, REQUEST_FIELDS
-from tests.attack.area import at_most
 from tests.engine.material import WARM, drafters_of, run
 from tests.engine.test_trace import same
 from tests.engine.toy import ToyTarget
+from tests.running import at_most
 
 HOUSE = Path(__file__).parents[2]
 SMALL = {"tokens": [7, 3, 4, 5], "parents": [0, 0, 1, 0]}

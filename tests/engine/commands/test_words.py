@@ -15,7 +15,7 @@ import app
 from engine.commands import VERBS, program
 from engine.commands.program import CommandLine, UsageError, main, verb_parser
 from engine.commands.record import lessons_of, read_lessons
-from tests.attack.area import at_most
+from tests.running import at_most
 
 HOSTILE = ("", " ", "\udcff", "nan", "inf", "-inf", "-1", "1e400", "9" * 400, "0x10", "½", "٣", "1_0", "null", "[1]",
            "\0", "x" * 5000, "None", "--", "1;2", "${7*6}", "\n")
