@@ -6,11 +6,9 @@ flag's name: "is 0; it has to be a whole number from 1 to 1000".
 
 from __future__ import annotations
 
-import locale
 import os
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, _ArgumentGroup
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -35,15 +33,10 @@ def text(word: str) -> str:
     """Any text that is not empty. Python hands over bytes that it could not decode as lone surrogates."""
     if not word.strip():
         raise ArgumentTypeError("is empty; write at least one character")
-    with suppress(UnicodeEncodeError):
-        word.encode()
-        return word
-    named = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "C")
-    for encoding in ("utf8", locale.normalize(named).partition(".")[2]):
-        with suppress(UnicodeError, LookupError):
-            return os.fsencode(word).decode(encoding)
-    raise ArgumentTypeError(f"is {shown(word)}, which is no text in the locale {shown(named)}; write it in UTF-8, or "
-                            "set LC_ALL to a locale of its encoding")
+    try:
+        return word.encode(errors="surrogateescape").decode()
+    except UnicodeError as error:
+        raise ArgumentTypeError(f"is {shown(word)}, which is not UTF-8; write it in UTF-8") from error
 
 
 def name(word: str) -> str:

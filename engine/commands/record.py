@@ -62,10 +62,9 @@ def read_lessons(path: Path) -> list[LessonPlan]:
         lessons = TypeAdapter(list[LessonPlan]).validate_json(data)
     except ValidationError as error:
         first = error.errors()[0]
-        row, *field = first["loc"] or [-1]
-        fault = f"lesson {int(row) + 1} has under {'.'.join(map(str, field))!r}" if field else "it holds"
-        raise RequestError(f"{path.name} is not a file of lessons: {fault} {first['input']!r:.40}, and "
-                           f"{first['msg'][:1].lower()}{first['msg'][1:200]}.") from error
+        place = ".".join(map(str, first["loc"]))
+        raise RequestError(f"{path.name} is not a file of lessons: {place or 'it'} is {first['input']!r:.40}. "
+                           f"{first['msg'][:200]}.") from error
     if not lessons:
         raise RequestError(f"{path.name} is not a file of lessons: it holds none.")
     for number, lesson in enumerate(lessons, start=1):

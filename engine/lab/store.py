@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Self
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from engine.errors import ResultsError
 from engine.lab.reading import Reading
@@ -48,17 +48,6 @@ PENDING = "reading IS NULL AND failure IS NULL"
 # of fields that were renamed since
 OLDER_NAMES = {"heads": "drafters", "together": "concurrency", "domain": "category"}
 PLAN, CONDITIONS, READING = TypeAdapter(SweepPlan), TypeAdapter(Conditions), TypeAdapter(Reading)
-KEPT = "What was measured before is kept"
-IN_USE = "is in use by another program; wait until that is done"
-MEANING = {  # of SQLite's errors
-    sqlite3.SQLITE_FULL: f"cannot be written, because the disk is full. {KEPT}: free some space and resume",
-    sqlite3.SQLITE_IOERR: f"cannot be written or read, because the disk refuses. {KEPT}: look at the disk and resume",
-    sqlite3.SQLITE_READONLY: "may not be written; choose a place where you may write",
-    sqlite3.SQLITE_CANTOPEN: "cannot be opened or made; choose a file in a folder that is there and may be written",
-    sqlite3.SQLITE_NOTADB: "is not a results file of Canopy: it is not a SQLite file; name another file",
-    sqlite3.SQLITE_CORRUPT: "is damaged; name another file",
-    sqlite3.SQLITE_BUSY: IN_USE, sqlite3.SQLITE_LOCKED: IN_USE,
-}
 
 
 def json_of(record: SweepPlan | Conditions | Reading) -> str:
@@ -151,6 +140,7 @@ class Results:
                                f"version {VERSION}; name another file.")
 
     def _header(self) -> list[int]:
+        """The application, its version, and how many tables there are."""
         return [self._all(question)[0][0] for question in (
             "PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")]
 
@@ -204,13 +194,10 @@ class Results:
         try:
             yield
         except sqlite3.Error as error:
-            primary = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the higher bits say where it arose
-            meaning = MEANING.get(primary, f"cannot be used ({error})")
-            raise ResultsError(f"The results file {self.path.name} {meaning}.") from error
+            raise ResultsError(f"The results file {self.path.name} cannot be used: {error}; name another one, or "
+                               "free its disk and resume.") from error
         except UNREADABLE as error:
-            first = error.errors()[0] if isinstance(error, ValidationError) else None
-            reason = (f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first
-                      else str(error).partition("\n")[0] or type(error).__name__)
+            reason = str(error).partition("\n")[0] or type(error).__name__
             raise ResultsError(f"{self.path.name} is damaged: a record in it cannot be read ({reason}).") from error
 
 

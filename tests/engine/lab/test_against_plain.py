@@ -10,10 +10,13 @@ import pytest
 
 from engine.lab.against_plain import (
     BIASED,
+    BUSY,
     DRAWN,
     NEAR_TIE,
+    RATIO_ABOVE_TAU,
     SAME,
     SO_FAR,
+    TOO_SHORT,
     UNEXPLAINED,
     UNKNOWN,
     InterleavedTiming,
@@ -65,14 +68,11 @@ def test_turns_hold_the_same_tokens_and_lose_none() -> None:
     assert sum(pair.tokens for pair in turns) == TOKENS and min(pair.tokens for pair in turns) >= 4
     assert sum(pair.seconds for pair in turns) == pytest.approx(sum(RUN_STEADY))
     assert sum(pair.plain_seconds for pair in turns) == pytest.approx(sum(STEADY))
-
-
-@pytest.mark.parametrize(("run", "plain"), [(RUN[:5], PLAIN[:40]), (RUN, PLAIN[:10])])
-def test_where_one_text_ends_first_the_other_goes_on(run: list[Round], plain: list[Round]) -> None:
-    taking = InterleavedTiming(iter(run), iter(plain))
-    while taking.turn():
-        pass
-    assert (taking.rounds, taking.plain) == (run, plain)
+    for run, plain in ((RUN[:5], PLAIN[:40]), (RUN, PLAIN[:10])):  # one text ends first
+        taking = InterleavedTiming(iter(run), iter(plain))
+        while taking.turn():
+            pass
+        assert (taking.rounds, taking.plain) == (run, plain)
 
 
 HALF = TOKENS // 2
@@ -96,12 +96,10 @@ def test_a_clock_that_was_slow_for_a_while_gives_no_false_speed_up(
 @pytest.mark.parametrize(("run", "plain_seconds", "busy", "reason"), [
     ([*rounds_with([3] * 3, [0.03] * 3), *PLAIN[:77]], 0.02, False, "Only 3 of 80 rounds"),
     (PLAIN[:80], 0.02, False, "No round verified"),
-    (RUN, 0.1, False, "larger than"),
-    (RUN, 0.02, True, "Other programs"),
-    (RUN[:6], 0.02, False, "too short")])
+    (RUN, 0.1, False, RATIO_ABOVE_TAU), (RUN, 0.02, True, BUSY), (RUN[:6], 0.02, False, TOO_SHORT)])
 def test_a_ratio_that_cannot_be_true_or_says_nothing_is_withheld(
         run: list[Round], plain_seconds: float, busy: bool, reason: str) -> None:
-    turns = turn_pairs(RUN[:6] if reason == "too short" else RUN, plain_rounds([plain_seconds] * TOKENS))
+    turns = turn_pairs(RUN[:6] if reason == TOO_SHORT else RUN, plain_rounds([plain_seconds] * TOKENS))
     assert reason in speed_beside_plain(turns, run, busy=busy).withheld
 
 

@@ -42,20 +42,16 @@ def test_the_flags_are_those_of_most_tokens_a_millisecond() -> None:
     assert flags_of_run(anatomy([]), FLAT) == []
 
 
-@pytest.mark.parametrize(("kind", "vllm", "sglang", "llama_cpp"), [
-    ("dflash", "dflash", "DFLASH", "draft-dflash"), ("dspark", "dspark", "DSPARK", "draft-dspark"),
-    ("eagle3", "eagle3", "EAGLE3", "draft-eagle3"), ("mtp", "mtp", "NEXTN", "draft-mtp"),
-    ("uno", None, "UNO", None), ("ngram", "ngram", "NGRAM", "ngram-mod"),
-    ("autoregressive", "draft_model", "STANDALONE", "draft-simple"), ("", "METHOD", "ALGORITHM", "TYPE")])
-def test_flags_go_by_the_kind_of_the_drafter(
-        kind: str, vllm: str | None, sglang: str, llama_cpp: str | None) -> None:
+@pytest.mark.parametrize("kind", NAMES)
+def test_flags_go_by_the_kind_of_the_drafter(kind: str) -> None:
+    vllm, sglang, llama_cpp = NAMES[kind]
     flags = {row.engine: shlex.split(row.flags) for row in flags_of_run(run_of(kind), FLAT)}
     assert flags["SGLang"][1] == sglang and flags["SGLang"][-1] == "9"
     own = kind not in ("mtp", "ngram")
     assert ("DRAFTER" in flags["SGLang"]) == own
     config = json.loads(flags["vLLM"][1]) if vllm else {}
-    assert config.get("method") == vllm and ("model" in config) == (own and bool(vllm))
-    assert flags.get("llama.cpp", [None, None])[1] == llama_cpp
+    assert config.get("method", "") == vllm and ("model" in config) == (own and bool(vllm))
+    assert flags.get("llama.cpp", ["", ""])[1] == llama_cpp
     assert ("SGLang, a tree" in flags) == (kind not in ("dflash", "dspark"))
     assert ("not known" in flags_of_run(run_of(kind), FLAT)[0].expected) == (kind == "")
 

@@ -11,7 +11,7 @@ from engine.errors import RequestError
 from engine.lab.settings import CellResult, Setting, SweepPlan
 from engine.lab.statistics import Estimate
 from engine.lab.sweeping import race_plan, run_race, tracks
-from tests.engine.lab.scripted import WALKERS, ScriptedLaboratory, reread_as, slower, toy_plan
+from tests.engine.lab.scripted import WALKERS, ScriptedLaboratory, reread_as, toy_plan
 
 LABORATORY = ScriptedLaboratory()
 
@@ -58,9 +58,9 @@ def test_a_track_is_measured_in_turn_and_replays_its_median_run_on_the_wall_cloc
 
 
 def test_a_race_is_on_one_prompt_and_three_times() -> None:
-    with pytest.raises(RequestError, match="A race is run on one prompt; 2 were given"):
+    with pytest.raises(RequestError, match="one prompt"):
         race_plan(toy_plan(prompts=2, repeats=3))
-    with pytest.raises(RequestError, match="A race of 2 repeats has no spread; it takes 3 or more"):
+    with pytest.raises(RequestError, match="2 repeats"):
         race_plan(toy_plan(prompts=1, repeats=2))
 
 
@@ -84,14 +84,3 @@ def test_a_track_says_where_its_text_leaves_the_baselines(plan: SweepPlan, measu
     differences = {number: track.difference for number, track in enumerate(tracks(plan, strayed, LABORATORY).tracks)
                    if track.difference}
     assert differences.keys() == {3} and (differences[3].position, differences[3].token) == (23, 99)
-
-
-@pytest.mark.parametrize(("times", "reason"), [
-    ((20.0,) * 3, "larger than"), ((1.0, 1.0, 1.5), "Other programs")])
-def test_a_track_claims_no_speed_up_that_cannot_be_true(
-        plan: SweepPlan, measured: list[CellResult], times: tuple[float, ...], reason: str) -> None:
-    reclocked = reread_as(measured, lambda result, reading: slower(
-        reading, times[result.cell.repeat] if result.cell.setting == plan.settings[0] else 1))
-    plain, *others = tracks(plan, reclocked, LABORATORY).tracks
-    assert plain.row and spread(plain.row.speedup) == (1, 1, 1) and not plain.row.withheld
-    assert all(track.row and track.row.speedup is None and reason in track.row.withheld for track in others)

