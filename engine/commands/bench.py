@@ -77,7 +77,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_flags(parser, "--split", "--drafters")
     add_flags(parser, "--prompts", default="bench")
     add_flags(parser, "--limit", default=8)
-    parser.add_argument("--domain", type=flags.name, help="only the prompts of this domain")
     add_flags(parser, "--max-tokens", default=128)
     add_flags(parser, "--repeats")
     parser.add_argument("--recording", nargs="+", type=flags.one_of(OFF, ON), default=[OFF], metavar="OFF|ON",
@@ -106,7 +105,7 @@ def run(choice: argparse.Namespace) -> Outcome:
         judged = [verdict for count in dict.fromkeys(choice.concurrency) for verdict in verdicts(count, tallies)]
         return Outcome({**result, "concurrency": rows, "verdicts": judged}, table(rows, judged))
     points = against_plain(rows)
-    return Outcome({**result, "drafters": choice.drafters, "domain": choice.domain, "points": points}, table(points))
+    return Outcome({**result, "drafters": choice.drafters, "points": points}, table(points))
 
 
 def count_calls(choice: argparse.Namespace) -> Outcome:
@@ -142,20 +141,15 @@ def plan_of(choice: argparse.Namespace) -> BenchPlan:
     """The plan for one request after the other; the baseline has no budget."""
     if choice.hard:
         raise RequestError("--hard mixes prompts for --concurrency; name how many requests are answered at once.")
-    prompts = _prompts(choice, choice.prompts)[:choice.limit]
-    if not prompts:
-        raise RequestError(f"{choice.prompts} has no prompt of the domain {choice.domain!r}.")
     points = []
     for name in choice.methods or DEFAULT_METHODS:
         method, ways = (PLAIN_TREE, [PLAIN]) if name == PLAIN else (name, choice.recording)
         row = METHODS[method]
         drafters = tuple(choice.drafters) if len(choice.drafters) == row.drafter_count else ()
         for budget, pace in map(flags.nodes_and_pace, (choice.budgets or BUDGETS) if row.drafter_count else [0]):
-            if PLAIN in ways and pace == AUTO:
-                raise RequestError(f"The published loop, {PLAIN}, has no budget {AUTO}; name numbers, or leave it out "
-                                   "of --methods.")
-            points += [BenchPoint(method, budget, choice.split, drafters, pace=pace, way=way) for way in ways]
-    return _plan(choice, prompts, points)
+            if PLAIN not in ways or pace != AUTO:  # which the published loop does not have
+                points += [BenchPoint(method, budget, choice.split, drafters, pace=pace, way=way) for way in ways]
+    return _plan(choice, prompt_set(choice.prompts, choice.limit), points)
 
 
 def concurrent_plan(choice: argparse.Namespace) -> BenchPlan:
@@ -165,15 +159,12 @@ def concurrent_plan(choice: argparse.Namespace) -> BenchPlan:
         if named]
     if unused:
         raise RequestError(f"With --concurrency, {' and '.join(unused)} would change nothing; leave that out.")
-    sets = [_prompts(choice, name) for name in (choice.prompts, choice.hard) if name]
+    sets = [prompt_set(name) for name in (choice.prompts, choice.hard) if name]
     prompts = [prompt for pair in zip(*sets, strict=False) for prompt in pair][:choice.limit]
     most = max(choice.concurrency)
     if len(prompts) < most:
-        domain = f" of the domain {choice.domain!r}" if choice.domain else ""
-        raise RequestError(f"There are {len(prompts)} prompts{domain} for {most} requests at once; name a larger set, "
-                           "or raise --limit.")
-    if AUTO in (choice.budgets or ()):
-        raise RequestError(f"With --concurrency, {AUTO} is measured in any case; leave it out of --budgets.")
+        raise RequestError(f"There are {len(prompts)} prompts for {most} requests at once; name a larger set, or raise "
+                           "--limit.")
     methods = choice.methods or DEFAULT_CONCURRENT
     without = [name for name in methods if name == PLAIN or METHODS[name].drafter_count == 0]
     if without:
@@ -184,14 +175,10 @@ def concurrent_plan(choice: argparse.Namespace) -> BenchPlan:
         points.append(BenchPoint(BASELINE, 0, concurrency=count, way=SAME))
         for method in methods:
             points += [BenchPoint(method, budget, concurrency=count, way=SAME)
-                       for budget in choice.budgets or CONCURRENT_BUDGETS]
+                       for budget in choice.budgets or CONCURRENT_BUDGETS if budget != AUTO]
             points += [BenchPoint(method, MAX_AUTO_NODES, pace=AUTO, concurrency=count, way=way)
                        for way in (LONE, SHARED)]
     return _plan(choice, prompts, points)
-
-
-def _prompts(choice: argparse.Namespace, name: str) -> list[Prompt]:
-    return [prompt for prompt in prompt_set(name) if choice.domain in (None, prompt.category)]
 
 
 def _plan(choice: argparse.Namespace, prompts: Sequence[Prompt], points: Sequence[BenchPoint]) -> BenchPlan:

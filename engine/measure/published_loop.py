@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from time import perf_counter
 from typing import Any
 
 import torch
@@ -20,7 +19,7 @@ from transformers import DynamicCache
 from engine.drafters.dflash.drafter import DFlashDrafter
 from engine.models.cache import cache_argument
 from engine.models.target import TorchTarget
-from engine.records import STAGES, Request
+from engine.records import Request
 
 
 def heap_tree(logprobs: Tensor, budget: int) -> tuple[list[int], list[int], list[int]]:
@@ -50,8 +49,6 @@ class PlainLoop:
     @torch.inference_mode()
     def __init__(self, target: TorchTarget, drafter: DFlashDrafter, request: Request) -> None:
         self.target, self.drafter, self.request = target, drafter, request
-        self.seconds = dict.fromkeys(STAGES, 0.0)
-        self._since = 0.0
         self.cache = DynamicCache(config=target.model.config)
         prompt = torch.tensor([request.prompt_ids], device=target.device)
         self._cached: dict[str, Any] = {
@@ -73,13 +70,10 @@ class PlainLoop:
                 return
             left -= len(tokens)
 
-    def _lap(self, stage: str) -> None:
-        """End a stage's time, once the device has finished too."""
+    def _wait(self) -> None:
+        """Wait for the device, as the published loop's clock does at the end of each stage."""
         if self.target.device.type == "cuda":
             torch.cuda.synchronize()
-        now = perf_counter()
-        self.seconds[stage] += now - self._since
-        self._since = now
 
     def _features(self, states: tuple[Tensor, ...], rows: slice | Tensor) -> Tensor:
         return torch.cat([states[layer + 1][0, rows] for layer in self.target.taps], -1)
@@ -100,11 +94,9 @@ class PlainLoop:
         return logprobs
 
     def _round(self) -> list[int]:
-        self._since = perf_counter()
         logprobs = self._draft()
-        self._lap("draft")
+        self._wait()
         drafted, parents, depths = heap_tree(logprobs, self.request.budget)
-        self._lap("build")
         tokens, parents = [self.root, *drafted], [0, *parents]
         size = len(tokens)
         seen = torch.eye(size, dtype=torch.bool)
@@ -113,22 +105,20 @@ class PlainLoop:
         dtype, device = self.target.model.dtype, self.target.device
         mask = torch.zeros(1, 1, size, self.length + size, dtype=dtype)
         mask[0, 0, :, self.length:].masked_fill_(~seen, torch.finfo(dtype).min)
-        self._lap("pack")
         output = self.target.model(
             input_ids=torch.tensor([tokens], device=device), position_ids=torch.tensor([[
                 self.length + depth for depth in (0, *depths)]], device=device),
             attention_mask=mask.to(device), **self._cached)
-        self._lap("verify")
+        self._wait()
         choices = output.logits[0].argmax(-1).tolist()
         keep = walk(tokens, parents, choices)
-        self._lap("accept")
         rows = torch.cat([torch.arange(self.length), torch.tensor(keep) + self.length]).to(device)
         for layer in self.cache.layers:
             layer.keys, layer.values = layer.keys.index_select(-2, rows), layer.values.index_select(-2, rows)
         self.features = self._features(output.hidden_states, torch.tensor(keep, device=device))
         self.length += len(keep)
         self.root = choices[keep[-1]]
-        self._lap("keep")
+        self._wait()
         return [tokens[node] for node in keep]
 
 

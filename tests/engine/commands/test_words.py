@@ -85,8 +85,7 @@ def test_command_lines_that_are_none(words: list[str], capsys: pytest.CaptureFix
     (["doctor", "--rig", "::"], "is not of the form TARGET::DRAFTER"),
     (["doctor", "--prompts", "novels"], "There is no prompt set and no file 'novels'"),
     (["doctor", "--prompts", "."], "cannot be read: it is a folder"),
-    (["check", "--prompts", "check", "--skip", "100000"], "--skip leaves those out"),
-    (["bench", "--domain", "nosuch"], "has no prompt of the domain 'nosuch'")])
+    (["check", "--prompts", "check", "--skip", "100000"], "--skip leaves those out")])
 def test_what_cannot_be_done_is_one_sentence(
         words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert sentence in refusal(words, capsys)

@@ -97,17 +97,11 @@ def test_every_way_is_measured_on_the_same_prompts(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(("words", "reason"), [
-    ([*WORDS, "--limit", "2"], "There are 2 prompts for 3 requests at once"),
-    ([*WORDS, "--methods", "ddtree", "plain"], "With --concurrency, plain is no choice"),
-    ([*WORDS, "--methods", "autoregressive"], "With --concurrency, autoregressive is no choice"),
-    ([*WORDS, "--domain", "nobody"], "There are 0 prompts of the domain 'nobody' for 3 requests"),
-    ([*WORDS, "--hard", "nobody"], "There is no prompt set and no file 'nobody'"),
-    ([*WORDS, "--drafters", "math"], "With --concurrency, --drafters would change"),
-    ([*WORDS, "--recording", "on"], "With --concurrency, --recording would"),
-    ([*WORDS, "--split", "each"], "With --concurrency, --split"),
-    ([*WORDS, "--budgets", "auto"], "auto is measured in any case"),
-    (["--hard", "reworded"], "--hard mixes prompts for --concurrency"),
-    (["--methods", "plain", "--budgets", "auto"], "has no budget auto")])
+    ([*WORDS, "--limit", "2"], "2 prompts for 3 requests"), ([*WORDS, "--methods", "ddtree", "plain"], "plain"),
+    ([*WORDS, "--methods", "autoregressive"], "autoregressive"), ([*WORDS, "--hard", "nobody"], "'nobody'"),
+    ([*WORDS, "--drafters", "math"], "--drafters"), ([*WORDS, "--recording", "on"], "--recording"),
+    ([*WORDS, "--split", "each"], "--split"), (["--hard", "reworded"], "--concurrency"),
+    (["--counts", "--concurrency", "2"], "--concurrency"), (["--counts", "--budgets", "auto"], "auto")])
 def test_what_cannot_be_measured_is_said_before_a_rig_is_loaded(
         monkeypatch: pytest.MonkeyPatch, words: list[str], reason: str) -> None:
     monkeypatch.delattr(bench, "open_rig")
@@ -117,13 +111,13 @@ def test_what_cannot_be_measured_is_said_before_a_rig_is_loaded(
 
 def test_what_is_named_twice_is_measured_once() -> None:
     plan = bench.concurrent_plan(
-        choice("--concurrency", "2", "2", "--budgets", "8", "4", "8", "--methods", "ddtree", "ddtree"))
+        choice("--concurrency", "2", "2", "--budgets", "8", "4", "8", "auto", "--methods", "ddtree", "ddtree"))
     assert [(point.budget, point.way) for point in plan.settings if isinstance(point, BenchPoint)] == [
         (0, SAME), (8, SAME), (4, SAME), (256, LONE), (256, SHARED)]
 
 
 def test_where_no_round_was_full_it_is_said() -> None:
-    with pytest.raises(RequestError, match="No round had 2 requests at work"):
+    with pytest.raises(RequestError, match="2 requests"):
         run(demo_live(), BenchPoint("ddtree", 4, concurrency=2, way=SAME),
             [PromptRequest("Hi", budget=4, max_tokens=4)])
 
@@ -133,7 +127,5 @@ def test_the_plain_loop_commits_the_same_rounds(budget: int, window: int) -> Non
     target = small_target()
     drafter = small_drafter(target, window=window)
     request = Request(tuple(range(5, 25)), method="ddtree", budget=budget, max_tokens=40)
-    loop = PlainLoop(target, drafter, request)
-    plain = list(loop.rounds())
-    assert all(loop.seconds[stage] > 0 for stage in ("draft", "build", "pack", "verify", "accept", "keep"))
-    assert plain == [round_.committed.tolist() for round_ in decode(request, target, [drafter])]
+    plain = PlainLoop(target, drafter, request).rounds()
+    assert list(plain) == [round_.committed.tolist() for round_ in decode(request, target, [drafter])]

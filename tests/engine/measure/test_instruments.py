@@ -226,18 +226,3 @@ def test_cancelled_nothing_more_is_read_and_no_memory_is_a_sentence(
     with pytest.raises(RigError) as caught:
         opened(names[0])
     assert "The GPU ran out of memory while" in str(caught.value) and "\n" not in str(caught.value)
-
-
-UNHEARD = """
-import os, socket
-for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
-    os.environ.pop(name, None)
-def refuse(*given, **named):
-    raise SystemExit(f"asked the network for {given}")
-socket.getaddrinfo = socket.create_connection = socket.socket.connect = refuse
-import app
-app.keep_offline("demo", True)
-from engine.measure.instruments import open_beside
-from engine.requests.admission import Admission
-print(open_beside(None, "demo", "bfloat16", lambda message, share: None, Admission()).source.name)
-"""
