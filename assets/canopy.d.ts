@@ -150,8 +150,6 @@ interface RunValue {
   run: string;
   state: "empty" | "queued" | "running" | "starting" | "stopped" | "done" | "error" | "lost";
   message: string;
-  header: Header | null;
-  end: import("./types.d.ts").End | null;
   followed: boolean;
 }
 
@@ -285,7 +283,7 @@ interface Parts {
   address: import("./stage/address.js").Address;
   /** Whether the view that the address names is shown. */
   ready: boolean;
-  help: import("./stage/keys.js").Help;
+  help: import("./shared/overlays.js").Sheet;
   /** Runs one of the presenter's prompts. */
   ask?(place: number): void;
 }
@@ -305,7 +303,7 @@ interface StageEvents {
   rig: void;
   rigs: void;
   // Another run is shown, or one was opened; it has more rounds; its state has changed.
-  begin: RunValue;
+  begin: void;
   opened: { push?: boolean };
   value: { other: boolean };
   state: void;

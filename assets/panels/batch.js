@@ -163,7 +163,7 @@ define({
   title: "Batch",
   caption: "The rows of all runs in one pass.",
   place: { row: "lower", share: 1.1 },
-  when: (stage) => stage.present.shared,
+  when: (stage) => stage.run.present.shared,
   legend: [
     { glyph: "■", label: "yours", color: "--accent", title: "The rows of the run shown here" },
     { glyph: "▣", label: "others", title: "The rows of other people's runs, one colour each; a row sees only its own run" },

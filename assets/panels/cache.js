@@ -167,7 +167,7 @@ class CachePanel extends DrawnPanel {
     const replayed = replayWords(stage.header, kept, false);
     const brief = this.width < (replayed ? 560 : 380);
     const bonus = clip(round.show(round.bonus), 90, `11px ${MONO}`);
-    const last = stage.value.end?.reason === "stop" && round === stage.rounds.at(-1);
+    const last = stage.run.end?.reason === "stop" && round === stage.rounds.at(-1);
     const next = last ? "ends the text: it needs no slot" : "has no slot yet: it is the next root";
     put(this.canvas, { "aria-label": `Cache of round ${round.index + 1}: ${round.start} slots before, ${after} after verify, `
       + `${round.start + kept} after keep; kept rows ${round.keep.join(", ")}; `

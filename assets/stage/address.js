@@ -33,6 +33,7 @@ function askOf(/** @type {Stage} */ { pending, incoming, header }) {
 
 export class Address {
   timer = 0;
+  held = true; // nothing is written until the first view has been restored
 
   /** @param {Stage} stage @param {Parts["recordings"]} recordings @param {Parts["frames"]} frames */
   constructor(stage, recordings, frames) {
@@ -40,7 +41,6 @@ export class Address {
     this.frames = frames;
     this.recordings = recordings;
     this.first = stage.mode; // the mode of an address that names none
-    this.held = true; // nothing is written until the first view has been restored
     stage.on("round mode opened", ({ push = false }) => this.write(push));
     stage.on("full", (name) => this.write(Boolean(name))); // Back leaves the full screen, not the page
     stage.on("pin settings tab camera state", () => this.write(false));
@@ -52,30 +52,30 @@ export class Address {
   }
 
   text() {
-    const { stage } = this;
-    const named = new URLSearchParams();
-    const run = stage.pending?.run || (stage.round && stage.value.run);
-    if (run) named.set("trace", run);
-    if (run && !(stage.live && stage.following)) named.set("round", String(stage.current + 1)); // else whoever opens it follows it
-    if (stage.pinned !== null) named.set("node", String(stage.pinned));
-    named.set("mode", stage.mode);
-    if (stage.mode === "lab" && stage.tab) named.set("tab", stage.tab);
-    if (this.frames.filling) named.set("panel", this.frames.filling);
-    const zoom = this.tree?.camera?.text();
-    if (zoom && stage.mode !== "lab") named.set("zoom", zoom);
-    if (stage.settings.method) named.set("method", stage.settings.method);
-    if (Number.isInteger(stage.settings.budget)) named.set("budget", String(stage.settings.budget));
-    const ask = run ? askOf(stage) : "";
-    if (ask) named.set("ask", ask);
-    return `#${named}`;
+    const { stage, stage: { pending, live, following, pinned, mode, tab, settings: { method, budget } } } = this;
+    const run = pending?.run || (stage.round && stage.value.run);
+    const named = {
+      trace: run,
+      round: run && !(live && following) && stage.current + 1, // else whoever opens it follows it
+      node: pinned,
+      mode,
+      tab: mode === "lab" && tab,
+      panel: this.frames.filling,
+      zoom: mode !== "lab" && this.tree?.camera?.text(),
+      method,
+      budget: Number.isInteger(budget) ? budget : null,
+      ask: run && askOf(stage),
+    };
+    const given = Object.entries(named).filter(([, value]) => value || value === 0);
+    return `#${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`;
   }
 
   // Browsers refuse more than a hundred changes in half a minute, so while a run plays the address is written less often.
   write(/** @type {boolean} */ push) {
     if (this.held) return;
     if (push) this.note("pushState");
-    else if (!this.timer) {
-      this.timer = setTimeout(() => {
+    else {
+      this.timer ||= setTimeout(() => {
         this.timer = 0;
         this.note("replaceState");
       }, 350);
@@ -89,27 +89,24 @@ export class Address {
 
   // Shows the view that the address names; a run other than the one shown is fetched.
   async restore() {
-    const asked = read();
+    const { stage, frames, recordings } = this;
+    const { mode, tab, trace, round, node, panel, zoom } = read();
     this.held = true;
     clearTimeout(this.timer); // it would write the view from before
     this.timer = 0;
     try {
-      this.stage.setMode(asked.mode || this.first);
-      if (asked.tab) this.stage.setTab(asked.tab);
-      if (asked.trace && asked.trace !== this.stage.value.run) await this.recordings.open(asked.trace, { still: true });
-      const known = !asked.trace || asked.trace === this.stage.value.run;
-      if (known) await this.point(asked);
-      if ((asked.panel || null) !== this.frames.filling) this.frames.full(asked.panel);
-      if (this.tree?.camera?.restore(asked.zoom)) this.tree.resize?.();
-      return known && (asked.round !== null || this.stage.live);
+      stage.setMode(mode || this.first);
+      if (tab) stage.setTab(tab);
+      if (trace && trace !== stage.value.run) await recordings.open(trace, { still: true });
+      const known = !trace || trace === stage.value.run;
+      if (known && round !== null) stage.go(round - 1, {});
+      if (known && node !== null && node !== stage.pinned) stage.pin(node);
+      if ((panel || null) !== frames.filling) frames.full(panel);
+      if (this.tree?.camera?.restore(zoom)) this.tree.resize?.();
+      return known && (round !== null || stage.live);
     } finally {
       this.held = false;
     }
-  }
-
-  async point(/** @type {ReturnType<typeof read>} */ { round, node }) {
-    if (round !== null) this.stage.go(round - 1, {});
-    if (node !== null && node !== this.stage.pinned) this.stage.pin(node);
   }
 }
 

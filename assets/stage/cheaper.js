@@ -22,67 +22,53 @@ export function insteadOf({ against, comparison }) {
   return { title, label: `Use ${named(usable)}: ${usable.times}`, setting: { method, budget, pace } };
 }
 
-export class Cheaper {
-  from = /** @type {PlainComparison | null} */ (null); // that it was drawn from
-  setting = /** @type {Setting} */ ({}); // to use instead
-  winner = ""; // the name of a recording that won
-
-  /** @param {Stage} stage @param {Element} parent @param {Parts["recordings"]} recordings */
-  constructor(stage, parent, recordings) {
-    this.stage = stage;
-    this.recordings = recordings;
-    this.box = html("span", { class: "cs-what-if", hidden: true }, parent);
-    this.label = html("label", "", this.box, "What if a pass cost less? ");
-    this.slide = html("input", { type: "range", step: 0.01 }, this.label);
-    this.would = html("output", "", this.box);
-    this.use = action(this.box, "", "", () => this.adopt(), "cs-use");
-    this.won = action(this.box, "", "", () => recordings.open(this.winner, { push: true }), "cs-use");
-    this.slide.addEventListener("input", () => this.weigh());
-    stage.on("value round begin compared mode", () => this.draw());
-    this.draw();
-  }
-
-  draw() {
-    const { against, comparison, server, header, value: { run } } = this.stage;
-    this.box.hidden = against?.standing !== "slower";
-    if (!against || !comparison || !header || this.box.hidden || this.from === comparison) return;
-    this.from = comparison;
-    const { label, title, setting } = insteadOf({ against, comparison });
-    this.setting = setting;
-    this.use.hidden = !server || comparison.state === "measuring";
-    this.use.title = title;
-    write(this.use, label);
-    const winner = this.recordings.listed.find((/** @type {Recording} */ { rig, won, name }) => won && rig === header.rig && name !== run);
-    this.won.hidden = !winner || !server;
-    if (winner) {
-      this.winner = winner.name;
-      write(this.won, `See one that won: ${winner.title}, ${winner.won}`);
-      const machine = winner.hardware === header.hardware ? "such a machine" : winner.hardware;
-      this.won.title = `A recording with ${header.rig}, faster than plain decoding on ${machine}`;
-    }
-    const { gpu } = comparison;
-    this.label.hidden = this.would.hidden = !gpu || Number(against.cost) <= gpu.floor + NEAR; // no GPU's passes are cheaper
-    if (gpu) Object.assign(this.slide, { min: gpu.floor, max: against.cost, value: against.cost, title: gpu.caution });
-    this.weigh();
-  }
+/** @param {Stage} stage @param {Element} parent @param {Parts["recordings"]} recordings */
+export function cheaper(stage, parent, recordings) {
+  let from = /** @type {PlainComparison | null} */ (null); // that it was drawn from
+  let setting = /** @type {Setting} */ ({}); // to use instead
+  let winner = /** @type {Recording | undefined} */ (undefined);
+  const box = html("span", { class: "cs-what-if", hidden: true }, parent);
+  const label = html("label", "", box, "What if a pass cost less? ");
+  const slide = html("input", { type: "range", step: 0.01 }, label);
+  const would = html("output", "", box);
+  const use = action(box, "", "", () => stage.header && stage.tell("adopt", { ...stage.header.options, ...setting }), "cs-use");
+  const won = action(box, "", "", () => winner && recordings.open(winner.name, { push: true }), "cs-use");
 
   // The speed-up of this run's τ if a pass costs what the slider says.
-  weigh() {
-    const { against, comparison } = this.stage;
+  const weigh = () => {
+    const { against, comparison } = stage;
     const gpu = comparison?.gpu;
     if (!against || !gpu) return;
     const { tau, cost } = against;
-    const at = Number(this.slide.value);
+    const at = Number(slide.value);
     const passCost = [gpu.loop, gpu.floor, Number(cost)].find((known) => Math.abs(known - at) < NEAR) || at;
     const whose = passCost === gpu.loop ? `, as the published loop takes for ${gpu.name}`
       : passCost === gpu.floor ? `, the least that bandwidth allows ${gpu.name}` : "";
     const times = (Number(tau) / passCost).toFixed(2);
-    write(this.would, passCost === Number(cost) ? `${cost} plain ones, as measured here` : `${passCost.toFixed(2)} plain ones${whose}: τ ${tau} gives ${times}×, predicted`);
-    this.would.classList.toggle("is-fast", Number(times) > 1);
-  }
+    write(would, passCost === Number(cost) ? `${cost} plain ones, as measured here` : `${passCost.toFixed(2)} plain ones${whose}: τ ${tau} gives ${times}×, predicted`);
+    would.classList.toggle("is-fast", Number(times) > 1);
+  };
 
-  adopt() {
-    const { header } = this.stage;
-    if (header) this.stage.tell("adopt", { ...header.options, ...this.setting });
-  }
+  const draw = () => {
+    const { against, comparison, server, header, value: { run } } = stage;
+    box.hidden = against?.standing !== "slower";
+    if (!against || !comparison || !header || box.hidden || from === comparison) return;
+    from = comparison;
+    const instead = insteadOf({ against, comparison });
+    ({ setting } = instead);
+    use.hidden = !server || comparison.state === "measuring";
+    use.title = instead.title;
+    write(use, instead.label);
+    winner = recordings.listed.find(({ rig, won: times, name }) => times && rig === header.rig && name !== run);
+    won.hidden = !winner || !server;
+    write(won, `See one that won: ${winner?.title}, ${winner?.won}`);
+    won.title = `A recording with ${header.rig}, faster than plain decoding on ${winner?.hardware === header.hardware ? "such a machine" : winner?.hardware}`;
+    const { gpu } = comparison;
+    label.hidden = would.hidden = !gpu || Number(against.cost) <= gpu.floor + NEAR; // no GPU's passes are cheaper
+    if (gpu) Object.assign(slide, { min: gpu.floor, max: against.cost, value: against.cost, title: gpu.caution });
+    weigh();
+  };
+  slide.addEventListener("input", weigh);
+  stage.on("value round begin compared mode", draw);
+  draw();
 }

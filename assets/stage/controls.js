@@ -12,7 +12,7 @@ const STORE = "canopy-reload";
 const MAX_SECONDS = 60; // to wait until the bar holds the requested values
 const SETTLED_MS = 500;
 const NOT_YET = 503; // while the page is being built
-const BUDGET_CONTROLS = ["steps", "budget", "pace", "drafters"]; // for methods that draft
+const BUDGET_CONTROLS = ["steps", "budget", "pace", "drafters", "split"]; // for methods that draft; the last for those with two trees
 
 /** What goes from the page to the one that replaces it. `goesOn`: what it was doing ("runs", "plays", "card"), `again`: the
  *  prompt to run, `run`: the lines of the run that was shown when the server was lost.
@@ -25,10 +25,11 @@ sessionStorage.removeItem(STORE);
 
 // Stores what the reloaded page needs, without the run if that is too large for the browser's store.
 function hand(/** @type {Handed} */ over) {
+  const store = (/** @type {Handed} */ kept) => sessionStorage.setItem(STORE, JSON.stringify(kept));
   try {
-    sessionStorage.setItem(STORE, JSON.stringify(over));
+    store(over);
   } catch {
-    sessionStorage.setItem(STORE, JSON.stringify({ ...over, run: null }));
+    store({ ...over, run: null });
   }
 }
 
@@ -69,9 +70,7 @@ export const controls = {
     const { stage } = controls.parts;
     stage.settings = { method, budget, pace };
     const { drafts = false, splits = false } = METHODS[method] ?? {}; // an attached server drafts as it was started
-    const show = (/** @type {string} */ name, /** @type {boolean} */ there) => document.getElementById(`canopy-${name}`)?.toggleAttribute("hidden", !there);
-    for (const name of BUDGET_CONTROLS) show(name, drafts);
-    show("split", splits);
+    for (const name of BUDGET_CONTROLS) document.getElementById(`canopy-${name}`)?.toggleAttribute("hidden", name === "split" ? !splits : !drafts);
     stage.tell("settings");
   },
 
@@ -82,17 +81,16 @@ export const controls = {
     document.querySelector("#canopy-preset input").placeholder = "Pick a prompt …"; // Gradio's list takes none
     const wanted = /** @type {const} */ ([asked.method || method, asked.budget ?? budget]);
     controls.note(...wanted);
-    controls.parts?.conversation?.draw(); // the prompt is here now, whichever came first
-    return [...wanted, controls.carried ?? controls.restored() ?? prompt, controls.stepOf(wanted[1])];
+    const { stage, conversation } = controls.parts ?? {};
+    conversation?.draw(); // the prompt is here now, whichever came first
+    const ran = asked.trace && stage?.value.run === asked.trace ? stage.header?.prompt : null; // of the run that the address names
+    return [...wanted, controls.carried ?? ran ?? prompt, controls.stepOf(wanted[1])];
   },
-
-  // Puts a node budget into the bar.
-  setBudget: (/** @type {number} */ budget) => type(document.querySelector("#canopy-budget input"), budget),
 
   /** What Run does: the bar's values by the names of their fields, the drafters as a list and the turns from here.
    *  @param {string[]} fields @param {unknown[]} values */
   run(fields, values) {
-    const options = Object.fromEntries(fields.map((field, place) => [field, values[place]]));
+    const options = Object.fromEntries(fields.map((name, place) => [name, values[place]]));
     const chosen = String(options.drafters ?? "");
     const drafters = chosen.startsWith("[") ? JSON.parse(chosen) : [];
     controls.start({ ...options, drafters, turns: controls.turns });
@@ -153,13 +151,6 @@ export const controls = {
   handOver(prompt, goesOn) {
     hand({ ...handed, run: null, prompt: prompt || handed.prompt, goesOn });
     window.location.reload();
-  },
-
-  // The prompt of the run that the address restored, if it arrived before the bar.
-  restored() {
-    const stage = controls.parts?.stage;
-    const { trace } = Address.opened;
-    return stage?.header && trace && stage.value.run === trace ? stage.header.prompt : null;
   },
 
   // Presses Run as soon as the bar holds this prompt; gives up after MAX_SECONDS.

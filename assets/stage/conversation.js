@@ -9,7 +9,6 @@ import { controls, field, type } from "./controls.js";
 const GO_ON = "Continue the conversation: the prompt and this text become turns before your next prompt (c)";
 
 export class Conversation {
-  turns = /** @type {Turns} */ ([]);
   asked = false; // whether the latest run was asked for on this page, and its turn is not over
   beside = /** @type {RunPoint | null} */ (null); // the answer that the next run stands beside
 
@@ -22,7 +21,10 @@ export class Conversation {
     this.place = html("span", { class: "cs-turn-place", role: "status" }, this.mark);
     this.number = html("span", "", this.place);
     html("span", "cs-turn-more", this.place, " of a conversation");
-    action(this.mark, "New conversation", "Leave the earlier turns behind: the next run begins another conversation", () => this.leave());
+    action(this.mark, "New conversation", "Leave the earlier turns behind: the next run begins another conversation", () => {
+      this.take([]);
+      field().focus();
+    });
     stage.on("asked", () => {
       this.asked = true;
       this.put(this.beside);
@@ -32,11 +34,15 @@ export class Conversation {
       this.asked = false;
       this.put(null);
     });
-    stage.on("state", () => this.end());
+    stage.on("state", () => { // in the story a turn is over when its run has ended; what is typed meanwhile is the next prompt
+      if (!this.asked || stage.busy || !["done", "stopped"].includes(stage.value.state)) return;
+      this.asked = false;
+      if (stage.mode === "story") this.advance();
+    });
     stage.on("state mode", () => this.draw());
     stage.on("edit", ({ turns, prompt }) => this.ask(turns, prompt));
     stage.on("answer", ({ point, options }) => this.answer(point, options));
-    this.take(controls.turns);
+    this.draw();
   }
 
   get ready() {
@@ -49,21 +55,13 @@ export class Conversation {
   }
 
   take(/** @type {Turns} */ turns) {
-    this.turns = controls.turns = turns;
+    controls.turns = turns;
     this.draw();
   }
 
   put(/** @type {RunPoint | null} */ beside) {
     this.stage.beside = beside;
     this.stage.tell("beside");
-  }
-
-  // In the story a turn is over when its run has ended. What is typed meanwhile is the next prompt.
-  end() {
-    const { stage } = this;
-    if (!this.asked || stage.busy || !["done", "stopped"].includes(stage.value.state)) return;
-    this.asked = false;
-    if (stage.mode === "story") this.advance();
   }
 
   // Only after a run that has ended.
@@ -77,7 +75,7 @@ export class Conversation {
   advance() {
     const { stage, stage: { header } } = this;
     if (!header) return;
-    this.take([...header.turns, ["user", header.prompt], ["assistant", textOf(stage)]]);
+    this.take([...header.turns, ["user", header.prompt], ["assistant", textOf(stage.run)]]);
     if (field()?.value === header.prompt) type(field(), "");
   }
 
@@ -103,13 +101,9 @@ export class Conversation {
     }
   }
 
-  leave() {
-    this.take([]);
-    field().focus();
-  }
-
   draw() {
-    const { box, turns } = this;
+    const { box } = this;
+    const { turns } = controls;
     const asked = turns.filter(([role]) => role === "user").length;
     this.next.disabled = !this.ready;
     if (!box) return;

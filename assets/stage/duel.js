@@ -11,7 +11,7 @@ import { counted, TokenReader } from "../shared/round.js";
 
 /** The first tokens of the run with trees. @param {Stage} stage @param {number} count @returns {TypedToken[]} */
 function drafted(stage, count) {
-  const reader = new TokenReader(stage);
+  const reader = new TokenReader(stage.run);
   const tokens = stage.rounds.flatMap((round, pass) => round.keep.map((node, place) => ({
     text: reader.read(round.tokens[node], round.start + place), origin: round.origin(node), pass: pass + 1 })));
   return tokens.slice(0, count);

@@ -4,7 +4,6 @@
 
 /** @import { Duel } from "./duel.js" */
 /** @import { Player } from "./player.js" */
-/** @import { Story } from "./story.js" */
 
 import { action, button, html, write } from "../shared/ink.js";
 import { figuresOf } from "../shared/round.js";
@@ -46,7 +45,7 @@ export function scenesOf(/** @type {Pick<Stage, "against" | "comparison" | "fres
 }
 
 export class Film {
-  /** @param {Stage} stage @param {HTMLElement} root @param {Story} story @param {Duel} duel @param {Player} player */
+  /** @param {Stage} stage @param {HTMLElement} root @param {HTMLElement} story @param {Duel} duel @param {Player} player */
   constructor(stage, root, story, duel, player) {
     this.stage = stage;
     this.root = root;
@@ -55,23 +54,34 @@ export class Film {
     this.watched = ""; // the live run that is watched
     this.timer = 0;
     this.hurry = 1; // of the time that a scene is shown
-    const bar = html("div", "cs-film", story.box);
+    const bar = html("div", "cs-film", story);
     this.clock = html("span", { class: "cs-film-clock", title: "Engine time of the rounds so far; they are shown at the speed of reading" }, bar);
     this.back = button(bar, "◀", "The scene before (←)", () => this.step(-1));
     this.place = html("span", "cs-film-place", bar);
     this.on = button(bar, "▶", "The next scene (→)", () => this.step(1));
     this.jump = action(bar, "Skip", "To the end (Esc)", () => this.leave());
-    this.turn = action(bar, "Your turn", "Write a prompt of your own", () => ask(), "cs-film-next");
+    this.turn = action(bar, "Your turn", "Write a prompt of your own", () => {
+      const field = document.querySelector(FIELD);
+      field.focus();
+      field.select();
+    }, "cs-film-next");
     this.tune = action(bar, "Tune its budget", "To the workbench: try node budgets out on this run", () => stage.setMode("workbench", { push: true }), "cs-film-next");
     this.both = action(bar, "▶ Watch both", "What each wrote, typed on one clock: one token a pass, and with the draft tree", () => this.go("race"));
     this.again = action(bar, "↻ Replay", "All of it again, from the first word", () => this.go(this.scenes[0]));
-    this.ends = html("div", { class: "cs-ends", role: "img" }, story.box);
+    this.ends = html("div", { class: "cs-ends", role: "img" }, story);
     this.draw();
     stage.on("asked begin hand", () => this.stop());
     stage.on("mode", ({ moved }) => moved && this.stop());
-    stage.on("finale", () => this.end());
+    stage.on("finale", () => { // all rounds were shown; later runs of the tab go to the last frame at once
+      this.watched = "";
+      const first = stage.value.state === "done" && !sessionStorage.getItem(SEEN);
+      this.rest((first && this.scenes.find((scene) => scene !== "plain")) || "card");
+    });
     stage.on("state", () => this.look());
-    stage.on("compared", () => this.compared());
+    stage.on("compared", () => { // the race of a live run may be measured only after its card was shown
+      if (stage.scene === "card" && !stage.reducedMotion && this.scenes.includes("race") && !sessionStorage.getItem(SEEN)) this.go("race");
+      this.draw();
+    });
     stage.on("play round state mode", () => this.draw());
   }
 
@@ -81,11 +91,6 @@ export class Film {
 
   get scenes() {
     return scenesOf(this.stage);
-  }
-
-  // Whether it goes on by itself.
-  get running() {
-    return Boolean(this.timer);
   }
 
   // What the page opens with, from where the first page had come to; a recording without all scenes plays its rounds.
@@ -147,12 +152,10 @@ export class Film {
     return this.player.playing && this.stage.following;
   }
 
-  // All rounds were shown. Later runs of the tab go to the last frame at once.
-  end() {
+  // At the end of a run: the story goes on with a scene, other views show the best round of a live one.
+  rest(/** @type {string} */ scene) {
     const { stage } = this;
-    this.watched = "";
-    const first = stage.value.state === "done" && !sessionStorage.getItem(SEEN);
-    if (stage.mode === "story") this.go((first && this.scenes.find((scene) => scene !== "plain")) || "card");
+    if (stage.mode === "story") this.go(scene);
     else if (!stage.recorded) stage.rest(this.best);
   }
 
@@ -163,15 +166,7 @@ export class Film {
     if (stage.live) this.watched = followed ? "" : run;
     if (stage.busy || this.watched !== run || !stage.following || !stage.rounds.length || stage.paced) return;
     this.watched = "";
-    if (stage.mode === "story") this.go("card");
-    else stage.rest(this.best);
-  }
-
-  // The race of a live run may be measured only after its card was shown.
-  compared() {
-    const { stage } = this;
-    if (stage.scene === "card" && !stage.reducedMotion && this.scenes.includes("race") && !sessionStorage.getItem(SEEN)) this.go("race");
-    this.draw();
+    this.rest("card");
   }
 
   draw() {
@@ -185,8 +180,14 @@ export class Film {
     this.back.disabled = scenes[0] === scene;
     this.on.disabled = scene === "card";
     this.jump.hidden = !paced && (!scene || scene === "card");
-    this.offer(scene, scenes.includes("race") && (scene === "card" || (!scene && stage.atEnd)));
+    this.both.hidden = !scenes.includes("race") || !(scene === "card" || (!scene && stage.atEnd));
     this.again.hidden = this.both.hidden || still;
+    // What to do next, once all was seen.
+    const { recorded, against, server } = stage;
+    const tunes = !recorded && against && Boolean(server);
+    this.turn.hidden = scene !== "card" || Boolean(tunes) || !(server || document.querySelector(FIELD));
+    this.tune.hidden = scene !== "card" || !tunes || against.standing === "slower"; // what is slower offers its way out
+    document.body.classList.toggle("cs-your-turn", !this.turn.hidden);
     this.drawEnds();
   }
 
@@ -205,20 +206,4 @@ export class Film {
       return row;
     }));
   }
-
-  /** What to do next, once all was seen. @param {string} scene @param {boolean} raced */
-  offer(scene, raced) {
-    const { recorded, against, server } = this.stage;
-    const tunes = !recorded && against && Boolean(server);
-    this.both.hidden = !raced;
-    this.turn.hidden = scene !== "card" || Boolean(tunes) || !(server || document.querySelector(FIELD));
-    this.tune.hidden = scene !== "card" || !tunes || against.standing === "slower"; // what is slower offers its way out
-    document.body.classList.toggle("cs-your-turn", !this.turn.hidden);
-  }
-}
-
-function ask() {
-  const field = document.querySelector(FIELD);
-  field.focus();
-  field.select();
 }

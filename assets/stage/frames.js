@@ -1,9 +1,8 @@
 // The frames in which panels stand: title, caption, legend, dividers that drag, one panel over the whole window.
 
 import { panels } from "../shared/define.js";
-import { button, html, put } from "../shared/ink.js";
+import { button, html, put, write } from "../shared/ink.js";
 import { counted } from "../shared/round.js";
-import { Legend } from "./legend.js";
 
 const STORE = "canopy-sizes";
 const MIN_SHARE = 0.12; // of a row, for a panel that a divider squeezes
@@ -57,7 +56,7 @@ export class Frames {
     const tools = html("div", "cs-frame-tools", head);
     button(tools, "⤢", `${about.title}: fill the window, or go back`, () => this.full(name), "cs-full");
     const body = html("div", "cs-body", frame);
-    if (about.legend) new Legend(this.stage, frame, about.legend);
+    if (about.legend) legend(this.stage, frame, about.legend);
     return { frame, body, tools };
   }
 
@@ -207,4 +206,26 @@ export class Frames {
     }
     localStorage.setItem(STORE, JSON.stringify(this.sizes));
   }
+}
+
+/** Names only what this run has: its drafters by name, and a tree that was not chosen only if there is one.
+ *  @param {Stage} stage @param {HTMLElement} frame @param {LegendEntry[]} entries */
+function legend(stage, frame, entries) {
+  const list = html("ul", { class: "cs-legend", "aria-label": "Legend" }, frame);
+  const items = entries.map((entry) => {
+    const item = html("li", { title: entry.title || entry.label }, list);
+    html("span", { class: "cs-glyph", style: entry.color ? `color: var(${entry.color})` : "" }, item, entry.glyph);
+    return { entry, item, words: html("span", "", item, entry.label) };
+  });
+  stage.on("value begin", () => {
+    const { run: { present }, header } = stage;
+    for (const { entry: { origin, rejectedTree, lattice, label }, item, words } of items) {
+      item.hidden = Boolean((origin && !present.origins.has(origin)) || (rejectedTree && !present.rejectedTrees) || (lattice && !present.lattice));
+      const drafter = ["drafter1", "drafter2"].indexOf(origin ?? "");
+      if (drafter < 0) continue;
+      const name = header?.drafters[drafter];
+      write(words, name || label);
+      item.title = name ? `${name}, ${label} of this run` : label;
+    }
+  });
 }

@@ -21,7 +21,7 @@ const TERMS = [
 
 const SCROLLS = ["ArrowUp", "ArrowDown", "Home", "End"];
 
-/** @typedef {{ keys: string[], shown: string, does: string, act: () => unknown }} Key */
+/** @typedef {{ key: string, shown: string, does: string, act: () => unknown }} Key */
 
 export class Keys {
   constructor(/** @type {Parts} */ parts) {
@@ -29,29 +29,29 @@ export class Keys {
     const { stage, player, conversation } = parts;
     /** @type {Key[]} */
     this.table = [
-      { keys: [" "], shown: "Space", does: "play or pause", act: () => player.toggle() },
-      { keys: ["ArrowLeft"], shown: "←", does: "previous round", act: () => this.step(-1) },
-      { keys: ["ArrowRight"], shown: "→", does: "next round", act: () => this.step(1) },
-      { keys: ["Home"], shown: "Home", does: "first round", act: () => player.go(0, {}) },
-      { keys: ["End"], shown: "End", does: "last round", act: () => player.go(stage.rounds.length - 1, {}) },
-      { keys: ["ArrowUp"], shown: "↑", does: "to the node's parent", act: () => this.climb() },
-      { keys: ["ArrowDown"], shown: "↓", does: "to its child, the accepted one first", act: () => this.descend() },
-      { keys: ["["], shown: "[", does: "play slower", act: () => player.faster(-1) },
-      { keys: ["]"], shown: "]", does: "play faster", act: () => player.faster(1) },
-      { keys: ["f"], shown: "f", does: "fit the tree into its panel", act: () => this.fit() },
-      { keys: ["/"], shown: "/", does: "search the run for a token", act: () => parts.search.open() },
-      ...(conversation ? [{ keys: ["c"], shown: "c", does: "continue with the next turn (workbench)", act: () => conversation.goOn() }] : []),
+      { key: " ", shown: "Space", does: "play or pause", act: () => player.toggle() },
+      { key: "ArrowLeft", shown: "←", does: "previous round", act: () => this.step(-1) },
+      { key: "ArrowRight", shown: "→", does: "next round", act: () => this.step(1) },
+      { key: "Home", shown: "Home", does: "first round", act: () => player.go(0, {}) },
+      { key: "End", shown: "End", does: "last round", act: () => player.go(stage.rounds.length - 1, {}) },
+      { key: "ArrowUp", shown: "↑", does: "to the node's parent", act: () => this.climb() },
+      { key: "ArrowDown", shown: "↓", does: "to its child, the accepted one first", act: () => this.descend() },
+      { key: "[", shown: "[", does: "play slower", act: () => player.faster(-1) },
+      { key: "]", shown: "]", does: "play faster", act: () => player.faster(1) },
+      { key: "f", shown: "f", does: "fit the tree into its panel", act: () => this.fit() },
+      { key: "/", shown: "/", does: "search the run for a token", act: () => parts.search.open() },
+      ...(conversation ? [{ key: "c", shown: "c", does: "continue with the next turn (workbench)", act: () => conversation.goOn() }] : []),
       ...(document.body.classList.contains("cs-presenting") ? ["1", "2", "3"].map((key, place) => (
-        { keys: [key], shown: key, does: "run this one of the presenter's prompts", act: () => parts.ask?.(place) })) : []),
-      { keys: ["?"], shown: "?", does: "keys and terms", act: () => parts.help.toggle() },
-      { keys: ["Escape"], shown: "Esc", does: "skip the film, close, dismiss, leave full screen, unpin a node", act: () => this.leave() },
+        { key, shown: key, does: "run this one of the presenter's prompts", act: () => parts.ask?.(place) })) : []),
+      { key: "?", shown: "?", does: "keys and terms", act: () => (parts.help.box.open ? parts.help.box.close() : parts.help.open()) },
+      { key: "Escape", shown: "Esc", does: "skip the film, close, dismiss, leave full screen, unpin a node", act: () => this.leave() },
     ];
     document.addEventListener("keydown", (event) => this.press(event));
   }
 
   press(/** @type {KeyboardEvent} */ event) {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || taken(event)) return;
-    const entry = this.table.find(({ keys }) => keys.includes(event.key));
+    const entry = this.table.find(({ key }) => key === event.key);
     const elsewhere = this.parts.stage.mode === "lab" || document.querySelector("dialog[open]");
     if (!entry || (elsewhere && !["?", "Escape"].includes(event.key))) return;
     event.preventDefault();
@@ -64,20 +64,20 @@ export class Keys {
     if (!stage.reducedMotion || !film.step(by)) player.step(by);
   }
 
+  // To the parent of the node that is chosen; if none is, to the end of the kept path.
   climb() {
-    const { stage } = this.parts;
-    const { round, selection } = stage;
-    if (!round) return;
-    const node = selection.node === null ? round.keep[round.keep.length - 1] : round.parents[selection.node];
-    if (node !== stage.pinned) stage.pin(node);
+    const { round, selection: { node } } = this.parts.stage;
+    if (round) this.pin(node === null ? round.keep[round.keep.length - 1] : round.parents[node]);
   }
 
   descend() {
+    const { round, selection: { node } } = this.parts.stage;
+    const children = !round ? [] : node === null ? [0] : round.children[node];
+    this.pin(children.find((child) => round?.kept.has(child)) ?? children[0]);
+  }
+
+  pin(/** @type {number | undefined} */ node) {
     const { stage } = this.parts;
-    const { round, selection } = stage;
-    if (!round) return;
-    const children = selection.node === null ? [0] : round.children[selection.node];
-    const node = children.find((child) => round.kept.has(child)) ?? children[0];
     if (node !== undefined && node !== stage.pinned) stage.pin(node);
   }
 
@@ -108,26 +108,20 @@ function scrolling(/** @type {Element} */ element) {
   return region !== null && region.scrollHeight > region.clientHeight + 1;
 }
 
-// The keys and terms of the page, on a sheet.
-export class Help extends Sheet {
-  constructor(/** @type {Key[]} */ table) {
-    super("Keys and terms");
-    html("h2", "", this.box, "Keys");
-    const keys = html("dl", "cs-keys", this.box);
-    for (const { shown, does } of table) {
-      html("kbd", "", html("dt", "", keys), shown);
-      html("dd", "", keys, does);
-    }
-    html("h2", "", this.box, "Terms");
-    const terms = html("dl", "cs-words", this.box);
-    for (const [term, meaning] of TERMS) {
-      html("dt", "", terms, term);
-      html("dd", "", terms, meaning);
-    }
+/** The keys and terms of the page, on a sheet. @param {Key[]} table */
+export function helpSheet(table) {
+  const sheet = new Sheet("Keys and terms");
+  html("h2", "", sheet.box, "Keys");
+  const keys = html("dl", "cs-keys", sheet.box);
+  for (const { shown, does } of table) {
+    html("kbd", "", html("dt", "", keys), shown);
+    html("dd", "", keys, does);
   }
-
-  toggle() {
-    if (this.box.open) this.box.close();
-    else this.open();
+  html("h2", "", sheet.box, "Terms");
+  const terms = html("dl", "cs-words", sheet.box);
+  for (const [term, meaning] of TERMS) {
+    html("dt", "", terms, term);
+    html("dd", "", terms, meaning);
   }
+  return sheet;
 }

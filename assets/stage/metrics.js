@@ -30,7 +30,7 @@ const FIGURES = [
     text: (run, against, round, stage) => String(stage.rounds.length) },
   { name: "first", label: "to the first token", note: "",
     title: "Engine time from the run's begin to its first token: reading the prompt. What an earlier turn of the conversation read is taken from its cache. In int4 that is everything up to the first token that differs; otherwise whole blocks of 256 tokens of the earlier prompt. A target with recurrent layers reads everything anew.",
-    text: (run, against, round, stage) => `${(stage.value.end?.prefill_seconds ?? 0).toFixed(2)} s` },
+    text: (run, against, round, stage) => `${(stage.run.end?.prefill_seconds ?? 0).toFixed(2)} s` },
   { name: "round", label: "kept this round", note: "",
     title: "Tokens that this round kept, the rows that the target verified for them, and the engine time of the round.",
     text: (run, against, round) => String(round.keep.length) },
@@ -39,10 +39,10 @@ const FIGURES = [
 /** What is known of a run whose server does not say which tokens came in one round: the sums that it gives at the end,
  *  `accepted` of `drafted` tokens and about how many passes. null for all other runs.
  *  @typedef {{ drafted: number, accepted: number, passes: number }} Sums
- *  @param {Pick<Stage, "header" | "value">} stage @param {Pick<RunFigures, "tokens">} run @returns {Sums | null} */
-export function sumsOf({ header, value }, run) {
+ *  @param {Pick<Stage, "run">} stage @param {Pick<RunFigures, "tokens">} run @returns {Sums | null} */
+export function sumsOf({ run: { header, end } }, run) {
   if (!header || !header.chunked) return null;
-  const { drafted = 0, accepted = 0 } = value.end || {};
+  const { drafted = 0, accepted = 0 } = end || {};
   const passes = run.tokens - accepted;
   return drafted > 0 && passes > 0 ? { drafted, accepted, passes } : { drafted: 0, accepted: 0, passes: 0 };
 }
@@ -57,66 +57,51 @@ function unreported(name, { drafted, accepted, passes }) {
   return ["tau", "accepted", "rounds", "round"].includes(name) ? { text: "–", note: "not reported", title: UNREPORTED } : undefined;
 }
 
-export class Metrics {
-  /** @param {Stage} stage @param {HTMLElement} parent */
-  constructor(stage, parent) {
-    this.stage = stage;
-    this.box = html("dl", "cs-metrics", parent);
-    this.items = FIGURES.map((figure) => this.item(figure));
-    stage.on("value round mode begin compared", () => this.draw());
-    this.draw();
-  }
-
-  item(/** @type {Figure} */ figure) {
-    const item = html("div", { class: `cs-metric cs-metric-${figure.name}`, title: figure.title, tabIndex: 0 }, this.box);
+/** @param {Stage} stage @param {HTMLElement} parent */
+export function metrics(stage, parent) {
+  const box = html("dl", "cs-metrics", parent);
+  const items = FIGURES.map((figure) => {
+    const item = html("div", { class: `cs-metric cs-metric-${figure.name}`, title: figure.title, tabIndex: 0 }, box);
     const number = html("dd", "cs-number", item, "–");
-    const label = html("dt", "", item, figure.label);
-    const note = html("small", "", label, figure.note);
-    return { figure, item, number, note };
-  }
-
+    return { figure, item, number, note: html("small", "", html("dt", "", item, figure.label), figure.note) };
+  });
   // The figures are those of the run so far, whichever round is shown and in every mode.
-  draw() {
-    const { stage } = this;
-    const { header, measured: run, against } = stage;
-    const plain = !header || header.drafters.length === 0;
+  const draw = () => {
+    const { header, measured: run, against, run: { end } } = stage;
     const sums = sumsOf(stage, run);
-    for (const { figure, item, number, note } of this.items) {
-      const shown = (sums && unreported(figure.name, sums)) || this.known(figure, run, against);
-      item.hidden = Boolean(figure.compared) && (plain || Boolean(sums) || (figure.name === "cost" && !against))
-        || figure.name === "first" && !stage.value.end?.prefill_seconds;
+    const uncompared = !header?.drafters.length || Boolean(sums);
+    const notes = notesOf(stage);
+    for (const { figure, item, number, note } of items) {
+      const { name, title, text } = figure;
+      const shown = (sums && unreported(name, sums))
+        || { title, text: stage.round ? text(run, against, stage.round, stage) : "–", note: notes[name] || figure.note };
+      item.hidden = (figure.compared && (uncompared || (name === "cost" && !against))) || (name === "first" && !end?.prefill_seconds);
       item.title = shown.title;
       write(number, shown.text);
       write(note, shown.note);
-      item.classList.toggle("is-slow", figure.name === "gain" && against?.standing === "slower");
-      item.classList.toggle("is-fast", figure.name === "gain" && against?.standing === "faster");
-      item.classList.toggle("is-shared", figure.name === "speed" && run.shared > 0);
+      item.classList.toggle("is-slow", name === "gain" && against?.standing === "slower");
+      item.classList.toggle("is-fast", name === "gain" && against?.standing === "faster");
+      item.classList.toggle("is-shared", name === "speed" && run.shared > 0);
     }
-  }
+  };
+  stage.on("value round mode begin compared", draw);
+  draw();
+}
 
-  // In a word or two; the story has the sentence.
-  uncompared(/** @type {RunFigures} */ run) {
-    const { comparing } = this.stage;
-    if (this.stage.withheld) return "withheld";
-    if (comparing.endsWith("…")) return comparing;
-    return run.shared ? "not compared" : "not measured";
-  }
-
-  /** @param {Figure} figure @param {RunFigures} run @param {RunSpeed | null} against */
-  known(figure, run, against) {
-    const { stage } = this;
-    const { round, header, repetition } = stage;
-    const whose = repetition ? "before it repeats" : "";
-    const took = round === stage.trial.round ? "predicted" : `${(1000 * (round?.spent ?? 0)).toFixed(1)} ms`;
-    const timed = run.shared ? `shared ${run.shared} of ${run.rounds} rounds` : "engine time";
-    /** @type {Record<string, string>} */
-    const notes = {
-      round: round ? `of ${round.n} rows, ${took}` : "", gain: against ? against.range : this.uncompared(run), tau: whose, accepted: whose,
-      first: `${Math.round((100 * (stage.value.end?.cached ?? 0)) / (stage.rounds[0]?.start || 1))} % of the prompt from the cache`,
-      rounds: repetition ? `${repetition.round} before it repeats` : "",
-      speed: header?.method === "served" ? "as it arrived here" : against ? "beside plain decoding" : whose || timed };
-    return { title: figure.title, text: round ? figure.text(run, against, round, stage) : "–", note: notes[figure.name] || figure.note };
-  }
+/** What is noted under some figures, for this run. @param {Stage} stage @returns {Record<string, string>} */
+function notesOf(stage) {
+  const { round, rounds, header, repetition, measured: run, against, comparing, run: { end } } = stage;
+  const whose = repetition ? "before it repeats" : "";
+  const took = round === stage.trial.round ? "predicted" : `${(1000 * (round?.spent ?? 0)).toFixed(1)} ms`;
+  const timed = run.shared ? `shared ${run.shared} of ${run.rounds} rounds` : "engine time";
+  const uncompared = stage.withheld ? "withheld" : comparing.endsWith("…") ? comparing : run.shared ? "not compared" : "not measured"; // the story has the sentence
+  return {
+    tau: whose, accepted: whose, gain: against ? against.range : uncompared,
+    round: round ? `of ${round.n} rows, ${took}` : "",
+    first: `${Math.round((100 * (end?.cached ?? 0)) / (rounds[0]?.start || 1))} % of the prompt from the cache`,
+    rounds: repetition ? `${repetition.round} before it repeats` : "",
+    speed: header?.method === "served" ? "as it arrived here" : against ? "beside plain decoding" : whose || timed,
+  };
 }
 
 // A sentence under the figures, in every view, if plain decoding is faster: what would have had to be different. And what a
@@ -150,34 +135,28 @@ export function paced(header, rounds, busy) {
   return `${used} and drafted in ${drafted} of ${rounds.length} rounds${busy ? " so far" : ""}; in the others a draft would have cost more than it brought.`;
 }
 
-export class SlowdownNote {
-  /** @param {Stage} stage @param {HTMLElement} parent */
-  constructor(stage, parent) {
-    this.stage = stage;
-    this.box = html("div", { class: "cs-plainly", role: "status" }, parent);
-    this.words = html("span", "", this.box);
-    this.again = action(this.box, "Measure again", "Time this run in turns with plain decoding once more", () => stage.tell("measure"), "cs-use");
-    this.end = action(this.box, "", "", () => this.stopThere(), "cs-use");
-    stage.on("value state round begin compared mode", () => this.draw());
-    this.draw();
-  }
-
-  draw() {
-    const { rounds, header, live, repetition, recorded, server } = this.stage;
-    const words = [repetition?.words, slower(this.stage), paced(header, rounds, live)].filter(Boolean).join(" ");
-    this.again.hidden = !measuresAgain(this.stage);
-    this.end.hidden = !repetition || recorded || !server;
-    this.box.hidden = !words && this.again.hidden;
-    write(this.words, words || "No speed-up is said of this run.");
-    write(this.end, live || !repetition ? "Stop here" : `End at token ${repetition.token}`);
-    this.end.title = live ? "End the run: it only repeats itself" : "Put this run into the bar with as many tokens as do not repeat themselves";
-  }
-
-  stopThere() {
-    const { stage } = this;
+/** @param {Stage} stage @param {HTMLElement} parent */
+export function slowdownNote(stage, parent) {
+  const box = html("div", { class: "cs-plainly", role: "status" }, parent);
+  const words = html("span", "", box);
+  const again = action(box, "Measure again", "Time this run in turns with plain decoding once more", () => stage.tell("measure"), "cs-use");
+  const end = action(box, "", "", () => {
     if (stage.live) document.querySelector("#canopy-stop").click();
     else if (stage.header && stage.repetition) stage.tell("adopt", { ...stage.header.options, max_tokens: stage.repetition.token });
-  }
+  }, "cs-use");
+  const draw = () => {
+    const { rounds, header, live, repetition, recorded, server } = stage;
+    const said = [repetition?.words, slower(stage), paced(header, rounds, live)].filter(Boolean).join(" ");
+    again.hidden = !measuresAgain(stage);
+    end.hidden = !repetition || recorded || !server;
+    box.hidden = !said && again.hidden;
+    write(words, said || "No speed-up is said of this run.");
+    write(end, live ? "Stop here" : `End at token ${repetition?.token}`);
+    end.title = live ? "End the run: it only repeats itself" : "Put this run into the bar with as many tokens as do not repeat themselves";
+  };
+  stage.on("value state round begin compared mode", draw);
+  draw();
+  return box;
 }
 
 // Whether measuring again may give a speed-up.
@@ -191,52 +170,43 @@ export function measuresAgain(/** @type {Stage} */ stage) {
 // only if the queue is empty. A run that shared rounds with others is not compared.
 const POLL_MS = 400;
 
-export class ComparisonRequest {
-  constructor(/** @type {Stage} */ stage) {
-    this.stage = stage;
-    this.asked = /** @type {Set<string>} */ (new Set()); // runs: each is compared with plain decoding once
-    stage.on("value state", () => this.look());
-    stage.on("measure", () => this.ask(stage.value.run));
-  }
+export function compareRuns(/** @type {Stage} */ stage) {
+  const asked = /** @type {Set<string>} */ (new Set()); // runs: each is compared with plain decoding once
+  const say = (/** @type {string} */ run, /** @type {string} */ words) => {
+    if (stage.value.run !== run) return;
+    stage.comparing = words;
+    stage.tell("compared");
+  };
+  const ask = async (/** @type {string} */ run) => {
+    say(run, "being measured …");
+    say(run, await measured(stage, run));
+  };
+  stage.on("value state", () => {
+    const { header, rounds, recorded, server, value: { run, state, followed } } = stage;
+    const ended = ["done", "stopped"].includes(state) && rounds.length > 1;
+    if (!ended || recorded || followed || !header?.drafters.length || !server || asked.has(run)) return;
+    asked.add(run);
+    if (!stage.comparison && !stage.figures.shared) ask(run);
+  });
+  stage.on("measure", () => ask(stage.value.run));
+}
 
-  look() {
-    const { stage } = this;
-    const { run, state } = stage.value;
-    const ended = ["done", "stopped"].includes(state) && stage.header && stage.rounds.length > 1;
-    if (!ended || stage.recorded || stage.value.followed || !stage.header.drafters.length || !stage.server || this.asked.has(run)) return;
-    this.asked.add(run);
-    if (!stage.comparison && !stage.figures.shared) this.ask(run);
-  }
-
-  async ask(/** @type {string} */ run) {
-    this.say(run, "being measured …");
-    this.say(run, await this.measured(run));
-  }
-
-  // Shows what is found as it grows; "" or why nothing was found.
-  async measured(/** @type {string} */ run) {
-    const { server } = this.stage;
-    if (!server) return "";
-    try {
-      const begun = await server.compare({ run });
-      if ("error" in begun) return begun.error;
-      for (;;) {
-        const job = await server.compared({ job: begun.job });
-        if ("error" in job) return job.error;
-        if (job.result) this.stage.compared(run, job.result);
-        if (job.state === "error") return job.message;
-        if (["done", "stopped"].includes(job.state)) return job.result ? "" : "Timing stopped because another run began.";
-        await pause(POLL_MS);
-      }
-    } catch {
-      return "The server cannot be reached, so it was not measured.";
+/** Shows what is found as it grows; "" or why nothing was found. @param {Stage} stage @param {string} run */
+async function measured(stage, run) {
+  const { server } = stage;
+  if (!server) return "";
+  try {
+    const begun = await server.compare({ run });
+    if ("error" in begun) return begun.error;
+    for (;;) {
+      const job = await server.compared({ job: begun.job });
+      if ("error" in job) return job.error;
+      if (job.result) stage.compared(run, job.result);
+      if (job.state === "error") return job.message;
+      if (["done", "stopped"].includes(job.state)) return job.result ? "" : "Timing stopped because another run began.";
+      await pause(POLL_MS);
     }
-  }
-
-  /** @param {string} run @param {string} words */
-  say(run, words) {
-    if (this.stage.value.run !== run) return;
-    this.stage.comparing = words;
-    this.stage.tell("compared");
+  } catch {
+    return "The server cannot be reached, so it was not measured.";
   }
 }

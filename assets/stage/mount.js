@@ -6,18 +6,18 @@ import { html, pause, write } from "../shared/ink.js";
 import { knownRun, linesIn, site } from "../shared/lines.js";
 import "../panels/panels.js";
 import { Address } from "./address.js";
-import { Bar, followTheme } from "./bar.js";
-import { Cheaper } from "./cheaper.js";
-import { controls, pastTheProxy, whoAnswers } from "./controls.js";
+import { bar, followTheme } from "./bar.js";
+import { cheaper } from "./cheaper.js";
+import { controls, pastTheProxy, type, whoAnswers } from "./controls.js";
 import { Conversation } from "./conversation.js";
 import { Duel } from "./duel.js";
 import { Film } from "./film.js";
 import { Frames } from "./frames.js";
-import { Help, Keys } from "./keys.js";
+import { helpSheet, Keys } from "./keys.js";
 import { Recordings } from "./recordings.js";
-import { ComparisonRequest, Metrics, SlowdownNote } from "./metrics.js";
+import { compareRuns, metrics, slowdownNote } from "./metrics.js";
 import { Lost, Notices } from "./notices.js";
-import { ModelLine, Rigs, RigSuggestion } from "./rigs.js";
+import { modelLine, Rigs, suggestRig } from "./rigs.js";
 import { Player } from "./player.js";
 import { present } from "./presenter.js";
 import { RunList } from "./runs.js";
@@ -25,68 +25,57 @@ import { Save } from "./save.js";
 import { Search } from "./search.js";
 import { Share } from "./share.js";
 import { Stage } from "./stage.js";
-import { Story } from "./story.js";
+import { story } from "./story.js";
 import { TextPanel } from "./text.js";
 import { Timeline } from "./timeline.js";
 import { Tour } from "./tour.js";
+
+const TEXT = {
+  title: "Text", caption: "Coloured by guesser.",
+  legend: /** @type {LegendEntry[]} */ ([
+    { glyph: "■", label: "target", color: "--target", title: "The target's own tokens" },
+    { glyph: "■", label: "drafter 1", color: "--drafter1", origin: "drafter1" },
+    { glyph: "■", label: "drafter 2", color: "--drafter2", origin: "drafter2" },
+    { glyph: "■", label: "both", color: "--both", origin: "both", title: "Guessed by both drafters" },
+  ]),
+};
 
 /** What the server gives the page: prompts that each rig answers right, the recording to open with, and whether a file is
  *  followed. @typedef {{ recordings: Recording[], toured: string, opening: string, followed: boolean, shares: boolean,
  *    vetted: Record<string, VettedPrompt[]> }} Props */
 /** What the page says to Gradio's components. @typedef {{ adopt: (setting: Setting) => void, rig: () => void }} Tell */
 
-/** @type {{ row: "upper" | "lower", share: number }} */
-const PLACE = { row: "lower", share: 1 }; // of a panel that names none
-
-/** @param {Stage} stage @param {HTMLElement} header @param {HTMLElement} host @param {{ recordings: Recording[] }} given */
-function build(stage, header, host, given) {
+/** @param {Stage} stage @param {HTMLElement} header @param {HTMLElement} host @param {Recording[]} listed */
+function build(stage, header, host, listed) {
   document.body.classList.toggle("cs-presenting", new URLSearchParams(window.location.search).has("present"));
   const root = html("div", "cs-stage", host);
   const notices = new Notices(stage, root);
   const lost = stage.server ? new Lost(stage, notices) : null;
-  const story = new Story(stage, root);
-  new Metrics(stage, root);
-  const plainly = new SlowdownNote(stage, notices.box);
+  const storyBox = story(stage, root);
+  metrics(stage, root);
+  const plainly = slowdownNote(stage, notices.box);
   const player = new Player(stage);
   const frames = new Frames(stage, root);
-  const tools = arrange(stage, frames);
-  const film = new Film(stage, root, story, new Duel(stage, frames.area, () => film.leave()), player);
+  const text = frames.frame(frames.upper, "text", 0.72, TEXT);
+  new TextPanel(stage, text.body, text.tools);
+  for (const { name, place: { row, share } = { row: /** @type {const} */ ("lower"), share: 1 } } of panels.values()) frames.panel(frames[row], name, share);
+  const film = new Film(stage, root, storyBox, new Duel(stage, frames.area, () => film.leave()), player);
   const timeline = new Timeline(stage, player, root);
-  const search = new Search(stage, player, timeline.search);
-  const recordings = new Recordings(stage, player, notices, given.recordings);
-  new Cheaper(stage, plainly.box, recordings);
-  const save = new Save(stage, frames, recordings, notices);
+  const recordings = new Recordings(stage, player, notices, listed);
+  cheaper(stage, plainly, recordings);
   const parts = /** @type {Parts} */ ({
-    stage, player, frames, search, timeline, recordings, save, notices, lost, film, ready: false,
-    runs: stage.server ? new RunList(stage, recordings, notices) : null,
-    conversation: stage.server ? new Conversation(stage, tools) : null, rigs: stage.server ? new Rigs(stage, notices) : null,
+    stage, player, frames, timeline, recordings, notices, lost, film, ready: false,
+    search: new Search(stage, player, timeline.search), save: new Save(stage, frames, recordings, notices),
+    runs: stage.server && new RunList(stage, recordings, notices), conversation: stage.server && new Conversation(stage, text.tools),
+    rigs: stage.server && new Rigs(stage, notices),
   });
-  parts.tour = stage.server ? new Tour(parts) : null;
+  parts.tour = stage.server && new Tour(parts);
   parts.keys = new Keys(parts);
-  parts.help = new Help(parts.keys.table);
-  new Bar(stage, header, parts);
+  parts.help = helpSheet(parts.keys.table);
+  bar(stage, header, parts);
   parts.address = new Address(stage, recordings, frames);
   dress(stage, root);
   return parts;
-}
-
-/** @param {Stage} stage @param {Frames} frames */
-function arrange(stage, frames) {
-  const text = frames.frame(frames.upper, "text", 0.72, {
-    title: "Text", caption: "Coloured by guesser.",
-    legend: [
-      { glyph: "■", label: "target", color: "--target", title: "The target's own tokens" },
-      { glyph: "■", label: "drafter 1", color: "--drafter1", origin: "drafter1" },
-      { glyph: "■", label: "drafter 2", color: "--drafter2", origin: "drafter2" },
-      { glyph: "■", label: "both", color: "--both", origin: "both", title: "Guessed by both drafters" },
-    ],
-  });
-  new TextPanel(stage, text.body, text.tools);
-  for (const { name, place } of panels.values()) {
-    const { row, share } = { ...PLACE, ...place };
-    frames.panel(frames[row], name, share);
-  }
-  return text.tools;
 }
 
 // The mode and the state as attributes, for the style sheet; the stage's height is what the window has left.
@@ -96,23 +85,13 @@ function dress(stage, root) {
     document.body.dataset.canopyMode = root.dataset.mode = stage.mode;
     document.body.dataset.canopyState = root.dataset.state = stage.state;
     root.classList.toggle("is-earlier", Boolean(stage.pending) && stage.rounds.length > 0);
+    root.style.setProperty("--cs-left", `${Math.max(0, window.innerHeight - root.getBoundingClientRect().top - window.scrollY)}px`);
   };
-  const fit = () => {
-    const top = root.getBoundingClientRect().top + window.scrollY;
-    root.style.setProperty("--cs-left", `${Math.max(0, window.innerHeight - top)}px`);
-  };
-  stage.on("mode", () => {
-    mark();
-    fit();
-  });
-  stage.on("state", mark);
-  window.addEventListener("resize", fit);
-  new ResizeObserver(fit).observe(root.closest(".gradio-container") || document.body);
-  for (const controls of document.querySelectorAll("#canopy-ask, #canopy-settings")) {
-    new ResizeObserver(fit).observe(controls);
-  }
+  stage.on("mode state", mark);
+  window.addEventListener("resize", mark);
+  const sizes = new ResizeObserver(mark);
+  for (const part of [root.closest(".gradio-container") || document.body, ...document.querySelectorAll("#canopy-ask, #canopy-settings")]) sizes.observe(part);
   mark();
-  fit();
 }
 
 // Opens the view in the address, else the kept run, else the recording `name`, which `opening` streams.
@@ -163,9 +142,9 @@ function open(element, props, server, tell) {
   const stage = new Stage();
   stage.server = server;
   const header = document.querySelector("#canopy-header .canopy-host") || element;
-  const parts = build(stage, header, element.querySelector(".canopy-host"), { recordings: Array.from(props.recordings) });
-  controls.parts = parts;
-  parts.recordings.toured = props.toured;
+  const parts = controls.parts = build(stage, header, element.querySelector(".canopy-host"), Array.from(props.recordings));
+  const { notices, recordings, conversation, rigs, runs } = parts;
+  recordings.toured = props.toured;
   parts.save.share = new Share(parts, props.shares);
   // A run that is opened fills the bar, so that Run repeats it live; if an address named it, the setting in that
   // address takes precedence over the run's own.
@@ -175,37 +154,37 @@ function open(element, props, server, tell) {
     if (!push && !parts.ready && controls.carried !== null) return; // the bar keeps its values
     const named = push ? null : Address.read();
     tell.adopt({ ...asked, method: named?.method || asked.method, budget: named?.budget ?? asked.budget });
-    parts.conversation?.take(stage.header.turns);
+    conversation?.take(stage.header.turns);
   });
-  stage.on("budget", controls.setBudget); // tried out in its panel
+  stage.on("budget", (budget) => type(document.querySelector("#canopy-budget input"), budget)); // tried out in its panel
   stage.on("state", () => controls.waits && !stage.busy && controls.runPreset());
   const lines = Object.entries(METHODS).map(([name, { summary }]) => `.option-list [aria-label="${name}"]::after { content: ${JSON.stringify(summary)}; }`);
   html("style", "", document.head, lines.join("\n")); // a line under each method's name in its list
   stage.on("branch", (node) => controls.branch(node));
   stage.on("alternative", ({ node, token }) => controls.branch(node, token));
-  stage.on("unbranch", () => parts.recordings.open(stage.left));
-  stage.on("rigs", () => { stage.loaded = parts.rigs?.state?.rig ?? ""; });
-  new ComparisonRequest(stage);
+  stage.on("unbranch", () => recordings.open(stage.left));
+  stage.on("rigs", () => { stage.loaded = rigs?.state?.rig ?? ""; });
+  compareRuns(stage);
   stage.on("adopt", (asked) => {
     tell.adopt(asked);
-    parts.notices.brief("The setting is in the bar: press Run.");
+    notices.brief("The setting is in the bar: press Run.");
   });
-  if (parts.rigs) new RigSuggestion(stage, parts.notices, parts.rigs);
+  if (rigs) suggestRig(stage, notices, rigs);
   const vetted = (/** @type {string} */ rig) => Array.from(props.vetted[rig] || props.vetted.any);
   const ask = (/** @type {VettedPrompt} */ { label, ...asked }) => {
-    parts.conversation?.take([]);
+    conversation?.take([]);
     tell.adopt({ ...asked, drafters: [] });
     controls.start(asked);
   };
-  new ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), parts.rigs, vetted("demo"), ask);
+  modelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), rigs, vetted("demo"), ask);
   if (document.body.classList.contains("cs-presenting")) present(parts, props.opening, vetted, ask);
-  stage.on("open", (point) => parts.runs?.open(point));
+  stage.on("open", (point) => runs?.open(point));
   stage.on("again", (asked) => controls.offerAgain(asked, tell.adopt));
   controls.askAgain(tell.adopt);
   if (controls.goesOn === "runs") controls.runWhen(controls.carried);
   stage.on("rig", tell.rig); // the page's first rig is loaded: its methods, presets and drafters
   begin(parts, knownRun(props.opening), props.opening);
-  if (props.followed) parts.recordings.followed.follow();
+  if (props.followed) recordings.follow();
 }
 
 // `view`: the address to open with, if the page's own has none.
@@ -217,9 +196,8 @@ function openReplay(view = "") {
   followTheme();
   const stage = new Stage();
   const find = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
-  const parts = build(stage, find("canopy-header"), find("canopy-stage"), { recordings: [] });
-  new ModelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), null, [], () => undefined);
-  controls.parts = parts;
+  const parts = controls.parts = build(stage, find("canopy-header"), find("canopy-stage"), []);
+  modelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), null, [], () => undefined);
   const lines = linesIn(find("canopy-data").textContent ?? "");
   begin(parts, async function* opening() { yield lines; }, lines.length && lines[0].run);
   return parts;
@@ -248,7 +226,7 @@ async function openFirst(/** @type {string} */ root) {
     runs = Boolean(field.value.trim());
     write(status, runs ? WAITS : "");
   });
-  const free = () => (runs || !film.running) && Date.now() - typed > STILL_MS;
+  const free = () => (runs || !film.timer) && Date.now() - typed > STILL_MS;
   const missing = () => pastTheProxy() || "The server does not answer; trying again.";
   for (let who = ""; who !== "here" || !free(); who = await whoAnswers()) {
     write(status, who === "gone" ? missing() : runs ? WAITS : "");

@@ -1,27 +1,21 @@
 // Messages around the stage: waiting, refused, outside the rig's domains; and those for screen readers.
 
-import { action, button, html, pause, sparing, spoken, write } from "../shared/ink.js";
+import { action, html, pause, sparing, spoken, write } from "../shared/ink.js";
 import { controls, pastTheProxy, whoAnswers } from "./controls.js";
 import { waitingWords } from "./text.js";
 
 const SPOKEN_EVERY_MS = 1200;
 const BRIEFLY_MS = 3500;
 
-// A box that is hidden until it has something to say.
+// A box that is hidden until it has something to say, with a button for what can be done about it.
 class Notice {
-  choice = /** @type {HTMLButtonElement | null} */ (null);
   act = () => {};
 
-  /** @param {HTMLElement} parent @param {string} look */
-  constructor(parent, look, role = "") {
-    this.box = html("div", { class: `cs-notice is-${look}`, hidden: true, ...(role && { role }) }, parent);
+  /** @param {HTMLElement} parent @param {string} look @param {Attributes} [more] @param {string} [title] of the button */
+  constructor(parent, look, more = {}, title = "") {
+    this.box = html("div", { class: `cs-notice is-${look}`, hidden: true, ...more }, parent);
     this.words = html("p", "", this.box);
-  }
-
-  // With a button for what can be done about it, which every message names anew.
-  offering() {
-    this.choice = action(this.box, "", "", () => this.act());
-    return this;
+    this.choice = action(this.box, "", title, () => this.act());
   }
 
   get message() {
@@ -32,7 +26,6 @@ class Notice {
   say(message, label = "", act = () => {}) {
     this.box.hidden = !message;
     write(this.words, message);
-    if (!this.choice) return;
     this.act = act;
     this.choice.hidden = !label;
     write(this.choice, label);
@@ -40,7 +33,6 @@ class Notice {
 }
 
 export class Notices {
-  retry = () => {}; // asks the server that is gone
   hiddenNote = "";
   going = 0; // a timer
 
@@ -48,23 +40,21 @@ export class Notices {
   constructor(stage, parent) {
     this.stage = stage;
     this.box = html("div", "cs-notices", parent);
-    this.lost = new Notice(this.box, "lost", "alert"); // the server is gone: as long as it is, this stays
-    button(this.lost.box, "Retry", "Ask the server again now", () => this.retry());
-    this.error = new Notice(this.box, "error", "alert");
-    button(this.error.box, "Dismiss", "Dismiss this message (Esc)", () => this.dismiss());
-    this.wait = html("div", { class: "cs-notice is-wait", hidden: true }, this.box);
-    this.news = new Notice(this.box, "news", "status").offering(); // something happened elsewhere
-    this.outside = new Notice(this.box, "outside", "status").offering(); // of what the rig was trained on, and another rig
+    this.lost = new Notice(this.box, "lost", { role: "alert" }, "Ask the server again now"); // the server is gone: as long as it is, this stays
+    this.error = new Notice(this.box, "error", { role: "alert" }, "Dismiss this message (Esc)");
+    this.wait = new Notice(this.box, "wait");
+    this.news = new Notice(this.box, "news", { role: "status" }); // something happened elsewhere
+    this.outside = new Notice(this.box, "outside", { role: "status" }); // of what the rig was trained on, and another rig
     this.note = new Notice(this.box, "note");
-    button(this.note.box, "×", "Hide this note", () => {
-      this.hiddenNote = this.note.message;
-      this.note.say("");
-    });
+    this.note.choice.ariaLabel = "Hide this note";
     this.live = html("div", { class: "cs-spoken", "aria-live": "polite" }, this.box);
     this.toast = html("div", { class: "cs-toast", role: "status", hidden: true }, document.body);
     stage.on("state", () => this.state());
     stage.on("round", sparing(() => this.speak(), SPOKEN_EVERY_MS));
-    stage.on("asked begin", () => this.pass());
+    stage.on("asked begin", () => { // what was said of an earlier request is past
+      this.error.say("");
+      this.news.say("");
+    });
     stage.on("refused", (message) => this.fail(message));
     stage.on("withdrawn", () => this.runAgain("Stopped before its first token; what is shown is the run before."));
     stage.on("value", () => this.remark());
@@ -75,24 +65,12 @@ export class Notices {
     const { state, message } = stage.value;
     if (state === "error" && message) this.fail(message);
     const waiting = waitingWords(stage);
-    this.wait.hidden = !waiting;
-    if (waiting) write(this.wait, stage.pending?.state === "queued" ? waiting.more : `${waiting.headline} ${waiting.more}`);
-  }
-
-  // What was said of an earlier request is past.
-  pass() {
-    this.dismiss();
-    this.news.say("");
-  }
-
-  /** @param {string} message @param {() => void} retry */
-  lose(message, retry) {
-    this.retry = retry;
-    this.lost.say(message);
+    const queued = stage.pending?.state === "queued";
+    this.wait.say(!waiting ? "" : queued ? waiting.more : `${waiting.headline} ${waiting.more}`);
   }
 
   fail(/** @type {string} */ message) {
-    this.error.say(message);
+    this.error.say(message, "Dismiss", () => this.dismiss());
   }
 
   /** @param {string} message @param {() => void} act */
@@ -118,7 +96,10 @@ export class Notices {
   remark() {
     const { header, about } = this.stage;
     const note = [about.outside ? "" : header?.note, about.remark].filter(Boolean).join(" ");
-    this.note.say(note === this.hiddenNote ? "" : note);
+    this.note.say(note === this.hiddenNote ? "" : note, "×", () => {
+      this.hiddenNote = note;
+      this.note.say("");
+    });
   }
 
   speak() {
@@ -146,30 +127,28 @@ export class Lost {
     window.addEventListener("pagehide", () => this.gone && this.keep());
   }
 
-  lose() {
+  async lose() {
     if (this.gone) return;
     this.gone = true;
     document.body.classList.add("canopy-lost");
     const message = pastTheProxy() || GONE;
     this.stage.lose(message);
-    this.notices.lose(message, () => this.retry());
-    this.wait();
-  }
-
-  async wait() {
+    this.say(message);
     while (!await answers()) await pause(POLL_MS);
     window.location.reload();
   }
 
-  async retry() {
-    if (await answers()) window.location.reload();
-    else this.notices.brief("The server still does not answer.");
+  say(/** @type {string} */ message) {
+    this.notices.lost.say(message, "Retry", async () => {
+      if (await answers()) window.location.reload();
+      else this.notices.brief("The server still does not answer.");
+    });
   }
 
   // Run was pressed.
   runsThen() {
     this.goesOn = "runs";
-    this.notices.lose(pastTheProxy() || RUNS_THEN, () => this.retry());
+    this.say(pastTheProxy() || RUNS_THEN);
   }
 
   keep() {

@@ -1,4 +1,5 @@
-// Runs that another program writes: the newest is followed as it grows, the others in its folder are listed.
+// Runs that are opened: recordings that ship, files that are picked or dropped, runs that a link names; and those that
+// another program writes: the newest is followed as it grows, the others in its folder are listed.
 
 /** @import { StreamLine } from "../types.d.ts" */
 /** @import { Notices } from "./notices.js" */
@@ -8,26 +9,44 @@ import { html } from "../shared/ink.js";
 import { knownRun } from "../shared/lines.js";
 import { send } from "./save.js";
 
-export class Followed {
-  /** @param {Stage} stage @param {Recordings} recordings @param {Notices} notices */
-  constructor(stage, recordings, notices) {
+const MIB = 2 ** 20;
+const MAX_BYTES = 32 * MIB; // of a trace file, as on the server
+
+export class Recordings {
+  written = /** @type {string[]} */ ([]); // the runs in the folder that is followed, the newest first
+  newest = ""; // that grows
+  told = false; // whether a notice says that it grows while another run is shown
+  following = /** @type {AbortController | undefined} */ (undefined);
+  toured = ""; // the recording that the tour's texts speak of
+  opened = ""; // the name of the file that was read last, shown or refused
+
+  /** @param {Stage} stage @param {Player} player @param {Notices} notices @param {Recording[]} listed */
+  constructor(stage, player, notices, listed) {
     this.stage = stage;
-    this.recordings = recordings;
+    this.player = player;
     this.notices = notices;
-    this.listed = /** @type {string[]} */ ([]);
-    this.latest = "";
-    this.told = false; // whether a notice says that it grows while another run is shown
-    this.reading = /** @type {AbortController | undefined} */ (undefined);
+    this.listed = listed;
+    this.input = html("input", { type: "file", hidden: true, "aria-label": "Trace file to open" }, document.body);
+    this.input.addEventListener("change", () => this.read(this.input.files?.[0]));
+    this.drop();
   }
 
-  // Reads the newest run as it grows, then the next one. While another run is shown, the growing one waits, and one notice
-  // says so.
+  /** Returns whether it could be shown. @param {string} name @param {{ push?: boolean, still?: boolean }} [how] */
+  async open(name, how = {}) {
+    const { stage, player } = this;
+    if (!stage.server || !await stage.follow(knownRun(name))) return false;
+    stage.tell("opened", how);
+    if (!how.still && !stage.reducedMotion) player.play();
+    return true;
+  }
+
+  // Reads the newest run of the followed folder as it grows, then the next one. While another run is shown, the growing
+  // one waits, and one notice says so.
   async follow() {
     const { stage } = this;
     stage.reading?.abort();
-    this.reading?.abort();
-    this.reading = new AbortController();
-    const { signal } = this.reading;
+    this.following?.abort();
+    const { signal } = this.following = new AbortController();
     stage.elsewhere = false;
     try {
       for await (const lines of knownRun()(signal)) this.take(lines);
@@ -41,51 +60,18 @@ export class Followed {
     const { stage, notices } = this;
     for (const line of lines) {
       if ("listed" in line) {
-        this.listed = /** @type {typeof this.listed} */ (line.listed);
+        this.written = /** @type {string[]} */ (line.listed);
         stage.tell("listed");
       }
-      if ("state" in line) this.latest = line.run;
+      if ("state" in line) this.newest = line.run;
     }
     if (!stage.elsewhere) {
       stage.read(lines.filter((line) => !("listed" in line)), true);
       this.told = false;
     } else if (!this.told && lines.some((line) => "round" in line)) {
       this.told = true;
-      notices.news.say(`${this.latest} goes on.`, "Follow it", () => this.follow());
+      notices.news.say(`${this.newest} goes on.`, "Follow it", () => this.follow());
     }
-  }
-}
-
-// Recordings: those that ship, files that are opened or dropped, and runs that a link names.
-const MIB = 2 ** 20;
-const MAX_BYTES = 32 * MIB; // of a trace file, as on the server
-
-export class Recordings {
-  /** @param {Stage} stage @param {Player} player @param {Notices} notices @param {Recording[]} listed */
-  constructor(stage, player, notices, listed) {
-    this.stage = stage;
-    this.player = player;
-    this.notices = notices;
-    this.listed = listed || [];
-    this.toured = ""; // the recording that the tour's texts speak of
-    this.input = html("input", { type: "file", hidden: true, "aria-label": "Trace file to open" }, document.body);
-    this.input.addEventListener("change", () => this.read(this.input.files?.[0]));
-    this.drop();
-    this.followed = new Followed(stage, this, notices);
-  }
-
-  /** Returns whether it could be shown. @param {string} name @param {{ push?: boolean, still?: boolean }} [how] */
-  async open(name, how = {}) {
-    if (!this.stage.server) return false;
-    if (!await this.stage.follow(knownRun(name))) return false;
-    this.stage.tell("opened", how);
-    if (!how.still) this.start();
-    return true;
-  }
-
-  // A recording plays by itself, unless the system asks for reduced motion.
-  start() {
-    if (!this.stage.reducedMotion && this.stage.rounds.length > 1) this.player.play();
   }
 
   /** What the server answers; null if that is an error, which a notice says.
@@ -103,40 +89,33 @@ export class Recordings {
 
   async read(/** @type {File | undefined} */ file) {
     this.input.value = "";
-    if (!file) return;
-    await this.give(file);
-    this.opened = file.name; // shown, or refused
-  }
-
-  async give(/** @type {File} */ file) {
-    if (file.size > MAX_BYTES) {
-      this.notices.fail(`${file.name} has ${Math.round(file.size / MIB)} MiB; a trace file may have ${MAX_BYTES / MIB} MiB at most.`);
-      return;
+    const { stage: { server }, notices } = this;
+    if (!file || !server) return;
+    if (file.size > MAX_BYTES) notices.fail(`${file.name} has ${Math.round(file.size / MIB)} MiB; a trace file may have ${MAX_BYTES / MIB} MiB at most.`);
+    else {
+      const opened = await this.answer(async () => {
+        const { error, upload } = await send((piece) => server.upload(piece), file);
+        return error ? { error } : server.open_trace({ name: file.name, upload });
+      });
+      if (opened) await this.open(opened.run, { push: true });
     }
-    const { server } = this.stage;
-    if (!server) return;
-    const opened = await this.answer(async () => {
-      const { error, upload } = await send((piece) => server.upload(piece), file);
-      return error ? { error } : server.open_trace({ name: file.name, upload });
-    });
-    if (opened) await this.open(opened.run, { push: true });
+    this.opened = file.name;
   }
 
   drop() {
+    const { classList } = document.body;
     document.addEventListener("dragover", (event) => {
-      if (event.dataTransfer && Array.from(event.dataTransfer.types).includes("Files")) {
-        event.preventDefault();
-        document.body.classList.add("cs-dropping");
-      }
-    });
-    document.addEventListener("dragleave", (event) => {
-      if (!event.relatedTarget) document.body.classList.remove("cs-dropping");
-    });
-    document.addEventListener("drop", (event) => {
-      document.body.classList.remove("cs-dropping");
-      if (!event.dataTransfer || !event.dataTransfer.files.length || !this.stage.server) return;
+      if (!event.dataTransfer?.types.includes("Files")) return;
       event.preventDefault();
-      this.read(event.dataTransfer.files[0]);
+      classList.add("cs-dropping");
+    });
+    document.addEventListener("dragleave", ({ relatedTarget }) => relatedTarget || classList.remove("cs-dropping"));
+    document.addEventListener("drop", (event) => {
+      classList.remove("cs-dropping");
+      const file = event.dataTransfer?.files[0];
+      if (!file || !this.stage.server) return;
+      event.preventDefault();
+      this.read(file);
     });
   }
 }

@@ -2,7 +2,7 @@
 
 /** @import { Notices } from "./notices.js" */
 
-import { action, button, html, write } from "../shared/ink.js";
+import { action, button, html, put, write } from "../shared/ink.js";
 import { Sheet } from "../shared/overlays.js";
 import { controls } from "./controls.js";
 
@@ -42,8 +42,8 @@ export class Rigs {
     html("legend", "cs-spoken", list, "Rig to load");
     this.named = html("div", "", list);
     const own = this.radio(list, "", "your own", FORMS);
-    this.typed = html("input", { class: "cs-rig-typed", type: "text", spellcheck: false, autocomplete: "off",
-      placeholder: "Qwen/Qwen3-8B::/data/my-drafter", "aria-label": "Your own rig: TARGET::DRAFTER, or a folder" }, list);
+    this.typed = html("input", { class: "cs-rig-typed", spellcheck: false, autocomplete: "off", placeholder: "Qwen/Qwen3-8B::/data/my-drafter",
+      "aria-label": "Your own rig: TARGET::DRAFTER, or a folder" }, list);
     this.typed.addEventListener("input", () => { own.checked = true; });
     const row = html("div", "cs-rig-actions", this.form);
     this.load = html("button", { class: "cs-rig-load", type: "submit" }, row, "Load");
@@ -77,12 +77,11 @@ export class Rigs {
   }
 
   choose() {
-    const chosen = this.form.querySelector("input[type=radio]:checked");
     this.mine = true;
     this.refusal = "";
-    if (this.state) this.state = { ...this.state, failure: "" };
+    if (this.state) this.state.failure = "";
     this.draw();
-    this.ask("rig_choose", { rig: (chosen && chosen.value) || this.typed.value });
+    this.ask("rig_choose", { rig: new FormData(this.form).get("canopy-rig") || this.typed.value });
   }
 
   look() {
@@ -96,11 +95,9 @@ export class Rigs {
     try {
       const answer = await this.stage.server?.[name](wanted);
       if (!answer) return;
+      if (name !== "rig_state" || this.refusal === AWAY) this.refusal = "";
       if ("error" in answer) this.refusal = answer.error;
-      else {
-        this.take(answer);
-        if (name !== "rig_state") this.refusal = "";
-      }
+      else this.take(answer);
     } catch {
       this.refusal = AWAY;
     }
@@ -113,7 +110,6 @@ export class Rigs {
     const before = this.state;
     this.state = state;
     this.stage.tell("rigs");
-    if (this.refusal === AWAY) this.refusal = "";
     if (!before) {
       this.changes = state.changes;
       if (state.retry && state.failure) this.fail(state);
@@ -125,8 +121,11 @@ export class Rigs {
       this.changes = state.changes;
       this.stage.tell("rig");
       if (state.failure) this.fail(state);
-    } else if (state.changes !== this.changes) this.changed(state);
-    else if (ended && state.failure && this.mine && !this.sheet.box.open) this.fail(state);
+    } else if (state.changes !== this.changes) {
+      // Another rig answers. The first one counts as loading while the state names it as coming, even if it answers already.
+      if (!state.coming && this.mine) controls.reload();
+      else if (!state.coming) this.notices.news.say(`${state.rig} answers now; this page still offers the methods and presets of the former rig.`, "Reload", () => controls.reload());
+    } else if (ended && state.failure && this.mine && !this.sheet.box.open) this.fail(state);
     if (!ended) return;
     this.mine = false;
     if (state.failure) controls.again = null;
@@ -142,15 +141,6 @@ export class Rigs {
     this.mine = true;
     this.notices.news.say("");
     this.ask("rig_retry", {});
-  }
-
-  // Another rig answers: the page that asked for it reloads, other pages get a notice. The first rig counts as loading
-  // while the state names it as coming, even if it already answers.
-  changed(/** @type {RigState} */ { coming, rig }) {
-    if (coming) return;
-    if (this.mine) controls.reload();
-    else this.notices.news.say(`${rig} answers now; this page still offers the methods and presets of the former rig.`,
-      "Reload", () => controls.reload());
   }
 
   draw() {
@@ -170,8 +160,7 @@ export class Rigs {
     write(this.again, `Ask ${retry} again`);
     this.load.disabled = Boolean(loading);
     this.cancel.hidden = this.bar.hidden = !loading;
-    if (loading && loading.share !== null) this.bar.value = loading.share;
-    else this.bar.removeAttribute("value");
+    put(this.bar, { value: loading?.share ?? null });
     write(this.progress, loading ? `${loading.name}: ${loading.message}` : "");
     write(this.meanwhile, loading && !coming ? `Until it is ready, ${rig} goes on answering; what is measured meanwhile may come out slower.` : "");
   }
@@ -187,53 +176,39 @@ export class Rigs {
 const EMBEDDED = "demo"; // what the rig is opened by
 const LARGER = "smollm2";
 
-export class ModelLine {
-  /** @param {Stage} stage @param {HTMLElement} frame @param {Rigs | null} rigs @param {VettedPrompt[]} right
-   *  @param {(asked: VettedPrompt) => void} ask runs one of them */
-  constructor(stage, frame, rigs, right, ask) {
-    this.stage = stage;
-    this.box = html("p", "cs-model");
-    frame.querySelector(".cs-body").after(this.box);
-    this.words = html("span", "", this.box);
-    this.tries = html("span", "cs-tries", this.box, "It gets these right: ");
-    for (const asked of right) button(this.tries, asked.label, `Run: ${asked.prompt}`, () => ask(asked));
-    this.right = right;
-    this.rigs = rigs;
-    stage.on("value begin rig rigs", () => this.draw());
-    this.draw();
-  }
-
-  draw() {
-    const limit = this.stage.about.model_limit ?? "";
-    this.box.hidden = !limit;
-    write(this.words, limit);
-    this.tries.hidden = !this.right.length || this.rigs?.state?.opened !== EMBEDDED;
-  }
+/** @param {Stage} stage @param {HTMLElement} frame of the text @param {Rigs | null} rigs @param {VettedPrompt[]} right
+ *  @param {(asked: VettedPrompt) => void} ask runs one of them */
+export function modelLine(stage, frame, rigs, right, ask) {
+  const box = html("p", "cs-model");
+  frame.querySelector(".cs-body").after(box);
+  const words = html("span", "", box);
+  const tries = html("span", "cs-tries", box, "It gets these right: ");
+  for (const asked of right) button(tries, asked.label, `Run: ${asked.prompt}`, () => ask(asked));
+  const draw = () => {
+    const limit = stage.about.model_limit ?? "";
+    box.hidden = !limit;
+    write(words, limit);
+    tries.hidden = !right.length || rigs?.state?.opened !== EMBEDDED;
+  };
+  stage.on("value begin rig rigs", draw);
+  draw();
 }
 
-// The way out of a prompt that the embedded rig was not trained for: the same prompt, answered by a larger rig.
-export class RigSuggestion {
-  /** @param {Stage} stage @param {Notices} notices @param {Rigs} rigs */
-  constructor(stage, notices, rigs) {
-    this.stage = stage;
-    this.notices = notices;
-    this.rigs = rigs;
-    stage.on("value begin rigs", () => this.draw());
-  }
-
-  draw() {
-    const { about, header, recorded } = this.stage;
-    const { state } = this.rigs;
+/** The way out of a prompt that the embedded rig was not trained for: the same prompt, answered by a larger rig.
+ *  @param {Stage} stage @param {Notices} notices @param {Rigs} rigs */
+export function suggestRig(stage, notices, rigs) {
+  stage.on("value begin rigs", () => {
+    const { about, header, recorded } = stage;
+    const { state } = rigs;
     const open = state && !state.closed && state.opened === EMBEDDED && state.named.some(({ name }) => name === LARGER);
-    if (!header || !about.outside || recorded) this.notices.outside.say("");
-    else this.notices.outside.say(header.note, open ? `Answer it with ${LARGER}` : "", () => this.leave(header.prompt));
-  }
-
-  // The page reloads once that rig answers, and runs the prompt by itself.
-  leave(/** @type {string} */ prompt) {
-    controls.again = prompt;
-    this.rigs.mine = true;
-    this.rigs.ask("rig_choose", { rig: LARGER });
-    this.notices.brief(`${LARGER} is being loaded; this prompt runs again as soon as it is ready.`);
-  }
+    if (!header || !about.outside || recorded) notices.outside.say("");
+    else {
+      notices.outside.say(header.note, open ? `Answer it with ${LARGER}` : "", () => {
+        controls.again = header.prompt; // the page reloads once that rig answers, and runs the prompt by itself
+        rigs.mine = true;
+        rigs.ask("rig_choose", { rig: LARGER });
+        notices.brief(`${LARGER} is being loaded; this prompt runs again as soon as it is ready.`);
+      });
+    }
+  });
 }

@@ -24,11 +24,11 @@ const stored = () => ({ runs: [], ticked: [], ...JSON.parse(localStorage.getItem
 
 /** A run as its figures, and what each round kept and took. @param {Stage} stage @param {Header} header @returns {RunPoint} */
 export function pointOf(stage, header) {
-  const { value: { run, end }, rounds, figures, measured: { tau }, speed } = stage;
+  const { value: { run }, run: { end }, rounds, figures, measured: { tau }, speed } = stage;
   const shown = rounds.slice(0, MAX_ROUNDS);
   return {
     run, title: settingOf(header), method: header.method, prompt: header.prompt, budget: usedOf(header, rounds), tau, speed: speed.value, printed: speed.text,
-    machine: machineOf(header), options: header.options, answer: textOf(stage), first: end?.prefill_seconds ?? 0, drafted: 1 - rounds.length / figures.tokens,
+    machine: machineOf(header), options: header.options, answer: textOf(stage.run), first: end?.prefill_seconds ?? 0, drafted: 1 - rounds.length / figures.tokens,
     lengths: shown.map(({ keep }) => keep.length), spent: shown.map(({ spent }) => Number(spent.toPrecision(4))),
   };
 }
@@ -61,6 +61,8 @@ export function othersOf({ options = {} }) {
 }
 
 export class RunList {
+  opener = /** @type {HTMLButtonElement | null} */ (null); // in the bar
+
   /** @param {Stage} stage @param {Recordings} recordings @param {Notices} notices */
   constructor(stage, recordings, notices) {
     this.stage = stage;
@@ -85,7 +87,7 @@ export class RunList {
       stage.kept = stored().runs;
       this.draw();
     });
-    this.restore(ticked);
+    ticked.reduce((before, run) => before.then(() => this.tick(run, true, true)), Promise.resolve()); // as far as the server still has them
   }
 
   toggle(open = Boolean(this.box.hidden)) {
@@ -94,15 +96,14 @@ export class RunList {
       localStorage.setItem(OPEN, open ? "yes" : "no");
     } catch { /* no room: the next page opens with the list as it was */ }
     document.body.classList.toggle("cs-has-runs", open);
-    this.opener?.setAttribute("aria-expanded", String(open));
+    if (this.opener) this.opener.ariaExpanded = String(open);
     if (open) this.draw();
   }
 
   // The button in the bar.
-  opener = /** @type {HTMLButtonElement | null} */ (null);
   addOpener(/** @type {HTMLElement} */ parent) {
     this.opener = action(parent, "Runs", "Your runs and the recordings", () => this.toggle());
-    this.opener.setAttribute("aria-expanded", String(!this.box.hidden));
+    this.opener.ariaExpanded = String(!this.box.hidden);
   }
 
   // The run that is shown enters the list when it ends.
@@ -112,7 +113,7 @@ export class RunList {
     if (!header || !["done", "stopped"].includes(state) || stage.recorded || rounds.length < 2) return;
     const point = { ...pointOf(stage, header), lengths: undefined, spent: undefined }; // read anew when it is ticked
     const before = stage.kept.find((one) => one.run === run);
-    if (before && before.state === state && before.printed === point.printed && before.speed === point.speed) return;
+    if (before?.state === state && before.printed === point.printed && before.speed === point.speed) return;
     stage.ticked = stage.ticked.map((one) => (one.run === run ? { ...one, tau: point.tau, speed: point.speed, printed: point.printed } : one));
     this.store((runs) => {
       const old = runs.find((one) => one.run === run);
@@ -141,11 +142,6 @@ export class RunList {
         stage.kept = stage.kept.filter((one) => one !== oldest);
       }
     }
-  }
-
-  // What was ticked before the page was loaded anew, as far as the server still has it.
-  async restore(/** @type {string[]} */ ticked) {
-    for (const run of ticked) await this.tick(run, true, true);
   }
 
   /** Lays a run over the one that is shown, or takes it away. @param {string} run @param {boolean} on */
@@ -184,33 +180,32 @@ export class RunList {
   async open(/** @type {{ run: string, starred?: boolean, options?: Setting }} */ { run, options }) {
     const { recordings, stage } = this;
     if (stage.mode === "lab") stage.setMode("workbench", { push: true });
-    if (run === recordings.followed.listed[0]) recordings.followed.follow();
+    if (run === recordings.written[0]) recordings.follow();
     else if (!await recordings.open(run, { push: true })) {
-      const file = localStorage.getItem(FILE + run);
-      const { name, data } = JSON.parse(file ?? "{}");
-      if (data) await recordings.give(new File([bytesOf(data)], name));
+      const { name, data } = JSON.parse(localStorage.getItem(FILE + run) ?? "{}");
+      if (data) await recordings.read(new File([bytesOf(data)], name));
       else if (options) stage.tell("again", options);
     }
   }
 
   draw() {
-    const { stage, recordings: { followed, listed } } = this;
+    const { stage, recordings: { written, listed } } = this;
     write(this.compare, `Compare${stage.ticked.length > 1 ? ` (${stage.ticked.length})` : ""}`);
     this.compare.disabled = stage.ticked.length < 2;
     if (this.box.hidden) return;
     /** @type {[string, HTMLElement[]][]} */
     const groups = [
-      ["In the folder that is followed", followed.listed.map((run, place) => this.row({ run, method: "" }, run, place ? "" : "the newest, followed"))],
+      ["In the folder that is followed", written.map((run, place) => this.row({ run, method: "" }, run, place ? "" : "the newest, followed"))],
       ["Yours", stage.kept.map((point) => this.row(point, point.prompt ?? "", figuresText(point)))],
       ["Recorded", listed.map((one) => this.row({ run: one.name, method: one.method }, one.title, `${settingOf(one)} · τ ${one.tau?.toFixed(1) ?? "–"}`))],
     ];
     const controls = () => Array.from(this.list.querySelectorAll("button, input"));
     const focused = controls().indexOf(document.activeElement);
-    this.list.replaceChildren(...groups.filter(([, rows]) => rows.length).flatMap(([heading, rows]) => {
-      const list = html("ul");
-      list.append(...rows);
-      return [html("h2", "", null, heading), list];
-    }));
+    this.list.replaceChildren();
+    for (const [heading, rows] of groups.filter(([, some]) => some.length)) {
+      html("h2", "", this.list, heading);
+      html("ul", "", this.list).append(...rows);
+    }
     controls()[focused]?.focus();
   }
 

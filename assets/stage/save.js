@@ -70,50 +70,39 @@ export class Save {
   }
 
   entries() {
-    const { stage } = this;
+    const { stage, share } = this;
     const forms = stage.server && stage.rounds.length ? FORMS : [];
-    const round = stage.current + 1;
     const drawn = stage.round ? Array.from(this.frames.entries).filter(([, entry]) => entry.panel.svg && this.frames.shown(entry)) : [];
+    const parts = stage.round ? [["Text", "text", ".cs-text"], ["Timeline", "timeline", ".cs-timeline"], ["Whole view", stage.mode, ".cs-stage"]] : [];
     const stills = [...drawn.map(([name, { about, panel }]) => this.pictured(about.title, name, () => panel.svg?.() ?? null)),
-      ...(stage.round ? [this.pictured("Text", "text", () => picture(this.part(".cs-text"))),
-        this.pictured("Timeline", "timeline", () => picture(this.part(".cs-timeline"))),
-        this.pictured("Whole view", stage.mode, () => picture(this.part(".cs-stage")))] : [])].flat();
+      ...parts.map(([label, name, selector]) => this.pictured(label, name, () => picture(document.querySelector(selector))))].flat();
     return [
       { label: "Copy link", note: "to this view", act: () => this.link() },
-      ...(forms.length ? [{ label: "Share …", note: "a file or a link that lasts", act: () => this.share?.open() }] : []),
-      ...(stage.server && stage.value.run.startsWith(SHARED) ? [{ label: "Delete shared run", note: "for everybody", act: () => this.share?.remove() }] : []),
+      ...(forms.length ? [{ label: "Share …", note: "a file or a link that lasts", act: () => share?.open() }] : []),
+      ...(stage.server && stage.value.run.startsWith(SHARED) ? [{ label: "Delete shared run", note: "for everybody", act: () => share?.remove() }] : []),
       { heading: forms.length ? "This run" : "Nothing else to save yet" },
       ...forms.map((form) => ({ ...form, act: () => this.form(form.kind) })),
-      ...(stills.length ? [{ heading: `Pictures of round ${round}` }, ...stills] : []),
+      ...(stills.length ? [{ heading: `Pictures of round ${stage.current + 1}` }, ...stills] : []),
     ];
   }
 
   async form(/** @type {string} */ kind) {
-    const { stage } = this;
-    const wanted = { kind, run: stage.value.run, round: Math.max(0, stage.current) };
-    const { server } = stage;
-    const file = server && await this.recordings.answer(() => server.export(wanted));
+    const { stage: { server, value: { run }, current } } = this;
+    const file = server && await this.recordings.answer(() => server.export({ kind, run, round: Math.max(0, current) }));
     if (file) download(file);
   }
 
-  // The entries that save one picture in its two forms.
-  /** @param {string} label @param {string} name @param {() => string | null} draw */
+  /** The entries that save one picture in its two forms. @param {string} label @param {string} name @param {() => string | null} draw */
   pictured(label, name, draw) {
     return ["svg", "png"].map((kind) => ({ label, note: kind.toUpperCase(), act: () => this.still(name, kind, draw) }));
-  }
-
-  part(/** @type {string} */ selector) {
-    return this.frames.area.ownerDocument.querySelector(selector);
   }
 
   /** @param {string} name @param {string} kind @param {() => string | null} draw */
   async still(name, kind, draw) {
     const drawn = draw();
-    const file = `${name}-round-${this.stage.current + 1}.${kind}`;
-    if (!drawn) {
-      this.notices.brief(`Round ${this.stage.current + 1} has nothing to draw there, so no picture was saved.`);
-      return;
-    }
+    const round = this.stage.current + 1;
+    const file = `${name}-round-${round}.${kind}`;
+    if (!drawn) return this.notices.brief(`Round ${round} has nothing to draw there, so no picture was saved.`);
     const svg = captioned(drawn, this.smallPrint());
     try {
       hand(file, kind === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await png(svg));

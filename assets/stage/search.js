@@ -32,7 +32,7 @@ export class Search {
 
   // Searches the rounds that have arrived since; a token's piece comes before the first round that has it.
   findMore() {
-    const { stage, stage: { sought, rounds, pieces }, searched } = this;
+    const { stage, stage: { sought, rounds, run: { pieces } }, searched } = this;
     const wanted = this.field.value.toLowerCase();
     const has = (/** @type {string} */ form) => form.toLowerCase().includes(wanted);
     for (const [id, piece] of Array.from(wanted ? pieces : []).slice(searched.pieces)) {

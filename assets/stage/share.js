@@ -12,18 +12,17 @@ export class Share {
     this.sheet = new Sheet("Share this run", "cs-share");
     const form = html("form", { method: "dialog" }, this.sheet.box);
     html("h2", "", form, "Share this run");
-    this.title = this.field(form, "Title", html("input", { maxLength: 120, dir: "auto" }));
-    this.comment = this.field(form, "Comment", html("textarea", { maxLength: 500, rows: 4, dir: "auto" }));
+    /** @template {HTMLElement} Field @param {string} label @param {Field} field */
+    const labelled = (label, field) => {
+      html("label", "", form, label).append(field);
+      return field;
+    };
+    this.title = labelled("Title", html("input", { maxLength: 120, dir: "auto" }));
+    this.comment = labelled("Comment", html("textarea", { maxLength: 500, rows: 4, dir: "auto" }));
     const buttons = html("p", "cs-share-buttons", form);
     action(buttons, "Save as one file", "An HTML file with this run in it, which opens from disk", () => this.file());
     if (lasts) action(buttons, "Copy a link that lasts", "Keep this run on the server, under a link that nobody guesses", () => this.link());
-    this.said = this.field(form, "Link", html("input", { readOnly: true }));
-  }
-
-  /** @template {HTMLElement} Field @param {Element} form @param {string} label @param {Field} field */
-  field(form, label, field) {
-    html("label", "", form, label).append(field);
-    return field;
+    this.said = labelled("Link", html("input", { readOnly: true }));
   }
 
   open() {

@@ -5,8 +5,6 @@ import { inTurn } from "../shared/ink.js";
 import { figuresOf, rateText, readRound, Run } from "../shared/round.js";
 
 const BUSY = ["queued", "running"];
-/** @type {RunValue} */
-const BLANK = { run: "", state: "empty", message: "", header: null, end: null, followed: false };
 const STOPPED = "The run was stopped before its first token.";
 const NOTHING = "The text ended before its first token; ask something else, or change the temperature or the seed.";
 
@@ -41,8 +39,8 @@ export const modes = ["story", "workbench"]; // the views; the lab adds its own 
 
 /** @extends {EventEmitter<StageEvents>} */
 export class Stage extends EventEmitter {
-  value = BLANK; // of the run that is shown
-  run = new Run(""); // and what its lines came to
+  run = new Run(""); // that is shown: its lines decoded
+  value = /** @type {RunValue} */ ({ run: "", state: "empty", message: "", followed: false }); // and how it stands
   /** The run being received: `run`, or a new one before its first round; how it stands, and what is known of it. */
   incoming = { run: this.run, state: /** @type {StateLine} */ ({ run: "", state: "done", message: "" }), about: /** @type {About} */ ({}) };
   about = /** @type {About} */ ({}); // what is known of the run that is shown
@@ -110,16 +108,8 @@ export class Stage extends EventEmitter {
     return this.run.rounds;
   }
 
-  get pieces() {
-    return this.run.pieces;
-  }
-
-  get texts() {
-    return this.run.texts;
-  }
-
-  get present() {
-    return this.run.present;
+  get header() {
+    return this.run.header;
   }
 
   /** Shows the prompt of a requested run; the current run stays until its first round.
@@ -154,6 +144,7 @@ export class Stage extends EventEmitter {
     this.value = { ...this.value, state, message };
     this.tell("state");
   }
+
   // Its figures so far: see ``figuresOf``.
   get figures() {
     return figuresOf(this.rounds);
@@ -188,10 +179,6 @@ export class Stage extends EventEmitter {
   get withheld() {
     const { comparison } = this;
     return comparison && comparison.state !== "measuring" ? comparison.speed.withheld : "";
-  }
-
-  get header() {
-    return this.value.header;
   }
 
   // The round that is shown: as it was run, or as it would have been at the budget that is tried out.
@@ -229,27 +216,26 @@ export class Stage extends EventEmitter {
     return window.matchMedia("(prefers-reduced-motion: reduce)").matches;
   }
 
-  /** Switches to another stream of lines. Resolves to whether its run is shown.
+  /** Switches to another stream of lines. Resolves to whether its run is shown: a live one from its first round on.
    *  @param {RunLines} lines @returns {Promise<boolean>} */
   follow(lines) {
     this.reading?.abort();
-    const reading = this.reading = new AbortController();
+    const { signal } = this.reading = new AbortController();
     this.elsewhere = true;
     this.refusal = "";
-    return new Promise((shown) => { this.readAll(lines, reading, shown).then(shown); });
+    return new Promise((shown) => { this.readAll(lines, signal, shown).then(shown); });
   }
 
-  /** @param {RunLines} lines @param {AbortController} reading @param {(shown: boolean) => void} shown */
-  async readAll(lines, reading, shown) {
+  /** @param {RunLines} lines @param {AbortSignal} signal @param {(shown: boolean) => void} shown */
+  async readAll(lines, signal, shown) {
     try {
-      for await (const some of lines(reading.signal)) {
-        if (reading.signal.aborted) return false;
+      for await (const some of lines(signal)) {
+        if (signal.aborted) return false;
         this.read(some);
         if (this.live && this.incoming.run === this.run) shown(true);
       }
     } catch {
-      if (reading.signal.aborted) return false;
-      this.tell("broken");
+      if (!signal.aborted) this.tell("broken");
       return false;
     }
     if (this.incoming.run === this.run && !this.pending) return true;
@@ -260,34 +246,29 @@ export class Stage extends EventEmitter {
   /** Handles received lines. A new run replaces the current one at its first round, so a run that fails earlier changes
    *  nothing. @param {import("../types.d.ts").StreamLine[]} lines */
   read(lines, followed = false) {
+    const { incoming } = this;
     let begun = false;
     for (const line of lines) {
-      if ("state" in line) this.readState(line);
-      else if ("about" in line && this.incoming.run === this.run) this.setComments(line.about);
-      else if ("about" in line) this.incoming.about = line.about;
-      else {
-        if ("header" in line) this.incoming.run = new Run(this.incoming.state.run);
-        this.incoming.run.read(line);
+      if ("state" in line) {
+        incoming.state = line;
+        if (line.run !== incoming.run.name) incoming.run = line.run === this.run.name ? this.run : new Run(line.run);
+        if (incoming.run === this.run) this.value = { ...this.value, state: line.state, message: line.message };
+      } else if ("about" in line) {
+        if (incoming.run === this.run) this.setComments(line.about);
+        else incoming.about = line.about;
+      } else {
+        if ("header" in line) incoming.run = new Run(incoming.state.run);
+        incoming.run.read(line);
       }
-      if ("round" in line && this.incoming.run !== this.run) {
+      if ("round" in line && incoming.run !== this.run) {
         this.begin(followed);
         begun = true;
       }
     }
-    if (this.incoming.run !== this.run) this.showPending();
-    else {
-      this.value = { ...this.value, end: this.run.end };
-      this.tell("value", { other: begun });
-      this.tell("state");
-      this.settle(begun);
-    }
-  }
-
-  // Handles a state line.
-  readState(/** @type {StateLine} */ line) {
-    this.incoming.state = line;
-    if (line.run !== this.incoming.run.name) this.incoming.run = line.run === this.run.name ? this.run : new Run(line.run);
-    if (this.incoming.run === this.run) this.value = { ...this.value, state: line.state, message: line.message };
+    if (incoming.run !== this.run) return this.showPending();
+    this.tell("value", { other: begun });
+    this.tell("state");
+    this.settle(begun);
   }
 
   setComments(/** @type {About} */ about) {
@@ -307,7 +288,7 @@ export class Stage extends EventEmitter {
   begin(/** @type {boolean} */ followed) {
     this.pending = null;
     this.run = this.incoming.run;
-    this.value = { ...this.incoming.state, header: this.run.header, end: null, followed };
+    this.value = { ...this.incoming.state, followed };
     this.current = -1;
     this.unselect();
     this.trial = { budget: null, round: null, error: "" };
@@ -316,7 +297,7 @@ export class Stage extends EventEmitter {
     this.setComments(this.incoming.about);
     this.incoming.about = {};
     this.following = this.live;
-    this.tell("begin", this.value);
+    this.tell("begin");
   }
 
   /** Stores the server's comparison, if its run is still shown.
@@ -374,7 +355,7 @@ export class Stage extends EventEmitter {
     const line = budget === null || !this.actual || !this.server ? null : await this.server.round_at({ run, round: current, budget });
     if (run !== this.value.run || current !== this.current || budget !== this.trial.budget) return;
     const error = line && "error" in line ? line.error : "";
-    const round = line && header && !("error" in line) ? { ...readRound(line, header, this.pieces), budget } : null;
+    const round = line && header && !("error" in line) ? { ...readRound(line, header, this.run.pieces), budget } : null;
     this.trial = { budget, round, error };
     this.unselect();
     this.tell("round", { moved: false, push: false });

@@ -44,87 +44,76 @@ export function guesses(/** @type {Pick<Round, "n" | "depths">} */ { n, depths }
   return [String(n - 1), n === 2 ? " guess, " : " guesses, ", ...(ahead === 1 ? ["one token ahead"] : [n - 1 === ahead ? "" : "up to ", String(ahead), " tokens ahead"])].filter(Boolean);
 }
 
-export class Story {
-  /** @param {Stage} stage @param {Element} parent */
-  constructor(stage, parent) {
-    this.stage = stage;
-    this.box = html("div", "cs-story", parent);
-    this.headline = html("p", "cs-headline", this.box);
-    this.words = html("p", "cs-more", this.box);
-    stage.on("round value begin mode state compared scene", () => this.draw());
-    this.draw();
+/** What has to be said of what is shown. @param {Stage} stage @returns {{ headline: Sentence, more: string, title?: string }} */
+function wordsOf(stage) {
+  const { round } = stage;
+  const over = stage.atEnd && stage.scene !== "verify";
+  const waiting = waitingWords(stage);
+  const scene = sceneWords(stage);
+  if (scene) return scene;
+  if (waiting) return { headline: [[waiting.headline]], more: waiting.more };
+  if (!round) {
+    return { headline: [["Ask something, and watch a drafter guess ahead of a big model."]],
+      more: "Pick a preset and press Run: each pass of the big model keeps every guess that it would have written itself." };
   }
+  if (round.chunked) return chunkWords(stage, round, over);
+  if (over) return outcome(stage);
+  const kept = round.keep.length;
+  return { headline: [["One pass of the big model just wrote "], [String(kept), "cs-count"], [kept === 1 ? " token." : " tokens."]], more: explain(round, kept) };
+}
 
-  draw() {
-    const { stage } = this;
-    const { round } = stage;
-    const over = stage.atEnd && stage.scene !== "verify";
-    const scene = sceneWords(stage);
-    const waiting = waitingWords(stage);
-    if (scene) this.say(scene.headline, scene.more);
-    else if (waiting) this.say([[waiting.headline]], waiting.more);
-    else if (!round) {
-      this.say([["Ask something, and watch a drafter guess ahead of a big model."]],
-        "Pick a preset and press Run: each pass of the big model keeps every guess that it would have written itself.");
-    } else if (round.chunked) this.chunk(round, over);
-    else if (over) this.sum();
-    else {
-      const kept = round.keep.length;
-      this.say([["One pass of the big model just wrote "], [String(kept), "cs-count"], [kept === 1 ? " token." : " tokens."]],
-        this.explain(round, kept));
-    }
-  }
+/** @param {Round} round @param {number} kept */
+function explain(round, kept) {
+  if (round.n === 1) return "Nothing was guessed ahead: this is plain decoding, one token a pass.";
+  const verdict = kept > 1 ? `${kept - 1} ${kept === 2 ? "is" : "are"} exactly what it would have written` : "none is what it would have written";
+  const who = round.drafterNames.length > 1 ? "Two drafters made" : "A drafter made";
+  return `${who} ${guesses(round).join("")}; the big model checked them all at once: ${verdict}.`;
+}
 
-  /** @param {Round} round @param {number} kept */
-  explain(round, kept) {
-    const drafted = round.n - 1;
-    if (!drafted) return "Nothing was guessed ahead: this is plain decoding, one token a pass.";
-    const verdict = kept > 1
-      ? `${kept - 1} ${kept === 2 ? "is" : "are"} exactly what it would have written`
-      : "none is what it would have written";
-    const who = round.drafterNames.length > 1 ? "Two drafters made" : "A drafter made";
-    return `${who} ${guesses(round).join("")}; the big model checked them all at once: ${verdict}.`;
-  }
+/** Of a server that does not report its rounds. @param {Stage} stage @param {Round} round @param {boolean} over */
+function chunkWords(stage, round, over) {
+  const run = stage.figures;
+  const passes = sumsOf(stage, run)?.passes;
+  const count = over ? run.tokens : round.keep.length;
+  /** @type {Sentence} */
+  const tokens = [[String(count), over ? "cs-total" : "cs-count"], [count === 1 ? " token" : " tokens"]];
+  /** @type {Sentence} */
+  const about = passes ? [[" in about "], [String(passes), "cs-total"], [" passes."]] : [["."]];
+  /** @type {Sentence} */
+  const headline = over ? [...tokens, ...about] : [["The server just sent "], ...tokens, ["."]];
+  return { headline, more: "Which tokens were guessed ahead in one pass is not known: this server does not report its rounds." };
+}
 
-  /** Of a server that does not report its rounds. @param {Round} round @param {boolean} over */
-  chunk(round, over) {
-    const run = this.stage.figures;
-    const passes = sumsOf(this.stage, run)?.passes;
-    const count = over ? run.tokens : round.keep.length;
-    /** @type {Sentence} */
-    const tokens = [[String(count), over ? "cs-total" : "cs-count"], [count === 1 ? " token" : " tokens"]];
-    /** @type {Sentence} */
-    const words = over
-      ? [...tokens, [passes ? " in about " : "."], [passes ? String(passes) : "", "cs-total"], [passes ? " passes." : ""]]
-      : [["The server just sent "], ...tokens, ["."]];
-    this.say(words, "Which tokens were guessed ahead in one pass is not known: this server does not report its rounds.");
+// The outcome of the whole text, and why n tokens a pass are less than n times as fast.
+function outcome(/** @type {Stage} */ stage) {
+  const { against, comparison, repetition, measured: run } = stage;
+  const cut = repetition ? null : cutOf(stage);
+  /** @type {Sentence} */
+  const total = [[cut ? cut.lead : ""], [String(run.tokens), "cs-total"], [" tokens in "], [String(run.rounds), "cs-total"],
+    [repetition ? " passes before it repeats itself" : " passes"]];
+  if (!stage.header?.drafters.length) {
+    total.push([": one at a time."]);
+    return { headline: total, more: "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up." };
   }
+  /** @type {Sentence} */
+  const verdict = against ? VERDICTS[against.standing](against) : [[cut ? "." : `, where plain decoding takes ${run.tokens}.`]];
+  const unknown = stage.withheld || (stage.comparing ? `How much faster that is: ${stage.comparing}` : "How much faster that is was not measured.");
+  const why = against ? against.standing !== "slower" && against.words : unknown; // what is slower says so below
+  return { headline: [...total, ...verdict], more: [why, comparison?.text.words].filter(Boolean).join(" "), title: comparison?.text.rule };
+}
 
-  // The outcome of the whole text, and why n tokens a pass are less than n times as fast.
-  sum() {
-    const { stage } = this;
-    const { against, comparison, repetition, measured: run } = stage;
-    const cut = repetition ? null : cutOf(stage);
-    /** @type {Sentence} */
-    const total = [[cut ? cut.lead : ""], [String(run.tokens), "cs-total"], [" tokens in "], [String(run.rounds), "cs-total"],
-      [repetition ? " passes before it repeats itself" : " passes"]];
-    if (!stage.header?.drafters.length) {
-      this.say([...total, [": one at a time."]], "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up.");
-      return;
-    }
-    const text = comparison ? comparison.text.words : "";
-    const alone = cut ? "." : `, where plain decoding takes ${run.tokens}.`;
-    /** @type {Sentence} */
-    const verdict = against ? VERDICTS[against.standing](against) : [[alone]];
-    const unknown = stage.withheld || (stage.comparing ? `How much faster that is: ${stage.comparing}` : "How much faster that is was not measured.");
-    const why = against ? against.standing !== "slower" && against.words : unknown; // what is slower says so below
-    this.say([...total, ...verdict], [why, text].filter(Boolean).join(" "), comparison ? comparison.text.rule : "");
-  }
-
-  /** @param {Sentence} parts @param {string} more */
-  say(parts, more, title = "") {
-    this.words.title = title;
-    this.headline.replaceChildren(...parts.map(([text, look]) => html("span", look || "", null, text)));
-    write(this.words, more);
-  }
+/** @param {Stage} stage @param {Element} parent */
+export function story(stage, parent) {
+  const box = html("div", "cs-story", parent);
+  const headline = html("p", "cs-headline", box);
+  const words = html("p", "cs-more", box);
+  const draw = () => {
+    const said = wordsOf(stage);
+    headline.replaceChildren(...said.headline.map(([text, look]) => html("span", look || "", null, text)));
+    write(words, said.more);
+    words.title = said.title ?? "";
+  };
+  stage.on("round value begin mode state compared scene", draw);
+  draw();
+  return box;
 }

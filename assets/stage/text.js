@@ -25,10 +25,9 @@ const CUTS = {
 };
 
 // The message for a text that was cut off; null if it ended by itself or is still being written.
-export function cutOf(/** @type {Pick<Stage, "value" | "header" | "live">} */ { value, header, live }) {
+export function cutOf(/** @type {Pick<Stage, "value" | "run" | "live">} */ { value, run: { header, end }, live }) {
   if (live || !header) return null;
-  const reason = value.end ? value.end.reason : value.state;
-  const cut = CUTS[reason];
+  const cut = CUTS[end ? end.reason : value.state];
   return cut ? { lead: cut.lead, words: cut.words(header) } : null;
 }
 
@@ -38,7 +37,16 @@ const SPEAKERS = { system: "System", user: "You", assistant: "Answer" };
 /** @param {Element} parent @param {() => void} act */
 const editButton = (parent, act) => button(parent, "", "Edit: go on from before this prompt", act, "cs-edit");
 
+/** A text without tokens of its own, as Markdown. @param {string} text @param {Element} box */
+const plainMarkdown = (text, box) => markdown(text, box, (parent, from, to) => parent.append(text.slice(from, to)));
+
 export class TextPanel {
+  spans = /** @type {HTMLElement[]} */ ([]); // a part for each round
+  tokens = 0;
+  marked = -1; // the round that was shown before
+  shaded = Infinity; // from which token on the text is marked as repeating itself
+  frame = 0;
+
   /** `tools` holds the switch between the rendered text and its tokens; without it the tokens are shown.
    *  @param {Stage} stage @param {HTMLElement} host @param {HTMLElement} [tools] */
   constructor(stage, host, tools) {
@@ -64,12 +72,7 @@ export class TextPanel {
       this.drawAnswer();
     });
     if (this.switch) tools?.prepend(this.switch);
-    this.spans = /** @type {HTMLElement[]} */ ([]); // a part for each round
-    this.tokens = 0;
-    this.marked = -1; // the round that was shown before
-    this.shaded = Infinity; // from which token on the text is marked as repeating itself
-    this.reader = new TokenReader(stage);
-    this.frame = 0;
+    this.reader = new TokenReader(stage.run);
     stage.on("begin", () => this.clear());
     stage.on("value", () => this.append());
     stage.on("round", () => this.mark());
@@ -78,9 +81,20 @@ export class TextPanel {
     stage.on("state compared beside", () => this.drawState());
     stage.on("round mode scene", () => this.drawAnswer());
     new ResizeObserver(() => this.reveal()).observe(host);
-    for (const box of [this.body, this.rendered]) box.addEventListener("click", (event) => this.click(event));
-    this.body.addEventListener("pointerover", (event) => this.over(event));
-    this.body.addEventListener("pointerleave", () => this.stage.hover(null));
+    for (const box of [this.body, this.rendered]) {
+      box.addEventListener("click", (event) => {
+        const at = this.place(event);
+        if (!at) return;
+        stage.tell("hand");
+        if (at.round !== stage.current) stage.go(at.round, { animate: true, push: true });
+        stage.pin(at.node);
+      });
+    }
+    this.body.addEventListener("pointerover", (event) => {
+      const at = this.place(event);
+      stage.hover(at?.round === stage.current ? at.node : null);
+    });
+    this.body.addEventListener("pointerleave", () => stage.hover(null));
   }
 
   // The turns and the prompt of the run that is waited for, if there is one, else of the run that is shown.
@@ -116,7 +130,7 @@ export class TextPanel {
       html("span", "cs-speaker", turn, SPEAKERS[role]);
       const words = html("div", "cs-turn-text", turn);
       if (role !== "assistant") words.textContent = text;
-      else markdown(text, words, (parent, from, to) => parent.append(text.slice(from, to)));
+      else plainMarkdown(text, words);
       if (role === "user" && stage.server) editButton(turn, () => stage.tell("edit", { turns: turns.slice(0, place), prompt: text }));
       const point = points[place];
       if (point) this.tell(html("div", "cs-figures", words), point);
@@ -153,8 +167,7 @@ export class TextPanel {
     if (!beside || this.beside.dataset.run === beside.run) return;
     this.beside.dataset.run = beside.run;
     this.beside.replaceChildren();
-    const { answer = "" } = beside;
-    markdown(answer, html("div", "cs-rendered", this.beside), (parent, from, to) => parent.append(answer.slice(from, to)));
+    plainMarkdown(beside.answer ?? "", html("div", "cs-rendered", this.beside));
     this.tell(html("div", "cs-figures", this.beside), beside);
   }
 
@@ -175,21 +188,13 @@ export class TextPanel {
     });
   }
 
-  // Says why a text was cut off, under its last round.
-  drawCut() {
-    const { stage } = this;
-    const cut = stage.resting || stage.current === stage.rounds.length - 1 ? cutOf(stage) : null;
-    this.cut.hidden = !cut;
-    write(this.cut, cut ? cut.words : "");
-  }
-
   clear() {
     this.spans = [];
     this.tokens = 0;
     this.marked = -1;
     this.body.replaceChildren();
     delete this.rendered.dataset.run;
-    this.reader = new TokenReader(this.stage);
+    this.reader = new TokenReader(this.stage.run);
   }
 
   append() {
@@ -253,20 +258,22 @@ export class TextPanel {
 
   /** @param {Round} round @param {number} id @param {number} position */
   text(round, id, position) {
-    return this.stage.pieces.has(id) ? this.reader.read(id, position) : round.show(id);
+    return this.stage.run.pieces.has(id) ? this.reader.read(id, position) : round.show(id);
   }
 
   // Only the parts between the round shown before and the one shown now change.
   mark() {
-    const { current } = this.stage;
+    const { stage, stage: { current } } = this;
     const last = Math.min(this.spans.length - 1, Math.max(current, this.marked));
     for (let index = Math.max(0, Math.min(current, this.marked)); index <= last; index++) {
       this.spans[index].classList.toggle("is-current", index === current);
       this.spans[index].classList.toggle("is-future", index > current);
     }
     this.marked = current;
-    this.host.classList.toggle("is-whole", this.stage.resting);
-    this.drawCut();
+    this.host.classList.toggle("is-whole", stage.resting);
+    const cut = stage.resting || current === stage.rounds.length - 1 ? cutOf(stage) : null; // said under the last round
+    this.cut.hidden = !cut;
+    write(this.cut, cut?.words ?? "");
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => this.reveal());
   }
@@ -281,14 +288,9 @@ export class TextPanel {
     const part = this.spans[stage.scene === "card" ? 0 : stage.current]; // the whole answer is read from its beginning
     if (!part) return;
     const bottom = part.offsetTop + part.offsetHeight;
+    const withQuestion = this.turns.childElementCount && part === this.spans[0] && this.prompt.offsetHeight < host.clientHeight / 3;
     if (bottom > host.scrollTop + host.clientHeight - 24) host.scrollTop = bottom - host.clientHeight + 48;
-    else if (part.offsetTop < host.scrollTop) host.scrollTop = Math.max(0, this.above(part) - 24);
-  }
-
-  // The first words of an answer come with a short question, if that stands after earlier turns.
-  above(/** @type {HTMLElement} */ part) {
-    const asked = this.turns.childElementCount && part === this.spans[0] && this.prompt.offsetHeight < this.host.clientHeight / 3;
-    return (asked ? this.prompt : part).offsetTop;
+    else if (part.offsetTop < host.scrollTop) host.scrollTop = Math.max(0, (withQuestion ? this.prompt : part).offsetTop - 24);
   }
 
   light(/** @type {NodeSelection} */ { node, pinned }) {
@@ -302,18 +304,5 @@ export class TextPanel {
     const token = event.target instanceof Element && event.target.closest(".cs-token");
     const part = token && token.closest("[data-round]");
     return part ? { round: Number(part.getAttribute("data-round")), node: Number(token.getAttribute("data-node")) } : null;
-  }
-
-  click(/** @type {MouseEvent} */ event) {
-    const at = this.place(event);
-    if (!at) return;
-    this.stage.tell("hand");
-    if (at.round !== this.stage.current) this.stage.go(at.round, { animate: true, push: true });
-    this.stage.pin(at.node);
-  }
-
-  over(/** @type {MouseEvent} */ event) {
-    const at = this.place(event);
-    this.stage.hover(at && at.round === this.stage.current ? at.node : null);
   }
 }

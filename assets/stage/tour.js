@@ -1,6 +1,6 @@
 // The tour's texts: what to look at, what it means, and something to try.
 
-import { button, html } from "../shared/ink.js";
+import { button, html, write } from "../shared/ink.js";
 
 const STEPS = [
   { mode: "story", at: ".cs-story", title: "One pass, many tokens",
@@ -55,38 +55,30 @@ export class Tour {
   // From where it was left; a tour that was finished starts over.
   async start() {
     const left = Number(localStorage.getItem(STORE)) || 0;
-    this.parts.player.go(0, {});
     await this.go(left < STEPS.length ? left : 0);
     this.next.focus();
   }
 
-  // Over the recording which its texts speak of: a person's run, which an exercise asks for,
-  // is over with the next step.
-  async welcome() {
-    const { stage, recordings, player } = this.parts;
-    if (!recordings.toured || (stage.value.run === recordings.toured && !stage.pending)) return;
-    if (stage.busy) document.querySelector("#canopy-stop").click();
-    await recordings.open(recordings.toured, { still: true });
-    player.go(0, {});
-  }
-
+  // Over the recording which its texts speak of: a person's run, which an exercise asks for, is over with the next step.
   async go(/** @type {number} */ step) {
+    const { stage, recordings, player } = this.parts;
     localStorage.setItem(STORE, String(step));
-    if (step >= STEPS.length) {
-      this.stop();
-      return;
+    if (step >= STEPS.length) return this.stop();
+    player.pause();
+    if (recordings.toured && (stage.value.run !== recordings.toured || stage.pending)) {
+      if (stage.busy) document.querySelector("#canopy-stop").click();
+      await recordings.open(recordings.toured, { still: true });
     }
-    await this.welcome();
+    if (!this.open) player.go(0, {});
     const { mode, at, title, text, exercise } = STEPS[step];
     this.step = step;
-    this.parts.player.pause();
-    this.parts.stage.setMode(mode);
-    this.title.textContent = title;
-    this.text.textContent = text;
-    this.exercise.textContent = `Try it: ${exercise}`;
-    this.place.textContent = `${step + 1} of ${STEPS.length}`;
+    stage.setMode(mode);
+    write(this.title, title);
+    write(this.text, text);
+    write(this.exercise, `Try it: ${exercise}`);
+    write(this.place, `${step + 1} of ${STEPS.length}`);
+    write(this.next, step === STEPS.length - 1 ? "Done" : "Next");
     this.back.hidden = step === 0;
-    this.next.textContent = step === STEPS.length - 1 ? "Done" : "Next";
     this.mark(document.querySelector(at));
     this.box.showPopover();
   }
@@ -98,9 +90,13 @@ export class Tour {
     part?.scrollIntoView({ block: "nearest" });
   }
 
+  get open() {
+    return this.box.matches(":popover-open");
+  }
+
   // True if there was a tour to leave.
   stop() {
-    const open = this.box.matches(":popover-open");
+    const { open } = this;
     this.box.hidePopover();
     this.mark(null);
     return open;

@@ -114,7 +114,7 @@ def test_two_runs_have_an_arrow_only_beside_speeds_that_were_measured(watched: W
         const slower = {{ ...{RECORD}, speed: "100", ratio: 1.67, times: "1.67×" }};
         const records = withheld ? [slower, {BUSY}] : [{RECORD}, slower];
         compare.sides.forEach(({{ stage }}, place) => {{
-            stage.value = {{ ...stage.value, header: {{ ...first.stage.header, drafters: ["one"] }} }};
+            stage.run.header = {{ ...first.stage.header, drafters: ["one"] }};
             stage.comparison = {{ state: "ended", speed: records[place] }};
         }});
         compare.changed();

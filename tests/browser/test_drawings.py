@@ -116,7 +116,7 @@ def test_the_batch_and_the_timeline_are_drawn_as_pictures_that_stand_alone(onloo
     page.evaluate(f"""() => {{
         const blocks = [0, 1].map((seat) => ({{ seat, parents: [0, 0], keep: [0], poolsRows: false }}));
         {STAGE}.round.shared = {{ runs: 2, own: 0, blocks }};
-        {STAGE}.present.shared = true;
+        {STAGE}.run.present.shared = true;
         {FRAMES}.plan();
     }}""")
     page.wait_for_function(f"!{FRAMES}.planned")

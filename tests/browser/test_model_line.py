@@ -11,7 +11,7 @@ SHOWN = f"""([note, about]) => {{
     const {{ rigs }} = Canopy.parts;
     rigs.look = () => undefined;  // the server would say otherwise
     rigs.take({{ ...rigs.state, opened: "demo", coming: "", closed: "", named: [{{ name: "smollm2", note: "" }}] }});
-    {STAGE}.value = {{ ...{STAGE}.value, header: {{ ...{STAGE}.header, recorded: "", note }} }};
+    Object.assign({STAGE}.header, {{ recorded: "", note }});
     {STAGE}.setComments({{ ...{STAGE}.about, ...about }});
     {STAGE}.tell("value", {{}});
 }}"""

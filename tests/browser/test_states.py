@@ -50,7 +50,7 @@ def test_a_text_that_was_stopped_says_so(watched: Watched, address: str) -> None
     page.wait_for_function(f"{STAGE}.rounds.length > 2")
     assert page.locator(CUT).is_hidden()
     page.evaluate(STOP)
-    page.wait_for_function(f"{STATE} === 'stopped' && {STAGE}.value.end")
+    page.wait_for_function(f"{STATE} === 'stopped' && {STAGE}.run.end")
     go(page, page.evaluate(f"{STAGE}.rounds.length - 1"))
     assert "Stopped" in page.locator(CUT).inner_text()
     page.keyboard.press("Home")

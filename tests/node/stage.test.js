@@ -75,7 +75,7 @@ test("a run that is read ends as its last line says, and is passed by once anoth
   assert.ok(await stage.follow(answer(state("done", "c"), header(), ...rounds(0, 1), END, state("done", "c"))));
   go();
   assert.equal(await slow, false);
-  assert.deepEqual([stage.value.run, stage.rounds.length, stage.state, stage.value.end.reason], ["c", 2, "done", "stop"]);
+  assert.deepEqual([stage.value.run, stage.rounds.length, stage.state, stage.run.end.reason], ["c", 2, "done", "stop"]);
 });
 
 test("a run without a round is refused with its sentence, and so is one that the server does not take", async () => {
@@ -127,7 +127,7 @@ test("a run that was stopped is so at once, and ended by itself if its last line
   assert.deepEqual([stage.halt(), stage.state], ["b", "stopped"]);
   go();
   await new Promise((resolve) => { setTimeout(resolve, 10); });
-  assert.deepEqual([stage.state, stage.value.end.reason, stage.rounds.length], ["done", "stop", 2]);
+  assert.deepEqual([stage.state, stage.run.end.reason, stage.rounds.length], ["done", "stop", 2]);
   stage.ask("Why?", []);
   stage.read([state("queued", "c")]);
   assert.deepEqual([stage.halt(), stage.busy, stage.value.run], ["c", false, "b"]);
