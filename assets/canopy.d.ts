@@ -314,7 +314,7 @@ interface StageEvents {
   round: { moved: boolean; push: boolean };
   arrived: void;
   finale: void;
-  play: import("./stage/player.js").Player;
+  play: void;
   // Another node, view, tab of the lab, panel over the whole window, part of the tree, scene of the film.
   select: NodeSelection;
   pin: number | null;

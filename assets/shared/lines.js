@@ -63,12 +63,13 @@ function note(line, had) {
 
 // Yields the parsed lines of a response, in batches.
 async function* arriving(/** @type {Response} */ answer) {
-  const text = /** @type {ReadableStream<Uint8Array<ArrayBuffer>>} */ (answer.body).pipeThrough(new TextDecoderStream()).getReader();
+  const reader = /** @type {ReadableStream<Uint8Array>} */ (answer.body).getReader(); // a browser may collect a pipe that is waited for
+  const decoder = new TextDecoder();
   let rest = "";
   for (;;) {
-    const { done, value } = await text.read();
+    const { done, value } = await reader.read();
     if (done) return;
-    const rows = (rest + value).split("\n");
+    const rows = (rest + decoder.decode(value, { stream: true })).split("\n");
     rest = rows.pop() || "";
     if (rows.length) yield rows.map((row) => /** @type {StreamLine} */ (JSON.parse(row)));
   }

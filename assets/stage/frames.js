@@ -14,14 +14,6 @@ const PRESENTED_ZOOM = 1.25;
 /** @type {Record<string, number>} */
 const STEPS = { ArrowLeft: -24, ArrowUp: -24, ArrowRight: 24, ArrowDown: 24 }; // pixels that a key moves a divider
 
-function stored() {
-  try {
-    return JSON.parse(localStorage.getItem(STORE) ?? "{}");
-  } catch {
-    return {};
-  }
-}
-
 /** A panel in its frame; it is stale if it has to be drawn before it is seen.
  *  @typedef {{ frame: HTMLElement, body: HTMLElement, about: PanelDefinition, stale: boolean, panel: PanelView }} Entry */
 
@@ -30,13 +22,13 @@ export class Frames {
   constructor(stage, parent) {
     this.stage = stage;
     this.entries = /** @type {Map<string, Entry>} */ (new Map());
-    this.sizes = /** @type {Record<string, number>} */ (stored());
+    this.sizes = /** @type {Record<string, number>} */ (JSON.parse(localStorage.getItem(STORE) ?? "{}"));
     this.filling = /** @type {string | null} */ (null); // the panel that fills the window
     this.planned = 0; // an animation frame
     this.area = html("div", "cs-area", parent);
     this.upper = html("div", "cs-row cs-upper", this.area);
     this.lower = html("div", "cs-row cs-lower", this.area);
-    this.area.insertBefore(this.divider(this.upper, this.lower, "column"), this.lower);
+    this.lower.before(this.divider(this.upper, this.lower, "column"));
     this.watch = new ResizeObserver((entries) => this.resized(entries));
     stage.on("round mode", () => this.plan());
     stage.on("select", (selection) => this.select(selection));
@@ -87,27 +79,21 @@ export class Frames {
     });
   }
 
-  // A panel that only sometimes has something to show leaves its room to the others until it has.
-  appear() {
-    for (const { frame, about } of this.entries.values()) {
-      if (!about.when) continue;
-      const divider = frame.previousElementSibling;
-      frame.hidden = !about.when(this.stage) && !frame.classList.contains("is-full");
-      if (divider instanceof HTMLElement) divider.hidden = frame.hidden;
-    }
-  }
-
   draw() {
-    const { trial } = this.stage;
-    this.appear();
+    const { stage, stage: { trial } } = this;
+    for (const { frame, about } of this.entries.values()) {
+      if (!about.when) continue; // else it leaves its room to the others until it has something to show
+      frame.hidden = !about.when(stage) && !frame.classList.contains("is-full");
+      frame.previousElementSibling?.toggleAttribute("hidden", frame.hidden);
+    }
     this.area.classList.toggle("is-tried", Boolean(trial.round));
     this.area.style.setProperty("--tried", `"predicted: this round at ${counted(trial.budget ?? 0, "node")}"`);
     for (const entry of this.entries.values()) {
       if (!entry.stale || !this.shown(entry)) continue;
       entry.stale = false;
       this.guard(entry.frame, () => {
-        entry.panel.draw(this.stage.round);
-        entry.panel.select(this.stage.selection);
+        entry.panel.draw(stage.round);
+        entry.panel.select(stage.selection);
       });
     }
   }
@@ -151,8 +137,8 @@ export class Frames {
     const all = Array.from(this.area.querySelectorAll("[data-panel]"));
     const open = all.find((frame) => frame.classList.contains("is-full"));
     const next = all.find((frame) => frame.dataset.panel === name && frame !== open);
-    if (open) open.classList.remove("is-full");
-    if (next) next.classList.add("is-full");
+    open?.classList.remove("is-full");
+    next?.classList.add("is-full");
     this.filling = next ? name : null;
     this.area.style.setProperty("--cs-below", `${document.querySelector(".cs-timeline")?.offsetHeight ?? 0}px`);
     document.body.classList.toggle("cs-has-full", Boolean(next));
@@ -175,12 +161,13 @@ export class Frames {
       const share = Math.max(MIN_SHARE, Math.min(1 - MIN_SHARE, (size(before) + pixels) / total));
       before.style.flexGrow = String(share * grow);
       after.style.flexGrow = String((1 - share) * grow);
-      this.keep([before, after]);
+      for (const { dataset: { panel }, style } of [before, after]) if (panel) this.sizes[panel] = Number(style.flexGrow);
+      localStorage.setItem(STORE, JSON.stringify(this.sizes));
       say();
     };
     say();
     bar.addEventListener("focus", say);
-    let last = 0;
+    let last = 0; // not movementX, whose unit differs between browsers
     const place = (/** @type {PointerEvent} */ event) => (along === "row" ? event.clientX : event.clientY);
     bar.addEventListener("pointerdown", (event) => {
       bar.setPointerCapture(event.pointerId);
@@ -198,13 +185,6 @@ export class Frames {
       move(STEPS[event.key]);
     });
     return bar;
-  }
-
-  keep(/** @type {HTMLElement[]} */ elements) {
-    for (const element of elements) {
-      if (element.dataset.panel) this.sizes[element.dataset.panel] = Number(element.style.flexGrow);
-    }
-    localStorage.setItem(STORE, JSON.stringify(this.sizes));
   }
 }
 

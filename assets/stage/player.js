@@ -29,24 +29,25 @@ export class Player {
     const { stage } = this;
     if (stage.rounds.length < 2) return;
     if (stage.current >= stage.rounds.length - 1) stage.go(0, { animate: true });
-    this.playing = true;
-    this.stage.tell("play", this);
+    this.set(true);
     this.wait();
   }
 
   pause() {
     clearTimeout(this.timer);
-    if (!this.playing) return;
-    this.playing = false;
-    this.stage.tell("play", this);
+    if (this.playing) this.set(false);
+  }
+
+  set(/** @type {boolean} */ playing) {
+    this.playing = playing;
+    this.stage.tell("play");
   }
 
   // The rounds of a live run at the speed of reading; the more of them wait, the faster.
   follow() {
     if (this.playing) return;
-    this.playing = true;
     this.rush = READ_MS;
-    this.stage.tell("play", this);
+    this.set(true);
     this.tick();
   }
 
@@ -65,13 +66,9 @@ export class Player {
   }
 
   tick() {
-    const { stage } = this;
-    const { following } = stage;
+    const { stage, stage: { following } } = this;
     const last = stage.current >= stage.rounds.length - 1;
-    if (last && !stage.live) {
-      this.finish();
-      return;
-    }
+    if (last && !stage.live) return this.finish();
     if (!last) stage.go(stage.current + 1, { animate: following ? this.rush > SEEN_MS : this.speed <= 2, follow: following });
     this.wait();
   }
@@ -96,7 +93,7 @@ export class Player {
   faster(/** @type {number} */ by) {
     const place = SPEEDS.indexOf(this.speed) + by;
     this.speed = SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, place))];
-    this.stage.tell("play", this);
+    this.stage.tell("play");
     if (this.playing) this.wait();
   }
 }

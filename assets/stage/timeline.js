@@ -125,10 +125,7 @@ export class Timeline {
     const factor = FACTORS[event.key];
     if (event.ctrlKey || event.metaKey || !stage.rounds.length || !(factor || (by && event.shiftKey))) return;
     event.preventDefault();
-    if (factor) {
-      this.zoom(factor, this.axis.x(this.axis.edges[stage.current]));
-      return;
-    }
+    if (factor) return this.zoom(factor, this.axis.x(this.axis.edges[stage.current]));
     const [first, last] = this.selected || [stage.current, stage.current];
     const still = stage.current === last ? first : last; // the end that is not moved
     player.step(by);
@@ -145,7 +142,7 @@ export class Timeline {
   turn() {
     this.axis.byTime = !this.axis.byTime;
     this.axis.part = null;
-    this.clock.setAttribute("aria-pressed", String(this.axis.byTime));
+    this.clock.ariaPressed = String(this.axis.byTime);
     this.plan();
   }
 
@@ -214,7 +211,8 @@ export class Timeline {
     render(this.over, [
       path("cs-veil", stage.round ? span(current + 1, stage.rounds.length, 0, height) : ""), // over the rounds after the one that is shown
       path("cs-found", found.map((index) => `M${middle(index)},${TOP}l-4,-5h8z`).join("")), group(ticks), path("cs-here", stage.round ? box(this.x(current) - 1, TOP - 3, wide, high + 5) : "")]);
-    this.announce();
+    put(this.canvas, {
+      "aria-valuemin": 1, "aria-valuemax": Math.max(1, rounds.length), "aria-valuenow": Math.max(1, current + 1), "aria-valuetext": this.place.textContent });
   }
 
   // The pixel at which a round begins.
@@ -294,14 +292,6 @@ export class Timeline {
     const marks = places.filter(({ x }) => x < width - 16).map(({ x, words }) => text("", words, Math.max(x, LEFT + 16), RULER - 4, { "text-anchor": "middle" }));
     return [path("cs-ruler", box(0, 0, width, RULER)), path("cs-scale", places.map(({ x }) => `M${x},${RULER - 2}v4`).join("")),
       text("", byTime ? "time" : "round", 0, RULER - 4), ...marks];
-  }
-
-  announce() {
-    const { canvas, stage } = this;
-    put(canvas, {
-      "aria-valuemin": 1, "aria-valuemax": Math.max(1, stage.rounds.length), "aria-valuenow": Math.max(1, stage.current + 1),
-      "aria-valuetext": this.place.textContent,
-    });
   }
 }
 
