@@ -117,7 +117,7 @@ export interface LabGiven {
   methods: string[];
   budgets: (number | string)[];
   concurrency: number[];
-  limits: FormLimits;
+  limits: Record<string, number>;
   sets: PromptSet[];
 }
 
@@ -323,15 +323,6 @@ export interface SweepForm {
   max_tokens: number;
 }
 
-/** The most that each number of the forms may be. */
-export interface FormLimits {
-  prompts: number;
-  repeats: number;
-  max_tokens: number;
-  temperature: number;
-  budget: number;
-}
-
 /** A set of prompts in the list of all. */
 export interface PromptSet {
   name: string;
@@ -382,7 +373,6 @@ export interface TableRow {
   total: Estimate;
   speedup: Estimate | null;
   break_even: Estimate | null;
-  modelled: number | null;
   record: SpeedRecord;
 }
 

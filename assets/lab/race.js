@@ -33,7 +33,7 @@ export class Race extends Tool {
     this.auto = /** @type {Chips<string>} */ (new Chips(details, "Methods, at the budget auto"));
     this.auto.box.title = WORDS.auto;
     this.auto.addMethods(methods.filter((name) => METHODS[name]?.drafts !== false), []);
-    const row = html("div", "lab-row lab-fine", details);
+    const row = html("div", "lab-row", details);
     this.repeats = field("input", row, "Repeats", { type: "number", value: 3, min: 3, max: 20, title: "How often each method runs; at least three, to show a spread" });
     this.tokens = field("input", row, "Max tokens", { type: "number", value: settled.max_tokens, min: 1, max: limits.max_tokens });
     this.box = html("section", { class: "lab-plot lab-race", "aria-label": "Race", hidden: true }, pane);

@@ -53,7 +53,7 @@ export class Sweep {
     const file = html("input", { type: "file", hidden: true, accept: ".jsonl,.json,.txt", "aria-label": "A prompt file" }, this.details);
     file.addEventListener("change", () => this.upload(file));
     button(this.details, "Upload prompts …", "A JSONL file: every line has a “prompt”, or “turns”, of which the first is used", () => file.click());
-    const more = html("div", "lab-row lab-fine", this.details);
+    const more = html("div", "lab-row", this.details);
     this.repeats = number(more, "Repeats", settled.repeats, 1, limits.repeats, "How many times every setting answers every prompt");
     this.temperature = number(more, "Temperature", settled.temperature, 0, limits.temperature, "0: always the most probable token (greedy)", 0.1);
     this.tokens = number(more, "Max tokens", settled.max_tokens, 1, limits.max_tokens, "The most tokens that an answer may have");

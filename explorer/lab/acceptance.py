@@ -108,9 +108,9 @@ def _dots(name: str, values: Mapping[Any, Measured | CalibrationBin], color: str
                              for value in values.values()])
 
 
-def _measured_figure(traces: Sequence[Part], summary: str, x: str, y: str, **more: Any) -> Figure | None:
+def _measured_figure(traces: Sequence[Part], summary: str, x: str, y: str) -> Figure | None:
     """A figure over categories; None if there is nothing to draw."""
-    return figure(traces, summary, xaxis=axis(x, type="category"), yaxis=axis(y, **{"rangemode": "tozero", **more}),
+    return figure(traces, summary, xaxis=axis(x, type="category"), yaxis=axis(y, rangemode="tozero"),
                   showlegend=len(traces) > 1) if traces else None
 
 

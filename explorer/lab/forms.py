@@ -36,16 +36,6 @@ class PromptSet(TypedDict):
     count: int
 
 
-class FormLimits(TypedDict):
-    """The most that each number of the forms may be."""
-
-    prompts: int
-    repeats: int
-    max_tokens: int
-    temperature: float
-    budget: int
-
-
 class PromptSets:
     """Prompts by the name of their set."""
 
@@ -94,6 +84,9 @@ MAX_PROMPTS, MAX_SWEEP_REPEATS, MAX_RACE_REPEATS = 1000, 100, 20
 MAX_RUNS = 20_000  # of a sweep; at a second each, they take as long as anybody's patience
 MAX_ITEMS = 64  # of a list in a form
 OFFERED = (AUTO, *TRIED_BUDGETS)  # as chips of the form; any other number can be typed
+LIMITS: Mapping[str, float] = MappingProxyType({  # the most that each number of the forms may be
+    "prompts": MAX_PROMPTS, "repeats": MAX_SWEEP_REPEATS,
+    **{name: high(name, page=True) for name in ("max_tokens", "temperature", "budget")}})
 
 
 class SweepForm(TypedDict):
@@ -115,12 +108,6 @@ OPENING: SweepForm = {
     "set": "all", "prompts": 6, "methods": [BASELINE, "dflash", "ddtree", "routed", "merged", "joint"],
     "budgets": [AUTO, 16, 32, 64], "concurrency": [1], "split": "total", "temperature": 0.0, "repeats": 1,
     "max_tokens": 128}
-
-
-def limits() -> FormLimits:
-    """What the browser's fields allow."""
-    return {"prompts": MAX_PROMPTS, "repeats": MAX_SWEEP_REPEATS, "max_tokens": int(high("max_tokens", page=True)),
-            "temperature": high("temperature", page=True), "budget": int(high("budget", page=True))}
 
 
 def option(form: Mapping[str, Any], name: str, usual: Any = None) -> Any:

@@ -11,7 +11,6 @@ import gradio as gr
 from plotly.offline import get_plotlyjs
 
 from engine.errors import RequestError
-from engine.lab.concurrency import modelled_break_even, texts_measured
 from engine.lab.findings import DoctorFinding, worst_first
 from engine.lab.replay import WhatIf
 from engine.lab.report import run_command
@@ -25,30 +24,11 @@ from engine.trace import Trace
 from explorer.attached import server_of
 from explorer.browser_calls import browser_call, served
 from explorer.jobs import Job, Jobs
-from explorer.lab import race
+from explorer.lab import forms, prediction, race
 from explorer.lab.acceptance import AcceptanceView, acceptance_view, rounds_at, run_view
 from explorer.lab.attached_server import CountersView, counters_view, measure_concurrency
 from explorer.lab.concurrency import ConcurrencyView, concurrency_view
 from explorer.lab.curves import CurvesView, curves_view, live_figure
-from explorer.lab.forms import (
-    OFFERED,
-    OPENING,
-    FormLimits,
-    PromptSet,
-    PromptSets,
-    SweepForm,
-    limits,
-    race_plan_from,
-    sweep_plan_from,
-)
-from explorer.lab.prediction import (
-    CostView,
-    ElsewhereView,
-    PredictedLines,
-    cost_view,
-    elsewhere_view,
-    predicted_curves,
-)
 from explorer.lab.recorded import is_recorded
 from explorer.lab.report import saved
 from explorer.lab.style import Figure
@@ -71,18 +51,18 @@ class LabGiven(TypedDict):
     reason: str
     live: Figure
     server: bool
-    settled: SweepForm
+    settled: forms.SweepForm
     methods: list[str]
     budgets: list[int | str]
     concurrency: list[int]
-    limits: FormLimits
-    sets: list[PromptSet]
+    limits: Mapping[str, float]
+    sets: list[forms.PromptSet]
 
 
 class RunCurves(CurvesView):
     """The same with the curves that a run predicts."""
 
-    predicted: PredictedLines
+    predicted: prediction.PredictedLines
 
 
 class LabCurves(TypedDict):
@@ -91,7 +71,7 @@ class LabCurves(TypedDict):
     ``categories`` those of the prompts, ``kinds`` the fastest row of each, ``command`` runs the best setting."""
 
     curves: RunCurves
-    cost: CostView | None
+    cost: prediction.CostView | None
     table: TableView | None
     counts: list[int]
     concurrency: int
@@ -132,7 +112,7 @@ class Lab:
         self._rig = rig
         self._trace_of = trace_of
         self._speed_of = speed_of
-        self._sets = PromptSets()
+        self._sets = forms.PromptSets()
         self.sweeps = Sweeps(rig, admission, path)
         self._jobs = Jobs(admission)
         # by the rig's title and the run's id
@@ -159,9 +139,9 @@ class Lab:
         return {
             "rig": instruments.laboratory.conditions.rig, "opening": TOURED, "reason": instruments.reason,
             "live": live_figure(), "server": server_of(self._rig.source) is not None,
-            "settled": {**OPENING, "methods": [name for name in OPENING["methods"] if name in methods]},
-            "methods": methods, "budgets": list(OFFERED), "concurrency": list(TRIED_CONCURRENCY), "limits": limits(),
-            "sets": self._sets.view()}
+            "settled": {**forms.OPENING, "methods": [name for name in forms.OPENING["methods"] if name in methods]},
+            "methods": methods, "budgets": list(forms.OFFERED), "concurrency": list(TRIED_CONCURRENCY),
+            "limits": dict(forms.LIMITS), "sets": self._sets.view()}
 
     @cached_property
     def plotly(self) -> str:
@@ -176,7 +156,7 @@ class Lab:
         instruments = self._rig.instruments
         if instruments.reason:
             raise RequestError(instruments.reason)
-        return {"sweep": self.sweeps.start(sweep_plan_from(form, self._sets, instruments))}
+        return {"sweep": self.sweeps.start(forms.sweep_plan_from(form, self._sets, instruments))}
 
     def control(self, wanted: Mapping[str, Any]) -> dict[str, int]:
         """Pause, resume or stop a sweep: {"do", "sweep"}."""
@@ -203,7 +183,7 @@ class Lab:
         self.sweeps.delete(number)
         return {}
 
-    def prompts(self, upload: Mapping[str, Any]) -> dict[str, str | list[PromptSet]]:
+    def prompts(self, upload: Mapping[str, Any]) -> dict[str, str | list[forms.PromptSet]]:
         """Take a prompt file: {"chosen": the new set, "sets": all there are now}."""
         chosen = self._sets.add(upload)
         return {"chosen": chosen, "sets": self._sets.view()}
@@ -213,31 +193,27 @@ class Lab:
         pass costs: {"sweep", "what_if": a run's id, "line": which curve of it, "concurrency", "category"}. Predictions
         are of one request alone and of the loaded rig, so they stand beside no sweep of another."""
         shown, run, asked = self.sweeps.shown(wanted.get("sweep")), wanted.get("what_if"), wanted.get("concurrency")
-        stored, measured, summary = shown.stored, shown.measured, shown.summary
+        stored, summary = shown.stored, shown.summary
         categories = stored.plan.categories if stored else []
         category = str(wanted.get("category")) if wanted.get("category") in categories else ""
-        counts = shown.summary.counts
+        counts = summary.counts
         concurrency = asked if asked in counts else min(counts, default=1)
         kinds = {}
         if stored and len(categories) > 1:
-            groups = by_category(stored.plan, measured)
-            summaries = {name: summarise(stored.plan.settings, group) for name, group in groups.items()}
-            kinds = {name: row_view(best, not best.withheld) for name, of_kind in summaries.items()
+            summaries = {name: summarise(stored.plan.settings, group)
+                         for name, group in by_category(stored.plan, shown.measured).items()}
+            kinds = {name: row_view(best, fastest=True) for name, of_kind in summaries.items()
                      if (best := of_kind.at(concurrency).best)}
-            measured, summary = groups.get(category, measured), summaries.get(category, summary)
+            summary = summaries.get(category, summary)
         summary, beside = summary.at(concurrency), concurrency == 1 and not shown.other_rig
         forecast = self.forecast(run)
         plain = next((row.total.median for row in summary.rows if row.setting == row.setting.baseline), 0.0)
         withheld = str(self._speed_of(str(run)).get("withheld", "")) if forecast else ""
-        predicted, points = predicted_curves(forecast, str(wanted.get("line")), plain, withheld)
-        cost = forecast.cost if forecast and beside and not shown.recorded else None
-        texts = texts_measured(measured) if cost else {}
-        table = table_view(
-            summary, lambda setting: modelled_break_even(setting, texts, lambda _: cost) if cost else None)
+        predicted, points = prediction.predicted_curves(forecast, str(wanted.get("line")), plain, withheld)
         return {"curves": {**curves_view(summary, points if beside else []), "predicted": predicted},
-                "cost": cost_view(forecast, predicted["line"]), "table": table if stored else None,
-                "counts": list(counts), "concurrency": concurrency, "categories": categories, "category": category,
-                "kinds": kinds,
+                "cost": prediction.cost_view(forecast, predicted["line"]),
+                "table": table_view(summary) if stored else None, "counts": list(counts), "concurrency": concurrency,
+                "categories": categories, "category": category, "kinds": kinds,
                 "command": run_command(stored.plan, summary.best.setting) if stored and summary.best else "",
                 "seconds_per_run": None if shown.other_rig or shown.recorded else seconds_per_run(shown.measured)}
 
@@ -259,10 +235,10 @@ class Lab:
             raise RequestError(NOTHING)
         return acceptance_view(rounds_at(shown.measured, str(wanted.get("nodes")), str(wanted.get("line"))))
 
-    def elsewhere(self, wanted: Mapping[str, Any]) -> ElsewhereView:
+    def elsewhere(self, wanted: Mapping[str, Any]) -> prediction.ElsewhereView:
         """A run {"run"} as predicted on another machine {"model", "device"}, with flags to paste."""
         forecast = self.forecast(wanted.get("run"))
-        return elsewhere_view(self._trace_of(str(wanted.get("run"))), forecast.cost if forecast else None,
+        return prediction.elsewhere_view(self._trace_of(str(wanted.get("run"))), forecast.cost if forecast else None,
                               str(wanted.get("model")), str(wanted.get("device")))
 
     def report(self, wanted: Mapping[str, Any]) -> bytes:
@@ -292,7 +268,7 @@ class Lab:
         return self._rig.instruments.laboratory.conditions.rig, str(run)
 
     def race(self, form: Mapping[str, Any]) -> Begun:
-        plan = race_plan_from(form, self._rig.instruments)
+        plan = forms.race_plan_from(form, self._rig.instruments)
         return {"job": self._jobs.start(lambda job: race.run(self._rig.instruments.laboratory, plan, job))}
 
     def doctor(self, _: Mapping[str, Any]) -> Begun:

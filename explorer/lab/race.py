@@ -70,7 +70,7 @@ def track_view(track: Track, pieces: Mapping[int, Piece]) -> TrackView:
     return {
         "label": label_of(track.setting), "method": track.setting.method, "seconds": seconds, "tokens": track.tokens,
         "end": end, "parts": parts(track.text_pieces, track.tokens), "failure": track.failure,
-        "row": row_view(track.row, fastest=False) if track.row else None, "difference": words}
+        "row": row_view(track.row) if track.row else None, "difference": words}
 
 
 def parts(shown: Sequence[Piece], ends: Sequence[int]) -> list[str]:

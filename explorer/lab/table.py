@@ -1,11 +1,10 @@
 """A sweep's table: its rows, the recommended setting, and how sure that is, in a sentence."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypedDict
 
 from engine.decoding.methods import METHODS
 from engine.lab.against_plain import unsteady
-from engine.lab.settings import Setting
 from engine.lab.speed import SpeedRecord
 from engine.lab.statistics import Estimate
 from engine.lab.summary import Row, Summary
@@ -17,8 +16,7 @@ MAX_NAMED = 3
 
 class TableRow(TypedDict):
     """A setting and what was measured of it, see ``summary.Row``: ``total`` are the tokens/s of all requests together,
-    ``record`` is what is printed of them. ``modelled`` is the break-even by the cost of passes, null if that is not
-    known."""
+    ``record`` is what is printed of them."""
 
     method: str
     budget: int
@@ -39,7 +37,6 @@ class TableRow(TypedDict):
     total: Estimate
     speedup: Estimate | None
     break_even: Estimate | None
-    modelled: float | None
     record: SpeedRecord
 
 
@@ -53,26 +50,24 @@ class TableView(TypedDict):
     standing: str
 
 
-def table_view(summary: Summary, modelled: Callable[[Setting], float | None] = lambda _: None) -> TableView:
-    """The table. If the speed-up of the best row is withheld, it is not marked as the fastest. ``modelled`` gives the
-    modelled break-even of a setting."""
+def table_view(summary: Summary) -> TableView:
+    """The table. If the speed-up of the best row is withheld, it is not marked as the fastest."""
     best = summary.best
-    rows = [row_view(row, row is best and not best.withheld, modelled(row.setting))
-            for row in _fastest_first(summary.rows)]
-    return {"rows": rows, "best": row_view(best, not best.withheld) if best else None, "remark": remark(summary),
+    return {"rows": [row_view(row, fastest=row is best) for row in _fastest_first(summary.rows)],
+            "best": row_view(best, fastest=True) if best else None, "remark": remark(summary),
             "standing": standing(best)}
 
 
-def row_view(row: Row, fastest: bool, modelled: float | None = None) -> TableRow:
-    """A row as the page shows it; ``fastest``: it is marked as such."""
+def row_view(row: Row, fastest: bool = False) -> TableRow:
+    """A row as the page shows it; ``fastest``: it is marked as such, unless its speed-up is withheld."""
     setting = row.setting
     return {
         "method": setting.method, "budget": setting.budget, "nodes": setting.nodes, "split": setting.split,
         "pace": setting.pace, "concurrency": setting.concurrency, "label": label_of(setting), "line": setting.line,
-        "lossless": METHODS[setting.method].lossless, "fastest": fastest, "runs": row.runs, "failed": row.failed,
+        "lossless": METHODS[setting.method].lossless, "fastest": fastest and not row.withheld, "runs": row.runs,
+        "failed": row.failed,
         "same_text": row.same_text, "compared": row.compared, "repeating": row.repeating, "tau": row.tau,
-        "total": row.total, "speedup": row.speedup, "break_even": row.break_even, "modelled": modelled,
-        "record": row.record}
+        "total": row.total, "speedup": row.speedup, "break_even": row.break_even, "record": row.record}
 
 
 def standing(best: Row | None) -> str:

@@ -110,13 +110,6 @@ def test_points_appear_as_they_are_measured_and_survive_a_reload(lab: Any) -> No
     lab.wait_for_function(f"document.querySelector('#canopy-budget input').value === '{nodes.split()[0]}'")
 
 
-def test_every_point_has_its_interval(lab: Any) -> None:
-    seen = ("[...document.querySelectorAll('[data-plot=curves] .scatterlayer .errorbar')]"
-            ".filter((bar) => getComputedStyle(bar).visibility === 'visible').length")
-    lab.mouse.move(5, 5)
-    lab.wait_for_function(f"{MARKS} > 3 && {seen} > 3")
-
-
 def test_a_run_waits_while_a_sweep_measures_runs_while_it_pauses_and_resume_finishes(lab: Any) -> None:
     choose(lab, ["joint"], [8, 16, 32, 64])
     button(lab, "Measure").click()

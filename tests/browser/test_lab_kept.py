@@ -36,31 +36,6 @@ def measuring(page: Any, app: App) -> None:
     page.wait_for_function(f"{STATE} === 'running' && {LAB}.progress.done > 2")
 
 
-def test_a_sweep_whose_app_is_killed_is_kept_and_resumes_from_the_page(browser: Any, app: App) -> None:
-    with visit(browser, app.url) as watched:
-        measuring(watched.page, app)
-        watched.page.goto("about:blank")
-    app.kill()
-    before = app.kept()
-    assert 2 < len(before) < RUNS
-    app.start()
-    with visit(browser, app.url) as watched:
-        page = watched.page
-        opened(page, f"{app.url}#mode=lab")
-        page.wait_for_function(f"{STATE} === 'stopped' && {LAB}.progress.done === {len(before)}")
-        assert f"{len(before)} of {RUNS} runs, stopped" in page.locator(".lab-sweep .lab-said").inner_text()
-        measured = {result.cell.setting for result in before.values()}
-        page.wait_for_function(f"{LAB}.table.rows.length === {len(measured)}")
-        button(page, "Resume").click()
-        page.wait_for_function(f"{STATE} === 'done' && {LAB}.progress.done === {RUNS}")
-        page.wait_for_function(f"{LAB}.table.rows.length === 4 && {LAB}.table.rows.every((row) => row.runs === 2)")
-        labels = page.evaluate(f"{LAB}.table.rows.map((row) => row.label)")
-    assert "joint, auto" in labels
-    after = app.kept()
-    assert len(after) == RUNS
-    assert {name: after[name] for name in before} == before  # measured once, and never again
-
-
 def test_a_page_that_stayed_open_goes_on_with_the_app_that_came_back(browser: Any, app: App) -> None:
     context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
     page = context.new_page()  # not watched: a browser logs the requests that nobody answers

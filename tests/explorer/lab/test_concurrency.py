@@ -1,7 +1,6 @@
 """Several requests at once on the page: the slider, the heat map, what is predicted, the report."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +9,7 @@ from engine.lab.settings import Setting
 from engine.lab.summary import Summary
 from explorer.lab.concurrency import concurrency_view
 from tests.engine.lab.test_concurrency import row
-from tests.explorer.scripted_lab import FORM, lab_at, measure, saved, state
-from tests.running import until
+from tests.explorer.scripted_lab import FORM, lab_at, measure, saved
 
 CROWD = {**FORM, "methods": ["ddtree"], "budgets": [8, 16], "concurrency": [1, 4]}
 ASKED = (Setting("autoregressive", 0), *(Setting("ddtree", budget, concurrency=count)
@@ -47,19 +45,6 @@ def test_every_cell_is_there_with_words_and_in_the_report(lab: Any) -> None:
     page, table = saved(lab, "html").decode(), saved(lab, "csv").decode()
     assert "ddtree, 16 nodes, 4 at once" in page and "over node budget and requests at once" in page
     assert "total_tokens_per_second" in table and "ddtree 16, 4 at once" in table
-
-
-def test_cells_fill_in_while_it_measures(tmp_path: Path) -> None:
-    lab = lab_at(tmp_path, 0.001)
-    lab.start(CROWD)
-    until(lambda: lab.progress({})["done"] >= 2)
-    seen = lab.concurrency({})
-    assert seen["columns"] == ["plain", "8", "16"] and len(seen["rows"]) == 2
-
-    def known(view: dict[str, Any]) -> int:
-        return sum(cell is not None for row in view["rows"] for cell in row["cells"])
-    until(lambda: state(lab) == "done")
-    assert 0 < known(seen) <= known(lab.concurrency({})) == 6
 
 
 def test_the_heat_map_marks_the_best_of_each_number_unless_it_is_withheld() -> None:

@@ -55,16 +55,6 @@ def test_the_lab_opens_on_the_recorded_sweep_of_the_rig_that_is_loaded(tmp_path:
         here.delete({"sweep": -2})
 
 
-def test_where_there_is_none_it_says_so_and_offers_those_of_others(tmp_path: Path) -> None:
-    ship(tmp_path, "first", THERE, concurrency=[1, 2])
-    lab = lab_of(tmp_path)
-    progress, curves = lab.progress({}), lab.curves({})
-    assert (progress["sweep"], progress["recorded"], progress["other_rig"]) == (None, None, "")
-    assert (curves["table"], curves["command"], curves["curves"]["count"]) == (None, "", 0)
-    assert lab.concurrency({})["heat"] is None
-    assert [(sweep["number"], sweep["rig"], sweep["other_rig"]) for sweep in progress["sweeps"]] == [(0, THERE, True)]
-
-
 def test_a_measurement_of_another_rig_is_shown_on_request_only_and_marked(tmp_path: Path) -> None:
     elsewhere = measure(lab_of(tmp_path, THERE), SMALL)
     lab = lab_of(tmp_path)

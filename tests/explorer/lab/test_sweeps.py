@@ -17,11 +17,9 @@ from explorer.budgets import MeasuredCurve, measured_curve
 from explorer.lab.forms import PromptSets, sweep_plan_from
 from explorer.lab.recorded import NUMBER as RECORDED
 from explorer.lab.recorded import is_recorded
-from explorer.page import _setting_values
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_lab import FORM, lab_at, measure, measured, saved, state
-from tests.explorer.scripted_lab import ended as ended_job
 from tests.explorer.scripted_rigs import answering, begun, ended
 from tests.running import until
 
@@ -76,10 +74,7 @@ def test_curves_and_table_are_of_the_category_that_is_asked_for(tmp_path: Path) 
     assert [answers[0]["kinds"][kind]["label"] for kind in kinds] == [
         answer["table"]["best"]["label"] for answer in answers[1:5]]
     tree = next(row for row in answers[0]["table"]["rows"] if row["method"] == "ddtree")
-    assert tree["break_even"]["median"] > 1 and tree["modelled"] is None
-    ended_job(lab, lab.what_if({"run": "r"}))
-    rows = {row["method"]: row for row in lab.curves({"what_if": "r", "category": "code"})["table"]["rows"]}
-    assert rows["ddtree"]["modelled"] > 1 and rows["autoregressive"]["modelled"] is None
+    assert tree["break_even"]["median"] > 1
 
 
 def test_points_are_there_while_it_measures_and_others_wait(tmp_path: Path) -> None:
@@ -196,19 +191,6 @@ def test_auto_is_measured_drawn_and_told(tmp_path: Path) -> None:
     assert auto["same_text"] == auto["compared"] == 2 and answer["curves"]["figure"]["auto"] is not None
     assert lab.acceptance({"sweep": None, "nodes": "auto", "line": "joint"})["lengths"]["data"][0]["name"] == "joint"
     assert "joint auto" in saved(lab, "csv").decode() and "--budgets 8 16 auto" in lab.progress({})["command"]
-
-
-@pytest.mark.slow
-def test_auto_is_recommended_where_it_is_fastest_and_goes_into_the_controls(tmp_path: Path) -> None:
-    lab = measured(tmp_path, {**FORM, "methods": ["joint"], "budgets": [0, "auto"]})
-    best = lab.curves({})["table"]["best"]
-    assert best["label"] == "joint, auto"
-    page = saved(lab, "html").decode()
-    for sentence in ("Fastest here: joint, auto", "--method joint --budget auto",
-                     "at the node budget auto"):
-        assert sentence in page
-    event: Any = type("Event", (), {"_data": best})()
-    assert _setting_values(event)[0] == "joint" and _setting_values(event)[-1] == "auto"
 
 
 @pytest.mark.slow
