@@ -145,7 +145,7 @@ def test_a_repetition_is_left_out_of_speeds_and_tracks() -> None:
 
 def test_nothing_is_measured_while_somebody_else_runs_nor_of_another_machine() -> None:
     compared = Compared()
-    with compared.queue.place(), pytest.raises(RequestError, match="Another run or a measurement"):
+    with compared.queue.place(), pytest.raises(RequestError, match="began"):
         compared.begin()
     compared.trace = replace(compared.trace, header=replace(compared.trace.header, hardware="H200"))
     with pytest.raises(Exception, match="H200"):

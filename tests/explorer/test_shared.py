@@ -106,10 +106,10 @@ def test_what_could_not_be_opened_again_is_not_shared(tmp_path: Path, monkeypatc
     name = keeper.keep(with_words(replace(TRACE, header=header), {"comment": "Look."}), None)
     found = SharedRuns(tmp_path).find(name)
     assert found and (trace := found.trace()) and trace.header.note.startswith("Look. nnn")
-    with pytest.raises(RequestError, match=f"{MAX_NOTE_LENGTH:,} are allowed"):
+    with pytest.raises(RequestError, match=f"{MAX_NOTE_LENGTH:,}"):
         keeper.keep(replace(TRACE, header=replace(header, title="t" * (MAX_NOTE_LENGTH + 1))), None)
     monkeypatch.setattr("engine.trace.stream.MAX_UNPACKED_BYTES", 3000)
-    with pytest.raises(RequestError, match="more than 3,000 bytes"):
+    with pytest.raises(RequestError, match="3,000"):
         keeper.keep(TRACE, None)
 
 

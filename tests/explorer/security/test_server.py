@@ -101,5 +101,5 @@ def test_this_machine_is_both_its_addresses_and_all_is_all() -> None:
 @pytest.mark.parametrize(("host", "port"), [
     ("127.0.0.1", 99_999), ("127.0.0.1", -1), ("203.0.113.9", 0), ("no such host", 0), ("a" * 300, 0), ("x\0y", 0)])
 def test_an_address_that_cannot_be_bound_is_refused(host: str, port: int) -> None:
-    with pytest.raises(RequestError, match="cannot be served on"):
+    with pytest.raises(RequestError, match=f"port {port}"):
         sockets_of(host, port)
