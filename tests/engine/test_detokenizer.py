@@ -74,11 +74,3 @@ def test_words_after_a_gap_keep_the_blank_before_them(tmp_path: Path) -> None:
     rounds = [tokenizer.encode(word, add_special_tokens=False) for word in ("one", "two", "three", "four")]
     assert str(RunText(recorded(tmp_path / "run.jsonl", tokenizer, rounds, every=2).lines)) == "one three"
     assert str(RunText(recorded(tmp_path / "all.jsonl", tokenizer, rounds).lines)) == "one two three four"
-
-
-def test_a_tokens_own_text_is_that_of_the_middle_of_a_text() -> None:
-    for name in ("byte-level", "sentencepiece", "metaspace first", "metaspace never", "unigram", "wordpiece"):
-        tokenizer, texts = kind(name), TokenTexts(TokenizerTexts(kind(name)))
-        ids = tokenizer.encode("one two", add_special_tokens=False)
-        middle = b"".join(as_bytes(texts[token]) for token in ids).decode()
-        assert middle.endswith("two") and " two" in middle, name

@@ -22,16 +22,13 @@ from engine.trace import (
     Line,
     Piece,
     Trace,
-    committed_ids,
     dump,
     dumps,
     gather,
     load,
     loads,
-    recorded,
-    tau,
 )
-from tests.engine.material import WARM, drafters_of, run, text
+from tests.engine.material import WARM, drafters_of, run
 from tests.engine.toy import ToyTarget
 
 PIECES: dict[int, Piece] = {
@@ -96,15 +93,6 @@ def test_probability_0_and_empty_rounds_survive() -> None:
     assert same(loads(dumps(trace)), trace)
     ended = Trace(trace.header, (), End("stop", 0, 0.0))
     assert same(loads(dumps(ended)), ended)
-
-
-def test_text_and_tau_are_those_of_the_run() -> None:
-    trace = toy_trace("merged")
-    rounds = trace.rounds
-    assert committed_ids(rounds) == text(rounds)
-    assert tau(rounds) == len(text(rounds)) / len(rounds)
-    assert tau([]) == 0
-    assert recorded(trace, "a", "b", "c").header == replace(trace.header, title="a", note="b", recorded="c")
 
 
 def test_gather_wants_a_whole_run() -> None:

@@ -18,7 +18,6 @@ from engine.budget.auto import (
     UNMEASURED,
     AutoBudget,
     DraftHistory,
-    best_order,
 )
 from engine.budget.cost import RoundCost
 from engine.decoding.budget_policy import BudgetPolicy, cut_trees
@@ -48,17 +47,6 @@ def test_rows_are_taken_to_the_edge_of_a_step_that_pays(chances: tuple[float, ..
     policy = AutoBudget(policy.curve)
     assert policy.plan(1, 256) == (1, 16)
     assert len(policy.cut(chain_tree(*chances))) == rows
-
-
-def test_the_tree_that_is_cut_is_the_most_probable_one_in_its_own_order() -> None:
-    tree = DraftTree(np.asarray([7, 1, 2, 3, 4], np.int32), np.asarray([0, 0, 1, 0, 3], np.int32),
-                     np.log(np.asarray([1, 0.3, 0.2, 0.6, 0.5])).astype(np.float32),
-                     np.asarray([0, 1, 1, 2, 2], np.int32))
-    assert best_order(tree).tolist() == [0, 3, 4, 1, 2]
-    policy = AutoBudget(replace(STAIRS, rows=(1, 2, 3, 4, 5), verify_low_ms=(4, 4, 4, 50, 60)))
-    policy.plan(2, 16)
-    cut = policy.cut(tree)
-    assert (cut.tokens.tolist(), cut.parents.tolist(), cut.drafters.tolist()) == ([7, 3, 4], [0, 0, 1], [0, 2, 2])
 
 
 def test_calibration_learns_that_a_drafter_promises_too_much() -> None:
@@ -117,17 +105,6 @@ def test_a_drafter_that_promises_what_never_comes_true_costs_four_percent_at_mos
     assert spent <= 1.04 * tokens * dear.plain_ms
 
 
-def test_a_round_takes_what_its_time_would_not_bring_elsewhere() -> None:
-    """A chain that is nearly certain: the largest tokens a millisecond of this round alone would end it at 8 rows, but
-    the other rounds bring less, so its further nodes pay."""
-    policy = AutoBudget(replace(STAIRS, verify_low_ms=(4.0, 4.0, 5.0, 6.0, 20.0)))
-    for _ in range(20):
-        policy.plan(1, 16)
-        policy.learn(policy.cut(chain_tree(0.5, 0.2)), Acceptance(np.zeros(1, np.int32), 0))
-    policy.drafter_count = 1
-    assert len(policy.cut(chain_tree(*(0.99,) * 8, *(0.7,) * 7))) > 8
-
-
 def test_trees_are_built_one_size_larger_than_what_was_verified() -> None:
     flat = replace(STAIRS, rows=(1, 9, 17, 33, 65), verify_low_ms=(4.0, 4.1, 4.2, 4.3, 4.4))
     policy, built = AutoBudget(flat), []
@@ -154,30 +131,6 @@ def test_a_plain_round_is_due_after_many_that_drafted_and_shows_what_drafting_co
         plain += not drafters
     assert 0.8 * 1500 * EXPLORATION < plain < 1.2 * 1500 * EXPLORATION
     assert policy.history.factor == pytest.approx(2.0, abs=0.5)
-
-
-def test_one_round_that_was_held_up_says_little() -> None:
-    history = DraftHistory()
-    for _ in range(20):
-        history.correct(0.5, 1.5)
-    assert history.factor == pytest.approx(1.0)
-    history.correct(0.5, 1000.0)
-    assert 1.0 < history.factor < 1.6
-
-
-def test_after_a_shared_round_no_round_is_compared_with_those_before() -> None:
-    policy = AutoBudget(STAIRS)
-    for interrupted in (False, True):
-        policy.history = DraftHistory()
-        for _ in range(3):
-            policy.drafter_count = 0
-            policy.record_timing({"draft": 0.0, "verify": 0.0045})
-        if interrupted:
-            policy.record_timing({"draft": 0.0, "verify": 0.1}, alone=False)
-        policy.plan(1, 16)
-        policy.cut(chain_tree(*(0.95,) * 8))
-        policy.record_timing({"draft": 0.5, "verify": 0.5})
-        assert (policy.history.factor == 1.0) == interrupted
 
 
 def test_rounds_without_a_draft_are_plain_ones() -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.decoding.acceptance import AcceptanceRule, longest_path, ratio, sequential, walk
@@ -131,13 +131,6 @@ def test_ratio_chances_are_p_over_q_capped() -> None:
     trials = accept(ratio, siblings(1, 2)).trials
     assert trials is not None and trials.nodes.tolist() == [1, 2, 3, 4]
     assert np.allclose(trials.chances, [1.0, 0.75, 0.4, 0.4])
-
-
-@settings(max_examples=40)
-@given(trees(vocabulary=VOCABULARY), st.sampled_from(ACCEPTANCE_RULES), st.integers(0, 99))
-def test_every_rule_repeats_itself_from_its_seed(tree: DraftTree, rule: AcceptanceRule, seed: int) -> None:
-    once, again = (accept(rule, tree, random=trial_draws(seed)) for _ in range(2))
-    assert (once.keep.tolist(), once.bonus) == (again.keep.tolist(), again.bonus) and 0 <= once.bonus < VOCABULARY
 
 
 def test_trials_and_positions_draw_from_independent_streams() -> None:

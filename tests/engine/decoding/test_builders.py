@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from engine.decoding import builders
 from engine.decoding.builders import Builder, best_first, chain, expand, full
@@ -35,33 +34,6 @@ def test_best_first_takes_the_first_of_all_prefixes(lattice: Lattice, nodes: int
 def test_at_working_sizes_they_are_the_best_prefixes_too(nodes: int, width: int) -> None:
     lattice = sharp_lattice(15, width, seed=nodes)
     assert are_the_best(prefixes(best_first(lattice, 0, nodes)), lattice, nodes)
-
-
-def transitions(random: np.random.Generator, depth: int = 7, width: int = 16) -> tuple[Lattice, NDArray[np.float64]]:
-    """A lattice as DFlash 2 makes one, rows in another order at each depth, and its scores (depth, from, to)."""
-    scores = random.normal(scale=random.uniform(0.5, 3), size=(depth, width, width))
-    scores[0] = scores[0, 0]
-    candidates = np.stack([random.permutation(64)[:width] for _ in range(depth)])
-    follow = (-scores).argsort(-1)
-    logprobs = scores - np.log(np.exp(scores).sum(-1, keepdims=True)) + np.log(random.uniform(0.5, 1, (depth, 1, 1)))
-    tokens = np.take_along_axis(candidates[:, None].repeat(width, 1), follow, -1)
-    lattice = Lattice(tokens.astype(np.int32), np.take_along_axis(logprobs, follow, -1).astype(np.float32),
-                      follow.astype(np.int32))
-    return lattice, scores
-
-
-def test_over_transitions_the_chain_is_the_greedy_walk_and_best_first_the_best_prefixes() -> None:
-    random = np.random.default_rng(2)
-    for number in range(400):
-        lattice, scores = transitions(random)
-        reads = [0]  # the row that the greedy walk reads at each depth
-        for step in scores:
-            reads.append(int(step[reads[-1]].argmax()))
-        cells = np.arange(7), reads[:-1], 0
-        assert lattice.follow[cells].tolist() == reads[1:]
-        np.testing.assert_array_equal(chain(lattice, 0, 7).tokens[1:], lattice.tokens[cells])
-        nodes = (12, 30, 60, 64)[number % 4]
-        assert are_the_best(prefixes(best_first(lattice, 0, nodes)), lattice, nodes)
 
 
 def test_best_first_with_certain_and_impossible_tokens() -> None:

@@ -1,6 +1,5 @@
 """Combiners against paper 000's worked example, dense references and brute force."""
 
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,8 +8,8 @@ from hypothesis import strategies as st
 
 from engine.decoding.combiners import joint, merged, routed
 from engine.decoding.tree import from_nodes, pack, root_only
-from engine.records import DraftTree, Integers
-from tests.engine.material import ancestors, prefixes, trees
+from engine.records import DraftTree
+from tests.engine.material import prefixes, trees
 
 ROOT = 42
 
@@ -33,34 +32,6 @@ def test_worked_example_maps_drafter_2_after_drafter_1() -> None:
     assert union.drafters.tolist() == [0, 1, 1, 1, 2, 2, 2]
     assert pack(union, 10).positions.tolist() == [10, 11, 12, 11, 11, 11, 12]
     assert union.logprobs.tolist() == np.asarray([0, -0.1, -0.5, -1.0, -0.2, -0.3, -0.9], np.float32).tolist()
-
-
-def dense_parents(tree: DraftTree) -> Integers:
-    """One-hot rows: node by parent."""
-    return np.eye(len(tree), dtype=np.int32)[tree.parents]
-
-
-@given(st.lists(trees(), min_size=1, max_size=3))
-def test_merging_is_block_diagonal_below_one_root(parts: list[DraftTree]) -> None:
-    parts = [replace(tree, tokens=np.where(np.arange(len(tree)) > 0, tree.tokens, ROOT)) for tree in parts]
-    union = merged(tuple(parts), 0)
-    size = 1 + sum(len(tree) - 1 for tree in parts)
-    mask, parents = np.zeros((size, size), bool), np.zeros((size, size), int)
-    mask[:, 0] = True
-    parents[0, 0] = 1
-    start = 1
-    for drafter, tree in enumerate(parts):
-        block = slice(start, start + len(tree) - 1)
-        mask[block, block] = ancestors(tree.parents)[1:, 1:]
-        dense = dense_parents(tree)[1:]
-        parents[block, 0], parents[block, block] = dense[:, 0], dense[:, 1:]
-        assert union.drafters[block].tolist() == [1 << drafter] * (len(tree) - 1)
-        assert union.tokens[block].tolist() == tree.tokens[1:].tolist()
-        start += len(tree) - 1
-    assert np.array_equal(ancestors(union.parents), mask)
-    assert np.array_equal(dense_parents(union), parents)
-    assert union.parents.dtype == union.drafters.dtype == np.int32
-    assert [path for path in prefixes(union)] == [path for tree in parts for path in prefixes(tree)]
 
 
 @pytest.mark.parametrize(("parts", "winner", "drafters"), [

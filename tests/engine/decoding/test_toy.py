@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.decoding.tree import from_nodes, pack
+from engine.decoding.tree import pack
 from engine.drafters.ngram import NGramDrafter
 from engine.records import Sampling
 from tests.engine.material import trees
-from tests.engine.toy import ToyTarget, processed
+from tests.engine.toy import ToyTarget
 
 PROMPT = (1, 2, 3, 1)
 
@@ -39,44 +39,6 @@ def test_a_pass_over_a_tree_says_what_reading_each_path_says(tree, sampling: Sam
             assert verification.offered[node] == target.table[above, tree.tokens[node]]
             assert verification.processed[node] == target.processed()[above, tree.tokens[node]]
     assert verification.offered[0] == verification.processed[0] == 0
-
-
-@pytest.mark.parametrize("sampling", [
-    Sampling(1.0), Sampling(0.7), Sampling(1.0, 3), Sampling(1.3, 0, 0.6), Sampling(2.0, 5, 0.9)])
-def test_processing_cuts_and_renormalises(sampling: Sampling) -> None:
-    for row in ToyTarget().table[:40]:
-        law = np.exp(row.astype(np.float64) / sampling.temperature)
-        order = np.argsort(-law)
-        law[order[sampling.top_k or len(law):]] = 0
-        law /= law.sum()
-        before = np.cumsum(law[order]) - law[order]
-        law[order[before >= sampling.top_p]] = 0
-        assert np.allclose(np.exp(processed(row[None], sampling))[0], law / law.sum(), atol=1e-6)
-
-
-def test_redraw_takes_from_what_is_left() -> None:
-    target = ToyTarget(seed=1)
-    target.prefill(PROMPT, 8, Sampling(1.0))
-    law = np.exp(target.table[target._rows[0]])
-    best = int(law.argmax())
-    tried, unit = np.asarray([best], np.int32), np.ones(1, np.float32)
-    others = {target.redraw(0, tried, unit, draw) for draw in np.linspace(0, 0.999, 400)}
-    assert best not in others
-    assert others <= set(np.flatnonzero(law > 0).tolist())
-    everything = np.arange(8, dtype=np.int32)
-    assert target.redraw(0, everything, np.ones(8, np.float32), 0.0) == 0
-
-
-def test_a_commit_that_is_no_path_is_refused() -> None:
-    target = ToyTarget()
-    root, _ = target.prefill(PROMPT, 8, Sampling())
-    tree = from_nodes(root, np.asarray([1, 2], np.int32), np.asarray([0, 0], np.int32), np.zeros(2, np.float32))
-    target.verify(pack(tree, len(PROMPT)))
-    with pytest.raises(ValueError, match="no path"):
-        target.commit(np.asarray([0, 1, 2], np.int32))
-    assert target.commit(np.asarray([0, 2], np.int32)).tolist() == [root, 2]
-    with pytest.raises(ValueError, match="no path"):
-        target.commit(np.asarray([0], np.int32))
 
 
 def law_by_counting(text: list[int], context: tuple[int, int], vocabulary: int) -> np.ndarray:

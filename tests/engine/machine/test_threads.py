@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.machine.threads import NUMBER, WAITING, OtherWork, cores, processors, settle
+from engine.machine.threads import NUMBER, WAITING, OtherWork, cores, settle
 
 HOUSE = Path(__file__).parents[3]
 NAMES = (*WAITING, *NUMBER)
@@ -93,8 +93,3 @@ def test_other_work_is_what_is_busy_and_not_ours(tmp_path: Path, monkeypatch: py
                           f"cpu2 {second} 0 0 0 0 0 0\n")
     assert others.busy_processors() == pytest.approx(1.5)  # three seconds in two
     assert others.busy_processors() == 0
-
-
-def test_where_the_system_says_nothing_nobody_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.machine.threads.STATISTICS", tmp_path / "missing")
-    assert OtherWork(processors()).busy_processors() == 0

@@ -14,10 +14,10 @@ from engine.decoding.methods import SERVED
 from engine.errors import CanopyError, RequestError, ServerError
 from engine.recorder import MAX_PIECE_LENGTH, UNKNOWN_TOKEN
 from engine.records import PromptRequest, Round, Sampling
-from engine.servers.answer import MAX_DRAFTED, ServerReport, Token
+from engine.servers.answer import ServerReport
 from engine.servers.client import Client
 from engine.servers.server import MODELS, open_server
-from engine.servers.steps import ServerStep, chain_round, steps_of_chunks, steps_of_report
+from engine.servers.steps import steps_of_report
 from engine.trace import Entry, Header, Line, Trace, committed_ids, dumps, gather, known_tau, loads, tau
 from explorer.attached import AttachedServer, attach
 from tests.engine.servers.scripted_server import (
@@ -108,11 +108,6 @@ def test_steps_that_vllm_leaves_out_are_joined_with_its_chunks() -> None:
     assert [(len(round_.tree) - 1, len(round_.acceptance.keep)) for round_ in rounds if len(round_.tree) > 1] == [
         (5, 1), (5, 3), (5, 3), (5, 1)]
     assert len(rounds) == 75 and tau(rounds) == 79 / 75 and text_of(trace).startswith(TEXT)
-
-
-def test_without_its_flag_vllms_chunks_are_its_steps_all_the_same() -> None:
-    trace = gather(lines_of(attached(answers("plain-trial.txt"), answers("plain.txt"), **REAL)))
-    assert lengths_of(trace) == DFLASH and trace.header.budget is None and not trace.header.chunked
 
 
 SUMS = {"spec_verify_ct": 4, "spec_num_correct_drafts": 6, "spec_num_proposed_drafts": 15}
@@ -254,17 +249,6 @@ def test_steps_are_found_in_chunks(sizes: Sequence[int], accepted: tuple[int, ..
     assert sum(step.drafted == 9 for step in steps or ()) == (len(accepted) if steps else 0)
 
 
-def test_a_chunk_is_a_step_if_nothing_else_is_known() -> None:
-    assert steps_of_chunks([0, 3, 1], 0) == [ServerStep(3, 2), ServerStep(1, 0)]
-    assert steps_of_chunks([3, 1], 15) == [ServerStep(3, 15), ServerStep(1, 15)]
-
-
-def test_a_round_is_as_large_as_its_tokens_and_what_a_step_may_draft() -> None:
-    tokens = [Token(number, "x") for number in range(3)]
-    assert len(chain_round(0, 0, tokens, ServerStep(2, 2**40)).tree) == MAX_DRAFTED + 1
-    assert len(chain_round(0, 0, tokens, ServerStep(2, 0)).tree) == 2
-
-
 def test_a_report_takes_no_more_time_or_memory_than_its_text() -> None:
     many = {"per_step_accepted": [5], "per_step_drafted": [1024], "num_spec_tokens": 1024}
     six = b"".join(map(one, "abcdef"))
@@ -278,10 +262,3 @@ def test_a_report_takes_no_more_time_or_memory_than_its_text() -> None:
     began, zeros = time.monotonic(), [0] * 60_000
     assert len(steps_of_report(zeros + [1] * 60_000, ServerReport(accepted=zeros, drafted=zeros)) or []) == 60_000
     assert time.monotonic() - began < 10
-
-
-def test_numbers_that_no_float_holds_count_as_unknown() -> None:
-    listed = '{"data": [{"id": "m", "owned_by": "vllm", "max_model_len": 1%s}]}' % ("0" * 400)
-    answer = one("a") + chunk("b", logprobs={"content": [{"token": "b", "logprob": -10**400}]}) + DONE
-    trace = gather(lines_of(attached(answer, **dict[str, Any]({MODELS: listed.encode()}))))
-    assert trace.header.context_limit == 0 and opened_again(trace)

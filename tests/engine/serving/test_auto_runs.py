@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from engine.budget.auto import AutoBudget
 from engine.records import PromptRequest, Sampling
 from engine.serving.cost import CostBook, CostCase, Effort
 from engine.serving.rig import Rig
@@ -69,33 +68,6 @@ def test_texts_are_those_of_lone_runs_and_rows_are_shared_out(measured: list[int
     assert {block.seat for shared in shared_passes[0] for block in shared.blocks if block.pools_rows} == {
         shared.own for run in shared_passes[:3] for shared in run}
     assert {len(entry.round.tree) for entry in runs[3] if entry.round.drafts} == {25}, "a fixed budget stays whole"
-
-
-def test_a_lone_run_where_runs_may_share_is_as_one_where_they_may_not(
-        measured: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AutoBudget, "record_timing", lambda *_, **__: None)  # the clock differs from run to run
-    rows = []
-    for concurrent in (False, True):
-        live = demo_live(concurrent=concurrent)
-        entries = [entry for ask in ASKS[:3] for entry in answers(live, ask)[0]]
-        rows.append([len(entry.round.tree) for entry in entries])
-        assert not any(block.pools_rows for entry in entries if entry.shared for block in entry.shared.blocks)
-    assert rows[0] == rows[1] and len(set(rows[0])) > 2 and measured
-
-
-@pytest.mark.parametrize("concurrent", [False, True])
-def test_rounds_are_learnt_from_but_where_a_text_would_follow_the_clock(
-        measured: list[int], monkeypatch: pytest.MonkeyPatch, concurrent: bool) -> None:
-    told: list[float] = []
-    monkeypatch.setattr(AutoBudget, "record_timing", lambda _, seconds, alone: told.append(sum(seconds.values())))
-    live = demo_live(concurrent=concurrent)
-    for ask, learns in ((ASKS[0], True), (ASKS[4], False)):
-        entries = answers(live, ask)[0]
-        assert len(told) == len(entries) * learns
-        with live.interleaved([ask]) as (rounds,):
-            seconds = [sum(round_.seconds.values()) for round_ in rounds]
-        assert told[-len(seconds):] == (seconds if learns else [])
-        told.clear()
 
 
 def test_runs_that_begin_together_begin_without_a_measurement(measured: list[int]) -> None:

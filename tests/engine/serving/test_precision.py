@@ -2,16 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 
-from engine.checkpoints import memory
-from engine.checkpoints.memory import ALONE, Storage
+from engine.checkpoints.memory import ALONE
 from engine.errors import RigError
 from engine.records import PromptRequest, Request, Sampling
 from engine.requests.rig_names import AUTO_DTYPE
@@ -22,7 +19,6 @@ from engine.serving.rigs import load_rig
 from engine.trace import committed_ids, gather
 from tests.engine.material import plain_text, text_of
 from tests.engine.published import write_short
-from tests.engine.small import small_target
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0, 0, 0.95, 3)])
@@ -149,22 +145,3 @@ def test_what_is_measured_is_the_targets_own_passes(kept: Path) -> None:
     assert times.keys() == {"float32", "bfloat16"}
     assert all(list(rows) == [1, 2, 4, 8, 17] and all(0 < ms < 60_000 for ms in rows.values())
                for rows in times.values())
-
-
-@pytest.mark.parametrize("name", precision.DTYPES)
-def test_the_memory_check_counts_the_cache_that_a_target_has(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = small_target()
-    target.model.to(precision.DTYPES[name])
-    monkeypatch.setattr(target, "_in_four_bits", name == "int4")
-    storage = precision.storage_of(name)
-    assert storage.weights == target.model.dtype
-    text = SimpleNamespace(num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
-                           max_position_embeddings=10**6)
-    cache = 2 * 3 * 2 * 8 * memory.USUAL_POSITIONS * storage.weights.itemsize
-    needed = cache + int(1000 * storage.weight_bytes)
-    monkeypatch.setattr(memory, "free_bytes", lambda _: needed)
-    asked: tuple[int, Any, Storage, torch.device] = 1000, text, storage, torch.device("cpu")
-    memory.check_memory(*asked)
-    monkeypatch.setattr(memory, "free_bytes", lambda _: needed - 1)
-    with pytest.raises(RigError, match=f"of weights in {name}, 0.0 of cache"):
-        memory.check_memory(*asked)

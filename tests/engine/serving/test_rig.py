@@ -5,7 +5,6 @@ import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from copy import copy
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -16,7 +15,6 @@ import pytest
 import torch
 
 from engine import open_rig
-from engine.checkpoints.memory import run_bytes
 from engine.commands.check import lossless_points
 from engine.commands.program import main
 from engine.errors import CanopyError, RequestError, RigError, TraceError
@@ -24,15 +22,14 @@ from engine.lab.against_plain import InterleavedTiming, turn_pairs
 from engine.lab.settings import SHIPPED
 from engine.models.cache import KeptText
 from engine.models.target import TorchTarget
-from engine.records import PromptRequest, Request, Sampling
+from engine.records import PromptRequest, Sampling
 from engine.requests.prompts import read_prompts
 from engine.requests.rig_names import DEFAULT_RIG
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from engine.texts.bounded import BoundedTexts
 from engine.trace import Header, Trace, committed_ids, dump, dumps, gather, load, loads
-from tests.engine.demo import demo_live, demo_rig
-from tests.engine.material import WALKING
+from tests.engine.demo import demo_live
 from tests.running import until
 
 MATH = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?"
@@ -173,19 +170,6 @@ def test_a_recorded_round_has_the_targets_alternatives_and_the_text_of_each(tmp_
 def test_a_forced_token_that_is_none_is_refused(token: Any) -> None:
     with pytest.raises(RequestError, match="forced token"):
         list(demo_live().generate(MATH, forced=[token]))
-
-
-def test_nothing_follows_a_forced_end() -> None:
-    with pytest.raises(RequestError, match="ends the text"):
-        demo_live().generate(MATH, forced=[min(demo_live().stop_ids)])
-
-
-def test_the_walk_methods_share_the_sampled_text_too() -> None:
-    live, prompt = demo_live(), PROMPTS[3].text
-    options: dict[str, Any] = {"max_tokens": 30, "sampling": Sampling(0.8, 0, 0.95, 11)}
-    plain = text_ids(live, prompt, **options)
-    for method in WALKING:
-        assert text_ids(live, prompt, method, 24, **options) == plain
 
 
 @pytest.mark.long
@@ -355,14 +339,6 @@ def test_odd_prompts_are_answered(prompt: str) -> None:
     assert text_ids(demo_live(), prompt, "ddtree", 8, max_tokens=12)
 
 
-def test_the_context_ends_the_text_cleanly() -> None:
-    rig, prompt = demo_rig(), "word " * 200
-    left = rig.target.context_limit - len(rig.texts.prompt_ids(prompt))
-    trace = gather(demo_live().run(PromptRequest(prompt, method="ddtree", budget=16, max_tokens=5000)))
-    assert trace.end.reason in ("context", "stop")
-    assert len(committed_ids(trace.rounds)) <= left
-
-
 def test_runs_are_taken_in_turns_and_write_what_they_write_alone() -> None:
     live, plain = demo_live(), PromptRequest(MATH, method="autoregressive", budget=0, max_tokens=FEW)
     text = text_ids(live, MATH, max_tokens=FEW)
@@ -386,22 +362,6 @@ def test_one_thread_that_reads_two_answers_in_turns_is_told_what_to_do() -> None
         next(second)
     rounds = 1 + len(list(first))
     assert len(list(live.generate(MATH, max_tokens=6))) == rounds, "the rig is free again"
-
-
-def test_a_run_with_penalties_has_room_for_its_own_logits() -> None:
-    live = demo_live(concurrent=True)
-    request = live.prepare(PromptRequest(MATH, budget=512)).request
-    penalised = replace(request, sampling=Sampling(presence_penalty=1))
-    logits = (2 * request.budget + 1) * live.target.config.vocab_size
-    assert run_bytes(live.target, penalised, 1) - run_bytes(live.target, request, 1) >= 4 * logits
-
-
-def test_a_run_has_room_for_the_features_of_its_positions() -> None:
-    target, request = demo_rig().target, Request(tuple(range(100)), max_tokens=50)
-    untapped = copy(target)
-    untapped.taps = ()
-    features = len(target.taps) * target.config.hidden_size * 4
-    assert run_bytes(target, request, 1) - run_bytes(untapped, request, 1) >= 150 * features > 0
 
 
 @pytest.mark.parametrize("concurrent", [False, True])

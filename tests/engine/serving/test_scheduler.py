@@ -98,13 +98,6 @@ def test_all_get_a_round_each_and_are_told_who_shared_it() -> None:
     assert round_.seconds[WAIT] >= 0 and numbers == set(range(6))
 
 
-def test_a_run_by_itself_shares_nothing() -> None:
-    target = ToyTarget(seed=2)
-    with Scheduler().add_run(plain(target, 9)) as reader:
-        rounds = read(reader)
-    assert len(rounds) == 9 and not [round_ for round_, shared_pass in rounds if shared_pass or WAIT in round_.seconds]
-
-
 def test_who_comes_joins_and_who_leaves_frees_its_place() -> None:
     target = Counting(0.002)
     schedule = Scheduler()
@@ -215,14 +208,3 @@ def test_what_else_holds_rounds_up_parts_no_runs() -> None:
     parts = rates((65,) * 8, BOTH, random.Random(1))
     assert max(parts) < 1.02 * min(parts)
     assert min(rates((1, 31, 31), FREE, random.Random(1))) > 0.4 * min(rates((1, 31, 31), FREE))
-
-
-def test_the_cost_of_rounds_is_learnt_from_them() -> None:
-    cost = RoundCost()
-    assert cost.seconds(5) == 0
-    cost.learn(60, 0.6)
-    assert cost.seconds(6) == pytest.approx(0.06, rel=0.05), "until sizes differ a row's part is its own"
-    for _ in range(40):
-        cost.learn(60, 0.6)
-        cost.learn(1, 0.3)
-    assert cost.seconds(1) == pytest.approx(0.3, rel=0.05) and cost.seconds(60) == pytest.approx(0.6, rel=0.05)

@@ -121,22 +121,6 @@ def follow(path: Path) -> None:
         tail.lines()
 
 
-@pytest.mark.parametrize(("limit", "value", "sentence"), [
-    ("stream.MAX_FILE_BYTES", 1000, "has [0-9,]+ bytes, and at most 1,000 bytes are read"),
-    ("stream.MAX_UNPACKED_BYTES", 3000, "unpacks to more than 3,000 bytes"),
-    ("reading.MAX_HELD_BYTES", 9000, "more than 9,000 bytes of memory"),
-    ("reading.MAX_LINES", 2, "more than 2 lines"), ("reading.MAX_PIECES", 5, "the text of (more than 5|8) tokens")])
-def test_each_limit_has_its_sentence(
-        limit: str, value: int, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"engine.trace.{limit}", value)
-    for data in (WHOLE, gzip.compress(WHOLE), gzip.compress(WHOLE)[:-20]):
-        (tmp_path / "run.jsonl").write_bytes(data)
-        for read in (partial(loads, data, "run.jsonl"), partial(load, tmp_path / "run.jsonl")):
-            with pytest.raises(TraceError, match=sentence) as refusal:
-                read()
-            assert "run.jsonl" in str(refusal.value)
-
-
 def test_nesting_is_refused_however_deep() -> None:
     for depth in (900, 1100, 100_000, 2_000_000):
         with pytest.raises(TraceError, match="nested too deeply|values|cannot be read"):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import TraceError
 from engine.recorder import Recorder
 from engine.trace import End, Entry, Header, Line, loads
 from engine.trace.reading import TraceTail
@@ -71,23 +70,8 @@ def test_another_file_in_its_place_is_noticed(tmp_path: Path) -> None:
     assert not tail.replaced()  # what was shown stays, until there is another
 
 
-@pytest.mark.parametrize(("data", "sentence"), [
-    (b"nonsense\n", "line 1 cannot be read"), (b"\x1f\x8bnonsense, and more of it", "damaged"),
-    (WHOLE.split(b"\n")[1] + b"\n", "its first line is no trace header"),
-    (b'{"canopy_trace":9}\n', "version 9")])
-def test_what_is_no_trace_is_refused_in_a_sentence(data: bytes, sentence: str, tmp_path: Path) -> None:
-    (tmp_path / "run.jsonl").write_bytes(data)
-    with pytest.raises(TraceError, match=sentence) as refusal:
-        TraceTail(tmp_path / "run.jsonl").lines()
-    assert str(refusal.value).endswith(".")
-    with pytest.raises(TraceError, match="cannot be read: No such file"):
-        TraceTail(tmp_path / "nowhere.jsonl").lines()
-
-
 def test_what_a_recorder_refused_is_no_line(tmp_path: Path) -> None:
     with Recorder(tmp_path / "run.jsonl.gz") as recorder:
         recorder.round(tokens=[1], parents=[3], keep=[0], bonus=2)
         recorder.round(tokens=[1], parents=[0], keep=[0], bonus=2)
     assert [type(line) for line in TraceTail(tmp_path / "run.jsonl.gz").lines()] == [Header, Entry, End]
-
-
