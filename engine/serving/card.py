@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
 from pydantic import field_validator as check_field
@@ -22,13 +22,9 @@ CARD = "rig.json"
 MAX_CARD_BYTES = 2**18
 OLDER_NAME = "heads"  # of ``drafters``, in cards written before
 TYPICAL_LENGTHS: Mapping[int, float] = {1: 1.4, 3: 1.8, 7: 2.0, 16: 2.2}  # if no card says
-FOLDER_NAME = re.compile(r"\w[\w .+@-]*")  # so never "..", an option, or a path
+FOLDER_NAME = r"^\w[\w .+@-]*$"  # so never "..", an option, or a path
 
-
-def _name_beside(name: str) -> str:
-    if not FOLDER_NAME.fullmatch(name):
-        raise ValueError("it has to be a list of names of folders beside it")
-    return name
+Title = Annotated[str, Field(max_length=300)]
 
 
 def _expression(kind: str) -> str:
@@ -52,27 +48,19 @@ class RigCard(BaseModel):
 
     model_config = ConfigDict(frozen=True, strict=True)
 
-    # a field's description completes the sentence about a wrong value: "it has to be …"
-    title: str = Field(max_length=300, description="a text of at most 300 characters")
-    drafters: tuple[Annotated[str, Field(max_length=100), AfterValidator(_name_beside)], ...] = Field(
-        max_length=64, validation_alias=AliasChoices("drafters", OLDER_NAME),
-        description="a list of names of folders beside it")
-    defaults: dict[int, tuple[str, ...]] = Field(
-        description="an object of lists: a list of names for each number of drafters")
-    method: str = Field(default=RunOptions.method, description=f"one of {', '.join(METHODS)}")
-    budget: int = Field(default=RunOptions.budget, ge=0, le=MAX_NODES,
-                        description=f"a number of nodes from 0 to {MAX_NODES:,}")
-    revisions: dict[str, Annotated[str, Field(max_length=300)]] = Field(
-        default={}, max_length=64, description="an object of at most 64 texts of at most 300 characters")
-    package: Package | None = Field(default=None, description="an object of texts")
-    good_at: str = Field(default="", max_length=3000, description="a text of at most 3,000 characters")
-    familiar_nats: float = Field(default=math.inf, description="a number")
-    familiar: tuple[Annotated[str, AfterValidator(_expression)], ...] = Field(
-        default=(), max_length=64, description="a list of regular expressions")
-    thinking: dict[str, bool] = Field(default={}, description="an object of true or false for each drafter")
-    acceptance_lengths: dict[int, float] = Field(
-        default=dict(TYPICAL_LENGTHS), max_length=64,
-        description="an object of numbers: tokens per round by node budget, each from 1 to the budget + 1")
+    title: Title
+    drafters: tuple[Annotated[str, Field(max_length=100, pattern=FOLDER_NAME)], ...] = Field(
+        max_length=64, validation_alias=AliasChoices("drafters", OLDER_NAME))
+    defaults: dict[int, tuple[str, ...]]
+    method: Literal[tuple(METHODS)] = RunOptions.method  # type: ignore[valid-type]
+    budget: int = Field(default=RunOptions.budget, ge=0, le=MAX_NODES)
+    revisions: dict[str, Title] = Field(default={}, max_length=64)
+    package: Package | None = None
+    good_at: str = Field(default="", max_length=3000)
+    familiar_nats: float = math.inf
+    familiar: tuple[Annotated[str, AfterValidator(_expression)], ...] = Field(default=(), max_length=64)
+    thinking: dict[str, bool] = {}
+    acceptance_lengths: dict[int, float] = Field(default=dict(TYPICAL_LENGTHS), max_length=64)
 
     @check_field("defaults")
     @classmethod
@@ -84,18 +72,11 @@ class RigCard(BaseModel):
             raise ValueError(f"it has to be as many of {', '.join(known)}, for \"1\" or \"2\"")
         return defaults
 
-    @check_field("method")
-    @classmethod
-    def _known_method(cls, method: str) -> str:
-        if method not in METHODS:
-            raise ValueError(f"it has to be {cls.model_fields['method'].description}")
-        return method
-
     @check_field("acceptance_lengths")
     @classmethod
     def _possible_lengths(cls, lengths: dict[int, float]) -> dict[int, float]:
         if not all(1 <= length <= nodes + 1 for nodes, length in lengths.items()):
-            raise ValueError(f"it has to be {cls.model_fields['acceptance_lengths'].description}")
+            raise ValueError("tokens per round by node budget are each from 1 to the budget + 1")
         return {**TYPICAL_LENGTHS, **lengths}
 
 
@@ -120,20 +101,6 @@ def read_card(folder: Path) -> RigCard:
     try:
         return RigCard.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors()[0]
-    if first["type"] == "json_invalid":
-        raise RigError(f"{name} is not JSON: {first['ctx']['error']}.")
-    if not first["loc"]:
-        raise RigError(f"{name} holds a {type(first['input']).__name__}; it has to be an object.")
-    model: type[BaseModel] = RigCard
-    field, *inner = (str(part) for part in first["loc"])
-    shown = field
-    if field == "package" and inner:
-        model, field, shown = Package, inner[0], f"package.{inner[0]}"
-    if first["type"] == "missing":
-        raise RigError(f"{name} has no {shown!r}.")
-    if first["type"] == "extra_forbidden":
-        raise RigError(f"{name} has {shown[:60]!r}; a package has {', '.join(Package.model_fields)}.")
-    wanted = first["ctx"]["error"] if first["type"] == "value_error" else (
-        f"it has to be {model.model_fields['drafters' if field == OLDER_NAME else field].description}")
-    raise RigError(f"{name} has {str(first['input'])[:60]!r} under {shown!r}; {wanted}.")
+        fault = error.errors()[0]
+    place, reason = ".".join(map(str, fault["loc"])), fault["msg"].removeprefix("Value error, ")
+    raise RigError(f"{name} has {str(fault['input'])[:60]!r}{f' under {place!r}' if place else ''}: {reason}.")
