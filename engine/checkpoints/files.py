@@ -107,16 +107,13 @@ def weight_files(folder: Path) -> list[Path]:
 
 def shards(folder: Path) -> list[str]:
     """Return the files that the index names."""
-    try:
-        weight_map = json.loads((folder / INDEX).read_text(encoding="utf8"))["weight_map"].items()
-    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        raise RigError(
-            f"{INDEX} in {display_name(folder)} names no files ({first_line(error)}); {_again(folder)}.") from error
-    for tensor, name in weight_map:
+    weight_map = read_object(folder / INDEX).get("weight_map")
+    names: list[Any] = list(weight_map.values()) if isinstance(weight_map, dict) else [weight_map]
+    for name in names:
         if not isinstance(name, str) or not SHARD.fullmatch(name):
-            raise RigError(f"{INDEX} in {display_name(folder)} has {str(name)[:60]!r} for {tensor[:60]} in its "
-                           f"weight_map; it has to be the name of a safetensors file beside it, so {_again(folder)}.")
-    return sorted({name for _, name in weight_map})
+            raise RigError(f"{INDEX} in {display_name(folder)} has {str(name)[:60]!r} in its weight_map; it has to be "
+                           f"the name of a safetensors file beside it, so {_again(folder)}.")
+    return sorted(set(names))
 
 
 class Stored(NamedTuple):

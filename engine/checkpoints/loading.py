@@ -23,7 +23,7 @@ from transformers.models.auto.modeling_auto import (
 
 from engine.checkpoints.files import display_name, first_line, read_config, stored_tensors
 from engine.checkpoints.memory import DeviceMap, layer_configs
-from engine.checkpoints.quantised import DERIVED, REASON, check_floats, check_not_quantised
+from engine.checkpoints.weights import DERIVED, check_floats, check_not_quantised
 from engine.errors import RigError
 from engine.models.attention import EAGER, FUSED, takes_windows
 from engine.models.recurrent import takes_states
@@ -92,8 +92,7 @@ def why_not(config: PreTrainedConfig) -> str:
                   for layer in layer_configs(text))
     if (any("sliding" in kind for kind in kinds) or windows and not kinds) and not takes_windows(model):
         return "its windows are masks of its own, which have no tree in them"
-    quantised = quantised_by(config) or quantised_by(text)
-    return quantised and REASON.format(quantised)
+    return ""
 
 
 def why_no_drafter(config: PreTrainedConfig) -> str:
@@ -105,17 +104,6 @@ def why_no_drafter(config: PreTrainedConfig) -> str:
     if getattr(text, "kv_lora_rank", None) or getattr(text, "per_layer_attributes", None):
         return "its layers keep keys and values of several sizes, which only a target may"
     return ""
-
-
-def quantised_by(config: Any) -> str:
-    """Return the method that the weights are quantised by, as the config names it; empty if they are not quantised."""
-    quantisation = getattr(config, "quantization_config", None) or getattr(config, "compression_config", None)
-    if not quantisation:
-        return ""
-    options = quantisation if isinstance(quantisation, dict) else vars(quantisation)
-    if options.get("load_in_4bit") or options.get("load_in_8bit"):
-        return "bitsandbytes"
-    return str(getattr(options.get("quant_method"), "value", options.get("quant_method")) or "by an unnamed method")
 
 
 def load_causal(folder: Path, dtype: torch.dtype, device: torch.device,

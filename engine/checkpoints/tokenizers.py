@@ -1,12 +1,20 @@
-"""Loads tokenizers from checkpoint folders; no code of the checkpoint's is run. Imports no torch, as ``files.py``."""
+"""Loads tokenizers from checkpoint folders, and reads what files say about texts: the chat templates, and the tokens
+that end a text. No code of the checkpoint's is run. Imports no torch, as ``files.py``."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from engine.checkpoints.files import display_name, first_line, has_tokenizer, require
-from engine.checkpoints.text_files import chat_templates
+from engine.checkpoints.files import display_name, first_line, has_tokenizer, read_config, read_object, require
 from engine.errors import CancellationError, RigError
+from engine.records import MAX_INT32
+
+DEFAULT_TEMPLATE = "default"
+PROCESSOR_FILES = ("chat_template.json", "processor_config.json")  # a template may lie in these, and not in tokenizer's
+GENERATION = "generation_config.json"
+STOP = "eos_token_id"
 
 
 def load_tokenizer(folder: Path, vocabulary: int | None = None) -> PreTrainedTokenizerBase:
@@ -30,3 +38,62 @@ def load_tokenizer(folder: Path, vocabulary: int | None = None) -> PreTrainedTok
                        f"of {vocabulary}; fetch it again.")
     tokenizer.chat_template = chat_templates(folder, tokenizer.chat_template)
     return tokenizer
+
+
+def chat_templates(folder: Path, own: Any) -> str | dict[str, str] | None:
+    """Return the chat template, or templates by name: the tokenizer's ``own``, and a processor's if it has no default.
+    RigError if one is no text."""
+    named = _named_templates(folder, "the tokenizer's chat_template", own)
+    for file in PROCESSOR_FILES:
+        if DEFAULT_TEMPLATE not in named and (folder / file).is_file():
+            named |= _named_templates(folder, file, read_object(folder / file).get("chat_template"))
+    return named.get(DEFAULT_TEMPLATE) if set(named) <= {DEFAULT_TEMPLATE} else named
+
+
+def _named_templates(folder: Path, where: str, value: Any) -> dict[str, str]:
+    """Templates by name, from any of the forms in which a file may hold them."""
+    named: list[tuple[Any, Any]]
+    if isinstance(value, list):
+        named = [(one.get("name"), one.get("template")) if isinstance(one, dict) else (None, one) for one in value]
+    else:
+        named = list(value.items()) if isinstance(value, dict) else [(DEFAULT_TEMPLATE, value)] * (value is not None)
+    for name, template in named:
+        if not isinstance(name, str) or not isinstance(template, str):
+            raise RigError(f"{where} in {display_name(folder)} holds {template!r:.60} as the template {name!r:.60}; it "
+                           "has to be text, or a list of names and texts.")
+    return dict(named)
+
+
+class StopTokens(NamedTuple):
+    """The tokens that end a text, and a sentence about them if files name different ones."""
+
+    ids: frozenset[int] = frozenset()
+    note: str = ""
+
+
+def stop_tokens(folder: Path, tokenizer: PreTrainedTokenizerBase, more: Mapping[str, Sequence[object]]) -> StopTokens:
+    """Return every token that a file of the model says ends a text; ``more`` are those of other files, by their names.
+    RigError if what ends a text is no token."""
+    config = read_config(folder)
+    generation = read_object(folder / GENERATION) if (folder / GENERATION).is_file() else {}
+    text = config.get("text_config")
+    inner = text.get(STOP) if isinstance(text, dict) else None
+    named = {GENERATION: generation.get(STOP), "config.json": inner if config.get(STOP) is None else config[STOP],
+             "the tokenizer": tokenizer.eos_token_id, **{file: list(ids) for file, ids in more.items()}}
+    naming = {file: ids for file, value in named.items() if (ids := _tokens(folder, file, value))}
+    stop_ids = frozenset[int]().union(*naming.values())
+    if not naming or stop_ids == next(iter(naming.values())):
+        return StopTokens(stop_ids)
+    files = ", ".join(f"{file}: " + " ".join(
+        str(tokenizer.convert_ids_to_tokens(token) if token < len(tokenizer) else token) for token in sorted(ids))
+        for file, ids in naming.items())
+    return StopTokens(stop_ids, f"Files name different tokens that end a text, and each of them ends it ({files}).")
+
+
+def _tokens(folder: Path, file: str, value: Any) -> frozenset[int]:
+    ids = value if isinstance(value, list) else [] if value is None else [value]
+    for token in ids:
+        if type(token) is not int or not 0 <= token <= MAX_INT32:
+            raise RigError(f"{file} in {display_name(folder)} has {STOP} {value!r:.60}; it has to be a token's number, "
+                           "or a list of such.")
+    return frozenset(ids)

@@ -1,7 +1,7 @@
-"""Loads a checkpoint's tensors and fills models with them."""
+"""Loads a checkpoint's tensors and fills models with them, unless they are quantised."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -9,11 +9,43 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from engine.checkpoints.files import damaged, display_name, weight_files
-from engine.checkpoints.quantised import check_floats
+from engine.checkpoints.files import damaged, display_name, read_config, read_object, stored_tensors, weight_files
 from engine.errors import RigError
 
 Model = TypeVar("Model", bound=nn.Module)
+BESIDE = ("quantize_config.json", "quant_config.json", "hf_quant_config.json")  # of GPTQ, AWQ and ModelOpt
+PLAIN = frozenset({"F64", "F32", "F16", "BF16", "I64", "BOOL"})  # how tensors are stored that are not quantised
+DERIVED = ("rotary_emb.inv_freq", "attn.bias", "attn.masked_bias")  # that old checkpoints store, and no model needs
+
+
+def check_not_quantised(folder: Path) -> None:
+    """RigError naming the method, MLX's field or the file beside config.json that says that weights are quantised."""
+    values, methods = read_config(folder), list[object]()
+    for part in (values, values.get("text_config") or {}):
+        if options := part.get("quantization_config") or part.get("compression_config"):
+            bits = options.get("load_in_4bit") or options.get("load_in_8bit")
+            methods.append("bitsandbytes" if bits else options.get("quant_method", "by an unnamed method"))
+    if values.get("quantization"):
+        methods.append("quantization in config.json")
+    for name in BESIDE:
+        about = read_object(folder / name).get("quantization", {}) if (folder / name).is_file() else None
+        if about is not None and about.get("quant_algo", name):  # ModelOpt's may be about the KV cache alone
+            methods.append(name)
+    _refuse_quantised(folder, methods)
+
+
+def check_floats(folder: Path) -> None:
+    """RigError naming a matrix that is stored in another type than models compute in; without its scales it means
+    nothing."""
+    _refuse_quantised(folder, [
+        f"{name} is stored as {kind}" for name, (kind, shape) in stored_tensors(folder).items()
+        if len(shape) > 1 and kind not in PLAIN and not name.endswith(DERIVED)])
+
+
+def _refuse_quantised(folder: Path, methods: Sequence[object]) -> None:
+    if methods:
+        raise RigError(f"The model in {display_name(folder)} cannot be read: its weights are quantised ({methods[0]}); "
+                       "Canopy reads bfloat16, float16 and float32 weights, so name an unquantised checkpoint.")
 
 
 def load_weights(folder: Path, wanted: str = "") -> dict[str, Tensor]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.checkpoints.files import display_name
-from engine.checkpoints.text_files import StopTokens
+from engine.checkpoints.tokenizers import StopTokens
 from engine.errors import RequestError, RigError
 from engine.requests.prompts import Turn
 from engine.texts.process import TextProcess, shared_process
@@ -36,7 +36,7 @@ class BoundedTexts:
 
     def __init__(self, folder: Path, vocabulary: int | None = None, thinking: bool = True,
                  process: TextProcess | None = None) -> None:
-        """Load the tokenizer and try a short text; RigError if either fails or passes a limit."""
+        """Load the tokenizer and try a text; RigError if that fails or passes a limit."""
         self._name = display_name(folder)
         self._of = (next(self._serials), str(folder.resolve()), vocabulary, thinking)
         self._process = process or shared_process()

@@ -10,7 +10,7 @@ from tokenizers.decoders import ByteLevel
 from tokenizers.models import BPE
 from transformers import PreTrainedTokenizerBase
 
-from engine.checkpoints.text_files import stop_tokens
+from engine.checkpoints.tokenizers import stop_tokens
 from engine.errors import RequestError
 from engine.recorder import MAX_PIECE_LENGTH, Detokenizer, RunTexts
 from engine.requests.prompts import Turn, familiar
@@ -99,7 +99,7 @@ class TokenizerTexts:
 
 
 def adds_alike(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Return whether each token adds its bytes, whatever stands before and behind it."""
+    """Return whether each token adds its bytes, whatever stands around it."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     return (backend is not None and isinstance(backend.decoder, ByteLevel) and isinstance(backend.model, BPE)
             and not getattr(tokenizer, "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output", 0))

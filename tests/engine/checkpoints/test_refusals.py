@@ -112,8 +112,8 @@ DAMAGE: list[tuple[str, Change, str]] = [  # of the target's files
     *[(STOP, {"eos_token_id": stop}, f"eos_token_id {stop!r}") for stop in ("x", [[1]], -1, 2**40)],
     (WEIGHTS, "cut off", "model.safetensors in target is cut off or damaged")]
 INDEX: list[tuple[Any, str]] = [
-    ({"weight_map": {"a.weight": 1, "b.weight": "x"}}, "in {} has '1' for a.weight"),
-    ({"weight_map": {"a.weight": f"../target/{WEIGHTS}"}}, "for a.weight"),
+    ({"weight_map": {"a.weight": 1, "b.weight": "x"}}, "in {} has '1'"),
+    ({"weight_map": {"a.weight": f"../target/{WEIGHTS}"}}, "'../target/"),
     *[(index, "in {}") for index in ({"weight_map": [1]}, [1], {})],
     ({"weight_map": {"a.weight": "one.safetensors", "b.weight": WEIGHTS}}, "{} is incomplete: 1 of its 2")]
 CASES = [*[(f"head/{CONFIG}", change, sentence) for change, sentence in MISFITS],

@@ -1,4 +1,4 @@
-"""Chat templates in every form that checkpoints have them in, and the tokens that end a text."""
+"""Chat templates in every form of checkpoints, and the tokens that end a text."""
 
 import json
 import shutil
@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.checkpoints.text_files import stop_tokens
-from engine.checkpoints.tokenizers import load_tokenizer
+from engine.checkpoints.tokenizers import load_tokenizer, stop_tokens
 from engine.errors import RigError
 from engine.texts.chat import template_of
 from tests.engine.published import TOKENIZER
