@@ -70,14 +70,14 @@ A target of eight layers, four block-diffusion drafters and a little language mo
 carried in the repository. {good_at} It is made to show tree speculative decoding, not to
 be relied on for answers.
 
-Everything is generated and trained here (`python -m recipes`); nothing is copied from elsewhere. The corpus is
-`recipes/corpus/`; the prompt of every test item is kept out of training by its hash.
+Everything is generated and trained here (`python -m recipes`, `recipes/corpus/`); the prompt of every test item is kept
+out of training by its hash.
 
 - `target/`: Qwen3ForCausalLM, 8 layers × 320, byte-level BPE of 1,536 tokens, 1,024 positions, tied embedding.
 - `math/`, `code/`, `all/`: drafters in the published DFlash layout, block 16, 3 layers, taps 1, 4, 6, without an
   embedding or an output head of their own. `math` and `code` are specialists, `all` saw every domain alike.
 - `all2/`: a drafter like `all` in the layout of DFlash 2, with convolutions of 2 slots and a selector of 16 candidates,
-  trained on the same data for as many steps. Both compared: `python -m recipes.transitions`, `engine/LOG.md`.
+  trained on the same data for as many steps (`engine/LOG.md` compares both).
 - `small/`: Qwen3ForCausalLM, 2 layers, the target's tokenizer: a drafter that sees its own path, for `expand`.
 
 ## Training
@@ -98,8 +98,7 @@ picked the math drafter; `tokens` is the mean length of an answer.
 ### Worded by people
 
 `python -m recipes.evaluate --reworded --domains math code explain --json`: the {worded} prompts of
-`assets/prompts/reworded.jsonl`, worded by hand and not by the templates, none of them seen in training. What the rig
-gets right on its own templates it does not get right on these.
+`assets/prompts/reworded.jsonl`, worded by hand: what the rig gets right on its own templates it gets wrong on these.
 
 {reworded}
 

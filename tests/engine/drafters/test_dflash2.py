@@ -21,8 +21,6 @@ from engine.models.packed_linear import PackedHead
 from engine.records import Floats, Lattice, Request, Sampling
 from engine.trace import committed_ids, encode_record
 from engine.trace.reading import decode_round
-from recipes.transitions import Contender, measure_in_turns, with_unary
-from tests.engine.demo import demo_rig
 from tests.engine.drafters.dflash2_reference import (
     CONFIGS,
     CONTEXTS,
@@ -150,12 +148,3 @@ def test_a_run_is_recorded_with_its_transitions_and_its_what_if_is_the_run(sampl
                       {"v2": dict(enumerate(drafter.proposals(text, 24)))}, 24)
     replayed = Replay(Point("ddtree", "total", ("v2",)), known)
     assert [len(step.keep) for step in replayed.steps(24)] == [len(round_.acceptance.keep) for round_ in rounds]
-
-
-
-
-def test_transitions_beat_the_same_drafters_marginals() -> None:
-    prompt = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?"
-    figures = measure_in_turns(with_unary(demo_rig()), [Contender("unary", 64), Contender("all2", 64)], prompt, 64, 0)
-    (tokens, unary_rounds, _), (same_tokens, rounds, _) = figures.tolist()
-    assert tokens == same_tokens and rounds < unary_rounds
