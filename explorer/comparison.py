@@ -13,9 +13,7 @@ from engine.lab.against_plain import (
     MIN_TURNS,
     SETTLING_TURNS,
     InterleavedTiming,
-    TurnPair,
     speed_beside_plain,
-    turn_pairs,
 )
 from engine.lab.settings import BASELINE
 from engine.lab.speed import SLOWER
@@ -78,7 +76,7 @@ class Comparison:
             until = monotonic() + AGAIN_SECONDS
             while 0 < len(comparison.turns) < MIN_TURNS + SETTLING_TURNS and monotonic() < until:
                 # a text of few turns is timed again until they are enough for a range
-                comparison = replace(comparison, turns=(*comparison.turns, *_pairs(self._time(ask, until, job))))
+                comparison = replace(comparison, turns=(*comparison.turns, *self._time(ask, until, job).pairs))
         except CancellationError:
             comparison = replace(comparison, state="cut")
         comparison = replace(comparison, busy=instruments.missing_processors() >= BUSY_THRESHOLD)
@@ -141,7 +139,7 @@ class Comparison:
         tokens = {*committed_ids(taking.plain), *(round_.acceptance.bonus for round_ in taking.plain[-1:])}
         pieces = self._rig.instruments.laboratory.pieces(sorted(tokens))
         return replace(comparison, rounds=tuple(taking.rounds), plain=tuple(taking.plain), pieces=pieces,
-                       turns=_pairs(taking))
+                       turns=taking.pairs)
 
     def _others(self, trace: Trace, job: Job) -> list[OtherSetting]:
         """Settings that may be faster than the run was, measured in turns with plain decoding too."""
@@ -155,12 +153,8 @@ class Comparison:
         return sorted(settings, key=lambda setting: -setting.ratio)
 
 
-def _pairs(taking: InterleavedTiming) -> Sequence[TurnPair]:
-    return turn_pairs(taking.rounds, taking.plain)
-
-
 def _other_setting(ask: PromptRequest, rig: Instruments | None, taking: InterleavedTiming) -> OtherSetting:
-    speed = speed_beside_plain(_pairs(taking), taking.rounds)
+    speed = speed_beside_plain(taking.pairs, taking.rounds)
     return OtherSetting(
         ask.method, ask.budget, ask.pace, rig.laboratory.conditions.dtype if rig else "", len(taking.rounds),
         sum(len(round_.tree) > 1 for round_ in taking.rounds), speed.ratio, speed.times)

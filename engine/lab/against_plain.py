@@ -1,18 +1,16 @@
-"""Compare a run with plain decoding of the same prompt: where the texts differ and why, whether a speed-up may be
-reported, and how fast both are when they are measured interleaved.
+"""Compare a run with plain decoding of the same prompt: where the texts differ and why, and how fast both are.
 
-Interleaved: a few rounds of the run, then as many tokens of plain decoding. A machine that is slow for a while slows
-both, and the ratio of their speeds remains valid.
+They are timed interleaved, a few rounds of the run and then as many tokens of plain decoding: a machine that is slow
+for a while slows both, and the ratio of their speeds remains valid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import exp, inf, isnan, log
 from statistics import median
-from types import MappingProxyType
 
 import numpy as np
 
@@ -25,8 +23,8 @@ from engine.records import Request, Round
 # How far rounding moves the gap between the target's two best tokens, if the same text is verified among more rows.
 # The largest that was seen (LOG.md): 5e-5 in float32; 0.31 in bfloat16, whose logits from 16 to 32 are 0.125 apart. The
 # rest is room for larger models and logits.
-ROUNDING_NATS: Mapping[str, float] = MappingProxyType({"float32": 1e-3, "int4": 1e-3, "bfloat16": 0.5})
-COARSEST = "bfloat16"  # stands for any other precision of 16 bits or fewer
+FINE_ROUNDING_NATS, COARSE_ROUNDING_NATS = 1e-3, 0.5
+FINE_DTYPES = ("float32", "int4")  # the others have 16 bits or fewer
 
 MAX_TIMES = 1000  # the largest likelihood ratio that is printed as a number
 
@@ -61,8 +59,7 @@ def text_of(rounds: Iterable[Round]) -> Text:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first position at which two texts differ, the token of each, and the wider of the two gaps there: nats
-    between the target's two best tokens (see ``widest_gap``)."""
+    """The first position at which two texts differ, the token of each, and the ``widest_gap`` there."""
 
     position: int
     token: int
@@ -71,8 +68,7 @@ class Difference:
 
 
 def first_difference(text: Written, baseline: Written) -> Difference | None:
-    """Return the first difference of two texts; None if they are equal. If one ends early, the token that would have
-    followed it is compared, too."""
+    """Return the first difference of two texts, the token after an early end included; None if they are equal."""
     if tuple(text.token_ids) == tuple(baseline.token_ids):
         return None
     pairs = zip(*((*side.token_ids, side.bonus) for side in (text, baseline)), strict=False)
@@ -84,16 +80,15 @@ def first_difference(text: Written, baseline: Written) -> Difference | None:
 
 
 def widest_gap(*chosen: tuple[Written, int]) -> float | None:
-    """The widest gap where the tokens of these texts and positions were chosen; None if none was recorded, as of
-    position 0, which the prefill chose."""
+    """Return the widest gap, in nats, between the target's two best tokens at these positions of these texts; None if
+    none was recorded, as of position 0."""
     gaps = [text.gaps[position - 1] for text, position in chosen if 0 < position <= len(text.gaps)]
     return max((gap for gap in gaps if not isnan(gap)), default=None)
 
 
 @dataclass(frozen=True)
 class TextComparison:
-    """A run's text against plain decoding's: the first ``same`` of its ``tokens`` tokens are equal. ``verdict`` is one
-    of the constants above, ``difference`` the first difference."""
+    """A run's text against plain decoding's: the first ``same`` of its ``tokens`` tokens are equal."""
 
     verdict: str
     same: int
@@ -101,14 +96,12 @@ class TextComparison:
     difference: Difference | None = None
 
     def why(self, temperature: float, dtype: str) -> str:
-        """Return the verdict on the difference as a sentence."""
         gap = self.difference.gap if self.difference else None
         return verdict_words(self.verdict, temperature, gap, dtype)
 
 
 def compare_texts(text: Written, plain: Written, request: Request, dtype: str) -> TextComparison:
-    """Compare a run's text with plain decoding's as far as that is written. ``dtype`` is the precision of both,
-    ``request`` the run's."""
+    """Compare a run's text with plain decoding's as far as that is written; both were made in ``dtype``."""
     tokens, difference = len(text.token_ids), first_difference(text, plain)
     if difference is None:
         same = min(tokens, len(plain.token_ids))
@@ -118,16 +111,15 @@ def compare_texts(text: Written, plain: Written, request: Request, dtype: str) -
 
 
 RULE = ("Texts that one model chooses at temperature 0 may part if its two best tokens lie within rounding of each "
-        f"other: one {exp(ROUNDING_NATS['float32']):.4g} times as likely as the other in float32 and int4, "
-        f"{exp(ROUNDING_NATS['bfloat16']):.3g} times in 16 bits, the coarser of two precisions. If every run that "
+        f"other: one {exp(FINE_ROUNDING_NATS):.4g} times as likely as the other in float32 and int4, "
+        f"{exp(COARSE_ROUNDING_NATS):.3g} times in 16 bits, the coarser of two precisions. If every run that "
         "recorded the gap has it within that, it is a near-tie; if one has a wider gap, rounding does not explain the "
         "difference: look for a bug. Of texts drawn at a temperature nothing follows.")
 
 
 def verdict(requests: Sequence[Request], gap: float | None, rounding: float) -> str:
-    """Return why the texts of these requests differ, given the widest gap; see ``RULE``. At a temperature, rounding can
-    change a draw on the border between two tokens however wide their gap, so a gap explains only greedy choices by the
-    model's own logits."""
+    """Return why the texts of these requests differ, given the widest gap; see ``RULE``. Rounding can change a draw at
+    a temperature however wide the gap, so a gap explains only greedy choices by the model's own logits."""
     methods = [METHODS.get(request.method) for request in requests]
     if any(method and not method.lossless for method in methods):
         return BIASED
@@ -172,16 +164,15 @@ def near_tie_text(text: Written, rounding: float) -> str:
 
 
 def rounding_nats(dtype: str) -> float:
-    """Return how far rounding can move the gap between two tokens, in nats. A gap of at most this is a near-tie."""
-    return ROUNDING_NATS.get(dtype, ROUNDING_NATS[COARSEST])
+    """Return the widest gap between two tokens that rounding can turn, in nats."""
+    return FINE_ROUNDING_NATS if dtype in FINE_DTYPES else COARSE_ROUNDING_NATS
 
 
 STEADY = 0.35  # (max − min) / median of plain decoding's speed; if it is larger, the machine was busy
 
 
 def unsteady(least: float, median: float, most: float) -> bool:
-    """Whether the spread of plain decoding's speeds shows a busy machine; its time per token does not depend on the
-    prompt."""
+    """Whether plain decoding's speeds, which do not depend on the prompt, show a busy machine."""
     return most - least > STEADY * median
 
 
@@ -195,9 +186,7 @@ TOO_SHORT = "The text is too short for a speed-up with a range."
 def speedup_withheld(tau: float, ratio: float, drafted_rounds: int, rounds: int, busy: bool = False) -> str:
     """Return why no speed-up may be reported, or "".
 
-    A round is never faster than a plain pass, so the speed-up cannot exceed ``tau``; a larger ratio means that plain
-    decoding was delayed. If most rounds verified no draft, both sides are plain decoding. ``busy``: other programs used
-    the machine.
+    A round is never faster than a plain pass, so a ratio above ``tau`` means that plain decoding was delayed.
     """
     if not rounds or not drafted_rounds:
         return "No round verified a draft, so there is no speed-up."
@@ -233,6 +222,11 @@ class InterleavedTiming:
         self._advance(1, self.plain, plain + TURN_TOKENS if over else self._tokens[0])
         return not over or self._tokens[1] > plain
 
+    @property
+    def pairs(self) -> list[TurnPair]:
+        """The turns taken so far."""
+        return turn_pairs(self.rounds, self.plain)
+
     def _advance(self, side: int, rounds: list[Round], tokens: int) -> None:
         while self._tokens[side] < tokens and (round_ := next(self._sources[side], None)):
             rounds.append(round_)
@@ -250,8 +244,7 @@ class TurnPair:
 
 
 def turn_pairs(rounds: Sequence[Round], plain: Sequence[Round]) -> list[TurnPair]:
-    """Pair the turns of two runs of one prompt: at least ``TURN_TOKENS`` tokens each, the same number on both
-    sides. A remainder joins the last pair."""
+    """Pair the turns of two runs of one prompt, of at least ``TURN_TOKENS`` tokens; a remainder joins the last."""
     ends, clock = cumulative_times(rounds)
     plain_at = dict(zip(*cumulative_times(plain), strict=True))
     marks = [(0, 0.0, 0.0)]
@@ -270,8 +263,7 @@ def cumulative_times(rounds: Sequence[Round]) -> tuple[list[int], list[float]]:
 
 
 def speed_beside_plain(turns: Sequence[TurnPair], run: Sequence[Round], busy: bool = False) -> SpeedRecord:
-    """Return the speeds over the turns, without warm-up turns and turns in which plain decoding was delayed. ``run``:
-    the run's own rounds."""
+    """Return the speeds over the turns, without warm-up and those in which plain decoding was delayed."""
     timed = [pair for pair in turns[SETTLING_TURNS:] if pair.seconds > 0 and pair.plain_seconds > 0]
     pace = median([pair.plain_seconds / pair.tokens for pair in timed]) if timed else 0.0
     steady = [pair for pair in timed if 1 / MAX_PACE_RATIO <= pair.plain_seconds / pair.tokens / pace <= MAX_PACE_RATIO]

@@ -1,7 +1,6 @@
 """Where a tree pays: why walks ended in recorded runs, what each verified row earned, and what other trees would have.
 
-It needs traces and nothing else. What a trace lacks is left out, and said. The figures come with sentences. Ranks count
-from 0 in the code and from 1 in sentences: the second proposal has rank 1.
+What a trace lacks is left out, and said. Ranks count from 0 in the code and from 1 in sentences.
 """
 
 from __future__ import annotations
@@ -31,11 +30,7 @@ Key = TypeVar("Key", int, str)
 
 @dataclass(frozen=True)
 class Anatomy:
-    """The figures of some recorded runs.
-
-    Tokens earned per verified row are the share of such rows that were kept. Accepted tokens are drafted ones, per
-    round.
-    """
+    """The figures of some recorded runs. Accepted tokens are drafted ones, per round."""
 
     runs: int
     rounds: int  # that drafted, without those cut short by the end of the text
@@ -119,8 +114,7 @@ def _verified_rows(trace: Trace, round_: Round) -> Iterator[tuple[int, str, bool
 
 
 def kept_of_first(round_: Round, nodes: int) -> int:
-    """Count the drafted tokens that the round would have accepted with its ``nodes`` most probable nodes alone. Any
-    prefix of the order by probability is a tree, so its walk is known."""
+    """Count the drafted tokens that the round would have accepted with its ``nodes`` most probable nodes alone."""
     tree, keep = round_.tree, round_.acceptance.keep[1:]
     order = best_order(tree) if np.isfinite(tree.logprobs).all() else np.arange(len(tree))
     rank = np.empty(len(tree), np.int64)

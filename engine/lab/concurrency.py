@@ -1,8 +1,5 @@
-"""What is said of several requests at once, and what is predicted of them from the cost of shared rounds.
-
-Trees do not depend on which other requests share the pass, so each request has the rounds that it has alone, timed by
-the measured cost of shared rounds. Wherever they are shown, such figures are labelled as predicted or modelled.
-"""
+"""What is said of several requests at once, and predicted: the rounds that each has alone, at the measured cost of
+shared rounds. Such figures are labelled as predicted or modelled wherever they are shown."""
 
 from __future__ import annotations
 
@@ -52,22 +49,20 @@ def _verdict(rows: Sequence[Row]) -> str:
 
 @dataclass(frozen=True)
 class KnownRounds:
-    """The rounds of one text: tokens kept and rows verified in each, the root included, and the milliseconds of
-    building one round's trees."""
+    """The rounds of one text: tokens kept, rows verified, and the milliseconds of building a round's trees."""
 
     lengths: tuple[int, ...]
     rows: tuple[int, ...]
     build_ms: float
 
     def round_ms(self, setting: Setting, costs: CostByConcurrency) -> float:
-        """The mean milliseconds of a round of as many requests like this one as the setting says."""
+        """The mean milliseconds of a round that the setting's number of such requests share."""
         concurrency, drafters = setting.concurrency, METHODS[setting.method].drafter_count
         curve = costs(concurrency)
         return sum(curve.round_ms(concurrency * rows, setting.budget, drafters, concurrency * self.build_ms)
                    for rows in self.rows) / len(self.rows)
 
     def total_tokens_per_second(self, setting: Setting, costs: CostByConcurrency) -> float:
-        """The tokens per second of all requests, if as many like this one as the setting says are answered at once."""
         spent_ms = len(self.rows) * self.round_ms(setting, costs)
         return 1e3 * setting.concurrency * sum(self.lengths) / spent_ms
 

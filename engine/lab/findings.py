@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 FINE, SUSPICIOUS, WRONG = "fine", "suspicious", "wrong"
-WEIGHT = MappingProxyType({FINE: 0, SUSPICIOUS: 1, WRONG: 2})
+STATUSES = FINE, SUSPICIOUS, WRONG
 WRONG_GAIN, SUSPICIOUS_GAIN = 1.25, 1.08  # ratios of accepted drafted tokens, another way of running against this one
 MIN_GAIN = 0.1  # tokens: a smaller gain is noise
 MIN_POSITIONS = 20  # positions that a share has to be counted over
@@ -21,12 +20,8 @@ MAX_CALIBRATION_ERROR = 0.15  # of a probability: promised against accepted
 
 @dataclass(frozen=True)
 class DoctorFinding:
-    """One check of one drafter, or of the target if ``drafter`` is empty.
-
-    ``name`` is the check's: features, taps, mask token, slot 0, slots, draft, rope, dtype, chat template, thinking,
-    confidence, positions. ``status`` is ``fine``, ``suspicious`` or ``wrong``. ``seen`` is a sentence with
-    the figure that was measured, ``advice`` what to do about it (empty if the status is fine).
-    """
+    """One check of one drafter, or of the target if ``drafter`` is empty: what was ``seen``, with its figure, and what
+    to do about it (empty if the status is fine)."""
 
     name: str
     drafter: str
@@ -37,9 +32,8 @@ class DoctorFinding:
 
 @dataclass(frozen=True, eq=False)
 class Marks:
-    """Acceptance of greedy chains by depth, all (depth,): anchors whose chain was accepted up to this depth
-    (``reached``),
-    those also accepted at it (``hits``), and the drafter's mean ``confidence`` there."""
+    """Acceptance of greedy chains by depth, all (depth,): anchors whose chain was accepted up to this depth, those also
+    accepted at it (``hits``), and the drafter's mean ``confidence`` there."""
 
     reached: NDArray[np.int64]
     hits: NDArray[np.int64]
@@ -52,7 +46,6 @@ class Marks:
 
     @property
     def shares(self) -> NDArray[np.float64]:
-        """The share of reached anchors that were accepted, by depth, (depth,) float64; 0 if none reached it."""
         return self.hits / np.maximum(self.reached, 1)
 
 
@@ -121,4 +114,4 @@ def _too_few(name: str, drafter: str, proposals: Marks) -> DoctorFinding:
 
 def worst_first(findings: Sequence[DoctorFinding]) -> list[DoctorFinding]:
     """The findings, wrong before suspicious before fine, each in the order of the checks."""
-    return sorted(findings, key=lambda finding: -WEIGHT[finding.status])
+    return sorted(findings, key=lambda finding: -STATUSES.index(finding.status))

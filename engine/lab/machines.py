@@ -1,13 +1,9 @@
-"""Predict the cost of a pass on another machine from published figures.
+"""Predict the cost of a round of one request in bfloat16 on another machine, from published figures.
 
-Two models of a round, both for one request in bfloat16:
-
-- the *floor* is a roofline: bytes of weights and cache over the bandwidth, or operations over the peak, whichever takes
-  longer;
-- the *published loop* is the same, or the host's work if that takes longer: milliseconds per layer of target and
-  drafter, other work per round in units of a layer (fitted on Qwen3-4B alone), and building tree and mask per node.
-
-Nothing here is measured on the device: the figures are labelled predicted, and never share an axis with measured ones.
+The *floor* is a roofline: bytes over the bandwidth or operations over the peak, whichever takes longer. The *published
+loop* is the floor, or the host's work if that takes longer: milliseconds per layer of target and drafter, other work in
+units of a layer (fitted on Qwen3-4B alone), and building tree and mask per node. Such figures are labelled predicted,
+and never share an axis with measured ones.
 """
 
 from __future__ import annotations
@@ -66,10 +62,7 @@ class ModelShape:
         return self.hidden * self.head_dim * 2 * (self.heads + self.kv_heads)
 
     def feed_forward(self, rows: float = 0) -> float:
-        """Parameters of a layer's feed-forward part: all that ``rows`` rows read, or those that one row passes (0).
-
-        Of experts, those that at least one row is expected to choose are read.
-        """
+        """Parameters of a layer's feed-forward part that ``rows`` rows are expected to read; 0: that one row passes."""
         one = 3 * self.hidden * self.intermediate
         if not self.experts:
             return one
@@ -77,7 +70,6 @@ class ModelShape:
 
     @property
     def layer(self) -> float:
-        """The parameters of a layer that one row passes."""
         return self.attention + self.feed_forward()
 
     @property
@@ -107,13 +99,13 @@ class ModelShape:
 
 
 def roofline_ms(device: Device, read: float, operations: float) -> float:
-    """Return the milliseconds to read ``read`` bytes or to do ``operations``, whichever takes longer."""
+    """Return the milliseconds to read so many bytes or to do the operations, whichever takes longer."""
     return max(read / (1e6 * device.gigabytes_a_second), operations / (1e9 * device.tflops))
 
 
 @cache
 def published_figures(name: str) -> Mapping[str, Any]:
-    """A shipped file of published figures, by its name."""
+    """A shipped file of published figures."""
     figures: Mapping[str, Any] = json.loads((RIGS_FOLDER / "published" / f"{name}.json").read_text("utf8"))
     return figures
 
@@ -166,9 +158,8 @@ def misfit(model: str, device: str) -> str:
 
 
 def unfitted_errors(method: str) -> dict[str, float]:
-    """The relative errors of the published loop's line against the 40 pairs of Table 1 that were not fitted: their τ
-    over the predicted cost of a round. The best node budgets are not published, so the share of a node counts as part
-    of the fitted work."""
+    """The relative errors of the published loop's line against the 40 pairs of Table 1 that were not fitted. Node
+    budgets are not published, so the share of a node counts as part of the fitted work."""
     errors: dict[str, float] = {}
     for model in published_figures("ddtree")["table1"]:
         shape = models()[model]

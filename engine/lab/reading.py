@@ -29,11 +29,8 @@ Counts = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class AcceptanceCounts:
-    """Accepted tokens by depth after the root and by rank in the drafter's row (``RANKS`` columns).
-
-    A token that several drafters propose counts at its best rank; two drafters may propose two tokens of one rank.
-    Rounds that the end of the text cut short are left out. Index d − 1 stands for depth d.
-    """
+    """Accepted tokens by depth after the root (index d − 1) and by rank in the drafter's row (``RANKS`` columns). A
+    token that several drafters propose counts at its best rank."""
 
     reached: tuple[int, ...] = ()  # rounds that kept depth d − 1 and had a proposal for depth d
     proposed: Counts = ()  # distinct tokens of each rank in their trees at depth d
@@ -95,11 +92,7 @@ class Reading:
 
 
 def read(rounds: Iterable[Round]) -> Reading:
-    """Consume the rounds and return their reading.
-
-    Rounds are evaluated only at the end: a pause in between would give the device unmeasured time to finish pending
-    work.
-    """
+    """Consume the rounds, then evaluate them: a pause in between would give the device unmeasured time."""
     kept: list[Round] = []
     step_seconds: list[float] = []
     began = perf_counter()
@@ -114,9 +107,8 @@ def read(rounds: Iterable[Round]) -> Reading:
 def read_concurrent(measured: Run, others: Sequence[Callable[[], Run]], concurrency: int) -> Reading:
     """Answer a request to its end, with ``concurrency`` requests at work in each of its rounds.
 
-    ``others`` make the runs beside it. They take turns: one that has ended makes room for the next, whose prompt is
-    read between two rounds. Only rounds are timed, after the prompts of all first requests were read, so there is no
-    tail with fewer requests. RequestError if it cannot be served, or if fewer requests can be at work.
+    ``others`` make the runs beside it, in turn: one that has ended makes room for the next, whose prompt is read
+    between two rounds. Only rounds are timed. RequestError if it, or too few of them, can be served.
     """
     runs, waiting = [measured], cycle(others)
     kept: list[Round] = []
@@ -165,8 +157,7 @@ def reading_of(trace: Trace) -> Reading:
 
 
 def reading_from(rounds: Sequence[Round], step_seconds: Sequence[float], committed: Sequence[int] = ()) -> Reading:
-    """The reading of a run's rounds. ``step_seconds`` (rounds,): the time of each step of the loop; the first includes
-    the prefill. ``committed`` (rounds,): see ``Reading``."""
+    """The reading of a run's rounds, from the time of each step of the loop, the first with the prefill."""
     round_seconds = [sum(rounds[0].seconds.values()), *step_seconds[1:]] if rounds else []
     cut = bool(rounds) and ended_by_text(rounds[-1])
     return Reading(
@@ -202,8 +193,7 @@ def expected_length(tree: DraftTree) -> float:
 
 
 def ended_by_text(round_: Round) -> bool:
-    """Whether the end of the text (a stop token, max_tokens) ended the walk before the tree did. The bonus token is
-    then a drafted child of the last kept row."""
+    """Whether the end of the text ended the walk before the tree did: the bonus token is then a drafted child."""
     *_, last = continuations(round_)
     return bool((round_.tree.tokens[last] == round_.acceptance.bonus).any())
 
@@ -241,8 +231,7 @@ def count_acceptance(rounds: Iterable[Round]) -> AcceptanceCounts:
 
 
 def rows_along(draft: Lattice, path: Sequence[int]) -> Iterator[list[int]]:
-    """What a drafter proposes after the root and after each token of a path, best first, until the path leaves its
-    proposals. With one row per depth, every path stays within them."""
+    """What a drafter proposes after the root and each token of a path, until the path leaves its proposals."""
     row = 0
     for depth, token in enumerate([*path, None][:draft.depth]):
         tokens = draft.tokens[depth, row].tolist()

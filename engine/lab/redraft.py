@@ -1,8 +1,7 @@
-"""Other trees of the drafts that a run recorded, at the same positions.
+"""Other trees of the drafts that a run recorded, at the same positions: of other kinds, or at other budgets.
 
-Either of other kinds (a chain, a wider chain, trees with and without the drafter's transitions), or of the run's own
-method at other budgets. The text after each position is known, so what a round would have kept is exact; but a run at
-another budget would begin its rounds at other positions.
+What a round would have kept is exact, as the text is known; but a run at another budget would begin its rounds at
+other positions.
 """
 
 from __future__ import annotations
@@ -33,11 +32,8 @@ SIZES = (2, 4, 8, 12, 16, 24, 32, 64, 128)  # of drafted nodes
 
 @dataclass(frozen=True)
 class RedraftedLength:
-    """One kind of tree over one drafter's drafts at one budget.
-
-    ``accepted``: drafted tokens kept per round. ``gain_over_chain``: accepted tokens minus those of a chain with the
-    same budget, paired by position.
-    """
+    """One kind of tree over one drafter's drafts at one budget: drafted tokens kept per round, and how many more than
+    by a chain of that budget, paired by position."""
 
     drafter: str
     kind: str
@@ -47,8 +43,8 @@ class RedraftedLength:
 
 
 def redraft_kinds(counted: Counted) -> tuple[tuple[RedraftedLength, ...], tuple[str, ...]]:
-    """Return the accepted lengths of every kind of tree at every size that the recorded lattices allow, by drafter,
-    and sentences about what was left out."""
+    """Return the accepted lengths of every kind of tree at every size, by drafter, and sentences about what was left
+    out."""
     lengths: dict[str, dict[tuple[str, int], list[int]]] = defaultdict(lambda: defaultdict(list))
     lacking: dict[str, None] = {}
     for trace, rounds in counted:
@@ -110,8 +106,7 @@ def wide_chain(lattice: Lattice, root: int, nodes: int) -> DraftTree:
 
 
 def marginals_of(lattice: Lattice) -> Lattice:
-    """Reduce a lattice with several rows per depth to marginals: each token's probability summed over the rows,
-    weighted by the probability of the paths that lead to them. One row per depth, as wide as before."""
+    """Reduce a lattice to one row per depth: each token's probability, summed over the paths that lead to it."""
     depth, rows, width = lattice.tokens.shape
     tokens = np.zeros((depth, 1, width), np.int32)
     logprobs = np.full((depth, 1, width), -np.inf, np.float32)
@@ -135,10 +130,8 @@ Figures = NDArray[np.float64]
 
 
 class Redrafting:
-    """The drafts of a run, from which its own method can build trees at any budget.
-
-    RequestError if the text does not say what another tree would have kept, or rounds are missing.
-    """
+    """The drafts of a run, from which its method can build trees at any budget; RequestError if it cannot be known
+    what those would have kept."""
 
     def __init__(self, trace: Trace) -> None:
         request = trace.header.request
@@ -159,7 +152,7 @@ class Redrafting:
         return tree, self._known.equal_prefix(position, tree)
 
     def kept_and_rows(self, round_: Round, budgets: Sequence[int]) -> Figures:
-        """How many tokens a round would have kept and how many rows verified, roots included, (2, budgets)."""
+        """The tokens that a round would have kept and the rows verified, (2, budgets)."""
         trees = [self.tree(round_, budget) for budget in budgets]
         return np.asarray([[len(keep) for _, keep in trees], [len(tree) for tree, _ in trees]], np.float64)
 
@@ -170,8 +163,7 @@ class Redrafting:
         return deepest > 0 and (unfinished or self.trace.end.reason == "stop")
 
     def round_at(self, recorded: Round, budget: int) -> Round:
-        """A round as it would have been at that budget. What the target said of a node is taken from the round that was
-        made, and unknown (NaN, token −1) if that had no such node."""
+        """A round as it would have been at that budget; what the target would say of a new node is NaN, token −1."""
         tree, keep = self.tree(recorded, budget)
         text = np.append(self._known.token_ids, self.trace.entries[-1].round.acceptance.bonus)
         following = text[recorded.start - self._known.start + 1:][:len(keep)]
@@ -217,8 +209,7 @@ class BudgetCurve:
         return mean, np.maximum(1, mean - off), mean + off
 
     def speed(self, cost: CostCurve) -> tuple[Figures, Figures, Figures]:
-        """Predicted tokens per second at each budget, with the range of τ and of the cost. The cost is scaled so that
-        it gives the run's own times."""
+        """Predicted tokens per second at each budget, and its range; the cost is scaled to the run's own times."""
         factor = self._factor(cost)
         rows = self.rows.mean(0).tolist()
 

@@ -1,8 +1,7 @@
 """What-if: replay every method at every budget over a known text, and time the rounds by the cost curve.
 
-A round that begins at one position and keeps k tokens is followed by one k positions on. A tree depends only on its
-position. The text does not depend on the tree (if sampled, because a draw belongs to a position), so the lengths are
-those of a real run. Speed comes from the measured cost curve, and is labelled predicted.
+The text does not depend on the tree (if sampled, because a draw belongs to a position), so the lengths are those of a
+real run. Speed comes from the measured cost curve, and is labelled predicted.
 """
 
 from __future__ import annotations
@@ -33,10 +32,7 @@ TIMED_ROUNDS = 3
 
 @dataclass(frozen=True, eq=False)
 class KnownText:
-    """A text that the target wrote, and what drafters propose along it. A position is an index of ``token_ids``.
-
-    If a method's trees nest, the largest is built once a position and cut, which is exact.
-    """
+    """A text that the target wrote, and what drafters propose along it. A position is an index of ``token_ids``."""
 
     token_ids: Integers  # (n,) int32
     start: int  # tokens before it
@@ -57,7 +53,7 @@ class KnownText:
         return builder(lattice, int(self.token_ids[position]), nodes)
 
     def tree(self, drafter: str, builder: Builder, position: int, nodes: int) -> DraftTree:
-        """The tree of ``build``, cut from the largest if trees nest."""
+        """The tree of ``build``; if trees nest, cut from the largest, which is built once a position."""
         if builder not in PREFIXES_NEST or nodes > self.most:
             return self.build(drafter, builder, position, nodes)
         key = drafter, builder, position
@@ -67,8 +63,7 @@ class KnownText:
 
 
 def known_text(trace: Trace, most: int = 0) -> KnownText:
-    """The text of a recorded run and what its drafters proposed in its rounds; RequestError if what the target would
-    have written after a draft is not known."""
+    """The text of a recorded run and what its drafters proposed; RequestError if other trees cannot be tried on it."""
     header, rounds = trace.header, trace.rounds
     method = METHODS.get(header.request.method)
     if method and not method.follows_text:
@@ -148,7 +143,6 @@ class Replay:
         self._split_budget, self._combine = split_rule_of(row, point.split), row.combine
 
     def tree(self, position: int, budget: int, anew: bool = False) -> DraftTree:
-        """The tree that the drafters' trees for this budget combine to at a position."""
         drafters, tree_of = self.point.drafters, self.known.build if anew else self.known.tree
         trees = tuple(tree_of(drafter, self._row.build, position, nodes) for drafter, nodes in zip(
             drafters, self._split_budget(budget, len(drafters)), strict=True))
@@ -225,9 +219,8 @@ def forecasts(point: Point, budgets: Sequence[int], known: KnownText, curve: Cos
 
 @dataclass(frozen=True)
 class Gain:
-    """What the n-th best drafted node of a method is worth, averaged over the rounds of its largest budget: index n − 1
-    is the n-th node in descending cumulative probability. Plotted against the curve's milliseconds per extra row, their
-    crossing explains the best budget."""
+    """What the n-th best drafted node of a method is worth (index n − 1), averaged over the rounds of its largest
+    budget. Where that crosses the cost of a row lies the best budget."""
 
     method: str
     split: str
@@ -250,11 +243,8 @@ def gain(point: Point, budget: int, known: KnownText) -> Gain:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """Every setting's forecast for one text, in the order of methods and then of budgets.
-
-    ``departures``: positions at which one pass over the whole text chooses another token than the text has, 0 in
-    float32 (rounding may cause some in bfloat16). ``seconds``: duration of the what-if, without the cost curve.
-    """
+    """Every setting's forecast for one text, by method and then by budget. ``departures``: positions at which one pass
+    over the whole text chooses another token, 0 in float32."""
 
     prompt: str
     rig: str

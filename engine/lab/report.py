@@ -25,10 +25,8 @@ Record = dict[str, Any]
 def report(stored: StoredSweep, measured: Sequence[CellResult]) -> Record:
     """The report of a sweep as JSON values.
 
-    ``rows`` is the table over all prompts, ``categories`` the same for each category of the prompt set. ``recommended``
-    is the lossless row of the largest median tokens/s with the command line that runs it, or None; with several
-    requests at once, ``ridge`` has that row for each number of them, and ``load`` says in words at which budgets
-    drafting pays. ``command`` runs the sweep again. The rows are the points of paper 002's Figure 3.
+    ``recommended`` is the lossless row of the largest median tokens/s with the command line that runs it, or None;
+    ``ridge`` has that row for each number of requests at once, and ``load`` says at which budgets drafting pays.
     """
     plan = stored.plan
     summary = summarise(plan.settings, measured)
@@ -74,7 +72,6 @@ def _named(setting: Setting) -> Record:
 
 
 def _flat(name: str, estimate: Estimate | None) -> Record:
-    """An estimate as flat fields: ``tau``, ``tau_low`` …; all None without an estimate."""
     fields = asdict(estimate) if estimate else dict.fromkeys(Estimate.__annotations__)
     return {name: fields.pop("median"), **{f"{name}_{field}": value for field, value in fields.items()}}
 

@@ -1,11 +1,4 @@
-"""Settings, cells and plans of a sweep: how a person chooses them, and in which order they are measured.
-
-Read this file first.
-
-    settings ─► SweepPlan ─► measuring_order ─► Task ─► Laboratory.measure ─► Reading ─► CellResult ─► store ─► summary
-
-All records are frozen, made of plain values and torch-free: the page, the store and the workers share them.
-"""
+"""Settings, cells and plans of a sweep: how a person chooses them, and in which order they are measured."""
 
 from __future__ import annotations
 
@@ -32,12 +25,10 @@ SHIPPED = Path(__file__).resolve().parents[2] / "assets" / "prompts"
 
 @dataclass(frozen=True)
 class Setting:
-    """What a sweep varies. Fields are as in ``records.PromptRequest``; ``budget`` counts drafted nodes and is 0 without
-    a drafter; at the pace ``auto`` it is the most that a round may verify. ``concurrency`` is the number of requests at
-    once."""
+    """What a sweep varies: fields as in ``records.PromptRequest``, and the number of requests at once."""
 
     method: str
-    budget: int = 64
+    budget: int = 64  # 0 without a drafter; at the pace auto the most that a round may verify
     split: str = "total"
     drafters: tuple[str, ...] = ()
     temperature: float = 0.0
@@ -53,8 +44,7 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """Its name in tables and legends: ``ddtree 64``, ``merged 64 each``, ``ddtree auto``, ``ddtree 64 T 0.7``,
-        ``ddtree 64, 8 at once``."""
+        """Its name in tables and legends: ``ddtree 64``, ``merged auto each``, ``ddtree 64 T 0.7, 8 at once``."""
         parts = [self.method, self.nodes if self.nodes != "0" else "", self.split if self.split != "total" else "",
                  "+".join(self.drafters), f"T {self.temperature:g}" if self.temperature else ""]
         several = f", {self.concurrency} at once" if self.concurrency > 1 else ""
@@ -62,13 +52,12 @@ class Setting:
 
     @property
     def baseline(self) -> Setting:
-        """The setting that its speed is compared with: decoding without a drafter, with as many requests at once and
-        the same sampling."""
+        """The setting that its speed is compared with: plain decoding of as many requests, with the same sampling."""
         return replace(self, method=BASELINE, budget=0, split="total", drafters=(), pace=FIXED)
 
     @property
     def curve(self) -> Setting:
-        """The part that settings on the same curve share: everything but the budget and the requests at once."""
+        """What settings on the same curve share: everything but the budget and the requests at once."""
         return replace(self, budget=0, pace=FIXED, concurrency=1)
 
     @property
@@ -86,8 +75,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Cell:
-    """The smallest unit of a sweep: one run. ``prompt`` is an index into the plan's prompts; ``repeat`` counts from 0.
-    With several requests at once, the others run from its first round to its last."""
+    """The smallest unit of a sweep: one run of the plan's prompt of that index."""
 
     prompt: int
     setting: Setting
@@ -105,11 +93,8 @@ class Task:
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """What a sweep measures: every prompt × setting × repeat once.
-
-    ``prompt_set`` is the name or file that the prompts came from. ``seed`` fixes the order of the cells; repeat r draws
-    with seed + r for every setting, so that settings are compared on the same draws.
-    """
+    """What a sweep measures: every prompt × setting × repeat once, in an order that ``seed`` fixes. Repeat r of every
+    setting draws with seed + r."""
 
     prompts: tuple[Prompt, ...]
     settings: tuple[Setting, ...]
@@ -125,7 +110,6 @@ class SweepPlan:
 
     @property
     def categories(self) -> list[str]:
-        """The categories that its prompts name, in the order of the alphabet."""
         return sorted({prompt.category for prompt in self.prompts if prompt.category})
 
     def ask(self, cell: Cell) -> PromptRequest:
@@ -136,8 +120,8 @@ class SweepPlan:
                                "seed": self.seed + cell.repeat, **setting})
 
     def task(self, cell: Cell) -> Task:
-        """A cell's task. Concurrent with it are the prompts that follow it in the set, cyclically, under the same
-        setting: so over all cells of a setting every prompt is concurrent with the others equally often."""
+        """A cell's task. Concurrent with it are the prompts that follow it in the set, cyclically, so that every prompt
+        is concurrent with the others equally often."""
         concurrency = cell.setting.concurrency
         following = range(1, 1 + TURNS * concurrency) if concurrency > 1 else ()
         others = [replace(cell, prompt=(cell.prompt + steps) % len(self.prompts)) for steps in following]
@@ -156,7 +140,7 @@ class Conditions:
 
 @dataclass(frozen=True)
 class CellResult:
-    """A cell's result: a reading, or a sentence that says why there is none. ``hardware`` is what it ran on."""
+    """A cell's result: a reading, or a sentence that says why there is none."""
 
     cell: Cell
     reading: Reading | None
@@ -167,9 +151,8 @@ class CellResult:
 def measuring_order(plan: SweepPlan) -> list[Cell]:
     """Every cell once, in randomised blocks: a block is one prompt and repeat, and holds every setting, shuffled.
 
-    Compared runs, the baseline's included, lie close together in time, and drift within a block affects all settings
-    alike. All prompts come once before any comes again, so that a sweep that is stopped early has covered as many
-    prompts as possible.
+    Compared runs lie close together in time, and drift affects all settings alike. All prompts come once before any
+    comes again, for sweeps that are stopped early.
     """
     random = Random(plan.seed)
     ordered = []
@@ -215,12 +198,11 @@ GREEDY = Sampling()
 def settings(methods: Iterable[str], budgets: Iterable[int | str] = TRIED_BUDGETS, split: str = "total",
              drafters: tuple[str, ...] = (), sampling: Sampling = GREEDY,
              concurrency: Iterable[int] = (1,)) -> tuple[Setting, ...]:
-    """The baseline, then every method at every budget, each setting once, for every number of requests at once. The
-    baseline of one request is always there: its texts are what all others are compared with.
+    """The baseline, then every method at every budget, for every number of requests at once. The baseline of one
+    request is always there: all texts are compared with its texts.
 
-    ``budgets`` are numbers of nodes, and ``auto``; a method without a drafter has none. ``split`` and ``drafters``
-    apply to the methods that have a choice of them. RequestError for an unknown method or split, or for numbers that
-    the engine does not take.
+    ``budgets`` are numbers of nodes, and ``auto``. ``split`` and ``drafters`` apply to the methods that have a choice
+    of them. RequestError for what the engine does not take.
     """
     for name, value in asdict(sampling).items():
         check_option(name, value)

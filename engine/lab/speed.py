@@ -1,7 +1,4 @@
-"""A measured speed beside plain decoding's, as it is printed: every view, table and file takes its figures from here.
-
-The ratio is that of the two speeds as they are printed.
-"""
+"""A measured speed beside plain decoding's, as every view, table and file prints it."""
 
 from __future__ import annotations
 
@@ -57,8 +54,7 @@ class SpeedRecord:
 
 
 def speed_record(speed: float, plain_speed: float, low: float | None = None, high: float | None = None) -> SpeedRecord:
-    """The record of two speeds; ``low`` and ``high`` bound their ratio, and are None if too little was measured for
-    that. A ratio that rounding moved out of its range widens it."""
+    """The record of two speeds; ``low`` and ``high`` bound their ratio, if enough was measured for that."""
     printed, plain = rate_text(speed), rate_text(plain_speed)
     ratio = float(printed) / float(plain)
     times = f"{ratio_text(ratio)}×"

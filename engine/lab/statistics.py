@@ -34,7 +34,7 @@ class Measured:
 
 
 def share_of(hits: int, count: int) -> Measured:
-    """A share with Wilson's interval, which also holds for few hits (count ≥ 1)."""
+    """A share with Wilson's interval (count ≥ 1)."""
     value, square = hits / count, TWO_SIDED**2
     middle, half = value + square / (2 * count), TWO_SIDED * sqrt(
         value * (1 - value) / count + square / (4 * count**2))
@@ -43,8 +43,7 @@ def share_of(hits: int, count: int) -> Measured:
 
 
 def mean_of(values: Sequence[float]) -> Measured:
-    """A mean over rounds (at least one) with its bootstrap interval; above ``MAX_RESAMPLED`` values with the standard
-    error's, which is then hardly different."""
+    """A mean with its bootstrap interval; above ``MAX_RESAMPLED`` values with the normal one, hardly different then."""
     low, high = (_normal_interval(values) if len(values) > MAX_RESAMPLED else
                  bootstrap_interval(values, lambda sums: sums / len(values)))
     return Measured(fmean(values), low, high, len(values))
@@ -66,8 +65,8 @@ def bootstrap_interval(values: ArrayLike, figure: Callable[[Figures], Figures]) 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median over prompts. ``low`` and ``high`` bound the true median at 95 % confidence or more, and are None with
-    too few prompts; ``least`` and ``most`` are the extremes that were seen."""
+    """A median over prompts. ``low`` and ``high`` bound the true one at 95 %, and are None with too few prompts;
+    ``least`` and ``most`` are the extremes that were seen."""
 
     median: float
     low: float | None
@@ -81,8 +80,7 @@ def estimate(values: Sequence[float]) -> Estimate:
     """The median of one value per prompt, with its interval between two order statistics.
 
     The interval of ranks k and n + 1 − k holds the true median with probability 1 − 2 P(Bin(n, ½) < k), whatever the
-    distribution: exact, and the same every time. A bootstrap of a median of few prompts promises 95 % and holds
-    less, and would give two prompts an interval; this one needs six.
+    distribution. A bootstrap of few prompts promises 95 % and holds less.
     """
     ordered = sorted(values)
     rank = interval_rank(len(ordered))
@@ -102,21 +100,14 @@ def interval_rank(count: int) -> int:
 
 
 def histogram(readings: Sequence[Reading]) -> tuple[int, ...]:
-    """How many rounds committed 1, 2, 3 … tokens, the root included (paper 002, Figure 4).
-
-    All rounds, as in τ: its mean is the τ of these readings together.
-    """
+    """How many rounds committed 1, 2, 3 … tokens, the root included (paper 002, Figure 4)."""
     return tuple(np.bincount([length for reading in readings for length in reading.lengths])[1:].tolist())
 
 
 @dataclass(frozen=True)
 class DepthRank:
-    """How many proposals of this depth (1 is right after the root) and rank (from 0) were accepted where walks reached
-    them.
-
-    ``proposed`` counts the trees that held one, ``accepted`` those whose walk went on to it, ``reached`` the rounds
-    whose walk stood right above this depth, whether or not the tree held anything there.
-    """
+    """Of the rounds whose walk ``reached`` the place above this depth (from 1): how many trees held a proposal of this
+    rank (from 0), and how many walks went on to it."""
 
     depth: int
     rank: int
@@ -144,11 +135,8 @@ def acceptance(readings: Sequence[Reading]) -> tuple[DepthRank, ...]:
 
 @dataclass(frozen=True)
 class CalibrationBin:
-    """Rounds of similar expected length: the mean expected and realised lengths, root included, and how many rounds.
-
-    ``low`` and ``high`` bound the realised mean at 95 % (normal; rounds of one text are not quite independent), and
-    are None for a single round.
-    """
+    """Rounds of similar expected length: the mean expected and realised lengths, and the realised one's 95 % interval,
+    None for a single round."""
 
     expected: float
     realised: float
@@ -159,9 +147,8 @@ class CalibrationBin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Whether the drafter is over- or under-confident. ``bins`` are compared with the diagonal; ``excess`` is the mean
-    expected over the mean realised number of accepted draft tokens: above 1, the drafter is over-confident. It is None
-    if nothing was accepted."""
+    """Whether the drafter is over-confident: ``excess``, the mean expected over the mean realised number of accepted
+    draft tokens, is then above 1. It is None if nothing was accepted."""
 
     bins: tuple[CalibrationBin, ...]
     expected: float
@@ -170,10 +157,7 @@ class Calibration:
 
 
 def calibration(readings: Sequence[Reading], most_bins: int = 10) -> Calibration | None:
-    """Expected length 1 + Σ q against the realised one, rounds in bins of equal count by expectation.
-
-    Rounds that drafted nothing and those that the end of the text cut short are left out; None if none is left.
-    """
+    """Expected length 1 + Σ q against the realised one, in bins of equal count; None if no round counts."""
     pairs = sorted(pair for reading in readings for pair in calibration_pairs(reading))
     if not pairs:
         return None

@@ -1,10 +1,8 @@
-"""Results in one SQLite file: the plan of every sweep, its cells that are still to be measured, and the results of the
-others. Records are JSON text there; no pickle.
+"""Results in one SQLite file: the plan of every sweep and the result of each of its cells, as JSON text.
 
-A cell's result is written in one transaction, so a process that is killed at any moment loses only the cell that it was
-measuring. The key (sweep, prompt, setting, repeat) makes writing idempotent: the first result of a cell stands. With a
-write-ahead log, readers can read while the one writer, who holds the lock, writes; ``synchronous = FULL`` keeps
-committed results through a power cut.
+A result is written in one transaction, so a process that is killed loses only the cell that it was measuring; the first
+result of a cell stands. With a write-ahead log, readers can read while the one writer, who holds the lock, writes;
+``synchronous = FULL`` keeps committed results through a power cut.
 """
 
 from __future__ import annotations
@@ -92,8 +90,7 @@ def take_lock(path: Path) -> IO[bytes]:
 
 @dataclass(frozen=True)
 class StoredSweep:
-    """A sweep in a file: its number there, when it began (ISO, UTC), and how many cells are done, including those that
-    failed."""
+    """A sweep in a file: its number there, when it began (ISO, UTC), and how many cells are done or failed."""
 
     number: int
     started: str

@@ -1,10 +1,8 @@
-"""The table of a sweep: each setting's median τ, tokens/s, speed-up and break-even over the prompts, and the fastest
-setting, for every number of requests at once.
+"""The table of a sweep: each setting's median τ, tokens/s, speed-up and break-even over the prompts.
 
-A prompt counts once: its value is the median over its repeats, since repeats differ by the machine's noise and prompts
-by what is asked. Speed-up and break-even compare with the baseline on the same prompt, in the same repeat, on the same
-hardware and with as many requests at once, so that whatever slows both cancels out. Texts are compared with those of
-the baseline with one request at a time.
+A prompt counts once, by the median over its repeats. Speed-up and break-even compare with the baseline on the same
+prompt, in the same repeat, on the same hardware and with as many requests at once, so that what slows both cancels out.
+Texts are compared with those of the baseline with one request at a time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Run a stored sweep, or a race, on workers. Another thread can stop either after the run in progress.
 
-Each result of a sweep is stored as it arrives, so a sweep can be resumed. A race is several settings on one prompt,
-measured one after the other, to be replayed side by side in sync.
+A race is several settings on one prompt, measured interleaved, to be replayed side by side in sync.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ Hear = Callable[[str, float], None]  # (what is being done, the share of all ste
 
 
 class Progress:
-    """The steps of a long measurement, counted. ``hear`` is called with each; an exception that it raises ends the
-    measurement."""
+    """Counts the steps of a long measurement; an exception that ``hear`` raises ends it."""
 
     def __init__(self, hear: Hear | None = None) -> None:
         self._hear = hear
@@ -58,9 +56,7 @@ class Measurer(Protocol):
 
 
 class Laboratory(Measurer, Protocol):
-    """Measures one run at a time, waiting while another one holds the rig: a live rig
-    (``engine/measure/instruments.py``) or a scripted one. CanopyError, with a sentence for the person, if an ask
-    cannot be served."""
+    """Measures one run at a time, waiting while another one holds the rig; CanopyError if an ask cannot be served."""
 
     def measure(self, ask: PromptRequest) -> Reading:
         """Run to the end and return the reading."""
@@ -137,8 +133,7 @@ def measure(laboratory: Laboratory, task: Task) -> CellResult:
 
 @dataclass(frozen=True)
 class SweepProgress:
-    """The progress after a cell: its result, how many cells are done, how many of these failed, how many there are in
-    all, and the seconds that the rest will take."""
+    """The progress after a cell: its result, and how many cells are done, failed, and there in all."""
 
     measured: CellResult
     done: int
@@ -182,10 +177,9 @@ MIN_REPEATS = 3  # of a race; with fewer a median has no spread
 
 @dataclass(frozen=True)
 class Track:
-    """One setting of a race. ``shown`` is the repeat of median time, which is replayed; ``seconds`` and ``tokens``
-    (rounds,) are its wall-clock time and its tokens committed after each round, from the end of the prefill on. ``row``
-    has the medians and extremes over repeats, ``difference`` where its text first differs from plain decoding's.
-    ``failure`` says why the setting could not run; the other fields are then empty."""
+    """One setting of a race. ``shown`` is the repeat of median time, which is replayed: ``seconds`` and ``tokens`` are
+    cumulative by round. ``row`` has the figures over repeats, ``difference`` is from plain decoding's text. If
+    ``failure`` says why it could not run, the other fields are empty."""
 
     setting: Setting
     shown: Reading | None = None

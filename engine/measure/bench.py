@@ -113,13 +113,12 @@ def run(rig: Rig, point: BenchPoint, asks: Sequence[PromptRequest]) -> Tally:
     if point.way in CONCURRENT:
         return run_concurrently(rig, point, asks)
     (ask,) = asks
-    return plain_loop(rig, ask) if point.way == PLAIN else run_alone(rig, ask, point.way == ON)
-
-
-def run_alone(rig: Rig, ask: PromptRequest, recorded: bool) -> Tally:
-    """One run; a ``recorded`` one carries text and keeps every line, as the page does, and its statistics are computed
-    only when they are shown or written, so not here."""
-    if recorded:
+    if point.way == PLAIN:  # nothing is known of its trees
+        plain = plain_rounds(rig, ask)
+        began = perf_counter()
+        lengths = [len(tokens) for tokens in plain]
+        return Tally(sum(lengths), len(lengths), len(lengths), seconds=perf_counter() - began)
+    if point.way == ON:  # with text and every line, as the page does; statistics wait until they are shown
         reading = read(Answer(rig.run(ask)))
     else:
         with rig.interleaved([ask]) as (rounds,):
@@ -128,16 +127,8 @@ def run_alone(rig: Rig, ask: PromptRequest, recorded: bool) -> Tally:
                  reading.seconds, 0.0, dict(reading.stage_seconds), [reading.tokens_per_second])
 
 
-def plain_loop(rig: Rig, ask: PromptRequest) -> Tally:
-    """DDTree the way the paper's reference runs it, on the same weights. Nothing is known of its trees."""
-    rounds = plain_rounds(rig, ask)
-    began = perf_counter()
-    lengths = [len(tokens) for tokens in rounds]
-    return Tally(sum(lengths), len(lengths), len(lengths), seconds=perf_counter() - began)
-
-
 def plain_rounds(rig: Rig, ask: PromptRequest) -> Iterator[list[int]]:
-    """The tokens that each round of the published loop commits, whose prompt is read at once."""
+    """The tokens that each round of the published DDTree loop commits, whose prompt is read at once."""
     ((name, drafter),) = rig.drafters_for(ask.method, ask.drafters).items()
     if not isinstance(drafter, DFlashDrafter):
         raise RequestError(f"The plain loop drafts with a block-diffusion drafter; {name} is not one.")

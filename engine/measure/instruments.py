@@ -1,6 +1,5 @@
-"""A live rig as what the page and the lab measure with: sweeps, what-ifs, cost curves and the doctor, on the very
-weights that answer. Everything here needs the rig to itself, and waits for that unless its thread has it already
-(``requests/admission.py``)."""
+"""A live rig as what the page and the lab measure with. Everything here needs the rig to itself, and waits for that
+unless its thread has it already (``requests/admission.py``)."""
 
 from __future__ import annotations
 
@@ -62,8 +61,6 @@ class LiveLaboratory:
             return read_concurrent(measured, [partial(self.rig.prepare, one) for one in others], concurrency)
 
     def concurrent_cost(self, ask: PromptRequest, requests: int) -> CostCurve:
-        """The cost of rounds of so many requests like this one, in the middle of its text; a new one takes seconds to
-        measure."""
         middle = len(self.rig.prepare(ask).request.prompt_ids) + ask.max_tokens // 2
         return self.rig.curve(middle, ask.sampling, requests)
 

@@ -22,7 +22,7 @@ from engine.decoding.methods import Method
 from engine.decoding.protocols import Drafter, Target
 from engine.decoding.tree import from_nodes
 from engine.models.target import TorchTarget
-from engine.records import Acceptance, DraftTree, Integers, Lattice, Request, Sampling, Verification
+from engine.records import Acceptance, DraftTree, Integers, Request, Sampling, Verification
 
 # every budget plus the root, and whole blocks of a kernel: the cost may jump after 4, 8, 16, 32 or 64 rows
 ROWS = (1, 2, 3, 4, 5, 8, 9, 12, 13, 16, 17, 25, 32, 33, 49, 64, 65, 97, 129, 193, 257, 385, 513, 769, 1025)
@@ -203,7 +203,8 @@ class MockRun(Run):
 
     def __init__(self, request: Request, target: Target, drafter: Drafter | None) -> None:
         drafters = (drafter,) if drafter else ()
-        super().__init__(request, target, drafters, method=Method(len(drafters), _mock, accept=_root_kept))
+        super().__init__(request, target, drafters, method=Method(
+            len(drafters), lambda _, root, nodes: mock_tree(root, nodes + 1), accept=_root_kept))
 
     def order(self) -> None:
         self.drafting, self.budget = self.drafters, self.nodes
@@ -214,10 +215,6 @@ def mock_tree(root: int, rows: int) -> DraftTree:
     nodes = np.arange(1, rows, dtype=np.int32)
     parents = np.where(nodes <= CHAIN, nodes - 1, (nodes - CHAIN - 1) // 4).astype(np.int32)
     return from_nodes(root, np.full(rows - 1, root, np.int32), parents, np.zeros(rows - 1, np.float32))
-
-
-def _mock(_: Lattice, root: int, nodes: int) -> DraftTree:
-    return mock_tree(root, nodes + 1)
 
 
 def _root_kept(tree: DraftTree, verification: Verification, redraw: Redraw,
