@@ -106,11 +106,9 @@ def test_a_chain_is_a_tree_and_the_first_needs_its_root(tmp_path: Path) -> None:
     assert [round_.start for round_ in rounds] == [2, 5, 6] and recorder.refused == 1
 
 
-def test_each_nodes_log_probability_and_marginals_are_taken_as_a_round_has_them(tmp_path: Path) -> None:
+def test_marginals_are_taken_as_a_round_has_them(tmp_path: Path) -> None:
     draft = {"tokens": [[1, 2], [3, 4]], "logprobs": [[-0.5, -1], [-0.25, -2]]}
-    round_ = recorded(tmp_path / "run.jsonl.gz", {**RIGHT, "node_logprobs": [-9, -1, -2, -4], "drafts": [draft]}
-                      ).entries[0].round
-    assert round_.tree.logprobs.tolist() == [0, -1, -3, -4]
+    round_ = recorded(tmp_path / "run.jsonl.gz", {**RIGHT, "drafts": [draft]}).entries[0].round
     assert round_.drafts[0].tokens.tolist() == [[[1, 2]], [[3, 4]]] and round_.drafts[0].follow.shape == (2, 1, 2)
 
 
@@ -193,12 +191,6 @@ def test_rounds_after_a_refused_one_stand_where_the_loop_had_them(wrong: dict[st
     assert [(entry.round.index, entry.round.start) for entry in trace.entries] == [(0, 3), (2, 7)]
 
 
-def test_a_token_named_by_a_refused_round_gets_its_text_later(tmp_path: Path) -> None:
-    too_long = {**RIGHT, **WRONG["bytes; 16,777,216"]}
-    trace = recorded(tmp_path / "run.jsonl", too_long, RIGHT, token_text=str)
-    assert dict(trace.entries[0].pieces) == {token: str(token) for token in (3, 4, 5, 7, 9)}
-
-
 HALF, FULL = "\ud83d", "x" * 2**20
 FIELDS: dict[str, Any] = {
     "prompt": [FULL + "x", HALF, b"x", "," * 2**20], "title": ["x" * 8193], "note": [b"x"], "budget": ["x", -1, 2**31],
@@ -244,12 +236,6 @@ def test_a_full_file_takes_no_more_rounds(
     trace = recorded(tmp_path / name, *60 * [RIGHT])
     assert 0 < len(trace.entries) < 60
     assert len(trace.entries) + trace.end.refused == 60
-
-
-def test_there_are_no_more_texts_than_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.recorder, "MAX_PIECES", 5)
-    trace = recorded(tmp_path / "run.jsonl", RIGHT, prompt_ids=[1, 2], token_text=str)
-    assert [len(trace.header.pieces), len(trace.entries[0].pieces)] == [2, 3]
 
 
 def test_every_tenth_round_is_recorded_at_its_place(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from engine.budget.auto import (
     RANK_STEPS,
     UNMEASURED,
     AutoBudget,
-    DraftHistory,
 )
 from engine.budget.cost import RoundCost
 from engine.decoding.budget_policy import BudgetPolicy, cut_trees
@@ -47,17 +46,6 @@ def test_rows_are_taken_to_the_edge_of_a_step_that_pays(chances: tuple[float, ..
     policy = AutoBudget(policy.curve)
     assert policy.plan(1, 256) == (1, 16)
     assert len(policy.cut(chain_tree(*chances))) == rows
-
-
-def test_calibration_learns_that_a_drafter_promises_too_much() -> None:
-    history = DraftHistory()
-    for _ in range(90):
-        history.calibrate([0.8, 0.6], [1])
-    assert history.scales[BIN_OF_RANK[1]] == pytest.approx(1.14, abs=0.1) and history.scales[BIN_OF_RANK[2]] < 0.5
-    for _ in range(90):
-        history.calibrate([0.8, 0.6], [1, 2])
-    assert history.scales[BIN_OF_RANK[2]] > 1.2, "what was long ago weighs less"
-    assert history.scales[BIN_OF_RANK[4]] == 1.0, "what was never seen keeps the drafter's word"
 
 
 def test_ranks_are_counted_best_first_whatever_the_tree_s_own_order() -> None:
@@ -103,19 +91,6 @@ def test_a_drafter_that_promises_what_never_comes_true_costs_four_percent_at_mos
         policy.learn(verified, Acceptance(np.zeros(1, np.int32), 0))
         spent += dear.round_ms(len(verified), len(tree) - 1, drafters)
     assert spent <= 1.04 * tokens * dear.plain_ms
-
-
-def test_trees_are_built_one_size_larger_than_what_was_verified() -> None:
-    flat = replace(STAIRS, rows=(1, 9, 17, 33, 65), verify_low_ms=(4.0, 4.1, 4.2, 4.3, 4.4))
-    policy, built = AutoBudget(flat), []
-    for _ in range(5):
-        built.append(policy.plan(1, 256)[1])
-        policy.cut(chain_tree(*(0.999,) * built[-1]))
-    assert built == [16, 32, 64, 64, 64]
-    for least in (32, 16, 16):
-        policy.cut(chain_tree(0.9, *(1e-6,) * (built[-1] - 1)))
-        built.append(policy.plan(1, 256)[1])
-        assert built[-1] == least, "and at most one size smaller than the last"
 
 
 def test_a_plain_round_is_due_after_many_that_drafted_and_shows_what_drafting_costs() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from engine.decoding.acceptance import AcceptanceRule, longest_path, ratio, sequential, walk
 from engine.decoding.builders import best_first
 from engine.decoding.combiners import merged
-from engine.decoding.protocols import position_draws, trial_draws
+from engine.decoding.protocols import trial_draws
 from engine.decoding.tree import from_nodes, pack, root_only
 from engine.records import Acceptance, DraftTree, Integers, Sampling, Verification
 from tests.engine.material import ACCEPTANCE_RULES, trees
@@ -131,10 +131,3 @@ def test_ratio_chances_are_p_over_q_capped() -> None:
     trials = accept(ratio, siblings(1, 2)).trials
     assert trials is not None and trials.nodes.tolist() == [1, 2, 3, 4]
     assert np.allclose(trials.chances, [1.0, 0.75, 0.4, 0.4])
-
-
-def test_trials_and_positions_draw_from_independent_streams() -> None:
-    trials = trial_draws(7).random(64)
-    assert not np.isin(trials, position_draws(7, 4096)).any()
-    assert np.array_equal(trials, trial_draws(7).random(64))
-    assert np.array_equal(position_draws(7, 10), position_draws(7, 4096)[:10])

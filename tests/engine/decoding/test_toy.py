@@ -7,38 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.decoding.tree import pack
 from engine.drafters.ngram import NGramDrafter
-from engine.records import Sampling
-from tests.engine.material import trees
-from tests.engine.toy import ToyTarget
 
 PROMPT = (1, 2, 3, 1)
-
-
-@pytest.mark.slow
-@settings(max_examples=40)
-@given(trees(vocabulary=8), st.sampled_from([Sampling(), Sampling(0.8, 4, 0.9, 5)]))
-def test_a_pass_over_a_tree_says_what_reading_each_path_says(tree, sampling: Sampling) -> None:  # type: ignore[no-untyped-def]
-    target = ToyTarget()
-    target.prefill(PROMPT, 64, sampling)
-    verification = target.verify(pack(tree, len(PROMPT)))
-    for node in range(len(tree)):
-        path = [node]
-        while path[0] != 0:
-            path.insert(0, int(tree.parents[path[0]]))
-        alone = ToyTarget()
-        choice, _ = alone.prefill([*PROMPT, *tree.tokens[path].tolist()], 1, sampling)
-        assert verification.choice[node] == choice
-        row = alone.table[alone.context(alone.text)].astype(np.float64)
-        assert verification.logprobs[node] == np.float32(row[choice])
-        assert verification.entropy[node] == pytest.approx(-(np.exp(row) * row).sum(), rel=1e-5)
-        assert verification.gap[node] == pytest.approx(np.sort(row)[-1] - np.sort(row)[-2], abs=1e-5)
-        if node:
-            above = alone.context([*PROMPT, *tree.tokens[path[:-1]].tolist()])
-            assert verification.offered[node] == target.table[above, tree.tokens[node]]
-            assert verification.processed[node] == target.processed()[above, tree.tokens[node]]
-    assert verification.offered[0] == verification.processed[0] == 0
 
 
 def law_by_counting(text: list[int], context: tuple[int, int], vocabulary: int) -> np.ndarray:

@@ -2,9 +2,7 @@
 SGLang and llama.cpp are made from their documents and sources, as the names of their tests say."""
 
 import json
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -34,7 +32,6 @@ from tests.engine.servers.scripted_server import (
     unwired,
     vllm,
 )
-from tests.engine.test_trace import peak_bytes
 
 DFLASH = [12, 12, 16, 9, 11, 2, 16, 1]  # its rounds; vLLM reports the last as 3, one of which is the stop token
 TEXT = "The hall has 8 * 10 = 80 chairs."
@@ -247,18 +244,3 @@ def test_steps_are_found_in_chunks(sizes: Sequence[int], accepted: tuple[int, ..
     steps = steps_of_report(sizes, ServerReport(accepted=list(accepted), drafted=[9] * len(accepted)))
     assert (None if steps is None else [step.written for step in steps]) == written
     assert sum(step.drafted == 9 for step in steps or ()) == (len(accepted) if steps else 0)
-
-
-def test_a_report_takes_no_more_time_or_memory_than_its_text() -> None:
-    many = {"per_step_accepted": [5], "per_step_drafted": [1024], "num_spec_tokens": 1024}
-    six = b"".join(map(one, "abcdef"))
-
-    def attack(*reports: dict[str, Any]) -> None:
-        trial, answer = (six + event(choices=[], metrics={"speculative_decoding": report}) + DONE for report in reports)
-        with suppress(ServerError):  # a report may be refused
-            lines_of(attached(trial, answer, owner="vllm"))
-
-    assert max(peak_bytes(lambda: attack({}, many)), peak_bytes(lambda: attack(many, {}))) < 64 * 2**20
-    began, zeros = time.monotonic(), [0] * 60_000
-    assert len(steps_of_report(zeros + [1] * 60_000, ServerReport(accepted=zeros, drafted=zeros)) or []) == 60_000
-    assert time.monotonic() - began < 10

@@ -1,30 +1,25 @@
 """The law of a torch target's first three tokens, against exact enumeration; method and error rate as in test_law.py.
 
-Rules that follow the target's choices write plain decoding's text draw by draw, which test_live.py compares. So every
-run tests the rule with draws of its own, on a small random target; the long one tests every rule on the demo rig.
-CANOPY_LAW_TEXTS sets the texts per method there, of which 200 are usual.
+Rules that follow the target's choices write plain decoding's text draw by draw, which test_rig.py compares. So the
+rule with draws of its own is tested here, on a small random target.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 
 from engine.decoding.protocols import Drafter, Features
 from engine.models.sampling import processed_logprobs
 from engine.models.target import TorchTarget
-from engine.records import Integers, Lattice, PromptRequest, Request, Sampling
+from engine.records import Integers, Lattice, Request, Sampling
 from engine.trace import committed_ids
 from tests.engine.decoding.test_law import ERROR_RATE, chance_of_more
-from tests.engine.demo import demo_live, demo_rig
 from tests.engine.material import decode
 from tests.engine.small import small_target
 from tests.engine.toy import ToyDrafter
 
-TEXTS = int(os.environ.get("CANOPY_LAW_TEXTS", "200"))
 LENGTH = 3
 
 Text = tuple[int, ...]
@@ -83,15 +78,3 @@ def test_a_rule_with_draws_of_its_own_keeps_the_law_of_a_torch_target() -> None:
     target = small_target()
     request = Request((5, 6, 7, 8), method="nanogpt", budget=2, max_tokens=LENGTH, sampling=Sampling(1.0, top_k=3))
     assert chance_of_draws(request, target, [WellInformed(small_target().model)], 250) > ERROR_RATE
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("method", "budget"), [
-    ("autoregressive", 0), ("dflash", 4), ("ddtree", 12), ("routed", 12), ("merged", 12), ("joint", 12),
-    ("nanogpt", 14)])
-def test_the_first_three_tokens_follow_the_demo_rigs_law(method: str, budget: int) -> None:
-    options = PromptRequest("Please explain speedups. Thank you!", method=method, budget=budget, max_tokens=LENGTH,
-                            sampling=Sampling(0.8, 0, 0.95))
-    rig = demo_rig()
-    request = demo_live().prepare(options).request
-    assert chance_of_draws(request, rig.target, list(rig.drafters_for(method).values()), TEXTS) > ERROR_RATE

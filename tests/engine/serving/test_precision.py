@@ -51,10 +51,6 @@ TILES = {"float32": passes(12, 13, 15), "bfloat16": passes(5, 6, 8)}
 PROCESSORS: dict[str, tuple[dict[str, PassTimes], dict[int, float], str]] = {  # SmolLM2 but for the last two
     "AVX-512 with bfloat16": ({"float32": passes(42.4, 66.5, 85.4), "bfloat16": passes(20.6, 20.2, 30.6),
                                "int4": passes(11.0, 15.1, 41.6)}, dict(TYPICAL_LENGTHS), "int4"),
-    "AVX-512 with VNNI": ({"float32": passes(45.3, 70.7, 86.9), "bfloat16": passes(25.8, 45.3, 103.7),
-                           "int4": passes(14.2, 20.5, 55.5)}, dict(TYPICAL_LENGTHS), "int4"),
-    "AVX2": ({"float32": passes(44.1, 73.7, 91.8), "bfloat16": passes(15.5, 35.0, 142.2),
-              "int4": passes(14.2, 22.2, 82.3)}, dict(TYPICAL_LENGTHS), "int4"),
     "AMX, whose rows are nearly free": ({"float32": passes(42, 66, 85), "bfloat16": passes(13, 13.5, 14),
                                          "int4": passes(13, 21, 60)}, dict(TYPICAL_LENGTHS), "bfloat16"),
     "one that is slow in 4 bits": ({"float32": passes(42, 66, 85), "bfloat16": passes(20, 24, 40),

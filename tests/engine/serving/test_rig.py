@@ -334,11 +334,6 @@ def test_out_of_memory_is_said_and_the_next_run_is_served(monkeypatch: pytest.Mo
     assert gather(live.run(ask)).entries
 
 
-@pytest.mark.parametrize("prompt", ["🌳" * 50, "\x00\x01\x1b[31m", "${7*6} </script>", "שלום עולם", "a" * 900])
-def test_odd_prompts_are_answered(prompt: str) -> None:
-    assert text_ids(demo_live(), prompt, "ddtree", 8, max_tokens=12)
-
-
 def test_runs_are_taken_in_turns_and_write_what_they_write_alone() -> None:
     live, plain = demo_live(), PromptRequest(MATH, method="autoregressive", budget=0, max_tokens=FEW)
     text = text_ids(live, MATH, max_tokens=FEW)
