@@ -255,8 +255,7 @@ def gpu_cost(rows: float) -> GpuCost:
 
 
 def _elsewhere(ratio: float, precision: Precision) -> str:
-    """How the run stands beside plain decoding in the dtype that is fastest for that alone; empty if it is the
-    run's own."""
+    """How the run stands beside plain decoding in the dtype that is fastest for that; empty if it is the run's own."""
     if not precision.plain_dtype:
         return ""
     return (f" In {precision.plain_dtype}, where its text may differ, plain decoding alone takes "

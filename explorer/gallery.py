@@ -44,10 +44,8 @@ circle { fill: var(--panel); stroke: var(--quiet); } circle.kept { fill: var(--k
 
 def best_round(rounds: Sequence[Round]) -> Round:
     """Choose the round to show: one whose tree branches, if there is one, and which kept the most."""
-    def order(round_: Round) -> tuple[bool, int, int]:
-        branches = len(set(round_.tree.parents[1:].tolist())) < len(round_.tree) - 1
-        return branches, len(round_.acceptance.keep), -len(round_.tree)
-    return max(rounds, key=order)
+    return max(rounds, key=lambda round_: (len(set(round_.tree.parents[1:].tolist())) < len(round_.tree) - 1,
+                                           len(round_.acceptance.keep), -len(round_.tree)))
 
 
 def picture(round_: Round) -> str:

@@ -110,19 +110,14 @@ def guarded(page: gr.Blocks, routes: Sequence[Route], listening: Listening) -> F
     return mounted
 
 
-def opening_form(lesson: Lesson | None, offered: Sequence[Preset]) -> Mapping[str, Any]:
-    """What the bar opens with: the recording's options, or those of the first preset, and its name."""
-    if lesson is None:
-        return {"name": offered[0].name, **options_of(offered[0].ask)}
-    return {"prompt": lesson.trace.header.prompt, **options_of(lesson.trace.header.request)}
-
-
 class Controls:
-    """The bar: what to run and how."""
+    """The bar: what to run and how. It opens with the recording's options, or with those of the first preset."""
 
     def __init__(self, rig: CurrentRig, offered: Sequence[Preset], lesson: Lesson | None) -> None:
         name = rig.coming.name if rig.coming else rig.instruments.opened_as
-        first = {**DEFAULTS, **opening_form(lesson, offered), **default_setting(name)}
+        form = ({"prompt": lesson.trace.header.prompt, **options_of(lesson.trace.header.request)} if lesson
+                else {"name": offered[0].name, **options_of(offered[0].ask)})
+        first = {**DEFAULTS, **form, **default_setting(name)}
         method = fitting(first["method"], rig.source.methods)
         self.opened_with = method, first["budget"]
         with gr.Row(elem_id="canopy-ask"):

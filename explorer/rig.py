@@ -25,24 +25,19 @@ class Source(Protocol):
     """Something that answers prompts with a header, an entry per round and an end."""
 
     @property
-    def name(self) -> str:
-        """The name of the set of checkpoints, as the page's badge shows it."""
+    def name(self) -> str: ...  # as the page's badge shows it
 
     @property
-    def hardware(self) -> str:
-        """What it runs on, in words."""
+    def hardware(self) -> str: ...  # in words
 
     @property
-    def methods(self) -> Sequence[str]:
-        """The methods that it can run, in the order in which the page lists them."""
+    def methods(self) -> Sequence[str]: ...  # in the order of the page, as the drafters
 
     @property
-    def good_at(self) -> str:
-        """What prompts it was trained for, in a sentence; empty if that is not known."""
+    def good_at(self) -> str: ...  # what prompts it was trained for, in a sentence; empty if that is not known
 
     @property
-    def drafters(self) -> Collection[str]:
-        """Its drafters by name, in the order in which the page lists them."""
+    def drafters(self) -> Collection[str]: ...
 
     def default_drafters(self, method: str) -> Sequence[str]:
         """The drafters of a method if the ask names none, in order."""
@@ -79,24 +74,19 @@ class Instruments(Protocol):
     """
 
     @property
-    def source(self) -> Source:
-        """What answers prompts."""
+    def source(self) -> Source: ...
 
     @property
-    def opened_as(self) -> str:
-        """The name that the command line opens the rig by."""
+    def opened_as(self) -> str: ...  # the name that the command line opens the rig by
 
     @property
-    def reason(self) -> str:
-        """Why nothing can be measured; empty if it can."""
+    def reason(self) -> str: ...  # why nothing can be measured; empty if it can
 
     @property
-    def precision(self) -> Precision:
-        """The dtype that plain decoding and trees run in, and why."""
+    def precision(self) -> Precision: ...  # the dtype that plain decoding and trees run in, and why
 
     @property
-    def laboratory(self) -> "Laboratory":
-        """What sweeps and races measure with."""
+    def laboratory(self) -> "Laboratory": ...  # what sweeps and races measure with
 
     def interleaved(self, asks: Sequence[PromptRequest],
                  interrupt: Callable[[], None]) -> AbstractContextManager[Sequence[Iterator[Round]]]:

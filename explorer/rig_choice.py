@@ -218,18 +218,12 @@ class RigChoice:
 def note_of(name: str) -> str:
     """What a named rig is, in a few words."""
     if name not in NAMED:
-        package = _package_of(name)
-        return f"target from the Python package {package}" if package else "comes with Canopy, needs no network"
+        try:
+            package = json.loads((RIGS_FOLDER / name / "rig.json").read_text("utf8"))["package"]["name"]
+        except (OSError, ValueError, TypeError, LookupError):  # none; a broken card is reported when it is chosen
+            return "comes with Canopy, needs no network"
+        return f"target from the Python package {package}"
     pair = NAMED[name]
     target, *drafters = (place.partition(PIN)[0] for place in (pair.target, *pair.drafters))
     needs = pair.needs or "Formats tested, published weights not run."
     return f"{target} with {', '.join(drafters)}, from the hub. {needs}"
-
-
-def _package_of(name: str) -> str:
-    """The Python package that a rig's card takes its target from; empty for none, and for a card that cannot be read,
-    which is reported when that rig is chosen."""
-    try:
-        return str(json.loads((RIGS_FOLDER / name / "rig.json").read_text("utf8"))["package"]["name"])
-    except (OSError, ValueError, TypeError, LookupError):
-        return ""

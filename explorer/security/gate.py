@@ -66,13 +66,6 @@ def origin_of(text: str) -> Address | None:
     return address[0], address[1] or PORTS[parts.scheme]
 
 
-def is_ip(name: str) -> bool:
-    """Is it a plain address and not a name?"""
-    with suppress(ValueError):
-        return bool(ip_address(name))
-    return False
-
-
 @dataclass(frozen=True)
 class Hosts:
     """The names that a server answers to: ``names`` are those of the machine; ``addresses``: whether any plain address
@@ -88,8 +81,11 @@ class Hosts:
         if (address := address_of(host)) is None:
             return False
         name, port = address
-        return (name in self.names or (self.addresses and is_ip(name)) or any(
-            name == known and (port == asked or asked is None) for known, asked in self.proxies))
+        if name in self.names or any(name == known and asked in (port, None) for known, asked in self.proxies):
+            return True
+        with suppress(ValueError):
+            return self.addresses and bool(ip_address(name))
+        return False
 
     def is_of_this_server(self, origin: str, host: str) -> bool:
         """Whether a page of that Origin is one of this server, asked as ``host``."""
