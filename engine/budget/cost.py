@@ -8,7 +8,7 @@ needs no such measurement: it learns from the rounds of a batch how much longer 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -80,9 +80,6 @@ class CostCurve:
         if drafter_count == 0:
             return self.plain_ms
         return drafter_count * self.draft_at(budget) + build_ms + self.verify_at(rows) + self.overhead_ms
-
-
-CostByConcurrency = Callable[[int], CostCurve]  # (number of requests at once) -> its curve
 
 
 def between(fewer: CostCurve, more: CostCurve, requests: int) -> CostCurve:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,13 +22,11 @@ from tqdm import tqdm
 from engine.commands import Outcome, aligned, flags
 from engine.commands.flags import SAMPLING, add_flags
 from engine.errors import FileError, RequestError
-from engine.lab.concurrency import modelled_break_even, predict, predicted_records, prediction_error, texts_measured
 from engine.lab.report import Record, report, runs_csv, table_csv
-from engine.lab.settings import Cell, CellResult, SweepPlan, check, file_of, prompt_set, settings
+from engine.lab.settings import SweepPlan, check, file_of, prompt_set, settings
 from engine.lab.speed import rate_text, speed_record
 from engine.lab.store import Results, Store, files_of
-from engine.lab.summary import by_category, summarise
-from engine.lab.sweeping import Laboratory, LocalWorkers, Workers, run_sweep
+from engine.lab.sweeping import LocalWorkers, Workers, run_sweep
 from engine.machine.files import replace_file
 from engine.measure.instruments import laboratory
 from engine.measure.ray_workers import connect_workers
@@ -37,7 +34,7 @@ from engine.requests.limits import TRIED_BUDGETS
 
 MAX_WORKERS = 10_000
 DEFAULT_METHODS = ("dflash", "ddtree", "joint")
-DETAILS = ("categories", "histograms", "acceptance", "calibration", "predicted")  # too long for a line: for --report
+DETAILS = ("categories", "histograms", "acceptance", "calibration")  # too long for a line: for --report
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -60,8 +57,6 @@ def add(parser: argparse.ArgumentParser) -> None:
                      "here")
     how.add_argument("--workers", type=flags.int_between(1, MAX_WORKERS), metavar="N",
                      help="how many Ray workers (default: one a GPU, else one a host)")
-    how.add_argument("--predict", action="store_true", help="then measure what a pass costs by rows and requests, "
-                     "predict every cell from it, and say how far that lies from what was measured")
     for flag, content in (("--csv", "the table"), ("--runs-csv", "every run"),
                           ("--report", "everything that the page draws, as JSON,")):
         how.add_argument(flag, type=flags.writable_file, metavar="FILE", help=f"write {content} to this file")
@@ -97,8 +92,6 @@ def run(choice: argparse.Namespace) -> Outcome:
 def sweep(choice: argparse.Namespace) -> Record:
     must_differ(choice)
     number, plan = latest(choice.out) if choice.resume else (0, plan_of(choice))
-    if choice.ray and choice.predict:
-        raise RequestError("--predict measures the cost of a pass in this process; leave --ray out.")
     opened = partial(laboratory, plan.rig, plan.dtype)
     workers: Workers = connect_workers(opened, choice.ray, choice.workers) if choice.ray else LocalWorkers(opened())
     if not choice.methods and not choice.resume:
@@ -111,8 +104,6 @@ def sweep(choice: argparse.Namespace) -> Record:
                 bar.set_postfix_str(f"{step.seconds_left:.0f} s left")
                 bar.update(step.done - bar.n)
         record = report(store.sweep(number), measured := store.measured(number))
-    if choice.predict and isinstance(workers, LocalWorkers):
-        add_prediction(record, plan, measured, workers.laboratory)
     write(choice.csv, table_csv(record))
     write(choice.runs_csv, runs_csv(plan, measured))
     write(choice.report, json.dumps(record, ensure_ascii=False, indent=1))
@@ -130,23 +121,6 @@ def must_differ(choice: argparse.Namespace) -> None:
                                "two.")
 
 
-def add_prediction(record: Record, plan: SweepPlan, measured: Sequence[CellResult], rig: Laboratory) -> None:
-    """Add every setting's speed, and each row's break-even, by the measured trees and the cost of passes."""
-    ask = plan.ask(Cell(0, plan.settings[-1]))
-    counts = sorted({setting.concurrency for setting in plan.settings})
-    costs = {count: rig.concurrent_cost(ask, count) for count in counts}.__getitem__
-    summary = summarise(plan.settings, measured)
-    predicted = predict(texts_measured(measured), counts, costs)
-    record["predicted"] = predicted_records(predicted, summary)
-    record["prediction_error"] = prediction_error(predicted, summary) or None
-    by_label = {setting.label: setting for setting in plan.settings}
-    for rows, results in [(record["rows"], measured), *((record["categories"][category], results) for category, results
-                                                        in by_category(plan, measured).items())]:
-        texts = texts_measured(results)
-        for row in rows:
-            row["modelled_break_even"] = modelled_break_even(by_label[row["label"]], texts, costs)
-
-
 def write(path: Path | None, text: str) -> None:
     """Write the text to a file, if one was asked for."""
     try:
@@ -159,27 +133,24 @@ def write(path: Path | None, text: str) -> None:
 def table(record: Record) -> str:
     """The rows as a table to read, over all prompts and by category: medians over prompts, with the 95 % interval if
     there are enough prompts for one. Tokens/s are those of all requests at once, and of one of them; "pays from" is the
-    τ from which a setting is faster than plain decoding, measured and, with --predict, modelled."""
-    head = ["setting", "tau", "pays from", *(["modelled"] if "predicted" in record else []), "tok/s", "95 %", "each",
-            "speed-up", "same text"]
-    lines = [aligned([head, *map(partial(columns, record), record["rows"])])]
+    τ from which a setting is faster than plain decoding."""
+    head = ["setting", "tau", "pays from", "tok/s", "95 %", "each", "speed-up", "same text"]
+    lines = [aligned([head, *map(columns, record["rows"])])]
     if len(record["categories"]) > 1:
         for category, rows in record["categories"].items():
-            lines += ["", f"{category}:", aligned([head, *map(partial(columns, record), rows)])]
+            lines += ["", f"{category}:", aligned([head, *map(columns, rows)])]
     lines += [f"{failure['label']}: {failure['failure']}" for failure in record["failures"][:5]]
     if best := record["recommended"]:
         lead = "Most tokens/s" if best["speedup_withheld"] else "Fastest here"
         lines += ["", f"{lead}: {best['label']}, {rate_text(best['total_tokens_per_second'])} tokens/s. "
                   f"{best['speedup_withheld']}".rstrip(), best["command"]]
-    lines += [record["prediction_error"]] if record.get("prediction_error") else []
     lines += [sentence for words in record["load"].values() for sentence in ("", *words)]
     return "\n".join(lines)
 
 
-def columns(record: Record, row: Record) -> list[object]:
+def columns(row: Record) -> list[object]:
     low, high = row["total_tokens_per_second_low"], row["total_tokens_per_second_high"]
-    total, ratio = row["total_tokens_per_second"], row["speedup"]
-    pays_from = [row["break_even"], *([row["modelled_break_even"]] if "predicted" in record else [])]
-    return [row["label"], f"{row['tau']:.2f}", *("–" if tau is None else f"{tau:.2f}" for tau in pays_from),
-            rate_text(total), None if low is None else f"{low:.1f} to {high:.1f}", f"{row['tokens_per_second']:.1f}",
+    total, ratio, pays_from = row["total_tokens_per_second"], row["speedup"], row["break_even"]
+    return [row["label"], f"{row['tau']:.2f}", "–" if pays_from is None else f"{pays_from:.2f}", rate_text(total),
+             None if low is None else f"{low:.1f} to {high:.1f}", f"{row['tokens_per_second']:.1f}",
             speed_record(total, total / ratio).times if ratio else "–", f"{row['same_text']}/{row['compared']}"]

@@ -12,7 +12,6 @@ from threading import Event
 from time import perf_counter
 from typing import Protocol
 
-from engine.budget.cost import CostCurve
 from engine.errors import CanopyError, RequestError
 from engine.lab.against_plain import Difference, first_difference
 from engine.lab.reading import Reading
@@ -63,9 +62,6 @@ class Laboratory(Measurer, Protocol):
 
     def measure_concurrent(self, ask: PromptRequest, others: Sequence[PromptRequest], concurrency: int) -> Reading:
         """``measure`` while ``others`` keep ``concurrency`` requests in every round."""
-
-    def concurrent_cost(self, ask: PromptRequest, requests: int) -> CostCurve:
-        """The cost of rounds that so many requests like this one share; measured on first use, then kept."""
 
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         """The text of tokens by id, as in a trace's entries."""

@@ -60,10 +60,6 @@ class LiveLaboratory:
             measured.choose_policy()  # before the reading, because it may measure for a second
             return read_concurrent(measured, [partial(self.rig.prepare, one) for one in others], concurrency)
 
-    def concurrent_cost(self, ask: PromptRequest, requests: int) -> CostCurve:
-        middle = len(self.rig.prepare(ask).request.prompt_ids) + ask.max_tokens // 2
-        return self.rig.curve(middle, ask.sampling, requests)
-
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         return TokenTexts(self.rig.texts).of(token_ids)
 

@@ -56,9 +56,6 @@ class ScriptedLaboratory:
         return replace(reading, round_seconds=tuple(slower * spent for spent in reading.round_seconds),
                        committed=tuple(concurrency * length for length in reading.lengths))
 
-    def concurrent_cost(self, ask: PromptRequest, requests: int) -> CostCurve:
-        return CURVE
-
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         named = ScriptedSource().script.pieces
         return {token: named[token] for token in token_ids}

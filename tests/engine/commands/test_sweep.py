@@ -11,11 +11,11 @@ import pytest
 
 from engine.commands import sweep
 from engine.commands.program import main, verb_parser
-from engine.commands.sweep import add_prediction, plan_of, table
+from engine.commands.sweep import plan_of, table
 from engine.errors import RequestError
 from engine.lab.reading import Reading
 from engine.lab.report import Record, sweep_command
-from engine.lab.settings import SHIPPED, CellResult, SweepPlan
+from engine.lab.settings import SHIPPED, SweepPlan
 from engine.lab.store import Results
 from engine.records import PromptRequest
 from tests.engine.lab.scripted import ScriptedLaboratory, measure_all, report_of, toy_plan
@@ -145,7 +145,6 @@ def test_a_sweep_with_a_run_that_failed_says_so_and_exits_1(
     assert "The drafter is gone; fetch it again." in printed and json.loads(printed.splitlines()[-1])["failed"] == 1
 
 
-LABORATORY = ScriptedLaboratory()
 ALONE = replace(toy_plan(prompts=4, methods=("dflash", "merged")), prompt_set="bench")
 AT_ONCE = replace(toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4, 16), concurrency=(1, 2, 4)),
                   prompt_set="bench")
@@ -154,11 +153,6 @@ AT_ONCE = replace(toy_plan(prompts=7, repeats=1, methods=("ddtree",), budgets=(4
 @pytest.fixture(scope="module")
 def alone() -> Record:
     return report_of(ALONE, measure_all(ALONE))
-
-
-@pytest.fixture(scope="module")
-def concurrent() -> list[CellResult]:
-    return measure_all(AT_ONCE)
 
 
 RICH = plan_of(verb_parser("sweep").parse_args([
@@ -180,19 +174,6 @@ def test_the_recommended_command_of_a_report_asks_for_its_setting(alone: Record)
     choice = verb_parser(words[3]).parse_args(words[4:])
     assert (choice.method, choice.budget, choice.prompt) == (
         alone["recommended"]["method"], alone["recommended"]["budget"], ALONE.prompts[0].text)
-
-
-def test_a_prediction_is_told_with_its_error(concurrent: list[CellResult]) -> None:
-    record = report_of(AT_ONCE, concurrent)
-    add_prediction(record, AT_ONCE, concurrent, LABORATORY)
-    assert len(record["predicted"]) == len(AT_ONCE.settings)
-    plain = [row for row in record["predicted"] if row["method"] == "autoregressive"]
-    assert all(row["predicted_tokens_per_second"] == pytest.approx(row["total_tokens_per_second"]) for row in plain)
-    assert record["prediction_error"].startswith(
-        f"Against {len(AT_ONCE.settings)} measured cells the prediction is off by")
-    modelled = [row for rows in (record["rows"], *record["categories"].values()) for row in rows if row["budget"]]
-    assert all(row["modelled_break_even"] == pytest.approx(row["break_even"], rel=0.05) for row in modelled)
-    assert " modelled " in table(record)
 
 
 def test_the_table_has_each_category_and_from_which_tau_a_tree_pays(alone: Record) -> None:

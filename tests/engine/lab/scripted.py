@@ -88,11 +88,6 @@ class ScriptedLaboratory:
         return replace(measured, round_seconds=spent, prefill_seconds=PREFILL_SECONDS,
                        stage_seconds={"verify": sum(spent)})
 
-    def concurrent_cost(self, ask: PromptRequest, requests: int) -> CostCurve:
-        passes = tuple(1e3 * (ROUND_SECONDS + ROW_SECONDS * rows) for rows in (requests, 1024))
-        return replace(CURVE, rows=(requests, 1024), verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes,
-                       draft_ms=(0.0, 0.0), plain_ms=passes[0], requests=requests)
-
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         return {token: f"<{token}>" for token in token_ids}
 

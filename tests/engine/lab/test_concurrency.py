@@ -5,16 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from engine.budget.cost import CostCurve
 from engine.decoding.loop import Run
 from engine.errors import RequestError
 from engine.lab.concurrency import (
-    KnownRounds,
     concurrency_words,
-    modelled_break_even,
-    predict,
-    prediction_error,
-    texts_measured,
 )
 from engine.lab.reading import read_concurrent
 from engine.lab.settings import CellResult, Setting, measuring_order
@@ -22,7 +16,6 @@ from engine.lab.statistics import estimate
 from engine.lab.summary import Row, Summary, summarise
 from engine.records import Request
 from tests.engine.lab.scripted import (
-    CURVE,
     ROUND_SECONDS,
     ROW_SECONDS,
     measure_all,
@@ -123,40 +116,3 @@ def test_every_number_of_requests_is_told_also_if_speeds_are_withheld() -> None:
         "2 requests at once: speeds are not compared. Something else ran.",
         "4 requests at once: budget 8 is fastest; drafting pays at 8; nothing is said of 16.",
         "8 requests at once: plain decoding is fastest; plain decoding is faster than 8."]
-
-
-def shared_cost(requests: int) -> CostCurve:
-    """A pass of 10 ms and 1 ms a row, a draft of 2 ms, 1 ms besides, a plain round of 10 ms and 1 ms a request."""
-    passes = (11.0, 111.0)
-    return replace(CURVE, rows=(1, 101), verify_ms=passes, verify_low_ms=passes, verify_high_ms=passes,
-                   draft_ms=(2.0, 2.0), overhead_ms=1.0, plain_ms=10.0 + requests, requests=requests)
-
-
-def test_a_prediction_is_the_sum_of_its_measured_parts_and_has_an_error() -> None:
-    known = KnownRounds((3, 5), (9, 9), 0.5)
-    # four requests: 36 rows make 46 ms, a draft 2, four buildings 2, besides 1: two rounds of 51 ms for 4 × 8 tokens
-    setting = Setting("ddtree", 8)
-    of_four = replace(setting, concurrency=4)
-    assert known.total_tokens_per_second(of_four, shared_cost) == pytest.approx(32 / 0.102)
-    plain = KnownRounds((1, 1), (1, 1), 0.0)
-    assert plain.total_tokens_per_second(of_four.baseline, shared_cost) == pytest.approx(4 / 0.014)
-    assert modelled_break_even(of_four, {setting: [known]}, shared_cost) == pytest.approx(51 / 14)
-    assert modelled_break_even(of_four.baseline, {setting: [known]}, shared_cost) is None
-    texts = {setting: [known, replace(known, lengths=(3, 3)), replace(known, lengths=(1, 1))]}
-    assert predict(texts, (1, 4), shared_cost) == {
-        setting: pytest.approx(6 / 0.045), of_four: pytest.approx(24 / 0.102)}
-    seen = Summary((row(8, 1, 100, 2), row(8, 4, 200, 2), row(16, 4, 400, 2)))
-    error = prediction_error({setting: 110.0, of_four: 100.0, replace(setting, concurrency=16): 1.0}, seen)
-    assert error.startswith("Against 2 measured cells ")
-    assert error.endswith(" by 30% in the median and by 50% at most (ddtree 8, 4 at once).")
-    assert prediction_error({}, seen) == ""
-
-
-def test_trees_come_from_the_runs_with_the_fewest_at_once(measured: list[CellResult]) -> None:
-    texts, setting = texts_measured(measured), Setting("ddtree", 16)
-    assert {known.concurrency for known in texts} == {1} and {len(runs) for runs in texts.values()} == {7}
-    assert {known.lengths for known in texts[setting]} == {
-        result.reading.lengths for result in measured if result.cell.setting == setting and result.reading}
-    several = reread_as([result for result in measured if result.cell.setting.concurrency > 1],
-                        lambda _, reading: replace(reading, stage_seconds={"build": 0.012 * reading.rounds}))
-    assert {known.build_ms for known in texts_measured(several)[setting]} == {6.0}  # of the two that were built for

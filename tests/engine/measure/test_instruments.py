@@ -72,13 +72,6 @@ def test_a_concurrent_run_writes_its_own_text_and_counts_all(
     assert concurrent.seconds == pytest.approx(sum(concurrent.stage_seconds.values()), rel=0.3)
 
 
-@pytest.mark.usefixtures("quick_curves")
-def test_the_cost_of_rounds_is_measured_by_requests(laboratory: LiveLaboratory) -> None:
-    one, two = (laboratory.concurrent_cost(an_ask(), count) for count in (1, 2))
-    assert (one.requests, two.requests) == (1, 2) and two.rows[0] == 2
-    assert laboratory.concurrent_cost(an_ask(), 2) is two
-
-
 class Interrupt:
     """Ends what is measured at the call of that number; how often it was called, and when it ended it."""
 
