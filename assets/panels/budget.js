@@ -1,6 +1,6 @@
 // The node budget, tuned by eye: τ and tokens per second against it, and the tree of the shown round at any of it.
 
-import { button, group, html, inTurn, methodColour, path, put, render, roundTicks, sparing, text, write } from "../shared/ink.js";
+import { button, group, html, inTurn, methodColour, path, put, render, roundTicks, sparing, text, textWidth, write } from "../shared/ink.js";
 import { DrawnPanel, placeIn } from "./panel.js";
 import { counted, letterOf, machineOf, rateText, usedOf } from "../shared/round.js";
 import { define } from "../shared/define.js";
@@ -10,7 +10,7 @@ const MAX_NODES = 1024; // nodes at the right end
 const EDGE = { left: 38, right: 14, top: 8, bottom: 20, between: 14 };
 const TICKS = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 const TICK_ROOM = 27; // pixels between two numbers of the axis
-const UNIT_ROOM = 46; // pixels at its right end, for the word "nodes"
+const UNIT_ROOM = 86; // pixels at its right end, for the last number with its unit
 const TRAIL = 40; // marks of how the run's own figure came about, at most
 const EIGHT_IN_TEN = 1.28; // standard deviations
 // A method's mark, around the origin, by the name of its symbol.
@@ -27,6 +27,7 @@ const lookOf = (method) => {
   const symbol = METHODS[method]?.symbol.replace("-open", "") ?? "";
   return { style: `--o: ${methodColour(method)}`, mark: SYMBOLS[symbol] ?? CIRCLE };
 };
+const FONT = "10.5px system-ui, sans-serif";
 const LOOK_MS = 900; // between two looks at a run in progress
 /** The two drawings, one above the other: a figure, its words, and its value for plain decoding (0: measured).
  *  @typedef {{ name: "tau" | "speed", label: string, plain: number }} Plot */
@@ -83,24 +84,24 @@ function historyOf(rounds) {
 function roundWords(/** @type {Stage} */ { trial, round, actual }) {
   if (trial.budget === null || round === actual || !round || !actual) return "";
   const [now, then] = [round.keep.length, actual.keep.length];
-  return `This round keeps ${now} tokens ${now === then ? "either way" : `instead of ${then}`}. `;
+  return `This round: ${now} tokens ${now === then ? "either way" : `instead of ${then}`}. `;
 }
 
-/** @param {BudgetForecast} forecast @param {number} chosen */
+/** A budget's figures in words: `short` for the panel, where "≈" means predicted, `more` for its tip.
+ *  @param {BudgetForecast} forecast @param {number} chosen */
 function predictedWords(forecast, chosen) {
-  if (!forecast.tau || chosen < 1) return "";
-  /** @param {Band} band @param {number} digits */
-  const at = (band, digits) => {
-    const [mean, low, high] = [band.mean, band.low, band.high].map((values) => readAt(forecast.budgets, values, chosen).toFixed(digits));
-    return `${mean} (${low} to ${high})`;
-  };
-  const speed = forecast.speed ? `, ${at(forecast.speed, 0)} tokens/s` : "";
-  return `At ${counted(chosen, "node")} τ ${at(forecast.tau, 1)}${speed}: predicted from ${forecast.rounds} rounds${forecast.withheld ? ", its speed is not" : ""}.`;
+  if (!forecast.tau || chosen < 1) return { short: "", more: "" };
+  /** @param {number[]} values @param {number} digits */
+  const at = (values, digits) => readAt(forecast.budgets, values, chosen).toFixed(digits);
+  const { tau, speed, rounds, withheld } = forecast;
+  const range = `τ ${at(tau.low, 1)} to ${at(tau.high, 1)}${speed ? `, ${at(speed.low, 0)} to ${at(speed.high, 0)} tokens/s` : ""}`;
+  return { short: `At ${counted(chosen, "node")} τ ≈ ${at(tau.mean, 1)}${speed ? `, ≈ ${at(speed.mean, 0)} tokens/s` : ""}.`,
+    more: `Predicted from ${rounds} rounds and what a pass costs here: ${range}. ${withheld}` };
 }
 
 /** @param {RunPoint} point @param {string} withheld */
-const measuredWords = ({ budget, tau, speed, printed }, withheld) =>
-  `At ${counted(budget, "node")} τ ${tau.toFixed(2)}${speed ? `, ${printed} tokens/s` : ""}: measured in this run${withheld ? ", its speed-up is withheld" : ""}.`;
+const measuredWords = ({ budget, tau, speed, printed }, withheld) => (
+  { short: `At ${counted(budget, "node")} τ ${tau.toFixed(2)}${speed ? `, ${printed} tokens/s` : ""}.`, more: `Measured in this run. ${withheld}` });
 
 class BudgetPanel extends DrawnPanel {
   width = 0;
@@ -114,12 +115,12 @@ class BudgetPanel extends DrawnPanel {
     super(host, stage, "budget", { role: "slider", tabindex: 0, "aria-label": "Node budget to try out", "aria-valuemin": 0, "aria-valuemax": MAX_NODES });
     this.head = html("div", "cp-budget-head");
     this.canvas.before(this.head);
-    this.back = button(this.head, "as it was run", "Show the tree as it was run", () => stage.tune(null));
     this.words = html("p", { role: "status" }, this.head);
+    this.back = button(this.head, "undo", "Show the tree as it was run", () => stage.tune(null));
     this.best = html("p", "cp-budget-best", this.head);
     this.bestWords = html("span", "", this.best);
-    this.bestWhere = html("p", "cp-budget-where", this.head);
-    this.use = button(this.best, "Use", "Put this node budget into the bar", () => {
+    this.bestRange = html("span", "cp-budget-best-range", this.best);
+    this.use = button(this.head, "Use", "Put this node budget into the bar", () => {
       const best = this.forecast && fastestOf(this.forecast);
       if (best) stage.tell("budget", best.budget);
     });
@@ -190,13 +191,13 @@ class BudgetPanel extends DrawnPanel {
     const others = stage.kept.filter(({ run, machine }) => machine === own.machine && run !== own.run && !ticked.some((one) => one.run === run));
     const points = [...others, own, ...ticked];
     this.back.hidden = stage.trial.budget === null;
-    const words = this.wordsFor(own);
-    put(this.words, { title: [words, this.forecast?.withheld].filter(Boolean).join(" ") });
-    write(this.words, words); // first: the drawings begin below it
+    const { short, more } = this.wordsFor(own);
+    put(this.words, { title: more });
+    write(this.words, short); // first: the drawings begin below it
     this.flag();
     this.history = historyOf(stage.fresh);
     this.setSize(this.width, this.height);
-    put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": words });
+    put(this.canvas, { "aria-valuenow": this.chosen, "aria-valuetext": `${short} ${more}` });
     const plots = PLOTS.map(({ name, label, plain }, place) => this.plot({ name, label, plain: plain || this.plainSpeed() }, place, points));
     render(this.drawing, [...plots.map((marks) => group(marks)), group(this.marker())]);
   }
@@ -211,17 +212,16 @@ class BudgetPanel extends DrawnPanel {
   // The fastest budget in words, with a button that takes it.
   flag() {
     const best = this.forecast && fastestOf(this.forecast);
-    this.best.hidden = this.bestWhere.hidden = !best;
+    this.best.hidden = !best;
+    this.use.hidden = !best?.pays || best.budget === this.chosen;
     if (!best) return;
     const [mean, low, high] = [best.mean, best.low, best.high].map(rateText);
-    const known = this.forecast?.measured;
-    const how = known ? "" : ", predicted";
-    write(this.bestWords, best.pays ? `Fastest: ${counted(best.budget, "node")}, ${mean} tokens/s (${low} to ${high})${how}.`
-      : `No budget is faster than plain decoding, ${rateText(known?.plain ?? this.plainSpeed())} tokens/s${how}.`);
-    const where = known ? `Measured over ${known.prompts} prompts: ${known.where}, ${known.date}` : "";
-    write(this.bestWhere, where);
-    put(this.best, { title: where });
-    this.use.hidden = !best.pays || best.budget === this.chosen;
+    const lab = this.forecast?.measured;
+    const about = lab ? "" : "≈ ";
+    write(this.bestWords, best.pays ? `${lab ? "Lab's fastest" : "Fastest"}: ${counted(best.budget, "node")}, ${about}${mean} tokens/s`
+      : `No budget beats plain decoding, ${about}${rateText(lab?.plain ?? this.plainSpeed())} tokens/s`);
+    write(this.bestRange, best.pays ? ` (${low} to ${high})` : "");
+    put(this.best, { title: lab ? `Measured over ${lab.prompts} prompts: ${lab.where}, ${lab.date}` : "Predicted" });
   }
 
   plainSpeed() {
@@ -242,7 +242,7 @@ class BudgetPanel extends DrawnPanel {
     const most = 1.06 * Math.max(...points.map((point) => point[name] || 0), plain, ...(curve?.mean ?? []), ...(measured?.[name].high ?? []));
     const axis = this.budgetAxis(low, place === 1);
     const title = text("cp-budget-title", label, EDGE.left + 4, low - tall + 4);
-    if (!most) return [...axis, title, text("is-mid", this.stage.withheld ? "withheld" : "not known yet", (EDGE.left + this.width) / 2, low - tall / 2)];
+    if (!most) return [...axis, title, text("is-mid", this.whyEmpty(), (EDGE.left + this.width) / 2, low - tall / 2)];
     const y = (/** @type {number} */ value) => low - tall * Math.min(value / most, 1);
     /** @param {string} look @param {number} height */
     const across = (look, height) => path(look, `M${EDGE.left},${height}H${this.width - EDGE.right}`);
@@ -266,6 +266,12 @@ class BudgetPanel extends DrawnPanel {
     return [...marks, ...points.flatMap((point) => (point[name] ? this.measured(point, name, y) : [])), title];
   }
 
+  whyEmpty() {
+    const { withheld } = this.stage;
+    if (!withheld) return "not known yet";
+    return textWidth(withheld, FONT) < this.width - EDGE.left - EDGE.right ? withheld : "withheld";
+  }
+
   /** @param {number} y @param {boolean} numbered @returns {Mark[]} */
   budgetAxis(y, numbered) {
     const marks = TICKS.map((tick) => path("cp-budget-axis", `M${this.x(tick)},${y}v3`));
@@ -277,7 +283,7 @@ class BudgetPanel extends DrawnPanel {
       free = tick ? x : x + 8; // "plain" is wider than a number
       marks.push(text("is-mid", tick ? tick.toLocaleString("en") : "plain", x, y + 14));
     }
-    return [...marks, text("is-end", "nodes", this.width - EDGE.right, y + 14)];
+    return [...marks, text("is-end", `${MAX_NODES.toLocaleString("en")} nodes`, this.width - EDGE.right, y + 14)];
   }
 
   /** A measured run; of the one that is shown, also how its figure came about.
@@ -312,16 +318,17 @@ class BudgetPanel extends DrawnPanel {
   wordsFor(/** @type {RunPoint} */ own) {
     const { chosen, forecast, stage } = this;
     const error = stage.trial.error || forecast?.error;
-    if (error) return error;
+    if (error) return { short: error, more: "" };
     if (chosen === own.budget && stage.trial.budget === null) return measuredWords(own, stage.withheld);
-    return `${roundWords(stage)}${forecast ? predictedWords(forecast, chosen) : ""}`;
+    const { short, more } = forecast ? predictedWords(forecast, chosen) : { short: "", more: "" };
+    return { short: `${roundWords(stage)}${short}`, more };
   }
 }
 
 define({
   name: "budget",
   title: "Budget",
-  place: { row: "upper", share: 0.6 },
+  place: { row: "upper", share: 0.72 },
   caption: "Click or drag to try one.",
   legend: [
     { glyph: "●", label: "this run", title: "Measured: the run that is shown, its τ with the range that holds eight times in ten. The dashes beside it are its figures after each round" },

@@ -168,7 +168,7 @@ class CachePanel extends DrawnPanel {
     const brief = this.width < (replayed ? 560 : 380);
     const bonus = clip(round.show(round.bonus), 90, `11px ${MONO}`);
     const last = stage.run.end?.reason === "stop" && round === stage.rounds.at(-1);
-    const next = last ? "ends the text: it needs no slot" : "has no slot yet: it is the next root";
+    const next = last ? "ends the text: no slot" : "has no slot yet: it is the next root";
     put(this.canvas, { "aria-label": `Cache of round ${round.index + 1}: ${round.start} slots before, ${after} after verify, `
       + `${round.start + kept} after keep; kept rows ${round.keep.join(", ")}; `
       + rowWords(still, kept - still, round.n - kept, false) + replayed });
@@ -215,7 +215,7 @@ class CachePanel extends DrawnPanel {
 define({
   name: "cache",
   title: "KV cache",
-  caption: "Accepted rows stay, after the prefix.",
+  caption: "Accepted rows stay.",
   legend: [
     { glyph: "■", label: "kept", title: "A row of the accepted path; it stays" },
     { glyph: "□", label: "dropped", title: "A row of a rejected node; its slot is free again" },

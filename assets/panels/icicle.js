@@ -9,8 +9,8 @@ import { TreeMarks } from "./tree_marks.js";
 const MARGIN = { left: 34, top: 6, right: 10, bottom: 6 };
 const ROW = { least: 2, most: 44 }; // pixels
 const MIN_KEPT_WIDTH = 3; // pixels: the accepted path is seen however improbable it was
-const LABEL = { row: 13, room: 16 }; // pixels of a cell from which it is labelled
-const FONT = `10.5px ${MONO}`;
+const LABEL = { row: 9.5, room: 16 }; // pixels of a cell from which it is labelled
+const FONT = { small: `9px ${MONO}`, normal: `10.5px ${MONO}` }; // small in rows of under 13 pixels
 
 /**
  * Where each node's cell begins and how wide it is, of a root of width 1. Two drafters' children of one node may have more
@@ -103,10 +103,11 @@ export class Icicle extends TreeMarks {
   cellLabels(/** @type {number[]} */ shown) {
     const { round } = this.panel;
     if (this.row < LABEL.row) return [];
+    const size = this.row < 13 ? "small" : "normal";
     return shown.flatMap((node) => {
       const { x, y, wide, high } = this.frame(node);
-      const words = wide < LABEL.room ? "" : clip(round.show(round.tokens[node]), wide - 6, FONT);
-      const look = `cp-cell-text${this.lit(node) ? " is-accepted" : ""}`;
+      const words = wide < LABEL.room ? "" : clip(round.show(round.tokens[node]), wide - 6, FONT[size]);
+      const look = `cp-cell-text is-${size}${this.lit(node) ? " is-accepted" : ""}`;
       return words ? [text(look, words, x + 3, y + high / 2 + 3.5, { "aria-hidden": "true" })] : [];
     });
   }

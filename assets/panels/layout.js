@@ -114,8 +114,9 @@ const RIGHT = { flat: 58, staggered: 58, slanted: 44 };
 const TOP = { flat: 48, staggered: 64, slanted: 92 }; // the kept path's labels stand on one line, on two, or aslant
 const BOTTOM = 14;
 const BAND = 26; // pixels from row 0 to row 1 at least
-const COLUMN = { least: 8, most: 168 };
-const ROW = { least: 0.1, most: 26, story: 44 };
+const COLUMN = { least: 8, roomy: 54, most: 168 };
+const ROW = { least: 0.1, roomy: 30, most: 26, story: 44 };
+const MAX_SCALE = 1.7;
 
 export class Camera {
   constructor(/** @type {Stage} */ stage) {
@@ -138,6 +139,14 @@ export class Camera {
 
   y(/** @type {number} */ row) {
     return row <= 0 ? this.top : this.top + this.band + (row - 1) * this.row;
+  }
+
+  /** How much larger a small tree is drawn, so that it and its words use the panel.
+   *  @param {number} width @param {number} height @param {number} columns @param {number} rows */
+  scaleFor(width, height, columns, rows) {
+    const wide = LEFT.flat + RIGHT.flat + COLUMN.roomy * (columns - 1);
+    const high = TOP.staggered + BAND + BOTTOM + ROW.roomy * Math.max(1, rows - 1);
+    return Math.max(1, Math.min(MAX_SCALE, width / wide, height / high));
   }
 
   /** All columns and rows into the panel. `stand` says of a column width how the kept path's labels stand.

@@ -317,7 +317,7 @@ define({
   name: "marginals",
   title: "Marginals",
   place: { row: "lower", share: 1.35 },
-  caption: "Guesses for each depth, likeliest first; outlined: those in the tree.",
+  caption: "Guesses by depth; outlined: in the tree.",
   legend: [
     { glyph: "▓", label: "probable", title: "The darker a cell, the more probable its token at that depth" },
     { glyph: "▭", label: "in the tree", title: "Outlined: the guesses that the tree uses; the outline shows where the node budget ran out" },

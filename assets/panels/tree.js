@@ -27,6 +27,7 @@ export class TreePanel extends DrawnPanel {
   layout = /** @type {Layout} */ ({ columns: new Int32Array(1), rows: new Float64Array(1), children: [[]], columnCount: 1, rowCount: 1 });
   width = 640;
   height = 360;
+  scale = 1; // of the drawing: a small tree is drawn larger
   rank = new Int32Array(1); // of each node in the best-first order
   limit = /** @type {number | null} */ (null); // how many nodes of that order are drawn so far; null: all
   lit = Infinity; // how many of the kept path the walk has reached
@@ -117,11 +118,15 @@ export class TreePanel extends DrawnPanel {
 
   measure() {
     const { wide, high } = this.sheet.room;
-    this.width = (this.host.clientWidth || 640) - wide;
-    this.height = (this.host.clientHeight || 360) - high;
+    this.width = ((this.host.clientWidth || 640) - wide) / this.scale;
+    this.height = ((this.host.clientHeight || 360) - high) / this.scale;
   }
 
   fitCamera() {
+    this.scale = 1;
+    this.measure();
+    this.scale = this.isIcicle ? 1 : this.camera.scaleFor(this.width, this.height, this.layout.columnCount, this.layout.rowCount);
+    this.canvas.style.zoom = String(this.scale);
     this.measure();
     this.camera.fit(this.width, this.height, this.layout.columnCount, this.layout.rowCount, (column) => standOf(this.round, column));
   }
@@ -279,8 +284,9 @@ export class TreePanel extends DrawnPanel {
   }
 
   at(/** @type {MouseEvent} */ event) {
-    const [x, y] = placeIn(this.canvas, event);
-    const node = this.marks.nearest(x, y);
+    const [right, down] = placeIn(this.canvas, event);
+    const node = this.marks.nearest(right, down);
+    const [x, y] = placeIn(this.host, event);
     return node === null ? null : { node, x, y };
   }
 
@@ -293,7 +299,8 @@ export class TreePanel extends DrawnPanel {
   explained() {
     const { node } = this.stage.selection;
     const steps = node === null ? [] : this.round.path(node);
-    return [...super.explained(), ...steps.map((step) => this.marks.at(step)).map(([x, y]) => ({ x: x - 12, y: y - 10, width: 24, height: 20 }))];
+    const places = steps.map((step) => this.marks.at(step).map((place) => place * this.scale));
+    return [...super.explained(), ...places.map(([x, y]) => ({ x: x - 12, y: y - 10, width: 24, height: 20 }))];
   }
 
   point(/** @type {MouseEvent} */ event) {
@@ -373,7 +380,7 @@ define({
   name: "tree",
   title: "Draft tree",
   place: { row: "upper", share: 1.5 },
-  caption: "Guesses after the root, depth by depth; the accepted path comes first.",
+  caption: "Depth by depth; the accepted path comes first.",
   legend: [
     { glyph: "●✓", label: "accepted" }, { glyph: "○", label: "rejected" },
     { glyph: "◆", label: "bonus", color: "--target", title: "The target's own next token, after the last accepted node" },

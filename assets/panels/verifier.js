@@ -223,7 +223,7 @@ define({
   name: "verifier",
   title: "Verifier walk",
   place: { row: "lower", share: 1.15 },
-  caption: "The target's choices; click a step for others.",
+  caption: "Click a step for its alternatives.",
   legend: [
     { glyph: "✓", label: "goes on", title: "A child is the token that the target chose: the walk goes on to it" },
     { glyph: "◆", label: "bonus", color: "--target", title: "No child is that token: it ends the round as the target's own" },

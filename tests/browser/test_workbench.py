@@ -178,3 +178,13 @@ def test_a_run_branches_off_at_a_refused_node_and_leads_back(watched: Watched, a
     page.locator(".cp-step").first.locator(".cp-others button").click()
     page.wait_for_function(f"{STAGE}.header.forced && {STAGE}.value.state === 'done'")
     assert page.evaluate(f"{STAGE}.header.prompt_ids.slice(-{STAGE}.header.forced)") == [*before, root, other]
+
+
+def test_a_small_tree_is_drawn_larger_and_still_found_by_the_pointer(page: Any) -> None:
+    page.evaluate(f"{STAGE}.tune(3)")
+    page.wait_for_function(f"{DRAWN} === 4 && {TREE}.scale > 1")
+    node = page.locator("[data-panel=tree] [data-node='2']")
+    assert node.evaluate("(node) => node.currentCSSZoom") == pytest.approx(page.evaluate(f"{TREE}.scale"), abs=0.01)
+    box = node.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_function(f"{STAGE}.selection.node === 2")
