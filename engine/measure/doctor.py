@@ -136,8 +136,7 @@ def answer_of(rig: Rig, prompt: str) -> ReferenceAnswer:
     """Return the target's own answer to a prompt."""
     trace = gather(rig.run(PromptRequest(prompt, method="autoregressive", budget=0, max_tokens=TOKENS)))
     prompt_ids = trace.header.request.prompt_ids
-    return reread(rig.target, [
-        *prompt_ids, *committed_ids(trace.rounds)], len(prompt_ids))
+    return reread(rig.target, [*prompt_ids, *committed_ids(trace.rounds)], len(prompt_ids))
 
 
 @torch.inference_mode()
@@ -175,18 +174,15 @@ def score_chains(drafter: DFlashDrafter, answers: Sequence[ReferenceAnswer], tap
 
 
 def _confidence(lattice: Lattice) -> Floats:
-    """Return the probability of each token of the most likely chain, (depth,) float32."""
     return np.exp(best_cells(lattice)[1])
 
 
 def _finding(check: str, drafter: str, fine: bool, seen: str, advice: str, status: str = SUSPICIOUS) -> DoctorFinding:
-    """Return a finding, with this status and advice unless it is ``fine``."""
     return DoctorFinding(check, drafter, FINE, seen) if fine else DoctorFinding(check, drafter, status, seen, advice)
 
 
 @torch.inference_mode()
 def _features(rig: Rig, answer: ReferenceAnswer) -> DoctorFinding:
-    """Return whether the features that the target hands to drafters are its layers' outputs."""
     try:
         features = rig.target.prefill(answer.token_ids.tolist(), 1, Sampling())[1].float()
     finally:
@@ -201,7 +197,6 @@ def _features(rig: Rig, answer: ReferenceAnswer) -> DoctorFinding:
 
 def _try_variants(rig: Rig, name: str, drafter: DFlashDrafter, answers: Sequence[ReferenceAnswer], configured: Marks,
                   progress: Progress) -> list[DoctorFinding]:
-    """Return one finding per variant: whether it scores better than the configured drafter."""
     taps, usual, config = rig.target.taps, drafter.variant, drafter.model.config
     base, target_base = (float((each.rope_parameters or {}).get("rope_theta", 0.0)) for each in (
         config, rig.target.config))
@@ -246,7 +241,6 @@ def _other_taps(rig: Rig) -> Ways:
 
 
 def _other_masks(rig: Rig, drafter: DFlashDrafter) -> Ways:
-    """Return the tokenizer's mask token and its other special tokens."""
     facts, rows = rig.texts.facts(), rig.target.embedding.weight.shape[0]
     others = [token for token in dict.fromkeys((facts.mask_id, *facts.special_ids))
               if token not in (None, drafter.mask_id) and token < rows]
@@ -255,7 +249,6 @@ def _other_masks(rig: Rig, drafter: DFlashDrafter) -> Ways:
 
 
 def _with_base(drafter: DFlashDrafter, base: float) -> BlockVariant:
-    """Return the drafter's block with another rotary base."""
     config = deepcopy(drafter.model.config)
     config.rope_parameters = {**(config.rope_parameters or {}), "rope_theta": base}
     embedding = Qwen3RotaryEmbedding(config).to(drafter.device)
@@ -292,7 +285,6 @@ def _draft(rig: Rig, name: str, drafter: DFlashDrafter, answer: ReferenceAnswer)
 
 
 def _dtypes(rigs: tuple[Rig, Rig], name: str, answers: Sequence[ReferenceAnswer]) -> DoctorFinding:
-    """Compare acceptance in both dtypes on the same text."""
     figures: dict[str, float] = {}
     for rig in rigs:
         drafter = rig.drafters[name]

@@ -60,24 +60,17 @@ def test_generate_reads_standard_input_prints_one_json_object_last_and_writes_th
     assert len(load(file).entries) == result["rounds"]
 
 
-def test_auto_has_a_row_of_its_own_beside_numbers_and_plain_decoding(typed: Typed) -> None:
-    text, result = typed("bench", *DEMO, "--dtype", "float32", "--limit", "1", "--repeats", "1", "--max-tokens", "16",
-                         "--methods", "autoregressive", "ddtree", "--budgets", "4", "auto")
-    points = result["points"]
-    assert [(row["method"], row["budget"]) for row in points] == [
-        ("autoregressive", 0), ("ddtree", 4), ("ddtree", "auto")]
-    plain = points[0]["tokens_per_second"]
-    assert all(row["times_plain"] == pytest.approx(row["tokens_per_second"] / plain, abs=0.001) for row in points)
-    assert text.splitlines()[-1].split()[:2] == ["ddtree", "auto"]
-
-
-def test_bench_measures_the_published_loop_beside_the_engines(typed: Typed) -> None:
-    points = typed("bench", *DEMO, "--methods", "autoregressive", "ddtree", "plain", "--budgets", "16", "--prompts",
-                   "assets/prompts/bench.jsonl", "--limit", "1", "--max-tokens", "24", "--repeats", "1")[1]["points"]
-    plain, tree, published = points
-    assert plain["tau"] == 1.0 and tree["tokens"] == published["tokens"] == plain["tokens"]
+def test_bench_has_auto_and_the_published_loop_beside_numbers_and_plain_decoding(typed: Typed) -> None:
+    text, result = typed("bench", *DEMO, "--methods", "autoregressive", "ddtree", "plain", "--budgets", "16", "auto",
+                         "--prompts", "assets/prompts/bench.jsonl", "--limit", "1", "--max-tokens", "24",
+                         "--repeats", "1")
+    plain, tree, auto, published = result["points"]
+    assert [(row["method"], row["budget"]) for row in result["points"]] == [
+        ("autoregressive", 0), ("ddtree", 16), ("ddtree", "auto"), ("plain", 16)]
+    assert plain["tau"] == 1.0 and auto["tokens"] == tree["tokens"] == published["tokens"] == plain["tokens"]
+    assert tree["times_plain"] == pytest.approx(tree["tokens_per_second"] / plain["tokens_per_second"], abs=0.001)
     assert set(tree["ms"]) == {"draft", "build", "pack", "verify", "accept", "keep", "other"}
-    assert 0 < tree["overhead_share"] < 1
+    assert 0 < tree["overhead_share"] < 1 and text.splitlines()[-1].startswith("plain")
 
 
 @pytest.mark.parametrize(("words", "texts", "expected"), [
