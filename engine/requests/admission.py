@@ -21,10 +21,6 @@ ROUNDING = 1e-9  # by which shares may add up to more than all of the room
 POLL_SECONDS = 0.25  # between two updates of a waiting run's message
 
 
-def ignore(_: str) -> None:
-    """Ignore the reason for waiting."""
-
-
 @dataclass(eq=False)
 class Place:
     """A place in the queue.
@@ -75,7 +71,7 @@ class Admission:
                 self._change.notify_all()
 
     @contextmanager
-    def admitted(self, share: float = ALL, tell: Callable[[str], None] = ignore) -> Iterator[None]:
+    def admitted(self, share: float = ALL, tell: Callable[[str], None] = lambda _: None) -> Iterator[None]:
         """Wait until the server itself is admitted. ``tell`` is called with the reason several times a second; if it
         raises, the wait ends. Re-entrant for a thread inside ``exclusive``.
 
@@ -95,7 +91,7 @@ class Admission:
             yield
 
     @contextmanager
-    def exclusive(self, tell: Callable[[str], None] = ignore) -> Iterator[None]:
+    def exclusive(self, tell: Callable[[str], None] = lambda _: None) -> Iterator[None]:
         """Wait until this thread has the machine exclusively; see ``admitted``. Re-entrant."""
         with self.admitted(tell=tell):
             former, self._owner = self._owner, get_ident()
@@ -137,13 +133,9 @@ class Admission:
             before = sum(not other.begun for other in self._line[:self._line.index(place)])
         if any(other.share >= ALL for other in running):
             state = f"A {'large run' if running[0].run else 'measurement'} has the machine to itself"
-        elif len(running) == 1:
-            state = "One run is in progress"
         else:
-            state = f"{len(running)} runs share this machine"
-        turn = {0: "yours", 1: "one more waits before yours, which"}.get(
-            before, f"{before} more wait before yours, which")
-        return f"{state}; {turn} starts when {'it has ended' if len(running) == 1 else 'one of them ends'}."
+            state = f"{len(running)} {'run is' if len(running) == 1 else 'runs are'} in progress"
+        return f"{state}; yours is number {before + 1} in the line and starts when there is room."
 
     def _admit(self) -> None:
         """Admit in order of arrival, as far as there is room."""

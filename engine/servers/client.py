@@ -191,14 +191,9 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 def _failure(error: Exception, seconds: float) -> str:
     """What went wrong on the network, with the way out; the server's address comes before it."""
-    cause: BaseException | None = error
-    while cause and not isinstance(cause, ssl.SSLError):
-        cause = cause.__cause__ or cause.__context__
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return (f"has a certificate that is not trusted ({cause.verify_message}); if it should be, name the file of "
-                "its authority in the environment as SSL_CERT_FILE.")
-    if isinstance(cause, ssl.SSLError):
-        return f"does not speak TLS as expected ({cause.reason or cause}); is it http:// there?"
+    if "SSL" in str(error):
+        return (f"cannot be asked over TLS ({error}): name the file of its certificate's authority in the environment "
+                "as SSL_CERT_FILE, or write http:// if it has none.")
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return "does not answer; start the server, or name another address."
     if isinstance(error, TimeoutError | httpx.TimeoutException):

@@ -87,7 +87,7 @@ class Line(RuleBasedStateMachine):
         for place in self.places:
             sentence = self.admission.wait(place, 0)
             assert bool(sentence) != place.begun
-            assert place.begun or before < 2 or f"{before} more" in sentence
+            assert place.begun or f"number {before + 1} " in sentence
             before += not place.begun
 
     def teardown(self) -> None:
