@@ -3,26 +3,24 @@ trace brought, ask anybody, or leave the page unable to show the next one."""
 
 import base64
 from contextlib import ExitStack
-from typing import Any
 
 from hypothesis import strategies as st
+from playwright.sync_api import Dialog, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
-from playwright.sync_api import sync_playwright
 
 from engine.errors import TraceError
 from engine.trace import dumps, loads
 from tests.attack.area import Area, BrokenError, Case, check_sentence
 from tests.attack.traces import hostile
-from tests.browser.conftest import CHROMIUM, PORT, served
+from tests.browser.conftest import CHROMIUM, PORT, Watched, new_context, served, watch_page
 from tests.explorer.scripted import scripted_trace
 
-PATIENCE_MS = 60_000
 OPEN = """async ([name, data]) => {
   const { stage, notices, recordings } = Canopy.parts;
   const opened = new Promise((done) => stage.on("opened", () => done("")));
   notices.error.say("");
-  await recordings.give(new File([Uint8Array.from(atob(data), (sign) => sign.charCodeAt(0))], name));
-  return Promise.race([opened, notices.error.box.innerText.replace(/\\s*Dismiss$/, "") || "nothing at all"]);
+  await recordings.read(new File([Uint8Array.from(atob(data), (sign) => sign.charCodeAt(0))], name));
+  return Promise.race([opened, notices.error.message || "nothing at all"]);
 }"""
 LOOK = """async ([mode, round]) => {
   const settled = () => new Promise((done) => setTimeout(done, 40));
@@ -50,17 +48,18 @@ class Attack(Area):
 
     def __init__(self) -> None:
         self._all = ExitStack()
-        self.address = self._all.enter_context(served("-m", "tests.browser.serve", PORT, "0.01"))
+        self._address = self._all.enter_context(served("-m", "tests.browser.serve", PORT, "0.01"))
         playwright = self._all.enter_context(sync_playwright())
-        self._browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        self._all.callback(self._browser.close)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        self._all.callback(browser.close)
+        self._context = new_context(browser)
         self._sound = base64.b64encode(dumps(scripted_trace("ddtree", 4))).decode()
-        self._complaints: list[str] = []
-        self._page: Any = None
+        self._watched: Watched | None = None
 
     def trial(self, case: Case) -> None:
         """Open it, look at it, then open a sound one."""
-        page = self._opened()
+        watched = self._watched = self._watched or self._opened()
+        page = watched.page
         try:
             refused = page.evaluate(OPEN, ["run.jsonl", case["trace"]])
             if refused:
@@ -74,35 +73,22 @@ class Attack(Area):
             if not page.evaluate(LOOK, ["workbench", 1]):
                 raise BrokenError("A sound trace is not shown any more.")
         except PlaywrightError as error:
-            self._page = None
+            self._watched = None
             raise BrokenError(f"The page: {str(error)[:300]}") from error
-        if message := self._complaints[:1]:
-            self._complaints.clear()
+        if complaints := [*watched.complaints, *watched.foreign]:
+            self._watched = None
             page.close()
-            self._page = None
-            raise BrokenError(message[0])
+            raise BrokenError(complaints[0][:900])
 
     def close(self) -> None:
         self._all.close()
 
-    def _dismiss(self, dialog: Any) -> None:
-        self._complain(f"A dialog: {dialog.message}")
-        dialog.dismiss()
+    def _opened(self) -> Watched:
+        def dismiss(dialog: Dialog) -> None:
+            watched.complaints.append(f"A dialog: {dialog.message}")
+            dialog.dismiss()
 
-    def _complain(self, sentence: str) -> None:
-        self._complaints.append(sentence[:900])
-
-    def _opened(self) -> Any:
-        if self._page is None:
-            context = self._browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
-            page = self._page = context.new_page()
-            page.set_default_timeout(PATIENCE_MS)
-            page.on("pageerror", lambda error: self._complain(f"An error of the page: {error} {error.stack}"))
-            page.on("dialog", self._dismiss)
-            page.on("request", lambda request: self._complain(f"Somebody else was asked: {request.url}")
-                    if not request.url.startswith((self.address, "data:", "blob:", "about:")) else None)
-            page.on("console", lambda message: self._complain(f"The console: {message.text}")
-                    if message.type == "error" else None)
-            page.goto(f"{self.address}#mode=workbench")
-            page.wait_for_function("window.Canopy && Canopy.parts && Canopy.parts.ready")
-        return self._page
+        watched = watch_page(self._context.new_page(), self._address)
+        watched.page.on("dialog", dismiss)
+        watched.open(f"{self._address}#mode=workbench")
+        return watched

@@ -96,17 +96,23 @@ def visit(browser: Browser, address: str) -> Iterator[Watched]:
     context.close()
 
 
+def watch_page(page: Page, address: str) -> Watched:
+    """Take note of what the page complains of and asks others for."""
+    watched = Watched(page)
+    page.set_default_timeout(PATIENCE_MS)
+    page.on("console", lambda message: watched.complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: watched.complaints.append(f"{error} {error.stack}"))
+    page.on("request", lambda asked: watched.foreign.append(asked.url)
+            if not asked.url.startswith((address, "data:", "blob:", "about:")) else None)
+    return watched
+
+
 @contextmanager
 def watch(context: BrowserContext, address: str) -> Iterator[Watched]:
     """A new page; fails if it logged an error or asked anybody else for anything."""
-    watched = Watched(context.new_page())
-    page, complaints = watched.page, watched.complaints
-    page.set_default_timeout(PATIENCE_MS)
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(f"{error} {error.stack}"))
-    page.on("request", lambda asked: _note(watched, asked.url, address))
+    watched = watch_page(context.new_page(), address)
     yield watched
-    page.close()
+    watched.page.close()
     assert watched.complaints == []
     assert watched.foreign == []
 
@@ -149,8 +155,3 @@ def neighbour(browser: Browser, address: str) -> Iterator[Watched]:
     """The page of somebody else."""
     with visit(browser, address) as watched:
         yield watched
-
-
-def _note(watched: Watched, url: str, address: str) -> None:
-    if not url.startswith((address, "data:", "blob:", "about:")):
-        watched.foreign.append(url)
