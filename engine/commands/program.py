@@ -34,7 +34,7 @@ class HelpText(argparse.RawDescriptionHelpFormatter):
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         default = action.default
-        if default is None or default is False or default == []:
+        if default is None or default is False or default in ([], argparse.SUPPRESS):
             return action.help
         if default is True:  # a switch that this verb turns on by itself
             return f"{action.help} (always)"

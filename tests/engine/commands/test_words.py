@@ -53,6 +53,7 @@ def refusal(words: list[str], capsys: pytest.CaptureFixture[str], *statuses: int
 @pytest.mark.parametrize("verb", [*VERBS, PAGE])
 def test_every_flag_at_every_wrong_kind_of_value(verb: str) -> None:
     parser, checked = parser_of(verb), 0
+    assert "SUPPRESS" not in parser.format_help()
     for action in flags_of(verb):
         flag = action.option_strings[0]
         assert action.type or action.choices, f"{flag} takes whatever is typed"
