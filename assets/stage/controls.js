@@ -87,6 +87,13 @@ export const controls = {
     return [...wanted, controls.carried ?? ran ?? prompt, controls.stepOf(wanted[1])];
   },
 
+  // Closes the settings under More, which lie over the panels. Returns whether they were open.
+  closeMore() {
+    const more = document.querySelector("#canopy-more .label-wrap.open");
+    more?.click();
+    return Boolean(more);
+  },
+
   /** What Run does: the bar's values by the names of their fields, the drafters as a list and the turns from here.
    *  @param {string[]} fields @param {unknown[]} values */
   run(fields, values) {
@@ -101,6 +108,7 @@ export const controls = {
     if (!controls.parts) return;
     const { stage, lost } = controls.parts;
     if (stage.busy) return;
+    controls.closeMore();
     stage.ask(options.prompt ?? "", options.turns ?? []);
     await stage.follow(newRun({ ...options }));
     if (lost?.gone) lost.runsThen();

@@ -2,6 +2,7 @@
 
 import { html } from "../shared/ink.js";
 import { Sheet } from "../shared/overlays.js";
+import { controls } from "./controls.js";
 
 const TERMS = [
   ["target", "The big model whose text it is: it checks every guess and keeps what it would have written itself."],
@@ -89,7 +90,7 @@ export class Keys {
     const { search, frames, notices, stage, tour, film } = this.parts;
     const sheet = Array.from(document.querySelectorAll("dialog[open]")).at(-1); // the one on top
     if (sheet) sheet.close();
-    else if (search.close() || tour?.stop() || frames.full(null) || notices.dismiss() || film.leave()) return;
+    else if (controls.closeMore() || search.close() || tour?.stop() || frames.full(null) || notices.dismiss() || film.leave()) return;
     else if (stage.pinned !== null) stage.pin(null);
   }
 }
@@ -99,7 +100,7 @@ function taken(/** @type {KeyboardEvent} */ { key, target }) {
   if (!(target instanceof Element)) return false;
   const within = (/** @type {string} */ selector) => target.closest(selector);
   const field = within("input, textarea, select, [contenteditable=true], [role=listbox]");
-  if (field) return !(key === "Escape" && field.closest(".cs-search"));
+  if (field) return !(key === "Escape" && field.closest(".cs-search, #canopy-more"));
   return (key === " " && within("button, [role=button], summary")) || (SCROLLS.includes(key) && scrolling(target));
 }
 

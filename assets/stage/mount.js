@@ -23,7 +23,6 @@ import { present } from "./presenter.js";
 import { RunList } from "./runs.js";
 import { Save } from "./save.js";
 import { Search } from "./search.js";
-import { Share } from "./share.js";
 import { Stage } from "./stage.js";
 import { story } from "./story.js";
 import { TextPanel } from "./text.js";
@@ -45,8 +44,8 @@ const TEXT = {
  *    vetted: Record<string, VettedPrompt[]> }} Props */
 /** What the page says to Gradio's components. @typedef {{ adopt: (setting: Setting) => void, rig: () => void }} Tell */
 
-/** @param {Stage} stage @param {HTMLElement} header @param {HTMLElement} host @param {Recording[]} listed */
-function build(stage, header, host, listed) {
+/** @param {Stage} stage @param {HTMLElement} header @param {HTMLElement} host @param {Pick<Props, "recordings" | "shares">} given */
+function build(stage, header, host, { recordings: listed, shares }) {
   document.body.classList.toggle("cs-presenting", new URLSearchParams(window.location.search).has("present"));
   const root = html("div", "cs-stage", host);
   const notices = new Notices(stage, root);
@@ -65,10 +64,11 @@ function build(stage, header, host, listed) {
   cheaper(stage, plainly, recordings);
   const parts = /** @type {Parts} */ ({
     stage, player, frames, timeline, recordings, notices, lost, film, ready: false,
-    search: new Search(stage, player, timeline.search), save: new Save(stage, frames, recordings, notices),
+    search: new Search(stage, player, timeline.search),
     runs: stage.server && new RunList(stage, recordings, notices), conversation: stage.server && new Conversation(stage, text.tools),
     rigs: stage.server && new Rigs(stage, notices),
   });
+  parts.save = new Save(parts, shares);
   parts.tour = stage.server && new Tour(parts);
   parts.keys = new Keys(parts);
   parts.help = helpSheet(parts.keys.table);
@@ -142,16 +142,17 @@ function open(element, props, server, tell) {
   const stage = new Stage();
   stage.server = server;
   const header = document.querySelector("#canopy-header .canopy-host") || element;
-  const parts = controls.parts = build(stage, header, element.querySelector(".canopy-host"), Array.from(props.recordings));
+  const parts = controls.parts = build(stage, header, element.querySelector(".canopy-host"), { recordings: Array.from(props.recordings), shares: props.shares });
   const { notices, recordings, conversation, rigs, runs } = parts;
   recordings.toured = props.toured;
-  parts.save.share = new Share(parts, props.shares);
+  let touched = false; // whether a person wrote in the bar
+  document.addEventListener("input", ({ isTrusted }) => { touched ||= isTrusted; });
   // A run that is opened fills the bar, so that Run repeats it live; if an address named it, the setting in that
   // address takes precedence over the run's own.
   stage.on("opened", ({ push }) => {
     if (!stage.header || stage.header.engine) return;
     const asked = stage.header.options;
-    if (!push && !parts.ready && controls.carried !== null) return; // the bar keeps its values
+    if (!push && !parts.ready && (touched || controls.carried !== null)) return; // the bar keeps its values
     const named = push ? null : Address.read();
     tell.adopt({ ...asked, method: named?.method || asked.method, budget: named?.budget ?? asked.budget });
     conversation?.take(stage.header.turns);
@@ -196,7 +197,7 @@ function openReplay(view = "") {
   followTheme();
   const stage = new Stage();
   const find = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
-  const parts = controls.parts = build(stage, find("canopy-header"), find("canopy-stage"), []);
+  const parts = controls.parts = build(stage, find("canopy-header"), find("canopy-stage"), { recordings: [], shares: false });
   modelLine(stage, parts.frames.area.querySelector(".cs-frame-text"), null, [], () => undefined);
   const lines = linesIn(find("canopy-data").textContent ?? "");
   begin(parts, async function* opening() { yield lines; }, lines.length && lines[0].run);

@@ -12,8 +12,9 @@ const POLL_MS = 500;
 export async function present(parts, opening, vetted, ask) {
   const { stage, film, rigs, recordings } = parts;
   const timed = /** @type {Record<string, { run: string, date: string }>} */ (JSON.parse(sessionStorage.getItem(STORE) ?? "{}"));
-  const hints = html("ol", { class: "cs-hints", "aria-label": "Keys" }, document.body);
-  const date = html("p", { class: "cs-timed", role: "status" }, document.body);
+  const bar = document.querySelector(".cs-bar");
+  const hints = html("ol", { class: "cs-hints", "aria-label": "Keys" }, bar);
+  const date = html("p", { class: "cs-timed", role: "status" }, bar);
   const prompts = () => (rigs?.state ? vetted(rigs.state.opened) : []);
   const timing = new AbortController(); // until the talk begins
   let asked = ""; // the prompt of the latest key

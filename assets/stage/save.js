@@ -1,10 +1,10 @@
-// What leaves the page as a file: forms that the server makes of a run, stills of panels, and the link.
+// What leaves the page: forms that the server makes of a run, stills of panels, the link, and a run to share, as one file
+// that opens from disk or by a link that lasts, on the round and the view that are shown.
 
-import { bytesOf } from "../shared/ink.js";
+import { action, bytesOf, html } from "../shared/ink.js";
+import { Sheet } from "../shared/overlays.js";
 import { captioned, picture } from "../shared/picture.js";
 import { settingOf } from "../shared/round.js";
-
-/** @import { Share } from "./share.js" */
 
 const PIECE = 2 ** 20; // bytes of a file in one request
 const SCALE = 2; // pixels of a PNG per pixel of the screen
@@ -59,27 +59,37 @@ async function png(/** @type {string} */ svg) {
 }
 
 export class Save {
-  share = /** @type {Share | null} */ (null); // once the page is put together
-
-  /** @param {Stage} stage @param {Parts["frames"]} frames @param {Parts["recordings"]} recordings @param {Parts["notices"]} notices */
-  constructor(stage, frames, recordings, notices) {
-    this.stage = stage;
-    this.frames = frames;
-    this.recordings = recordings;
-    this.notices = notices;
+  /** `lasts`: whether the server keeps shared runs.
+   *  @param {Parts} parts @param {boolean} lasts */
+  constructor(parts, lasts) {
+    this.parts = parts;
+    this.sheet = new Sheet("Share this run", "cs-share");
+    const form = html("form", { method: "dialog" }, this.sheet.box);
+    html("h2", "", form, "Share this run");
+    /** @template {HTMLElement} Field @param {string} label @param {Field} field */
+    const labelled = (label, field) => {
+      html("label", "", form, label).append(field);
+      return field;
+    };
+    this.title = labelled("Title", html("input", { maxLength: 120, dir: "auto" }));
+    this.comment = labelled("Comment", html("textarea", { maxLength: 500, rows: 4, dir: "auto" }));
+    const buttons = html("p", "cs-share-buttons", form);
+    action(buttons, "Save as one file", "An HTML file with this run in it, which opens from disk", () => this.shareFile());
+    if (lasts) action(buttons, "Copy a link that lasts", "Keep this run on the server, under a link that nobody guesses", () => this.shareLink());
+    this.shared = labelled("Link", html("input", { readOnly: true }));
   }
 
   entries() {
-    const { stage, share } = this;
+    const { stage, frames } = this.parts;
     const forms = stage.server && stage.rounds.length ? FORMS : [];
-    const drawn = stage.round ? Array.from(this.frames.entries).filter(([, entry]) => entry.panel.svg && this.frames.shown(entry)) : [];
+    const drawn = stage.round ? Array.from(frames.entries).filter(([, entry]) => entry.panel.svg && frames.shown(entry)) : [];
     const parts = stage.round ? [["Text", "text", ".cs-text"], ["Timeline", "timeline", ".cs-timeline"], ["Whole view", stage.mode, ".cs-stage"]] : [];
     const stills = [...drawn.map(([name, { about, panel }]) => this.pictured(about.title, name, () => panel.svg?.() ?? null)),
       ...parts.map(([label, name, selector]) => this.pictured(label, name, () => picture(document.querySelector(selector))))].flat();
     return [
       { label: "Copy link", note: "to this view", act: () => this.link() },
-      ...(forms.length ? [{ label: "Share …", note: "a file or a link that lasts", act: () => share?.open() }] : []),
-      ...(stage.server && stage.value.run.startsWith(SHARED) ? [{ label: "Delete shared run", note: "for everybody", act: () => share?.remove() }] : []),
+      ...(forms.length ? [{ label: "Share …", note: "a file or a link that lasts", act: () => this.openShare() }] : []),
+      ...(stage.server && stage.value.run.startsWith(SHARED) ? [{ label: "Delete shared run", note: "for everybody", act: () => this.removeShared() }] : []),
       { heading: forms.length ? "This run" : "Nothing else to save yet" },
       ...forms.map((form) => ({ ...form, act: () => this.form(form.kind) })),
       ...(stills.length ? [{ heading: `Pictures of round ${stage.current + 1}` }, ...stills] : []),
@@ -87,8 +97,8 @@ export class Save {
   }
 
   async form(/** @type {string} */ kind) {
-    const { stage: { server, value: { run }, current } } = this;
-    const file = server && await this.recordings.answer(() => server.export({ kind, run, round: Math.max(0, current) }));
+    const { recordings, stage: { server, value: { run }, current } } = this.parts;
+    const file = server && await recordings.answer(() => server.export({ kind, run, round: Math.max(0, current) }));
     if (file) download(file);
   }
 
@@ -99,21 +109,22 @@ export class Save {
 
   /** @param {string} name @param {string} kind @param {() => string | null} draw */
   async still(name, kind, draw) {
+    const { notices, stage } = this.parts;
     const drawn = draw();
-    const round = this.stage.current + 1;
+    const round = stage.current + 1;
     const file = `${name}-round-${round}.${kind}`;
-    if (!drawn) return this.notices.brief(`Round ${round} has nothing to draw there, so no picture was saved.`);
+    if (!drawn) return notices.brief(`Round ${round} has nothing to draw there, so no picture was saved.`);
     const svg = captioned(drawn, this.smallPrint());
     try {
       hand(file, kind === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await png(svg));
     } catch (error) {
-      this.notices.fail(`${file} could not be made: ${error instanceof Error ? error.message : error}. The SVG may still work.`);
+      notices.fail(`${file} could not be made: ${error instanceof Error ? error.message : error}. The SVG may still work.`);
     }
   }
 
   // What a picture shows: what was asked, how, of which rig, and when.
   smallPrint() {
-    const { header, round, rounds } = this.stage;
+    const { header, round, rounds } = this.parts.stage;
     if (!header || !round) return [];
     const date = header.recorded.slice(0, 10) || new Date().toISOString().slice(0, 10);
     return [header.prompt, [settingOf(header), `temperature ${header.temperature}`, `round ${round.index + 1} of ${rounds.length}`,
@@ -121,11 +132,54 @@ export class Save {
   }
 
   async link() {
+    const { notices } = this.parts;
     try {
       await navigator.clipboard.writeText(window.location.href);
-      this.notices.brief("Copied: the link to this view.");
+      notices.brief("Copied: the link to this view.");
     } catch {
-      this.notices.fail("The browser does not let this page copy; the link is the address in the address bar.");
+      notices.fail("The browser does not let this page copy; the link is the address in the address bar.");
     }
+  }
+
+  openShare() {
+    this.title.value = this.parts.stage.header?.title || "";
+    this.comment.value = "";
+    this.shared.parentElement?.toggleAttribute("hidden", true);
+    this.sheet.open(this.title);
+  }
+
+  get words() {
+    const { value: { run }, current } = this.parts.stage;
+    return { run, round: Math.max(0, current), title: this.title.value, comment: this.comment.value };
+  }
+
+  async shareFile() {
+    const { recordings, stage: { server }, address } = this.parts;
+    const view = address.text();
+    const file = server && await recordings.answer(() => server.export({ kind: "replay", view, ...this.words }));
+    this.sheet.box.close();
+    if (file) download(file);
+  }
+
+  async shareLink() {
+    const { recordings, notices, stage: { server }, address } = this.parts;
+    const view = new URLSearchParams(address.text().slice(1));
+    const kept = server && await recordings.answer(() => server.share(this.words));
+    if (!kept) return this.sheet.box.close(); // a notice says why
+    view.set("trace", kept.run);
+    this.shared.value = `${window.location.origin}${window.location.pathname}#${view}`;
+    this.shared.parentElement?.toggleAttribute("hidden", false);
+    this.shared.select();
+    const copied = navigator.clipboard.writeText(this.shared.value);
+    await copied.then(() => notices.brief("Copied: a link that lasts until somebody deletes this run."), () => undefined);
+  }
+
+  // Asks once, since it is gone for everybody.
+  removeShared() {
+    const { recordings, notices, stage: { server, value: { run } } } = this.parts;
+    notices.news.say("Whoever has the link loses this run, too.", "Delete it", async () => {
+      notices.news.say("");
+      if (server && await recordings.answer(() => server.unshare({ run }))) notices.brief("Deleted: the link of this run leads nowhere now.");
+    });
   }
 }

@@ -109,6 +109,7 @@ export class TextPanel {
     write(this.waiting, pending?.message ?? "");
     this.drawTurns(turns);
     write(this.question, prompt);
+    this.question.title = prompt; // which a low window cuts
     this.edit.hidden = !stage.server || Boolean(pending);
     if (pending) host.scrollTop = host.scrollHeight;
     const point = !stage.busy && stage.header && !stage.recorded && stage.rounds.length > 1 ? pointOf(stage, stage.header) : null;

@@ -18,6 +18,15 @@ def choose(page: Any, elem_id: str, value: str) -> None:
     page.get_by_role("option", name=value, exact=True).click()
 
 
+def fill_more(page: Any, elem_id: str, value: str) -> None:
+    """Open More and fill a field of it; Gradio sets its fields once more a moment after it was opened."""
+    page.click("#canopy-more .label-wrap")
+    field = page.locator(f"#{elem_id} input")
+    while field.input_value() != value:
+        field.fill(value)
+        page.wait_for_timeout(500)
+
+
 def ask(page: Any, prompt: str) -> None:
     """Write the prompt."""
     page.fill("#canopy-prompt textarea", prompt)

@@ -113,5 +113,6 @@ def test_an_opened_run_fills_every_setting(watched: Watched, address: str) -> No
     page = watched.open(f"{address}#mode=workbench")
     upload(page, "each.jsonl", dumps(scripted_trace("merged", 20, split="each", max_tokens=99)))
     page.wait_for_function("document.querySelector('#canopy-split input').value === 'full for each'")
+    page.wait_for_function("document.querySelector('#canopy-pace input').value === 'in full'")
     page.click("#canopy-more button.label-wrap")
     page.wait_for_function("document.querySelector('#canopy-max-tokens input')?.value === '99'")

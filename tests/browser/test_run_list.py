@@ -4,7 +4,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.browser.conftest import READY, Watched
-from tests.browser.doing import RUN, STAGE, STATE, ask, run, start
+from tests.browser.doing import RUN, STAGE, STATE, ask, fill_more, run, start
 from tests.explorer.scripted import ENDLESS
 
 GONE = "location.hash = location.hash.replace(/trace=[^&]*/, 'trace=0123456789ab')"
@@ -67,24 +67,41 @@ def test_ticked_runs_lie_over_the_one_that_is_shown_also_after_a_reload(watched:
 def test_a_reload_rejoins_a_run_in_progress(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
     ask(page, ENDLESS)
-    start(page, "ddtree")
+    start(page, "merged")
     page.wait_for_function(f"{STAGE}.rounds.length > 5 && location.hash.includes({RUN})")
     name, seen = page.evaluate(f"[{RUN}, {STAGE}.rounds.length]")
     page.reload()
     page.wait_for_function(f"{READY} && {RUN} === '{name}' && {STAGE}.rounds.length > {seen + 5}")
     assert page.evaluate(f"[{STATE}, {STAGE}.current === {STAGE}.rounds.length - 1]") == ["running", True]
+    page.wait_for_function(f"document.querySelector('#canopy-prompt textarea').value === '{ENDLESS}'")
+    page.wait_for_function("document.querySelector('#canopy-method input').value === 'merged'")
     page.click("#canopy-stop")
     page.wait_for_function(f"{STATE} === 'stopped'")
 
 
+def test_what_is_written_before_a_linked_run_has_come_stays(watched: Watched, address: str) -> None:
+    page, waiting = watched.page, []
+
+    def hold(route: Any) -> None:
+        waiting.append(route)
+
+    page.route("**/canopy/runs/merged*", hold)
+    page.goto(f"{address}#trace=merged&mode=workbench")
+    page.wait_for_function("document.querySelector('#canopy-method input')?.value")
+    ask(page, "Written early")
+    while not page.evaluate(f"{READY} && {RUN} === 'merged'"):
+        while waiting:
+            waiting.pop().continue_()
+        page.wait_for_timeout(100)
+    page.wait_for_timeout(1000)  # what would overwrite it has arrived by then
+    assert page.input_value("#canopy-prompt textarea") == "Written early"
+
+
 def test_a_link_to_a_run_that_the_server_does_not_have_fills_the_bar(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
-    page.locator("#canopy-more .label-wrap").click()
-    seed = page.locator("#canopy-seed input")
-    while seed.input_value() != "7":  # the recording that the page opens with fills the bar too, and may come after
-        seed.fill("7")
-        page.wait_for_timeout(500)
-    page.locator("#canopy-more .label-wrap").click()
+    fill_more(page, "canopy-seed", "7")
+    page.keyboard.press("Escape")
+    page.locator("#canopy-seed").wait_for(state="hidden")
     ask(page, "A question of a link")
     run(page, "routed")
     page.wait_for_function("location.hash.includes('ask=')")

@@ -34,11 +34,15 @@ def test_stop_ends_the_run_and_another_can_begin(watched: Watched, address: str)
     start(page, "autoregressive")
     page.wait_for_function(f"{STAGE}.rounds.length > 3")
     page.click("#canopy-stop")
-    page.wait_for_function(f"{STATE} === 'stopped'")
-    time.sleep(1)
+    page.wait_for_function(f"{STATE} === 'stopped' && {STAGE}.run.end")
     trace = exported(page)
     time.sleep(0.5)
     assert len(exported(page).entries) == len(trace.entries) < 3000 and trace.end.reason == "stopped"
+    cut = page.locator(".cs-frame-text .cs-cut")
+    page.keyboard.press("End")
+    assert "Stopped" in cut.inner_text()
+    page.keyboard.press("Home")
+    assert cut.is_hidden()
     ask(page, "Once more")
     run(page, "ddtree")
     assert page.evaluate(STATE) == "done"
@@ -127,19 +131,6 @@ def test_a_preset_that_is_chosen_during_a_run_waits_for_its_end(watched: Watched
     page.locator(".cs-toast", has_text="runs as soon as").wait_for()
     page.click("#canopy-stop")
     page.wait_for_function(f"{STAGE}.header.prompt.includes('sky blue') && {STAGE}.rounds.length > 0")
-
-
-@long
-def test_a_reload_brings_a_live_run_and_its_prompt_back(watched: Watched, address: str) -> None:
-    page = watched.open(f"{address}#mode=workbench")
-    ask(page, "What have I asked?")
-    run(page, "merged")
-    name = page.evaluate(RUN)
-    page.wait_for_function(f"location.hash.includes('{name}')")
-    page.reload()
-    page.wait_for_function(f"window.Canopy && Canopy.parts && {RUN} === '{name}'")
-    page.wait_for_function("document.querySelector('#canopy-prompt textarea').value === 'What have I asked?'")
-    page.wait_for_function("document.querySelector('#canopy-method input').value === 'merged'")
 
 
 def test_a_long_run_arrives_whole_and_a_link_leads_to_any_of_its_rounds(watched: Watched, address: str) -> None:

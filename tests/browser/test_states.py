@@ -8,14 +8,13 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.conftest import PATIENCE_MS, Watched, new_context
-from tests.browser.doing import RUN, STAGE, STATE, ask, finish, go, press
+from tests.browser.doing import RUN, STAGE, ask, fill_more, finish, go, press
 from tests.browser.lab_app import App
 from tests.explorer.scripted import ENDLESS
 
 MINE = "How many of mine are there?"
 CUT = ".cs-frame-text .cs-cut"
 OUTPUT = ".cs-frame-text .cs-output"
-STOP = "document.querySelector('#canopy-stop').click()"
 COMING = """([prompt, state]) => {
     const { stage } = Canopy.parts;
     stage.ask(prompt, []);
@@ -44,28 +43,12 @@ def test_a_run_without_a_round_shows_its_prompt_and_state_until_it_is_stopped(
     assert page.evaluate(look) == before
 
 
-def test_a_text_that_was_stopped_says_so(watched: Watched, address: str) -> None:
-    page = watched.open(address)
-    begin(page, ENDLESS)
-    page.wait_for_function(f"{STAGE}.rounds.length > 2")
-    assert page.locator(CUT).is_hidden()
-    page.evaluate(STOP)
-    page.wait_for_function(f"{STATE} === 'stopped' && {STAGE}.run.end")
-    go(page, page.evaluate(f"{STAGE}.rounds.length - 1"))
-    assert "Stopped" in page.locator(CUT).inner_text()
-    page.keyboard.press("Home")
-    assert page.locator(CUT).is_hidden()
-
-
 def test_a_text_that_max_tokens_cut_off_says_so(watched: Watched, address: str) -> None:
     page = watched.open(f"{address}#mode=workbench")
-    page.click("#canopy-more .label-wrap")
-    for _ in range(5):  # the settings of the recording that opens may still be on their way, and take this one's place
-        page.fill("#canopy-max-tokens input", "20")
-        begin(page, MINE)
-        finish(page)
-        if page.evaluate(f"{STAGE}.header.max_tokens") == 20:
-            break
+    fill_more(page, "canopy-max-tokens", "20")
+    begin(page, MINE)
+    page.locator("#canopy-max-tokens").wait_for(state="hidden")  # More lies over the panels, so Run closes it
+    finish(page)
     page.wait_for_function(f"""() => {{  // a run that has just ended may still move to its best round
         Canopy.parts.player.go({STAGE}.rounds.length - 1, {{}});
         return document.querySelector("{CUT}")?.textContent.includes("Max tokens is 20");

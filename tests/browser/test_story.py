@@ -34,13 +34,6 @@ def test_it_ends_on_figures_that_divide_and_says_of_the_text_only_what_was_compa
     assert page.get_by_role("button", name="Watch both").is_hidden()
 
 
-def test_a_recordings_budget_is_used_in_full(onlooker: Watched) -> None:
-    page = onlooker.show("#mode=workbench")
-    page.evaluate("Canopy.parts.recordings.open('wide', { push: true })")
-    page.wait_for_function("document.querySelector('#canopy-budget input').value === '256'")
-    assert page.locator("#canopy-pace input").input_value() == "in full"
-
-
 def test_the_race_runs_on_one_clock_with_the_texts_and_speeds_of_both(watched: Watched, address: str) -> None:
     page = watched.open(address)
     page.keyboard.press("End")

@@ -16,11 +16,12 @@ function shown(...indices) {
   return stage;
 }
 
-// An answer of these lines, each arriving by itself; an Error breaks it off.
+// An answer of these lines, each arriving by itself; an Error breaks it off, a promise is waited for.
 const answer = (...lines) => async function* arriving() {
-  for (const one of lines) {
+  for (const line of lines) {
+    const one = await line;
     if (one instanceof Error) throw one;
-    yield [one];
+    if (one) yield [one];
   }
 };
 
@@ -67,11 +68,7 @@ test("a run that is read ends as its last line says, and is passed by once anoth
   const stage = shown(0, 1);
   let go;
   const gate = new Promise((resolve) => { go = resolve; });
-  const slow = stage.follow(async function* lines() {
-    yield [state("running", "b"), header()];
-    await gate;
-    yield rounds(0);
-  });
+  const slow = stage.follow(answer(state("running", "b"), header(), gate, ...rounds(0)));
   assert.ok(await stage.follow(answer(state("done", "c"), header(), ...rounds(0, 1), END, state("done", "c"))));
   go();
   assert.equal(await slow, false);
@@ -108,8 +105,7 @@ test("a part of the page that fails is not taken for a server that is gone", asy
   const stage = new Stage();
   const told = [];
   stage.on("begin", () => { throw new Error("It cannot be drawn."); });
-  stage.on("begin", () => told.push("begin"));
-  stage.on("broken", () => told.push("broken"));
+  for (const event of ["begin", "broken"]) stage.on(event, () => told.push(event));
   assert.ok(await stage.follow(answer(state("done"), header(), ...rounds(0, 1), END, state("done"))));
   assert.deepEqual([told, stage.rounds.length, stage.state, said.mock.callCount()], [["begin"], 2, "done", 1]);
 });
@@ -118,12 +114,7 @@ test("a run that was stopped is so at once, and ended by itself if its last line
   const stage = shown(0);
   let go;
   const gate = new Promise((resolve) => { go = resolve; });
-  const reading = stage.follow(async function* lines() {
-    yield [state("running", "b"), header(), ...rounds(0)];
-    await gate;
-    yield [...rounds(1), END, state("done", "b")];
-  });
-  assert.ok(await reading, "it is shown and goes on");
+  assert.ok(await stage.follow(answer(state("running", "b"), header(), ...rounds(0), gate, ...rounds(1), END, state("done", "b"))), "it is shown and goes on");
   assert.deepEqual([stage.halt(), stage.state], ["b", "stopped"]);
   go();
   await new Promise((resolve) => { setTimeout(resolve, 10); });
