@@ -10,11 +10,10 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.decoding.methods import METHODS
-from engine.lab.concurrency import concurrency_words, curves
 from engine.lab.reading import Reading
 from engine.lab.settings import CellResult, Setting, SweepPlan
 from engine.lab.statistics import Estimate, acceptance, calibration, histogram
-from engine.lab.summary import Row, by_category, summarise
+from engine.lab.summary import Row, by_category, concurrency_words, curves, summarise
 
 if TYPE_CHECKING:
     from engine.lab.store import StoredSweep  # imports pydantic, which the page's first seconds do without

@@ -6,10 +6,9 @@ from textwrap import wrap
 from typing import TypedDict
 
 from engine.decoding.budget_policy import FIXED
-from engine.lab.concurrency import concurrency_words
 from engine.lab.settings import Setting
 from engine.lab.speed import rate_text
-from engine.lab.summary import Row, Summary
+from engine.lab.summary import Row, Summary, concurrency_words
 from explorer.lab.style import ACCENT, INK, Figure, axis, figure, heat_map, label_of, range_text
 
 PLAIN = "plain"  # the column of decoding without a drafter

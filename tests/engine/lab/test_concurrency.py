@@ -7,13 +7,10 @@ import pytest
 
 from engine.decoding.loop import Run
 from engine.errors import RequestError
-from engine.lab.concurrency import (
-    concurrency_words,
-)
 from engine.lab.reading import read_concurrent
 from engine.lab.settings import CellResult, Setting, measuring_order
 from engine.lab.statistics import estimate
-from engine.lab.summary import Row, Summary, summarise
+from engine.lab.summary import Row, Summary, concurrency_words, summarise
 from engine.records import Request
 from tests.engine.lab.scripted import (
     ROUND_SECONDS,
