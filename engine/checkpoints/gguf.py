@@ -94,14 +94,12 @@ def folder_lock(folder: Path, tell: Tell) -> Iterator[None]:
         folder.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder.with_name(f"{folder.name}.lock"))
         try:
-            lock.acquire(timeout=0)
+            held = lock.acquire(timeout=0)
         except Timeout:
             tell(f"Another process is making {folder.name}; waiting for it …", None)
-            lock.acquire(timeout=LOCK_SECONDS)
-        try:
+            held = lock.acquire(timeout=LOCK_SECONDS)
+        with held:
             yield
-        finally:
-            lock.release()
     except Timeout as error:
         raise RigError(f"Another process has been making {folder} for {LOCK_SECONDS // 60} minutes; end it, or "
                        "delete the lock file beside that folder.") from error

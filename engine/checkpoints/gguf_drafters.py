@@ -44,10 +44,9 @@ PARTS: Mapping[str, str] = MappingProxyType({
     "selector_successor": "candidate_selector.successor_codebook"})
 BARE = ("base_kernel", "codebook", "d2t")  # tensors whose names have no ending here
 DFLASH_OPTIONS: Mapping[str, str] = MappingProxyType({
-    "conv_kernel_size": "conv_kernel_size", "conv_group_size": "conv_group_size", "selector_rank": "selector_rank",
-    "selector_top_k": "selector_top_k", "block_size": "block_size", "logit_scale": "output_multiplier",
-    "final_logit_softcapping": "final_logit_softcapping", "embedding_scale": "input_embedding_scale",
-    "sample_from_anchor": "sample_from_anchor"})
+    **{name: name for name in ("conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k", "block_size",
+                               "final_logit_softcapping", "sample_from_anchor")},
+    "logit_scale": "output_multiplier", "embedding_scale": "input_embedding_scale"})
 
 
 class Layout(NamedTuple):

@@ -66,17 +66,7 @@ class Rotary(NamedTuple):
 
 def follow_metadata(file: Path, header: GgufHeader, config: PreTrainedConfig) -> Rotary | None:
     """Put what transformers dropped into the config, and return the angles of the model's full attention, None for one
-    without. RigError names the keys that cannot be followed, or says that one has a value that cannot be."""
-    try:
-        return _followed(file, header, config)
-    except RigError:
-        raise
-    except Exception as error:  # whatever values of the wrong kind or size bring about, in configs too
-        raise RigError(f"{file.name} has a value of the wrong kind among its keys {header.architecture}.* "
-                       f"({' '.join(str(error).split())[:200].rstrip('.')}); fetch it again.") from error
-
-
-def _followed(file: Path, header: GgufHeader, config: PreTrainedConfig) -> Rotary | None:
+    without. RigError names the keys that cannot be followed; a value of the wrong kind brings about any error."""
     prefix = f"{header.architecture}."
     keys = {name.removeprefix(prefix): value for name, value in header.fields.items() if name.startswith(prefix)}
     _follow_heads(keys, config)

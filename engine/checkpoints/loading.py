@@ -125,23 +125,17 @@ def load_causal(folder: Path, dtype: torch.dtype, device: torch.device,
         model, report = loaded
     except torch.OutOfMemoryError:
         raise
-    except ImportError as error:
-        raise RigError(f"The model in {display_name(folder)} is a {config.model_type}, which needs a package that is "
-                       f"not installed ({first_line(error)}).") from error
-    except (OSError, SafetensorError, ValueError, RuntimeError) as error:
-        raise RigError(
-            f"The model in {display_name(folder)} cannot be loaded ({first_line(error)}); fetch it again.") from error
-    if missing := sorted(report["missing_keys"]):
-        raise RigError(f"The weights in {display_name(folder)} have no {missing[0]} (and {len(missing) - 1} more "
-                       "tensors); the checkpoint does not fit its own config.json, so fetch it again.")
+    except (ImportError, OSError, SafetensorError, ValueError, RuntimeError) as error:
+        raise RigError(f"The model in {display_name(folder)}, a {config.model_type}, cannot be loaded "
+                       f"({first_line(error)}); install the package that this names, or fetch it again.") from error
     text = model.config.get_text_config()
-    unused = sorted(name for name in report["unexpected_keys"] if not name.endswith(DERIVED))
+    misfits = sorted(name for name in report["unexpected_keys"] if not name.endswith(DERIVED))
     if getattr(text, "num_nextn_predict_layers", None):  # that layer drafts, see ``drafters.mtp``
-        unused = [name for name in unused if f".layers.{text.num_hidden_layers}." not in name]
-    if unused:
-        raise RigError(f"The weights in {display_name(folder)} have {unused[0]} (and {len(unused) - 1} more tensors), "
-                       f"which {type(model).__name__} does not use; it is another kind of model than its config.json "
-                       "says.")
+        misfits = [name for name in misfits if f".layers.{text.num_hidden_layers}." not in name]
+    misfits += [f"no {name}" for name in sorted(report["missing_keys"])]
+    if misfits:
+        raise RigError(f"The weights in {display_name(folder)} have {misfits[0]} (and {len(misfits) - 1} more), and a "
+                       f"{type(model).__name__} has other tensors; fetch them again, or choose another revision.")
     if all(getattr(layer, "num_key_value_heads", None) is None for layer in layer_configs(text)):
         text.num_key_value_heads = text.num_attention_heads  # caches ask; older architectures have no separate number
     return (model if device_map else model.to(device)).eval()

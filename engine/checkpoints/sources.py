@@ -116,19 +116,16 @@ def _downloaded(model: str, revision: str, names: Sequence[str], tell: Tell) -> 
 
 def _refused(model: str, revision: str, error: Exception) -> RigError:
     """Return the RigError for what the hub, its cache or the network answered, with the way out."""
-    if isinstance(error, GatedRepoError):
-        return RigError(f"The model {model} is given only to those who accepted its licence; accept it on its page on "
-                        "the hub and set HF_TOKEN to your token.")
-    if isinstance(error, RepositoryNotFoundError):
-        return RigError(f"The hub has no model {model}, or it is private; check the id, or set HF_TOKEN to a token "
-                        "that may read it.")
-    if isinstance(error, RevisionNotFoundError):
-        return RigError(f"The model {model} has no revision {revision!r}; name a branch, a tag or a commit.")
-    if isinstance(error, LocalEntryNotFoundError):
-        return RigError(f"The model {model} is not complete on this machine and the hub cannot be reached (no network, "
-                        "or HF_HUB_OFFLINE is set); connect and try again, or name a local folder.")
-    return RigError(f"The model {model} cannot be downloaded ({first_line(error)}); try again: the files that came "
-                    "whole are kept.")
+    reasons: dict[type[Exception], str] = {
+        GatedRepoError: "is given only to those who accepted its licence; accept it on its page on the hub and set "
+                        "HF_TOKEN to your token",
+        RepositoryNotFoundError: "is not on the hub, or private; check the id, or set HF_TOKEN to a token that may "
+                                 "read it",
+        RevisionNotFoundError: f"has no revision {revision!r}; name a branch, a tag or a commit",
+        LocalEntryNotFoundError: "is not complete on this machine and the hub cannot be reached (no network, or "
+                                 "HF_HUB_OFFLINE is set); connect and try again, or name a local folder",
+        Exception: f"cannot be downloaded ({first_line(error)}); try again: the files that came whole are kept"}
+    return RigError(f"The model {model} {next(reasons[kind] for kind in reasons if isinstance(error, kind))}.")
 
 
 def _listed(model: str, revision: str) -> Mapping[str, int]:

@@ -6,7 +6,6 @@ Nodes are expanded as in EAGLE-2, on which papers 000 and 001 build: the best of
 
 from abc import ABC, abstractmethod
 from copy import copy
-from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -21,22 +20,12 @@ from engine.models.target import UNLIMITED
 from engine.records import Integers, Lattice
 
 
-@dataclass(frozen=True)
-class Reach:
+class Reach(NamedTuple):
     """How far a draft reaches: ``depth`` passes, and at each depth ``width`` expanded nodes with ``width`` children
     each."""
 
     depth: int
     width: int
-
-    def within(self, nodes: int, positions: int) -> Self:
-        """Return the part that a budget of ``nodes`` and the ``positions`` left in the drafter's context can use."""
-        return type(self)(max(0, min(self.depth, nodes, positions)), min(self.width, nodes))
-
-    @property
-    def rows(self) -> int:
-        """The most rows that a draft writes after the committed ones: the root and the expanded nodes."""
-        return 1 + self.depth * self.width
 
 
 PUBLISHED_REACH = Reach(depth=6, width=10)
@@ -59,7 +48,8 @@ class PathDrafter(ABC):
         """See ``protocols.Drafter``: room for ``rows`` committed positions and one draft after them."""
         self._waiting: list[int] = []
         self._length = 0  # rows that are kept
-        self._cache = LayeredCache(min(rows, self.limit) + self.reach.rows if rows else 0)
+        drafted = 1 + self.reach.depth * self.reach.width  # the root and the expanded nodes
+        self._cache = LayeredCache(min(rows, self.limit) + drafted if rows else 0)
 
     def observe(self, token_ids: Integers, features: Tensor) -> None:
         """See ``protocols.Drafter``. features (tokens, taps × hidden size)."""
@@ -80,21 +70,22 @@ class PathDrafter(ABC):
         The last row is a sink of probability 0 that unexpanded cells point to. Logprobs are normalised over the whole
         vocabulary.
         """
-        reach = self.reach.within(width, self.limit - self._length - len(self._waiting))
+        positions = self.limit - self._length - len(self._waiting)
+        depth_limit, width = max(0, min(self.reach.depth, width, positions)), min(self.reach.width, width)
         levels: list[BeamLevel] = []
         scores = torch.zeros(1, device=self._weight.device)
         tokens = parents = scores.long()
-        for depth in range(reach.depth):
+        for depth in range(depth_limit):
             logits = self._after(depth, tokens, parents) if depth else self._after_root(root)
-            top = logits.topk(min(reach.width, logits.shape[-1]), -1)
+            top = logits.topk(min(width, logits.shape[-1]), -1)
             logprobs = (top.values - logits.logsumexp(-1, keepdim=True)).clamp_(max=0.0)
             totals = (scores[:, None] + logprobs).flatten()
-            scores, best = totals.topk(min(reach.width, len(totals)))
-            follow = torch.full_like(totals, reach.width, dtype=torch.long)
+            scores, best = totals.topk(min(width, len(totals)))
+            follow = torch.full_like(totals, width, dtype=torch.long)
             follow[best] = torch.arange(len(best), device=follow.device)
             levels.append(BeamLevel(top.indices, logprobs, follow.view_as(logprobs)))
             tokens, parents = top.indices.flatten()[best], best // logprobs.shape[-1]
-        return lattice_of(levels, reach.width)
+        return lattice_of(levels, width)
 
     def _after_root(self, root: int) -> Tensor:
         tokens = torch.tensor([*self._waiting[self.first_waiting:], root], device=self._weight.device)

@@ -50,9 +50,9 @@ EMBEDDING = "embed_tokens.weight"
 AS_RUN: Mapping[str, object] = MappingProxyType({
     "use_last_layernorm": True, "use_input_layernorm_in_first_layer": True, "use_mtp_layernorm": False,
     "next_layer_regular": True, "parallel_draft_step": 1, "parallel_draft_heads_num_layers": 1, "has_lm_head": True,
-    "norm_before_residual": False, "norm_before_fc": False})
+    "norm_before_residual": False, "norm_before_fc": False, "use_aux_hidden_state": True})
 SILENT = frozenset({"eagle_config", "target_hidden_size", "target_model_type", "sliding_window", "max_window_layers",
-                    "eagle_aux_hidden_state_layer_ids", "use_aux_hidden_state"})
+                    "eagle_aux_hidden_state_layer_ids"})
 
 
 def grouped_attention(_: nn.Module, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, *, scaling: float,
@@ -103,11 +103,6 @@ class Eagle3Model(nn.Module):
         self.register_buffer("token_ids", token_ids, persistent=False)
         self.rotary_emb = LlamaRotaryEmbedding(config)
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        """Logits over the target's vocabulary, (rows, vocabulary) float32."""
-        logits: Tensor = self.lm_head(self.norm(hidden)).float()
-        return logits if self.token_ids is None else over_vocabulary(logits, self.token_ids, self.config.vocab_size)
-
 
 class Eagle3Drafter(FeatureDrafter):
     """The drafter with the keys and values of its rows."""
@@ -126,7 +121,9 @@ class Eagle3Drafter(FeatureDrafter):
         return states
 
     def _predicted(self, states: Tensor) -> Tensor:
-        return self.model.logits(states)
+        logits: Tensor = self.model.lm_head(self.model.norm(states)).float()
+        token_ids = self.model.token_ids
+        return logits if token_ids is None else over_vocabulary(logits, token_ids, self.model.config.vocab_size)
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
@@ -137,31 +134,22 @@ def recognises(values: Mapping[str, Any]) -> bool:
 def plan(folder: Path, target: TargetFacts) -> DrafterPlan:
     """Return the plan of an EAGLE-3 drafter; RigError if it cannot run on this target as it was trained."""
     values = read_config(folder)
-    config = _drafter_config(folder, values, target)
-    check_equal(folder, "a target of hidden size", config.target_hidden_size, target.config.hidden_size)
-    check_equal(folder, "a vocabulary of", config.vocab_size, target.config.vocab_size)
-    layers = int(target.config.num_hidden_layers)
-    named = (values.get("eagle_config") or {}).get("eagle_aux_hidden_state_layer_ids")
-    taps = tuple(named) if named else (1, layers // 2 - 1, layers - 4)
-    check_taps(folder, taps, target.config)
-    config.taps = len(taps)
-    return DrafterPlan(taps, partial(_load, folder, config, taps), note=config.note)
-
-
-def _drafter_config(folder: Path, values: dict[str, Any], target: TargetFacts) -> LlamaConfig:
-    inside = values.get("eagle_config") or {}
+    inside, layers = values.get("eagle_config") or {}, int(target.config.num_hidden_layers)
     unplaced = {name: value for name, value in without_place(values | inside, LlamaConfig, SILENT).items()
                 if AS_RUN.get(name) is not value}
     config = LlamaConfig(attn_implementation="canopy_grouped", **{
         key: value for key, value in values.items() if key not in ("auto_map", "eagle_config", "attn_implementation")})
-    refuse_unknown(folder, {
-        "num_hidden_layers": "" if config.num_hidden_layers == 1 else config.num_hidden_layers,
-        "use_aux_hidden_state": "" if inside.get("use_aux_hidden_state", True) else "false", **unsteady_rope(config)})
-    config.turns_neighbours, config.note = turns_neighbours(unplaced), ignored_note(folder, unplaced)
+    refuse_unknown(folder, {"num_hidden_layers": config.num_hidden_layers != 1 and config.num_hidden_layers,
+                            **unsteady_rope(config)})
+    taps = tuple(inside.get("eagle_aux_hidden_state_layer_ids") or (1, layers // 2 - 1, layers - 4))
+    config.taps, config.turns_neighbours = len(taps), turns_neighbours(unplaced)
     config.draft_vocab_size = values.get("draft_vocab_size") or config.vocab_size
     config.target_hidden_size = values.get("target_hidden_size") or config.hidden_size
     config.head_dim = config.head_dim or config.hidden_size // config.num_attention_heads
-    return config
+    check_equal(folder, "a target of hidden size", config.target_hidden_size, target.config.hidden_size)
+    check_equal(folder, "a vocabulary of", config.vocab_size, target.config.vocab_size)
+    check_taps(folder, taps, target.config)
+    return DrafterPlan(taps, partial(_load, folder, config, taps), note=ignored_note(folder, unplaced))
 
 
 def _load(folder: Path, config: LlamaConfig, taps: Sequence[int], target: TorchTarget) -> Eagle3Drafter:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Protocol, TypeVar, cast
+from types import MappingProxyType, ModuleType
+from typing import Any, TypeVar
 
 import torch
 from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
@@ -48,21 +48,15 @@ class DrafterPlan:
     kind: str = ""
 
 
-class Kind(Protocol):
-    """A kind of checkpoint, a module with two functions. ``recognises`` says whether a config.json describes one;
-    ``plan`` makes its plan, and raises RigError if it cannot run on this target as it was trained."""
-
-    recognises: Callable[[Mapping[str, Any]], bool]
-    plan: Callable[[Path, TargetFacts], DrafterPlan]
-
-
-# Asked in this order; the last takes every other checkpoint for a language model.
+# Modules of two functions: ``recognises`` says whether a config.json describes one, ``plan`` makes its plan, and raises
+# RigError if it cannot run on this target as it was trained. Asked in this order; the last takes every other checkpoint
+# for a language model.
 KINDS = ("dflash", "eagle3", "mtp", "uno", "phrases", "autoregressive")
 
 
-def kind_named(name: str) -> Kind:
+def kind_named(name: str) -> ModuleType:
     """Import the kind of that name; its module imports this one."""
-    return cast(Kind, import_module(f"engine.drafters.{name}"))
+    return import_module(f"engine.drafters.{name}")
 
 
 # Published drafters of families that none of the kinds runs, by a part of their architecture's or format's name.
@@ -108,7 +102,7 @@ def plan_drafter(folder: Path, target: TargetFacts) -> DrafterPlan:
                        "EAGLE-3, MTP, UNO and phrase drafters run, and language models.")
     common = checked(folder, CommonFields, values)
     name = next(name for name in KINDS if kind_named(name).recognises(values))
-    plan = kind_named(name).plan(folder, target)
+    plan: DrafterPlan = kind_named(name).plan(folder, target)
     thinking = plan.thinking if common.trained_with_thinking is None else common.trained_with_thinking
     return replace(plan, kind=plan.kind or name, thinking=thinking)
 

@@ -7,10 +7,9 @@ at positions that the target has not read it is the output of the row before. Em
 target's; copies of them in the layer are not read. Row i lies at position i, as in vLLM and SGLang (transformers counts
 from 1, which rotary embeddings do not notice).
 
-Read for this: SGLang 0.5.23 (``deepseek_nextn.py``, ``glm4_moe_nextn.py``, ``glm4_moe_lite_nextn.py``,
-``qwen3_next_mtp.py``, ``qwen3_5_mtp.py``), vLLM (``deepseek_mtp.py``, ``qwen3_next_mtp.py``, ``qwen3_5_mtp.py``), and
-transformers' ``MtpModel``, whose layer is used. They agree on Qwen. vLLM's DeepSeek zeroes the embedding at position 0
-and passes a row's state on before the last norm; here as in SGLang and transformers neither is done.
+Read for this: the ``*_nextn.py`` and ``*_mtp.py`` of SGLang 0.5.23 and vLLM, and transformers' ``MtpModel``, whose
+layer is used. They agree on Qwen. vLLM's DeepSeek zeroes the embedding at position 0 and passes a row's state on before
+the last norm; here as in SGLang and transformers neither is done.
 """
 
 import re

@@ -46,16 +46,13 @@ def chat_style(tokenizer: PreTrainedTokenizerBase, thinking: bool = True) -> Cha
     style = ChatStyle()
     if SWITCH in template and not thinking:
         style = ChatStyle({SWITCH: False}, "Thinking is off: a drafter of this rig was trained on answers without it.")
-    turns, with_parts = [("user", PROBE)], replace(style, parts=True)
-    try:
-        if PROBE in render_chat(tokenizer, turns, style):
-            return style
-    except RequestError:  # it takes no single turn
-        return style
-    with suppress(RequestError):
-        if PROBE in render_chat(tokenizer, turns, with_parts):
-            return with_parts
-    return replace(style, note=f"{style.note} {NOTHING_SHOWN}".strip())
+    shown = []
+    for tried in (style, replace(style, parts=True)):
+        with suppress(RequestError):  # it takes no single turn, or none of this form
+            shown.append(render_chat(tokenizer, [("user", PROBE)], tried))
+            if PROBE in shown[-1]:
+                return tried
+    return replace(style, note=f"{style.note} {NOTHING_SHOWN}".strip()) if shown else style
 
 
 def switched(tokenizer: PreTrainedTokenizerBase, style: ChatStyle, thinking: str) -> ChatStyle:

@@ -14,6 +14,7 @@ CHATML = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 SPECIAL = ("<unk>", "<|im_start|>", "<|im_end|>")
+TRAINING: Mapping[str, Any] = {"special_tokens": list(SPECIAL), "show_progress": False}
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 LINES = (
     "one two three four five six seven eight nine ten",
@@ -21,20 +22,6 @@ LINES = (
     "user assistant system think user assistant",
     "a  few   blanks, and\nlines\n\n  indented",
     "naïve café τ=3, déjà vu")
-
-
-def _wrapped(backend: Tokenizer) -> PreTrainedTokenizerBase:
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend, unk_token="<unk>", eos_token="<|im_end|>", chat_template=CHATML,
-        additional_special_tokens=["<|im_start|>"])
-
-
-def _trained(model: Any, trainer: Any, **parts: Any) -> Tokenizer:
-    backend = Tokenizer(model)
-    for name, part in parts.items():
-        setattr(backend, name, part)
-    backend.train_from_iterator(LINES * 20, trainer)
-    return backend
 
 
 def _with_bytes(backend: Tokenizer) -> Tokenizer:
@@ -65,47 +52,55 @@ def demo_sentencepiece() -> PreTrainedTokenizerBase:
                                    eos_token="<|im_end|>", chat_template=CHATML)
 
 
+def trained(model: models.Model, trainer: trainers.Trainer, bytes_too: bool = False, **parts: Any) -> (
+        PreTrainedTokenizerBase):
+    """A tokenizer of this model, trained on the lines; on request with a token for each byte."""
+    backend = Tokenizer(model)
+    for name, part in parts.items():
+        setattr(backend, name, part)
+    backend.train_from_iterator(LINES * 20, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=_with_bytes(backend) if bytes_too else backend, unk_token="<unk>", eos_token="<|im_end|>",
+        chat_template=CHATML, additional_special_tokens=["<|im_start|>"])
+
+
+def bpe(decoder: Any, **parts: Any) -> PreTrainedTokenizerBase:
+    """BPE that falls back to bytes."""
+    trainer = trainers.BpeTrainer(vocab_size=400, **TRAINING)
+    return trained(models.BPE(unk_token="<unk>", byte_fallback=True), trainer, True, decoder=decoder, **parts)
+
+
 def metaspace(scheme: str) -> PreTrainedTokenizerBase:
     """BPE over words that begin with ▁, before the first word too, or ``never``."""
-    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=list(SPECIAL), show_progress=False)
-    return _wrapped(_with_bytes(_trained(
-        models.BPE(unk_token="<unk>", byte_fallback=True), trainer,
-        pre_tokenizer=pre_tokenizers.Metaspace(prepend_scheme=scheme),
-        decoder=decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace(prepend_scheme=scheme)]))))
+    return bpe(decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace(prepend_scheme=scheme)]),
+               pre_tokenizer=pre_tokenizers.Metaspace(prepend_scheme=scheme))
 
 
 def gemma() -> PreTrainedTokenizerBase:
     """Blanks as ▁ and nothing before the first word."""
-    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=list(SPECIAL), show_progress=False)
-    return _wrapped(_with_bytes(_trained(
-        models.BPE(unk_token="<unk>", byte_fallback=True), trainer, normalizer=normalizers.Replace(" ", "▁"),
-        decoder=decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]))))
+    return bpe(decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]),
+               normalizer=normalizers.Replace(" ", "▁"))
 
 
 def unigram() -> PreTrainedTokenizerBase:
     """Unigram pieces, as XGLM's and many Japanese models'."""
-    trainer = trainers.UnigramTrainer(vocab_size=120, special_tokens=list(SPECIAL), unk_token="<unk>",
-                                      show_progress=False)
-    return _wrapped(_trained(
-        models.Unigram(), trainer, normalizer=normalizers.NFKC(),
-        pre_tokenizer=pre_tokenizers.Metaspace(), decoder=decoders.Metaspace()))
+    trainer = trainers.UnigramTrainer(vocab_size=120, unk_token="<unk>", **TRAINING)
+    return trained(models.Unigram(), trainer, normalizer=normalizers.NFKC(),
+                   pre_tokenizer=pre_tokenizers.Metaspace(), decoder=decoders.Metaspace())
 
 
 def wordpiece() -> PreTrainedTokenizerBase:
     """Words and their ## continuations, as BERT's; blanks are not kept."""
-    trainer = trainers.WordPieceTrainer(vocab_size=200, special_tokens=list(SPECIAL), show_progress=False)
-    return _wrapped(_trained(
-        models.WordPiece(unk_token="<unk>"), trainer, normalizer=normalizers.BertNormalizer(),
-        pre_tokenizer=pre_tokenizers.BertPreTokenizer(), decoder=decoders.WordPiece()))
+    trainer = trainers.WordPieceTrainer(vocab_size=200, **TRAINING)
+    return trained(models.WordPiece(unk_token="<unk>"), trainer, normalizer=normalizers.BertNormalizer(),
+                   pre_tokenizer=pre_tokenizers.BertPreTokenizer(), decoder=decoders.WordPiece())
 
 
 def word_ends() -> PreTrainedTokenizerBase:
     """BPE whose tokens say where a word ends, as the first GPT's: a blank follows from the token after it."""
-    trainer = trainers.BpeTrainer(vocab_size=200, special_tokens=list(SPECIAL), end_of_word_suffix="</w>",
-                                  show_progress=False)
-    return _wrapped(_trained(
-        models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"), trainer,
-        pre_tokenizer=pre_tokenizers.BertPreTokenizer(), decoder=decoders.BPEDecoder()))
+    trainer = trainers.BpeTrainer(vocab_size=200, end_of_word_suffix="</w>", **TRAINING)
+    return trained(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"), trainer,
+                   pre_tokenizer=pre_tokenizers.BertPreTokenizer(), decoder=decoders.BPEDecoder())
 
 
 def added_words() -> PreTrainedTokenizerBase:

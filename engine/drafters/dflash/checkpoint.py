@@ -112,7 +112,7 @@ CONFIDENCE_HEAD = "confidence_head."  # a tree has the probability of every node
 COMPANIONS: Mapping[str, str] = MappingProxyType({
     "swa_window_size": "use_swa", "conv_group_size": "conv_kernel_size", "selector_top_k": "selector_rank",
     "top_k": "selector_rank"})
-NEUTRAL: Mapping[str, float] = MappingProxyType({"partial_rotary_factor": 1.0, "sample_from_anchor": False})
+NEUTRAL = (("partial_rotary_factor", 1.0), ("sample_from_anchor", False))
 # What a config.json may hold besides the fields of a Qwen3 model without changing what is computed.
 SILENT = frozenset({"block_size", "dflash_config", "num_target_layers", "quantization_config", "is_causal"})
 
@@ -179,8 +179,8 @@ def drafter_config(folder: Path, block_size: int | None = None) -> Qwen3Config:
         name: value for name, value in inside.items() if name not in {*family.model_fields, CAUSAL}}
     note = ignored_note(folder, {
         name: value for name, value in unplaced.items()
-        if NEUTRAL.get(name) != value and not (name in COMPANIONS and off(unplaced.get(COMPANIONS[name])))
-        and not (name == "projector_type" and value == (kind or "dflash"))})
+        if not (name in COMPANIONS and off(unplaced.get(COMPANIONS[name])))
+        and (name, value) not in (("projector_type", kind or "dflash"), *NEUTRAL)})
     config = Qwen3Config(**{key: value for key, value in values.items() if key not in ("auto_map", "dflash_config")})
     config.draft_vocab_size = values.get("draft_vocab_size") or config.vocab_size
     config.block_size = options["block_size"]

@@ -281,7 +281,7 @@ def test_a_rig_of_another_folder_and_its_card_with_the_former_name_of_drafters_o
     (rig / "rig.json").write_text(json.dumps({**card, "heads": names}))
     assert list(rig_parts(str(rig)).drafters) == names
     (rig / "rig.json").write_text("{")
-    assert "rig.json in rig is not JSON" in refused(str(rig))
+    assert "rig.json in rig" in refused(str(rig))
 
 
 def test_the_shipped_weights_stay_small() -> None:

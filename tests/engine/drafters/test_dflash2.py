@@ -19,8 +19,7 @@ from engine.drafters.dflash.model import DFlashModel
 from engine.lab.replay import KnownText, Point, Replay, reread
 from engine.models.packed_linear import PackedHead
 from engine.records import Floats, Lattice, Request, Sampling
-from engine.trace import committed_ids, encode_record
-from engine.trace.reading import decode_round
+from engine.trace import committed_ids
 from tests.engine.drafters.dflash2_reference import (
     CONFIGS,
     CONTEXTS,
@@ -33,7 +32,7 @@ from tests.engine.drafters.dflash2_reference import (
     target_weights,
     weights,
 )
-from tests.engine.material import decode
+from tests.engine.material import run
 from tests.engine.small import DFLASH2, small_drafter, small_target
 
 close = partial(np.testing.assert_allclose, atol=1e-5, rtol=1e-5)
@@ -133,17 +132,14 @@ def same(lattices: Sequence[Lattice], wanted: Sequence[Lattice]) -> None:
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.9, 0, 0.95, 3)], ids=["greedy", "sampled"])
-def test_a_run_is_recorded_with_its_transitions_and_its_what_if_is_the_run(sampling: Sampling) -> None:
+def test_a_what_if_of_transitions_is_the_run(sampling: Sampling) -> None:
     target = small_target()
     drafter = small_drafter(target, 3, options=DFLASH2)
     request = Request(tuple(range(5, 25)), method="ddtree", budget=24, max_tokens=40, sampling=sampling)
-    rounds = list(decode(request, target, [drafter]))
-    for round_ in rounds:
-        assert round_.drafts[0].tokens.shape == (drafter.block - 1, 16, 16)
-        same(decode_round(json.loads(json.dumps(encode_record(round_)))).drafts, round_.drafts)
+    rounds = run(request, target, [drafter])
+    assert rounds[0].drafts[0].tokens.shape == (drafter.block - 1, 16, 16)
     token_ids = committed_ids(rounds)
-    text_pass = reread(request, token_ids, target)
-    text = read_text(request.prompt_ids, token_ids, text_pass.features)
+    text = read_text(request.prompt_ids, token_ids, reread(request, token_ids, target).features)
     known = KnownText(np.asarray(token_ids, np.int32), text.start, target.context_limit,
                       {"v2": dict(enumerate(drafter.proposals(text, 24)))}, 24)
     replayed = Replay(Point("ddtree", "total", ("v2",)), known)
