@@ -6,6 +6,7 @@
 import { box, group, html, joinPaths, path, put, render } from "../shared/ink.js";
 import { Grid } from "./mask.js";
 import { DrawnPanel, placeIn } from "./panel.js";
+import { counted } from "../shared/round.js";
 import { define } from "../shared/define.js";
 
 const MARGIN = { left: 10, top: 10, bottom: 10, gap: 14 };
@@ -30,16 +31,17 @@ function colourOf(/** @type {PlacedBlock} */ block) {
   return `var(${block.own ? "--accent" : `--run-${(block.seat % COLOURS) + 1}`})`;
 }
 
+/** @param {PlacedBlock} block */
+function wordsFor(block) {
+  return `${counted(block.rows, "row")}, ${block.keep.length} kept`;
+}
+
 function named(/** @type {PlacedBlock} */ block) {
   return block.own ? "yours" : `run ${block.seat + 1}`;
 }
 
-function counted(/** @type {PlacedBlock} */ block) {
-  return `${block.rows} ${block.rows === 1 ? "row" : "rows"}, ${block.keep.length} kept`;
-}
-
 // Which runs take their rows from one shared total, in a sentence; empty if fewer than two do.
-export function sharing(/** @type {PlacedBlock[]} */ blocks) {
+function sharing(/** @type {PlacedBlock[]} */ blocks) {
   const shared = blocks.filter((block) => block.poolsRows).map(named);
   if (shared.length < 2) return "";
   const words = shared.length === blocks.length ? "all runs"
@@ -114,7 +116,7 @@ class BatchPanel extends DrawnPanel {
   }
 
   words() {
-    const each = this.blocks.map((block) => `${named(block)}: ${counted(block)}`).join("; ");
+    const each = this.blocks.map((block) => `${named(block)}: ${wordsFor(block)}`).join("; ");
     return `Pass of round ${this.round.index + 1}: ${this.rows} rows of ${this.blocks.length} runs. ${each}`;
   }
 
@@ -134,7 +136,7 @@ class BatchPanel extends DrawnPanel {
     const pooled = sharing(this.blocks);
     const others = runs - this.blocks.length;
     const elsewhere = others > 0
-      ? html("p", "", null, `${others === 1 ? "1 more run was" : `${others} more runs were`} not in this pass.`) : "";
+      ? html("p", "", null, `Not in this pass: ${counted(others, "more run")}.`) : "";
     this.list.replaceChildren(table, pooled ? html("p", "", null, pooled) : "", elsewhere);
   }
 
@@ -146,7 +148,7 @@ class BatchPanel extends DrawnPanel {
   }
 
   wordsOf(/** @type {Pointed & { block: PlacedBlock }} */ { block }) {
-    return [named(block), counted(block), ...(block.own ? [] : ["its text is not sent here"])];
+    return [named(block), wordsFor(block), ...(block.own ? [] : ["its text is not sent here"])];
   }
 
   // The selected node's row, in the run's own block.

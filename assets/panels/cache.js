@@ -2,6 +2,7 @@
 
 import { box, clip, group, joinPaths, MONO, path, put, render, short, text, textWidth } from "../shared/ink.js";
 import { DrawnPanel, placeIn } from "./panel.js";
+import { counted } from "../shared/round.js";
 import { define } from "../shared/define.js";
 
 const KEPT = { least: 9, share: 0.6 }; // a kept slot's width and what all of them may take, where slots are narrow
@@ -20,19 +21,14 @@ export function edgesOf(round, room) {
   return { edges, uneven: wide > even };
 }
 
-// How many kept rows already lie where they belong, how many are moved there, and how many are dropped.
-/** @param {number} still @param {number} moved @param {number} dropped @param {boolean} brief */
-export function rowWords(still, moved, dropped, brief) {
-  const where = [still && `${still} in place`, moved && `${moved} moved`, dropped && `${dropped} dropped`].filter(Boolean);
-  return (brief ? "" : "rows: ") + where.join(", ");
-}
-
-// What layers do that keep a state and no rows, and nothing if the target has none.
-/** @param {Header | null} header @param {number} kept @param {boolean} brief */
-export function replayWords(header, kept, brief) {
-  const layers = (header && header.recurrent_layers) || 0;
-  const where = brief ? "" : ` in ${layers} recurrent ${layers > 1 ? "layers" : "layer"}`;
-  return layers ? `; ${kept} ${kept > 1 ? "steps" : "step"} replayed${where}` : "";
+/** How many kept rows already lie where they belong, how many are moved there, and how many are dropped; and the steps that
+ *  layers replay which keep a state and no rows.
+ *  @param {Round} round @param {number} layers of that kind */
+function rowWords({ n, keep }, layers) {
+  const still = keep.filter((node, place) => node === place).length;
+  const counts = [[still, "in place"], [keep.length - still, "moved"], [n - keep.length, "dropped"]];
+  const rows = counts.filter(([count]) => count).map((part) => part.join(" ")).join(", ");
+  return { rows, replayed: layers ? `; ${counted(keep.length, "step")} replayed in ${counted(layers, "recurrent layer")}` : "" };
 }
 
 // The KV cache around a round: its slots after the verify pass, and after all but the kept rows were dropped.
@@ -43,6 +39,7 @@ const TOP = { y: 31, height: 17 };
 const LOW = { least: 84, most: 320, foot: 44, bonus: 17 }; // the strip of what is kept; under it numbers and words
 const CELL = { most: 84, narrow: 24, height: 23, tall: 40 }; // in a narrow cell the token is written upwards
 const TOKEN_FONT = `10.5px ${MONO}`;
+const SIZE_FONT = "11px system-ui, sans-serif";
 const NUMBER_FONT = "700 10px system-ui, sans-serif";
 const NUMBER_GAP = 4; // pixels between two row numbers
 
@@ -159,25 +156,24 @@ class CachePanel extends DrawnPanel {
   words(/** @type {number} */ height) {
     const { round, low, stage } = this;
     const kept = round.keep.length;
-    const still = round.keep.filter((node, place) => node === place).length;
     const after = round.start + round.n;
     const right = this.width - LEFT;
     const y = low.y + low.height + 39;
     const wide = this.uneven && this.width > 330 ? ", the kept ones drawn wider" : "";
-    const replayed = replayWords(stage.header, kept, false);
-    const brief = this.width < (replayed ? 560 : 380);
-    const bonus = clip(round.show(round.bonus), 90, `11px ${MONO}`);
+    const { rows, replayed } = rowWords(round, stage.header?.recurrent_layers || 0);
+    const sums = `${rows}: ${round.start + kept} slots`;
+    const told = textWidth(sums + replayed, SIZE_FONT) < right - LEFT ? sums + replayed : sums;
+    const bonus = clip(round.show(round.bonus), 90, SIZE_FONT);
     const last = stage.run.end?.reason === "stop" && round === stage.rounds.at(-1);
     const next = last ? "ends the text: no slot" : "has no slot yet: it is the next root";
     put(this.canvas, { "aria-label": `Cache of round ${round.index + 1}: ${round.start} slots before, ${after} after verify, `
-      + `${round.start + kept} after keep; kept rows ${round.keep.join(", ")}; `
-      + rowWords(still, kept - still, round.n - kept, false) + replayed });
+      + `${round.start + kept} after keep; kept rows ${round.keep.join(", ")}; rows: ${rows}${replayed}` });
     return [
       text("cp-strip-name", "after verify", LEFT, TOP.y - 19),
       text("cp-strip-size is-end", `${round.start} + ${round.n} = ${after} slots${wide}`, right, TOP.y - 19),
       text("cp-strip-name", "after keep", LEFT, low.y - 8),
       ...[TOP, low].map((strip) => text("cp-slot-prefix is-mid", `prefix ${round.start}`, LEFT + PREFIX / 2, strip.y + strip.height / 2 + 3.5)),
-      text("cp-strip-size", `${rowWords(still, kept - still, round.n - kept, brief)}: ${round.start + kept} slots${replayWords(stage.header, kept, brief)}`, LEFT, y),
+      text("cp-strip-size", told, LEFT, y),
       ...(y + LOW.bonus < height ? [text("cp-strip-size", `◆ ${bonus} ${next}`, LEFT, y + LOW.bonus)] : [])];
   }
 

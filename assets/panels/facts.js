@@ -64,20 +64,28 @@ export function factsOf(round, node, earned) {
   const depth = round.depths[node];
   const place = round.keep.indexOf(node);
   const slot = place < 0 ? "dropped" : place === node ? "stays" : `moves to slot ${round.start + place}`;
-  const where = /** @type {[string, string][]} */ ([["row", `${node}, depth ${depth}, position ${round.start + depth}`]]);
-  const cached = /** @type {[string, string]} */ (["cache", `slot ${round.start + node}: ${slot}`]);
-  if (node === 0) return [...where, ["root", "the target's own token from the round before"], cached];
+  /** @type {[name: string, words: string][]} */
+  const facts = [["row", `${node}, depth ${depth}, position ${round.start + depth}`]];
+  if (node === 0) facts.push(["root", "the target's own token from the round before"]);
+  else facts.push(...draftedFacts(round, node, earned));
+  facts.push(["cache", `slot ${round.start + node}: ${slot}`]);
+  return facts;
+}
+
+/** What is known of a guess. @param {Round} round @param {number} node @param {Earned | null} earned @returns {[name: string, words: string][]} */
+function draftedFacts(round, node, earned) {
   const parent = round.parents[node];
   const path = round.path(node).slice(0, -1).filter(Boolean).map((step) => round.show(round.tokens[step]));
   const { kept, seen } = earned?.at(round, node) ?? {};
-  return [
-    ...where,
-    ...(path.length ? [/** @type {[string, string]} */ (["after", clip(path.join(""), PATH_ROOM, TIP_FONT)])] : []),
+  /** @type {[name: string, words: string][]} */
+  const facts = [
+    ["after", clip(path.join(""), PATH_ROOM, TIP_FONT)],
     [ORIGIN_NAME[round.origin(node)], `q ${probability(Math.exp(round.logprobs[node] - round.logprobs[parent]))}, of the path `
       + `${probability(Math.exp(round.logprobs[node]))}, sibling ${rankOf(round, node) + 1} of ${round.children[parent].length}`],
     ["target", `p ${probability(Math.exp(round.offered[node]))}, its first two ${round.gap[parent].toFixed(2)} nats apart here`],
-    ["fate", fateOf(round, node)], cached,
-    ...(earned ? [/** @type {[string, string]} */ (["its place", `${kept} of ${seen} kept in this run`])] : [])];
+    ["fate", fateOf(round, node)],
+    ["its place", earned ? `${kept} of ${seen} kept in this run` : ""]];
+  return facts.filter(([, words]) => words);
 }
 
 // The pinned node's facts, beside the tree instead of over it.

@@ -82,7 +82,7 @@ export class Icicle extends TreeMarks {
     const { x, y, wide, high } = this.frame(node);
     const lit = this.lit(node);
     const fade = lit ? 1 : (Math.round(strength(this.panel.ink(node), 0.4) * 10) / 10).toFixed(1);
-    const d = box(...rounded(x, y, wide, high));
+    const d = box(x.toFixed(1), y.toFixed(1), wide.toFixed(1), high.toFixed(1));
     return path(`cp-node is-cell is-${lit ? "accepted" : "rejected"} o-${this.panel.round.origin(node)}`, d, { "stroke-opacity": fade });
   }
 
@@ -117,16 +117,10 @@ export class Icicle extends TreeMarks {
     const there = selected !== null && selected < this.panel.round.n && this.shown(selected);
     const outline = (/** @type {string} */ look) => (/** @type {number} */ node) => {
       const { x, y, wide, high } = this.frame(node);
-      return path(look, box(...rounded(x - 1, y - 1, wide + 2, high + 2)));
+      return path(look, box(x - 1, y - 1, wide + 2, high + 2));
     };
     render(this.chosen, there ? this.panel.round.path(selected).slice(1).map(outline("cp-chosen")) : []);
     render(this.panel.marked, [...(there ? [selected] : []).map(outline("cp-ring")),
       ...matches.filter((node) => this.shown(node)).map(outline("cp-found"))]);
   }
-}
-
-/** @param {[number, number, number, number]} sizes @returns {[number, number, number, number]} */
-function rounded(...sizes) {
-  const [x, y, wide, high] = sizes.map((size) => Number(size.toFixed(1)));
-  return [x, y, wide, high];
 }

@@ -23,22 +23,6 @@ function ordered(parents, kept, folded) {
   return children;
 }
 
-/** How far below its elder siblings a subtree has to start: at every depth under the lowest of theirs.
- *  @param {number[]} bottom @param {number[]} top */
-function clearance(bottom, top) {
-  let least = 0;
-  const shared = Math.min(bottom.length, top.length);
-  for (let level = 0; level < shared; level++) least = Math.max(least, bottom[level] - top[level] + 1);
-  return least;
-}
-
-/** @param {number[]} contour @param {number[]} child @param {number} shift @param {boolean} isBottom */
-function extend(contour, child, shift, isBottom) {
-  for (let level = 0; level < child.length; level++) {
-    if (isBottom || level >= contour.length) contour[level] = child[level] + shift;
-  }
-}
-
 /** parents[i] < i. `kept` holds the kept rows; `tail` is the node that carries the bonus, whose row to the
  *  right stays free for it. Gives each node's column and row; the row is -1 if a folded ancestor hides it.
  *  @param {Int32Array} parents @param {Set<number>} kept @param {number} tail @param {Set<number>} folded */
@@ -52,9 +36,10 @@ export function layoutOf(parents, kept, tail, folded) {
     const top = node === tail ? [0] : [];
     const bottom = node === tail ? [0] : [];
     for (const child of children[node]) {
-      shift[child] = clearance(bottom, tops[child]);
-      extend(top, tops[child], shift[child], false);
-      extend(bottom, bottoms[child], shift[child], true);
+      // a subtree starts below its elder siblings: at every depth under the lowest of theirs
+      shift[child] = tops[child].reduce((least, row, level) => Math.max(least, (bottom[level] ?? -Infinity) - row + 1), 0);
+      tops[child].forEach((row, level) => { top[level] ??= row + shift[child]; });
+      bottoms[child].forEach((row, level) => { bottom[level] = row + shift[child]; });
       tops[child] = bottoms[child] = [];
     }
     tops[node] = [0, ...top];

@@ -136,11 +136,16 @@ class MaskPanel extends DrawnPanel {
   // Every pair (row, ancestor-or-self); the rows that were kept in full colour, over the others.
   cells() {
     const { round, grid, place } = this;
-    const faint = grid.cell < 2 ? 0.75 : 0.55;
-    const opacity = (/** @type {number} */ node) => ({ "fill-opacity": round.kept.has(node) ? 1 : faint });
-    const cells = this.order.flatMap((node, row) => round.path(node).map((key) =>
-      path(`o-${round.origin(key)}`, grid.square(row, place[key]), opacity(node))));
-    return joinPaths(cells).sort(([, one], [, other]) => Number(one["fill-opacity"]) - Number(other["fill-opacity"]));
+    const layer = (/** @type {boolean} */ kept, /** @type {number} */ opacity) => {
+      /** @type {Partial<Record<Origin, string[]>>} */
+      const squares = {};
+      for (const node of this.order) {
+        if (round.kept.has(node) !== kept) continue;
+        for (const key of round.path(node)) (squares[round.origin(key)] ??= []).push(grid.square(place[node], place[key]));
+      }
+      return Object.entries(squares).map(([origin, cells]) => path(`o-${origin}`, cells.join(""), { "fill-opacity": opacity }));
+    };
+    return [...layer(false, grid.cell < 2 ? 0.75 : 0.55), ...layer(true, 1)];
   }
 
   frames() {

@@ -44,9 +44,9 @@ export class TreePanel extends DrawnPanel {
     const bar = html("div", "cp-tools is-low", this.host); // the frame takes it into its head, off the drawing
     this.bar = bar;
     const about = "Show or hide the tree that was not chosen";
-    this.rejectedTreeButton = button(bar, "other tree", about, () => this.toggleRejectedTree());
+    this.rejectedTreeButton = button(bar, "other tree", about, () => this.toggle(() => { this.rejectedTreeShown = !this.rejectedTreeShown; }));
     this.earnedButton = button(bar, "earned", "Ink by how often rows of the same rank, depth and drafter were kept in this run, instead of by probability",
-      () => this.toggleEarned());
+      () => this.toggle(() => { this.earned = this.earned ? null : new Earned(); }));
     this.icicleButton = button(bar, "icicle", "Draw each node as wide as its path is probable, depth downwards", () => {
       this.asIcicle = !this.isIcicle;
       this.draw(this.round);
@@ -226,14 +226,8 @@ export class TreePanel extends DrawnPanel {
     if (camera.zoom(factor, across, down)) this.repaint();
   }
 
-  toggleRejectedTree() {
-    this.rejectedTreeShown = !this.rejectedTreeShown;
-    this.arrange();
-    this.repaint();
-  }
-
-  toggleEarned() {
-    this.earned = this.earned ? null : new Earned();
+  toggle(/** @type {() => unknown} */ change) {
+    change();
     this.arrange();
     this.repaint();
   }
@@ -246,10 +240,7 @@ export class TreePanel extends DrawnPanel {
   /** @param {number} node @param {boolean} folded */
   fold(node, folded) {
     if (!this.round.children[node].length || folded === this.folded.has(node)) return;
-    if (folded) this.folded.add(node);
-    else this.folded.delete(node);
-    this.arrange();
-    this.repaint();
+    this.toggle(() => (folded ? this.folded.add(node) : this.folded.delete(node)));
   }
 
   // Brings a pinned node into view.

@@ -95,19 +95,20 @@ export const text = (look, words, x, y, more) => ["text", { class: look, x: x.to
 /** Paths, those that look the same as one: a thousand nodes are then some twenty paths.
  *  @param {Mark[]} marks @returns {Mark[]} */
 export function joinPaths(marks) {
-  /** @type {Map<string, { look: Attributes, d: string }>} */
-  const looks = new Map();
-  for (const [, { d, ...look }] of marks) {
-    const key = Object.values(look).join(" ");
-    const same = looks.get(key) ?? { look, d: "" };
-    same.d += d;
-    looks.set(key, same);
+  /** @type {Map<string, Attributes>} */
+  const joined = new Map();
+  for (const [, attributes] of marks) {
+    let look = "";
+    for (const name in attributes) if (name !== "d") look += `${attributes[name]} `;
+    const same = joined.get(look);
+    if (same) same.d = `${same.d}${attributes.d}`;
+    else joined.set(look, { ...attributes });
   }
-  return Array.from(looks.values(), ({ look, d }) => ["path", { ...look, d }]);
+  return Array.from(joined.values(), (attributes) => ["path", attributes]);
 }
 
 /** A rectangle as a part of a path.
- *  @param {number | string} x @param {number} y @param {number | string} width @param {number} height */
+ *  @param {number | string} x @param {number | string} y @param {number | string} width @param {number | string} height */
 export const box = (x, y, width, height) => `M${x},${y}h${width}v${height}h-${width}z`;
 
 // The pen of a new canvas; every browser has the 2D kind.
@@ -243,7 +244,10 @@ export function sparing(act, milliseconds) {
 export const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
 export function bytesOf(/** @type {string} */ base64) {
-  return Uint8Array.from(atob(base64), (sign) => sign.charCodeAt(0));
+  const signs = atob(base64);
+  const bytes = new Uint8Array(signs.length);
+  for (let place = 0; place < signs.length; place++) bytes[place] = signs.charCodeAt(place);
+  return bytes;
 }
 
 // Runs `act` one at a time, and once more if it was asked for meanwhile.
