@@ -21,24 +21,24 @@ Rotation = tuple[Tensor, Tensor]  # cosines and signed sines, (rows, 1, head siz
 class Norm:
     """Root mean square norm over the last dimension with gains (…, size), in float32: √size × x / ‖x‖ × gain.
 
-    On a GPU torch has one kernel for it; on a CPU torch's ``rms_norm`` makes eight calls, this five. ε enters as the
-    length of the zero vector.
+    On a GPU torch has one kernel for it; on a CPU torch's ``rms_norm`` makes eight calls, this six. ε enters as the
+    length of the zero vector. ‖x‖² is summed in float64, as in ``compiled.py``, whose order of summing is another.
     """
 
     def __init__(self, gain: Tensor, epsilon: float) -> None:
         size = gain.shape[-1]
         self.gain, self.epsilon = gain, epsilon
-        self._scale = gain.detach().float() * sqrt(size)
-        self._least = self._scale.new_full((1,), sqrt(size * epsilon))
+        self.scale, self.offset = gain.detach().float() * sqrt(size), size * epsilon
+        self._least = torch.tensor([sqrt(self.offset)], dtype=torch.float64) if gain.is_cpu else None
 
     def __call__(self, states: Tensor) -> Tensor:
         """The normed states (…, size), in the dtype of ``states``."""
-        if states.device.type != "cpu":
+        if self._least is None:
             gain = self.gain
             return rms_norm(states, gain.shape[-1:], None, self.epsilon) * gain if gain.ndim > 1 else rms_norm(
                 states, gain.shape, gain, self.epsilon)
-        length = torch.linalg.vector_norm(states, 2, -1, True, dtype=torch.float32).hypot_(self._least)
-        return (states.div(length) * self._scale).to(states.dtype)
+        length = torch.linalg.vector_norm(states, 2, -1, True, dtype=torch.float64).hypot_(self._least)
+        return (states.div(length.float()) * self.scale).to(states.dtype)
 
 
 class Rotations:

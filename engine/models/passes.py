@@ -18,11 +18,12 @@ from engine.models.cache import LayeredCache, TreeCache, cache_argument
 from engine.models.device import gpus_of
 from engine.models.layers import Experts, Layer, Rotations, View, additive, folded_groups, norm_of
 from engine.models.packed_linear import ATTENTION_DTYPE, LevelsRule, PackedHead
-from engine.models.rows import PassRows
+from engine.models.rows import PassPart, PassRows
 
 KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})  # pre-norm, rotary, gated SiLU, nothing else
 # A tree's pass reads a multiple of so many slots: fused attention on a CPU compiles a kernel for each new number.
 SLOT_MULTIPLE = 32
+MAX_COMPILED_ROWS = 8  # of a pass; with more, torch on several threads is as fast as compiled layers on one
 STEADY_ROPES = frozenset({"default", "linear", "llama3", "yarn"})  # whose angles do not depend on the text's length
 
 
@@ -35,19 +36,6 @@ class PassOutput(NamedTuple):
 
     logits: Tensor
     tapped: Tensor
-
-
-class PassPart(NamedTuple):
-    """One text's rows and cache in a pass. ``interrupt`` is called before each layer; it raises to abort the pass."""
-
-    rows: PassRows
-    cache: Any  # the fused pass's is a ``TreeCache``
-    interrupt: Callable[[], None] | None = None
-
-    @property
-    def end(self) -> int:
-        """How many slots are filled once its rows are written."""
-        return int(self.cache.length) + len(self.rows.tokens)
 
 
 class ReferencePass(nn.Module):
@@ -118,6 +106,7 @@ class FusedPass(nn.Module):
             self.base.rotary_emb, self.base.embed_tokens.weight, config.max_position_embeddings)
         self.taps = tuple(taps)
         self.attention_dtype = self.base.embed_tokens.weight.dtype
+        self._compiled: Any = None  # see ``enable_int4``
 
     def enable_int4(self, rule: LevelsRule | None = None) -> bool:
         """Multiply with 4-bit weights, found by the rule (see ``PackedLinear``), without unpacking them; return whether
@@ -135,6 +124,7 @@ class FusedPass(nn.Module):
         for product in (*finer, self.head):
             product.make_batch_invariant()
         self.attention_dtype = ATTENTION_DTYPE
+        self._compiled = compiled_layers(self.layers)
         return True
 
     def forward(self, parts: Sequence[PassPart]) -> list[PassOutput]:
@@ -157,12 +147,13 @@ class FusedPass(nn.Module):
         hidden = embedding(concat_texts([part.rows.tokens for part in parts]), self.base.embed_tokens.weight)
         positions = concat_texts([part.rows.positions for part in parts])
         rotation = self.rotations.at(positions, max([part.end for part in parts]))
-        seen_by = [self._seen_by(part) for part in parts]
+        compiled = self._compiled if sum(rows) <= MAX_COMPILED_ROWS else None
+        seen_by = [] if compiled else [self._seen_by(part) for part in parts]
         outputs, interrupts = [], [part.interrupt for part in parts if part.interrupt]
         for number, layer in enumerate(self.layers):
             for interrupt in interrupts:
                 interrupt()
-            hidden = layer.run(hidden, rotation, [
+            hidden = compiled.run(number, hidden, rotation, parts) if compiled else layer.run(hidden, rotation, [
                 View(count, slots[number], mask, spare, self.attention_dtype)
                 for count, (slots, mask, spare) in zip(rows, seen_by, strict=True)])
             outputs.append(hidden)
@@ -176,6 +167,16 @@ class FusedPass(nn.Module):
         like = slots.new_empty(0, dtype=self.attention_dtype)
         mask = None if seen is None else additive(seen, part.cache.length, like, self.groups, spare)
         return slots.unbind(), mask, spare
+
+
+def compiled_layers(layers: Sequence[Layer]) -> Any:
+    """The layers compiled (``compiled.CompiledLayers``); None if this machine has no numba that compiles them and
+    can store the result."""
+    try:
+        from engine.models.compiled import CompiledLayers  # noqa: PLC0415  # it compiles when it is imported
+        return CompiledLayers(layers)
+    except (ImportError, OSError, RuntimeError, NotImplementedError):
+        return None
 
 
 def concat_texts(texts: Sequence[Tensor]) -> Tensor:

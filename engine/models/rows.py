@@ -1,7 +1,7 @@
 """A tree's rows on the device. A copy to or from a GPU costs microseconds whatever its size, so numbers that are needed
 together travel as one buffer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,19 @@ class PassRows(NamedTuple):
     parents: Tensor = EMPTY
     draws: Tensor = EMPTY
     levels: tuple[Tensor, ...] = ()
+
+
+class PassPart(NamedTuple):
+    """One text's rows and cache in a pass. ``interrupt`` is called before each layer; it raises to abort the pass."""
+
+    rows: PassRows
+    cache: Any  # the fused pass's is a ``TreeCache``
+    interrupt: Callable[[], None] | None = None
+
+    @property
+    def end(self) -> int:
+        """How many slots are filled once its rows are written."""
+        return int(self.cache.length) + len(self.rows.tokens)
 
 
 def tree_rows(packed: PackedTree, draws: NDArray[np.float64], device: torch.device, levels: bool = False) -> PassRows:

@@ -22,7 +22,6 @@ from engine.models.passes import (
     AnyCache,
     FusedPass,
     PassOutput,
-    PassPart,
     ReferencePass,
     concat_texts,
     fastest_pass,
@@ -31,7 +30,7 @@ from engine.models.passes import (
 )
 from engine.models.penalties import LogitsAdjustment
 from engine.models.recurrent import TreeMixer, take_trees
-from engine.models.rows import PassRows, tree_rows
+from engine.models.rows import PassPart, PassRows, tree_rows
 from engine.models.sampling import choices, draw_tokens, most_likely, must_be_numbers, processed_logprobs, verification
 from engine.records import Alternatives, DraftTree, Floats, Integers, PackedTree, Sampling, Verification
 from engine.requests.rig_names import FOUR_BITS

@@ -7,7 +7,8 @@ import pytest
 
 from engine.decoding.loop import decode_batch
 from engine.decoding.protocols import BatchDrafter
-from engine.models.passes import PassOutput, PassPart
+from engine.models.passes import PassOutput
+from engine.models.rows import PassPart
 from engine.records import PromptRequest, Sampling
 from tests.engine.demo import demo_live, demo_rig
 from tests.engine.material import text

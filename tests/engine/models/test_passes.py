@@ -18,8 +18,8 @@ from transformers import (
 
 from engine.models.cache import TreeCache
 from engine.models.layers import Norm
-from engine.models.passes import FusedPass, PassPart, ReferencePass, fastest_pass
-from engine.models.rows import PassRows
+from engine.models.passes import FusedPass, ReferencePass, fastest_pass
+from engine.models.rows import PassPart, PassRows
 
 TAPS = (0, 1)
 SIZES = {"vocab_size": 61, "hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 3,

@@ -1,0 +1,228 @@
+"""What a layer computes between its products, compiled by numba for a few rows on a CPU.
+
+A pass of one row over a small model spends more time in calls to torch than in arithmetic. Here three functions do what
+takes torch about forty calls a layer. They give the bits that ``layers.py`` gives, so either may read a text that the
+other goes on with: sums are in float64, whose order does not show once they are rounded, and all else is computed value
+by value with the same roundings. Functions get the addresses of tensors, since a tensor as a numpy array costs more
+than the work on it.
+"""
+
+from collections.abc import Callable, Sequence
+from math import exp, inf, isnan, sqrt
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numba import carray, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from torch import Tensor
+from torch.nn.functional import silu
+
+from engine.models.layers import GatedMlp, Layer, Norm, Rotation
+from engine.models.rows import PassPart
+
+BITS, F32, F64 = np.uint16, np.float32, np.float64
+BYTES = 2  # of a bfloat16
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(signature: str, **options: Any) -> Callable[[Function], Function]:
+    """Compile a function when it is defined, or load it from where an earlier process left it."""
+    decorator: Callable[[Function], Function] = njit(signature, cache=True, error_model="numpy", **options)
+    return decorator
+
+
+def _pointer(_context: Any, address: Any) -> Any:
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+    return types.voidptr(address), generate
+
+
+pointer = intrinsic(_pointer)  # of an address
+
+
+@compiled("f4(u2)")
+def widened(bits: Any) -> Any:
+    """The number of a bfloat16's bits."""
+    return np.uint32(np.uint32(bits) << 16).view(F32)
+
+
+@compiled("u2(f4)")
+def rounded(number: Any) -> Any:
+    """The bits of the nearest bfloat16, the even one of two."""
+    bits = F32(number).view(np.uint32)
+    nearest = BITS((bits + np.uint32(0x7FFF) + ((bits >> 16) & 1)) >> 16)
+    return BITS(0x7FC0) if isnan(number) else nearest
+
+
+@compiled("f8(f8[::1], f8[::1])", fastmath={"reassoc", "contract"})
+def dot(first: Any, second: Any) -> Any:
+    """The sum of the products of two vectors, in any order."""
+    total = 0.0
+    for i in range(len(first)):
+        total += first[i] * second[i]
+    return total
+
+
+@compiled("void(i8, i8, i8, f8, i8, UniTuple(i8, 4))")
+def normalize(residual: Any, states: Any, scales: Any, offset: Any, results: Any, shape: Any) -> None:
+    """Add a residual, if not 0, to states (rows, stride), and write the root mean square norm of their first heads,
+    with scales (heads, size); see ``layers.Norm``. The results may take the place of the states."""
+    rows, stride, heads, size = shape
+    x, scale = carray(pointer(states), (rows, stride), BITS), carray(pointer(scales), (heads * size,), F32)
+    result, wide = carray(pointer(results), (rows, stride), BITS), np.empty(size, F64)
+    added = carray(pointer(residual), (rows, stride), BITS)
+    for i in range(rows):
+        if residual:
+            for d in range(stride):
+                x[i, d] = rounded(widened(x[i, d]) + widened(added[i, d]))
+        for first in range(0, heads * size, size):
+            for d in range(size):
+                wide[d] = widened(x[i, first + d])
+            length = F32(sqrt(dot(wide, wide) + offset))
+            for d in range(size):
+                result[i, first + d] = rounded(F32(wide[d]) / length * scale[first + d])
+
+
+@compiled("void(i8, i8, i8, i8, i8)")
+def gate(gates_ups: Any, activations: Any, results: Any, rows: Any, size: Any) -> None:
+    """Activated gates × ups, both (rows, size) side by side. ``activations`` holds SiLU of each bfloat16."""
+    x, table = carray(pointer(gates_ups), (rows, 2, size), BITS), carray(pointer(activations), (1 << 16,), BITS)
+    result = carray(pointer(results), (rows, size), BITS)
+    for i in range(rows):
+        for d in range(size):
+            result[i, d] = rounded(widened(table[x[i, 0, d]]) * widened(x[i, 1, d]))
+
+
+@compiled("void(u2[:, :, ::1], u2[:, ::1], u2[:, ::1], i8)")
+def rotate(states: Any, cosines: Any, sines: Any, heads: Any) -> None:
+    """Rotate the first heads of states (rows, heads, size) in place, as ``layers.apply_rotary`` does."""
+    half = states.shape[2] // 2
+    for i in range(len(states)):
+        for h in range(heads):
+            for d in range(half):
+                e = d + half
+                left, right = widened(states[i, h, d]), widened(states[i, h, e])
+                turned = rounded(left * widened(cosines[i, d])), rounded(right * widened(cosines[i, e]))
+                states[i, h, d] = rounded(widened(turned[0]) + right * widened(sines[i, d]))
+                states[i, h, e] = rounded(widened(turned[1]) + left * widened(sines[i, e]))
+
+
+@compiled("void(f8[:, :, ::1], u2[:, ::1], i8, u1[:, ::1], i8, f8[:, :, ::1])", fastmath={"contract"})
+def weigh(queries: Any, keys: Any, committed: Any, seen: Any, causal: Any, weights: Any) -> None:
+    """Write the weights (rows, groups, keys) by which queries (rows, groups, size) attend to keys: the committed ones,
+    then those of the rows that each row sees."""
+    rows, groups, size = queries.shape
+    end, wide = committed + rows, np.empty(size, F64)
+    for k in range(end):
+        for d in range(size):
+            wide[d] = widened(keys[k, d])
+        for i in range(rows):
+            sees = k < committed or (k - committed <= i if causal else seen[i, k - committed])
+            for g in range(groups):
+                weights[i, g, k] = dot(queries[i, g], wide) if sees else -inf
+    for i in range(rows):
+        for g in range(groups):
+            largest, total = -inf, 0.0
+            for k in range(end):
+                largest = max(largest, weights[i, g, k])
+            for k in range(end):
+                weights[i, g, k] = exp(weights[i, g, k] - largest)
+                total += weights[i, g, k]
+            for k in range(end):
+                weights[i, g, k] /= total
+
+
+@compiled("void(f8[:, :, ::1], u2[:, ::1], f8[:, :, ::1])", fastmath={"contract"})
+def mix(weights: Any, values: Any, mixed: Any) -> None:
+    """Write the weighted sums (rows, groups, size) of values, four at a time. Behind the last one, weights are 0."""
+    rows, groups, end = weights.shape
+    size = values.shape[1]
+    wide = np.empty((4, size), F64)
+    mixed[:] = 0
+    for k in range(0, end, 4):
+        for j in range(4):
+            for d in range(size):
+                wide[j, d] = widened(values[min(k + j, len(values) - 1), d])
+        for i in range(rows):
+            for g in range(groups):
+                a, b, c, e = weights[i, g, k], weights[i, g, k + 1], weights[i, g, k + 2], weights[i, g, k + 3]
+                for d in range(size):
+                    first = (mixed[i, g, d] + a * wide[0, d]) + b * wide[1, d]
+                    mixed[i, g, d] = (first + c * wide[2, d]) + e * wide[3, d]
+
+
+@compiled("void(i8, i8, i8, i8, i8, i8, UniTuple(i8, 6))")
+def attend(states: Any, cosines: Any, sines: Any, slots: Any, seen: Any, results: Any, shape: Any) -> None:
+    """Rotate queries and keys of states (rows, heads, size), write keys and values into the cache's slots behind the
+    committed ones, and attend to these and to the rows that each row sees: all up to itself if ``seen`` is 0."""
+    rows, query_heads, kv_heads, size, capacity, committed = shape
+    groups, end = query_heads // kv_heads, committed + rows
+    if end > capacity:
+        raise IndexError("The cache has too few slots.")
+    x = carray(pointer(states), (rows, query_heads + 2 * kv_heads, size), BITS)
+    cache = carray(pointer(slots), (2, kv_heads, capacity, size), BITS)
+    result = carray(pointer(results), (rows, query_heads, size), BITS)
+    sees = carray(pointer(seen), (rows, rows), np.uint8)
+    rotate(x, carray(pointer(cosines), (rows, size), BITS), carray(pointer(sines), (rows, size), BITS),
+           query_heads + kv_heads)
+    queries, mixed = np.empty((rows, groups, size), F64), np.empty((rows, groups, size), F64)
+    weights = np.zeros((rows, groups, -(-end // 4) * 4), F64)
+    for h in range(kv_heads):
+        for i in range(rows):
+            for d in range(size):
+                cache[0, h, committed + i, d] = x[i, query_heads + h, d]
+                cache[1, h, committed + i, d] = x[i, query_heads + kv_heads + h, d]
+                for g in range(groups):
+                    queries[i, g, d] = widened(x[i, h * groups + g, d]) / sqrt(size)
+        weigh(queries, cache[0, h], committed, sees, seen == 0, weights)
+        mix(weights, cache[1, h], mixed)
+        for i in range(rows):
+            for g in range(groups):
+                for d in range(size):
+                    result[i, h * groups + g, d] = rounded(F32(mixed[i, g, d]))
+
+
+class CompiledLayers:
+    """Layers of gated MLPs in bfloat16 on a CPU, of which torch computes the products alone."""
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        self.layers = layers
+        self._activations = silu(torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(torch.bfloat16))
+        self._head_scales = [layer.head_norm.scale[:, 0].contiguous() for layer in layers if layer.head_norm]
+
+    def run(self, number: int, hidden: Tensor, rotation: Rotation, parts: Sequence[PassPart]) -> Tensor:
+        """Hidden states (rows, hidden size) after a layer: the rows of all texts, one text after another."""
+        layer = self.layers[number]
+        rows, (cosines, sines) = len(hidden), rotation
+        states = layer.inputs(normalized(hidden, layer.first_norm))
+        width, outputs = states.shape[1], layer.query_heads * layer.size
+        if layer.head_norm is not None:
+            heads, address = layer.query_heads + layer.kv_heads, states.data_ptr()
+            normalize(0, address, self._head_scales[number].data_ptr(), layer.head_norm.offset, address,
+                      (rows, width, heads, layer.size))
+        mixed = states.new_empty(rows, outputs)
+        first = 0
+        for part in parts:
+            slots, seen, count = part.cache.slots, part.rows.seen, len(part.rows.tokens)
+            attend(states.data_ptr() + BYTES * first * width, cosines.data_ptr() + BYTES * first * layer.size,
+                   sines.data_ptr() + BYTES * first * layer.size,
+                   slots.data_ptr() + BYTES * number * slots.stride(0), 0 if seen is None else seen.data_ptr(),
+                   mixed.data_ptr() + BYTES * first * outputs,
+                   (count, layer.query_heads, layer.kv_heads, layer.size, slots.shape[-2], part.cache.length))
+            first += count
+        after = layer.out(mixed)
+        assert isinstance(layer.mlp, GatedMlp)
+        gates_ups = layer.mlp.gate_up(normalized(after, layer.second_norm, hidden.data_ptr()))
+        gated = gates_ups.new_empty(rows, gates_ups.shape[1] // 2)
+        gate(gates_ups.data_ptr(), self._activations.data_ptr(), gated.data_ptr(), *gated.shape)
+        return layer.mlp.down(gated, after)
+
+
+def normalized(states: Tensor, norm: Norm, residual: int = 0) -> Tensor:
+    """What ``norm`` gives for states (rows, hidden size), to which the residual at an address is added before."""
+    results, (rows, size) = torch.empty_like(states), states.shape
+    normalize(residual, states.data_ptr(), norm.scale.data_ptr(), norm.offset, results.data_ptr(),
+              (rows, size, 1, size))
+    return results

@@ -1,0 +1,73 @@
+"""Compiled layers give torch's bits, so a text may be read by either."""
+
+import sys
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, PretrainedConfig, Qwen2Config, Qwen3Config
+
+from engine.models.cache import TreeCache
+from engine.models.packed_linear import rounded_levels
+from engine.models.passes import FusedPass
+from engine.models.rows import PassPart, PassRows
+
+SIZES = {"vocab_size": 64, "hidden_size": 192, "intermediate_size": 320, "num_hidden_layers": 3,
+         "num_attention_heads": 6, "num_key_value_heads": 2, "max_position_embeddings": 256}
+CONFIGS = {
+    "llama": LlamaConfig(**SIZES),
+    "qwen2, with biases": Qwen2Config(**SIZES),
+    "qwen3, with norms of heads": Qwen3Config(**SIZES, head_dim=48, attention_bias=True),
+}
+PREFIXES = (70, 0)  # committed positions of each text
+SEEN = torch.tensor([[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [1, 1, 0, 1, 0], [1, 0, 1, 0, 1]]).bool()
+POSITIONS = torch.tensor([0, 1, 1, 2, 2])
+
+
+def int4_pass(config: PretrainedConfig) -> FusedPass:
+    torch.manual_seed(3)
+    model: Any = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval()
+    for value in model.parameters():
+        value.data.normal_(0, 1.0 if value.ndim == 1 else 0.15)
+    fused = FusedPass(model, (0, 2))
+    assert fused.enable_int4(rounded_levels)
+    return fused
+
+
+def outputs_of(fused: FusedPass, spare: int = 30) -> list[torch.Tensor]:
+    """Logits, taps and cache of a pass over a tree of one text and a single row of another."""
+    torch.manual_seed(4)
+    parts = []
+    for prefix, seen in zip(PREFIXES, (SEEN, None), strict=True):
+        rows = 1 if seen is None else len(seen)
+        cache = TreeCache(fused.base.config, prefix + rows + spare, fused.base.embed_tokens.weight)
+        cache.slots.normal_()
+        cache.length = prefix
+        parts.append(PassPart(PassRows(torch.randint(0, 64, (rows,)), prefix + POSITIONS[:rows], seen), cache))
+    return [value for output, part in zip(fused(parts), parts, strict=True)
+            for value in (*output, part.cache.slots[..., :part.end, :])]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@torch.inference_mode()
+def test_compiled_layers_give_the_bits_of_torchs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fused = int4_pass(CONFIGS[name])
+    monkeypatch.setattr("engine.models.layers.Layer.run", None)  # torch's way
+    compiled = outputs_of(fused)
+    monkeypatch.undo()
+    monkeypatch.setattr("engine.models.passes.MAX_COMPILED_ROWS", 0)
+    assert all(torch.equal(*pair) for pair in zip(compiled, outputs_of(fused), strict=True))
+
+
+@torch.inference_mode()
+def test_a_machine_without_numba_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = outputs_of(int4_pass(CONFIGS["llama"]))
+    monkeypatch.delitem(sys.modules, "engine.models.compiled")
+    monkeypatch.setitem(sys.modules, "numba", None)
+    assert all(torch.equal(*pair) for pair in zip(outputs_of(int4_pass(CONFIGS["llama"])), expected, strict=True))
+
+
+@torch.inference_mode()
+def test_compiled_layers_write_nothing_behind_a_cache() -> None:
+    with pytest.raises(IndexError, match="slots"):
+        outputs_of(int4_pass(CONFIGS["llama"]), spare=-1)
