@@ -1,4 +1,5 @@
-"""Compare the rows of an int4 rig's products with the same rows computed alone, in a process held to some kernels.
+"""Compare the rows of an int4 rig's products with the same rows computed alone, and its compiled layers with torch's,
+in a process held to some kernels.
 
     python -m tests.engine.models.row_bits BLOCK_ROWS COUNT...
 
@@ -10,9 +11,11 @@ import sys
 from collections.abc import Callable, Sequence
 
 import torch
+from pytest import MonkeyPatch
 from torch import Tensor, nn
 
 from engine.models.packed_linear import GROUP, HIGHEST, Levels, PackedHead, PackedInt4, PackedLinear
+from tests.engine.models.test_compiled import CONFIGS, int4_pass, outputs_of
 
 HEADS = ((49_152, 576), (1536, 320))  # of smollm2 and demo: outputs, inputs
 LAYERS = ((960, 576), (576, 576), (3072, 576), (576, 1536), (640, 320), (320, 384), (2048, 320), (320, 1024))
@@ -55,9 +58,25 @@ def compare(name: str, product: Product, inputs: int, counts: Sequence[int]) -> 
         print(name, inputs, f"threads={threads}", f"compared={compared}", f"differed={differed}", flush=True)
 
 
+def compare_layers() -> None:
+    """Compare a pass's output and cache by compiled layers with those by torch."""
+    for threads in THREADS:
+        torch.set_num_threads(threads)
+        for name, config in CONFIGS.items():
+            fused = int4_pass(config)
+            compiled = outputs_of(fused)
+            with MonkeyPatch.context() as patch:
+                patch.setattr("engine.models.passes.MAX_COMPILED_ROWS", 0)
+                pairs = list(zip(compiled, outputs_of(fused), strict=True))
+            differed = sum(int((result != expected).sum()) for result, expected in pairs)
+            print(f"layers of {name}", f"threads={threads}", f"compared={sum(one.numel() for one in compiled)}",
+                  f"differed={differed}", flush=True)
+
+
 @torch.inference_mode()
 def main(block_rows: int, counts: Sequence[int]) -> None:
-    """Compare the products of both rigs for these numbers of rows."""
+    """Compare the products of both rigs for these numbers of rows, and layers of each kind."""
+    compare_layers()
     torch.manual_seed(0)
     for outputs, inputs in LAYERS:
         compare(f"int4 {outputs}", int4_product(outputs, inputs), inputs, counts)

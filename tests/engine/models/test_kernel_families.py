@@ -1,4 +1,5 @@
-"""The products of an int4 rig give a row the same bits beside any others, on every kind of kernel."""
+"""The products of an int4 rig give a row the same bits beside any others, and compiled layers torch's, on every kind of
+kernel."""
 
 import os
 import re
@@ -9,6 +10,7 @@ from collections.abc import Iterable
 import pytest
 
 from tests.engine.models.row_bits import HEADS, LAYERS, THREADS
+from tests.engine.models.test_compiled import CONFIGS
 from tests.running import ROOT
 
 # The instructions that oneDNN and torch may use, and how many rows a block has on such a processor.
@@ -42,5 +44,5 @@ def differing(family: str, counts: Iterable[int]) -> list[str]:
         env={**os.environ, **{name: value for name, value in settings.items() if value}},
         capture_output=True, text=True, check=True)
     lines = process.stdout.splitlines()
-    assert len(lines) == len(THREADS) * (2 * len(LAYERS) + len(HEADS)), process.stderr
+    assert len(lines) == len(THREADS) * (2 * len(LAYERS) + len(HEADS) + len(CONFIGS)), process.stderr
     return [line for line in lines if not re.search(r"compared=[1-9]\d* differed=0$", line)]
