@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from engine.checkpoints import memory
 from engine.checkpoints.loading import load_causal
@@ -234,6 +235,32 @@ def test_targets_that_are_no_plain_decoder_by_their_config_alone(
         tmp_path: Path, values: Values, sentence: str) -> None:
     write_config(tmp_path / "odd", values)
     assert sentence in refused(f"{tmp_path / 'odd'}::ngram")
+
+
+@pytest.mark.parametrize(("file", "values"), [
+    (CONFIG, {"quantization": {"group_size": 64, "bits": 4}}), ("quant_config.json", {"bits": 4}),
+    ("quantize_config.json", {"zero_point": True, "w_bit": 4, "q_group_size": 128}),
+    ("hf_quant_config.json", {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4"}})])
+def test_a_file_that_speaks_of_quantised_weights(file: str, values: Values, pair: Path) -> None:
+    change_file(pair / "target" / file, values if file == CONFIG else json.dumps(values))
+    sentence = refused(f"{pair / 'target'}::ngram")
+    assert "quantised" in sentence and file in sentence
+
+
+def test_quantised_keys_and_values_are_no_quantised_weights(pair: Path) -> None:
+    change_file(pair / "target" / "hf_quant_config.json", json.dumps({
+        "quantization": {"quant_algo": None, "kv_cache_quant_algo": "FP8"}}))
+    assert load_rig(f"{pair / 'target'}::ngram", "float32", "cpu").target.dtype == "float32"
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int32, torch.float8_e4m3fn])
+@pytest.mark.parametrize(("part", "name"), [
+    ("target", "model.layers.1.mlp.up_proj.weight"), ("head", "layers.0.mlp.up_proj.weight")])
+def test_a_matrix_that_is_no_floats_is_named(part: str, name: str, dtype: torch.dtype, pair: Path) -> None:
+    weights = load_file(pair / part / WEIGHTS)
+    save_file({**weights, name: (weights[name] * 20).to(dtype)}, pair / part / WEIGHTS, metadata={"format": "pt"})
+    sentence = refused(name_of(pair))
+    assert "quantised" in sentence and name in sentence
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "olmo2", "phi3"])

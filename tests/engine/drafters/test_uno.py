@@ -132,18 +132,6 @@ def test_every_method_writes_plain_decodings_text_to_the_end_of_the_context(
     assert all(len(round_.acceptance.keep) > 1 for round_ in rounds[:-1])
 
 
-def test_a_draft_costs_a_pass_of_the_target(target: Path, tmp_path: Path) -> None:
-    rig = opened(target, write_adapter(tmp_path / "uno"))
-    request = Request(PROMPT, method="ddtree", budget=8, max_tokens=8)
-    passes = 0
-
-    def count() -> None:
-        nonlocal passes
-        passes += 1
-    rounds = list(decode(request, rig.target.fork(count), [rig.drafters["drafter"]]))
-    assert passes == LAYERS * (1 + 2 * len(rounds))
-
-
 @pytest.mark.parametrize(("changes", "named"), [
     ({"use_dora": True}, "use_dora = True"), ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
     ({"bias": "all"}, "bias = all"), ({"rank_pattern": {"q_proj": 4}}, "rank_pattern"), ({"r": "3"}, "r '3'"),
