@@ -133,7 +133,7 @@ class Attack(Area):
         logging.getLogger().addHandler(self._complaints)
         self._loop = asyncio.new_event_loop()  # in a thread of its own: a browser's test may have one in this thread
         Thread(target=self._loop.run_forever, daemon=True).start()
-        self._alive = self._wait(started(self._app))
+        self._alive = self._wait(started(self._app))  # asyncio itself keeps no task
         endpoints = endpoints_of(lambda path: json.loads(self._ask("GET", f"/{path}", [["Host", PAGE]], b"").body))
         self.cases = requests([*endpoints, *LINES], dumps(scripted_trace("ddtree", 4)))
         self._size = resident_mib()
@@ -159,8 +159,7 @@ class Attack(Area):
 
     def close(self) -> None:
         logging.getLogger().removeHandler(self._complaints)
-        self._loop.call_soon_threadsafe(self._alive.cancel)  # with it end the threads that answered
-        self._wait(asyncio.wait([self._alive], timeout=5))
+        self._wait(_cancelled())
         self._loop.call_soon_threadsafe(self._loop.stop)
 
     def check_all(self) -> None:
@@ -226,6 +225,14 @@ class Attack(Area):
         for line in reply.split("\n\n"):
             if line.startswith("event: error"):
                 _check_error(json.loads(line.partition("data: ")[2]))
+
+
+async def _cancelled() -> None:
+    """End the page, and with it the threads that answered."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks, timeout=5)
 
 
 def _place(case: Case) -> str:

@@ -124,7 +124,9 @@ class Attack(Area):
     cases = st.one_of(CALLS, *[hostile().map(lambda data: {"trace": base64.b64encode(data).decode()})] * 5)
 
     def __init__(self) -> None:
-        logging.getLogger("canopy").setLevel(logging.ERROR)  # the recorder says what it leaves out
+        self._log = logging.getLogger("canopy")
+        self._level = self._log.level
+        self._log.setLevel(logging.ERROR)  # the recorder says what it leaves out
         self._folder = tempfile.TemporaryDirectory()
         self._path = Path(self._folder.name, "run.jsonl")
         self._at_hand: Any = None
@@ -142,6 +144,7 @@ class Attack(Area):
             check_sentence(error)
 
     def close(self) -> None:
+        self._log.setLevel(self._level)
         self._folder.cleanup()
 
     def _recorded(self, case: Case) -> None:
