@@ -36,13 +36,14 @@ export class Acceptance extends Tool {
   }
 
   choices() {
-    /** @type {(value: string, text: string) => [string, string]} */
-    const choice = (value, text) => [value, text];
     const { table, progress, runRig, unasked, stage } = this.lab;
     const whence = progress.other_rig || (progress.recorded ? "recorded measurement" : `measurement ${progress.sweep}`);
-    const run = stage.header && stage.rounds.length && !unasked ? [choice("run", runRig ? `current run, of ${runRig}` : "current run")] : [];
     const rows = table ? table.rows.filter((row) => row.budget > 0) : [];
-    fillSelect(this.source, [...(rows.length ? [choice("sweep", whence)] : []), ...run]);
+    /** @type {[string, string][]} */
+    const sources = [];
+    if (rows.length) sources.push(["sweep", whence]);
+    if (stage.header && stage.rounds.length && !unasked) sources.push(["run", runRig ? `current run, of ${runRig}` : "current run"]);
+    fillSelect(this.source, sources);
     this.cells(rows, (table && table.best) || { nodes: "", line: "" });
     for (const field of [this.budget, this.method]) offer(field, this.source.value === "sweep");
   }

@@ -192,24 +192,22 @@ export class Compare {
     this.depths.hidden = deepest === 0;
     const words = sides.map(({ depths, rows }, place) => `${SIDES[place]}: ${rows.toFixed(1)} rows a round, ${depths.map((share) => `${Math.round(share * 100)} %`).join(", ")}`);
     this.depths.setAttribute("aria-label", `Accepted by depth, from 1. ${words.join("; ")}.`);
-    const columns = Array.from({ length: deepest }, (_, depth) => {
-      const column = html("div", "lab-pair-depth", null);
+    this.depths.replaceChildren();
+    const title = html("p", "lab-caption", this.depths, "Accepted by depth: of the rounds that drafted to that depth, the share that accepted to it");
+    for (const side of SIDES.slice(0, sides.length)) {
+      html("i", `lab-pair-key is-${side}`, title);
+      title.append(side);
+    }
+    const row = html("div", "lab-pair-columns", this.depths);
+    for (let depth = 0; depth < deepest; depth++) {
+      const column = html("div", "lab-pair-depth", row);
       sides.forEach(({ depths }, place) => {
         const bar = html("i", `is-${SIDES[place]}`, column);
         bar.style.height = `${100 * (depths[depth] || 0)}%`;
         bar.title = depth < depths.length ? `Depth ${depth + 1}, ${SIDES[place]} run: ${Math.round(100 * depths[depth])} % accepted` : "";
       });
       html("span", "", column, String(depth + 1));
-      return column;
-    });
-    const title = html("p", "lab-caption", null, "Accepted by depth: of the rounds that drafted to that depth, the share that accepted to it");
-    for (const side of SIDES.slice(0, sides.length)) {
-      html("i", `lab-pair-key is-${side}`, title);
-      title.append(side);
     }
-    const row = html("div", "lab-pair-columns", null);
-    row.append(...columns);
-    this.depths.replaceChildren(title, row);
   }
 
   // Which figures may be compared, in sentences.

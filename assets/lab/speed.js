@@ -5,7 +5,7 @@ import { field, fillSelect, Flags, offer, selectField } from "./forms.js";
 import { drawAll, Plot } from "./plots.js";
 import { Table } from "./table.js";
 import { Begin, Tool } from "./tools.js";
-import { html, write } from "../shared/ink.js";
+import { html, inTurn, write } from "../shared/ink.js";
 
 export class Speed extends Tool {
   /** @param {Lab} lab @param {HTMLElement} pane */
@@ -73,6 +73,7 @@ export class Speed extends Tool {
 // The current run's trees on another machine, predicted, with flags of other engines to paste. Asked for once it is opened.
 class Elsewhere {
   asked = ""; // of which run and machine
+  draw = inTurn(() => this.redraw());
 
   /** @param {Lab} lab @param {Element} pane */
   constructor(lab, pane) {
@@ -92,7 +93,7 @@ class Elsewhere {
     this.flags.list.before(this.costOn);
   }
 
-  async draw() {
+  async redraw() {
     if (!this.box.open) return;
     const { stage, prediction, unasked } = this.lab;
     const run = stage.header && stage.rounds.length && !unasked ? stage.value.run : "";
@@ -100,15 +101,13 @@ class Elsewhere {
       write(this.status, "Open a recording or press Run: this prices the rounds of the run on the page.");
       return;
     }
-    const choice = () => JSON.stringify([stage.value.run, stage.rounds.length, this.model.value, this.device.value, prediction]);
-    const about = choice();
+    const wanted = { run, model: this.model.value, device: this.device.value };
+    const about = JSON.stringify([wanted, stage.rounds.length, prediction]);
     if (about === this.asked) return;
     this.asked = about;
-    const answer = await this.lab.ask("lab_elsewhere", { run, model: this.model.value, device: this.device.value });
-    if (about !== choice()) return; // another one was chosen meanwhile
+    const answer = await this.lab.ask("lab_elsewhere", wanted);
     write(this.status, "error" in answer ? answer.error : answer.caution);
     if (!("error" in answer)) this.show(answer);
-    this.asked = choice();
   }
 
   show(/** @type {import("../types.d.ts").ElsewhereView} */ { elsewhere, misfit, flags, cost_on: costOn, read_in: readIn, models, devices, model, device }) {

@@ -137,26 +137,19 @@ def _lines(points: Iterable[CurvePoint]) -> list[list[CurvePoint]]:
 
 
 def _traces(points: list[CurvePoint], place: Callable[[CurvePoint], float], across: list[float]) -> list[Part]:
-    """A curve in both plots: a method against its budgets; plain decoding as a line across, since no budget changes it,
-    with its marker at 0; ``auto`` as a thin one, whose marker stands at a tick of its own."""
+    """A curve in both plots: a method against its budgets; plain decoding with a line across, since no budget changes
+    it; ``auto`` with a thin one."""
     traces, first = [], points[0]
-    drafting = first.setting.drafts
+    paced = first.setting.pace != FIXED
     for plot in PLOTS:
         said = [point for point in points if getattr(point, plot) is not None]
         if not said:
             continue
-        if drafting:
-            bars = error_bars([getattr(point, plot) for point in said], look(first.setting.method).color)
-            traces.append(_trace(plot, said, list(map(place, said)), **({} if first.predicted else {"error_y": bars})))
-        if not drafting or first.setting.pace != FIXED:
-            line = _trace(plot, [first, first], across)
-            if not drafting and not first.predicted:
-                bars = error_bars([getattr(first, plot)], look(first.setting.method).color)
-                line["error_y"] = {**bars, "array": [*bars["array"], 0], "arrayminus": [*bars["arrayminus"], 0]}
-            line["marker"] = {**line["marker"], "size": [0 if drafting else MARKER, 0], "line": {"width": 0}}
-            if first.setting.pace != FIXED:
-                line["line"]["width"] *= THIN
-                line["opacity"] = FAINT
+        bars = error_bars([getattr(point, plot) for point in said], look(first.setting.method).color)
+        traces.append(_trace(plot, said, list(map(place, said)), **({} if first.predicted else {"error_y": bars})))
+        if paced or not first.setting.drafts:
+            line = _trace(plot, [first, first], across, mode="lines", opacity=FAINT if paced else 1)
+            line["line"]["width"] *= THIN if paced else 1
             traces.append(line)
     return traces
 
@@ -168,10 +161,9 @@ def _trace(plot: str, points: Sequence[CurvePoint], x: Sequence[float], **more: 
         seen["line"]["dash"] = "dot"
     return curve(
         first.setting.line, x, [getattr(point, plot).median for point in points], "%{customdata[2]}",
-        mode="lines" if first.predicted else "lines+markers", legendgroup=first.setting.line,
-        meta="predicted" if first.predicted else "swept", customdata=[
+        legendgroup=first.setting.line, meta="predicted" if first.predicted else "swept", customdata=[
             [point.setting.budget, point.setting.method, point.words(plot), point.setting.pace] for point in points],
-        **{**seen, **PLOTS[plot], **more})
+        **{"mode": "lines" if first.predicted else "lines+markers", **seen, **PLOTS[plot], **more})
 
 
 def _running(plot: str) -> Part:

@@ -192,10 +192,13 @@ class Sweeps:
             self._listed, self._read_again = listed, monotonic() + SECONDS_BETWEEN_READS
         return self._listed
 
+    def _all(self) -> list[StoredSweep]:
+        return [*(recorded.stored for recorded in self.recorded), *self.stored()]
+
     def chosen(self, wanted: object) -> StoredSweep | None:
         """The sweep asked for; without one, or if it is gone, the one being measured, else of the loaded rig the
         latest, else the first recorded one."""
-        known = {stored.number: stored for stored in (*(recorded.stored for recorded in self.recorded), *self.stored())}
+        known = {stored.number: stored for stored in self._all()}
         loaded = [number for number, stored in known.items() if not self.of_another_rig(stored)]
         numbers = [wanted, self.active, max(loaded, default=None)]
         return next((known[number] for number in numbers if isinstance(number, int) and number in known), None)
@@ -223,8 +226,7 @@ class Sweeps:
         def order(stored: StoredSweep) -> tuple[bool, int]:
             return _machine(stored) == wanted, stored.number
 
-        known = [*(recorded.stored for recorded in self.recorded), *self.stored()]
-        found = max((stored for stored in known if stored.conditions.rig == header.rig
+        found = max((stored for stored in self._all() if stored.conditions.rig == header.rig
                      and (header.recorded or _machine(stored) == wanted)
                      and any(setting.method == header.request.method for setting in stored.plan.settings)),
                     key=order, default=None)

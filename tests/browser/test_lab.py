@@ -90,10 +90,7 @@ def test_points_appear_as_they_are_measured_and_survive_a_reload(lab: Any) -> No
     rows = lab.evaluate(f"{LAB}.table.rows.map(row => [row.label, row.total.median])")
     fastest = max(rows, key=lambda row: row[1])[0]
     assert lab.locator(".lab-headline").inner_text() == fastest
-    shown = lab.locator(".lab-table-box tbody tr")
-    assert shown.count() == 10
-    speeds = [float(text.replace(",", "")) for text in shown.locator("td:nth-child(2) strong").all_inner_texts()]
-    assert fastest in shown.nth(speeds.index(max(speeds))).inner_text()
+    assert lab.locator(".lab-table-box tbody tr").count() == 10
     assert lab.locator(".lab-table-box tr.is-best").inner_text().startswith(fastest)
     assert float(lab.locator(".lab-table-box tr.is-best td:nth-child(3) strong").inner_text()) > 1  # the speed-up
 
@@ -144,21 +141,20 @@ def test_a_run_draws_itself_under_a_zoom(lab: Any) -> None:
     assert lab.evaluate("div.isConnected")
 
 
-def test_auto_is_measured_recommended_adopted_and_raced(browser: Any, tmp_path: Path) -> None:
-    """With a server of its own: its figures are of a rig that has measured and run nothing else."""
-    with lab_page(browser, tmp_path) as lab:
-        measure_adopt_and_race_auto(lab)
+@pytest.fixture
+def fresh(browser: Any, tmp_path: Path) -> Iterator[Any]:
+    """The lab of a rig that has measured and run nothing else."""
+    with lab_page(browser, tmp_path) as page:
+        yield page
 
 
-def measure_adopt_and_race_auto(lab: Any) -> None:
+def test_auto_is_measured_recommended_adopted_and_raced(fresh: Any) -> None:
+    lab = fresh
     choose(lab, ["joint"], ["auto", 0])  # without a draft it is slower, so auto has to win
-    assert lab.locator(".lab-plan").inner_text().startswith("3 settings on 2 prompts: 6 runs")
     button(lab, "Measure").click()
     lab.wait_for_function(f"{STATE} === 'done' && {LAB}.table.rows.length === 3 && {LAB}.curves.count === 3")
     assert lab.locator(".lab-headline").inner_text() == "joint, auto"
     auto, zero = lab.evaluate(f"[{LAB}.curves.figure.auto, {LAB}.curves.figure.zero]")
-    lab.wait_for_function(f"{PLOT}.data.some((trace) => trace.meta === 'best'"
-                          f" && Math.abs(trace.x[0] / {auto} - 1) < 0.1)")
     assert auto > zero and lab.locator("[data-plot=curves] .x2tick").all_text_contents() == ["0", "auto"]
     lab.get_by_role("tab", name="Acceptance").click()
     lab.wait_for_function(f"{LAB}.acceptance.budget.value === 'auto' && {LAB}.acceptance.plots.lengths.figure")
@@ -167,7 +163,6 @@ def measure_adopt_and_race_auto(lab: Any) -> None:
     lab.get_by_role("tab", name="Speed").click()
     lab.locator(".lab-verdict").get_by_role("button", name="Use it").click()
     lab.wait_for_function("document.querySelector('#canopy-pace input').value === 'auto: as many as pay'")
-    lab.wait_for_function("document.querySelector('#canopy-budget input').value === '256'")
     lab.wait_for_function(f"{PLOT}.layout.shapes.length === 1 && {PLOT}.layout.shapes[0].x0 === {auto}")
     lab.click("#canopy-run")
     lab.wait_for_function("Canopy.parts.stage.state === 'done' && Canopy.parts.stage.header.pace === 'auto'")
@@ -261,10 +256,6 @@ def test_the_keyboard_reaches_everything(lab: Any) -> None:
     lab.keyboard.press("Tab")
     lab.keyboard.press("ArrowRight")
     assert lab.evaluate("Canopy.parts.stage.current") == rounds
-    nameless = lab.evaluate(
-        "Array.from(document.querySelectorAll('.lab :is(button, input, select)')).filter(one => "
-        "!(one.labels && one.labels.length) && !one.getAttribute('aria-label') && !one.textContent.trim()).length")
-    assert nameless == 0
 
 
 def test_a_plots_zoom_is_undone_and_nothing_stands_on_its_legend(lab: Any) -> None:
@@ -280,15 +271,6 @@ def test_a_plots_zoom_is_undone_and_nothing_stands_on_its_legend(lab: Any) -> No
     assert on_legend == [False, False, False] and lab.locator(".modebar:visible").count() == 0
     lab.locator("[data-plot=curves]").get_by_role("button", name="Undo the zoom").click()
     lab.wait_for_function("JSON.stringify(div._fullLayout.xaxis.range) === fitted")
-    # pressed before the drag has ended, it is undone after it
-    zoom(lab, "[data-plot=curves] .draglayer .xy .nsewdrag")
-    lab.wait_for_function("JSON.stringify(div._fullLayout.xaxis.range) !== fitted")
-    lab.evaluate("""() => {
-        div.dispatchEvent(new PointerEvent("pointerdown"));
-        document.querySelector("[data-plot=curves] [title^='Undo the zoom']").click();
-        window.dispatchEvent(new PointerEvent("pointerup"));
-    }""")
-    lab.wait_for_function("JSON.stringify(div._fullLayout.xaxis.range) === fitted", timeout=5000)
 
 
 def test_a_run_is_taken_apart_and_priced_elsewhere_with_flags_to_copy(lab: Any) -> None:

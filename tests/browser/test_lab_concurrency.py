@@ -50,32 +50,3 @@ def test_the_recommendation_follows_the_slider(lab: Any) -> None:
     assert slider.get_attribute("aria-valuetext") == "8 at once"
     lab.evaluate(AXE)
     assert lab.evaluate(COMPLAINTS) == []
-
-
-# The first answer comes last of all, and the server fails the third time.
-SLOW = """async () => {
-  const { load, server } = Canopy.laboratory;
-  const own = server.lab_concurrency;
-  const asked = [];
-  server.lab_concurrency = async (wanted) => {
-    asked.push(wanted.line);
-    if (asked.length === 1) await new Promise((done) => setTimeout(done, 300));
-    if (asked.length === 3) throw new Error("gone");
-    return { ...(await own.call(server, wanted)), words: [`answer ${asked.length}`] };
-  };
-  const said = () => document.querySelector(".lab-pane-load .lab-words").innerText;
-  await Promise.all([load.draw(), load.draw(), load.draw()]);
-  const seen = [asked.length, said()];
-  await load.draw();
-  server.lab_concurrency = own;
-  const failed = document.querySelector(".lab-pane-load").innerText;
-  await load.draw();
-  return [...seen, failed.includes("The server does not answer")];
-}"""
-
-
-def test_an_older_answer_never_overtakes_a_newer_one(lab: Any) -> None:
-    lab.evaluate(f"{LAB}.tabs.go('load')")
-    lab.wait_for_function(f"{LABELS}.length === 6")
-    lab.wait_for_timeout(1000)  # the tab asks by itself when it is opened
-    assert lab.evaluate(SLOW) == [2, "answer 2", True]

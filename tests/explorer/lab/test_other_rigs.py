@@ -97,8 +97,6 @@ def test_the_lab_opens_with_it_until_something_is_measured(tmp_path: Path) -> No
     answer = lab.curves({})
     assert len(answer["table"]["rows"]) > 10 and answer["seconds_per_run"] is None  # of another machine
     assert lab.acceptance({"sweep": NUMBER, "nodes": "16"})["lengths"]
-    with pytest.raises(RequestError, match="belongs to the page"):
-        lab.delete({"sweep": NUMBER})
     measure(lab)
     assert lab.progress({})["sweep"] == 1 and lab.progress({})["recorded"] is None
     assert lab.progress({"sweep": NUMBER})["recorded"]

