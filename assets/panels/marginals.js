@@ -48,6 +48,7 @@ function columnEdges(width, count) {
 }
 
 const GUTTER = { left: 20, right: 78, gap: 14, head: 26, ranks: 15, foot: 4 };
+const MIN_SUMS_WIDTH = 200;
 const ROW = { least: 11, most: 34 };
 const SANS = "system-ui, sans-serif";
 const NAME_FONT = `600 12px ${SANS}`;
@@ -174,7 +175,8 @@ export class MarginalsPanel extends DrawnPanel {
    *  @param {Draft} draft @param {number} drafter @param {number} left @param {number} wide */
   drawHeatMap(draft, drafter, left, wide) {
     const cells = nodesOfCells(draft, drafter, this.round);
-    const room = wide - GUTTER.left - GUTTER.right;
+    const sums = wide >= MIN_SUMS_WIDTH; // else the words need the room of what is summed up at the right
+    const room = wide - GUTTER.left - (sums ? GUTTER.right : 0);
     const nodes = Array.from({ length: draft.depth }, (_, depth) =>
       Array.from(draft.tokens.subarray(depth * draft.k, (depth + 1) * draft.k), (id) => cells.get(`${depth} ${id}`) ?? null));
     const used = Math.max(...nodes.map((ranks) => ranks.findLastIndex((node) => node !== null) + 1));
@@ -184,8 +186,10 @@ export class MarginalsPanel extends DrawnPanel {
     for (let rank = 0; rank < shown; rank++) {
       if (edges[rank + 1] - edges[rank] >= 13) this.text(String(rank + 1), (edges[rank] + edges[rank + 1]) / 2, top - 5, "--quiet", "middle");
     }
-    this.text("rest", right + 22, top - 5, "--quiet", "middle");
-    this.text("H ≥", end, top - 5, "--quiet", "end");
+    if (sums) {
+      this.text("rest", right + 22, top - 5, "--quiet", "middle");
+      this.text("H ≥", end, top - 5, "--quiet", "end");
+    }
     nodes.forEach((ranks, depth) => {
       const { start, chances, rest, entropy } = spread(draft, depth, shown);
       const [y, low] = [top + depth * this.row, top + (depth + 1) * this.row];
@@ -201,6 +205,7 @@ export class MarginalsPanel extends DrawnPanel {
         if (isEdge(0, -1)) this.edges += `M${x},${y}V${low}`;
         if (isEdge(0, 1)) this.edges += `M${next},${y}V${low}`;
       }
+      if (!sums) return;
       this.box(right + 4, y + 1, 36, this.row - 2, "--line", 0.5);
       this.box(right + 4, y + 1, 36 * Math.min(1, rest), this.row - 2, "--quiet", 0.4);
       this.text(`${Math.round(rest * 100)}%`, right + 22, line, "--ink", "middle");

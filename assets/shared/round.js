@@ -237,12 +237,6 @@ export function missingWords(/** @type {number} */ count) {
   return count === 1 ? "One round is not in the recording" : `${count} rounds are not in the recording`;
 }
 
-// τ: tokens committed per round, the root of each included; 0 if there was no round.
-/** @param {number} tokens @param {number} rounds */
-export function meanLength(tokens, rounds) {
-  return rounds ? tokens / rounds : 0;
-}
-
 // Tokens per second with three significant digits, as the server prints them; "" if there are none.
 export function rateText(/** @type {number} */ rate) {
   if (!(rate > 0)) return "";
@@ -253,18 +247,14 @@ export function rateText(/** @type {number} */ rate) {
 // The figures of some rounds: engine time alone, the root of each round included in τ. Speed is that of the rounds
 // whose time is known; rounds that were shared with other runs include the waiting.
 export function figuresOf(/** @type {Round[]} */ rounds) {
-  let tokens = 0;
-  let timedTokens = 0;
-  let seconds = 0;
-  let shared = 0;
+  let [tokens, timedTokens, seconds, shared] = [0, 0, 0, 0];
   for (const round of rounds) {
-    const spent = Object.values(round.seconds);
     tokens += round.keep.length;
+    seconds += round.spent;
     if (round.seconds.wait !== undefined) shared++;
-    if (spent.length) timedTokens += round.keep.length;
-    for (const part of spent) seconds += part;
+    if (Object.keys(round.seconds).length) timedTokens += round.keep.length;
   }
-  const tau = meanLength(tokens, rounds.length);
+  const tau = rounds.length ? tokens / rounds.length : 0;
   return {
     tokens, seconds, shared, rounds: rounds.length, tau, accepted: Math.max(0, tau - 1),
     tokensPerSecond: seconds > 0 ? timedTokens / seconds : 0,

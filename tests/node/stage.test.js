@@ -132,7 +132,7 @@ test("a second header begins the run anew", () => {
 
 test("one speed is printed: the server's if there is one, and none is drawn if that is withheld", () => {
   const stage = shown(0, 1);
-  for (const one of stage.rounds) one.seconds = { verify: 0.02 };
+  for (const one of stage.rounds) Object.assign(one, { seconds: { verify: 0.02 }, spent: 0.02 });
   assert.deepEqual(stage.speed, { text: "100", value: 100 });
   stage.compared("a", { state: "ended", speed: { withheld: "", speed: "113", plain_speed: "50.2", times: "2.3×" } });
   assert.deepEqual([stage.speed, stage.withheld], [{ text: "113", value: 113 }, ""]);
