@@ -119,7 +119,7 @@ export function helpSheet(table) {
     html("dd", "", keys, does);
   }
   html("h2", "", sheet.box, "Terms");
-  const terms = html("dl", "cs-words", sheet.box);
+  const terms = html("dl", "", sheet.box);
   for (const [term, meaning] of TERMS) {
     html("dt", "", terms, term);
     html("dd", "", terms, meaning);

@@ -2,6 +2,7 @@
 // the outcome, and a race against plain decoding. What is said beside plain decoding comes from the server's comparison.
 
 import { html, write } from "../shared/ink.js";
+import { counted } from "../shared/round.js";
 import { isBushy } from "./film.js";
 import { sumsOf } from "./metrics.js";
 import { cutOf, waitingWords } from "./text.js";
@@ -10,9 +11,9 @@ import { cutOf, waitingWords } from "./text.js";
 
 /** @type {Record<string, (against: RunSpeed) => Sentence>} */
 const VERDICTS = {
-  faster: ({ times }) => [[", "], [times, "cs-total is-fast"], [" as fast as one at a time."]],
-  slower: ({ times }) => [[", yet slower than one at a time: "], [times, "cs-total"], ["."]],
-  alike: ({ times }) => [[", not clearly faster or slower than one at a time: "], [times, "cs-total"], ["."]],
+  faster: ({ times }) => [[", "], [times, "is-fast"], [" as fast as one at a time."]],
+  slower: ({ times }) => [[`, yet slower than one at a time: ${times}.`]],
+  alike: ({ times }) => [[`, not clearly faster or slower than one at a time: ${times}.`]],
 };
 
 /** What a scene of the film says; the others say what the story says of a round or of the run.
@@ -23,8 +24,8 @@ function sceneWords({ scene, actual: round, against, comparison, fresh }) {
       more: "Every beat is a pass over all of its weights, for one token: a word, or a piece of one." };
   }
   if (scene === "guess" && round) {
-    const who = round.drafterNames.length > 1 ? "Now two drafters make " : "Now a drafter makes ";
-    return { headline: [[who], ...guesses(round).map((part) => /** @type {Sentence[0]} */ ([part, /^\d/.test(part) ? "cs-total" : ""])), ["."]],
+    const who = round.drafterNames.length > 1 ? "Now two drafters make" : "Now a drafter makes";
+    return { headline: [[`${who} ${guesses(round)}.`]],
       more: `Guessing is far cheaper than a pass of the big model.${isBushy(round) ? " What is not sure goes on in several ways, so it is a tree." : ""}` };
   }
   if (scene === "race" && against) {
@@ -32,16 +33,17 @@ function sceneWords({ scene, actual: round, against, comparison, fresh }) {
   }
   if (scene === "same" && against && comparison) {
     const { text, tracks } = comparison;
-    return { headline: [["Same words "], ["✓", "is-fast"], [", "], [String(fresh.length), "cs-total is-fast"], [" passes instead of "],
-      [String(tracks.texts.length), "cs-total"], ["."]], more: `${text.words} ${against.words}` };
+    return { headline: [["Same words "], ["✓", "is-fast"], [", "], [String(fresh.length), "is-fast"], [` passes instead of ${tracks.texts.length}.`]],
+      more: `${text.words} ${against.words}` };
   }
   return null;
 }
 
-// How many guesses a round has, and how far ahead the deepest lies, in parts of which the numbers stand alone.
-export function guesses(/** @type {Pick<Round, "n" | "depths">} */ { n, depths }) {
+// How many guesses a round has, and how far ahead the deepest lies.
+function guesses(/** @type {Pick<Round, "n" | "depths">} */ { n, depths }) {
   const ahead = Math.max(...depths);
-  return [String(n - 1), n === 2 ? " guess, " : " guesses, ", ...(ahead === 1 ? ["one token ahead"] : [n - 1 === ahead ? "" : "up to ", String(ahead), " tokens ahead"])].filter(Boolean);
+  const reach = ahead === 1 ? "one token ahead" : `${n - 1 === ahead ? "" : "up to "}${ahead} tokens ahead`;
+  return `${n - 1} ${n === 2 ? "guess" : "guesses"}, ${reach}`;
 }
 
 /** What has to be said of what is shown. @param {Stage} stage @returns {{ headline: Sentence, more: string, title?: string }} */
@@ -58,30 +60,29 @@ function wordsOf(stage) {
   }
   if (round.chunked) return chunkWords(stage, round, over);
   if (over) return outcome(stage);
-  const kept = round.keep.length;
-  return { headline: [["One pass of the big model just wrote "], [String(kept), "cs-count"], [kept === 1 ? " token." : " tokens."]], more: explain(round, kept) };
+  return { headline: kept("One pass of the big model just wrote ", round), more: explain(round) };
 }
 
-/** @param {Round} round @param {number} kept */
-function explain(round, kept) {
+/** How many tokens a round kept. @param {string} lead @param {Round} round @returns {Sentence} */
+function kept(lead, { keep: { length } }) {
+  return [[lead], [String(length), "cs-count"], [length === 1 ? " token." : " tokens."]];
+}
+
+function explain(/** @type {Round} */ round) {
+  const accepted = round.keep.length - 1;
   if (round.n === 1) return "Nothing was guessed ahead: this is plain decoding, one token a pass.";
-  const verdict = kept > 1 ? `${kept - 1} ${kept === 2 ? "is" : "are"} exactly what it would have written` : "none is what it would have written";
+  const verdict = accepted ? `${accepted} ${accepted === 1 ? "is" : "are"} exactly what it would have written` : "none is what it would have written";
   const who = round.drafterNames.length > 1 ? "Two drafters made" : "A drafter made";
-  return `${who} ${guesses(round).join("")}; the big model checked them all at once: ${verdict}.`;
+  return `${who} ${guesses(round)}; the big model checked them all at once: ${verdict}.`;
 }
 
 /** Of a server that does not report its rounds. @param {Stage} stage @param {Round} round @param {boolean} over */
 function chunkWords(stage, round, over) {
   const run = stage.figures;
   const passes = sumsOf(stage, run)?.passes;
-  const count = over ? run.tokens : round.keep.length;
-  /** @type {Sentence} */
-  const tokens = [[String(count), over ? "cs-total" : "cs-count"], [count === 1 ? " token" : " tokens"]];
-  /** @type {Sentence} */
-  const about = passes ? [[" in about "], [String(passes), "cs-total"], [" passes."]] : [["."]];
-  /** @type {Sentence} */
-  const headline = over ? [...tokens, ...about] : [["The server just sent "], ...tokens, ["."]];
-  return { headline, more: "Which tokens were guessed ahead in one pass is not known: this server does not report its rounds." };
+  const written = `${counted(run.tokens, "token")}${passes ? ` in about ${passes} passes` : ""}.`;
+  return { headline: over ? /** @type {Sentence} */ ([[written]]) : kept("The server just sent ", round),
+    more: "Which tokens were guessed ahead in one pass is not known: this server does not report its rounds." };
 }
 
 // The outcome of the whole text, and why n tokens a pass are less than n times as fast.
@@ -89,8 +90,7 @@ function outcome(/** @type {Stage} */ stage) {
   const { against, comparison, repetition, measured: run } = stage;
   const cut = repetition ? null : cutOf(stage);
   /** @type {Sentence} */
-  const total = [[cut ? cut.lead : ""], [String(run.tokens), "cs-total"], [" tokens in "], [String(run.rounds), "cs-total"],
-    [repetition ? " passes before it repeats itself" : " passes"]];
+  const total = [[`${cut?.lead ?? ""}${run.tokens} tokens in ${run.rounds} passes${repetition ? " before it repeats itself" : ""}`]];
   if (!stage.header?.drafters.length) {
     total.push([": one at a time."]);
     return { headline: total, more: "Nothing was guessed ahead: this is plain decoding, the baseline of every speed-up." };
