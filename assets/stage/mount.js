@@ -30,7 +30,7 @@ import { Timeline } from "./timeline.js";
 import { Tour } from "./tour.js";
 
 const TEXT = {
-  title: "Text", caption: "Coloured by guesser.",
+  title: "Text", caption: "By guesser.",
   legend: /** @type {LegendEntry[]} */ ([
     { glyph: "■", label: "target", color: "--target", title: "The target's own tokens" },
     { glyph: "■", label: "drafter 1", color: "--drafter1", origin: "drafter1" },
