@@ -204,7 +204,7 @@ export interface RaceView {
   tracks: TrackView[];
 }
 
-/** One check of one drafter, or of the target if ``drafter`` is empty. */
+/** One check of one drafter, or of the target if ``drafter`` is empty: what was ``seen``, with its figure, and what to do about it (empty if the status is fine). */
 export interface DoctorFinding {
   name: string;
   drafter: string;
