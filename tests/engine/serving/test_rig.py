@@ -166,10 +166,11 @@ def test_a_recorded_round_has_the_targets_alternatives_and_the_text_of_each(tmp_
         assert set(found.tokens.ravel().tolist()) <= named
 
 
-@pytest.mark.parametrize("token", [10**6, -1, "x"])
-def test_a_forced_token_that_is_none_is_refused(token: Any) -> None:
-    with pytest.raises(RequestError, match="forced token"):
-        list(demo_live().generate(MATH, forced=[token]))
+def test_a_forced_token_that_is_none_or_ends_the_text_is_refused() -> None:
+    live = demo_live()
+    for token in (10**6, -1, "x", min(live.stop_ids)):
+        with pytest.raises(RequestError, match="forced token"):
+            list(live.generate(MATH, forced=[token]))
 
 
 @pytest.mark.long
@@ -332,6 +333,14 @@ def test_out_of_memory_is_said_and_the_next_run_is_served(monkeypatch: pytest.Mo
             live.quick_curve(40, Sampling())
     assert str(caught.value).startswith("The GPU ran out of memory (2.50 GiB more was needed) at a budget of 8 nodes")
     assert gather(live.run(ask)).entries
+
+
+def test_the_context_ends_the_text_cleanly() -> None:
+    live, prompt = demo_live(), "word " * 200
+    left = live.target.context_limit - len(live.prompt_ids(prompt))
+    trace = gather(live.run(PromptRequest(prompt, method="ddtree", budget=16, max_tokens=5000)))
+    assert trace.end.reason in ("context", "stop")
+    assert len(committed_ids(entry.round for entry in trace.entries)) <= left
 
 
 def test_runs_are_taken_in_turns_and_write_what_they_write_alone() -> None:
