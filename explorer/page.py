@@ -10,10 +10,11 @@ from typing import Any
 
 import gradio as gr
 from fastapi import FastAPI
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection
 from starlette.routing import Mount, Route
-from starlette.types import Scope
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.decoding.budget_policy import AUTO, FIXED
 from engine.decoding.methods import METHODS, SERVED
@@ -96,7 +97,7 @@ def guarded(page: gr.Blocks, routes: Sequence[Route], listening: Listening) -> F
     page.state_session_capacity = MAX_SESSIONS
     mounted: FastAPI = gr.mount_gradio_app(
         app, page, "/", root_path=listening.root_path or None, server_name=listening.host,
-        server_port=listening.port, auth=listening.auth,
+        server_port=listening.port, auth=listening.auth, app_kwargs={"middleware": [Middleware(Cover)]},
         head=f"<style>{style('page.css')}{style('lab/lab.css')}</style>\n{script(STAGE, LAB)}",
         theme=gr.themes.Base(
             font=["system-ui", "Segoe UI", "Roboto", "DejaVu Sans", "sans-serif"],
@@ -108,6 +109,35 @@ def guarded(page: gr.Blocks, routes: Sequence[Route], listening: Listening) -> F
     # rounds would delay every request by a second.
     gc.freeze()
     return mounted
+
+
+class Cover:
+    """Puts a style into the head of Gradio's page, to cover it until ours stands. What ``head`` names comes later, by
+    Gradio's scripts."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start: Message | None = None
+        body = b""
+
+        async def covered(message: Message) -> None:
+            nonlocal start, body
+            starts = message["type"] == "http.response.start"
+            if starts and "text/html" in Headers(scope=message).get("content-type", ""):
+                start = message
+            elif start is None:
+                await send(message)
+            else:
+                body += message.get("body", b"")
+                if not message.get("more_body"):
+                    body = body.replace(b"</head>", f"<style>{style('stage/cover.css')}</style></head>".encode(), 1)
+                    MutableHeaders(scope=start)["content-length"] = str(len(body))
+                    await send(start)
+                    await send({"type": "http.response.body", "body": body})
+
+        await self._app(scope, receive, covered)
 
 
 class Controls:

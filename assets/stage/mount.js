@@ -115,6 +115,7 @@ async function begin(parts, opening, name) {
   if (kept) notices.runAgain("The server answers again; this run broke off with it.");
   else if (!embed(parts) && (!restored || controls.goesOn)) film.open(controls.goesOn);
   stage.tell("mode", { push: false });
+  document.body.classList.add("cs-ready");
   parts.ready = true;
 }
 

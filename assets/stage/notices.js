@@ -57,7 +57,7 @@ export class Notices {
     });
     stage.on("refused", (message) => this.fail(message));
     stage.on("withdrawn", () => this.runAgain("Stopped before its first token; what is shown is the run before."));
-    stage.on("value", () => this.remark());
+    stage.on("value mode", () => this.remark());
   }
 
   state() {
@@ -93,9 +93,10 @@ export class Notices {
     return message !== "";
   }
 
+  // What holds of a run is told in the workbench, what somebody wrote about it everywhere.
   remark() {
-    const { header, about } = this.stage;
-    const note = [about.outside ? "" : header?.note, about.remark].filter(Boolean).join(" ");
+    const { header, about, mode } = this.stage;
+    const note = [about.outside || mode === "story" ? "" : header?.note, about.remark].filter(Boolean).join(" ");
     this.note.say(note === this.hiddenNote ? "" : note, "×", () => {
       this.hiddenNote = note;
       this.note.say("");

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from gradio_client import Client
 from playwright.sync_api import Browser
 
-from tests.browser.conftest import PORT, READY, served, visit
+from tests.browser.conftest import PORT, READY, Watched, served, visit
 from tests.browser.doing import STAGE, STATE
 from tests.running import free_port
 
@@ -155,3 +155,12 @@ def test_a_named_origin_shows_it_in_a_frame_behind_a_proxy(browser: Browser) -> 
         frame.click("#canopy-run")
         frame.wait_for_function(f"{STATE} === 'done' && !{STAGE}.recorded && {STAGE}.rounds.length > 0")
         page.close()
+
+
+def test_gradios_page_is_covered_until_the_first_view_stands(browser: Browser, watched: Watched, address: str) -> None:
+    cover = "getComputedStyle(document.body, '::before').content"
+    with browser.new_context(java_script_enabled=False) as still:
+        page = still.new_page()
+        page.goto(address)
+        assert page.evaluate(cover) == '"Canopy"'
+    assert watched.open(address).evaluate(cover) == "none"

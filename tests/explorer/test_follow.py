@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ class Browser:
     """One that follows: the latest run with the lines that came of it."""
 
     def __init__(self, follow: Follow) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop, self._thread = asyncio.new_event_loop(), ThreadPoolExecutor(1)
         self._lines = follow.lines()
         self.state: Any = {}
         self.listed: list[str] = []
@@ -44,7 +45,8 @@ class Browser:
 
     def read(self) -> None:
         """What comes next."""
-        for row in self._loop.run_until_complete(asyncio.wait_for(anext(self._lines), PATIENCE_SECONDS)).splitlines():
+        coming = asyncio.wait_for(anext(self._lines), PATIENCE_SECONDS)
+        for row in self._thread.submit(self._loop.run_until_complete, coming).result().splitlines():
             line = json.loads(row)
             self.listed = line.get("listed", self.listed)
             self.state = line if "state" in line else self.state

@@ -20,6 +20,7 @@ from explorer.recordings import Lesson, Library
 from tests.attack.asgi import Answer, ask, started
 from tests.explorer.scripted import scripted_trace
 from tests.explorer.scripted_rigs import answering
+from tests.running import completed
 
 MAX_SECONDS = 0.1  # of processor time, where 0.05 is meant: this machine may be busy
 ROUNDS = 3_000
@@ -117,7 +118,7 @@ def test_a_long_answer_leaves_in_steps() -> None:
         sent.append(message)
 
     (call,) = served([browser_call("export", lambda _: b"x" * (5 * STEP + 1))])
-    asyncio.run(_sent(call, take))
+    completed(_sent(call, take))
     assert max(len(message.get("body", b"")) for message in sent) <= STEP
     assert b"".join(message.get("body", b"") for message in sent) == b"x" * (5 * STEP + 1)
     assert [message.get("more_body") for message in sent[1:]] == [True] * 6 + [False]
@@ -151,5 +152,5 @@ def test_no_request_blocks_the_event_loop(
         monkeypatch.undo()
         alive.cancel()
 
-    asyncio.run(asked())
+    completed(asked())
     assert len(taken) > 10 and max(taken) < (MAX_SECONDS, ""), max(taken)
