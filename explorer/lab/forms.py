@@ -125,18 +125,17 @@ def items(form: Mapping[str, Any], name: str, usual: Sequence[Any] | None = None
     return list(value)
 
 
-def methods_of(form: Mapping[str, Any], *names: str) -> list[list[str]]:
-    """The methods in each of these fields; RequestError if none of them drafts."""
-    chosen = [list(map(str, items(form, name, [] if names[1:] else None))) for name in names]
-    if not {method for methods in chosen for method in methods} - {BASELINE}:
+def check_drafting(methods: Sequence[str]) -> None:
+    """RequestError if none of these methods drafts."""
+    if not set(methods) - {BASELINE}:
         raise RequestError(f"No method besides {BASELINE} is chosen; choose at least one that drafts.")
-    return chosen
 
 
 def sweep_plan_from(form: Mapping[str, Any], sets: PromptSets, instruments: Instruments) -> SweepPlan:
     """The checked plan of a sweep; RequestError says which field of ``SweepForm`` is wrong, what was seen and what is
     allowed."""
-    (methods,), laboratory = methods_of(form, "methods"), instruments.laboratory
+    methods, laboratory = list(map(str, items(form, "methods"))), instruments.laboratory
+    check_drafting(methods)
     name = str(form.get("set") or "all")
     chosen = settings(methods, items(form, "budgets"), option(form, "split", "total"),
                       sampling=Sampling(option(form, "temperature")), concurrency=items(form, "concurrency", [1]))
@@ -158,7 +157,8 @@ def race_plan_from(form: Mapping[str, Any], instruments: Instruments) -> SweepPl
     The fields are ``prompt`` and the ``turns`` before it, the ``methods`` with a track at the node ``budget`` and those
     with one at ``auto``, ``split``, ``temperature``, ``repeats``, ``max_tokens``.
     """
-    fixed, auto = methods_of(form, "methods", "auto")
+    fixed, auto = (list(map(str, items(form, name, ()))) for name in ("methods", "auto"))
+    check_drafting([*fixed, *auto])
     sampling, split = Sampling(option(form, "temperature")), option(form, "split", "total")
     order = list(METHODS)
     tracks = sorted({*settings(fixed, [option(form, "budget")], split, sampling=sampling),

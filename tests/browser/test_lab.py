@@ -113,7 +113,7 @@ def test_a_run_waits_while_a_sweep_measures_runs_while_it_pauses_and_resume_fini
     lab.wait_for_function(f"{STATE} === 'running'")
     lab.click("#canopy-run")
     lab.wait_for_function("Canopy.parts.stage.state === 'queued'")
-    lab.locator(".lab-notice", has_text="has the machine to itself; yours starts").wait_for(state="visible")
+    lab.locator(".lab-notice", has_text="has the machine to itself").wait_for(state="visible")
     button(lab, "Pause").click()
     lab.wait_for_function(f"{STATE} === 'paused'")
     done = lab.evaluate(f"{LAB}.progress.done")

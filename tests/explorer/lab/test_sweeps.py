@@ -96,7 +96,7 @@ def test_a_sweep_waits_for_the_runs_before_it(tmp_path: Path) -> None:
     lab = lab_at(tmp_path, queue=queue)
     with queue.place():
         lab.start(FORM)
-        until(lambda: "it has ended" in lab.progress({})["message"])
+        until(lambda: "yours is number 1" in lab.progress({})["message"])
         assert state(lab) == "queued"
     until(lambda: state(lab) == "done")
 

@@ -75,7 +75,7 @@ def test_a_job_waits_its_turn_and_may_be_left() -> None:
     jobs = Jobs(queue)
     with queue.place():
         first, second = {"job": jobs.start(lambda job: 1)}, {"job": jobs.start(lambda job: 2)}
-        until(lambda: "one more waits before yours" in jobs.look(second)["message"])
+        until(lambda: "yours is number 2" in jobs.look(second)["message"])
         jobs.look({**second, "stop": True})
         until(lambda: jobs.look(second)["state"] == "stopped")
     until(lambda: jobs.look(first)["state"] == "done")
