@@ -71,7 +71,7 @@ TRIALS = {"nodes": INTEGERS, "chances": FLOATS, "draws": FLOATS}
 VERIFICATION = {"choice": INTEGERS, "logprobs": FLOATS, "entropy": FLOATS, "gap": FLOATS, "offered": FLOATS,
                 "processed": FLOATS}
 CHOICE = {"choice_logprobs" if name == "logprobs" else name: name for name in VERIFICATION}
-ROUND = (*TREE, "keep", "bonus", *CHOICE, "drafts", "candidates", "trials", "seconds", "start")
+ROUND = (*TREE, "keep", "bonus", *CHOICE, "node_logprobs", "drafts", "candidates", "trials", "seconds", "start")
 
 log = logging.getLogger("canopy.recorder")
 
@@ -136,12 +136,12 @@ class Recorder:
         token, which is the next round's root.
 
         Optional, (n,) whole numbers: ``choice``, the target's token at each node; ``drafters``, a bit mask of those
-        that propose it. (n,) floats: ``logprobs``, the drafter's, cumulative from the root; of the target,
-        ``choice_logprobs``, ``entropy`` (nats), ``gap`` (log probability of its first choice less that of its second),
-        ``offered`` (log probability of the node's own token), ``processed`` (the same after temperature and cuts).
-        ``drafts``: a lattice a drafter, {"tokens", "logprobs"} of (depth, k) or (depth, rows, k), then with "follow".
-        ``candidates``: a tree a drafter, {"tokens", "parents", …}. ``trials``: {"nodes", "chances", "draws"} (t,).
-        ``seconds`` by stage: draft, build, pack, verify, accept, keep, other.
+        that propose it. (n,) floats: ``logprobs``, the drafter's, cumulative from the root, or ``node_logprobs``, each
+        node's own; of the target, ``choice_logprobs``, ``entropy`` (nats), ``gap`` (log probability of its first
+        choice less that of its second), ``offered`` (log probability of the node's own token), ``processed`` (the same
+        after temperature and cuts). ``drafts``: a lattice a drafter, {"tokens", "logprobs"} of (depth, k) or
+        (depth, rows, k), then with "follow". ``candidates``: a tree a drafter, {"tokens", "parents", …}. ``trials``:
+        {"nodes", "chances", "draws"} (t,). ``seconds`` by stage: draft, build, pack, verify, accept, keep, other.
         ``start``: the tokens cached before the round.
         """
         if self._ended:
@@ -570,6 +570,12 @@ def _checked_line(index: int, parts: dict[str, Any]) -> dict[str, Any]:
 def _tree(parts: Mapping[str, Any]) -> dict[str, Any]:
     tree = _arrays(parts, TREE)
     tree["parents"][:1][tree["parents"][:1] == -1] = 0
+    if parts.get("node_logprobs") is not None:
+        tree["logprobs"] = _array("node_logprobs", parts["node_logprobs"], FLOATS)
+        _check_tree(tree)
+        tree["logprobs"][0] = 0
+        for node in range(1, len(tree["parents"])):
+            tree["logprobs"][node] += tree["logprobs"][tree["parents"][node]]
     return tree
 
 

@@ -106,9 +106,11 @@ def test_a_chain_is_a_tree_and_the_first_needs_its_root(tmp_path: Path) -> None:
     assert [round_.start for round_ in rounds] == [2, 5, 6] and recorder.refused == 1
 
 
-def test_marginals_are_taken_as_a_round_has_them(tmp_path: Path) -> None:
+def test_each_nodes_log_probability_and_marginals_are_taken_as_a_round_has_them(tmp_path: Path) -> None:
     draft = {"tokens": [[1, 2], [3, 4]], "logprobs": [[-0.5, -1], [-0.25, -2]]}
-    round_ = recorded(tmp_path / "run.jsonl.gz", {**RIGHT, "drafts": [draft]}).entries[0].round
+    round_ = recorded(tmp_path / "run.jsonl.gz", {**RIGHT, "node_logprobs": [-9, -1, -2, -4], "drafts": [draft]}
+                      ).entries[0].round
+    assert round_.tree.logprobs.tolist() == [0, -1, -3, -4]
     assert round_.drafts[0].tokens.tolist() == [[[1, 2]], [[3, 4]]] and round_.drafts[0].follow.shape == (2, 1, 2)
 
 
