@@ -373,6 +373,7 @@ export interface TableRow {
   total: Estimate;
   speedup: Estimate | null;
   break_even: Estimate | null;
+  modelled: number | null;
   record: SpeedRecord;
 }
 

@@ -19,7 +19,7 @@ export const WORDS = {
   "Σq": "The drafter's probabilities summed over the tree: how many drafted tokens it expects to be accepted.",
   "rank": "The place of a token in the drafter's list for its position; 1 is the likeliest.",
   "depth": "How many tokens after the root.",
-  "pays from": "The τ from which the setting is faster than plain decoding: the time of its rounds in rounds of plain decoding.",
+  "pays from": "The τ from which the setting is faster than plain decoding: the time of its rounds in rounds of plain decoding, as measured; modelled: by the cost of a pass, once Predict all budgets has measured that.",
   "predicted": "Calculated from one text and the measured cost of a pass; not a measurement of that setting.",
   "pass": "One run of the target over one or more rows.",
   "round": "One draft and one pass of the target over it.",

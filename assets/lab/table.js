@@ -83,7 +83,8 @@ export class Table {
     figure(record.speed, spread(total, 0));
     figure(record.times.replace("×", ""), record.range || (speedup ? spread(speedup, 2) : ""));
     figure(rounded(tau.median, 2), spread(tau, 2));
-    figure(row.break_even ? `τ ${rounded(row.break_even.median, 2)}` : "");
+    const modelled = row.modelled === null ? "" : `modelled ${rounded(row.modelled, 2)}`;
+    figure(row.break_even ? `τ ${rounded(row.break_even.median, 2)}` : "", modelled);
     html("td", "", line, row.failed ? `${row.runs} (${row.failed})` : String(row.runs));
     html("td", "", line, row.compared ? `${row.same_text} of ${row.compared}` : "–");
     if (!this.lab.progress.other_rig) button(html("td", "", line), "Use", `Use ${row.label}`, () => this.lab.apply(row));

@@ -23,7 +23,7 @@ from engine.commands import Outcome, aligned, flags
 from engine.commands.flags import SAMPLING, add_flags
 from engine.errors import FileError, RequestError
 from engine.lab.report import Record, report, runs_csv, table_csv
-from engine.lab.settings import SweepPlan, check, file_of, prompt_set, settings
+from engine.lab.settings import Cell, SweepPlan, check, file_of, prompt_set, settings
 from engine.lab.speed import rate_text, speed_record
 from engine.lab.store import Results, Store, files_of
 from engine.lab.sweeping import LocalWorkers, Workers, run_sweep
@@ -93,7 +93,8 @@ def sweep(choice: argparse.Namespace) -> Record:
     must_differ(choice)
     number, plan = latest(choice.out) if choice.resume else (0, plan_of(choice))
     opened = partial(laboratory, plan.rig, plan.dtype)
-    workers: Workers = connect_workers(opened, choice.ray, choice.workers) if choice.ray else LocalWorkers(opened())
+    local = None if choice.ray else opened()
+    workers: Workers = LocalWorkers(local) if local else connect_workers(opened, choice.ray, choice.workers)
     if not choice.methods and not choice.resume:
         plan = replace(plan, settings=tuple(one for one in plan.settings if one.method in workers.methods))
     check(plan, workers.methods, workers.drafters)
@@ -103,7 +104,8 @@ def sweep(choice: argparse.Namespace) -> Record:
             for step in run_sweep(store, number, workers, Event()):
                 bar.set_postfix_str(f"{step.seconds_left:.0f} s left")
                 bar.update(step.done - bar.n)
-        record = report(store.sweep(number), measured := store.measured(number))
+        cost = local.cost(plan.ask(Cell(0, plan.settings[-1]))) if local else None
+        record = report(store.sweep(number), measured := store.measured(number), cost)
     write(choice.csv, table_csv(record))
     write(choice.runs_csv, runs_csv(plan, measured))
     write(choice.report, json.dumps(record, ensure_ascii=False, indent=1))
@@ -133,8 +135,8 @@ def write(path: Path | None, text: str) -> None:
 def table(record: Record) -> str:
     """The rows as a table to read, over all prompts and by category: medians over prompts, with the 95 % interval if
     there are enough prompts for one. Tokens/s are those of all requests at once, and of one of them; "pays from" is the
-    τ from which a setting is faster than plain decoding."""
-    head = ["setting", "tau", "pays from", "tok/s", "95 %", "each", "speed-up", "same text"]
+    τ from which a setting is faster than plain decoding, measured and modelled by the cost of a pass."""
+    head = ["setting", "tau", "pays from", "modelled", "tok/s", "95 %", "each", "speed-up", "same text"]
     lines = [aligned([head, *map(columns, record["rows"])])]
     if len(record["categories"]) > 1:
         for category, rows in record["categories"].items():
@@ -150,7 +152,8 @@ def table(record: Record) -> str:
 
 def columns(row: Record) -> list[object]:
     low, high = row["total_tokens_per_second_low"], row["total_tokens_per_second_high"]
-    total, ratio, pays_from = row["total_tokens_per_second"], row["speedup"], row["break_even"]
-    return [row["label"], f"{row['tau']:.2f}", "–" if pays_from is None else f"{pays_from:.2f}", rate_text(total),
-             None if low is None else f"{low:.1f} to {high:.1f}", f"{row['tokens_per_second']:.1f}",
+    total, ratio = row["total_tokens_per_second"], row["speedup"]
+    pays_from = ("–" if tau is None else f"{tau:.2f}" for tau in (row["break_even"], row["modelled_break_even"]))
+    return [row["label"], f"{row['tau']:.2f}", *pays_from, rate_text(total),
+            None if low is None else f"{low:.1f} to {high:.1f}", f"{row['tokens_per_second']:.1f}",
             speed_record(total, total / ratio).times if ratio else "–", f"{row['same_text']}/{row['compared']}"]

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from engine.budget.cost import CostCurve
 from engine.decoding.methods import METHODS
 from engine.lab.reading import Reading
 from engine.lab.settings import CellResult, Setting, SweepPlan
 from engine.lab.statistics import Estimate, acceptance, calibration, histogram
-from engine.lab.summary import Row, by_category, concurrency_words, curves, summarise
+from engine.lab.summary import Row, by_category, concurrency_words, curves, modelled_break_evens, summarise
 
 if TYPE_CHECKING:
     from engine.lab.store import StoredSweep  # imports pydantic, which the page's first seconds do without
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 
 
-def report(stored: StoredSweep, measured: Sequence[CellResult]) -> Record:
+def report(stored: StoredSweep, measured: Sequence[CellResult], cost: CostCurve | None = None) -> Record:
     """The report of a sweep as JSON values.
 
     ``recommended`` is the lossless row of the largest median tokens/s with the command line that runs it, or None;
-    ``ridge`` has that row for each number of requests at once, and ``load`` says at which budgets drafting pays.
+    ``ridge`` has that row for each number of requests at once, and ``load`` says at which budgets drafting pays. With
+    the ``cost`` of a round, rows of one request alone have ``modelled_break_even`` beside the measured one.
     """
     plan = stored.plan
     summary = summarise(plan.settings, measured)
@@ -41,8 +43,8 @@ def report(stored: StoredSweep, measured: Sequence[CellResult]) -> Record:
         "prompt_set": plan.prompt_set, "prompts": len(plan.prompts), "repeats": plan.repeats,
         "max_tokens": plan.max_tokens, "seed": plan.seed, "cells": len(plan), "done": len(measured),
         "failed": sum(result.reading is None for result in measured), "complete": len(measured) == len(plan),
-        "rows": [_record(row) for row in summary.rows],
-        "categories": {category: [_record(row) for row in summarise(plan.settings, results).rows]
+        "rows": _records(plan, measured, cost),
+        "categories": {category: _records(plan, results, cost)
                        for category, results in by_category(plan, measured).items()},
         "histograms": [{**named, "counts": list(histogram(group))} for named, group in read],
         "acceptance": [{**named, **asdict(cell), "rate": cell.rate} for named, group in read
@@ -55,6 +57,12 @@ def report(stored: StoredSweep, measured: Sequence[CellResult]) -> Record:
         "load": {curve.label: concurrency_words(summary, curve) for curve in curves(summary)
                  } if any(row.setting.concurrency > 1 for row in summary.rows) else {},
         "command": sweep_command(plan)}
+
+
+def _records(plan: SweepPlan, measured: Sequence[CellResult], cost: CostCurve | None) -> list[Record]:
+    modelled = modelled_break_evens(measured, cost)
+    return [{**_record(row), "modelled_break_even": modelled.get(row.setting)}
+            for row in summarise(plan.settings, measured).rows]
 
 
 def _record(row: Row) -> Record:

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import fmean, median
 
+from engine.budget.cost import CostCurve
+from engine.decoding.budget_policy import FIXED
 from engine.decoding.methods import METHODS
 from engine.lab.against_plain import first_difference, speedup_withheld, unsteady
 from engine.lab.reading import Reading
@@ -170,3 +172,18 @@ def _verdict(rows: Sequence[Row]) -> str:
     return "; ".join([fastest, *([f"drafting pays at {paying}"] if paying else []),
                       *([f"plain decoding is faster than {losing}"] if losing else []),
                       *([f"nothing is said of {withheld}"] if withheld else [])])
+
+
+def modelled_break_evens(measured: Iterable[CellResult], cost: CostCurve | None) -> dict[Setting, float]:
+    """The τ from which each setting of one request at a time pays by the cost of its rounds: medians over runs. Those
+    that choose their own budget have none."""
+    ratios: dict[Setting, list[float]] = defaultdict(list)
+    for result in measured:
+        setting, reading = result.cell.setting, result.reading
+        fixed = setting.drafts and setting.pace == FIXED and setting.concurrency == 1
+        if cost and fixed and reading and reading.rows:
+            build_ms = 1e3 * reading.stage_seconds.get("build", 0.0) / reading.rounds
+            drafters = METHODS[setting.method].drafter_count
+            rounds = (cost.round_ms(rows, setting.budget, drafters, build_ms) for rows in reading.rows)
+            ratios[setting].append(fmean(rounds) / cost.plain_ms)
+    return {setting: median(values) for setting, values in ratios.items()}

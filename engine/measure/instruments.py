@@ -60,6 +60,10 @@ class LiveLaboratory:
             measured.choose_policy()  # before the reading, because it may measure for a second
             return read_concurrent(measured, [partial(self.rig.prepare, one) for one in others], concurrency)
 
+    def cost(self, ask: PromptRequest) -> CostCurve:
+        middle = len(self.rig.prepare(ask).request.prompt_ids) + ask.max_tokens // 2
+        return self.rig.quick_curve(middle, ask.sampling)
+
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         return TokenTexts(self.rig.texts).of(token_ids)
 

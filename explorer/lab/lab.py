@@ -14,7 +14,7 @@ from engine.errors import RequestError
 from engine.lab.findings import DoctorFinding, worst_first
 from engine.lab.replay import WhatIf
 from engine.lab.report import run_command
-from engine.lab.summary import by_category, summarise
+from engine.lab.summary import by_category, modelled_break_evens, summarise
 from engine.lab.sweeping import Progress
 from engine.requests.admission import Admission
 from engine.requests.limits import TRIED_CONCURRENCY
@@ -193,26 +193,28 @@ class Lab:
         pass costs: {"sweep", "what_if": a run's id, "line": which curve of it, "concurrency", "category"}. Predictions
         are of one request alone and of the loaded rig, so they stand beside no sweep of another."""
         shown, run, asked = self.sweeps.shown(wanted.get("sweep")), wanted.get("what_if"), wanted.get("concurrency")
-        stored, summary = shown.stored, shown.summary
+        stored, measured, summary = shown.stored, shown.measured, shown.summary
         categories = stored.plan.categories if stored else []
         category = str(wanted.get("category")) if wanted.get("category") in categories else ""
         counts = summary.counts
         concurrency = asked if asked in counts else min(counts, default=1)
         kinds = {}
         if stored and len(categories) > 1:
-            summaries = {name: summarise(stored.plan.settings, group)
-                         for name, group in by_category(stored.plan, shown.measured).items()}
+            groups = by_category(stored.plan, measured)
+            summaries = {name: summarise(stored.plan.settings, group) for name, group in groups.items()}
             kinds = {name: row_view(best, fastest=True) for name, of_kind in summaries.items()
                      if (best := of_kind.at(concurrency).best)}
-            summary = summaries.get(category, summary)
+            measured, summary = groups.get(category, measured), summaries.get(category, summary)
         summary, beside = summary.at(concurrency), concurrency == 1 and not shown.other_rig
         forecast = self.forecast(run)
         plain = next((row.total.median for row in summary.rows if row.setting == row.setting.baseline), 0.0)
         withheld = str(self._speed_of(str(run)).get("withheld", "")) if forecast else ""
         predicted, points = prediction.predicted_curves(forecast, str(wanted.get("line")), plain, withheld)
+        cost = forecast.cost if forecast and beside and not shown.recorded else None
         return {"curves": {**curves_view(summary, points if beside else []), "predicted": predicted},
                 "cost": prediction.cost_view(forecast, predicted["line"]),
-                "table": table_view(summary) if stored else None, "counts": list(counts), "concurrency": concurrency,
+                "table": table_view(summary, modelled_break_evens(measured, cost)) if stored else None,
+                "counts": list(counts), "concurrency": concurrency,
                 "categories": categories, "category": category, "kinds": kinds,
                 "command": run_command(stored.plan, summary.best.setting) if stored and summary.best else "",
                 "seconds_per_run": None if shown.other_rig or shown.recorded else seconds_per_run(shown.measured)}

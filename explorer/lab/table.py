@@ -1,10 +1,12 @@
 """A sweep's table: its rows, the recommended setting, and how sure that is, in a sentence."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TypedDict
 
 from engine.decoding.methods import METHODS
 from engine.lab.against_plain import unsteady
+from engine.lab.settings import Setting
 from engine.lab.speed import SpeedRecord
 from engine.lab.statistics import Estimate
 from engine.lab.summary import Row, Summary
@@ -16,7 +18,7 @@ MAX_NAMED = 3
 
 class TableRow(TypedDict):
     """A setting and what was measured of it, see ``summary.Row``: ``total`` are the tokens/s of all requests together,
-    ``record`` is what is printed of them."""
+    ``record`` is what is printed of them. ``modelled`` is the break-even by the cost of a pass, if that is known."""
 
     method: str
     budget: int
@@ -37,6 +39,7 @@ class TableRow(TypedDict):
     total: Estimate
     speedup: Estimate | None
     break_even: Estimate | None
+    modelled: float | None
     record: SpeedRecord
 
 
@@ -50,15 +53,16 @@ class TableView(TypedDict):
     standing: str
 
 
-def table_view(summary: Summary) -> TableView:
-    """The table. If the speed-up of the best row is withheld, it is not marked as the fastest."""
+def table_view(summary: Summary, modelled: Mapping[Setting, float] = MappingProxyType({})) -> TableView:
+    """The table. If the speed-up of the best row is withheld, it is not marked as the fastest. ``modelled`` are the
+    break-evens by the cost of a pass."""
     best = summary.best
-    return {"rows": [row_view(row, fastest=row is best) for row in _fastest_first(summary.rows)],
+    return {"rows": [row_view(row, row is best, modelled.get(row.setting)) for row in _fastest_first(summary.rows)],
             "best": row_view(best, fastest=True) if best else None, "remark": remark(summary),
             "standing": standing(best)}
 
 
-def row_view(row: Row, fastest: bool = False) -> TableRow:
+def row_view(row: Row, fastest: bool = False, modelled: float | None = None) -> TableRow:
     """A row as the page shows it; ``fastest``: it is marked as such, unless its speed-up is withheld."""
     setting = row.setting
     return {
@@ -67,7 +71,8 @@ def row_view(row: Row, fastest: bool = False) -> TableRow:
         "lossless": METHODS[setting.method].lossless, "fastest": fastest and not row.withheld, "runs": row.runs,
         "failed": row.failed,
         "same_text": row.same_text, "compared": row.compared, "repeating": row.repeating, "tau": row.tau,
-        "total": row.total, "speedup": row.speedup, "break_even": row.break_even, "record": row.record}
+        "total": row.total, "speedup": row.speedup, "break_even": row.break_even, "modelled": modelled,
+        "record": row.record}
 
 
 def standing(best: Row | None) -> str:

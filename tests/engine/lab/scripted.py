@@ -88,6 +88,9 @@ class ScriptedLaboratory:
         return replace(measured, round_seconds=spent, prefill_seconds=PREFILL_SECONDS,
                        stage_seconds={"verify": sum(spent)})
 
+    def cost(self, ask: PromptRequest) -> CostCurve:
+        return CURVE
+
     def pieces(self, token_ids: Sequence[int]) -> Mapping[int, Piece]:
         return {token: f"<{token}>" for token in token_ids}
 
@@ -111,7 +114,7 @@ def measure_all(plan: SweepPlan, laboratory: ScriptedLaboratory | None = None) -
 
 def report_of(plan: SweepPlan, measured: Sequence[CellResult]) -> Record:
     """The report of what was measured of a plan."""
-    return report(StoredSweep(3, "2026-11-21", plan, ScriptedLaboratory().conditions, len(measured)), measured)
+    return report(StoredSweep(3, "2026-11-21", plan, ScriptedLaboratory().conditions, len(measured)), measured, CURVE)
 
 
 def reread_as(measured: Sequence[CellResult], change: Callable[[CellResult, Reading], Reading]) -> list[CellResult]:
