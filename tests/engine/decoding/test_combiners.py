@@ -1,6 +1,5 @@
 """Combiners against paper 000's worked example, dense references and brute force."""
 
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,8 @@
 """MTP drafters, loaded from their targets' checkpoints as published, against the equations of two engines without a
-cache."""
+cache, and against transformers' own class."""
 
 import shutil
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM
+from transformers.modeling_layers import MtpModel
 
+from engine.decoding.methods import METHODS
+from engine.records import Request, Sampling
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
-from tests.engine.drafters.test_autoregressive import must_be_rows_of, read
+from tests.engine.drafters.test_autoregressive import must_be_rows_of, paths, read
+from tests.engine.material import plain_text, text_of
 from tests.engine.models.shrunk import SIZES, shrunk
 from tests.engine.published import TOKENIZER, refused, write_short
 
@@ -119,6 +124,42 @@ def test_every_row_is_what_the_equations_say_behind_that_path(
     lattice = read(rig.drafters["drafter"], text, steps, features)
     equations = Equations(kind, folder, rig, tmp_path)
     must_be_rows_of(lattice, partial(equations.logprobs, features, [*text[1:], 7]))
+
+
+@pytest.mark.parametrize("kind", ["deepseek_v3", "glm4_moe"])
+@torch.no_grad()
+def test_the_deepest_path_is_that_of_transformers(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_mtp(tmp_path / kind, kind)
+    rig = load_rig(f"{folder}::mtp", "float32")
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    monkeypatch.setattr(model, "_keys_to_ignore_on_load_unexpected", [rf"model\.layers\.{LAYERS}.*"])
+    theirs = MtpModel.from_pretrained(model)
+    text = list(range(40, 52))
+    _, features = rig.target.prefill(text, 1, Sampling())
+    states = model(torch.tensor([text]), output_hidden_states=True).hidden_states[-1]
+    lattice = read(rig.drafters["drafter"], text, (len(text),), features)
+    path, _ = max(paths(lattice), key=lambda found: len(found[0]))
+    rows = {found: row for found, row in paths(lattice)}
+    for depth in range(lattice.depth):
+        tokens = [*text[1:], 7, *path[:depth]]
+        output = theirs.forward_layer(
+            0, states, torch.arange(1, len(tokens) + 1)[None], None, input_ids=torch.tensor([tokens]))
+        logprobs = theirs._project_to_logits(output[:, -1])[0].log_softmax(-1)
+        np.testing.assert_allclose(
+            lattice.logprobs[depth, rows[path[:depth]]], logprobs.topk(10).values.numpy(), atol=1e-5, rtol=1e-5)
+        states = torch.cat([states, output[:, -1:]], 1)
+
+
+def test_every_method_writes_plain_decodings_text(tmp_path: Path) -> None:
+    rig = load_rig(f"{write_mtp(tmp_path / 'target', 'qwen3_5_text')}::mtp::ngram", "float32")
+    assert list(rig.drafters_for("expand")) == ["drafter 1"]
+    request = Request(tuple(range(40, 60)), budget=12, max_tokens=10, sampling=Sampling(1.0, 0, 0.95, 3))
+    wanted = plain_text(request, rig.target)
+    assert len(set(wanted)) > 6
+    for method, row in METHODS.items():
+        if row.follows_text and row.drafter_count:
+            drafters = list(rig.drafters_for(method).values())
+            assert text_of(replace(request, method=method), rig.target, drafters) == wanted, method
 
 
 def test_positions_are_given_three_times_to_angles_with_sections_for_pictures(

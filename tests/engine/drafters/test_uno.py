@@ -1,4 +1,4 @@
-"""UNO drafters, loaded from adapters as PEFT writes them, against SGLang's formulas, written out."""
+"""UNO drafters, loaded from adapters as PEFT writes them, against SGLang's formulas and its tree, written out."""
 
 import json
 from dataclasses import replace
@@ -11,12 +11,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from engine.decoding.builders import best_first
 from engine.decoding.methods import METHODS
 from engine.drafters.uno import DEFAULT_BLOCK, noise_tokens
-from engine.records import Request, Sampling
+from engine.records import Lattice, Request, Sampling
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
-from tests.engine.material import decode, plain_text, text_of
+from tests.engine.material import decode, plain_text, prefixes, text_of
 from tests.engine.published import SIZES, refused, write_short
 
 RANK, ALPHA, VOCABULARY, LAYERS = 3, 6, 1536, 6
@@ -113,6 +114,38 @@ def test_the_noise_rows_have_the_adapter_and_the_roots_has_not(
     assert len(text) == len(PROMPT) + 12
 
 
+def tree_of_sglang(lattice: Lattice, nodes: int, top_k: int) -> set[tuple[int, ...]]:
+    """``uno_tree.py``: below the clean root, the most massive edge of any node to any of its ``top_k`` candidates, then
+    the shallower, the lower rank, the lower token and the lower parent, until there are so many nodes."""
+    paths: list[tuple[int, ...]] = [()]
+    masses, used = [0.0], set()
+    while len(paths) < nodes:
+        edges = []
+        for parent, path in enumerate(paths):
+            for rank in range(top_k if len(path) < lattice.depth - 1 else 0):
+                if (parent, rank) not in used:
+                    depth = len(path) + 1
+                    token = int(lattice.tokens[depth, 0, rank])
+                    mass = np.float32(masses[parent]) + lattice.logprobs[depth, 0, rank]
+                    edges.append((-mass, depth, rank, token, parent))
+        mass, _, rank, token, parent = min(edges)
+        used.add((parent, rank))
+        paths.append((*paths[parent], token))
+        masses.append(-mass)
+    return set(paths)
+
+
+@pytest.mark.parametrize("nodes", [2, 12, 40])
+def test_the_tree_is_sglangs(nodes: int, target: Path, tmp_path: Path) -> None:
+    rig = opened(target, write_adapter(tmp_path / "uno"))
+    request = Request(PROMPT, method="ddtree", budget=40, max_tokens=1)
+    lattice = next(decode(request, rig.target, [rig.drafters["drafter"]])).drafts[0]
+    drafted = [path for _, path in prefixes(best_first(lattice, 7, nodes))]
+    first = int(lattice.tokens[0, 0, 0])
+    assert all(path[0] == first for path in drafted)
+    assert {path[1:] for path in drafted} == tree_of_sglang(lattice, nodes, 40)
+
+
 @pytest.mark.parametrize("sampling", [
     Sampling(), Sampling(1.0, 0, 0.95, 3), Sampling(repetition_penalty=1.8, presence_penalty=1.0)])
 def test_every_method_writes_plain_decodings_text_to_the_end_of_the_context(
@@ -130,6 +163,18 @@ def test_every_method_writes_plain_decodings_text_to_the_end_of_the_context(
     assert rounds[0].drafts[0].depth == 12
     # the target chooses what it chose in the draft, under any sampling
     assert all(len(round_.acceptance.keep) > 1 for round_ in rounds[:-1])
+
+
+def test_a_draft_costs_a_pass_of_the_target(target: Path, tmp_path: Path) -> None:
+    rig = opened(target, write_adapter(tmp_path / "uno"))
+    request = Request(PROMPT, method="ddtree", budget=8, max_tokens=8)
+    passes = 0
+
+    def count() -> None:
+        nonlocal passes
+        passes += 1
+    rounds = list(decode(request, rig.target.fork(count), [rig.drafters["drafter"]]))
+    assert passes == LAYERS * (1 + 2 * len(rounds))
 
 
 @pytest.mark.parametrize(("changes", "named"), [
