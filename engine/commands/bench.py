@@ -146,9 +146,13 @@ def plan_of(choice: argparse.Namespace) -> BenchPlan:
         method, ways = (PLAIN_TREE, [PLAIN]) if name == PLAIN else (name, choice.recording)
         row = METHODS[method]
         drafters = tuple(choice.drafters) if len(choice.drafters) == row.drafter_count else ()
-        for budget, pace in map(flags.nodes_and_pace, (choice.budgets or BUDGETS) if row.drafter_count else [0]):
-            if PLAIN not in ways or pace != AUTO:  # which the published loop does not have
-                points += [BenchPoint(method, budget, choice.split, drafters, pace=pace, way=way) for way in ways]
+        budgets = (choice.budgets or BUDGETS) if row.drafter_count else [0]
+        if name == PLAIN:
+            budgets = [budget for budget in budgets if budget != AUTO]
+            if choice.methods and not budgets:
+                raise RequestError(f"The published loop, {PLAIN}, has no budget {AUTO}; name a number beside it.")
+        for budget, pace in map(flags.nodes_and_pace, budgets):
+            points += [BenchPoint(method, budget, choice.split, drafters, pace=pace, way=way) for way in ways]
     return _plan(choice, prompt_set(choice.prompts, choice.limit), points)
 
 
@@ -171,11 +175,13 @@ def concurrent_plan(choice: argparse.Namespace) -> BenchPlan:
         raise RequestError(f"With --concurrency, {', '.join(without)} is no choice: plain decoding is always measured, "
                            "and all else has to be a method that drafts.")
     points = []
+    # auto is always measured
+    budgets = [budget for budget in choice.budgets or () if budget != AUTO] or CONCURRENT_BUDGETS
     for count in choice.concurrency:
         points.append(BenchPoint(BASELINE, 0, concurrency=count, way=SAME))
         for method in methods:
             points += [BenchPoint(method, budget, concurrency=count, way=SAME)
-                       for budget in choice.budgets or CONCURRENT_BUDGETS if budget != AUTO]
+                       for budget in budgets]
             points += [BenchPoint(method, MAX_AUTO_NODES, pace=AUTO, concurrency=count, way=way)
                        for way in (LONE, SHARED)]
     return _plan(choice, prompts, points)

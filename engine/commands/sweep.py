@@ -23,7 +23,7 @@ from engine.commands import Outcome, aligned, flags
 from engine.commands.flags import SAMPLING, add_flags
 from engine.errors import FileError, RequestError
 from engine.lab.report import Record, report, runs_csv, table_csv
-from engine.lab.settings import Cell, SweepPlan, check, file_of, prompt_set, settings
+from engine.lab.settings import SweepPlan, check, file_of, prompt_set, settings
 from engine.lab.speed import rate_text, speed_record
 from engine.lab.store import Results, Store, files_of
 from engine.lab.sweeping import LocalWorkers, Workers, run_sweep
@@ -104,8 +104,9 @@ def sweep(choice: argparse.Namespace) -> Record:
             for step in run_sweep(store, number, workers, Event()):
                 bar.set_postfix_str(f"{step.seconds_left:.0f} s left")
                 bar.update(step.done - bar.n)
-        cost = local.cost(plan.ask(Cell(0, plan.settings[-1]))) if local else None
-        record = report(store.sweep(number), measured := store.measured(number), cost)
+        measured = store.measured(number)
+        ran = next((result.cell for result in measured if result.reading), None)
+        record = report(store.sweep(number), measured, local.cost(plan.ask(ran)) if local and ran else None)
     write(choice.csv, table_csv(record))
     write(choice.runs_csv, runs_csv(plan, measured))
     write(choice.report, json.dumps(record, ensure_ascii=False, indent=1))

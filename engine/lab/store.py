@@ -46,6 +46,10 @@ PENDING = "reading IS NULL AND failure IS NULL"
 # of fields that were renamed since
 OLDER_NAMES = {"heads": "drafters", "together": "concurrency", "domain": "category"}
 PLAN, CONDITIONS, READING = TypeAdapter(SweepPlan), TypeAdapter(Conditions), TypeAdapter(Reading)
+FREE = "what was measured is kept: free some space on its disk and resume"
+WAIT = "another program uses it: wait until that is done"
+WAY_OUT = {  # of SQLite's errors
+    sqlite3.SQLITE_FULL: FREE, sqlite3.SQLITE_IOERR: FREE, sqlite3.SQLITE_BUSY: WAIT, sqlite3.SQLITE_LOCKED: WAIT}
 
 
 def json_of(record: SweepPlan | Conditions | Reading) -> str:
@@ -191,8 +195,9 @@ class Results:
         try:
             yield
         except sqlite3.Error as error:
-            raise ResultsError(f"The results file {self.path.name} cannot be used: {error}; name another one, or "
-                               "free its disk and resume.") from error
+            primary = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the higher bits say where it arose
+            raise ResultsError(f"The results file {self.path.name} cannot be used: {error}; "
+                               f"{WAY_OUT.get(primary, 'name another one')}.") from error
         except UNREADABLE as error:
             reason = str(error).partition("\n")[0] or type(error).__name__
             raise ResultsError(f"{self.path.name} is damaged: a record in it cannot be read ({reason}).") from error

@@ -11,6 +11,7 @@ tries it again. The exit status is 1 if anything broke or fewer cases were tried
 import argparse
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from math import ceil
 from multiprocessing import get_context
 from secrets import randbelow
 from time import monotonic
@@ -47,8 +48,9 @@ def main() -> int:
     print(f"Seeds: {', '.join(map(str, choice.seeds))}", flush=True)
     until = monotonic() + 60 * choice.minutes
     with ThreadPoolExecutor(max(1, choice.at_once)) as processes:
-        results = [processes.submit(attacked, area, seed, (choice.cases or AREAS[area][0]) // len(choice.seeds), until)
-                   for area in choice.areas for seed in choice.seeds]
+        results = [
+            processes.submit(attacked, area, seed, ceil((choice.cases or AREAS[area][0]) / len(choice.seeds)), until)
+            for area in choice.areas for seed in choice.seeds]
     return int(not all(result.result() for result in results))
 
 

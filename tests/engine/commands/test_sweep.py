@@ -57,6 +57,25 @@ def test_a_sweep_on_the_demo_rig(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert full["acceptance"] and full["calibration"] and full["histograms"]
 
 
+def test_a_sweep_whose_first_prompt_cannot_be_answered_still_has_its_table(
+        typed: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    measure, cost = ScriptedLaboratory.measure, ScriptedLaboratory.cost
+
+    def refusing(answer: Callable[..., Any]) -> Callable[..., Any]:
+        def answered(self: ScriptedLaboratory, ask: PromptRequest) -> Any:
+            if ask.prompt == "too long":
+                raise RequestError("The prompt is too long.")
+            return answer(self, ask)
+        return answered
+
+    monkeypatch.setattr(ScriptedLaboratory, "measure", refusing(measure))
+    monkeypatch.setattr(ScriptedLaboratory, "cost", refusing(cost))
+    Path("two.jsonl").write_text('{"prompt": "too long"}\n{"prompt": "short"}\n')
+    assert typed(*SMALL, "--prompts", "two.jsonl", "--csv", "table.csv") == 1
+    rows = last_line(capsys)["rows"]
+    assert Path("table.csv").exists() and any(row["runs"] and row["failed"] for row in rows)
+
+
 def test_a_table_for_people_and_a_line_for_machines(
         typed: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert typed(*SMALL, "--csv", "table.csv", "--runs-csv", "runs.csv") == 0

@@ -101,20 +101,27 @@ def test_readers_look_while_one_writes_and_a_second_writer_is_refused(store: Sto
     Store(path).close()
 
 
-# Goes on with the sweep of a file, a line for each cell.
+# Goes on with the sweep of a file, a line for each cell; with a second word, where files can hold so many bytes only.
 SWEEPING = """
-import sys, time
+import resource, signal, sys, time
 from pathlib import Path
 from threading import Event
+from engine.errors import CanopyError
 from engine.lab.store import Store
 from engine.lab.sweeping import LocalWorkers, run_sweep
 from tests.engine.lab.scripted import ScriptedLaboratory, toy_plan
 
-store = Store(Path(sys.argv[1]))
-number = store.begin(toy_plan(), ScriptedLaboratory().conditions) if not store.sweeps() else 1
-for step in run_sweep(store, number, LocalWorkers(ScriptedLaboratory()), Event()):
-    print(step.done, flush=True)
-    time.sleep(0.002)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+for limit in sys.argv[2:]:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), resource.RLIM_INFINITY))
+try:
+    store = Store(Path(sys.argv[1]))
+    number = store.begin(toy_plan(), ScriptedLaboratory().conditions) if not store.sweeps() else 1
+    for step in run_sweep(store, number, LocalWorkers(ScriptedLaboratory()), Event()):
+        print(step.done, flush=True)
+        time.sleep(0.002)
+except CanopyError as error:
+    sys.exit(str(error))
 """
 
 
@@ -151,7 +158,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(store: Store, path: Path)
     pages = store._all("PRAGMA page_count")[0][0]
     store._all(f"PRAGMA max_page_count = {pages + 2}")
     done = 0
-    with pytest.raises(ResultsError, match="disk is full"):
+    with pytest.raises(ResultsError, match="disk.*full.*kept"):
         for step in run_sweep(store, number, LocalWorkers(LABORATORY), Event()):
             done = step.done
     assert 0 < done < len(PLAN) and len(store.measured(number)) == done
@@ -159,6 +166,20 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(store: Store, path: Path)
     assert sound(path)
     with Store(path) as again:
         assert len(go_on(again, number)) == len(PLAN) - done
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", [100, 60_000])
+def test_a_write_that_the_system_cuts_off_leaves_a_sound_file(path: Path, limit: int) -> None:
+    ended = subprocess.run([sys.executable, "-c", SWEEPING, str(path), str(limit)], capture_output=True, text=True,
+                           check=False, timeout=60)
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1) and path.name in ended.stderr
+    assert sound(path)
+    with Store(path) as store:  # with room again, it is as good as ever
+        number = store.sweeps()[0].number if store.sweeps() else begin(store)
+        printed = ended.stdout.split()
+        assert store.sweep(number).done == (int(printed[-1]) if printed else 0)
+        assert len(go_on(store, number)) == len(PLAN) - len(printed)
 
 
 @pytest.mark.parametrize(("name", "sentence", "kinds"), [
