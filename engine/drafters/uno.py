@@ -128,10 +128,10 @@ def _load(folder: Path, scale: float, width: int, target: TorchTarget) -> UnoDra
                        f"on one device; a {target.config.model_type} is run by transformers' own code.")
     weights = {name.removeprefix("base_model.model."): value.to(target.device, target.model.dtype)
                for name, value in load_weights(folder).items()}
-    adapted = copy(target.fastest)
-    adapted.layers = [
+    modules = target.model.get_decoder().layers
+    adapted = target.fastest.with_layers([
         _adapted(layer, partial(_take, folder, weights, scale, f"model.layers.{number}.", module))
-        for number, (layer, module) in enumerate(zip(adapted.layers, target.model.get_decoder().layers, strict=True))]
+        for number, (layer, module) in enumerate(zip(target.fastest.layers, modules, strict=True))])
     if weights:
         raise RigError(f"The adapter in {display_name(folder)} has {min(weights)} (and {len(weights) - 1} more "
                        "tensors), which has no place in its target.")

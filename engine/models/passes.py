@@ -6,7 +6,8 @@ pass serves the architectures that it knows; all others, and all prompts, go thr
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from copy import copy
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -126,6 +127,13 @@ class FusedPass(nn.Module):
         self.attention_dtype = ATTENTION_DTYPE
         self._compiled = compiled_layers(self.layers)
         return True
+
+    def with_layers(self, layers: Sequence[Layer]) -> Self:
+        """A copy of this pass that runs other layers in place of its own, through torch."""
+        other = copy(self)
+        other.layers = list(layers)
+        other._compiled = None  # they hold this pass's own layers
+        return other
 
     def forward(self, parts: Sequence[PassPart]) -> list[PassOutput]:
         """Logits and taps of all rows of each part, from one pass over the rows of all texts."""

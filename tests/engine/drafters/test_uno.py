@@ -52,8 +52,8 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_short(tmp_path_factory.mktemp("uno") / "target", "Qwen3-8B")
 
 
-def opened(target: Path, adapter: Path, more: str = "") -> Rig:
-    return load_rig(f"{target}::{adapter}{more}", "float32")
+def opened(target: Path, adapter: Path, more: str = "", dtype: str = "float32") -> Rig:
+    return load_rig(f"{target}::{adapter}{more}", dtype, "cpu")
 
 
 class NoisyLinear(nn.Module):
@@ -144,6 +144,20 @@ def test_the_tree_is_sglangs(nodes: int, target: Path, tmp_path: Path) -> None:
     first = int(lattice.tokens[0, 0, 0])
     assert all(path[0] == first for path in drafted)
     assert {path[1:] for path in drafted} == tree_of_sglang(lattice, nodes, 40)
+
+
+def test_an_int4_rig_drafts_with_its_adapter(target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = opened(target, write_adapter(tmp_path / "uno"), dtype="int4")
+    request = Request(PROMPT, method="dflash", budget=20, max_tokens=12)
+
+    def drafts() -> list[Lattice]:
+        return [round_.drafts[0] for round_ in decode(request, rig.target, [rig.drafters["drafter"]])]
+
+    drafted = drafts()
+    monkeypatch.setattr("engine.models.passes.MAX_COMPILED_ROWS", 0)  # torch's way
+    for lattice, expected in zip(drafted, drafts(), strict=True):
+        np.testing.assert_array_equal(lattice.tokens, expected.tokens)
+        np.testing.assert_array_equal(lattice.logprobs, expected.logprobs)
 
 
 @pytest.mark.parametrize("sampling", [
