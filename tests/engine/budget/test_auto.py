@@ -17,6 +17,7 @@ from engine.budget.auto import (
     RANK_STEPS,
     UNMEASURED,
     AutoBudget,
+    DraftHistory,
 )
 from engine.budget.cost import RoundCost
 from engine.decoding.budget_policy import BudgetPolicy, cut_trees
@@ -115,6 +116,21 @@ def test_rounds_without_a_draft_are_plain_ones() -> None:
     paused = [round_ for round_ in rounds if not round_.drafts]
     assert len(paused) > len(rounds) / 2
     assert all(len(round_.tree) == 1 and round_.candidates == () and round_.scores == () for round_ in paused)
+
+
+def test_after_a_shared_round_no_round_is_compared_with_those_before() -> None:
+    policy = AutoBudget(STAIRS)
+    for interrupted in (False, True):
+        policy.history = DraftHistory()
+        for _ in range(3):
+            policy.drafter_count = 0
+            policy.record_timing({"draft": 0.0, "verify": 0.0045})
+        if interrupted:
+            policy.record_timing({"draft": 0.0, "verify": 0.1}, alone=False)
+        policy.plan(1, 16)
+        policy.cut(chain_tree(*(0.95,) * 8))
+        policy.record_timing({"draft": 0.5, "verify": 0.5})
+        assert (policy.history.factor == 1.0) == interrupted
 
 
 # Several runs in one round

@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 import torch
 
 from engine import open_rig
+from engine.checkpoints.memory import run_bytes
 from engine.commands.check import lossless_points
 from engine.commands.program import main
 from engine.errors import CanopyError, RequestError, RigError, TraceError
@@ -22,14 +24,14 @@ from engine.lab.against_plain import InterleavedTiming, turn_pairs
 from engine.lab.settings import SHIPPED
 from engine.models.cache import KeptText
 from engine.models.target import TorchTarget
-from engine.records import PromptRequest, Sampling
+from engine.records import PromptRequest, Request, Sampling
 from engine.requests.prompts import read_prompts
 from engine.requests.rig_names import DEFAULT_RIG
 from engine.serving.rig import Rig
 from engine.serving.rigs import load_rig
 from engine.texts.bounded import BoundedTexts
 from engine.trace import Header, Trace, committed_ids, dump, dumps, gather, load, loads
-from tests.engine.demo import demo_live
+from tests.engine.demo import demo_live, demo_rig
 from tests.running import until
 
 MATH = "Omar has 6 boxes with 9 books in each box and 13 loose books. How many books does he have?"
@@ -366,6 +368,22 @@ def test_one_thread_that_reads_two_answers_in_turns_is_told_what_to_do() -> None
         next(second)
     rounds = 1 + len(list(first))
     assert len(list(live.generate(MATH, max_tokens=6))) == rounds, "the rig is free again"
+
+
+def test_a_run_with_penalties_has_room_for_its_own_logits() -> None:
+    live = demo_live(concurrent=True)
+    request = live.prepare(PromptRequest(MATH, budget=512)).request
+    penalised = replace(request, sampling=Sampling(presence_penalty=1))
+    logits = (2 * request.budget + 1) * live.target.config.vocab_size
+    assert run_bytes(live.target, penalised, 1) - run_bytes(live.target, request, 1) >= 4 * logits
+
+
+def test_a_run_has_room_for_the_features_of_its_positions() -> None:
+    target, request = demo_rig().target, Request(tuple(range(100)), max_tokens=50)
+    untapped = copy(target)
+    untapped.taps = ()
+    features = len(target.taps) * target.config.hidden_size * 4
+    assert run_bytes(target, request, 1) - run_bytes(untapped, request, 1) >= 150 * features > 0
 
 
 @pytest.mark.parametrize("concurrent", [False, True])

@@ -121,6 +121,20 @@ def follow(path: Path) -> None:
         tail.lines()
 
 
+@pytest.mark.parametrize(("limit", "value", "numbers"), [
+    ("stream.MAX_FILE_BYTES", 1000, "1,000"), ("stream.MAX_UNPACKED_BYTES", 3000, "3,000"),
+    ("reading.MAX_HELD_BYTES", 9000, "9,000"),
+    ("reading.MAX_PIECES", 5, r"8\b.* 5"), ("reading.MAX_PIECES", 10, "10")])  # of one line, of all lines
+def test_what_is_beyond_a_limit_is_refused_with_the_limit(
+        limit: str, value: int, numbers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"engine.trace.{limit}", value)
+    for data in (WHOLE, gzip.compress(WHOLE), gzip.compress(WHOLE)[:-20]):
+        (tmp_path / "run.jsonl").write_bytes(data)
+        for read in (partial(loads, data, "run.jsonl"), partial(load, tmp_path / "run.jsonl")):
+            with pytest.raises(TraceError, match=f"run.jsonl .* {numbers} "):
+                read()
+
+
 def test_nesting_is_refused_however_deep() -> None:
     for depth in (900, 1100, 100_000, 2_000_000):
         with pytest.raises(TraceError, match="nested too deeply|values|cannot be read"):
