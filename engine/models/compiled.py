@@ -191,6 +191,8 @@ class CompiledLayers:
         self.layers = layers
         self._activations = silu(torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(torch.bfloat16))
         self._head_scales = [layer.head_norm.scale[:, 0].contiguous() for layer in layers if layer.head_norm]
+        address = self._activations.data_ptr()
+        gate(address, address, address, 0, 0)  # raises here, not in a pass, if numba compiles nothing
 
     def run(self, number: int, hidden: Tensor, rotation: Rotation, parts: Sequence[PassPart]) -> Tensor:
         """Hidden states (rows, hidden size) after a layer: the rows of all texts, one text after another."""

@@ -5,6 +5,7 @@ Both write the rows' keys and values into the cache and return logits and the ou
 pass serves the architectures that it knows; all others, and all prompts, go through the reference.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any, NamedTuple, Self
@@ -21,6 +22,7 @@ from engine.models.layers import Experts, Layer, Rotations, View, additive, fold
 from engine.models.packed_linear import ATTENTION_DTYPE, LevelsRule, PackedHead
 from engine.models.rows import PassPart, PassRows
 
+log = logging.getLogger("canopy.passes")
 KNOWN = frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"})  # pre-norm, rotary, gated SiLU, nothing else
 # A tree's pass reads a multiple of so many slots: fused attention on a CPU compiles a kernel for each new number.
 SLOT_MULTIPLE = 32
@@ -183,7 +185,9 @@ def compiled_layers(layers: Sequence[Layer]) -> Any:
     try:
         from engine.models.compiled import CompiledLayers  # noqa: PLC0415  # it compiles when it is imported
         return CompiledLayers(layers)
-    except (ImportError, OSError, RuntimeError, NotImplementedError):
+    except Exception:  # a stored result that is damaged raises whatever pickle, LLVM or numba then does
+        log.exception("numba cannot compile the layers, so torch runs them, more slowly. If a file that numba stored "
+                      "is damaged, delete *.nbi and *.nbc in engine/models/__pycache__.")
         return None
 
 

@@ -1,7 +1,9 @@
 """Compiled layers give torch's bits, so a text may be read by either."""
 
 import sys
+from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -59,11 +61,20 @@ def test_compiled_layers_give_the_bits_of_torchs(name: str, monkeypatch: pytest.
     assert all(torch.equal(*pair) for pair in zip(compiled, outputs_of(fused), strict=True))
 
 
+NOT_COMPILED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "no numba": lambda patch: patch.setitem(sys.modules, "numba", None),
+    "a stored file that is empty": lambda patch: patch.setattr("numba.core.caching.pickle.load",
+                                                               Mock(side_effect=EOFError)),
+    "NUMBA_DISABLE_JIT": lambda patch: patch.setattr("numba.core.config.DISABLE_JIT", 1),
+}
+
+
+@pytest.mark.parametrize("reason", NOT_COMPILED)
 @torch.inference_mode()
-def test_a_machine_without_numba_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_computes_the_same_if_numba_cannot_compile(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = outputs_of(int4_pass(CONFIGS["llama"]))
     monkeypatch.delitem(sys.modules, "engine.models.compiled")
-    monkeypatch.setitem(sys.modules, "numba", None)
+    NOT_COMPILED[reason](monkeypatch)
     assert all(torch.equal(*pair) for pair in zip(outputs_of(int4_pass(CONFIGS["llama"])), expected, strict=True))
 
 
