@@ -28,8 +28,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(signature: str, **options: Any) -> Callable[[Function], Function]:
-    """Compile a function when it is defined, or load it from where an earlier process left it."""
-    decorator: Callable[[Function], Function] = njit(signature, cache=True, error_model="numpy", **options)
+    """Compile a function when it is defined, or load it from where an earlier process left it. Other threads of Python
+    run beside it."""
+    decorator: Callable[[Function], Function] = njit(signature, cache=True, nogil=True, error_model="numpy", **options)
     return decorator
 
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from threading import Event, Thread
 from typing import Any
 from unittest.mock import Mock
 
@@ -10,6 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, PretrainedConfig, Qwen2Config, Qwen3Config
 
 from engine.models.cache import TreeCache
+from engine.models.compiled import gate
 from engine.models.packed_linear import rounded_levels
 from engine.models.passes import FusedPass
 from engine.models.rows import PassPart, PassRows
@@ -82,3 +84,27 @@ def test_torch_computes_the_same_if_numba_cannot_compile(reason: str, monkeypatc
 def test_compiled_layers_write_nothing_behind_a_cache() -> None:
     with pytest.raises(IndexError, match="slots"):
         outputs_of(int4_pass(CONFIGS["llama"]), spare=-1)
+
+
+def test_other_threads_run_beside_a_compiled_function() -> None:
+    states = torch.zeros(1000, 2048, dtype=torch.bfloat16)
+    activations = torch.zeros(1 << 16, dtype=torch.bfloat16)
+    begun, ran = Event(), Event()
+
+    def other() -> None:
+        begun.wait()
+        ran.set()
+
+    thread, interval = Thread(target=other), sys.getswitchinterval()
+    thread.start()
+    sys.setswitchinterval(60)  # so that the other thread runs only if this one gives the lock away
+    try:
+        begun.set()
+        for _ in range(500):
+            gate(states.data_ptr(), activations.data_ptr(), states.data_ptr(), 1000, 1024)
+            if ran.is_set():
+                break
+        assert ran.is_set()
+    finally:
+        sys.setswitchinterval(interval)
+        thread.join()
