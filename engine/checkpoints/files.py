@@ -107,7 +107,10 @@ def weight_files(folder: Path) -> list[Path]:
 
 def shards(folder: Path) -> list[str]:
     """Return the files that the index names."""
-    weight_map = read_object(folder / INDEX).get("weight_map")
+    try:
+        weight_map = read_object(folder / INDEX).get("weight_map")
+    except RigError as error:
+        raise RigError(f"{str(error).removesuffix('.')}; {_again(folder)}.") from error
     names: list[Any] = list(weight_map.values()) if isinstance(weight_map, dict) else [weight_map]
     for name in names:
         if not isinstance(name, str) or not SHARD.fullmatch(name):

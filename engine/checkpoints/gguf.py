@@ -61,6 +61,7 @@ def convert_gguf(name: str, tell: Tell = ignore_progress) -> Path:
     if not file.is_file():
         raise RigError(f"There is no file {str(file)!r}; name a GGUF file on this machine.")
     tell(f"Reading {file.name} …", None)
+    header_of(file)  # or a large file that cannot be converted would be hashed first
     try:
         digest = sha256_of(file)
     except OSError as error:

@@ -28,9 +28,10 @@ def check_not_quantised(folder: Path) -> None:
     if values.get("quantization"):
         methods.append("quantization in config.json")
     for name in BESIDE:
-        about = read_object(folder / name).get("quantization", {}) if (folder / name).is_file() else None
-        if about is not None and about.get("quant_algo", name):  # ModelOpt's may be about the KV cache alone
-            methods.append(name)
+        if (folder / name).is_file():
+            about = read_object(folder / name).get("quantization", {})
+            if not isinstance(about, dict) or about.get("quant_algo", name):  # ModelOpt's may be about the KV cache
+                methods.append(name)
     _refuse_quantised(folder, methods)
 
 

@@ -80,6 +80,15 @@ def test_a_file_that_lies_or_is_unknown_is_refused_at_once_and_takes_no_memory(w
     assert peak < 8 * 2**20 + len(data) and seconds < 2
 
 
+def test_a_large_file_that_is_no_gguf_is_refused_before_it_is_read_to_its_end(tmp_path: Path) -> None:
+    with (tmp_path / "odd.gguf").open("wb") as file:
+        file.truncate(2**33)  # takes no room on the disk
+    began = time.process_time()
+    with pytest.raises(RigError, match="odd.gguf"):
+        convert_gguf(str(tmp_path / "odd.gguf"))
+    assert time.process_time() - began < 1
+
+
 def test_a_sound_file_says_what_it_holds_and_its_tensors_an_unknown_type(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "small.gguf", small_llama(), "Q4_1")
     header, data = header_of(path), path.read_bytes()

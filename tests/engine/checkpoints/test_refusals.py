@@ -115,12 +115,13 @@ DAMAGE: list[tuple[str, Change, str]] = [  # of the target's files
 INDEX: list[tuple[Any, str]] = [
     ({"weight_map": {"a.weight": 1, "b.weight": "x"}}, "in {} has '1'"),
     ({"weight_map": {"a.weight": f"../target/{WEIGHTS}"}}, "'../target/"),
-    *[(index, "in {}") for index in ({"weight_map": [1]}, [1], {})],
+    *[(index, "in {}") for index in ({"weight_map": [1]}, {})],
+    *[(index, "; fetch it again") for index in ([1], '{"weight_map": {"a')],
     ({"weight_map": {"a.weight": "one.safetensors", "b.weight": WEIGHTS}}, "{} is incomplete: 1 of its 2")]
 CASES = [*[(f"head/{CONFIG}", change, sentence) for change, sentence in MISFITS],
          *[(f"target/{file}", change, sentence) for file, change, sentence in DAMAGE],
-         *[(f"{part}/model.safetensors.index.json", json.dumps(index), sentence.format(part))
-           for part in ("target", "head") for index, sentence in INDEX]]
+         *[(f"{part}/model.safetensors.index.json", index if isinstance(index, str) else json.dumps(index),
+           sentence.format(part)) for part in ("target", "head") for index, sentence in INDEX]]
 
 
 @pytest.mark.parametrize(("file", "change", "sentence"), CASES, ids=[f"{row[0]} {row[2]}" for row in CASES])
@@ -240,7 +241,8 @@ def test_targets_that_are_no_plain_decoder_by_their_config_alone(
 @pytest.mark.parametrize(("file", "values"), [
     (CONFIG, {"quantization": {"group_size": 64, "bits": 4}}), ("quant_config.json", {"bits": 4}),
     ("quantize_config.json", {"zero_point": True, "w_bit": 4, "q_group_size": 128}),
-    ("hf_quant_config.json", {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4"}})])
+    ("hf_quant_config.json", {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4"}}),
+    ("hf_quant_config.json", {"quantization": None}), ("hf_quant_config.json", {"quantization": [1]})])
 def test_a_file_that_speaks_of_quantised_weights(file: str, values: Values, pair: Path) -> None:
     change_file(pair / "target" / file, values if file == CONFIG else json.dumps(values))
     sentence = refused(f"{pair / 'target'}::ngram")
