@@ -135,9 +135,10 @@ def weigh(queries: Any, keys: Any, committed: Any, seen: Any, causal: Any, weigh
                 weights[i, g, k] /= total
 
 
-@compiled("void(f8[:, :, ::1], u2[:, ::1], f8[:, :, ::1])", fastmath={"contract"})
-def mix(weights: Any, values: Any, mixed: Any) -> None:
-    """Write the weighted sums (rows, groups, size) of values, four at a time. Behind the last one, weights are 0."""
+@compiled("void(f8[:, :, ::1], u2[:, ::1], i8, f8[:, :, ::1])", fastmath={"contract"})
+def mix(weights: Any, values: Any, last: Any, mixed: Any) -> None:
+    """Write the weighted sums (rows, groups, size) of values, four at a time. Behind the last one, weights are 0: its
+    value stands for others there, which may be NaN."""
     rows, groups, end = weights.shape
     size = values.shape[1]
     wide = np.empty((4, size), F64)
@@ -145,7 +146,7 @@ def mix(weights: Any, values: Any, mixed: Any) -> None:
     for k in range(0, end, 4):
         for j in range(4):
             for d in range(size):
-                wide[j, d] = widened(values[min(k + j, len(values) - 1), d])
+                wide[j, d] = widened(values[min(k + j, last), d])
         for i in range(rows):
             for g in range(groups):
                 a, b, c, e = weights[i, g, k], weights[i, g, k + 1], weights[i, g, k + 2], weights[i, g, k + 3]
@@ -178,7 +179,7 @@ def attend(states: Any, cosines: Any, sines: Any, slots: Any, seen: Any, results
                 for g in range(groups):
                     queries[i, g, d] = widened(x[i, h * groups + g, d]) / sqrt(size)
         weigh(queries, cache[0, h], committed, sees, seen == 0, weights)
-        mix(weights, cache[1, h], mixed)
+        mix(weights, cache[1, h], end - 1, mixed)
         for i in range(rows):
             for g in range(groups):
                 for d in range(size):

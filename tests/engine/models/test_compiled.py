@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from math import nan
 from threading import Event, Thread
 from typing import Any
 from unittest.mock import Mock
@@ -38,14 +39,16 @@ def int4_pass(config: PretrainedConfig) -> FusedPass:
     return fused
 
 
-def outputs_of(fused: FusedPass, spare: int = 30) -> list[torch.Tensor]:
-    """Logits, taps and cache of a pass over a tree of one text and a single row of another."""
+def outputs_of(fused: FusedPass, spare: int = 30, stale: float = 9.0) -> list[torch.Tensor]:
+    """Logits, taps and cache of a pass over a tree of one text and a single row of another, with a stale number in the
+    spare slots behind them."""
     torch.manual_seed(4)
     parts = []
     for prefix, seen in zip(PREFIXES, (SEEN, None), strict=True):
         rows = 1 if seen is None else len(seen)
         cache = TreeCache(fused.base.config, prefix + rows + spare, fused.base.embed_tokens.weight)
         cache.slots.normal_()
+        cache.slots[..., prefix + rows:, :] = stale
         cache.length = prefix
         parts.append(PassPart(PassRows(torch.randint(0, 64, (rows,)), prefix + POSITIONS[:rows], seen), cache))
     return [value for output, part in zip(fused(parts), parts, strict=True)
@@ -84,6 +87,12 @@ def test_torch_computes_the_same_if_numba_cannot_compile(reason: str, monkeypatc
 def test_compiled_layers_write_nothing_behind_a_cache() -> None:
     with pytest.raises(IndexError, match="slots"):
         outputs_of(int4_pass(CONFIGS["llama"]), spare=-1)
+
+
+@torch.inference_mode()
+def test_compiled_layers_read_nothing_behind_the_rows() -> None:
+    fused = int4_pass(CONFIGS["llama"])
+    assert all(torch.equal(*pair) for pair in zip(outputs_of(fused, stale=nan), outputs_of(fused), strict=True))
 
 
 def test_other_threads_run_beside_a_compiled_function() -> None:
