@@ -29,6 +29,7 @@ from engine.errors import FileError, RigError
 from engine.machine.files import kept_files, replace_file
 from engine.models.device import hardware
 from engine.models.packed_linear import GROUP, levels_of, rounded_levels
+from engine.models.passes import compiled_layers
 from engine.models.target import TorchTarget
 from engine.records import Precision, Sampling
 from engine.requests.rig_names import AUTO_DTYPE, EXACTNESS, FOUR_BITS
@@ -42,6 +43,7 @@ BY_EXACTNESS = (FOUR_BITS, "float32", "bfloat16")  # bit for bit; but for roundi
 NODES = (0, 1, 3, 7, 16)  # of the trees that are expected; 0 is plain decoding
 SAMPLE = "mlp.gate_proj.weight"  # the weight that shows whether a file has 4-bit weights; some keep others finer
 CONTEXT = 64  # tokens of prefix
+PASS_VERSION = 2  # count it up when passes take another time, so that remembered times are measured again
 REPEATS = 9  # of each pass; the fastest counts, since other programs can only slow one down
 NEARLY_AS_FAST = 0.9  # of the fastest rate: a more exact dtype that reaches as much is taken
 MAX_QUANTISED = 4_500_000_000  # parameters of a target that is rounded to 4 bits on request: a "4B" has 4.02 billion
@@ -64,8 +66,9 @@ def precision(wanted: str, folder: Path, device: torch.device, opening: Opening,
         why = "on a GPU" if device.type != "cpu" else "for a target too large to try several"
         return Precision(DEFAULT_DTYPE, f"{DEFAULT_DTYPE}, as usual {why}; {EXACTNESS[DEFAULT_DTYPE]}.")
     names = tuple(name for name in DTYPES if name != FOUR_BITS or in_four_bits(folder))
+    compiled = FOUR_BITS in names and compiled_layers(()) is not None
     key = sha256("|".join([text.to_json_string(), hardware(device), str(torch.get_num_threads()), torch.__version__,
-                           *names]).encode()).hexdigest()
+                           str(PASS_VERSION), str(compiled), *names]).encode()).hexdigest()
     times = remembered(key)
     if times is None:
         opening.tell(f"Measuring in which precision {display_name(folder)} is fastest here …", None)

@@ -129,6 +129,17 @@ def test_it_is_measured_once_and_again_where_nothing_can_be_read_or_written(
     assert [dtype_chosen(), dtype_chosen()] == ["bfloat16"] * 2 and measured.call_count == 5
 
 
+def test_it_is_measured_again_if_a_pass_is_computed_in_another_way(
+        kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = stand_in(monkeypatch, PROCESSORS["AVX-512 with bfloat16"][0])
+    monkeypatch.setattr(precision, "in_four_bits", Mock(return_value=True))
+    assert [dtype_chosen(), dtype_chosen()] == ["int4"] * 2 and measured.call_count == 1
+    monkeypatch.setattr(precision, "compiled_layers", Mock(return_value=None))
+    assert dtype_chosen() == "int4" and measured.call_count == 2
+    monkeypatch.setattr(precision, "PASS_VERSION", precision.PASS_VERSION + 1)
+    assert dtype_chosen() == "int4" and measured.call_count == 3
+
+
 def test_nothing_is_measured_for_a_named_dtype_or_a_large_target(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = stand_in(monkeypatch, SLOW_BFLOAT16)
     assert dtype_chosen("float32") == "float32"
