@@ -1,6 +1,7 @@
 """Runs that another program writes into a trace file: shown as they grow, and listed where they lie in a folder."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,8 @@ from engine.trace import End, Trace, load
 from engine.trace.reading import TraceTail
 from explorer.lines import encoded
 from explorer.runs import Run, Runs
+
+log = logging.getLogger("canopy")
 
 SECONDS_BETWEEN_LOOKS = 0.05  # at the file
 SECONDS_BETWEEN_SEARCHES = 0.5  # for a newer file in the folder
@@ -55,10 +58,11 @@ class Follow:
         if not self._path.is_dir():
             return [self._path] if self._path.is_file() else []
         dated = []
-        for path in self._path.glob("*.jsonl*"):
-            with suppress(OSError):  # one that is gone by now
-                if path.name.endswith(ENDINGS) and path.is_file():
-                    dated.append((path.stat().st_mtime_ns, path))
+        with suppress(OSError):  # the folder is gone by now
+            for path in self._path.glob("*.jsonl*"):
+                with suppress(OSError):  # one that is gone by now
+                    if path.name.endswith(ENDINGS) and path.is_file():
+                        dated.append((path.stat().st_mtime_ns, path))
         return [path for _, path in sorted(dated, reverse=True)[:MAX_LISTED]]
 
     def trace(self, name: str) -> Trace | None:
@@ -85,18 +89,25 @@ class Follow:
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
 
     def _watch(self) -> None:
-        """Read what is written, for everybody who follows."""
+        """Read what is written, for everybody who follows; what goes wrong once does not end it."""
         searched = 0.0
         while True:
-            if monotonic() - searched > SECONDS_BETWEEN_SEARCHES:
-                searched = monotonic()
-                paths, shown = self.paths(), self._growing
-                if paths and (shown is None or shown.path != paths[0] or shown.replaced()):
-                    if shown:
-                        shown.run.end()
-                    growing = GrowingRun(paths[0])
-                    self._runs.begin(growing.run)
-                    self._growing = growing
-            if self._growing:
-                self._growing.grow(self._runs)
+            try:
+                if monotonic() - searched > SECONDS_BETWEEN_SEARCHES:
+                    searched = monotonic()
+                    self._search()
+                if self._growing:
+                    self._growing.grow(self._runs)
+            except Exception:
+                log.exception("What is written into %s could not be read; it is tried again", self._path)
+                sleep(SECONDS_BETWEEN_SEARCHES)
             sleep(SECONDS_BETWEEN_LOOKS)
+
+    def _search(self) -> None:
+        paths, shown = self.paths(), self._growing
+        if paths and (shown is None or shown.path != paths[0] or shown.replaced()):
+            if shown:
+                shown.run.end()
+            growing = GrowingRun(paths[0])
+            self._runs.begin(growing.run)
+            self._growing = growing

@@ -99,6 +99,21 @@ def test_a_run_that_begins_anew_is_shown_anew(tmp_path: Path) -> None:
     assert len(browser.rounds) == 1
 
 
+@pytest.mark.parametrize("broken", ["glob", "stat"])
+def test_what_goes_wrong_once_ends_nothing(tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual, failed = getattr(Path, broken), []
+
+    def fails_once(self: Path, *given: Any, **named: Any) -> Any:
+        if self.is_relative_to(tmp_path) and not failed:
+            failed.append(self)
+            raise (OSError if broken == "glob" else RuntimeError)("once")
+        return usual(self, *given, **named)
+    browser = Browser(Follow(tmp_path))
+    write(tmp_path / "run.jsonl")
+    monkeypatch.setattr(Path, broken, fails_once)
+    assert browser.until(1, "done") == "run.jsonl" and failed
+
+
 def test_a_file_that_is_no_trace_says_so_and_names_need_not_be_utf8(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"bad\xff.jsonl")).write_text("nonsense\n")
     os.utime(os.fsencode(tmp_path) + b"/bad\xff.jsonl", (1, 1))
