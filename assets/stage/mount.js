@@ -100,6 +100,8 @@ async function begin(parts, opening, name) {
   const { stage, address, notices, film } = parts;
   const asked = Address.opened;
   const { kept } = controls;
+  const uncover = () => document.body.classList.add("cs-ready"); // at the latest when there is something to say
+  stage.on("state", () => stage.pending && uncover());
   stage.settings = { method: asked.method ?? undefined, budget: asked.budget ?? undefined };
   stage.setMode(asked.mode);
   if (kept) stage.read(kept);
@@ -115,7 +117,7 @@ async function begin(parts, opening, name) {
   if (kept) notices.runAgain("The server answers again; this run broke off with it.");
   else if (!embed(parts) && (!restored || controls.goesOn)) film.open(controls.goesOn);
   stage.tell("mode", { push: false });
-  document.body.classList.add("cs-ready");
+  uncover();
   parts.ready = true;
 }
 

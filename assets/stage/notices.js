@@ -93,10 +93,11 @@ export class Notices {
     return message !== "";
   }
 
-  // What holds of a run is told in the workbench, what somebody wrote about it everywhere.
+  // What the rig says of a run made here is told in the workbench, what somebody wrote about one everywhere.
   remark() {
-    const { header, about, mode } = this.stage;
-    const note = [about.outside || mode === "story" ? "" : header?.note, about.remark].filter(Boolean).join(" ");
+    const { header, about, mode, server, recorded } = this.stage;
+    const ours = mode === "story" && server && !recorded;
+    const note = [about.outside || ours ? "" : header?.note, about.remark].filter(Boolean).join(" ");
     this.note.say(note === this.hiddenNote ? "" : note, "×", () => {
       this.hiddenNote = note;
       this.note.say("");

@@ -35,7 +35,9 @@ def test_a_run_without_a_round_shows_its_prompt_and_state_until_it_is_stopped(
     go(page, page.evaluate(f"{STAGE}.rounds.length - 1"))
     look = "['.cs-frame-text .cs-text', '.cs-headline'].map((name) => document.querySelector(name).innerText)"
     before, former = page.evaluate(look), page.evaluate(f"{STAGE}.header.prompt")
+    page.evaluate("document.body.classList.remove('cs-ready')")  # as if nothing had been shown before
     page.evaluate(COMING, [MINE, state])
+    assert page.evaluate("document.body.classList.contains('cs-ready')"), "and is not covered"
     text, _ = page.evaluate(look)
     assert MINE in text and former not in text and badge in page.locator(".cs-badge").inner_text()
     assert ("Yours starts next." in text) == (state == "queued")
