@@ -101,7 +101,7 @@ def test_a_run_that_begins_anew_is_shown_anew(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("broken", ["glob", "stat"])
 def test_what_goes_wrong_once_ends_nothing(tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    usual, failed = getattr(Path, broken), []
+    usual, failed = getattr(Path, broken), list[Path]()
 
     def fails_once(self: Path, *given: Any, **named: Any) -> Any:
         if self.is_relative_to(tmp_path) and not failed:
