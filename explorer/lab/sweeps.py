@@ -24,6 +24,7 @@ from engine.requests.admission import Admission
 from engine.trace import Header
 from explorer.jobs import Job
 from explorer.lab.recorded import NUMBER, RecordedSweep, is_recorded, shipped
+from explorer.latest import Latest
 from explorer.rig import CurrentRig
 
 MAX_REMEMBERED = 3  # earlier sweeps whose results stay in memory; those of others are read from the file
@@ -102,6 +103,7 @@ class Sweeps:
         self._lock = Lock()
         self._jobs: dict[int, Job] = {}  # of what this process has begun or taken up again
         self._listed: list[StoredSweep] = []
+        self._summaries: Latest[int, tuple[int, Summary]] = Latest(16)  # by number, each of so many cells
         self._read_again = 0.0  # when the list is read again
 
     @cached_property
@@ -169,6 +171,7 @@ class Sweeps:
                 store.sweep(number)
                 store.clear(number)
             self._jobs.pop(number, None)
+            self._summaries.pop(number, None)  # the number is given again
             self._read_again = 0.0
 
     def _refuse_two(self) -> None:
@@ -216,7 +219,11 @@ class Sweeps:
             others = [other.stored for other in self.recorded if _concurrency(other.stored) > 1]
             stored = next((other for other in others if other.conditions.rig == stored.conditions.rig), stored)
         measured = self.measured(stored.number)
-        return ShownSweep(stored, measured, summarise(stored.plan.settings, measured), self.of_another_rig(stored))
+        cells, summary = self._summaries.get(stored.number, (-1, Summary(())))
+        if cells != len(measured):
+            summary = summarise(stored.plan.settings, measured)
+            self._summaries[stored.number] = len(measured), summary
+        return ShownSweep(stored, measured, summary, self.of_another_rig(stored))
 
     def of_run(self, header: Header) -> ShownSweep:
         """The newest sweep of a run's rig and method, of the same machine and dtype if there is one. A live run has no

@@ -58,6 +58,7 @@ def test_a_run_has_the_curve_of_its_method_and_a_live_one_that_of_its_machine(tm
     assert shown and dict(zip(shown["budgets"], shown["speed"]["mean"], strict=True)) == totals and len(totals) == 3
     assert conditions.hardware in shown["where"] and shown["prompts"] == 2 and shown["plain"] > 0
     assert curve(replace(elsewhere, recorded="2026-11-20")) == shown and curve(elsewhere) is None
+    assert sweeps.of_run(live).summary is sweeps.of_run(live).summary, "a run in progress asks every second"
     warm = replace(live.request, sampling=Sampling(temperature=0.7))
     for request in (warm, replace(live.request, method="dflash")):
         assert curve(replace(live, request=request)) is None
