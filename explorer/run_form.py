@@ -116,6 +116,9 @@ def _read(path: Path) -> tuple[Preset, ...]:
     except (CanopyError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise PresetError(f"Preset {len(presets) + 1} of {path.name} cannot be run: {error} Each is an object with "
                           f"{', '.join(PRESET_FIELDS)}.") from error
+    if not presets:
+        raise PresetError(f"{path.name} holds no preset; it is a list of at least one object with "
+                          f"{', '.join(PRESET_FIELDS)}.")
     return tuple(presets)
 
 

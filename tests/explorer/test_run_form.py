@@ -68,7 +68,7 @@ def test_a_preset_that_cannot_be_run_is_refused_when_the_page_starts(
     monkeypatch.setattr(page, "ASSETS", tmp_path)
     with pytest.raises(PresetError, match=f"1 of presets-any.json.*{words}"):
         page.build(CurrentRig(scripted_rig("first")), Library([]))
-    for text in ("{", "[7]", '{"name": "x"}', "7", "[{}]"):
+    for text in ("{", "[7]", '{"name": "x"}', "7", "[{}]", "[]"):
         (tmp_path / "prompts" / "presets-any.json").write_text(text, "utf8")
         with pytest.raises(PresetError, match="presets-any.json"):
             read_presets(tmp_path / "prompts")
