@@ -22,8 +22,11 @@ from explorer.security.gate import LOOPBACK, Address, Gate, hosts_of
 SHUTDOWN_SECONDS = 2  # for streams to end when the server is told to
 MAX_HEADER_BYTES = 32 * 2**10  # bytes
 LAST_PORT = 2**16 - 1
+MAX_WAITING = 64  # requests for the real page
 _UNBUILT = Refusal(503, "The page could not be built; the terminal that it was started in says why.").response(
     programs=False)
+_BUSY = Refusal(503, "Too many requests wait for this page to be built; ask again in a few seconds.",
+                {"Retry-After": "3"}).response(programs=False)
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,7 @@ class FirstSeconds:
         self.failure: Exception | None = None
         self._first, self._build, self._give_up = first, build, give_up
         self._page: ASGIApp | None = None
+        self._waiting = 0
         self._settled, self._ended = asyncio.Event(), asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,7 +105,10 @@ class FirstSeconds:
             await self._page(scope, receive, send)
         elif scope["type"] != "http" or scope["path"] == "/":
             await self._first(scope, receive, send)
+        elif self._waiting >= MAX_WAITING and not self._settled.is_set():
+            await _BUSY(scope, receive, send)
         else:
+            self._waiting += 1
             await self._settled.wait()
             await (self._page or _UNBUILT)(scope, receive, send)
 

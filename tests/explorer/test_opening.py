@@ -18,6 +18,7 @@ from starlette.routing import Route
 import app
 from engine.errors import RequestError
 from engine.requests.rig_names import DEFAULT_RIG
+from explorer import opening
 from explorer.opening import FirstSeconds
 from tests.running import completed
 
@@ -135,3 +136,18 @@ def test_a_page_that_cannot_be_built_ends_the_server_with_a_reason() -> None:
     answer = completed(act())
     assert answer.status_code == 503
     assert building.gave_up.is_set() and str(building.opening.failure) == "The presets are broken."
+
+
+def test_no_more_than_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "MAX_WAITING", 2)
+
+    async def act() -> list[httpx.Response]:
+        building = Building()
+        async with building.served() as client:
+            asked = [asyncio.create_task(client.get("/config")) for _ in range(3)]
+            refused, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED, timeout=20)
+            building.go.set()
+            return [*(done.result() for done in refused), *await asyncio.gather(*asked)]
+    refused, *answers = completed(act())
+    assert refused.status_code == 503 and "Retry-After" in refused.headers
+    assert sorted(answer.status_code for answer in answers) == [200, 200, 503]
