@@ -17,12 +17,21 @@ const STEPS = { ArrowLeft: -24, ArrowUp: -24, ArrowRight: 24, ArrowDown: 24 }; /
 /** A panel in its frame; it is stale if it has to be drawn before it is seen.
  *  @typedef {{ frame: HTMLElement, body: HTMLElement, about: PanelDefinition, stale: boolean, panel: PanelView }} Entry */
 
+/** What dividers were dragged to; nothing if what is kept cannot be read. @returns {Record<string, number>} */
+function keptSizes() {
+  try {
+    return { ...JSON.parse(localStorage.getItem(STORE) ?? "{}") };
+  } catch {
+    return {};
+  }
+}
+
 export class Frames {
   /** @param {Stage} stage @param {HTMLElement} parent */
   constructor(stage, parent) {
     this.stage = stage;
     this.entries = /** @type {Map<string, Entry>} */ (new Map());
-    this.sizes = /** @type {Record<string, number>} */ (JSON.parse(localStorage.getItem(STORE) ?? "{}"));
+    this.sizes = keptSizes();
     this.filling = /** @type {string | null} */ (null); // the panel that fills the window
     this.planned = 0; // an animation frame
     this.area = html("div", "cs-area", parent);

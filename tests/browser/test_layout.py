@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser
 
 from engine.trace import dumps
-from tests.browser.conftest import Watched
+from tests.browser.conftest import Watched, watch
 from tests.browser.doing import RUN, STAGE, go, upload
 from tests.explorer.scripted import scripted_trace
 
@@ -98,6 +99,23 @@ def test_legends_name_the_drafters_of_the_run(watched: Watched, address: str) ->
     legend = page.locator("[data-panel=text] .cs-legend li:visible")
     page.wait_for_function(f"{STAGE}.header.method === 'ddtree'")
     assert [text.split()[-1] for text in legend.all_inner_texts()] == ["target", "story"]
+
+
+def test_a_long_comment_is_read_whole_by_touch(browser: Browser, address: str) -> None:
+    context = browser.new_context(viewport={"width": 1024, "height": 768}, has_touch=True, is_mobile=True)
+    with watch(context, address) as watched:
+        page = watched.open(f"{address}#trace=merged&mode=workbench&round=3")
+        page.evaluate("Canopy.parts.notices.note.say('a comment '.repeat(50), '×')")
+        assert page.evaluate("(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth)"
+                             "(document.querySelector('.cs-notice.is-note p'))")
+    context.close()
+
+
+def test_kept_sizes_that_are_damaged_are_left_alone(watched: Watched, address: str) -> None:
+    for kept in ("{", "null"):
+        watched.page.evaluate(f"localStorage.setItem('canopy-sizes', '{kept}')")
+        assert watched.open(f"{address}#mode=workbench").locator(".cs-frame-tree").is_visible()
+        watched.page.goto(f"{address}robots.txt")
 
 
 def test_a_notice_moves_nothing_in_the_workbench(onlooker: Watched) -> None:
