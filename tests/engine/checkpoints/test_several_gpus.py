@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from engine.checkpoints.loading import causal_config
-from engine.checkpoints.memory import ALONE, balanced, device_map_of
+from engine.checkpoints.memory import ALONE, balanced, device_map_of, spread
 from engine.errors import RigError
 from engine.models.device import gpus_of
 from engine.serving import rigs
@@ -70,6 +70,13 @@ def test_too_little_memory(
     gpus(monkeypatch, *free)
     with pytest.raises(RigError, match=named):
         gpu_of_modules(folders)
+
+
+def test_a_target_whose_layers_have_another_name_is_not_spread() -> None:
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model("gpt2"))
+    with pytest.raises(RigError, match="gpt2"):
+        spread(model, 0, 0, [10**9, 10**9])
 
 
 def test_the_places_reach_the_loader_and_nothing_is_moved_afterwards(

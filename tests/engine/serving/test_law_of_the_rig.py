@@ -1,7 +1,8 @@
 """The law of a torch target's first three tokens, against exact enumeration; method and error rate as in test_law.py.
 
-Rules that follow the target's choices write plain decoding's text draw by draw, which test_rig.py compares. So the
-rule with draws of its own is tested here, on a small random target.
+Rules that follow the target's choices write plain decoding's text draw by draw, which
+``tests/engine/models/test_target.py`` compares. So the rule with draws of its own is tested here, on a small random
+target.
 """
 
 from collections.abc import Sequence
