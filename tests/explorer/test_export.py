@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import re
 
 import networkx
@@ -11,7 +12,7 @@ import pandas
 import pytest
 
 from engine.trace import Trace, dumps, loads
-from explorer.export import Download, export, rounds_table
+from explorer.export import EXPORTS, Download, export, rounds_table
 from explorer.runs import Run
 from tests.explorer.scripted import scripted_trace
 
@@ -36,6 +37,26 @@ def test_the_table_has_a_row_a_round() -> None:
     assert table["keep_indices"][0] == " ".join(map(str, first.acceptance.keep))
     assert table["verify_milliseconds"][0] == pytest.approx(1000 * first.seconds["verify"])
     assert {"mean_confidence_drafter_1", "mean_confidence_drafter_2"} <= set(rounds_table(trace).columns)
+
+
+@pytest.mark.parametrize("kind", EXPORTS)
+def test_an_export_needs_no_disk(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever serves from a full disk can still hand out what a run came to."""
+    def full(path: object, flags: int, *more: object, **named: object) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            raise OSError(28, "No space left on device")
+        return opened(path, flags, *more, **named)  # type: ignore[arg-type]
+
+    def write_nothing(path: object, mode: str = "r", *more: object, **named: object) -> object:
+        if set(mode) & set("wax+"):
+            raise OSError(28, "No space left on device")
+        return read(path, mode, *more, **named)  # type: ignore[call-overload]
+
+    trace, opened, read = scripted_trace("merged"), os.open, open
+    monkeypatch.setattr(os, "open", full)
+    monkeypatch.setattr("builtins.open", write_nothing)
+    monkeypatch.setattr(io, "open", write_nothing)
+    assert len(export(kind, Run.recorded("run", trace), 0).data) > 100
 
 
 def test_the_graph_is_the_tree() -> None:
