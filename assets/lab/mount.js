@@ -135,6 +135,10 @@ const IDLE_MS = 4000;
 const OF_THE_RUN = ["speed", "acceptance"]; // tabs that are drawn from the rounds of the run on the stage, as they come
 const BETWEEN_DRAWS_MS = 600;
 const LOST = "The server does not answer; the lab keeps trying.";
+/** @type {Record<string, string>} */
+const FORMER = { // tabs of older addresses, and which of today's has what they showed
+  curves: "speed", table: "speed", cost: "speed", shapes: "acceptance", anatomy: "acceptance", concurrency: "load", server: "load", race: "compare", doctor: "check",
+};
 /** @type {types.SweepProgress} */
 const NOTHING = { sweep: null, busy_elsewhere: false, state: "none", message: "", done: 0, total: 0, failed: 0, seconds_left: null, recorded: null, other_rig: "", sweeps: [], command: "" };
 
@@ -193,8 +197,9 @@ export class Lab extends EventEmitter {
     this.load = tabs.add("load", "Several requests at once: which budget is fastest, and where drafting stops paying", /** @type {new (lab: Lab, pane: HTMLElement) => import("./tools.js").Tool} */ (given.server ? ServerLoad : Load));
     this.compare = tabs.add("compare", "Methods in a race on one prompt, and runs side by side", Compare);
     tabs.add("check", "Why is τ low? Checks every drafter's configuration", Check);
-    tabs.go(tabs.panes.has(stage.tab) ? stage.tab : "speed");
-    stage.on("tab", (name) => tabs.panes.has(name) && name !== tabs.current && tabs.go(name));
+    const known = (/** @type {string} */ name) => (tabs.panes.has(FORMER[name] ?? name) ? FORMER[name] ?? name : "");
+    tabs.go(known(stage.tab) || "speed");
+    stage.on("tab", (name) => known(name) && known(name) !== tabs.current && tabs.go(known(name)));
     stage.on("mode", () => this.show());
     stage.on("state", sparing(() => this.shown && OF_THE_RUN.includes(this.tab) && this.tabs.draw(), BETWEEN_DRAWS_MS));
     new ResizeObserver(() => this.fit()).observe(document.getElementById("canopy-settings") || document.body);

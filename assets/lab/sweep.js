@@ -126,6 +126,13 @@ export class Sweep {
     write(this.plan, `${counted(settings, "setting")} on ${counted(prompts, "prompt")}${repeats}: ${counted(runs, "run")}${time}.`);
   }
 
+  twice() {
+    this.limit.value = String(Math.min(Number(this.limit.max), Math.max(12, 2 * Number(this.limit.value))));
+    this.details.open = true;
+    this.limit.focus();
+    this.count();
+  }
+
   async begin() {
     this.start.disabled = true;
     const answer = await this.lab.ask("lab_start", this.wanted);

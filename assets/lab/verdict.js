@@ -29,6 +29,7 @@ export class Verdict {
     this.row = html("div", "lab-row", this.box);
     this.use = action(this.row, "Use it", "Set the controls of the page to this method and budget", () => this.best && lab.apply(this.best), "lab-primary");
     new Menu(this.row, "Report ▾", "Save what was measured", () => REPORTS.map(([label, note, kind]) => ({ label, note, act: () => this.save(kind) })));
+    this.more = action(this.row, "More prompts", "Sets the form to twice as many prompts; then press Measure", () => lab.sweep.twice());
     this.command = new Command(this.box, "The same measurement on the command line");
     this.own = new Command(this.box, "The recommended setting on the command line");
     this.draw();
@@ -64,6 +65,7 @@ export class Verdict {
     const kind = this.lab.category && ` · ${this.lab.category}`;
     const partial = this.lab.busy || done < total;
     const sure = SURE[standing] || "Fastest here";
+    this.more.hidden = partial || Boolean(recorded || otherRig) || !["few", "unclear"].includes(standing);
     this.box.classList.toggle("is-unclear", !partial && ["plain", "few", "unclear", "withheld"].includes(standing));
     write(this.headline, best.label);
     this.fill(best);

@@ -101,10 +101,28 @@ def test_points_appear_as_they_are_measured_and_survive_a_reload(lab: Any) -> No
     lab.get_by_label("Kind of text", exact=True).select_option("all")
     lab.wait_for_function(f"{LAB}.category === '' && {LAB}.table.rows.every((row) => row.runs === 2)")
 
+    lab.evaluate(f"{LAB}.sweep.limit.value = 7")
+    lab.locator(".lab-verdict").get_by_role("button", name="More prompts").click()  # two were too few
+    assert lab.evaluate(f"[{LAB}.sweep.limit.value, document.activeElement === {LAB}.sweep.limit]") == ["14", True]
+
     lab.locator(".lab-verdict").get_by_role("button", name="Use it").click()
     method, nodes = fastest.split(", ")
     lab.wait_for_function(f"document.querySelector('#canopy-method input').value === '{method}'")
     lab.wait_for_function(f"document.querySelector('#canopy-budget input').value === '{nodes.split()[0]}'")
+
+
+def test_every_point_has_its_interval(lab: Any) -> None:
+    seen = ("[...document.querySelectorAll('[data-plot=curves] .scatterlayer .errorbar')]"
+            ".filter((bar) => getComputedStyle(bar).visibility === 'visible').length")
+    lab.mouse.move(5, 5)
+    lab.wait_for_function(f"{MARKS} > 3 && {seen} > 3")
+
+
+def test_addresses_of_former_tabs_go_to_the_tab_that_took_over(lab: Any) -> None:
+    for former, tab in (("table", "speed"), ("shapes", "acceptance"), ("doctor", "check"), ("race", "compare"),
+                        ("concurrency", "load"), ("cost", "speed"), ("anatomy", "acceptance")):
+        lab.evaluate(f"location.hash = '#mode=lab&tab={former}'")
+        lab.wait_for_function(f"{LAB}.tab === '{tab}'")
 
 
 def test_a_run_waits_while_a_sweep_measures_runs_while_it_pauses_and_resume_finishes(lab: Any) -> None:
