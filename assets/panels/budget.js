@@ -87,7 +87,7 @@ function roundWords(/** @type {Stage} */ { trial, round, actual }) {
   return `This round: ${now} tokens ${now === then ? "either way" : `instead of ${then}`}. `;
 }
 
-/** A budget's figures in words: `short` for the panel, where "≈" means predicted, `more` for its tip.
+/** A budget's figures in words: `short` for the panel, `more` for its tip.
  *  @param {BudgetForecast} forecast @param {number} chosen */
 function predictedWords(forecast, chosen) {
   if (!forecast.tau || chosen < 1) return { short: "", more: "" };
@@ -95,7 +95,7 @@ function predictedWords(forecast, chosen) {
   const at = (values, digits) => readAt(forecast.budgets, values, chosen).toFixed(digits);
   const { tau, speed, rounds, withheld } = forecast;
   const range = `τ ${at(tau.low, 1)} to ${at(tau.high, 1)}${speed ? `, ${at(speed.low, 0)} to ${at(speed.high, 0)} tokens/s` : ""}`;
-  return { short: `At ${counted(chosen, "node")} τ ≈ ${at(tau.mean, 1)}${speed ? `, ≈ ${at(speed.mean, 0)} tokens/s` : ""}.`,
+  return { short: `At ${counted(chosen, "node")} predicted τ ${at(tau.mean, 1)}${speed ? `, ${at(speed.mean, 0)} tokens/s` : ""}.`,
     more: `Predicted from ${rounds} rounds and what a pass costs here: ${range}. ${withheld}` };
 }
 
@@ -217,9 +217,8 @@ class BudgetPanel extends DrawnPanel {
     if (!best) return;
     const [mean, low, high] = [best.mean, best.low, best.high].map(rateText);
     const lab = this.forecast?.measured;
-    const about = lab ? "" : "≈ ";
-    write(this.bestWords, best.pays ? `${lab ? "Lab's fastest" : "Fastest"}: ${counted(best.budget, "node")}, ${about}${mean} tokens/s`
-      : `No budget beats plain decoding, ${about}${rateText(lab?.plain ?? this.plainSpeed())} tokens/s`);
+    write(this.bestWords, best.pays ? `${lab ? "Lab's fastest" : "Predicted best"}: ${counted(best.budget, "node")}, ${mean} tokens/s`
+      : `${lab ? "No budget beats plain decoding" : "Predicted: plain is fastest"}, ${rateText(lab?.plain ?? this.plainSpeed())} tokens/s`);
     write(this.bestRange, best.pays ? ` (${low} to ${high})` : "");
     put(this.best, { title: lab ? `Measured over ${lab.prompts} prompts: ${lab.where}, ${lab.date}` : "Predicted" });
   }
