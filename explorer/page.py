@@ -146,7 +146,7 @@ class Controls:
     def __init__(self, rig: CurrentRig, offered: Sequence[Preset], lesson: Lesson | None) -> None:
         name = rig.coming.name if rig.coming else rig.instruments.opened_as
         form = ({"prompt": lesson.trace.header.prompt, **options_of(lesson.trace.header.request)} if lesson
-                else {"name": offered[0].name, **options_of(offered[0].ask)})
+                else options_of(offered[0].ask))
         first = {**DEFAULTS, **form, **default_setting(name)}
         method = fitting(first["method"], rig.source.methods)
         self.opened_with = method, first["budget"]
@@ -155,7 +155,7 @@ class Controls:
                 value=first["prompt"], label="Prompt", placeholder="Ask something …", lines=1, max_lines=3,
                 scale=8, elem_id="canopy-prompt", submit_btn=False)
             self.preset = gr.Dropdown(
-                titles(offered), value=first.get("name"), label="Preset", scale=3, elem_id="canopy-preset")
+                titles(offered), value=None, label="Preset", scale=3, elem_id="canopy-preset")
             self.run = gr.Button("▶ Run", variant="primary", elem_id="canopy-run", scale=0)
             self.stop = gr.Button("■ Stop", variant="secondary", elem_id="canopy-stop", scale=0)
         with gr.Row(elem_id="canopy-settings"):
@@ -243,13 +243,13 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
                 drafters(wanted, names_of(chosen)), steps, nodes, *others]
 
     def filled(name: str | None) -> list[Any]:
-        """Fill the bar from a preset; skip if none was chosen."""
+        """Fill the bar from a preset, and let go of it: Gradio sends the list's value whenever it loses the focus."""
         preset = next((preset for preset in presets.of(rig) if preset.name == name), None)
         if preset is None:
-            return [gr.skip()] * len(controls.asked())
+            return [gr.skip()] * len(outputs)
         method = fitting(preset.ask.method, rig.source.methods)
         return [*_values({**options_of(preset.ask), "method": method}),
-                gr.Dropdown(**drafter_dropdown(rig.source, method))]
+                gr.Dropdown(**drafter_dropdown(rig.source, method)), gr.Dropdown(value=None)]
 
     def fitted(method: str, chosen: Any) -> Any:
         return drafters(method, names_of(chosen))
@@ -259,7 +259,7 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
         chosen if the rig has them."""
         return [*_values(event._data), drafters(event._data["method"], event._data["drafters"])]
 
-    asked = [controls.method, controls.budget, controls.prompt]
+    asked, outputs = [controls.method, controls.budget, controls.prompt], [*controls.asked(), controls.preset]
     restored = page.load(
         None, asked, [*asked, controls.steps], js="(...values) => Canopy.controls.restore(...values)", queue=False,
         api_visibility="private")
@@ -267,8 +267,10 @@ def _update_bar(page: gr.Blocks, controls: Controls, stage: gr.HTML, rig: Curren
     shown = [controls.method, controls.preset, controls.drafters, *controls.drafting()]
     restored.then(bar_call(offered), given, shown, preprocess=False, **QUIET)
     stage.rig(bar_call(offered), given, shown, preprocess=False, **QUIET)
-    chosen = controls.preset.input(bar_call(filled), controls.preset, controls.asked(), preprocess=False, **QUIET)
-    chosen.then(None, js="() => { Canopy.controls.runPreset(); }", **QUIET)
+    chosen = controls.preset.input(
+        bar_call(filled), controls.preset, outputs, preprocess=False,
+        js="(name) => Canopy.controls.picked = [name]", **QUIET)
+    chosen.then(None, js="() => { if (Canopy.controls.picked[0]) Canopy.controls.runPreset(); }", **QUIET)
     controls.method.change(bar_call(fitted), fitted_by, controls.drafters, preprocess=False, **QUIET)
     stage.adopt(bar_call(adopted), None, controls.asked(), **QUIET)
 

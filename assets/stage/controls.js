@@ -49,7 +49,13 @@ export function type(input, value) {
   input.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
+// Gradio 6.31 opens a list again that Tab has just left.
+window.addEventListener("keydown", (event) => {
+  if (event.key === "Tab" && event.target instanceof Element && event.target.matches("[role=combobox]")) event.stopPropagation();
+}, true);
+
 export const controls = {
+  picked: /** @type {[string | null]} */ ([null]), // the preset that was chosen last; null if the list was left without a choice
   parts: /** @type {Parts | null} */ (null), // of the page, once it is put together
   waits: false, // whether a preset runs once the present run has ended
   turns: handed.turns || [], // before the prompt: they go along with the next run

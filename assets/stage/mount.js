@@ -162,7 +162,7 @@ function open(element, props, server, tell) {
   });
   stage.on("budget", (budget) => type(document.querySelector("#canopy-budget input"), budget)); // tried out in its panel
   stage.on("state", () => controls.waits && !stage.busy && controls.runPreset());
-  const lines = Object.entries(METHODS).map(([name, { summary }]) => `.option-list [aria-label="${name}"]::after { content: ${JSON.stringify(summary)}; }`);
+  const lines = Object.entries(METHODS).map(([name, { summary }]) => `.option-list [aria-label="${name}"] { flex-wrap: wrap; &::after { content: ${JSON.stringify(summary)}; } }`);
   html("style", "", document.head, lines.join("\n")); // a line under each method's name in its list
   stage.on("branch", (node) => controls.branch(node));
   stage.on("alternative", ({ node, token }) => controls.branch(node, token));

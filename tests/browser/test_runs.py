@@ -145,3 +145,24 @@ def test_a_long_run_arrives_whole_and_a_link_leads_to_any_of_its_rounds(watched:
     page.goto("about:blank")
     page = watched.open(f"{address}#mode=workbench&trace={name}&round={LONG_ROUNDS - 3}")
     assert page.evaluate(f"[{STAGE}.rounds.length, {STAGE}.current]") == [LONG_ROUNDS, LONG_ROUNDS - 4]
+
+
+def test_lists_are_passed_by_tab_without_a_run_and_chosen_from_by_keys(watched: Watched, address: str) -> None:
+    page = watched.open(f"{address}#mode=workbench")
+    ask(page, "My own text")
+    shown = page.evaluate(RUN)
+    for name in ("preset", "run", "stop", "method"):
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.closest('[id^=canopy]').id") == f"canopy-{name}"
+    page.keyboard.press("Tab")
+    page.get_by_role("listbox").wait_for(state="hidden")
+    page.wait_for_timeout(500)  # what a list sends when it is left would have run by then
+    assert page.evaluate(RUN) == shown and page.input_value("#canopy-prompt textarea") == "My own text"
+    for _ in range(2):  # the same one again, too
+        page.locator("#canopy-preset input").focus()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        page.wait_for_function(f"{RUN} !== '{shown}' && {STAGE}.rounds.length > 0")
+        finish(page)
+        shown = page.evaluate(RUN)
+    assert page.input_value("#canopy-prompt textarea") != "My own text"
