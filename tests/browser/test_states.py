@@ -68,7 +68,7 @@ def test_the_tour_runs_over_the_welcome_recording(watched: Watched, address: str
     page.wait_for_function(f"{RUN} === 'welcome'")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     """A server to kill; a round takes a fifth of a second."""
     app = App(tmp_path_factory.mktemp("killed") / "results.sqlite", 0.2)
@@ -100,6 +100,7 @@ def test_a_server_that_dies_leaves_the_text_and_what_is_asked_meanwhile_runs_whe
     page.wait_for_function("document.querySelector('#canopy-prompt textarea')?.value === 'Something else'")
     assert page.evaluate(f"{STAGE}.rounds.length") == rounds and page.locator(OUTPUT).inner_text() == written
 
+    page.wait_for_timeout(2500)  # what the bar asks for when it opens has been answered
     killed.kill()
     ask(page, "Mine at last")
     page.click("#canopy-run")
