@@ -98,13 +98,13 @@ def test_a_run_that_began_meanwhile_ends_on_its_own_rig() -> None:
     assert rigged.settled()["rig"] == header_of(rigged.ran()).rig == "second rig"
 
 
-@pytest.mark.flaky(reruns=2)  # the sweep is short: it may have ended before it is paused
 def test_the_lab_measures_the_rig_that_answers_and_no_sweep_goes_on_with_another(tmp_path: Path) -> None:
     rigged = Rigged(methods=SOME)
     lab = Lab(rigged.rig, lambda run: scripted_trace("joint", 8), rigged.queue, tmp_path / "results.sqlite")
-    number = lab.start(FORM)["sweep"]
-    lab.control({"do": "pause", "sweep": number})
-    until(lambda: lab.progress({})["state"] == "paused")
+    with rigged.queue.exclusive(lambda _: None):  # so that it does not end before it is paused
+        number = lab.start(FORM)["sweep"]
+        lab.control({"do": "pause", "sweep": number})
+        until(lambda: lab.progress({})["state"] == "paused")
     rigged.choose("second")
     rigged.settled()
     laboratory = rigged.rig.instruments.laboratory
