@@ -70,14 +70,12 @@ A target of eight layers, four block-diffusion drafters and a little language mo
 carried in the repository. {good_at} It is made to show tree speculative decoding, not to
 be relied on for answers.
 
-Everything is generated and trained here (`python -m recipes`, `recipes/corpus/`); the prompt of every test item is kept
-out of training by its hash.
+Everything is generated and trained here (`python -m recipes`); no test prompt is trained on.
 
 - `target/`: Qwen3ForCausalLM, 8 layers × 320, byte-level BPE of 1,536 tokens, 1,024 positions, tied embedding.
 - `math/`, `code/`, `all/`: drafters in the published DFlash layout, block 16, 3 layers, taps 1, 4, 6, without an
   embedding or an output head of their own. `math` and `code` are specialists, `all` saw every domain alike.
-- `all2/`: a drafter like `all` in the layout of DFlash 2, with convolutions of 2 slots and a selector of 16 candidates,
-  trained on the same data for as many steps (`engine/LOG.md` compares both).
+- `all2/`: a drafter in the layout of DFlash 2, with convolutions of 2 slots and a selector of 16 candidates.
 - `small/`: Qwen3ForCausalLM, 2 layers, the target's tokenizer: a drafter that sees its own path, for `expand`.
 
 ## Training

