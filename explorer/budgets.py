@@ -12,7 +12,7 @@ from engine.budget.cost import CostCurve
 from engine.decoding.budget_policy import FIXED
 from engine.decoding.options import check_option
 from engine.errors import RequestError
-from engine.lab.redraft import BUDGETS, BudgetCurve, Figures, Redrafting
+from engine.lab.redraft import BUDGETS, BudgetCurve, Figures, Redrafting, run_speed
 from engine.lab.repetition import repetition_in, rounds_within
 from engine.lab.statistics import Estimate
 from engine.lab.summary import Row
@@ -94,9 +94,9 @@ class Budgets:
     def curve(self, wanted: Mapping[str, Any]) -> BudgetForecast:
         """The curve of {"run", "live": whether it goes on}.
 
-        Once the run's speed was measured beside plain decoding's, the curve is what a pass costs beside a plain one,
-        times that plain speed: so curve and measured point have one scale. What is withheld of the run is not
-        predicted either."""
+        The curve of speeds is that of the measured passes, scaled so that it goes through the run's own speed: the one
+        measured beside plain decoding, or that of its rounds so far. What is withheld of the run is not predicted
+        either, and nothing is if the passes do not fit that measurement."""
         run = str(wanted.get("run"))
         trace = self._trace_of(run)
         curve = self._curve(run, trace, bool(wanted.get("live")))
@@ -109,9 +109,13 @@ class Budgets:
         measured = self._speed_of(run)
         if measured.get("withheld"):
             view["withheld"] = measured["withheld"]
-        elif cost:
-            view["plain"] = float(measured["plain_speed"]) if measured else 1e3 / cost.plain_ms
-            view["speed"] = _band(curve.speed(cost), view["plain"] * cost.plain_ms / 1e3)
+        elif cost and (own := run_speed(trace, cost)) is None:
+            view["withheld"] = "Every round was shared with other runs, so no speed is predicted."
+        elif cost and own:
+            view["withheld"] = own.misfit(measured["ratio"]) if measured else ""
+            speed = float(measured["speed"]) if measured else own.measured
+            view["plain"] = float(measured["plain_speed"]) if measured else own.predicted_plain * speed / own.predicted
+            view["speed"] = None if view["withheld"] else _band(curve.speed(cost, speed / own.predicted))
         return view
 
     def _curve(self, run: str, trace: Trace, live: bool) -> BudgetCurve:
@@ -171,6 +175,6 @@ def _intervals(estimates: Sequence[Estimate]) -> Band:
             "high": [one.most if one.high is None else one.high for one in estimates]}
 
 
-def _band(curves: tuple[Figures, Figures, Figures], factor: float = 1.0) -> Band:
-    mean, low, high = (np.round(curve * factor, 3).tolist() for curve in curves)
+def _band(curves: tuple[Figures, Figures, Figures]) -> Band:
+    mean, low, high = (np.round(curve, 3).tolist() for curve in curves)
     return {"mean": mean, "low": low, "high": high}

@@ -15,6 +15,7 @@ from engine.lab.against_plain import (
     InterleavedTiming,
     speed_beside_plain,
 )
+from engine.lab.redraft import run_speed
 from engine.lab.settings import BASELINE
 from engine.lab.speed import SLOWER
 from engine.machine.threads import BUSY_THRESHOLD
@@ -85,8 +86,15 @@ class Comparison:
             interrupt()
             if view["speed"]["standing"] == SLOWER:
                 job.result = view = self._note(run, comparison, self._others(trace, job))
-            instruments.measure_cost(trace, interrupt)  # for the panel Budget
+            # for the panel Budget
+            instruments.measure_cost(trace, interrupt, again=self._misfits(trace, view["speed"]))
         return view
+
+    def _misfits(self, trace: Trace, speed: Mapping[str, Any]) -> bool:
+        """Whether the known cost curve, measured at another time, does not fit the run beside plain decoding."""
+        cost = self._rig.instruments.known_cost(trace)
+        own = run_speed(trace, cost) if cost else None
+        return bool(cost and (cost.disorder or (own and not speed["withheld"] and own.misfit(speed["ratio"]))))
 
     def _beside_plain(self, run: str, comparison: RunComparison, ask: PromptRequest, job: Job) -> RunComparison:
         """Time the request interleaved with plain decoding until both texts end or it is interrupted."""

@@ -103,9 +103,9 @@ class Instruments(Protocol):
     def known_cost(self, trace: Trace) -> CostCurve | None:
         """Return a measured cost curve for about that context length, if there is one."""
 
-    def measure_cost(self, trace: Trace, interrupt: Callable[[], None]) -> None:
-        """Measure a cost curve for about that context length in a second, unless there is one. ``interrupt`` is polled;
-        it raises to stop."""
+    def measure_cost(self, trace: Trace, interrupt: Callable[[], None], *, again: bool = False) -> None:
+        """Measure a cost curve for about that context length in a second, unless there is one, or ``again``.
+        ``interrupt`` is polled; it raises to stop."""
 
     def what_if(self, trace: Trace, progress: "Progress") -> WhatIf:
         """The forecasts of every method at every budget for the text of that run, with the cost curve."""

@@ -67,6 +67,14 @@ class CostCurve:
                 "other programs slowed some sizes, or this processor is slow at just that size; measure again when the "
                 "machine is quiet, or measure the budgets themselves.")
 
+    def rising(self) -> CostCurve:
+        """Return the curve with each size at most as expensive as the next: other programs only ever add time."""
+        def smoothed(milliseconds: tuple[float, ...]) -> tuple[float, ...]:
+            return tuple(np.minimum.accumulate(milliseconds[::-1])[::-1].tolist())
+
+        return replace(self, verify_ms=smoothed(self.verify_ms), verify_low_ms=smoothed(self.verify_low_ms),
+                       verify_high_ms=smoothed(self.verify_high_ms), draft_ms=smoothed(self.draft_ms))
+
     def verify_at(self, rows: int) -> float:
         return interpolate(self.rows, self.verify_ms, rows)
 
@@ -103,11 +111,13 @@ def between(fewer: CostCurve, more: CostCurve, requests: int) -> CostCurve:
 
 
 def interpolate(rows: Sequence[int], milliseconds: Sequence[float], at: float) -> float:
-    """Interpolate at a number of rows; beyond the last, follow the line through the last two."""
-    if at <= rows[-1] or len(rows) < 2:
+    """Interpolate at a number of rows; beyond the last, follow the line from half as many rows to it: the last two may
+    be a step of the staircase, or differ by noise alone."""
+    last, half = rows[-1], max(rows[0], rows[-1] / 2)
+    if at <= last or half == last:
         return float(np.interp(at, rows, milliseconds))
-    slope = (milliseconds[-1] - milliseconds[-2]) / (rows[-1] - rows[-2])
-    return milliseconds[-1] + max(0.0, slope) * (at - rows[-1])
+    slope = (milliseconds[-1] - float(np.interp(half, rows, milliseconds))) / (last - half)
+    return milliseconds[-1] + max(0.0, slope) * (at - last)
 
 
 class RoundCost:

@@ -126,6 +126,7 @@ def marginals_of(lattice: Lattice) -> Lattice:
 
 BUDGETS = tuple(2**power for power in range(11))
 EIGHT_IN_TEN = 1.28  # standard errors to either side
+MAX_MISFIT = 1.5  # ratio of a predicted speed-up to the measured one, either way
 Figures = NDArray[np.float64]
 
 
@@ -208,30 +209,54 @@ class BudgetCurve:
         off = EIGHT_IN_TEN * self.kept.std(0) / np.sqrt(max(1, len(self.kept) - 1))
         return mean, np.maximum(1, mean - off), mean + off
 
-    def speed(self, cost: CostCurve) -> tuple[Figures, Figures, Figures]:
-        """Predicted tokens per second at each budget, and its range; the cost is scaled to the run's own times."""
-        factor = self._factor(cost)
+    def speed(self, cost: CostCurve, scale: float = 1.0) -> tuple[Figures, Figures, Figures]:
+        """Predicted tokens per second at each budget, and its range, times ``scale`` (see ``run_speed``)."""
+        cost = cost.rising()
         rows = self.rows.mean(0).tolist()
 
         def speeds(tau: Figures, verify_ms: Sequence[float]) -> Figures:
             adjusted = replace(cost, verify_ms=tuple(verify_ms))
-            spent = [self._ms(adjusted, row, budget) for budget, row in zip(self.budgets, rows, strict=True)]
-            return 1e3 * tau / (factor * np.asarray(spent))
+            spent = [_round_ms(self.trace, adjusted, row, budget)
+                     for budget, row in zip(self.budgets, rows, strict=True)]
+            predicted: Figures = tau / np.asarray(spent) * (1e3 * scale)
+            return predicted
 
         mean, low, high = self.tau
         return speeds(mean, cost.verify_ms), speeds(low, cost.verify_high_ms), speeds(high, cost.verify_low_ms)
 
-    def _ms(self, cost: CostCurve, rows: float, budget: int) -> float:
-        request = self.trace.header.request
-        row = METHODS[request.method]
-        nodes = max(split_rule_of(row, request.split)(budget, row.drafter_count))
-        return cost.round_ms(round(rows), nodes, row.drafter_count)
 
-    def _factor(self, cost: CostCurve) -> float:
-        """Return the measured time of the run's own rounds over the predicted one; 1 if none was predicted."""
-        request = self.trace.header.request
-        alone = [round_ for round_ in self.trace.rounds
-                 if len(round_.tree) > 1 and WAIT not in round_.seconds and round_.seconds]
-        predicted = sum(self._ms(cost, len(round_.tree),
-                                 request.budget if request.pace == FIXED else len(round_.tree) - 1) for round_ in alone)
-        return 1e3 * sum(sum(round_.seconds.values()) for round_ in alone) / predicted if predicted else 1.0
+@dataclass(frozen=True)
+class RunSpeed:
+    """Tokens per second of a run's rounds, without those shared with other runs: as they were ``measured``, and by a
+    cost curve, with that of plain decoding by the same curve."""
+
+    measured: float
+    predicted: float
+    predicted_plain: float
+
+    def misfit(self, ratio: float) -> str:
+        """Why the curve does not fit a run that was ``ratio`` times as fast as plain decoding; empty if it does."""
+        predicted = self.predicted / self.predicted_plain
+        if 1 / MAX_MISFIT < predicted / ratio < MAX_MISFIT:
+            return ""
+        return (f"By the passes that were measured this run would be {predicted:.1f} times as fast as plain decoding; "
+                f"beside it, it was {ratio:.1f} times, so no other budget's speed is predicted from them.")
+
+
+def run_speed(trace: Trace, cost: CostCurve) -> RunSpeed | None:
+    """Return the speed of a run as it was and by a cost curve; None if no round is timed."""
+    request, cost = trace.header.request, cost.rising()
+    alone = [round_ for round_ in trace.rounds if WAIT not in round_.seconds and round_.seconds]
+    seconds = sum(sum(round_.seconds.values()) for round_ in alone)
+    tokens = sum(len(round_.acceptance.keep) for round_ in alone)
+    predicted_ms = sum(
+        _round_ms(trace, cost, rows, request.budget if request.pace == FIXED else rows - 1) if rows > 1
+        else cost.plain_ms for rows in (len(round_.tree) for round_ in alone))
+    return RunSpeed(tokens / seconds, 1e3 * tokens / predicted_ms, 1e3 / cost.plain_ms) if seconds else None
+
+
+def _round_ms(trace: Trace, cost: CostCurve, rows: float, budget: int) -> float:
+    request = trace.header.request
+    method = METHODS[request.method]
+    nodes = max(split_rule_of(method, request.split)(budget, method.drafter_count))
+    return cost.round_ms(round(rows), nodes, method.drafter_count)

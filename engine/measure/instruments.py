@@ -108,8 +108,8 @@ class LiveInstruments:
     def known_cost(self, trace: Trace) -> CostCurve | None:
         return self.source.costs.nearest(text_of_run(trace).context)
 
-    def measure_cost(self, trace: Trace, interrupt: Callable[[], None]) -> None:
-        self.source.quick_curve(text_of_run(trace).context, trace.header.request.sampling, interrupt)
+    def measure_cost(self, trace: Trace, interrupt: Callable[[], None], *, again: bool = False) -> None:
+        self.source.quick_curve(text_of_run(trace).context, trace.header.request.sampling, interrupt, again=again)
 
     def what_if(self, trace: Trace, progress: Progress) -> WhatIf:
         text = text_of_run(trace)

@@ -215,11 +215,12 @@ class Rig:
         with self.exclusive(MEASURING.format(context)):
             return self.costs.curve(context, sampling, requests)
 
-    def quick_curve(self, context: int, sampling: Sampling, interrupt: Callable[[], None] | None = None) -> CostCurve:
+    def quick_curve(self, context: int, sampling: Sampling, interrupt: Callable[[], None] | None = None, *,
+                    again: bool = False) -> CostCurve:
         """Return a cost curve near ``context`` tokens, measured in about a second if there is none. ``interrupt`` is
         polled meanwhile; it raises to stop."""
         with self.exclusive(MEASURING.format(context)):
-            return self.costs.quick_curve(context, sampling, interrupt)
+            return self.costs.quick_curve(context, sampling, interrupt, again=again)
 
     def close(self) -> None:
         """Free the memory of finished runs. The weights go with the last reference to the rig. Call it while no run is

@@ -103,11 +103,12 @@ class ScriptedInstruments:
         return self.other
 
     def known_cost(self, trace: Trace) -> CostCurve | None:
-        return CURVE
+        return self.cost
 
-    def measure_cost(self, trace: Trace, interrupt: Callable[[], None]) -> None:
-        """As long as ``cost_seconds``."""
+    def measure_cost(self, trace: Trace, interrupt: Callable[[], None], *, again: bool = False) -> None:
+        """As long as ``cost_seconds``; measured ``again`` the curve is the script's own."""
         self.measuring_cost.set()
+        self.cost = CURVE if again else self.cost
         until = time.monotonic() + self.cost_seconds
         while time.monotonic() < until:
             interrupt()

@@ -2,17 +2,19 @@
 
 import itertools
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from engine.budget.cost import CostCurve
 from engine.errors import RequestError
-from engine.lab.redraft import Redrafting
+from engine.lab.redraft import Redrafting, run_speed
 from engine.trace import Trace, committed_ids, tau
 from explorer.budgets import Budgets
-from tests.explorer.scripted import ScriptedSource, scripted_trace
+from tests.explorer.scripted import CURVE, ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_rigs import answering
 
@@ -54,20 +56,59 @@ def test_the_curve_goes_through_the_run_and_rises_with_the_budget() -> None:
     assert min(view["speed"]["mean"]) > 0 and view["plain"] > 0 and view["withheld"] == ""
 
 
-def test_the_speed_curve_is_scaled_to_the_measurement_or_withheld_with_it() -> None:
-    trace, measured = scripted_trace("ddtree", 32), dict[str, Any]()
-    budgets = Budgets(answering(ScriptedSource(), ScriptedInstruments()), {"run": trace}.__getitem__,
-                      lambda run: measured)
-    alone = budgets.curve({"run": "run"})
-    measured |= {"withheld": "", "plain_speed": "12.5"}
-    beside = budgets.curve({"run": "run"})
-    assert beside["plain"] == 12.5 and beside["tau"] == alone["tau"]
-    gains = [np.asarray(view["speed"]["mean"]) / view["plain"] for view in (alone, beside) if view["speed"]]
-    np.testing.assert_allclose(gains[0], gains[1], rtol=1e-3)
-    measured["withheld"] = "It was busy."
-    withheld = budgets.curve({"run": "run"})
-    assert (withheld["speed"], withheld["plain"], withheld["withheld"]) == (None, 0.0, "It was busy.")
-    assert withheld["tau"] == alone["tau"]
+def speed_of(trace: Trace, cost: CostCurve, measured: dict[str, Any]) -> Any:
+    """The forecast of a run with this cost curve, and these measured beside plain decoding."""
+    instruments = ScriptedInstruments()
+    instruments.cost = cost
+    return Budgets(answering(ScriptedSource(), instruments), {"run": trace}.__getitem__, lambda run: measured).curve(
+        {"run": "run"})
+
+
+def forged(passes: Sequence[float], slower: float = 1.0, spread: float = 0.1) -> CostCurve:
+    """A curve of these passes on a machine that other programs made so much slower."""
+    low, middle, high = (tuple(slower * share * ms for ms in passes) for share in (1 - spread, 1.0, 1 + spread))
+    return replace(CURVE, verify_ms=middle, verify_low_ms=low, verify_high_ms=high, overhead_ms=slower * 0.5,
+                   plain_ms=slower * (passes[0] + 0.04), draft_ms=(slower * 2.0,) * len(passes))
+
+
+AVX2 = (10.0, 20.0, 50.0, 90.0, 170.0, 330.0, 650.0, 1290.0, 2570.0)  # by CURVE.rows: proportional
+AMX = (10.0, 11.0, 11.0, 11.0, 12.0, 14.0, 22.0, 40.0, 80.0)  # flat, then proportional
+DISTURBED = replace(forged(AMX), verify_ms=(10.0, 11.0, 30.0, *AMX[3:]), verify_high_ms=(11.0, 12.0, 60.0, *AMX[3:]))
+
+
+@pytest.mark.parametrize(("cost", "quiet"), [
+    (forged(AMX), forged(AMX)), (forged(AVX2), forged(AVX2)), (forged(AMX, 3.0), forged(AMX)),
+    (forged(AVX2, 3.0), forged(AVX2)), (DISTURBED, forged(AMX))],
+    ids=["AMX", "AVX2", "AMX, all disturbed", "AVX2, all disturbed", "AMX, one size disturbed"])
+@pytest.mark.parametrize("beside_plain", [True, False])
+def test_predicted_speeds_go_through_the_measured_one_however_busy_the_machine_was_when_passes_were_measured(
+        cost: CostCurve, quiet: CostCurve, beside_plain: bool) -> None:
+    trace = scripted_trace("ddtree", 32)
+    own = run_speed(trace, quiet)
+    assert own
+    speed, plain = 5 * own.predicted, 5 * own.predicted_plain
+    measured = {"withheld": "", "speed": f"{speed}", "plain_speed": f"{plain}", "ratio": speed / plain}
+    view, expected = (speed_of(trace, curve, measured if beside_plain else {}) for curve in (cost, quiet))
+    at = view["budgets"].index(32)
+    tau_there, shown = view["tau"]["mean"][at], speed if beside_plain else own.measured
+    assert view["speed"]["mean"][at] / tau_there == pytest.approx(shown / tau(trace.rounds), rel=0.01)
+    assert view["plain"] == pytest.approx(plain if beside_plain else shown / speed * plain, rel=0.01)
+    np.testing.assert_allclose(view["speed"]["mean"], expected["speed"]["mean"], rtol=0.02)
+    seconds = np.divide(view["tau"]["mean"], view["speed"]["mean"])
+    assert (np.diff(seconds) > -1e-5).all(), "more nodes take no less time"
+
+
+def test_no_speed_is_predicted_from_passes_that_do_not_fit_what_was_measured_or_if_it_is_withheld() -> None:
+    trace = scripted_trace("ddtree", 32)
+    own = run_speed(trace, forged(AMX))
+    assert own
+    ratio = own.predicted / own.predicted_plain
+    measured = {"withheld": "", "speed": f"{own.predicted}", "plain_speed": f"{own.predicted_plain}", "ratio": ratio}
+    disturbed = replace(forged(AMX, 3.0), plain_ms=10.04)
+    view = speed_of(trace, disturbed, measured)
+    assert view["speed"] is None and view["tau"] and f"{ratio:.1f} times" in view["withheld"]
+    view = speed_of(trace, forged(AMX), {"withheld": "It was busy."})
+    assert (view["speed"], view["plain"], view["withheld"]) == (None, 0.0, "It was busy.")
 
 
 def test_a_run_in_progress_is_read_a_few_rounds_at_a_time() -> None:

@@ -20,7 +20,7 @@ from explorer.claims import text_sentence
 from explorer.comparison import Comparison
 from explorer.rig import CurrentRig
 from explorer.runs import Run, Runner, Runs
-from tests.explorer.scripted import STORY, ScriptedSource, going_on
+from tests.explorer.scripted import CURVE, STORY, ScriptedSource, going_on
 from tests.explorer.scripted_instruments import ScriptedInstruments
 from tests.explorer.scripted_rigs import ASK
 from tests.running import until
@@ -76,6 +76,14 @@ def test_plain_decoding_that_alone_would_be_faster_in_another_dtype_is_named() -
     speed = Compared(instruments).ended()["speed"]
     assert speed["ratio"] == usual["ratio"] > 1 and "bfloat16" not in usual["words"]
     assert f"about {ratio_text(usual['ratio'] / 1.6)}× as fast" in speed["words"] and "may differ" in speed["words"]
+
+
+@pytest.mark.parametrize("plain_ms", [CURVE.plain_ms, CURVE.plain_ms / 4])
+def test_passes_that_do_not_fit_the_measured_ratio_are_measured_again(plain_ms: float) -> None:
+    instruments = Forged()
+    instruments.cost = known = replace(CURVE, plain_ms=plain_ms, repeats=3)
+    Compared(instruments).ended()
+    assert (instruments.cost is known) == (plain_ms == CURVE.plain_ms)
 
 
 def parted_at_word_7(trace: Trace) -> Trace:

@@ -1,6 +1,6 @@
 """What-if, cost curve and budget=auto on the demo rig: what is forecast is what a real run does."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -141,6 +141,20 @@ def test_a_run_that_waits_goes_by_a_curve_of_about_its_length(monkeypatch: pytes
     assert asked == [(64, 0.0, QUICK), (128, 0.7, QUICK)]
     assert book.curve(250, Sampling()).context == 256 and asked[-1] == (256, 0.0, FULL)
     assert book.quick_curve(250, Sampling()).context == 256 and len(asked) == 3
+    assert book.quick_curve(250, Sampling(), again=True).context == 256 and asked[3:] == [(256, 0.0, QUICK)]
+
+
+def test_one_delayed_pass_does_not_end_a_curve(monkeypatch: pytest.MonkeyPatch) -> None:
+    delayed = {8: 500.0}
+
+    def rounds(_target: object, _drafter: object, _case: object, sizes: Sequence[int]
+               ) -> Generator[tuple[int, tuple[float, float, float]], None, None]:
+        for size in sizes:
+            yield size, (0.0, delayed.pop(size, 5.0 + size / 4), 0.0)
+
+    monkeypatch.setattr("engine.serving.cost.mock_rounds", rounds)
+    curve = demo_live().costs.measure(CostCase(64, Sampling()), replace(QUICK, seconds=0.0), (1, 8, 12, 16))
+    assert curve.rows == (1, 8, 12, 16)
 
 
 def test_a_quick_curve_ends_where_passes_are_dear() -> None:
