@@ -5,6 +5,8 @@ prefixes choose alike (independent draws at duplicate siblings would be biased),
 seed gives the same text whatever the method, the budget or the device.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from functools import cached_property
@@ -12,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.errors import RequestError
@@ -20,7 +21,7 @@ from engine.models.rows import PassRows, to_host
 from engine.records import Alternatives, Floats, Integers, Sampling, Verification
 
 LOGITS_PER_BATCH = 2**17  # logits per batch of statistics: more would not fit the CPU's caches and take twice the time
-WAITING = 2**17  # logits; passes with more compute their statistics at once instead of when they are read
+MAX_LAZY_LOGITS = 2**17  # passes with more compute their statistics at once, because keeping the logits takes memory
 
 
 def likeliest(logits: Tensor) -> Tensor:
@@ -91,49 +92,56 @@ def verification(logits: Tensor, sampling: Sampling, rows: PassRows, adjusted: T
     """The target's choices and statistics at each node as host arrays, from the model's logits (rows, vocabulary), and
     those that it chooses by if they are others.
 
-    Up to ``WAITING`` logits, statistics are computed when they are read: a round needs only the choices along its path,
-    and a benchmark reads nothing else.
+    Up to ``MAX_LAZY_LOGITS`` logits, statistics are computed when they are read: a round needs only the choices along
+    its path, and a benchmark reads nothing else.
     """
+    made: GreedyChoices | KnownChoices
     if sampling.temperature == 0 and logits.device.type == "cpu" and adjusted is None:
         must_be_numbers(_largest_on_cpu(logits[0]))
-        greedy = GreedyChoices(logits, rows.tokens.numpy(), rows.parents.numpy())
-        lazily = LazyVerification(greedy.at, greedy.choice, greedy.described)
+        made = GreedyChoices(logits, rows.tokens.numpy(), rows.parents.numpy())
     else:
         choice, left = choices(logits if adjusted is None else adjusted, sampling, rows.draws)
         if adjusted is not None and left is None:
             left = processed_logprobs(adjusted, sampling)
         on_host, largest = to_host(choice.int(), logits[:1].amax(-1).float())
         must_be_numbers(float(largest[0]))
-        lazily = LazyVerification(lambda node: int(on_host[node]), lambda: on_host,
-                                  lambda: Verification(on_host, *describe(logits, choice, left, rows)))
-    return lazily if logits.numel() <= WAITING else lazily.described()
+        made = KnownChoices(on_host, lambda: Verification(on_host, *describe(logits, choice, left, rows)))
+    return LazyVerification(made) if logits.numel() <= MAX_LAZY_LOGITS else made.described()
 
 
 class LazyVerification(Verification):
-    """Computes the choice at one node, all choices, or, when any other field is first read, everything. A walk reads
-    the choices at the nodes it visits; a display or a trace file reads the rest after the round, and a measurement
-    never does."""
+    """Computes the statistics when one of them is first read, and then drops the logits. A walk reads the choices at
+    the nodes it visits; a display or a trace file reads the rest after the round, and a measurement never does."""
 
-    def __init__(self, at: Callable[[int], int], choose: Callable[[], Integers],
-                 described: Callable[[], Verification]) -> None:
-        vars(self).update(at=at, choose=choose, described=described)
+    def __init__(self, choices: GreedyChoices | KnownChoices) -> None:
+        self._source: GreedyChoices | KnownChoices | Verification = choices
+
+    def at(self, node: int) -> int:
+        return self._source.at(node)
 
     def __getattr__(self, name: str) -> Any:
-        """Called only for fields that are not computed yet. Two threads may compute the same field at once; what they
-        are computed from is dropped once everything is there."""
-        choose, described = (vars(self).get(step) for step in ("choose", "described"))
-        if choose and name == "choice":
-            vars(self)["choice"] = choose()
-        elif described and not name.startswith("__"):
-            vars(self).update(vars(described()))
-            for step in ("at", "choose", "described"):
-                vars(self).pop(step, None)
-        return object.__getattribute__(self, name)
+        """Return a field. Two threads may compute the statistics at once."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        source = self._source
+        if name != "choice" and not isinstance(source, Verification):
+            source = self._source = source.described()
+        return getattr(source, name)
+
+
+class KnownChoices:
+    """Choices that are all computed at once: drawn, of adjusted logits, or on a GPU."""
+
+    def __init__(self, choice: Integers, described: Callable[[], Verification]) -> None:
+        self.choice, self.described = choice, described
+
+    def at(self, node: int) -> int:
+        return int(self.choice[node])
 
 
 class GreedyChoices:
-    """Choices at temperature 0 from logits (rows, vocabulary) on a CPU. A row is read only
-    when it is asked for: half of them lie in the other core's cache, and reading all takes longer than the search."""
+    """Choices at temperature 0 from logits (rows, vocabulary) on a CPU. A row is read only when it is asked for: half
+    of them lie in the other core's cache, and reading all takes longer than the search."""
 
     def __init__(self, logits: Tensor, tokens: Integers, parents: Integers) -> None:
         self.logits, self.tokens, self.parents = logits, tokens, parents
@@ -150,16 +158,12 @@ class GreedyChoices:
         return int(likeliest(self.logits[node:node + 1]))
 
     @cached_property
-    def _best(self) -> Tensor:
-        return likeliest(self.logits)
-
     def choice(self) -> Integers:
         """The most likely token of each row, (rows,) int32."""
-        return self._best.numpy().astype(np.int32)
+        return likeliest(self.logits).numpy().astype(np.int32)
 
     def described(self) -> Verification:
-        """The choices with their statistics."""
-        return _greedy_on_cpu(self.logits.float().numpy(), self._best.numpy(), self.tokens, self.parents)
+        return _greedy_on_cpu(self.logits.float().numpy(), self.choice, self.tokens, self.parents)
 
 
 @torch.inference_mode()
@@ -201,7 +205,7 @@ def describe(logits: Tensor, choice: Tensor, left: Tensor | None, rows: PassRows
     return statistics
 
 
-def _greedy_on_cpu(logits: Floats, best: NDArray[np.intp], tokens: Integers, parents: Integers) -> Verification:
+def _greedy_on_cpu(logits: Floats, best: Integers, tokens: Integers, parents: Integers) -> Verification:
     """The same in numpy: a call takes a fifth of torch's time, and torch's threads would wait for one another when two
     Python threads call them."""
     rows = max(1, LOGITS_PER_BATCH // logits.shape[-1])
@@ -212,10 +216,10 @@ def _greedy_on_cpu(logits: Floats, best: NDArray[np.intp], tokens: Integers, par
     offered = logits[parents, tokens] - top[parents] + logprobs[parents]
     processed_offer = np.where(tokens == best[parents], np.float32(0), np.float32(-np.inf))
     offered[0] = processed_offer[0] = 0
-    return Verification(best.astype(np.int32), logprobs, entropy, gap, offered, processed_offer)
+    return Verification(best, logprobs, entropy, gap, offered, processed_offer)
 
 
-def _row_statistics(logits: Floats, best: NDArray[np.intp]) -> Floats:
+def _row_statistics(logits: Floats, best: Integers) -> Floats:
     """Of each row its largest logit, the sum of exponentials relative to it, entropy, and gap to the second logit:
     (4, rows) float32."""
     every = np.arange(len(best))

@@ -1,5 +1,7 @@
 """Temperature, top-k, top-p and the draws."""
 
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -89,13 +91,15 @@ def test_a_node_that_is_asked_for_alone_has_the_choice_that_it_has_among_all(dty
     tokens = np.zeros(12, np.int32)
     choices_ = GreedyChoices(logits, tokens, tokens)
     wanted = logits.float().numpy().argmax(-1).tolist()
-    assert [choices_.at(node) for node in range(12)] == wanted == choices_.choice().tolist()
+    assert [choices_.at(node) for node in range(12)] == wanted == choices_.choice.tolist()
     assert wanted[2:5] == [0, 5, 3]
     packed = PackedTree(tokens, tokens, tokens, ancestors(tokens))
     record = verification(logits, Sampling(), tree_rows(packed, np.zeros(0), logits.device))
-    assert record.at(7) == wanted[7] and "choice" not in vars(record), "one row alone was looked at"
-    assert record.choice.tolist() == wanted and "entropy" not in vars(record)
-    assert record.entropy.shape == (12,) and "described" not in vars(record) and record.at(7) == wanted[7]
+    assert record.at(7) == wanted[7] and record.choice.tolist() == wanted
+    kept = weakref.ref(logits)
+    del logits, choices_
+    assert kept() is not None and record.entropy.shape == (12,), "the statistics are computed when they are read"
+    assert kept() is None and record.at(7) == wanted[7], "then the logits are dropped"
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0, 6, 0.9)], ids=["greedy", "sampled"])
