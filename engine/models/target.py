@@ -231,6 +231,8 @@ class TorchTarget:
         rows = PassRows(tokens, torch.arange(cache.length, cache.length + len(tokens), device=self.device),
                         torch.ones(len(tokens), len(tokens), dtype=torch.bool, device=self.device).tril())
         logits = forward([PassPart(rows, cache, self._interrupt)])[0].logits
+        # a NaN that stays in a spare slot would reach the target's pass through its mask
+        cache.slots[..., cache.length:cache.length + len(tokens), :] = 0
         first = logits[:1]
         if self._adjustment:
             first = self._adjustment.adjust(first, pack(root_only(block[0]), cache.length))

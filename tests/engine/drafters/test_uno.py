@@ -179,6 +179,14 @@ def test_every_method_writes_plain_decodings_text_to_the_end_of_the_context(
     assert all(len(round_.acceptance.keep) > 1 for round_ in rounds[:-1])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int4"])
+def test_the_text_stays_plain_decodings_if_the_adapter_computes_no_numbers(
+        dtype: str, target: Path, tmp_path: Path) -> None:
+    rig = opened(target, write_adapter(tmp_path / "uno", lora_alpha=1e39), dtype=dtype)
+    request = Request(PROMPT, method="ddtree", budget=4, max_tokens=12)
+    assert text_of(request, rig.target, list(rig.drafters.values())) == plain_text(request, rig.target)
+
+
 def test_a_draft_costs_a_pass_of_the_target(target: Path, tmp_path: Path) -> None:
     rig = opened(target, write_adapter(tmp_path / "uno"))
     request = Request(PROMPT, method="ddtree", budget=8, max_tokens=8)
