@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numba import carray, njit, types
 from numba.core import cgutils
+from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 from torch import Tensor
 from torch.nn.functional import silu
@@ -30,7 +31,15 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def compiled(signature: str, **options: Any) -> Callable[[Function], Function]:
     """Compile a function when it is defined, or load it from where an earlier process left it. Other threads of Python
     run beside it."""
-    decorator: Callable[[Function], Function] = njit(signature, cache=True, nogil=True, error_model="numpy", **options)
+    compile_or_load = njit(signature, cache=True, nogil=True, error_model="numpy", **options)
+
+    def decorator(function: Function) -> Function:
+        try:
+            result: Function = compile_or_load(function)
+        except Exception:  # a stored result that is damaged raises whatever pickle, LLVM or numba then does
+            FunctionCache(function).flush()
+            result = compile_or_load(function)
+        return result
     return decorator
 
 

@@ -190,9 +190,8 @@ def compiled_layers(layers: Sequence[Layer]) -> Any:
     try:
         from engine.models.compiled import CompiledLayers  # noqa: PLC0415  # it compiles when it is imported
         return CompiledLayers(layers)
-    except Exception:  # a stored result that is damaged raises whatever pickle, LLVM or numba then does
-        log.exception("numba cannot compile the layers, so torch runs them, more slowly. If a file that numba stored "
-                      "is damaged, delete *.nbi and *.nbc in engine/models/__pycache__.")
+    except Exception:  # of whatever kind: numba's own, LLVM's, or the file system's
+        log.exception("numba cannot compile the layers, so torch runs them, more slowly.")
         return None
 
 

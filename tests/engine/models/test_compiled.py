@@ -3,6 +3,8 @@
 import sys
 from collections.abc import Callable
 from math import nan
+from pathlib import Path
+from runpy import run_path
 from threading import Event, Thread
 from typing import Any
 from unittest.mock import Mock
@@ -77,8 +79,8 @@ def test_a_long_context_is_left_to_torch(limit: int, unused: str, monkeypatch: p
 
 NOT_COMPILED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "no numba": lambda patch: patch.setitem(sys.modules, "numba", None),
-    "a stored file that is empty": lambda patch: patch.setattr("numba.core.caching.pickle.load",
-                                                               Mock(side_effect=EOFError)),
+    "a stored file that cannot be read": lambda patch: patch.setattr("numba.core.caching.pickle.load",
+                                                                     Mock(side_effect=EOFError)),
     "NUMBA_DISABLE_JIT": lambda patch: patch.setattr("numba.core.config.DISABLE_JIT", 1),
 }
 
@@ -90,6 +92,19 @@ def test_torch_computes_the_same_if_numba_cannot_compile(reason: str, monkeypatc
     monkeypatch.delitem(sys.modules, "engine.models.compiled")
     NOT_COMPILED[reason](monkeypatch)
     assert all(torch.equal(*pair) for pair in zip(outputs_of(int4_pass(CONFIGS["llama"])), expected, strict=True))
+
+
+@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+@pytest.mark.parametrize("size", [0, 100])
+def test_a_stored_result_that_is_damaged_is_compiled_anew(ending: str, size: int, tmp_path: Path) -> None:
+    source = tmp_path / "doubling.py"
+    source.write_text("from engine.models.compiled import compiled\n\n\n"
+                      "@compiled('i8(i8)')\ndef double(number):\n    return 2 * number\n")
+    assert run_path(str(source))["double"](21) == 42
+    (stored,) = tmp_path.glob(f"__pycache__/*.{ending}")
+    stored.write_bytes(damaged := stored.read_bytes()[:size])
+    assert run_path(str(source))["double"](21) == 42
+    assert stored.read_bytes() != damaged
 
 
 @torch.inference_mode()
