@@ -1,8 +1,8 @@
 // What is accepted: how long rounds are, which proposals are taken, how well the drafter knows it. Of a run also what its
 // rows earned and what other trees of its drafts would have kept.
 
-import { fillSelect, offer, tell } from "./forms.js";
-import { drawAll } from "./plots.js";
+import { fillSelect, foldIn, offer, onPhone, tell } from "./forms.js";
+import { drawAll, RUN } from "./plots.js";
 import { Tool } from "./tools.js";
 import { html } from "../shared/ink.js";
 
@@ -25,11 +25,12 @@ export class Acceptance extends Tool {
       calibration: ["Calibration", "Expected tokens per round, 1 + {Σq}, against the tokens that were added; below the diagonal the drafter is over-confident."],
     });
     this.misses = html("ul", { class: "lab-card lab-words", "aria-label": "Where walks ended" }, pane);
+    this.pays = foldIn(pane, "Where the tree of this run pays", "", !onPhone());
     this.parts = this.plotsIn("lab-three", {
       rows: ["What a row earned", "Tokens that a verified row added to the text, by its place among its siblings."],
       nodes: ["The next node, and the last", "Drafted tokens that a {round} would have kept with the first nodes of its tree alone."],
       trees: ["Other trees of the same drafts", "Chain, wider chain and trees, replayed at the same places of the known text."],
-    });
+    }, this.pays);
     this.lists = OF_A_RUN.map(([name, topics]) => ({ topics, list: html("ul", "lab-words", this.parts[name].box) }));
     const [whole, parts] = pane.querySelectorAll(".lab-grid");
     this.grids = { whole, parts };
@@ -68,13 +69,13 @@ export class Acceptance extends Tool {
     /** @type {AcceptanceView} */
     const view = "error" in answer ? {} : answer;
     drawAll(this.plots, view, () => {
-      if (!source) return ["No rounds yet", "Press Run, or Measure."];
+      if (!source) return ["No rounds yet", "They come from a run, or from a measurement.", RUN];
       if ("error" in answer) return ["Nothing to draw", answer.error];
       if (view.lengths) return ["Not recorded by this engine", "recorder.round(…, logprobs): what the drafter believed of each node."];
       return ["Nothing was drafted", "Plain decoding has one token a round and no drafter to judge."];
     });
     const words = view.words ?? {};
-    this.grids.parts.hidden = !view.words;
+    this.pays.hidden = !view.words;
     tell(this.status, source === "sweep" && this.source.options.length > 1 ? CHOOSE_A_RUN : "");
     this.list(this.misses, words.misses);
     if (!view.words) return;

@@ -1,5 +1,6 @@
 // Is something wrong with a drafter? What is wrong or unusual, by drafter; what is fine stands behind one line.
 
+import { foldIn } from "./forms.js";
 import { Begin, Tool } from "./tools.js";
 import { html } from "../shared/ink.js";
 import { counted } from "../shared/round.js";
@@ -27,9 +28,7 @@ export class Check extends Tool {
     if (!odd.length) html("h3", "", this.box, "Nothing is wrong or unusual.");
     this.list(this.box, odd);
     if (!fine.length) return;
-    const details = html("details", "", this.box);
-    html("summary", "", details, `${counted(fine.length, "check")} ${fine.length === 1 ? "is" : "are"} fine`);
-    this.list(details, fine);
+    this.list(foldIn(this.box, `${counted(fine.length, "check")} ${fine.length === 1 ? "is" : "are"} fine`), fine);
   }
 
   /** The findings under the name of their drafter. @param {Element} parent @param {DoctorFinding[]} findings */

@@ -1,7 +1,7 @@
 // τ and tokens per second: by node budget, and by round of the run on the page.
 
 import { tell } from "./forms.js";
-import { Plot } from "./plots.js";
+import { Plot, RUN } from "./plots.js";
 import { recordedOn } from "./verdict.js";
 import { html, methodColour, sparing, write } from "../shared/ink.js";
 import { settingOf } from "../shared/round.js";
@@ -60,7 +60,7 @@ export class Live {
     this.plot.box.classList.toggle("is-other-rig", Boolean(runRig));
     if (!header || !rounds.length || unasked) {
       write(this.headline, "");
-      this.plot.say(runRig ? `No run of ${given.rig} yet` : "No run yet", "Press Run: the curves grow with the text.");
+      this.plot.say(runRig ? `No run of ${given.rig} yet` : "No run yet", "The curves grow with the text of a run.", RUN);
       return;
     }
     write(this.headline, this.words(header, runRig));
@@ -114,12 +114,12 @@ export class Curves {
   }
 
   draw() {
-    const { curves, progress, given } = this.lab;
+    const { curves, progress, given, sweep } = this.lab;
     if (!curves) return;
     tell(this.doubt, curves.predicted.withheld);
     tell(this.origin, this.whence);
     if (!curves.count) {
-      this.plot.say(`Nothing measured with ${given.rig} yet`, "Press Measure to measure every setting.");
+      this.plot.say(`Nothing measured with ${given.rig} yet`, "A measurement tries every method and budget in the form, beside plain decoding.", sweep.way);
       return;
     }
     const { figure } = curves;
@@ -136,7 +136,7 @@ export class Curves {
   get whence() {
     const { recorded, other_rig: otherRig } = this.lab.progress;
     if (otherRig) return `◉ Of another rig. ${recorded ? recordedOn(recorded) : `Measured with ${otherRig}.`}`;
-    return recorded ? `◉ ${recordedOn(recorded)} Nothing was measured on this machine yet.` : "";
+    return recorded ? "◉ Recorded; nothing was measured on this machine yet." : "";
   }
 
   // The setting that runs, or that the controls name.

@@ -84,6 +84,16 @@ export function fillSelect(select, entries, chosen = select.value, { heading = "
   if (Array.from(select.options).some(({ value }) => value === chosen)) select.value = chosen;
 }
 
+/** Whether the window is as narrow as a phone's, where long things begin folded. */
+export const onPhone = () => matchMedia("(max-width: 900px)").matches;
+
+/** What stands behind one line until that is opened. @param {Element} parent @param {string} title */
+export function foldIn(parent, title, look = "", open = false) {
+  const details = html("details", { class: `lab-fold ${look}`, open }, parent);
+  html("summary", "", details, title);
+  return details;
+}
+
 // Shows a line with this text; without any, hides it.
 export function tell(/** @type {HTMLElement} */ line, /** @type {string} */ text) {
   write(line, text);

@@ -23,8 +23,7 @@ export class Load extends Tool {
       heat: ["All requests together", "Total {tokens/s} by {node budget} and requests at once; a frame marks the best budget of each row, ▸ the number that curves and table show."],
     });
     this.plots.heat.onPoint = ({ x, y }) => this.chosen(x, y);
-    this.box = html("section", { class: "lab-plot lab-concurrency-table", "aria-label": "Table of requests at once" }, pane);
-    this.table = tableIn(html("div", { class: "lab-scroll", tabIndex: 0 }, this.box), "Total tokens/s with the 95 % interval (the range, with fewer than six prompts), and tokens/s of each request, by requests at once and node budget.");
+    this.table = tableIn(pane, "lab-concurrency-table", "In figures", "Total {tokens/s} with the {95 %} interval (the range, with fewer than six prompts), and those of each request.");
   }
 
   /** A click on a cell chooses that number of requests, and puts the budget into the page's controls.
@@ -50,11 +49,15 @@ export class Load extends Tool {
       fillSelect(this.line, view.lines, view.line);
     }
     const drawn = view?.heat && view.rows.length > 1 ? view : null;
-    this.words.hidden = this.box.hidden = !drawn;
+    this.words.hidden = !drawn;
     drawAll(this.plots, { heat: drawn?.heat }, () => [
       this.lab.table ? "Measured for one request at a time so far" : `Nothing measured with ${this.lab.given.rig} yet`,
-      "error" in answer ? answer.error : "Choose more “Concurrency” in the form, then press Measure."]);
-    if (!drawn) return;
+      "error" in answer ? answer.error : "How many requests can share a pass before drafting stops paying?",
+      this.lab.table ? this.lab.sweep.wayToSeveral : this.lab.sweep.way]);
+    if (!drawn) {
+      this.table.fill([]);
+      return;
+    }
     const sentences = drawn.recorded ? [...drawn.words, recordedOn(drawn.recorded)] : drawn.words;
     this.words.replaceChildren(...sentences.map((sentence) => html("li", "", null, sentence)));
     this.fill(drawn);

@@ -219,8 +219,11 @@ export class Lab extends EventEmitter {
     return header && header.rig !== this.given.rig ? header.rig : "";
   }
 
-  get plotly() {
-    return this.loading ??= loadPlotly(this.server);
+  // plotly.js; nothing if the server did not answer, which is asked again for the next drawing.
+  plotly() {
+    return this.loading ??= loadPlotly(this.server).catch(() => {
+      this.loading = undefined;
+    });
   }
 
   get shown() {
@@ -239,6 +242,7 @@ export class Lab extends EventEmitter {
   show() {
     this.root.hidden = !this.shown;
     if (!this.shown) return;
+    this.plotly();
     this.fit();
     this.tabs.draw();
     this.refresh();

@@ -1,7 +1,7 @@
 // Plots of the lab: plotly.js once, figures from Python, the page's colours at the moment of drawing.
 
 import { CONFIG, dressed } from "./dressing.js";
-import { button, bytesOf, html } from "../shared/ink.js";
+import { action, button, bytesOf, html } from "../shared/ink.js";
 import { Empty } from "../panels/panel.js";
 import { onTheme } from "../shared/pen.js";
 import { Menu } from "../shared/overlays.js";
@@ -70,11 +70,12 @@ export class Plot {
     onTheme(() => this.redraw());
   }
 
-  /** Instead of a figure, why there is none and how to get one. @param {string} headline @param {string} more */
-  say(headline, more) {
+  /** Instead of a figure, why there is none and, if there is one, the way to it. @param {string} headline @param {string} more @param {Way | null} [way] */
+  say(headline, more, way) {
     this.figure = null;
     this.canvas.hidden = true;
     this.empty.say(headline, more);
+    if (way) action(this.empty.box, way.label, way.title, way.act);
   }
 
   draw(/** @type {Figure} */ figure) {
@@ -94,8 +95,8 @@ export class Plot {
     this.drawn = "";
     const { clientWidth: width, clientHeight: height } = this.body;
     if (!this.figure || width <= 40 || height <= 40 || this.held) return;
-    const plotly = await this.lab.plotly;
-    if (!this.figure) return;
+    const plotly = await this.lab.plotly();
+    if (!this.figure || !plotly) return;
     const { data, layout } = dressed(this.figure, this.canvas);
     const uirevision = this.fits ? `${layout.uirevision}, fitted ${this.fits}` : layout.uirevision; // a new one undoes the zoom
     const fresh = !this.canvas.on;
@@ -122,7 +123,7 @@ export class Plot {
   async save(format, name) {
     if (!this.figure) return;
     const { width, height } = this.canvas.getBoundingClientRect();
-    (await this.lab.plotly).downloadImage(this.canvas, { format, width, height, scale: 2, filename: `canopy-${name}` });
+    (await this.lab.plotly())?.downloadImage(this.canvas, { format, width, height, scale: 2, filename: `canopy-${name}` });
   }
 }
 
@@ -135,9 +136,13 @@ export function headed(parent, title, caption) {
   return head;
 }
 
+/** A button that makes what is missing. @typedef {{ label: string, title: string, act: () => unknown }} Way */
+/** @type {Way} */
+export const RUN = { label: "▶ Run", title: "Answer the prompt in the bar above", act: () => document.querySelector("#canopy-run").click() };
+
 /** Draws the figures that there are; the others say why not: `why` gives a headline and more for a plot's name.
  *  @template {string} Name @param {Record<Name, Plot>} plots @param {{ [name in NoInfer<Name>]?: Figure | null }} figures
- *  @param {(name: NoInfer<Name>) => [headline: string, more: string]} why */
+ *  @param {(name: NoInfer<Name>) => [headline: string, more: string, way?: Way | null]} why */
 export function drawAll(plots, figures, why) {
   for (const name in plots) {
     const figure = figures[name];

@@ -1,6 +1,6 @@
 // A race: methods on one prompt, measured one after the other, replayed together on one wall clock.
 
-import { Chips, field } from "./forms.js";
+import { Chips, field, foldIn } from "./forms.js";
 import { prose, WORDS } from "./plots.js";
 import { Begin, Tool } from "./tools.js";
 import { button, html, methodColour } from "../shared/ink.js";
@@ -26,8 +26,7 @@ export class Race extends Tool {
     this.begin = new Begin(this, { label: "▶ Race", title: "Measure the methods one at a time on the prompt in the bar above, then replay them together",
       act: () => this.start(), ending: "■ Stop", endingTitle: "End the race after the current run" });
     const { methods, limits, settled } = lab.given;
-    const details = html("details", "lab-form lab-race-form", pane);
-    html("summary", "", details, "Choose the methods");
+    const details = foldIn(pane, "Choose the methods", "lab-form lab-race-form");
     this.methods = /** @type {Chips<string>} */ (new Chips(details, "Methods, at the node budget in the bar above"));
     this.methods.addMethods(methods, settled.methods);
     this.auto = /** @type {Chips<string>} */ (new Chips(details, "Methods, at the budget auto"));

@@ -1,7 +1,7 @@
 // How fast: curves over the node budget and over the run's rounds, the table, the cost of a pass, and other machines.
 
 import { Curves, Live } from "./curves.js";
-import { field, fillSelect, Flags, offer, selectField } from "./forms.js";
+import { field, fillSelect, Flags, foldIn, offer, selectField } from "./forms.js";
 import { drawAll, Plot } from "./plots.js";
 import { Table } from "./table.js";
 import { Begin, Tool } from "./tools.js";
@@ -78,8 +78,7 @@ class Elsewhere {
   /** @param {Lab} lab @param {Element} pane */
   constructor(lab, pane) {
     this.lab = lab;
-    this.box = html("details", "lab-card lab-elsewhere", pane);
-    html("summary", "", this.box, "On another machine, predicted, and flags to paste");
+    this.box = foldIn(pane, "On another machine, predicted, and flags to paste", "lab-card lab-elsewhere");
     this.box.addEventListener("toggle", () => this.draw());
     this.status = html("p", { class: "lab-note", role: "status" }, this.box);
     const bar = html("div", "lab-toolbar", this.box);

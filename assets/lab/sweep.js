@@ -1,6 +1,6 @@
 // What to measure, and how far the measurement is: the form, the progress with the time left, pause, stop, resume.
 
-import { Chips, field, fillSelect, selectField, tell } from "./forms.js";
+import { Chips, field, fillSelect, foldIn, selectField, tell } from "./forms.js";
 import { METHODS } from "../methods.js";
 import { WORDS } from "./plots.js";
 import { action, button, html, write } from "../shared/ink.js";
@@ -8,6 +8,7 @@ import { counted } from "../shared/round.js";
 import { send } from "../stage/save.js";
 
 const MAX_FILE = 8 * 2 ** 20; // as on the server
+const SEVERAL = [1, 4, 16]; // requests at once
 /** @type {Record<string, string>} */
 export const STATES = {
   none: "", queued: "waiting", running: "measuring", paused: "paused", stopped: "stopped", done: "done", error: "ended by an error",
@@ -31,8 +32,7 @@ export class Sweep {
 
     const { methods, budgets, concurrency, limits, settled } = lab.given;
     const changed = () => this.count();
-    this.details = html("details", "lab-form", this.box);
-    html("summary", "", this.details, "Choose what to measure");
+    this.details = foldIn(this.box, "Choose what to measure", "lab-form");
     this.methods = /** @type {Chips<string>} */ (new Chips(this.details, "Methods", changed));
     this.methods.addMethods(methods, settled.methods);
     this.budgets = new Chips(this.details, "Node budgets", changed);
@@ -130,6 +130,22 @@ export class Sweep {
     this.limit.value = String(Math.min(Number(this.limit.max), Math.max(12, 2 * Number(this.limit.value))));
     this.details.open = true;
     this.limit.focus();
+    this.count();
+  }
+
+  // The ways to a measurement, as plots without figures offer them; null if none can be begun now.
+  get way() {
+    return this.start.disabled || this.start.hidden ? null : { label: "▶ Measure", title: this.plan.textContent ?? "", act: () => this.begin() };
+  }
+
+  get wayToSeveral() {
+    return this.way && { label: "Choose several at once", title: "Ticks 1, 4 and 16 requests at once in the form; then press Measure", act: () => this.several() };
+  }
+
+  several() {
+    this.concurrency.values = SEVERAL;
+    this.details.open = true;
+    this.concurrency.inputs.get(1)?.focus();
     this.count();
   }
 

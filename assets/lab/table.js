@@ -1,5 +1,6 @@
 // Tables of the lab, and how figures stand in them.
 
+import { foldIn, onPhone } from "./forms.js";
 import { headed, WORDS } from "./plots.js";
 import { button, html, methodColour } from "../shared/ink.js";
 
@@ -13,20 +14,26 @@ export function spread({ low, high, least, most, prompts }, digits) {
   return `${rounded(low ?? least, digits)} – ${rounded(high ?? most, digits)}`;
 }
 
-/** A table whose columns are named, with titles by name, and whose rows are replaced as a whole. @param {Element} parent */
-export function tableIn(parent, caption = "") {
-  const element = html("table", "lab-table", parent);
-  if (caption) html("caption", "", element, caption);
+/** A table under its title. Its columns are named, with titles by name; its rows are replaced as a whole.
+ *  @param {Element} parent @param {string} look @param {string} title @param {string} caption */
+export function tableIn(parent, look, title, caption) {
+  const box = html("section", { class: `lab-plot ${look}`, "aria-label": title }, parent);
+  headed(box, title, caption);
+  const element = html("table", "lab-table", html("div", { class: "lab-scroll", tabIndex: 0 }, box));
   const row = html("tr", "", html("thead", "", element));
   const body = html("tbody", "", element);
   return {
-    element,
+    box,
     /** @param {string[]} names @param {Record<string, string>} [titles] */
-    head: (names, titles = {}) => row.replaceChildren(...names.map((name) => html("th", { scope: "col", title: titles[name] || "" }, null, name))),
-    fill: (/** @type {Element[]} */ rows) => body.replaceChildren(...rows),
+    head: (names, titles = {}) => row.replaceChildren(...names.map((name) => html("th", { scope: "col", title: titles[name] || "", class: DETAILS.includes(name) ? "lab-detail" : "" }, null, name))),
+    fill: (/** @type {Element[]} */ rows) => {
+      box.hidden = !rows.length;
+      body.replaceChildren(...rows);
+    },
   };
 }
 
+const DETAILS = ["pays from", "runs", "same text"]; // left out where there is no room for more than decides
 const COLUMNS = {
   setting: "", "tokens/s": WORDS["tokens/s"], "× plain": WORDS["plain decoding"], "τ": WORDS["τ"], "pays from": WORDS["pays from"],
   runs: "Measured runs; failed ones in brackets",
@@ -39,31 +46,18 @@ export class Table {
   /** @param {Lab} lab @param {Element} parent */
   constructor(lab, parent) {
     this.lab = lab;
-    const settings = this.boxed(parent, "lab-table-box", "All settings", "Medians over prompts with their {95 %} intervals, the fastest setting first, those without a speed-up last.");
-    const kinds = this.boxed(parent, "lab-kinds", "By kind of text", "The fastest setting over the prompts of each category.");
-    this.kindsBox = kinds.box;
-    this.empty = html("p", "lab-note", settings.scroll, "Nothing measured yet: press Measure.");
-    this.table = tableIn(settings.scroll);
+    this.table = tableIn(parent, "lab-table-box", "All settings", "Medians over prompts with their {95 %} intervals, the fastest setting first, those without a speed-up last.");
     this.table.head(Object.keys(COLUMNS), COLUMNS);
-    this.kinds = tableIn(kinds.scroll);
+    this.fold = foldIn(parent, "The fastest by kind of text", "", !onPhone());
+    this.kinds = tableIn(this.fold, "lab-kinds", "By kind of text", "The fastest setting over the prompts of each category.");
     this.kinds.head(["kind of text", ...Object.keys(COLUMNS)], COLUMNS);
-  }
-
-  /** @param {Element} parent @param {string} look @param {string} title @param {string} caption */
-  boxed(parent, look, title, caption) {
-    const box = html("section", { class: `lab-plot ${look}`, "aria-label": title }, parent);
-    headed(box, title, caption);
-    return { box, scroll: html("div", { class: "lab-scroll", tabIndex: 0 }, box) };
   }
 
   draw() {
     const { table, kinds, category } = this.lab;
-    const rows = table ? table.rows : [];
-    this.empty.hidden = rows.length > 0;
-    this.table.element.hidden = !rows.length;
-    this.table.fill(rows.map((row) => this.row(row)));
+    this.table.fill((table ? table.rows : []).map((row) => this.row(row)));
     const best = Object.entries(category ? {} : kinds);
-    this.kindsBox.hidden = !best.length;
+    this.fold.hidden = !best.length;
     this.kinds.fill(best.map(([kind, row]) => {
       const line = this.row({ ...row, fastest: false });
       line.prepend(html("td", "", null, kind));
@@ -75,8 +69,8 @@ export class Table {
     const { record, total, speedup, tau } = row;
     const line = html("tr", row.fastest ? "is-best" : record.withheld ? "is-withheld" : "");
     this.name(html("th", { scope: "row" }, line), row);
-    const figure = (/** @type {string} */ printed, beside = "") => {
-      const cell = html("td", "", line);
+    const figure = (/** @type {string} */ printed, beside = "", look = "") => {
+      const cell = html("td", look, line);
       html("strong", "", cell, printed || "–");
       html("small", "", cell, beside);
     };
@@ -84,9 +78,9 @@ export class Table {
     figure(record.times.replace("×", ""), record.range || (speedup ? spread(speedup, 2) : ""));
     figure(rounded(tau.median, 2), spread(tau, 2));
     const modelled = row.modelled === null ? "" : `modelled ${rounded(row.modelled, 2)}`;
-    figure(row.break_even ? `τ ${rounded(row.break_even.median, 2)}` : "", modelled);
-    html("td", "", line, row.failed ? `${row.runs} (${row.failed})` : String(row.runs));
-    html("td", "", line, row.compared ? `${row.same_text} of ${row.compared}` : "–");
+    figure(row.break_even ? `τ ${rounded(row.break_even.median, 2)}` : "", modelled, "lab-detail");
+    html("td", "lab-detail", line, row.failed ? `${row.runs} (${row.failed})` : String(row.runs));
+    html("td", "lab-detail", line, row.compared ? `${row.same_text} of ${row.compared}` : "–");
     if (!this.lab.progress.other_rig) button(html("td", "", line), "Use", `Use ${row.label}`, () => this.lab.apply(row));
     return line;
   }

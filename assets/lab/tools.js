@@ -29,9 +29,9 @@ export class Tool {
   }
 
   /** A grid of plots, by name: `about` has a title and a caption for each.
-   *  @template {string} Name @param {string} look @param {Record<Name, [title: string, caption: string]>} about */
-  plotsIn(look, about) {
-    const grid = html("div", `lab-grid ${look}`, this.pane);
+   *  @template {string} Name @param {string} look @param {Record<Name, [title: string, caption: string]>} about @param {Element} parent */
+  plotsIn(look, about, parent = this.pane) {
+    const grid = html("div", `lab-grid ${look}`, parent);
     const plots = /** @type {Record<Name, Plot>} */ ({});
     for (const name in about) {
       const [title, caption] = about[name];

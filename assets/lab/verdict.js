@@ -1,6 +1,6 @@
 // The result of the measurement: the fastest setting, how certain it is, one click to use it, the figures behind it.
 
-import { Command } from "./forms.js";
+import { Command, foldIn } from "./forms.js";
 import { WORDS } from "./plots.js";
 import { spread } from "./table.js";
 import { action, html, write } from "../shared/ink.js";
@@ -30,8 +30,9 @@ export class Verdict {
     this.use = action(this.row, "Use it", "Set the controls of the page to this method and budget", () => this.best && lab.apply(this.best), "lab-primary");
     new Menu(this.row, "Report ▾", "Save what was measured", () => REPORTS.map(([label, note, kind]) => ({ label, note, act: () => this.save(kind) })));
     this.more = action(this.row, "More prompts", "Sets the form to twice as many prompts; then press Measure", () => lab.sweep.twice());
-    this.command = new Command(this.box, "The same measurement on the command line");
-    this.own = new Command(this.box, "The recommended setting on the command line");
+    this.commands = foldIn(this.box, "On the command line");
+    this.command = new Command(this.commands, "The same measurement");
+    this.own = new Command(this.commands, "The recommended setting");
     this.draw();
   }
 
@@ -43,7 +44,7 @@ export class Verdict {
   draw() {
     const { table, counts, command, busy, progress } = this.lab;
     this.best = table ? table.best : null;
-    this.row.hidden = this.figures.hidden = !this.best;
+    this.row.hidden = this.figures.hidden = this.commands.hidden = !this.best;
     this.use.hidden = Boolean(progress.other_rig);
     this.command.show(this.best ? progress.command : "");
     this.own.show(this.best && counts.length > 1 ? command : "");

@@ -36,7 +36,7 @@ def _stacked(traces: Sequence[Part], summary: str, x: str, speed: str, ticks: Pa
         traces, summary, **layout,
         xaxis=axis("", anchor="y", showticklabels=False, matches="x2", **ticks),
         xaxis2=axis(x, anchor="y2", **ticks),
-        yaxis=axis("τ, tokens per round", domain=[0.54, 1], rangemode="tozero"),
+        yaxis=axis("τ", domain=[0.54, 1], rangemode="tozero"),
         yaxis2=axis(speed, domain=[0, 0.46], anchor="x2", rangemode="tozero"))
 
 
@@ -54,7 +54,7 @@ def live_figure() -> Figure:
     plain = curve("plain decoding, measured", (), (), "plain decoding: %{y:.4~g} tokens/s",
                   {"width": 1.4, "dash": "dot", "color": QUIET}, meta="speed.plain", **PLOTS["speed"])
     return _stacked([*traces, plain], "τ and tokens per second against rounds of the running text.", "round",
-                    "tokens per second", {"rangemode": "tozero"})
+                    "tokens/s", {"rangemode": "tozero"})
 
 
 @dataclass(frozen=True)

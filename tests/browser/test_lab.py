@@ -201,6 +201,19 @@ def test_auto_is_measured_recommended_adopted_and_raced(fresh: Any) -> None:
     assert tracks.locator(".lab-flag.is-over").count() == 0
 
 
+def test_a_phone_reads_each_tab_in_a_few_screens(fresh: Any) -> None:
+    fresh.set_viewport_size({"width": 390, "height": 844})
+    fresh.reload()
+    fresh.wait_for_function(f"window.Canopy && {LAB} && {LAB}.curves")
+    fresh.evaluate(f"{LAB}.follow(0)")
+    fresh.wait_for_function(f"{LAB}.table && {MARKS} > 3")
+    for tab in ("speed", "acceptance", "load", "compare", "check"):
+        fresh.evaluate(f"{LAB}.tabs.go('{tab}')")
+        fresh.wait_for_function("document.querySelectorAll('.lab-pane:not([hidden]) :is(.main-svg, .lab-note)').length")
+        width, height = fresh.evaluate("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
+        assert width <= 390 and height < 2300, tab
+
+
 def test_predictions_cost_and_doctor(lab: Any) -> None:
     lab.get_by_role("button", name="Predict all budgets").click()
     lab.wait_for_function("Array.from(document.querySelectorAll('[data-plot=curves] .legendtext'))"

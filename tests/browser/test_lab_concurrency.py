@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.browser.test_axe import AXE, COMPLAINTS
-from tests.browser.test_lab import LAB, STATE, button, choose, lab_page
+from tests.browser.test_lab import LAB, STATE, choose, lab_page
 
 pytestmark = pytest.mark.long
 
@@ -26,7 +26,7 @@ def measure(lab: Any) -> None:
     choose(lab, ["ddtree"], [8, 64])
     lab.evaluate(f"{LAB}.sweep.concurrency.values = [1, 8]; {LAB}.sweep.count()")
     assert lab.locator(".lab-plan").inner_text().startswith("6 settings on 2 prompts: 12 runs")
-    button(lab, "Measure").click()
+    lab.locator("[data-plot=heat]").get_by_role("button", name="Measure").click()
     lab.wait_for_function(f"{STATE} === 'running' && {LABELS}.length > 0")
     lab.wait_for_function(f"{STATE} === 'done' && {LABELS}.length === 6")
 
@@ -46,7 +46,7 @@ def test_the_recommendation_follows_the_slider(lab: Any) -> None:
     slider.press("End")
     lab.wait_for_function(f"{LAB}.concurrency === 8")
     assert "8 at once" in lab.locator(".lab-verdict .lab-headline").inner_text() and "at once" not in alone
-    assert "--concurrency 8" in lab.locator(".lab-verdict").inner_text()
+    assert "--concurrency 8" in lab.locator(".lab-verdict").text_content()
     assert slider.get_attribute("aria-valuetext") == "8 at once"
     lab.evaluate(AXE)
     assert lab.evaluate(COMPLAINTS) == []
