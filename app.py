@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, TypeVar
 from engine.commands.flags import add_flags, int_between, name, readable, writable_file
 from engine.commands.program import FAILED, USAGE_ERROR, CommandLine, UsageError
 from engine.errors import CanopyError, RigError, TraceError
+from engine.machine.progress import ReportProgress
 from engine.machine.threads import exit_now, settle
 from engine.requests.admission import Admission
 from engine.requests.limits import shown
@@ -32,7 +33,7 @@ from explorer.bundle import ASSETS, opening_page
 from explorer.follow import Follow
 from explorer.opening import Listening, serve_at_once
 from explorer.recordings import Library, recorded_rig, shipped
-from explorer.rig import CurrentRig, Instruments, Source, Tell
+from explorer.rig import CurrentRig, Instruments, Source
 from explorer.rig_choice import RigChoice, loading
 from explorer.runs import Run
 from explorer.security.gate import MAX_PATH_LENGTH, frame_origin, proxy_address
@@ -118,29 +119,27 @@ def _sentence(read: Callable[[str], Read], text: str) -> Read:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-class RigsOnDemand:
-    """See ``RigOpener``: the half with torch is imported when the first rig is opened, which takes seconds."""
+def open_rig(dtype: str, admission: Admission, name: str, beside: Source, report: ReportProgress) -> Instruments:
+    """See ``OpenRig``. torch is imported when the first rig is opened, which takes seconds; a server needs none.
 
-    def __init__(self, dtype: str, admission: Admission) -> None:
-        self.dtype, self.admission = dtype, admission
+    Raises RigError if a package is not installed.
+    """
+    if is_address(name):
+        attached: Instruments = import_module("explorer.attached").attach(name, report)  # imports httpx and pydantic
+        return attached
+    report("Importing torch …", None)
+    shared_process().start()  # its imports take a second, beside torch's
+    try:
+        opened: Instruments = import_module(INSTRUMENTS).open_beside(beside, name, dtype, report, admission)
+        return opened
+    except ModuleNotFoundError as error:
+        raise RigError(f"The rig {name!r} needs the package {error.name}, which is not installed.") from error
 
-    def open(self, name: str, beside: Source, tell: Tell) -> Instruments:
-        """See ``RigOpener``; RigError names the package that is not installed. A server needs none of them."""
-        if is_address(name):
-            attached: Instruments = import_module("explorer.attached").attach(name, tell)  # imports httpx and pydantic
-            return attached
-        tell("Importing torch …", None)
-        shared_process().start()  # what it imports takes a second, beside torch
-        try:
-            opened: Instruments = import_module(INSTRUMENTS).open_beside(
-                beside, name, self.dtype, tell, self.admission)
-            return opened
-        except ModuleNotFoundError as error:
-            raise RigError(f"The rig {name!r} needs the package {error.name}, which is not installed.") from error
 
-    def collect(self) -> None:
-        if "torch" in sys.modules:
-            import_module(INSTRUMENTS).collect()
+def free_memory() -> None:
+    """Free the memory of rigs that are no longer referenced."""
+    if "torch" in sys.modules:
+        import_module(INSTRUMENTS).collect()
 
 
 def library(opened: Path | None, rig: str) -> Library:
@@ -204,7 +203,7 @@ def build_page(wanted: argparse.Namespace, recordings: Library) -> tuple[gr.Bloc
     """The page as the command line wants it. Recordings answer at first; once it is served, the rig is loaded."""
     rig = CurrentRig(recorded_rig(recordings, LOADING), coming=loading(wanted.rig))
     admission = Admission()
-    choice = RigChoice(rig, admission, RigsOnDemand(wanted.dtype, admission), why_closed(wanted))
+    choice = RigChoice(rig, admission, partial(open_rig, wanted.dtype, admission), why_closed(wanted), free_memory)
     page, routes = import_module("explorer.page").build(
         rig, recordings, choice, wanted.results, follow_of(wanted), shared_of(wanted))
 

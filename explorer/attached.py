@@ -5,6 +5,7 @@ from time import perf_counter
 
 from engine.decoding.methods import SERVED
 from engine.errors import RequestError, ServerError
+from engine.machine.progress import ReportProgress
 from engine.recorder import UNKNOWN_TOKEN
 from engine.records import PromptRequest, Request
 from engine.requests.rig_names import MODEL
@@ -14,7 +15,7 @@ from engine.servers.server import Server, open_server
 from engine.servers.steps import ServerStep, chain_round, steps_of_chunks, steps_of_report
 from engine.trace import End, Entry, Header, Line
 from explorer.recordings import NoInstruments
-from explorer.rig import Source, Tell
+from explorer.rig import Source
 
 MAX_AT_ONCE = 8  # runs of this page that a server answers; it has a line of its own
 DRAFTER = "its drafter"
@@ -140,12 +141,12 @@ def server_of(source: Source) -> Server | None:
     return source.server if isinstance(source, AttachedServer) else None
 
 
-def attach(address: str, tell: Tell, client: Client | None = None) -> NoInstruments:
+def attach(address: str, report: ReportProgress, client: Client | None = None) -> NoInstruments:
     """The server at that address in a rig's place; ServerError says why it cannot be one."""
     client = client or Client(address)
 
     def look() -> None:
-        tell(f"Asking {client.address} what it is …", None)
+        report(f"Asking {client.address} what it is …", None)
 
     look()
     source = AttachedServer(open_server(client, look))

@@ -41,7 +41,7 @@ class Job:
     def open(self) -> bool:
         return self.state in ("queued", "running")
 
-    def tell(self, message: str, share: float | None = None) -> None:
+    def report(self, message: str, share: float | None = None) -> None:
         """Report a step. Raises CancellationError if the user has cancelled."""
         if self.stop.is_set():
             raise CancellationError("It was stopped.")

@@ -18,8 +18,6 @@ from explorer.jobs import Job
 if TYPE_CHECKING:
     from engine.lab.sweeping import Laboratory, Progress  # imports pydantic, which the first page does without
 
-Tell = Callable[[str, float | None], None]  # what is being done, and the share of it that is done if one is known
-
 
 class Source(Protocol):
     """Something that answers prompts with a header, an entry per round and an end."""

@@ -9,9 +9,10 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from threading import Lock, Thread
-from typing import Any, Protocol, TypedDict
+from typing import Any, TypedDict
 
 from engine.errors import CancellationError, CanopyError, RequestError
+from engine.machine.progress import ReportProgress
 from engine.requests.admission import Admission
 from engine.requests.rig_names import (
     NAMED,
@@ -25,7 +26,7 @@ from engine.requests.rig_names import (
 )
 from explorer.browser_calls import browser_call
 from explorer.jobs import Job
-from explorer.rig import CurrentRig, Instruments, Source, Tell
+from explorer.rig import CurrentRig, Instruments, Source
 
 GIVING_WAY_SECONDS = 1.0  # that a brief measurement after a run may take to make room
 MAX_NAME_LENGTH = 500  # characters of what is typed
@@ -34,18 +35,9 @@ CANCELLED = "The rig was not loaded; loading was cancelled."
 
 log = logging.getLogger("canopy")
 
-
-class RigOpener(Protocol):
-    """Opens rigs."""
-
-    def open(self, name: str, beside: Source, tell: Tell) -> Instruments:
-        """The rig of that name, while ``beside`` goes on answering. What ``tell`` raises ends it.
-
-        Raises CanopyError, with a sentence for the person, if it cannot be opened.
-        """
-
-    def collect(self) -> None:
-        """Free the memory of rigs that are no longer referenced."""
+# (name, the source that goes on answering meanwhile, progress) -> the loaded rig. An exception that ``progress`` raises
+# ends the loading; CanopyError, with a message for the user, says why the rig cannot be loaded.
+OpenRig = Callable[[str, Source, ReportProgress], Instruments]
 
 
 class NamedRig(TypedDict):
@@ -90,15 +82,19 @@ def loading(name: str) -> Job:
 
 
 class RigChoice:
-    """The functions about rigs that the browser may call, and the loading of rigs. ``closed`` says why people may not
-    choose one in the page; empty if they may."""
+    """The functions about rigs that the browser may call, and the loading of rigs.
 
-    def __init__(self, rig: CurrentRig, admission: Admission, opener: RigOpener | None = None, closed: str = ""
-                 ) -> None:
+    Args:
+        closed: why people may not choose a rig in the page; empty if they may.
+        free_memory: called when a rig was replaced or could not be loaded.
+    """
+
+    def __init__(self, rig: CurrentRig, admission: Admission, open_rig: OpenRig | None = None, closed: str = "",
+                 free_memory: Callable[[], None] = lambda: None) -> None:
         self._rig = rig
         self.admission = admission
-        self._opener = opener
-        self._closed = closed or ("" if opener else CHOSEN)
+        self._open_rig, self._free_memory = open_rig, free_memory
+        self._closed = closed or ("" if open_rig else CHOSEN)
         self._lock = Lock()
         self._load = rig.coming
         self._begun = False  # with the page's first rig
@@ -171,7 +167,7 @@ class RigChoice:
         if failure:
             log.warning("%s", failure)
             self._rig.take(without(reason))
-        self._collect()
+        self._free_memory()
         self._failure = self._rig.note or reason
         self._silent = first.name if reason and is_address(first.name) else ""
         self._load = self._rig.coming = None
@@ -182,27 +178,23 @@ class RigChoice:
 
     def _replace(self, load: Job) -> None:
         failure = self._open(load)
-        self._collect()
+        self._free_memory()
         if failure and not load.stop.is_set():
             self._failure = f"{failure} The {self._rig.source.name} goes on answering."
         elif not failure:
             self._silent = ""
         self._load = None
 
-    def _collect(self) -> None:
-        if self._opener:
-            self._opener.collect()
-
     def _open(self, load: Job, reason: str = "") -> str:
         """Load a rig and let it answer as soon as no run is in progress or waiting; ``reason`` says why it answers
         instead of another rig. Returns the sentence why it cannot be loaded, empty if it was."""
-        if self._opener is None:
+        if self._open_rig is None:
             return CHOSEN
         try:
-            fresh, former = self._opener.open(load.name, self._rig.source, load.tell), self._rig.source
+            fresh, former = self._open_rig(load.name, self._rig.source, load.report), self._rig.source
             note = f"{reason} The {fresh.source.name} answers instead." if reason else ""
             while not self.admission.when_idle(lambda: self._rig.take(fresh, note), seconds=0.25):
-                load.tell("Loaded; it answers as soon as the run or measurement in progress has ended.", 1.0)
+                load.report("Loaded; it answers as soon as the run or measurement in progress has ended.", 1.0)
             former.close()
         except CancellationError:
             return CANCELLED

@@ -128,18 +128,18 @@ class Run:
         return Trace(lines[begin], entries, end)  # type: ignore[arg-type]
 
     @contextmanager
-    def reading(self, tell: Callable[[], object] = lambda: None) -> Iterator[None]:
-        """Count as a reader for as long as the block lasts; ``tell`` is called for each new line or state."""
-        self._readers.append(tell)
+    def reading(self, notify: Callable[[], object] = lambda: None) -> Iterator[None]:
+        """Count as a reader for as long as the block lasts; ``notify`` is called for each new line or state."""
+        self._readers.append(notify)
         try:
             yield
         finally:
-            self._readers.remove(tell)
+            self._readers.remove(notify)
             self._left = monotonic()
 
     def _tell(self) -> None:
-        for tell in list(self._readers):
-            tell()
+        for notify in list(self._readers):
+            notify()
 
     def all_lines(self) -> Iterator[bytes]:
         """Yield all encoded lines of a finished run."""

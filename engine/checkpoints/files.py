@@ -3,7 +3,7 @@ so that a process which only holds a tokenizer starts in a second."""
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,11 +20,6 @@ REALS = re.compile(r"(theta|base|factor|scale|scaling|eps|multiplier|cap(ping)?)
 MAX_MODULES = 2**13
 SHARD = re.compile(r"\w[\w.-]*\.safetensors")  # a file beside the index, never one elsewhere
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
-Tell = Callable[[str, float | None], None]  # (the current step, the share of it that is done, if known)
-
-
-def ignore_progress(message: str, share: float | None = None) -> None:
-    """Report no progress."""
 
 
 def display_name(folder: Path) -> str:

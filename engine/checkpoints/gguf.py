@@ -20,13 +20,14 @@ from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-from engine.checkpoints.files import Tell, first_line, ignore_progress
+from engine.checkpoints.files import first_line
 from engine.checkpoints.gguf_drafters import LAYOUTS, write_drafter
 from engine.checkpoints.gguf_header import GgufHeader, header_of
 from engine.checkpoints.gguf_keys import check_converted, follow_metadata
 from engine.checkpoints.loading import ONE_AT_A_TIME
 from engine.errors import RigError
 from engine.machine.files import CACHE_VARIABLE, kept_files
+from engine.machine.progress import ReportProgress, ignore_progress
 
 ORIGIN_FILE = "gguf.json"  # beside the converted weights: the file that they came from
 FORMAT = 2  # counted up when files are read otherwise, so that what was converted before is converted anew
@@ -55,27 +56,27 @@ class Origin:
                 "these weights.")
 
 
-def convert_gguf(name: str, tell: Tell = ignore_progress) -> Path:
+def convert_gguf(name: str, report: ReportProgress = ignore_progress) -> Path:
     """Return the folder of a GGUF file's target, which is converted the first time; RigError says why it cannot be."""
     file = Path(name).expanduser()
     if not file.is_file():
         raise RigError(f"There is no file {str(file)!r}; name a GGUF file on this machine.")
-    tell(f"Reading {file.name} …", None)
+    report(f"Reading {file.name} …", None)
     header_of(file)  # or a large file that cannot be converted would be hashed first
     try:
         digest = sha256_of(file)
     except OSError as error:
         raise RigError(f"{file.name} cannot be read ({(error.strerror or first_line(error)).lower()}).") from error
-    return convert_into(kept_files() / f"gguf{FORMAT}" / f"{file.stem}-{digest[:16]}", file, digest, tell)
+    return convert_into(kept_files() / f"gguf{FORMAT}" / f"{file.stem}-{digest[:16]}", file, digest, report)
 
 
-def convert_into(folder: Path, file: Path, digest: str, tell: Tell = ignore_progress) -> Path:
+def convert_into(folder: Path, file: Path, digest: str, report: ReportProgress = ignore_progress) -> Path:
     """``convert_gguf`` into a given folder, for a file whose hash is known."""
     if is_converted_from(folder, digest):
         return folder
-    with folder_lock(folder, tell):
+    with folder_lock(folder, report):
         if not is_converted_from(folder, digest):
-            tell(f"Converting {file.name}, once …", None)
+            report(f"Converting {file.name}, once …", None)
             header = header_of(file)
             partial = folder.with_name(f"{folder.name}.part")
             shutil.rmtree(partial, ignore_errors=True)
@@ -89,7 +90,7 @@ def convert_into(folder: Path, file: Path, digest: str, tell: Tell = ignore_prog
 
 
 @contextmanager
-def folder_lock(folder: Path, tell: Tell) -> Iterator[None]:
+def folder_lock(folder: Path, report: ReportProgress) -> Iterator[None]:
     """Hold the lock for writing a folder among the kept files; RigError if it cannot be had or written."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -97,7 +98,7 @@ def folder_lock(folder: Path, tell: Tell) -> Iterator[None]:
         try:
             held = lock.acquire(timeout=0)
         except Timeout:
-            tell(f"Another process is making {folder.name}; waiting for it …", None)
+            report(f"Another process is making {folder.name}; waiting for it …", None)
             held = lock.acquire(timeout=LOCK_SECONDS)
         with held:
             yield

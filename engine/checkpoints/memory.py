@@ -19,8 +19,9 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
-from engine.checkpoints.files import Tell, ignore_progress, parameters
+from engine.checkpoints.files import parameters
 from engine.errors import RequestError, RigError
+from engine.machine.progress import ReportProgress, ignore_progress
 from engine.models.target import TorchTarget, positions_of
 from engine.records import Request
 
@@ -38,11 +39,11 @@ DeviceMap = Mapping[str, int]  # from modules' names to GPUs' numbers; empty for
 
 @dataclass(frozen=True)
 class Opening:
-    """How a rig is opened. ``tell`` is called before every step and for every piece of a download; an exception that it
+    """How a rig is opened. ``report`` is called at every step and for every piece of a download; an exception that it
     raises ends the opening. ``beside`` is the name of a rig that goes on answering meanwhile, ``held_bytes`` the memory
     that it holds on a CPU (a GPU reports by itself what is free)."""
 
-    tell: Tell = ignore_progress
+    report: ReportProgress = ignore_progress
     beside: str = ""
     held_bytes: int = 0
 

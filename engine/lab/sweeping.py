@@ -5,7 +5,7 @@ A race is several settings on one prompt, measured interleaved, to be replayed s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from threading import Event
@@ -18,17 +18,16 @@ from engine.lab.reading import Reading
 from engine.lab.settings import CellResult, Conditions, Setting, SweepPlan, Task, check, measuring_order
 from engine.lab.store import Store
 from engine.lab.summary import Row, summarise
+from engine.machine.progress import ReportProgress
 from engine.records import PromptRequest
 from engine.trace import Piece
 
-Hear = Callable[[str, float], None]  # (what is being done, the share of all steps that is done already)
-
 
 class Progress:
-    """Counts the steps of a long measurement; an exception that ``hear`` raises ends it."""
+    """Counts the steps of a long measurement; an exception that ``report`` raises ends it."""
 
-    def __init__(self, hear: Hear | None = None) -> None:
-        self._hear = hear
+    def __init__(self, report: ReportProgress | None = None) -> None:
+        self._report = report
         self._done = self._total = 0
 
     def expect(self, count: int) -> None:
@@ -36,8 +35,8 @@ class Progress:
 
     def begin(self, message: str) -> None:
         """Report that the next step begins; ``message`` says what it does."""
-        if self._hear:
-            self._hear(message, min(1.0, self._done / max(1, self._total)))
+        if self._report:
+            self._report(message, min(1.0, self._done / max(1, self._total)))
         self._done += 1
 
 

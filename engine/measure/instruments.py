@@ -14,13 +14,13 @@ import torch
 import transformers
 
 from engine.budget.cost import CostCurve
-from engine.checkpoints.files import Tell
 from engine.checkpoints.memory import Opening
 from engine.lab.findings import DoctorFinding
 from engine.lab.reading import Reading, read, read_concurrent
 from engine.lab.replay import WhatIf
 from engine.lab.settings import Conditions, prompt_set
 from engine.lab.sweeping import Progress
+from engine.machine.progress import ReportProgress
 from engine.machine.threads import OtherWork
 from engine.measure.doctor import diagnose
 from engine.measure.whatif import text_of_run, what_if
@@ -122,11 +122,11 @@ class LiveInstruments:
         return diagnose(self.source, [prompt.text for prompt in prompt_set(name, count)], progress=progress)
 
 
-def open_beside(beside: object, name: str, dtype: str, tell: Tell, admission: Admission) -> LiveInstruments:
+def open_beside(beside: object, name: str, dtype: str, report: ReportProgress, admission: Admission) -> LiveInstruments:
     """Load a rig whose runs share rounds, and are admitted with those of the page, while another rig may answer.
     RigError says why it cannot be loaded, and what was loaded of it is freed."""
     collect()  # the caching allocator then returns what it keeps unused
-    opening = Opening(tell)
+    opening = Opening(report)
     if isinstance(beside, Rig):
         opening = replace(opening, beside=beside.name, held_bytes=held_bytes(beside))
     return LiveInstruments(load_rig(name, dtype, opening=opening, admission=admission))

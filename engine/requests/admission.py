@@ -71,8 +71,8 @@ class Admission:
                 self._change.notify_all()
 
     @contextmanager
-    def admitted(self, share: float = ALL, tell: Callable[[str], None] = lambda _: None) -> Iterator[None]:
-        """Wait until the server itself is admitted. ``tell`` is called with the reason several times a second; if it
+    def admitted(self, share: float = ALL, report: Callable[[str], None] = lambda _: None) -> Iterator[None]:
+        """Wait until the server itself is admitted. ``report`` is called with the reason several times a second; if it
         raises, the wait ends. Re-entrant for a thread inside ``exclusive``.
 
         Raises RequestError if the thread would wait for an answer that it has begun itself, so for ever.
@@ -86,14 +86,14 @@ class Admission:
                 if any(other.begun and other.thread == thread for other in list(self._line)):
                     raise RequestError("This thread has begun another answer and there is no room beside it; read that "
                                        "one to its end or close it first, or use Rig.interleaved.")
-                tell(sentence)
+                report(sentence)
             place.thread = thread
             yield
 
     @contextmanager
-    def exclusive(self, tell: Callable[[str], None] = lambda _: None) -> Iterator[None]:
+    def exclusive(self, report: Callable[[str], None] = lambda _: None) -> Iterator[None]:
         """Wait until this thread has the machine exclusively; see ``admitted``. Re-entrant."""
-        with self.admitted(tell=tell):
+        with self.admitted(report=report):
             former, self._owner = self._owner, get_ident()
             try:
                 yield

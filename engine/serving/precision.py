@@ -71,7 +71,7 @@ def precision(wanted: str, folder: Path, device: torch.device, opening: Opening,
                            str(PASS_VERSION), str(compiled), *names]).encode()).hexdigest()
     times = remembered(key)
     if times is None:
-        opening.tell(f"Measuring in which precision {display_name(folder)} is fastest here …", None)
+        opening.report(f"Measuring in which precision {display_name(folder)} is fastest here …", None)
         times = pass_times(folder, names)
         remember(key, times)
     return chosen(times, lengths)

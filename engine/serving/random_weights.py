@@ -99,7 +99,7 @@ def random_models(shape: Shape, storage: Storage, device: torch.device, opening:
         modules = (AutoModelForCausalLM.from_config(config), DFlashModel(drafter_config))
     count = sum(value.numel() for module in modules for value in module.parameters())
     check_memory(count, config, storage, device, opening)
-    opening.tell("Making random weights …", None)
+    opening.report("Making random weights …", None)
     with torch.device(device), torch.random.fork_rng(), no_init_weights():
         torch.manual_seed(SEED)
         drafter = _filled(move_model(DFlashModel(drafter_config), device, storage.weights))

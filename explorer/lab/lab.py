@@ -257,7 +257,7 @@ class Lab:
             forecast = self.forecast(name)
             if forecast is None:
                 job.message = "Measuring what a pass costs, then replaying the text …"
-                forecast = self._rig.instruments.what_if(trace, Progress(job.tell))
+                forecast = self._rig.instruments.what_if(trace, Progress(job.report))
                 self._predictions[self._key(name)] = forecast
             return {"what_if": name, "departures": forecast.departures, "seconds": forecast.seconds}
         return {"job": self._jobs.start(work)}
@@ -276,7 +276,7 @@ class Lab:
     def doctor(self, _: Mapping[str, Any]) -> Begun:
         def work(job: Job) -> dict[str, list[DoctorFinding]]:
             job.message = "Running every drafter as configured, and with each common mistake in its configuration …"
-            findings = self._rig.instruments.doctor(Progress(job.tell))
+            findings = self._rig.instruments.doctor(Progress(job.report))
             return {"findings": worst_first(findings)}
         return {"job": self._jobs.start(work)}
 

@@ -5,12 +5,13 @@ from threading import Event
 from typing import Any
 
 from engine.errors import RigError
+from engine.machine.progress import ReportProgress
 from engine.records import PromptRequest
 from engine.requests.admission import Admission
 from engine.trace import Header
 from explorer.recordings import Library, NoInstruments, recorded_rig
-from explorer.rig import CurrentRig, Instruments, Source, Tell
-from explorer.rig_choice import RigChoice, RigState, loading
+from explorer.rig import CurrentRig, Instruments, Source
+from explorer.rig_choice import OpenRig, RigChoice, RigState, loading
 from explorer.runs import Run, Runner, Runs
 from tests.explorer.scripted import ScriptedSource
 from tests.explorer.scripted_instruments import ScriptedInstruments
@@ -57,30 +58,25 @@ def called(functions: list[Any], name: str, /, **wanted: Any) -> Any:
 
 
 class ScriptedRigs:
-    """See ``explorer.rig_choice.RigOpener``: ``go`` lets the one that is being opened be there, ``failure`` refuses
-    it."""
+    """Rigs to open: ``go`` lets the one that is being opened be there, ``failure`` refuses it."""
 
     def __init__(self, methods: tuple[str, ...] = ()) -> None:
         self.go, self.told = Event(), Event()
         self.methods = methods
         self.failure: Exception | None = None
         self.beside: list[str] = []
-        self.collected = 0
 
-    def open(self, name: str, beside: Source, tell: Tell) -> Instruments:
+    def open(self, name: str, beside: Source, report: ReportProgress) -> Instruments:
         self.beside.append(beside.name)
-        tell("Reading the weights …", 0.5)
+        report("Reading the weights …", 0.5)
         self.told.set()
         assert self.go.wait(20)
-        tell("Reading the drafters …", None)
+        report("Reading the drafters …", None)
         if self.failure:
             raise self.failure
         if name == "nonsense":
             raise RigError("There is no rig 'nonsense'.")
         return scripted_rig(name, self.methods)
-
-    def collect(self) -> None:
-        self.collected += 1
 
 
 class Rigged:
@@ -88,13 +84,13 @@ class Rigged:
     with ``demo`` to fall back on."""
 
     def __init__(self, first: str = "", closed: str = "", methods: tuple[str, ...] = (),
-                 rigs: Any = None) -> None:
-        self.rigs: Any = rigs or ScriptedRigs(methods)
+                 open_rig: OpenRig | None = None) -> None:
+        self.rigs = ScriptedRigs(methods)
         self.queue = Admission()
         recordings = partial(recorded_rig, Library([]))
         self.rig = (CurrentRig(recordings("Still loading."), loading(first)) if first
                     else CurrentRig(scripted_rig("first")))
-        self.choice = RigChoice(self.rig, self.queue, self.rigs, closed)
+        self.choice = RigChoice(self.rig, self.queue, open_rig or self.rigs.open, closed)
         self.runner = Runner(self.rig, Runs(), self.queue)
         self.choice.load_first("demo", recordings)
 
@@ -113,7 +109,6 @@ class Rigged:
 
     def settled(self) -> RigState:
         """The state once whatever is being loaded may be there, and is, or was refused."""
-        if isinstance(self.rigs, ScriptedRigs):
-            self.rigs.go.set()
+        self.rigs.go.set()
         until(lambda: not (self.state()["coming"] or self.state()["loading"]))
         return self.state()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -77,9 +78,9 @@ def test_a_server_that_breaks_off_leaves_its_rounds_and_a_sentence() -> None:
 
 @pytest.mark.slow
 def test_a_server_is_chosen_as_a_rig_and_only_by_whoever_may_choose_one() -> None:
-    rigs = app.RigsOnDemand("auto", Admission())
+    open_rig = partial(app.open_rig, "auto", Admission())
     with scripted(**vllm()) as script:
-        rigged = Rigged(rigs=rigs)
+        rigged = Rigged(open_rig=open_rig)
         rigged.choose(f" {script.address}/v1/ ")
         now = rigged.settled()
         assert (now["rig"], now["opened"], now["failure"]) == (f"demo at {script.address}", script.address, "")
@@ -87,9 +88,9 @@ def test_a_server_is_chosen_as_a_rig_and_only_by_whoever_may_choose_one() -> Non
         asked = len(script.asked)
         closed = app.why_closed(app.flags().parse_args(["--host", "0.0.0.0"]))
         with pytest.raises(RequestError, match="--rig-choice"):
-            Rigged(closed=closed, rigs=rigs).choose(script.address)
+            Rigged(closed=closed, open_rig=open_rig).choose(script.address)
         assert len(script.asked) == asked, "the address of a stranger is not asked"
-    rigged = Rigged(rigs=rigs)
+    rigged = Rigged(open_rig=open_rig)
     rigged.choose("http://127.0.0.1:1")
     now = rigged.settled()
     assert "http://127.0.0.1:1 does not answer" in now["failure"] and "The first rig goes on" in now["failure"]
@@ -97,7 +98,7 @@ def test_a_server_is_chosen_as_a_rig_and_only_by_whoever_may_choose_one() -> Non
 
 
 def test_a_password_in_an_address_is_refused_before_it_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    rigged, written = Rigged(rigs=app.RigsOnDemand("auto", Admission())), "http://ada:secret@127.0.0.1:1"
+    rigged, written = Rigged(open_rig=partial(app.open_rig, "auto", Admission())), "http://ada:secret@127.0.0.1:1"
     with pytest.raises(RigError, match="password") as refused:
         rigged.choose(written)
     assert "secret" not in str(refused.value) + str(rigged.state())

@@ -19,10 +19,11 @@ from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNot
 from huggingface_hub.utils import _xet
 
 from engine.checkpoints import sources
-from engine.checkpoints.files import Tell, display_name, ignore_progress
+from engine.checkpoints.files import display_name
 from engine.checkpoints.memory import Opening
 from engine.checkpoints.sources import DownloadProgress, LocalModel, fetch_weights, look_up
 from engine.errors import CancellationError, RigError
+from engine.machine.progress import ReportProgress, ignore_progress
 from engine.requests.rig_names import NAMED, RigPair, from_hub, pair_of, rig_names
 from engine.serving.rigs import load_rig, rig_parts
 from tests.engine.published import refused, write_short, write_short_dflash
@@ -35,10 +36,10 @@ FILES = {"config.json": b"{}", "model.safetensors.index.json": INDEX, SHARDS[0]:
 MODEL, DRAFTER = "own/model", "z-lab/Qwen3-8B-DFlash-b16"
 
 
-def fetch(name: str, tell: Tell = ignore_progress) -> LocalModel:
+def fetch(name: str, report: ReportProgress = ignore_progress) -> LocalModel:
     """All of a model that is read."""
-    model = look_up(name, tell)
-    fetch_weights(model, tell)
+    model = look_up(name, report)
+    fetch_weights(model, report)
     return model
 
 

@@ -7,6 +7,7 @@ import time
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -140,8 +141,8 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return f"{target}::{drafter}", f"{other}::ngram"
 
 
-def opened(name: str, tell: Callable[[str, float | None], None] = lambda message, share: None) -> LiveInstruments:
-    return open_beside(None, name, "bfloat16", tell, Admission())
+def opened(name: str, report: Callable[[str, float | None], None] = lambda message, share: None) -> LiveInstruments:
+    return open_beside(None, name, "bfloat16", report, Admission())
 
 
 def test_a_switch_in_the_app_frees_the_former_rig(names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +183,7 @@ def test_what_does_not_fit_beside_the_running_rig_is_said_and_that_one_stays(
     assert held == 2 * sum(value.numel() for model in models for value in model.parameters())
     monkeypatch.setattr(memory, "free_bytes", lambda device: held + 100_000)
     admission = Admission()
-    choice = RigChoice(rig, admission, app.RigsOnDemand("bfloat16", admission))
+    choice = RigChoice(rig, admission, partial(app.open_rig, "bfloat16", admission), free_memory=app.free_memory)
     choice.choose({"rig": names[1]})
     until(lambda: choice.state({})["loading"] is None)
     failure = choice.state({})["failure"]

@@ -133,11 +133,11 @@ def test_alone_is_alone_among_threads_and_all_have_their_turn() -> None:
 def test_whoever_waits_hears_why_and_may_leave_by_raising() -> None:
     admission, heard = Admission(), list[str]()
 
-    def tell(sentence: str) -> None:
+    def report(sentence: str) -> None:
         heard.append(sentence)
         raise CancellationError("It was stopped.")
     with admission.place("somebody", 0.5, "run"):
-        with pytest.raises(CancellationError), admission.exclusive(tell):
+        with pytest.raises(CancellationError), admission.exclusive(report):
             pass
         assert admission.waiting() == 1 and admission.waiting(besides="run") == 0
     with pytest.raises(ZeroDivisionError), admission.exclusive():
