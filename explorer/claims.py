@@ -240,9 +240,9 @@ def run_speed(record: SpeedRecord, tau_: float, in_turns: bool, precision: Preci
     quotient, tau_text = record.times.removesuffix("×"), f"{tau_:.2f}"
     cost = f"{tau_ / float(quotient):.2f}"
     how = "measured in turns with plain decoding" if in_turns else "the two were recorded one after the other"
-    subject = "A pass" if whole else "Before the text repeats itself, a pass"
-    words = (f"{subject} wrote {tau_text} tokens and took, draft included, as long as {cost} plain ones: "
-             f"{tau_text} ÷ {cost} = {quotient} ({record.range}; {how}).{_elsewhere(record.ratio, precision)}")
+    subject = "The speed-up" if whole else "Before the text repeats itself, the speed-up"
+    words = (f"{subject} lies between {record.range.replace(' to ', ' and ')}: {how}."
+             f"{_elsewhere(record.ratio, precision)}")
     return RunSpeed(**asdict(record), how=how, tau=tau_text, cost=cost, words=words)
 
 

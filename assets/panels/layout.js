@@ -140,7 +140,9 @@ export class Camera {
     const wide = (/** @type {LabelForm} */ form) => (width - LEFT[form] - RIGHT[form]) / Math.max(1, columns - 1);
     const form = stand(wide("flat"));
     const top = TOP[form];
-    const high = (height - top - BAND - BOTTOM) / Math.max(1, rows - 2);
+    const room = height - top - BOTTOM;
+    const even = room / Math.max(1, rows - 1); // or the band above row 1 is higher than the rows
+    const high = even >= BAND ? even : (room - BAND) / Math.max(1, rows - 2);
     this.column = Math.min(COLUMN.most, Math.max(COLUMN.least, wide(form)));
     this.row = Math.min(this.stage.mode === "story" ? ROW.story : ROW.most, Math.max(ROW.least, high));
     this.left = LEFT[form];

@@ -20,7 +20,7 @@ const NARROW = 33; // pixels of a column under which labels of the kept path do 
 const SLANT = { degrees: -52, room: 88 };
 const NEAR = 14; // pixels within which the pointer means a node
 const MAX_LABELS = 120; // guesses that are tried for one: the likeliest
-const AIRY = 18; // pixels between rows from which labels of inner nodes stand above their edge
+const LIFTS = [{ row: 28, pixels: 11 }, { row: 18, pixels: 7.5 }]; // of labels of inner nodes, if rows are so far apart
 
 /** How the kept path's labels stand in columns of a width. @param {Round} round @param {number} column @returns {LabelForm} */
 export function standOf(round, column) {
@@ -222,8 +222,7 @@ export class TreeMarks {
     const x = left + this.radius + 3;
     if (level < -9 || level > height + 9 || x < -90 || x > width) return [];
     const inner = layout.children[node].length > 0;
-    const above = inner && camera.row >= AIRY; // clear of its own edge if the rows leave room for that
-    const y = level - (above ? 7.5 : 0);
+    const y = level - (inner ? LIFTS.find(({ row }) => camera.row >= row)?.pixels ?? 0 : 0); // clear of its own edge and the next node
     const words = short(round.show(this.panel.tokenOf(node)), Math.min(3 * camera.column - this.radius, lines.room(x, y)), LABEL_FONT);
     if (!words) return [];
     const half = textWidth(words, LABEL_FONT) / 2;

@@ -1,11 +1,12 @@
 // What plain decoding and the run with trees wrote, typed on one clock. The times are those of the comparison, in which
-// both took turns, slowed down for the eye; each track shows the tokens of its own text.
+// both took turns, slowed down for the eye; if no speed may be said, a pass takes as long as any other. Each track shows
+// the tokens of its own text.
 
 import { button, html, write } from "../shared/ink.js";
-import { counted, TokenReader } from "../shared/round.js";
+import { TokenReader } from "../shared/round.js";
 
 /** @typedef {{ text: string, origin?: Origin, pass: number }} TypedToken */
-/** What is written on a track: each token at its time. `printed`: its seconds and speed; null if it has no clock.
+/** What is written on a track: each token at its time. `printed`: its seconds and speed; null if its clock counts passes.
  *  @typedef {{ tokens: TypedToken[], times: number[], printed: { seconds: string, speed: string } | null }} Writing */
 /** @typedef {ReturnType<Duel["track"]>} Track */
 
@@ -19,6 +20,9 @@ function drafted(stage, count) {
 
 // Those of plain decoding: each took a pass.
 const plainly = (/** @type {string[]} */ texts) => texts.map((text, place) => ({ text, pass: place + 1 }));
+
+/** @param {TypedToken[]} tokens @returns {Writing} */
+const byPass = (tokens) => ({ tokens, times: tokens.map(({ pass }) => pass), printed: null });
 
 export class Duel {
   running = /** @type {Track[]} */ ([]);
@@ -56,23 +60,24 @@ export class Duel {
    *  @param {number} count @param {number} milliseconds */
   alone(count, milliseconds) {
     const { comparison, against } = this.stage;
-    if (!comparison || !against) return;
+    if (!comparison) return;
     write(this.title, "Plain decoding");
-    this.fill(this.plain, { tokens: plainly(comparison.tracks.texts.slice(0, count)), times: Array.from({ length: count }, (_, place) => place + 1), printed: null });
-    this.start([this.plain], count, milliseconds);
-    const slowed = Math.round((milliseconds / count / 1000) * Number(against.plain_speed));
+    this.fill(this.plain, byPass(plainly(comparison.tracks.texts.slice(0, count))));
+    this.start([this.plain], milliseconds);
+    const slowed = Math.round((milliseconds / count / 1000) * Number(against?.plain_speed));
     write(this.clock, slowed > 1 ? `slowed ${slowed} times` : "");
   }
 
   // Both texts, at the times of the comparison.
   race(/** @type {number} */ milliseconds) {
-    const { against, comparison } = this.stage;
-    if (!comparison || !against) return;
-    const { title, texts, seconds: [own, plain], ends } = comparison.tracks;
+    const { against, comparison, measured } = this.stage;
+    if (!comparison) return;
+    const { title, texts, seconds: [own, plain] = [], ends } = comparison.tracks;
+    const tokens = [plainly(texts), drafted(this.stage, own?.length ?? measured.tokens)];
     write(this.title, title);
-    this.fill(this.plain, { tokens: plainly(texts), times: plain, printed: { seconds: ends[1], speed: against.plain_speed } });
-    this.fill(this.tree, { tokens: drafted(this.stage, own.length), times: own, printed: { seconds: ends[0], speed: against.speed } });
-    this.start([this.plain, this.tree], Math.max(...own.slice(-1), ...plain.slice(-1)), milliseconds);
+    this.fill(this.plain, against ? { tokens: tokens[0], times: plain, printed: { seconds: ends[1], speed: against.plain_speed } } : byPass(tokens[0]));
+    this.fill(this.tree, against ? { tokens: tokens[1], times: own, printed: { seconds: ends[0], speed: against.speed } } : byPass(tokens[1]));
+    this.start([this.plain, this.tree], milliseconds);
   }
 
   /** @param {Track} track @param {Writing} writing */
@@ -84,10 +89,10 @@ export class Duel {
     track.box.classList.remove("is-over");
   }
 
-  /** @param {Track[]} tracks @param {number} end @param {number} milliseconds */
-  start(tracks, end, milliseconds) {
+  /** @param {Track[]} tracks @param {number} milliseconds */
+  start(tracks, milliseconds) {
     this.running = tracks;
-    this.end = end;
+    this.end = Math.max(1e-9, ...tracks.map(({ writing: { times } }) => times[times.length - 1] ?? 0));
     this.milliseconds = milliseconds;
     this.box.classList.toggle("is-alone", tracks.length === 1);
     this.box.hidden = false;
@@ -99,7 +104,9 @@ export class Duel {
     cancelAnimationFrame(this.frame);
     const { end, running, milliseconds } = this;
     const at = Math.min(1, (performance.now() - this.began) / milliseconds) * end;
-    if (running.length > 1) {
+    if (running.length > 1 && !running[0].writing.printed) {
+      write(this.clock, "by passes, as their time is not known");
+    } else if (running.length > 1) {
       const factor = milliseconds / 1000 / end;
       const pace = factor >= 1.5 ? `, slowed ${Math.round(factor)} times` : factor <= 0.67 ? `, ${(1 / factor).toFixed(1)} times as fast` : "";
       write(this.clock, `${at.toFixed(2)} s of ${end.toFixed(2)} s${pace}`);
@@ -116,9 +123,9 @@ export class Duel {
     track.fill.style.width = `${(100 * track.shown) / Math.max(1, times.length)}%`;
     track.box.classList.toggle("is-over", over);
     const passes = track.shown ? tokens[track.shown - 1].pass : 0;
-    const wrote = `${counted(track.shown, "token")} in ${passes} ${passes === 1 ? "pass" : "passes"}`;
-    const timed = over && printed ? `✓ ${wrote}, ${printed.seconds} s: ${printed.speed} tokens/s` : `${wrote}, ${at.toFixed(2)} s`;
-    write(track.flag, printed ? timed : `pass ${passes}`);
+    const counts = `${passes} ${passes === 1 ? "pass" : "passes"}`;
+    const timed = printed ? over ? `, ${printed.seconds} s: ${printed.speed} tokens/s` : `, ${at.toFixed(2)} s` : "";
+    write(track.flag, this.running.length > 1 ? `${over ? "✓ " : ""}${counts}${timed}` : `pass ${passes}`);
     const last = spans[Math.max(0, track.shown - 1)];
     if (last) track.text.scrollTop = Math.max(0, last.offsetTop + last.offsetHeight - track.text.clientHeight + 8);
   }

@@ -13,31 +13,22 @@ const PASS_MS = 600; // for one of them at most
 const RACE_MS = 5000; // how long the slower text takes on the screen
 /** @type {Record<string, number>} */
 const SCENE_MS = { plain: PLAIN_MS + 600, guess: 3800, verify: 4600, race: RACE_MS + 500, same: 2500 }; // 20 s in all
-const SEEN = "canopy-film"; // set once a run of one's own was shown as a film in this tab
-const BUSHY = 3; // times as good a round to show as one that does not look like a tree
-const FORKED = 1.6; // the same for one in which at least one branch was refused: a budget of 3 brings no more
-const MIN_BRANCHES = 3;
-const MIN_REFUSED = 6;
+const WORD = /^[^<]*(\p{L}{2}|\p{Lo}|\d)/u; // what somebody who does not program can read; `<` begins a marker
+const MAX_FORKS = 4; // of the path: more make a round no better to show
 const FIELD = "#canopy-prompt textarea, .cs-opening textarea";
 
-// Whether a round looks like a tree: several branches, and guesses that were refused.
-export function isBushy(/** @type {Pick<Round, "n" | "children" | "keep">} */ { n, children, keep }) {
-  const leaves = children.filter((below) => !below.length).length;
-  return leaves >= MIN_BRANCHES && n - keep.length >= MIN_REFUSED;
-}
-
-// The round that kept most; one that looks like a tree also if it kept a third of that, and a forked one if a bit less.
+// The round to show: one that kept many words, and where the path could have gone on with others.
 export function bestOf(/** @type {Round[]} */ rounds) {
-  const worth = rounds.map((round) => {
-    const forked = round.children.some((below) => below.length > 1) ? FORKED : 1;
-    return round.keep.length * (isBushy(round) ? BUSHY : forked);
+  const worth = rounds.map(({ keep, children, tokens, text }) => {
+    const words = (/** @type {number[]} */ nodes) => nodes.filter((node) => WORD.test(text(tokens[node]))).length + nodes.length / 10;
+    return words(keep) * (1 + Math.min(MAX_FORKS, words(keep.flatMap((node) => children[node].slice(1)))));
   });
   return worth.indexOf(Math.max(...worth));
 }
 
 // The scenes that a run has. Plain decoding's shows the words that the run wrote too, so they have to be the same.
-export function scenesOf(/** @type {Pick<Stage, "against" | "comparison" | "fresh">} */ { against, comparison, fresh }) {
-  const race = Boolean(against && comparison?.tracks.seconds);
+export function scenesOf(/** @type {Pick<Stage, "comparison" | "fresh">} */ { comparison, fresh }) {
+  const race = Boolean(comparison && comparison.state !== "measuring" && comparison.tracks.texts);
   const same = race && comparison?.text.verdict === "same";
   const best = fresh[bestOf(fresh)];
   const drafts = Boolean(best) && best.n > 1 && !best.chunked;
@@ -72,17 +63,12 @@ export class Film {
     this.draw();
     stage.on("asked begin hand", () => this.stop());
     stage.on("mode", ({ moved }) => moved && this.stop());
-    stage.on("finale", () => { // all rounds were shown; later runs of the tab go to the last frame at once
+    stage.on("finale", () => { // all rounds were watched
       this.watched = "";
-      const first = stage.value.state === "done" && !sessionStorage.getItem(SEEN);
-      this.rest((first && this.scenes.find((scene) => scene !== "plain")) || "card");
+      this.rest();
     });
     stage.on("state", () => this.look());
-    stage.on("compared", () => { // the race of a live run may be measured only after its card was shown
-      if (stage.scene === "card" && !stage.reducedMotion && this.scenes.includes("race") && !sessionStorage.getItem(SEEN)) this.go("race");
-      this.draw();
-    });
-    stage.on("play round state mode", () => this.draw());
+    stage.on("compared play round state mode", () => this.draw());
   }
 
   get best() {
@@ -152,10 +138,10 @@ export class Film {
     return this.player.playing && this.stage.following;
   }
 
-  // At the end of a run: the story goes on with a scene, other views show the best round of a live one.
-  rest(/** @type {string} */ scene) {
+  // At the end of a run: the story shows its last frame, other views the best round of a live one.
+  rest() {
     const { stage } = this;
-    if (stage.mode === "story") this.go(scene);
+    if (stage.mode === "story") this.go("card");
     else if (!stage.recorded) stage.rest(this.best);
   }
 
@@ -166,14 +152,13 @@ export class Film {
     if (stage.live) this.watched = followed ? "" : run;
     if (stage.busy || this.watched !== run || !stage.following || !stage.rounds.length || stage.paced) return;
     this.watched = "";
-    this.rest("card");
+    this.rest();
   }
 
   draw() {
     const { stage, paced, scenes } = this;
     const { scene, rounds, current } = stage;
     const still = Boolean(scene) && stage.reducedMotion;
-    if (scene === "race" && !stage.recorded) sessionStorage.setItem(SEEN, stage.value.run);
     write(this.clock, paced ? `${figuresOf(rounds.slice(0, current + 1)).seconds.toFixed(2)} s` : "");
     for (const part of [this.back, this.place, this.on]) part.hidden = !still;
     write(this.place, `${scenes.indexOf(scene) + 1} of ${scenes.length}`);
@@ -191,18 +176,21 @@ export class Film {
     this.drawEnds();
   }
 
-  // Two bars of the last frame: the seconds that plain decoding took, and the run with trees.
+  // Two bars of the last frame, for plain decoding and for the run with trees: their seconds; their passes as long as no
+  // speed may be said.
   drawEnds() {
-    const { scene, against, comparison } = this.stage;
-    const [tree, plain] = (scene === "card" && against && comparison?.tracks.ends) || ["", ""];
-    this.ends.hidden = !plain;
-    if (!plain) return;
-    this.ends.setAttribute("aria-label", `One token a pass: ${plain} s; with the draft tree: ${tree} s`);
-    this.ends.replaceChildren(...[["One token a pass", plain], ["With the draft tree", tree]].map(([name, seconds]) => {
-      const row = html("div", seconds === tree ? "is-tree" : "");
+    const { scene, header, comparison, against, measured: { tokens, rounds } } = this.stage;
+    const seconds = against && comparison?.tracks.ends;
+    const [tree, plain] = seconds ?? [String(rounds), String(tokens)];
+    this.ends.hidden = scene !== "card" || !header?.drafters.length || header.chunked;
+    if (this.ends.hidden) return;
+    const unit = seconds ? "s" : "passes";
+    this.ends.setAttribute("aria-label", `One token a pass: ${plain} ${unit}; with the draft tree: ${tree} ${unit}`);
+    this.ends.replaceChildren(...[["One token a pass", plain], ["With the draft tree", tree]].map(([name, value], place) => {
+      const row = html("div", place ? "is-tree" : "");
       html("span", "", row, name);
-      html("i", "", row).style.width = `${(40 * Number(seconds)) / Math.max(Number(plain), Number(tree))}%`;
-      html("b", "", row, `${seconds} s`);
+      html("i", "", row).style.width = `${(40 * Number(value)) / Math.max(Number(plain), Number(tree))}%`;
+      html("b", "", row, `${value} ${unit}`);
       return row;
     }));
   }

@@ -3,7 +3,6 @@
 
 import { html, write } from "../shared/ink.js";
 import { counted } from "../shared/round.js";
-import { isBushy } from "./film.js";
 import { sumsOf } from "./metrics.js";
 import { cutOf, waitingWords } from "./text.js";
 
@@ -18,7 +17,7 @@ const VERDICTS = {
 
 /** What a scene of the film says; the others say what the story says of a round or of the run.
  *  @param {Stage} stage @returns {{ headline: Sentence, more: string } | null} */
-function sceneWords({ scene, actual: round, against, comparison, fresh }) {
+function sceneWords({ scene, actual: round, against, comparison, fresh, withheld }) {
   if (scene === "plain") {
     return { headline: [["A language model writes one token a pass."]],
       more: "Every beat is a pass over all of its weights, for one token: a word, or a piece of one." };
@@ -26,15 +25,15 @@ function sceneWords({ scene, actual: round, against, comparison, fresh }) {
   if (scene === "guess" && round) {
     const who = round.drafterNames.length > 1 ? "Now two drafters make" : "Now a drafter makes";
     return { headline: [[`${who} ${guesses(round)}.`]],
-      more: `Guessing is far cheaper than a pass of the big model.${isBushy(round) ? " What is not sure goes on in several ways, so it is a tree." : ""}` };
+      more: `Guessing is far cheaper than a pass of the big model.${round.children.some((below) => below.length > 1) ? " What is not sure goes on in several ways, so it is a tree." : ""}` };
   }
-  if (scene === "race" && against) {
-    return { headline: [["One token a pass, against a tree a pass."]], more: `Their true relative speed, ${against.how}.` };
+  if (scene === "race") {
+    return { headline: [["One token a pass, against a tree a pass."]], more: against ? `Their true relative speed, ${against.how}.` : withheld };
   }
-  if (scene === "same" && against && comparison) {
+  if (scene === "same" && comparison) {
     const { text, tracks } = comparison;
     return { headline: [["Same words "], ["✓", "is-fast"], [", "], [String(fresh.length), "is-fast"], [` passes instead of ${tracks.texts.length}.`]],
-      more: `${text.words} ${against.words}` };
+      more: `${text.words} ${withheld}` };
   }
   return null;
 }

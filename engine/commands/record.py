@@ -33,7 +33,7 @@ from engine.serving.rig import Rig
 from engine.trace import Trace, dump, gather, recorded, tau
 
 TRACES = RIGS_FOLDER / "traces"
-MIN_BRANCHES, MIN_REFUSED = 3, 6  # of a film's round, as in assets/stage/film.js
+MIN_BRANCHES, MIN_REFUSED = 3, 6  # of the round that the film shows
 
 
 class LessonPlan(BaseModel):

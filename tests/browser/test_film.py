@@ -33,8 +33,8 @@ def test_its_scenes_wait_for_a_key_if_motion_is_reduced_and_show_the_recordings_
             assert page.locator(".cs-track-text").first.text_content() == "".join(plain[:count])
         if scene == "race":
             for flag, figures in zip(flags.all_inner_texts(), (
-                    (len(plain), len(plain), tracks["ends"][1], against["plain_speed"]),
-                    (sum(lengths), len(lengths), tracks["ends"][0], against["speed"])), strict=True):
+                    (len(plain), tracks["ends"][1], against["plain_speed"]),
+                    (len(lengths), tracks["ends"][0], against["speed"])), strict=True):
                 assert all(str(figure) in flag for figure in figures)
         page.keyboard.press("ArrowRight")
     assert str(nodes[best]) in headlines[1] and str(lengths[best]) in headlines[2]
@@ -62,7 +62,7 @@ def test_it_is_left_by_key_and_button_and_played_again(moving: Any) -> None:
         Canopy.parts.recordings.open("merged", {{}});
     }}""")
     moving.wait_for_function(f"{RUN} === 'merged' && {SCENE} === 'card'")
-    assert moving.evaluate("seen[seen.lastIndexOf('') + 1]") == "guess", "its rounds were just seen"
+    assert moving.evaluate("seen[seen.lastIndexOf('') + 1]") == "card", "its rounds were just seen"
 
 
 def test_a_live_run_is_shown_round_by_round_and_ends_on_its_card(moving: Any) -> None:
@@ -75,11 +75,11 @@ def test_a_live_run_is_shown_round_by_round_and_ends_on_its_card(moving: Any) ->
     ask(moving, "Tell me how it ends")
     press(moving)
     finish(moving)
-    moving.wait_for_function(f"{SCENE} === 'card' && seen.includes('same')")
+    moving.wait_for_function(f"{SCENE} === 'card' && {STAGE}.against")
     seen, lengths = moving.evaluate(f"[seen, {STAGE}.rounds.map((made) => made.keep.length)]")
-    shown = list(dict.fromkeys(seen[:seen.index("guess")]))
-    assert [place for place in shown if place != ""] == list(range(len(lengths))), "none is left out"
-    assert lengths[moving.evaluate(f"{STAGE}.current")] == max(lengths)
+    shown = [what for what in dict.fromkeys(seen) if what != ""]
+    assert shown == [*range(len(lengths)), "card"], "none is left out, and none is shown again"
+    assert moving.evaluate(f"{STAGE}.current === Canopy.parts.film.best")
     assert moving.locator(".cs-headline").inner_text().startswith(f"{sum(lengths)} tokens in {len(lengths)} passes")
     moving.get_by_role("button", name="Tune its budget").click()
     moving.wait_for_function(f"{STAGE}.mode === 'workbench' && {SCENE} === ''")
@@ -92,3 +92,19 @@ def test_escape_takes_a_person_in_a_hurry_to_the_card(moving: Any) -> None:
     moving.wait_for_function(f"{SCENE} || {STAGE}.current < {STAGE}.rounds.length - 1")
     while moving.evaluate(SCENE) != "card":
         moving.keyboard.press("Escape")
+
+
+def test_without_a_speed_the_race_and_the_last_frame_count_passes(watched: Watched, address: str) -> None:
+    page = watched.open(address)
+    page.evaluate("""() => {
+        const { film, stage: { comparison: { speed, tracks } } } = Canopy.parts;
+        Object.assign(speed, { withheld: "Other programs used this machine." });
+        Object.assign(tracks, { seconds: [], ends: [] });
+        film.go("race");
+    }""")
+    tokens, passes = page.evaluate(f"[{STAGE}.figures.tokens, {STAGE}.figures.rounds]")
+    assert page.locator(".cs-track-flag").all_inner_texts() == [f"✓ {tokens} passes", f"✓ {passes} passes"]
+    assert "Other programs" in page.locator(".cs-more").inner_text()
+    page.evaluate("Canopy.parts.film.go('card')")
+    assert page.locator(".cs-ends b").all_inner_texts() == [f"{tokens} passes", f"{passes} passes"]
+    assert "Other programs" in (words := page.locator(".cs-story").inner_text()) and "×" not in words

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { bestOf, isBushy, scenesOf } from "../../assets/stage/film.js";
+import { bestOf, scenesOf } from "../../assets/stage/film.js";
 import { Stage } from "../../assets/stage/stage.js";
 import { header, line, round } from "./rounds.js";
 
@@ -150,19 +150,21 @@ test("of a text that repeats itself the rounds before are measured", () => {
   assert.equal(stage.repetition, null);
 });
 
-test("the film shows the best round, and is silent on what was not compared", () => {
-  const chain = (length, kept) => round({ parents: Array.from({ length }, (_, node) => node - 1), keep: [...Array(kept).keys()] });
-  const bush = round({ parents: [-1, 0, 0, 0, 1, 1, 2, 2, 3, 3], keep: [0, 1, 4] });
+test("the film shows the round with most words in path and branches, and is silent on what was not compared", () => {
+  const saying = (piece, parents, keep) => round({ parents, keep, pieces: new Map(parents.map((_, id) => [id, piece])) });
+  const chain = (length, kept) => saying(" word", Array.from({ length }, (_, node) => node - 1), [...Array(kept).keys()]);
+  const bush = saying(" word", [-1, 0, 0, 0, 1, 1, 2, 2, 3, 3], [0, 1, 4]);
   const rounds = [chain(9, 1), chain(9, 6), bush, chain(12, 8)];
-  assert.deepEqual(rounds.map(isBushy), [false, false, true, false]);
   assert.equal(bestOf(rounds), 2, "three kept of a tree show more than eight of a chain");
-  assert.equal(bestOf([...rounds, chain(20, 12)]), 4, "but not more than twelve");
-  assert.equal(bestOf([chain(4, 4), round({ parents: [-1, 0, 0, 1], keep: [0, 1, 3] })]), 1, "a fork shows more than a line");
-  const scenes = (verdict, more) => scenesOf({ fresh: rounds, against: {}, comparison: { tracks: { seconds: [1, 2] }, text: { verdict } }, ...more });
-  assert.deepEqual(scenes("same"), ["plain", "guess", "verify", "race", "same", "card"]);
-  assert.deepEqual(scenes("parted"), ["guess", "verify", "race", "card"]);
-  assert.deepEqual(scenes("same", { against: null, comparison: null }), ["guess", "verify", "card"]);
-  assert.deepEqual(scenes("parted", { fresh: [chain(1, 1)] }), ["race", "card"]);
+  assert.equal(bestOf([...rounds, chain(20, 16)]), 4, "but not more than sixteen");
+  assert.equal(bestOf([chain(4, 4), saying(" word", [-1, 0, 0, 1], [0, 1, 3])]), 1, "a fork shows more than a line");
+  assert.equal(bestOf([saying("[:", [-1, 0, 0, 0, 1, 2], [0, 1, 4]), chain(3, 3)]), 1, "words show more than signs");
+  const film = (verdict, more) => scenesOf({ fresh: rounds, comparison: { state: "ended", tracks: { texts: ["a"] }, text: { verdict }, ...more } });
+  assert.deepEqual(film("same"), ["plain", "guess", "verify", "race", "same", "card"]);
+  assert.deepEqual(film("parted"), ["guess", "verify", "race", "card"]);
+  assert.deepEqual(film("same", { state: "measuring" }), ["guess", "verify", "card"]);
+  assert.deepEqual(scenesOf({ fresh: rounds, comparison: null }), ["guess", "verify", "card"]);
+  assert.deepEqual(scenesOf({ fresh: [chain(1, 1)], comparison: { state: "ended", tracks: { texts: ["a"] }, text: { verdict: "parted" } } }), ["race", "card"]);
 });
 
 test("only the run that branched off leads back to the one that it left", () => {
