@@ -286,7 +286,7 @@ export interface Band {
   high: number[];
 }
 
-/** Medians over ``prompts`` of τ and tokens/s at each budget as the lab measured them, with their intervals; ``plain``: plain decoding's tokens/s. */
+/** Medians over ``prompts`` of τ and tokens/s at each budget as the lab measured them, with their intervals; of a recording with a curve, of its own prompt. */
 export interface MeasuredCurve {
   budgets: number[];
   tau: Band;
@@ -448,6 +448,7 @@ export interface Header {
   forced: number;
   drafter_kinds: string[];
   outside?: boolean;
+  curve?: MeasuredBudget[];
 }
 
 /** One draft, one verify, one commit. */
@@ -553,6 +554,15 @@ export interface Request {
   pace: string;
   prompt_ids: number[];
   stop_ids: number[];
+}
+
+/** The prompt at a node budget, timed in turns with plain decoding: its τ, and how many times as fast it was, with the ends of the range that holds that at 95 %. */
+export interface MeasuredBudget {
+  budget: number;
+  tau: number;
+  ratio: number;
+  low: number;
+  high: number;
 }
 
 /** What one drafter proposes for the positions after the root. */

@@ -39,8 +39,9 @@ class Band(TypedDict):
 
 
 class MeasuredCurve(TypedDict):
-    """Medians over ``prompts`` of τ and tokens/s at each budget as the lab measured them, with their intervals;
-    ``plain``: plain decoding's tokens/s. ``where`` and when: the machine with the dtype, and the date."""
+    """Medians over ``prompts`` of τ and tokens/s at each budget as the lab measured them, with their intervals; of a
+    recording with a curve, of its own prompt. ``plain``: plain decoding's tokens/s. ``where`` and when: the machine
+    with the dtype, and the date."""
 
     budgets: list[int]
     tau: Band
@@ -103,10 +104,12 @@ class Budgets:
         view: BudgetForecast = {
             "budgets": list(curve.budgets), "rounds": len(curve.kept), "tau": None, "speed": None, "plain": 0.0,
             "withheld": "", "measured": measured_curve(trace.header, self._sweep_of(trace.header))}
+        measured = self._speed_of(run)
+        if trace.header.curve and measured and not measured["withheld"]:
+            view["measured"] = recorded_curve(trace.header, float(measured["plain_speed"]))
         if not len(curve.kept):  # what a text repeats is left out too
             return view
         view["tau"], (cost, view["withheld"]) = _band(curve.tau), self._cost(trace)
-        measured = self._speed_of(run)
         if measured.get("withheld"):
             view["withheld"] = measured["withheld"]
         elif cost and (own := run_speed(trace, cost)) is None:
@@ -166,6 +169,16 @@ def measured_curve(header: Header, sweep: ShownSweep) -> MeasuredCurve | None:
             "plain": next((row.total.median for row in all_rows if row.setting == rows[0].setting.baseline), 0.0),
             "prompts": rows[0].total.prompts, "where": f"{conditions.hardware.replace('(R)', '')}, {conditions.dtype}",
             "date": sweep.stored.started[:10]}
+
+
+def recorded_curve(header: Header, plain_speed: float) -> MeasuredCurve:
+    """A recording's own curve, in tokens/s by the speed of its plain decoding."""
+    budgets, tau, *speeds = zip(*((point.budget, point.tau, point.ratio, point.low, point.high)
+                                  for point in header.curve), strict=True)
+    mean, low, high = (np.round(plain_speed * np.asarray(ratios), 2).tolist() for ratios in speeds)
+    return {"budgets": list(budgets), "tau": {"mean": list(tau), "low": list(tau), "high": list(tau)},
+            "speed": {"mean": mean, "low": low, "high": high}, "plain": plain_speed, "prompts": 1,
+            "where": f"{header.hardware.replace('(R)', '')}, {header.dtype}", "date": header.recorded}
 
 
 def _intervals(estimates: Sequence[Estimate]) -> Band:

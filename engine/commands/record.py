@@ -4,8 +4,10 @@
     python -m engine record --rig smollm2 --dtype float32
 
 A lesson is a row of the JSON file. Each is run twice and the second run is kept, so that no recording shows the slow
-first use of cold memory. Where plain decoding of a lesson's prompt is a lesson too, both get the seconds of a third
-run, made in turns: what is compared has met the same machine.
+first use of cold memory. If plain decoding of a lesson's prompt is a lesson too, both get the seconds of a third run,
+made in turns, so what is compared has met the same machine; and the lesson gets a curve: the same prompt at several
+budgets, each in turns with plain decoding. Let the machine be idle: a budget at which other programs disturbed that has
+no point in the curve.
 """
 
 from __future__ import annotations
@@ -25,15 +27,17 @@ from engine.commands import Outcome, aligned, flags
 from engine.decoding.methods import METHODS
 from engine.decoding.options import prompt_request
 from engine.errors import RequestError
-from engine.lab.against_plain import InterleavedTiming, cumulative_times
+from engine.lab.against_plain import InterleavedTiming, cumulative_times, speed_beside_plain
 from engine.machine.files import open_file
 from engine.records import PromptRequest
 from engine.requests.rig_names import RIGS_FOLDER
 from engine.serving.rig import Rig
-from engine.trace import Trace, dump, gather, recorded, tau
+from engine.trace import MeasuredBudget, Trace, dump, gather, recorded, tau
 
 TRACES = RIGS_FOLDER / "traces"
 MIN_BRANCHES, MIN_REFUSED = 3, 6  # of the round that the film shows
+CURVE_BUDGETS = (1, 2, 3, 4, 6, 8, 16, 32, 64)
+CURVE_REPEATS = 3
 
 
 class LessonPlan(BaseModel):
@@ -120,12 +124,30 @@ def pairs(lessons: Sequence[LessonPlan]) -> Iterator[tuple[LessonPlan, LessonPla
             yield first, plain
 
 
-def time_in_turns(rig: Rig, traces: Sequence[Trace], lessons: Sequence[LessonPlan]) -> list[Trace]:
-    """The traces of a lesson and of plain decoding, with the seconds of runs that were made in turns."""
-    with rig.interleaved([lesson.ask for lesson in lessons]) as sources:
+def in_turns(rig: Rig, ask: PromptRequest, plain: PromptRequest) -> InterleavedTiming:
+    with rig.interleaved([ask, plain]) as sources:
         taking = InterleavedTiming(*sources)
         while taking.turn():
             pass
+    return taking
+
+
+def measure_curve(rig: Rig, lesson: LessonPlan, plain: LessonPlan) -> tuple[MeasuredBudget, ...]:
+    """Time a lesson's prompt at several budgets; one at which no speed-up can be said is left out."""
+    points = []
+    for budget in sorted({*CURVE_BUDGETS, lesson.ask.budget}):
+        takings = [in_turns(rig, replace(lesson.ask, budget=budget), plain.ask) for _ in range(CURVE_REPEATS)]
+        rounds = takings[0].rounds
+        speed = speed_beside_plain([pair for taking in takings for pair in taking.pairs], rounds)
+        if not speed.withheld:
+            low, high = map(float, speed.range.split(" to "))
+            points.append(MeasuredBudget(budget, round(tau(rounds), 3), round(speed.ratio, 4), low, high))
+    return tuple(points)
+
+
+def time_in_turns(rig: Rig, traces: Sequence[Trace], lessons: Sequence[LessonPlan]) -> list[Trace]:
+    """The traces of a lesson and of plain decoding, with the seconds of runs that were made in turns."""
+    taking = in_turns(rig, *(lesson.ask for lesson in lessons))
     timed = []
     for trace, rounds in zip(traces, (taking.rounds, taking.plain), strict=True):
         first, (_, clock) = trace.entries[0], cumulative_times(rounds)
@@ -146,13 +168,15 @@ def run(choice: argparse.Namespace) -> Outcome:
     traces = {lesson.name: record(rig, lesson, today) for lesson in tqdm(lessons, unit="lesson")}
     for pair in pairs(lessons):
         names = [lesson.name for lesson in pair]
-        traces |= zip(names, time_in_turns(rig, [traces[name] for name in names], pair), strict=True)
+        drafting, plain = time_in_turns(rig, [traces[name] for name in names], pair)
+        header = replace(drafting.header, curve=measure_curve(rig, *pair))
+        traces |= zip(names, (replace(drafting, header=header), plain), strict=True)
     rows = []
     for name, trace in traces.items():
         dump(trace, (choice.out or TRACES) / f"{name}.jsonl.gz")
         rounds = trace.rounds
         rows.append({"name": name, "method": trace.header.request.method, "tau": round(tau(rounds), 4),
-                     "rounds": len(rounds), "end": trace.end.reason})
+                     "rounds": len(rounds), "end": trace.end.reason, "budgets": len(trace.header.curve)})
     return Outcome({"lessons": rows}, aligned([
-        ["lesson", "method", "τ", "rounds", "end"], *(list(row.values()) for row in rows)])
+        ["lesson", "method", "τ", "rounds", "end", "budgets of its curve"], *(list(row.values()) for row in rows)])
         + f"\n{len(rows)} lessons recorded.")

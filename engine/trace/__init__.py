@@ -12,6 +12,7 @@ from engine.trace.lines import (
     Entry,
     Header,
     Line,
+    MeasuredBudget,
     Piece,
     RunText,
     SharedPass,
@@ -33,6 +34,7 @@ from engine.trace.reading import UNREADABLE, load, loads
 from engine.trace.writing import dump, dumps, encode_line, encode_record
 
 __all__ = [
-    "UNREADABLE", "Block", "End", "Entry", "Header", "Line", "Piece", "RunText", "SharedPass", "Trace", "as_bytes",
-    "committed_ids", "dump", "dumps", "encode_line", "encode_record", "gather", "held_bytes", "joined", "known_tau",
-    "load", "loads", "mean_length", "pieces_of", "readable", "recorded", "shared_rounds", "tau"]
+    "UNREADABLE", "Block", "End", "Entry", "Header", "Line", "MeasuredBudget", "Piece", "RunText", "SharedPass",
+    "Trace", "as_bytes", "committed_ids", "dump", "dumps", "encode_line", "encode_record", "gather", "held_bytes",
+    "joined", "known_tau", "load", "loads", "mean_length", "pieces_of", "readable", "recorded", "shared_rounds",
+    "tau"]

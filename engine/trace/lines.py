@@ -13,6 +13,18 @@ Piece = str | tuple[int, ...]  # a token's text, or its bytes if the token alone
 
 
 @dataclass(frozen=True)
+class MeasuredBudget:
+    """The prompt at a node budget, timed in turns with plain decoding: its τ, and how many times as fast it was, with
+    the ends of the range that holds that at 95 %."""
+
+    budget: int
+    tau: float
+    ratio: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Header:
     """What was run, on what, when. ``drafters`` are names in order, ``pieces`` the texts of the prompt's tokens.
 
@@ -25,7 +37,8 @@ class Header:
     target keep a state, which repeats a round's kept rows, and nothing for each row. ``thinking`` is the switch of the
     chat template as the run asked for it: on, off or auto. The last ``forced`` tokens of the prompt ids are the
     beginning of the answer, which was set. ``drafter_kinds`` are the kinds of checkpoint of ``drafters``, such as
-    eagle3; empty in older traces. ``outside``: the prompt lies outside the rig's training, as the note says.
+    eagle3; empty in older traces. ``outside``: the prompt lies outside the rig's training, as the note says. ``curve``:
+    the same run at several budgets, measured for a recording.
     """
 
     request: Request
@@ -51,6 +64,7 @@ class Header:
     forced: int = 0
     drafter_kinds: tuple[str, ...] = ()
     outside: bool = field(default=False, metadata=OPTIONAL)
+    curve: tuple[MeasuredBudget, ...] = field(default=(), metadata=OPTIONAL)
 
     @property
     def budget(self) -> int | None:

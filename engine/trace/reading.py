@@ -59,7 +59,7 @@ from engine.records import (
     Verification,
 )
 from engine.requests.prompts import turns_from
-from engine.trace.lines import End, Entry, Header, Line, Piece, Trace, gather, held_bytes
+from engine.trace.lines import End, Entry, Header, Line, MeasuredBudget, Piece, Trace, gather, held_bytes
 from engine.trace.stream import FileLines, check_size, open_trace
 
 # Versions: 1 had no ``pace``, which was always fixed; 2 had no ``turns``; since 4 what is not known may be left out;
@@ -70,6 +70,7 @@ OLDER_NAMES = {"heads": "drafters", "said": "note"}  # in files of before versio
 NOT_RECORDED = -1  # in place of a token id
 ID_ARRAYS = ("<i4", "<i8")  # of token ids, as recorders have written them
 MAX_REVISIONS = 256
+MAX_BUDGETS = 64  # of a curve
 MAX_LINES = MAX_ROUNDS + 2**8  # rounds, and whatever else there is
 MAX_HELD_BYTES = 2**29  # of memory: twice what a file may unpack to
 MAX_ALTERNATIVES = 64  # per kept row
@@ -372,6 +373,14 @@ def read_revisions(value: Any, name: str) -> dict[str, str]:
     return {check_note(part, "name of a revision"): check_note(version, "revision") for part, version in given.items()}
 
 
+def read_curve(value: Any, name: str) -> tuple[MeasuredBudget, ...]:
+    """A run at several budgets."""
+    if len(check_list(value, name)) > MAX_BUDGETS:
+        raise ValueError(f"the {name} has {len(value):,} budgets; {MAX_BUDGETS} are allowed")
+    return tuple(MeasuredBudget(**{part: check(point[part], part) for part, check in CURVE_FIELDS.items()})
+                 for point in value)
+
+
 def read_turns(value: Any, name: str) -> Any:
     """The conversation before the prompt, in whole characters."""
     turns = turns_from(value)
@@ -384,12 +393,14 @@ Check = Callable[[Any, str], Any]
 check_note = partial(check_text, most=MAX_NOTE_LENGTH)
 check_prompt = partial(check_text, most=MAX_TEXT_LENGTH)  # older recorders did not count commas and brackets
 REQUEST_FIELDS: Mapping[str, Check] = {**REQUEST, "split": check_text, "pace": check_text}
+CURVE_FIELDS: Mapping[str, Check] = {
+    "budget": check_int, "tau": check_number, "ratio": check_number, "low": check_number, "high": check_number}
 HEADER_FIELDS: Mapping[str, Check] = {
     **HEADER, "prompt": check_prompt, "request": read_request, **dict.fromkeys(
         ("drafters", "drafter_kinds"), lambda value, name: tuple(check_drafters(value, name))),
     "pieces": read_pieces, "revisions": read_revisions, "recorded": check_note, "turns": read_turns,
     "chunked": check_bool, "in_turns": check_bool, "recurrent_layers": check_int, "thinking": check_text,
-    "forced": check_int, "outside": check_bool}
+    "forced": check_int, "outside": check_bool, "curve": read_curve}
 END_FIELDS: Mapping[str, Check] = {
     "reason": check_text, "rounds": check_int, "seconds": check_number, "dropped": check_int, "refused": check_int,
     "note": check_note, "drafted": check_int, "accepted": check_int, "prefill_seconds": check_number,

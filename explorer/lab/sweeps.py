@@ -226,18 +226,12 @@ class Sweeps:
         return ShownSweep(stored, measured, summary, self.of_another_rig(stored))
 
     def of_run(self, header: Header) -> ShownSweep:
-        """The newest sweep of a run's rig and method, of the same machine and dtype if there is one. A live run has no
-        other machine's."""
-        wanted = header.rig, header.hardware, header.dtype
-
-        def order(stored: StoredSweep) -> tuple[bool, int]:
-            return _machine(stored) == wanted, stored.number
-
-        found = max((stored for stored in self._all() if stored.conditions.rig == header.rig
-                     and (header.recorded or _machine(stored) == wanted)
+        """The newest sweep of a run's rig, machine, dtype and method."""
+        found = max((stored.number for stored in self._all()
+                     if _machine(stored) == (header.rig, header.hardware, header.dtype)
                      and any(setting.method == header.request.method for setting in stored.plan.settings)),
-                    key=order, default=None)
-        return self.shown(found.number) if found else ShownSweep()
+                    default=None)
+        return ShownSweep() if found is None else self.shown(found)
 
     def measured(self, number: int) -> list[CellResult]:
         if job := self._jobs.get(number):

@@ -12,7 +12,7 @@ import pytest
 from engine.budget.cost import CostCurve
 from engine.errors import RequestError
 from engine.lab.redraft import Redrafting, run_speed
-from engine.trace import Trace, committed_ids, tau
+from engine.trace import MeasuredBudget, Trace, committed_ids, tau
 from explorer.budgets import Budgets
 from tests.explorer.scripted import CURVE, ScriptedSource, scripted_trace
 from tests.explorer.scripted_instruments import ScriptedInstruments
@@ -109,6 +109,18 @@ def test_no_speed_is_predicted_from_passes_that_do_not_fit_what_was_measured_or_
     assert view["speed"] is None and view["tau"] and f"{ratio:.1f} times" in view["withheld"]
     view = speed_of(trace, forged(AMX), {"withheld": "It was busy."})
     assert (view["speed"], view["plain"], view["withheld"]) == (None, 0.0, "It was busy.")
+
+
+def test_a_recording_shows_its_own_curve_in_the_speeds_of_its_plain_decoding() -> None:
+    trace = scripted_trace("ddtree", 32)
+    curve = (MeasuredBudget(4, 2.0, 1.5, 1.4, 1.6), MeasuredBudget(8, 2.5, 1.25, 1.0, 1.5))
+    recorded = replace(trace, header=replace(trace.header, curve=curve, recorded="2026-11-26"))
+    measured = {"withheld": "", "speed": "30", "plain_speed": "20", "ratio": 1.5}
+    shown = speed_of(recorded, CURVE, measured)["measured"]
+    assert (shown["budgets"], shown["tau"]["mean"], shown["plain"]) == ([4, 8], [2.0, 2.5], 20.0)
+    assert shown["speed"] == {"mean": [30.0, 25.0], "low": [28.0, 20.0], "high": [32.0, 30.0]}
+    assert trace.header.hardware in shown["where"] and shown["date"] == "2026-11-26"
+    assert speed_of(recorded, CURVE, {"withheld": "It was busy."})["measured"] is None
 
 
 def test_a_run_in_progress_is_read_a_few_rounds_at_a_time() -> None:

@@ -1,0 +1,41 @@
+"""The curve of a recording: its prompt at several budgets, each timed beside plain decoding."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from engine.commands.record import CURVE_BUDGETS, LessonPlan, measure_curve
+from engine.records import PromptRequest, Round
+from engine.trace import gather
+from tests.explorer.scripted import ScriptedSource, going_on
+
+PLAN: dict[str, Any] = {"name": "one", "title": "", "note": "", "prompt": going_on(150), "max_tokens": 150}
+
+
+class TimedRig:
+    """Rounds of the script: a plain one takes 20 ms, a drafted one 30; other programs delay plain ones at ``busy``."""
+
+    def __init__(self, busy: int = 0) -> None:
+        self.busy = busy
+
+    @contextmanager
+    def interleaved(self, asks: Sequence[PromptRequest]) -> Iterator[list[Iterator[Round]]]:
+        yield [self.rounds(ask, delayed=self.busy == asks[0].budget) for ask in asks]
+
+    def rounds(self, ask: PromptRequest, delayed: bool) -> Iterator[Round]:
+        for number, round_ in enumerate(gather(ScriptedSource().run(ask)).rounds):
+            seconds = 0.03 if ask.budget else 0.1 if delayed and number // 8 % 2 else 0.02
+            yield replace(round_, seconds={"verify": seconds})
+
+
+@pytest.mark.parametrize("busy", [0, 8])
+def test_a_curve_has_a_point_at_every_budget_that_nothing_disturbed(busy: int) -> None:
+    lesson = LessonPlan.model_validate({**PLAN, "method": "ddtree", "budget": 12})
+    rig: Any = TimedRig(busy)
+    curve = measure_curve(rig, lesson, LessonPlan.model_validate({**PLAN, "method": "autoregressive", "budget": 0}))
+    assert {point.budget for point in curve} == {*CURVE_BUDGETS, 12} - {busy}
+    assert all(point.ratio == pytest.approx(point.tau / 1.5, rel=0.1) for point in curve)
+    assert all(point.low <= round(point.ratio, 2) <= point.high for point in curve)
